@@ -14,8 +14,8 @@
 namespace headroom::analysis {
 namespace {
 
-constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
-constexpr std::size_t kPairsToTrust = 4;
+constexpr double kShownConfidence = 0.99;   // of metrics that change no verdict
+constexpr std::size_t kTurnsToPair = 4;     // with fewer the sides are compared as two groups
 constexpr std::size_t kRunsToTrust = 5;     // a side, without the allowance
 constexpr std::size_t kFramesToTrust = 10;  // fewer say nothing of the error of a percentile or a mean
 constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
@@ -88,7 +88,7 @@ std::vector<double> values_of(const std::vector<Measured>& measured) {
 // A and B one after the other, again and again: then what both of a turn have in common, such as the clock
 // of a machine that is shared, cancels out.
 bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
-  if (a.models.size() != b.models.size() || a.models.size() < kPairsToTrust) return false;
+  if (a.models.size() != b.models.size() || a.models.size() < kTurnsToPair) return false;
   for (std::size_t i = 0; i < a.models.size(); ++i) {
     if (!a.started[i] || !b.started[i] || a.started[i] == b.started[i]) return false;
     if (i > 0 && std::max(a.started[i - 1], b.started[i - 1]) >= std::min(a.started[i], b.started[i]))
@@ -427,7 +427,7 @@ UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel&
 }
 
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
-                                      const RunsOfModel& after, std::size_t models, double undisturbed) {
+                                      const RunsOfModel& after, std::size_t comparisons, double undisturbed) {
   const std::vector<Measured> measured_a = measured_by(metric, before, undisturbed);
   const std::vector<Measured> measured_b = measured_by(metric, after, undisturbed);
   if (measured_a.empty() || measured_b.empty()) return std::nullopt;
@@ -439,7 +439,7 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   const double alpha = std::min(a.size(), b.size()) < kRunsToKnowTheirSpread ? metric.alpha
                        : is_tail_of_few(metric, before, after)               ? 0
                                                                              : metric.alpha_of_runs;
-  change.confidence = alpha > 0 ? 1 - alpha / static_cast<double>(models) : kShownConfidence;
+  change.confidence = alpha > 0 ? 1 - alpha / static_cast<double>(comparisons) : kShownConfidence;
   change.is_judged = alpha > 0;
   change.has_one_layout = have_one_layout(before, after);
   if (metric.percentile == kUndisturbed && compare_turns(change, before, after)) return change;

@@ -20,10 +20,10 @@ struct RunsOfModel {
   std::vector<std::string> layouts;
 };
 
-// Absent where a side has not measured it. `models`: how many are compared, as they share the false alarms.
-// `undisturbed`: the percentile of "latency".
+// Absent where a side has not measured it. `comparisons`: how many, this one with them, share the false
+// alarms. `undisturbed`: the percentile of "latency".
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
-                                      const RunsOfModel& after, std::size_t models, double undisturbed);
+                                      const RunsOfModel& after, std::size_t comparisons, double undisturbed);
 
 // Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs);

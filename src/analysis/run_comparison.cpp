@@ -246,7 +246,7 @@ struct Named {
 };
 
 ModelComparison compare_model(const Named& name, const SideByModel& side_a, const SideByModel& side_b,
-                              std::size_t models, std::vector<std::string>& caveats) {
+                              std::size_t comparisons, std::vector<std::string>& caveats) {
   const OneSide before = side_of(side_a, name.before), after = side_of(side_b, name.after);
   ModelComparison model;
   model.name = name.before;
@@ -264,7 +264,7 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
   for (const RunMetric& metric : run_metrics()) {
     const bool is_latency = metric.percentile == kUndisturbed;
     if (is_latency && !level.is_comparable) continue;
-    auto change = change_of(metric, before.runs, after.runs, models, level.percentile);
+    auto change = change_of(metric, before.runs, after.runs, comparisons, level.percentile);
     if (!change) continue;
     if (is_latency && level.fewest < kFramesToJudge && !change->spread_was_measured)
       change->is_judged = false;
@@ -326,7 +326,7 @@ const MetricChange* ModelComparison::find(std::string_view metric) const {
   return found == metrics.end() ? nullptr : &*found;
 }
 
-RunComparison compare_runs(const Side& before, const Side& after) {
+RunComparison compare_runs(const Side& before, const Side& after, std::size_t comparisons) {
   RunComparison comparison;
   const SideByModel a = by_model(before), b = by_model(after);
   std::vector<Named> both;
@@ -347,7 +347,7 @@ RunComparison compare_runs(const Side& before, const Side& after) {
   for (const auto& [side, models, which] : {std::tuple(&before, &a, "A"), std::tuple(&after, &b, "B")})
     if (add_mixture(*side, *models, which, comparison.caveats)) comparison.has_mixed_side = true;
   for (const Named& name : both)
-    comparison.models.push_back(compare_model(name, a, b, both.size(), comparison.caveats));
+    comparison.models.push_back(compare_model(name, a, b, comparisons * both.size(), comparison.caveats));
   comparison.facts = run_facts(before, after);
   return comparison;
 }

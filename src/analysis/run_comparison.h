@@ -1,10 +1,15 @@
 // What changed from the runs of one side, A (before), to those of another, B (after), model by model. Pure.
 // docs/diff.md tells what counts as a change and why.
 //
-// With three runs or more on both sides the runs themselves tell how much two of them differ (Welch's t-test
-// of their figures; where the sides were measured in turns, four times or more, the t-test of the pairs).
 // Only runs that a model came through in have figures: of one that fell they are of a part of its work.
-// Then the latency, the median, the tail and the rate make the verdict together.
+//
+// With three runs or more on both sides the runs themselves tell how much two of them differ: of memory by
+// the difference of the medians, else by the wider of Welch's t-test and Student's, which takes the sides to
+// have one spread. Where they were measured in turns, four times or more, all but memory is compared by the
+// pairs: by Wilcoxon's signed ranks where they are enough for the confidence (eight turns of one model's
+// latency), else by the t-test of the pairs. Then the latency, the median, the tail and the rate make the
+// verdict together. The latency of runs in step is compared turn by turn (turns_of_runs.h).
+//
 // With fewer the spread from run to run is an allowance, the metric's own, to which the sampling error of a
 // percentile is added: neighbouring frames are alike, so a test that takes the frames for independent finds a
 // change between nearly any two runs.
@@ -153,6 +158,7 @@ struct RunComparison {
 };
 
 // Each side has a run. Models are the same by name; where both sides have one model it is the same one.
-RunComparison compare_runs(const Side& before, const Side& after);
+// `comparisons`: how many of which this is one share the false alarms, as its own models do.
+RunComparison compare_runs(const Side& before, const Side& after, std::size_t comparisons = 1);
 
 }  // namespace headroom::analysis

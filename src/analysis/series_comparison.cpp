@@ -125,12 +125,12 @@ std::string_view name_of(SeriesDoubt doubt) {
 }
 
 void LogFigures::add(const SystemSample& sample) {
-  if (samples_++ == 0) begin_ = sample.time;
-  end_ = std::max(end_, sample.time);
+  ++samples_;
+  clock_.add(sample);
   for_each_metric(sample, [&](std::string_view name, double value) {
     auto curve = curves_.find(name);
     if (curve == curves_.end()) curve = curves_.emplace(name, SeriesCurve()).first;
-    curve->second.add(sample.time, value);
+    curve->second.add(clock_.watched(), value);
   });
 }
 

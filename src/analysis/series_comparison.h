@@ -14,21 +14,25 @@
 #include <vector>
 
 #include "analysis/series_summary.h"
+#include "analysis/session_clock.h"
 
 namespace headroom::analysis {
 
-// A log by figures, in memory that does not grow with it.
+// A log by figures, in memory that does not grow with it. Of several sessions, one behind the other, each
+// goes on where the one before ended.
 class LogFigures {
  public:
   void add(const SystemSample& sample);
   std::int64_t samples() const { return samples_; }
-  Nanoseconds duration() const { return end_ - begin_; }
+  // From the first sample to the last. The curves leave out what passed between two sessions, in which
+  // nothing was seen: as many samples are as much time, and a rise is one of the time that was watched.
+  Nanoseconds duration() const { return clock_.elapsed(); }
   const std::map<std::string, SeriesCurve, std::less<>>& curves() const { return curves_; }
 
  private:
   std::map<std::string, SeriesCurve, std::less<>> curves_;
   std::int64_t samples_ = 0;
-  Nanoseconds begin_, end_;
+  SessionClock clock_;
 };
 
 // Why it is not known whether a figure changed.

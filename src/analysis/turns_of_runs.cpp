@@ -11,7 +11,7 @@ namespace headroom::analysis {
 namespace {
 
 constexpr std::size_t kLeastTurns = 30;
-constexpr std::size_t kPairsToTrust = 5;
+constexpr std::size_t kPairsWithoutAllowance = 5;  // three or four may lie close together by chance
 
 // What two runs of one thing in step differ by, as a logarithm, though each turn is fair to both: where their
 // memory lies, and where they were not on one processor, which one each had. It is less the longer they take:
@@ -110,8 +110,7 @@ std::optional<ChangeByTurns> change_by_turns(const RunsOfModel& before, const Ru
   const std::vector<double> none(ratios.size(), 0.0);
   change.difference = ranks_can_tell(ratios.size(), confidence) ? signed_ranks(none, ratios, confidence)
                                                                 : paired(none, ratios, confidence);
-  // Three or four may lie close together by chance.
-  if (pairs.size() < kPairsToTrust) change.difference = wider(change.difference, allowed);
+  if (pairs.size() < kPairsWithoutAllowance) change.difference = wider(change.difference, allowed);
   return change;
 }
 

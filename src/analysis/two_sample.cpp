@@ -342,17 +342,19 @@ Difference signed_ranks(std::span<const double> a, std::span<const double> b, do
   const RankSums chance(a.size());
   std::size_t left_out = 0;  // at each end
   while (2 * left_out + 1 < averages.size() && chance.up_to(left_out) <= (1 - confidence) / 2) ++left_out;
-  const auto above = static_cast<std::size_t>(
-      std::count_if(averages.begin(), averages.end(), [](double value) { return value > 0; }));
-  const auto below = static_cast<std::size_t>(
-      std::count_if(averages.begin(), averages.end(), [](double value) { return value < 0; }));
   Difference difference;
   difference.estimate = mean_of(differences);
   // The first that is left in is where chance would leave as few behind it.
   const std::size_t end = left_out > 0 ? left_out - 1 : 0;
   difference.low = std::min(difference.estimate, averages[end]);
   difference.high = std::max(difference.estimate, averages[averages.size() - 1 - end]);
-  difference.p = std::min(1.0, 2 * chance.up_to(std::min(above, below)));
+  // An interval that ends at 0 holds it, so the averages that are 0 speak against the difference, too.
+  const bool is_more = difference.estimate > 0;
+  const auto against =
+      static_cast<std::size_t>(std::count_if(averages.begin(), averages.end(), [is_more](double value) {
+        return is_more ? value <= 0 : value >= 0;
+      }));
+  difference.p = difference.estimate == 0 ? 1 : std::min(1.0, 2 * chance.up_to(against));
   return difference;
 }
 

@@ -70,7 +70,8 @@ Difference pooled(std::span<const double> a, std::span<const double> b, double c
 Difference paired(std::span<const double> a, std::span<const double> b, double confidence);
 // The same pairs by Wilcoxon's signed ranks, with the interval of Walsh's averages, widened to the mean
 // difference: a pair of which one met a neighbour is one pair, however far apart it lies, and not the spread
-// of all. Exact up to 50 pairs.
+// of all. Exact up to 50 pairs. Its p is 1 − the largest confidence whose interval holds no 0; pairs that do
+// not differ make it larger than that of the others alone.
 Difference signed_ranks(std::span<const double> a, std::span<const double> b, double confidence);
 // Whether so many pairs can have that confidence at all: with seven that all differ in one direction chance
 // has 2 in 128.

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "analysis/metric_walk.h"
 #include "analysis/series_comparison.h"
 #include "analysis/two_sample.h"
+#include "base/fnv1a.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
@@ -21,9 +23,25 @@ namespace {
 
 struct ReadLog {
   analysis::LogFigures figures;
+  Fnv1a samples;                  // of all that the figures hold: two with one fingerprint are one log
   std::int64_t unread_lines = 0;  // that are no samples: garbage, or cut off in the middle
   watch::LogCondition condition;
+
+  bool is_whole() const { return unread_lines == 0 && !condition.is_cut && !condition.is_damaged; }
 };
+
+void add_bits(Fnv1a& hash, const auto& value) {
+  hash.add({reinterpret_cast<const char*>(&value), sizeof value});
+}
+
+void add_sample(Fnv1a& hash, const SystemSample& sample) {
+  add_bits(hash, sample.time.count);
+  add_bits(hash, sample.unix_time.value_or(Nanoseconds{}).count);
+  analysis::for_each_metric(sample, [&](std::string_view name, double value) {
+    hash.add(name);
+    add_bits(hash, value);
+  });
+}
 
 // A line that is no sample is handed on as its own unknown words, without a figure.
 bool is_unread(const SystemSample& sample) {
@@ -37,10 +55,12 @@ Result<ReadLog> read_log(const std::string& file) {
   auto read = watch::read_text_input(
       {watch::kOwnLog, file}, Nanoseconds{1'000'000'000},
       [&](SystemSample& sample) {
-        if (is_unread(sample))
+        if (is_unread(sample)) {
           ++log.unread_lines;
-        else
-          log.figures.add(sample);
+          return;
+        }
+        log.figures.add(sample);
+        add_sample(log.samples, sample);
       },
       [] { return false; }, -1, {}, &log.condition);
   if (!read) return forward_error(read);
@@ -87,6 +107,23 @@ bool has_enough(const ReadLog& a, const ReadLog& b, const std::string& figure) {
          static_cast<std::int64_t>(analysis::kLeastOfSeries);
 }
 
+// A file, and a copy or a packed one of it. What could be read of two that are damaged may be alike though
+// they are not.
+bool are_one_log(const std::string& before, const ReadLog& a, const std::string& after, const ReadLog& b) {
+  std::error_code code;
+  if (std::filesystem::equivalent(before, after, code)) return true;
+  return a.is_whole() && b.is_whole() && a.samples.text() == b.samples.text();
+}
+
+// Of a log and itself: whatever it does, it has not changed.
+void clear_changes(std::vector<analysis::SeriesChange>& changes) {
+  for (analysis::SeriesChange& change : changes) {
+    change.low = change.high = 0;
+    change.differs = change.is_of_trend = false;
+    change.doubt = analysis::SeriesDoubt::none;
+  }
+}
+
 std::string figure_of(const std::string& gated) {
   return gated.starts_with("max:") ? gated.substr(4) : gated;
 }
@@ -123,6 +160,25 @@ std::string figure_words(const std::string& name, double value) {
   return report::words_for_metric(figure_of(name), value);
 }
 
+analysis::GateJudgement judge(const std::vector<analysis::FigureRule>& rules, const ReadLog& a,
+                              const ReadLog& b, const report::SeriesDiffReport& report) {
+  analysis::GateJudgement judgement =
+      analysis::check_figure_gate(rules, gated_figures(report.changes), figure_words);
+  if (judgement.not_judged || (judgement.has_breach() && report.has_enough)) return judgement;
+  if (std::string why = not_judged_words(rules, a, b, report); !why.empty())
+    judgement.not_judged = Error{
+        ErrorKind::input, "the gate cannot be judged", std::move(why),
+        report.problems.empty() ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
+                                : "log again with headroom watch, and end it with Ctrl-C or --duration"};
+  return judgement;
+}
+
+void print_view(const report::SeriesDiffReport& report, const FlagValues& values) {
+  if (values.toggle("json")) return print_output(to_text(series_diff_to_json(report)));
+  if (values.toggle("markdown")) return print_output(series_diff_to_markdown(report));
+  print_output(series_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
+}
+
 }  // namespace
 
 Result<int> diff_logs(const std::string& before, const std::string& after, const FlagValues& values) {
@@ -132,33 +188,25 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   if (!a) return forward_error(a);
   auto b = read_log(after);
   if (!b) return forward_error(b);
-  const auto changes = analysis::compare_series(a->figures, b->figures);
+  auto changes = analysis::compare_series(a->figures, b->figures);
   report::SeriesDiffReport report{before, after, a->figures, b->figures, changes, {}};
+  report.is_one_log = are_one_log(before, *a, after, *b);
+  if (report.is_one_log) {
+    clear_changes(changes);
+    report.not_judged = leave_out_changes(*rules);
+  }
   add_problems(*a, fmt::format("A ({})", before), report.problems);
   add_problems(*b, fmt::format("B ({})", after), report.problems);
   report.has_enough = std::any_of(changes.begin(), changes.end(), [&](const analysis::SeriesChange& change) {
     return has_enough(*a, *b, change.name);
   });
-  analysis::GateJudgement judgement =
-      analysis::check_figure_gate(*rules, gated_figures(changes), figure_words);
+  const analysis::GateJudgement judgement = judge(*rules, *a, *b, report);
   report.gate = judgement.findings;
-  // What is beyond a limit for fewer samples is chance as well as a change.
-  const bool is_breach = judgement.has_breach() && report.has_enough;
-  if (!judgement.not_judged && !is_breach)
-    if (std::string why = not_judged_words(*rules, *a, *b, report); !why.empty())
-      judgement.not_judged = Error{
-          ErrorKind::input, "the gate cannot be judged", std::move(why),
-          report.problems.empty() ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
-                                  : "log again with headroom watch, and end it with Ctrl-C or --duration"};
   if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
-  if (values.toggle("json"))
-    print_output(to_text(series_diff_to_json(report)));
-  else if (values.toggle("markdown"))
-    print_output(series_diff_to_markdown(report));
-  else
-    print_output(series_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
-  if (judgement.not_judged && !is_breach) return tl::unexpected(*judgement.not_judged);
+  print_view(report, values);
+  // What is beyond a limit for fewer samples is chance as well as a change.
+  if (judgement.not_judged && !report.has_enough) return tl::unexpected(*judgement.not_judged);
   return exit_by(judgement);
 }
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "base/log.h"
 #include "base/terminal.h"
@@ -12,6 +14,54 @@
 #include "report/run_diff_views.h"
 
 namespace headroom::cli {
+namespace {
+
+template <class Rule>
+std::string leave_out_all(std::vector<Rule>& rules) {
+  std::vector<std::string> left_out;
+  for (const Rule& rule : rules)
+    if (rule.limit.against != analysis::GateAgainst::value) left_out.push_back(rule.limit.text);
+  std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != analysis::GateAgainst::value; });
+  if (left_out.empty()) return {};
+  std::string words =
+      fmt::format("A and B are the same, so no change is judged: {}", fmt::join(left_out, ", "));
+  log::warning("{}", words);
+  return words;
+}
+
+// Means of one set of runs in another order differ in their last digit.
+bool is_alike(const analysis::MetricChange& change) {
+  return std::abs(change.change()) <= 1e-9 * std::abs(change.before);
+}
+
+bool is_all_alike(const analysis::RunComparison& comparison) {
+  return comparison.facts.empty() && comparison.only_before.empty() && comparison.only_after.empty() &&
+         std::all_of(comparison.models.begin(), comparison.models.end(),
+                     [](const analysis::ModelComparison& model) {
+                       return model.facts.empty() &&
+                              std::all_of(model.metrics.begin(), model.metrics.end(), is_alike);
+                     });
+}
+
+// Footprints and runs that were read from files; those of the history are never on both sides. A report that
+// was changed by hand keeps its key, and is told by what differs.
+bool are_same_runs(const LoadedSide& before, const LoadedSide& after,
+                   const analysis::RunComparison& comparison) {
+  const std::set<std::string> a(before.keys.begin(), before.keys.end()),
+      b(after.keys.begin(), after.keys.end());
+  return !a.empty() && a == b && is_all_alike(comparison);
+}
+
+// One run on both sides of several: it pulls them together.
+void add_shared_runs(const LoadedSide& before, const LoadedSide& after, std::vector<std::string>& caveats) {
+  for (std::size_t i = 0; i < before.keys.size(); ++i)
+    for (std::size_t j = 0; j < after.keys.size(); ++j)
+      if (before.keys[i] == after.keys[j])
+        caveats.push_back(fmt::format("{} (A) and {} (B) are the same run, which is compared with itself",
+                                      before.side[i].name, after.side[j].name));
+}
+
+}  // namespace
 
 Flag fail_on_flag() {
   Flag flag = make_flag("fail-on", FlagKind::text, "RULES",
@@ -39,6 +89,9 @@ Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values)
   }
   return rules;
 }
+
+std::string leave_out_changes(std::vector<analysis::GateRule>& rules) { return leave_out_all(rules); }
+std::string leave_out_changes(std::vector<analysis::FigureRule>& rules) { return leave_out_all(rules); }
 
 Result<int> exit_by(const analysis::GateJudgement& judgement) {
   // A breach is one whatever the other rules would have said.
@@ -76,16 +129,16 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())
       comparison.caveats.push_back(fmt::format("left out of {}: {}", name, words));
-  for (std::size_t i = 0; i < before.keys.size(); ++i)
-    for (std::size_t j = 0; j < after.keys.size(); ++j)
-      if (before.keys[i] == after.keys[j])
-        comparison.caveats.push_back(
-            fmt::format("{} (A) and {} (B) are the same run, which is compared with itself",
-                        before.side[i].name, after.side[j].name));
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
+  report.is_one_side = are_same_runs(before, after, comparison);
+  if (!report.is_one_side) add_shared_runs(before, after, comparison.caveats);
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   analysis::GateJudgement judgement;
-  if (!rules.empty()) judgement = analysis::check_gate(rules, comparison);
+  if (!rules.empty()) {
+    std::vector<analysis::GateRule> judged = rules;
+    if (report.is_one_side) report.not_judged = leave_out_changes(judged);
+    judgement = analysis::check_gate(judged, comparison);
+  }
   report.gate = judgement.findings;
   if (judgement.not_judged) report.not_judged = judgement.not_judged->sentence();
   if (values.toggle("json"))

@@ -8,10 +8,27 @@
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
+namespace {
+
+bool is_unfinished_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "metadata.json", ignored) && fs::exists(folder / "run.log", ignored) &&
+         !fs::exists(folder / "report.json", ignored);
+}
+
+}  // namespace
 
 Result<FolderInputs> inputs_of_folder(const std::string& folder) {
   FolderInputs inputs;
   std::error_code code;
+  const auto add_unfinished = [&inputs](const fs::path& run) {
+    inputs.unfinished.push_back(run.string());
+    inputs.paths.push_back((run / "run.log").string());
+  };
+  if (is_unfinished_run(folder)) {
+    add_unfinished(folder);
+    return inputs;
+  }
   const auto options = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator at(folder, options, code), end; !code && at != end;
        at.increment(code)) {
@@ -20,8 +37,11 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
     std::error_code ignored;
     if (at->is_directory(ignored)) {
       const bool is_run = fs::exists(path / "report.json", ignored);
-      if (is_hidden || is_run || at.depth() >= FolderInputs::kDeepest) at.disable_recursion_pending();
+      const bool is_unfinished = !is_run && is_unfinished_run(path);
+      if (is_hidden || is_run || is_unfinished || at.depth() >= FolderInputs::kDeepest)
+        at.disable_recursion_pending();
       if (is_run && !is_hidden) inputs.paths.push_back(path.string());
+      if (is_unfinished && !is_hidden) add_unfinished(path);
     } else if (!is_hidden && at->is_regular_file(ignored)) {
       inputs.paths.push_back(path.string());
     }

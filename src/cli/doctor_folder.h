@@ -11,7 +11,9 @@ namespace headroom::cli {
 
 struct FolderInputs {
   std::vector<std::string> paths;  // runs as their folders; by name
-  std::size_t left_out = 0;        // files beyond kMostFiles
+  // Folders of runs that ended before there was a report: of their files only run.log is among the paths.
+  std::vector<std::string> unfinished;
+  std::size_t left_out = 0;  // files beyond kMostFiles
   static constexpr std::size_t kMostFiles = 1000;
   static constexpr int kDeepest = 4;  // folders below it
 };

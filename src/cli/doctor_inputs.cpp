@@ -82,7 +82,7 @@ const std::string& reason(const Error& error) { return error.why.empty() ? error
 // The report is what was asked for, so one that cannot be read is no error, but said.
 std::string read_run_log(const fs::path& log, const BenchResult& run, std::vector<Finding>& findings) {
   std::error_code code;
-  if (!fs::is_regular_file(log, code)) return {};
+  if (!fs::exists(fs::symlink_status(log, code))) return {};
   doctor::LogFindings logs;
   const auto lines = logs.read_file(log.string());
   std::vector<Finding> told = logs.findings();
@@ -196,7 +196,8 @@ Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& f
     history.add(*sample);
   }
   append(findings, doctor::machine_findings(history, name));
-  return "a log of headroom watch, " + machine_words(history);
+  return "a log of headroom watch, " + machine_words(history) +
+         (log->is_cut() ? "; its last line is cut off" : "");
 }
 
 Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& findings) {
@@ -313,27 +314,28 @@ void merge_unjudged(std::size_t first, std::vector<Finding>& findings) {
   findings.push_back(std::move(*most));
 }
 
-// Those of the command's other processes, which lie beside its own: a wrapper's child is the program.
-Status read_other_processes(const fs::path& recording, Examination& examination) {
+// Those of the command's other processes, which lie beside its own: a wrapper's child is the program. One
+// that cannot be read is named, and hides no other.
+void read_other_processes(const fs::path& recording, Examination& examination) {
   constexpr std::size_t kMost = 100;
   std::vector<fs::path> files;
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(recording.string() + ".d", code))
-    if (entry.path().extension() == ".hrec") files.push_back(entry.path());
+  for (fs::directory_iterator at(recording.string() + ".d", code), end; !code && at != end;
+       at.increment(code))
+    if (at->path().extension() == ".hrec") files.push_back(at->path());
   std::sort(files.begin(), files.end());
   const std::size_t first = examination.findings.size();
-  Status kept;
-  for (std::size_t i = 0; kept && i < std::min(files.size(), kMost); ++i)
-    if (examination.is_new(files[i]))
-      kept =
-          keep(read_recording(files[i], examination.findings), files[i].string(), "recording", examination);
+  for (std::size_t i = 0; i < std::min(files.size(), kMost); ++i) {
+    if (!examination.is_new(files[i])) continue;
+    auto words = read_recording(files[i], examination.findings);
+    if (!words) words = "left out: " + words.error().sentence();
+    examination.examined.push_back({files[i].string(), "recording", std::move(*words)});
+  }
   merge_unjudged(first, examination.findings);
-  if (!kept) return kept;
   for (std::size_t i = kMost; i < files.size(); ++i) (void)examination.is_new(files[i]);  // left out for good
   if (files.size() > kMost)
     examination.examined.push_back({recording.string() + ".d", "recording",
                                     fmt::format("{} more recordings were left out", files.size() - kMost)});
-  return {};
 }
 
 // What stands first on standard input, without taking it away: of a file by its position, of a pipe by a copy
@@ -389,6 +391,34 @@ Status read_as_log(const std::string& path, Examination& examination) {
   return {};
 }
 
+// Files that hold what a log could, in a form that is not read: the error, with the way to have it read.
+std::optional<Error> what_is_not_read(const std::string& begin, const std::string& path) {
+  const auto error = [&](std::string why, std::string fix) {
+    return Error{ErrorKind::input, fmt::format("cannot read {}", path), std::move(why), std::move(fix)};
+  };
+  if (begin.starts_with("time_seconds,unix_time_seconds,"))
+    return error("it is a table of headroom watch, which has no totals of memory and swap",
+                 "log with --output FILE.jsonl, and give that");
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
+    return error(
+        "it is text in UTF-16",
+        fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} | headroom doctor -", shell_word(path)));
+  // As logrotate and others pack logs; what gzip packed is read as it is.
+  struct Packed {
+    std::string_view magic, name, unpack;
+  };
+  constexpr Packed kPacked[] = {{"\xfd"
+                                 "7zXZ",
+                                 "xz", "xz -dc"},
+                                {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+                                {"BZh", "bzip2", "bzip2 -dc"}};
+  for (const Packed& packed : kPacked)
+    if (begin.starts_with(packed.magic) && is_binary(begin))
+      return error(fmt::format("it is packed by {}", packed.name),
+                   fmt::format("unpack it: {} {} | headroom doctor -", packed.unpack, shell_word(path)));
+  return std::nullopt;
+}
+
 }  // namespace
 
 Status read_doctor_input(const std::string& path, IfBinary if_binary, Examination& examination) {
@@ -407,31 +437,15 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
   const std::string begin = begin_of(file);
   if (const auto kind = known_kind(file, begin)) {
     auto kept = keep(kind->read(file, examination.findings), path, kind->name, examination);
-    if (kept && kind->name == "recording") kept = read_other_processes(file, examination);
+    if (kept && kind->name == "recording") read_other_processes(file, examination);
     return kept;
   }
-  if (begin.starts_with("time_seconds,unix_time_seconds,"))
-    return input_error(fmt::format("cannot read {}", path),
-                       "it is a table of headroom watch, which has no totals of memory and swap",
-                       "log with --output FILE.jsonl, and give that");
-  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
-    return input_error(
-        fmt::format("cannot read {}", path), "it is text in UTF-16",
-        fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} | headroom doctor -", shell_word(path)));
-  // As logrotate and others pack logs; what gzip packed is read as it is.
-  struct Packed {
-    std::string_view magic, name, unpack;
-  };
-  constexpr Packed kPacked[] = {{"\xfd"
-                                 "7zXZ",
-                                 "xz", "xz -dc"},
-                                {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
-                                {"BZh", "bzip2", "bzip2 -dc"}};
-  for (const Packed& packed : kPacked)
-    if (begin.starts_with(packed.magic) && is_binary(begin))
-      return input_error(
-          fmt::format("cannot read {}", path), fmt::format("it is packed by {}", packed.name),
-          fmt::format("unpack it: {} {} | headroom doctor -", packed.unpack, shell_word(path)));
+  if (const auto unreadable = what_is_not_read(begin, path)) {
+    if (if_binary == IfBinary::error) return tl::unexpected(*unreadable);
+    examination.examined.push_back(
+        {path, "file", fmt::format("left out: {}; {}", unreadable->why, unreadable->fix)});
+    return {};
+  }
   if (is_binary(begin)) {
     if (if_binary == IfBinary::leave_out) return {};
     return input_error(fmt::format("cannot read {}", path),

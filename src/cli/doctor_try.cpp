@@ -169,8 +169,13 @@ void append(LoadedSide& all, LoadedSide more) {
 class ModelTrials {
  public:
   ModelTrials(Bencher& bencher, const BenchResult& run, const ModelResult& model,
-              std::vector<CureSettings> cures)
-      : bencher_(bencher), run_(run), model_(model), cures_(std::move(cures)), after_(cures_.size()) {
+              std::vector<CureSettings> cures, std::size_t comparisons)
+      : bencher_(bencher),
+        run_(run),
+        model_(model),
+        cures_(std::move(cures)),
+        comparisons_(comparisons),
+        after_(cures_.size()) {
     if (cures_.empty() || cures_.front().also.empty()) return;
     as_it_was_ = CureSettings{model.name, ""};  // all at once
     as_it_was_->also = cures_.front().also;
@@ -223,11 +228,12 @@ class ModelTrials {
 
   TriedCure judge(const CureSettings& cure, const LoadedSide& after) const {
     if (!cure.also.empty()) return judge_joint(cure, after);
-    const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side);
+    const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side, comparisons_);
     for (const analysis::ModelComparison& model : comparison.models)
       if (model.name == model_.name)
         return doctor::judge(cure, doctor::bench_command(run_, model_, cure), model);
     analysis::ModelComparison absent;  // cannot be: the bench reports each model that it was given
+    absent.outcome_after.runs = absent.outcome_after.failed = 1;
     absent.outcome_after.status = ModelStatus::failed;
     return doctor::judge(cure, doctor::bench_command(run_, model_, cure), absent);
   }
@@ -236,10 +242,8 @@ class ModelTrials {
   static LoadedSide joint_side(const LoadedSide& side, bool with_latency) {
     LoadedSide joint;
     for (const analysis::ComparedRun& run : side.side) {
-      const auto model = doctor::joint_result(*run.result, "together");
-      if (!model) continue;
       auto result = std::make_unique<BenchResult>(*run.result);
-      result->models = {*model};
+      result->models = {doctor::joint_result(*run.result, "together")};
       analysis::ComparedModel compared{&result->models.front(), {}, ""};
       if (with_latency) compared.latency = doctor::joint_latency(*run.result);
       joint.side.push_back({run.name, result.get(), {compared}});
@@ -252,19 +256,15 @@ class ModelTrials {
     // A session that serves for all has their frames in turns: how long that takes was not measured.
     const bool with_latency = !cure.leave_out_also;
     const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
-    const std::string command = doctor::bench_command(run_, model_, cure);
-    if (!then.side.empty() && !now.side.empty())
-      return doctor::judge(cure, command, analysis::compare_runs(then.side, now.side).models.at(0));
-    analysis::ModelComparison absent;
-    absent.outcome_after.status = ModelStatus::failed;
-    absent.outcome_after.error = "the models were not in memory at once";
-    return doctor::judge(cure, command, absent);
+    const analysis::RunComparison comparison = analysis::compare_runs(then.side, now.side, comparisons_);
+    return doctor::judge(cure, doctor::bench_command(run_, model_, cure), comparison.models.at(0));
   }
 
   Bencher& bencher_;
   const BenchResult& run_;
   const ModelResult& model_;
   std::vector<CureSettings> cures_;
+  std::size_t comparisons_;                // of the whole trial, which share the false alarms
   std::optional<CureSettings> as_it_was_;  // of cures of several models
   LoadedSide before_;
   std::vector<LoadedSide> after_;  // of each cure
@@ -312,7 +312,7 @@ Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Findin
                   (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
   for (const Group& group : groups) {
     const bool is_joint = !group.cures.front().also.empty();
-    ModelTrials of_model(bencher, result, *group.model, group.cures);
+    ModelTrials of_model(bencher, result, *group.model, group.cures, doctor::comparisons_of(cures));
     auto done = of_model.measure(rounds);
     const std::vector<TriedCure> tried = of_model.judged();
     for (const TriedCure& one : tried) doctor::keep_trial(findings, one);

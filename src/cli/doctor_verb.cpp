@@ -1,9 +1,11 @@
 #include "cli/doctor_verb.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -82,6 +84,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
                                       fmt::format("it holds more than {} files; {} were not read",
                                                   FolderInputs::kMostFiles, inside->left_out)});
     }
+    for (const std::string& run : inside->unfinished)
+      examination.examined.push_back(
+          {run, "run",
+           "a run of headroom bench that ended before it wrote a report; of its files the log is read"});
     for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
   }
   if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", examination));
@@ -105,7 +111,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   else if (values->toggle("markdown"))
     print_output(findings_to_markdown(report));
   else if (!first_error || !report.findings.empty())
-    print_output(findings_to_terminal(report, wants_color(*values)) +
+    print_output(findings_to_terminal(report, wants_color(*values),
+                                      is_terminal(STDOUT_FILENO)
+                                          ? std::optional(terminal_width(STDOUT_FILENO))
+                                          : std::nullopt) +
                  fmt::format("\nNext: {}\n", doctor::next_command(report, tries)));
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {

@@ -1,16 +1,20 @@
 #include "cli/flag_help.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "base/display_width.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace headroom::cli {
 namespace {
 
-constexpr std::size_t kWidth = 80;
-constexpr std::size_t kFlagColumn = 28;
+constexpr int kLeastWidth = 40, kWidth = 80;
+// Where the help of a flag begins, of 80 columns; of fewer the same part of them.
+constexpr int kFlagColumn = 28;
 
 std::string spelled(const Flag& flag) {
   std::string text =
@@ -19,79 +23,127 @@ std::string spelled(const Flag& flag) {
   return text;
 }
 
-// Wraps at words; every line after the first starts with `indent` spaces.
-std::string wrap(std::string_view text, std::size_t indent, std::size_t column) {
+std::string spaces(int count) { return std::string(static_cast<std::size_t>(count), ' '); }
+
+// Wraps at words; the first line begins at the column `indent`, and the others with as many spaces.
+std::string wrap_help(std::string_view text, int indent, int width) {
   std::string result;
+  int column = indent;
   for (const std::string_view word : split_words(text)) {
-    if (column + word.size() + 1 > kWidth && column > indent) {
-      result += "\n" + std::string(indent, ' ');
+    if (column + display_width(word) + 1 > width && column > indent) {
+      result += "\n" + spaces(indent);
       column = indent;
     } else if (!result.empty()) {
       result += ' ';
       ++column;
     }
     result += word;
-    column += word.size();
+    column += display_width(word);
   }
   return result;
 }
 
-std::string flag_lines(const Flag& flag) {
+// Split at spaces, but not at those within quotes: there a line may not be broken for the shell.
+std::vector<std::string> shell_words_of(std::string_view command) {
+  std::vector<std::string> words(1);
+  char quote = 0;
+  for (const char c : command) {
+    if (c == ' ' && quote == 0) {
+      words.emplace_back();
+      continue;
+    }
+    if (quote == 0 && (c == '\'' || c == '"'))
+      quote = c;
+    else if (c == quote)
+      quote = 0;
+    words.back() += c;
+  }
+  return words;
+}
+
+// A command that is longer than a line goes on in the next, as a shell takes it.
+std::string example_lines(const std::string& command, int width) {
+  constexpr int kIndent = 2, kIndentBelow = 6;
+  constexpr std::string_view kGoesOn = " \\";
+  if (kIndent + display_width(command) <= width) return spaces(kIndent) + command + "\n";
+  const int room = width - static_cast<int>(kGoesOn.size());
+  std::string text = spaces(kIndent);
+  int column = kIndent;
+  bool begins = true;
+  for (const std::string& word : shell_words_of(command)) {
+    if (!begins && column + 1 + display_width(word) > room) {
+      text += std::string(kGoesOn) + "\n" + spaces(kIndentBelow);
+      column = kIndentBelow;
+    } else if (!begins) {
+      text += ' ';
+      ++column;
+    }
+    begins = false;
+    text += word;
+    column += display_width(word);
+  }
+  return text + "\n";
+}
+
+std::string flag_lines(const Flag& flag, int width) {
+  const int column = kFlagColumn * width / kWidth;
   std::string head = "  " + spelled(flag);
-  if (head.size() + 1 > kFlagColumn)
-    head += "\n" + std::string(kFlagColumn, ' ');
-  else
-    head.resize(kFlagColumn, ' ');
+  const int room = column - display_width(head);
+  head += room > 0 ? spaces(room) : "\n" + spaces(column);
   std::string help = flag.help;
   if (!flag.choices.empty()) {
     const std::string choices = fmt::format(" ({})", fmt::join(flag.choices, "|"));
     // A list that is longer than a line needs places to wrap.
-    const bool fits = choices.size() <= kWidth - kFlagColumn;
+    const bool fits = display_width(choices) <= width - column;
     help += fits ? choices : fmt::format(" ({})", fmt::join(flag.choices, " | "));
   }
   if (!flag.default_text.empty()) help += fmt::format(" [{}]", flag.default_text);
   if (!flag.aliases.empty()) help += fmt::format(" (also --{})", fmt::join(flag.aliases, ", --"));
-  return head + wrap(help, kFlagColumn, kFlagColumn) + "\n";
+  return head + wrap_help(help, column, width) + "\n";
 }
 
 }  // namespace
 
-std::string program_help(const std::vector<const Verb*>& verbs) {
+int help_width() { return std::clamp(terminal_width(STDOUT_FILENO), kLeastWidth, kWidth); }
+
+std::string program_help(const std::vector<const Verb*>& verbs, int width) {
+  constexpr int kSummary = 15;
   std::string text =
-      "Headroom: does it fit, what does it use, where does it go, how to limit it?\n"  // 24 lines are one
-                                                                                       // screen
-      "Usage: headroom VERB [FLAGS] …\n\n";
-  for (const Verb* verb : verbs) text += fmt::format("  {:<12} {}\n", verb->name, verb->summary);
-  text +=
-      "\nExample:\n"
-      "  headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB\n"
-      "headroom help VERB tells all about a verb; headroom --version the version.\n";
-  return text;
+      wrap_help("Headroom: does it fit, what does it use, where does it go, how to limit it?", 0, width) +
+      "\nUsage: headroom VERB [FLAGS] …\n\n";  // 24 lines are one screen
+  for (const Verb* verb : verbs)
+    text += fmt::format("  {:<12} {}\n", verb->name, wrap_help(verb->summary, kSummary, width));
+  text += "\nExample:\n" +
+          example_lines("headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB", width);
+  return text +
+         wrap_help("headroom help VERB tells all about a verb; headroom --version the version.", 0, width) +
+         "\n";
 }
 
-std::string short_help(const Verb& verb) {
-  std::string text = fmt::format("{}\n\nUsage: {}\n\n", verb.summary, wrap(verb.usage, 7, 7));
+std::string short_help(const Verb& verb, int width) {
+  std::string text =
+      fmt::format("{}\n\nUsage: {}\n\n", wrap_help(verb.summary, 0, width), wrap_help(verb.usage, 7, width));
   for (const Flag& flag : verb.flags)
-    if (flag.common) text += flag_lines(flag);
+    if (flag.common) text += flag_lines(flag, width);
   text += "\nExamples:\n";
   for (std::size_t i = 0; i < std::min<std::size_t>(3, verb.examples.size()); ++i)
-    text += fmt::format("  {}\n", verb.examples[i]);
+    text += example_lines(verb.examples[i], width);
   return text + fmt::format("\nAll flags: headroom {} --help\n", verb.name);
 }
 
-std::string long_help(const Verb& verb) {
-  std::string text = fmt::format("{}\n\nUsage: {}\n\n{}\n", verb.summary, wrap(verb.usage, 7, 7),
-                                 wrap(verb.description, 0, 0));
+std::string long_help(const Verb& verb, int width) {
+  std::string text = fmt::format("{}\n\nUsage: {}\n\n{}\n", wrap_help(verb.summary, 0, width),
+                                 wrap_help(verb.usage, 7, width), wrap_help(verb.description, 0, width));
   std::vector<std::string> groups;
   for (const Flag& flag : verb.flags)
     if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
   for (const std::string& group : groups) {
     text += fmt::format("\n{}:\n", group);
     for (const Flag& flag : verb.flags)
-      if (flag.group == group) text += flag_lines(flag);
+      if (flag.group == group) text += flag_lines(flag, width);
   }
   if (!verb.examples.empty()) text += "\nExamples:\n";
-  for (const std::string& example : verb.examples) text += fmt::format("  {}\n", example);
+  for (const std::string& example : verb.examples) text += example_lines(example, width);
   return text;
 }
 

@@ -40,6 +40,29 @@ tl::unexpected<Error> unknown_word(const Verb& verb, const std::string& word) {
                                      : fmt::format("did you mean --{}?", closest));
 }
 
+// "--sysroot DIR".
+std::string with_its_value(const Flag& flag) {
+  return fmt::format("--{} {}", flag.name, flag.value_name.empty() ? "VALUE" : flag.value_name);
+}
+
+// CLI11 names the flag by its first spelling: "--sysroot: 1 required TEXT missing".
+tl::unexpected<Error> missing_value(const Verb& verb, std::string_view problem) {
+  const std::string_view spelling = problem.substr(0, problem.find(':'));
+  const Flag* flag = spelling.starts_with("--") ? find_flag(verb, spelling.substr(2)) : nullptr;
+  if (flag == nullptr)
+    return usage_error(fmt::format("a flag of headroom {} needs a value", verb.name), std::string(problem),
+                       fmt::format("headroom help {} shows how it is written", verb.name));
+  return usage_error(fmt::format("--{} needs a value", flag->name), with_its_value(*flag));
+}
+
+// As its kind demands, with how the flag is written where the kind knows no better fix.
+Status check_given(const Flag& flag, const std::string& value) {
+  auto checked = check_value(flag, value);
+  if (!checked && (value.empty() || checked.error().fix.empty()) && flag.kind != FlagKind::choice)
+    checked.error().fix = "write " + with_its_value(flag);
+  return checked;
+}
+
 }  // namespace
 
 Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -60,8 +83,7 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::ArgumentMismatch& problem) {
-    return usage_error(fmt::format("a flag of headroom {} lacks its value", verb.name), problem.what(),
-                       fmt::format("headroom help {} shows how it is written", verb.name));
+    return missing_value(verb, problem.what());
   } catch (const CLI::ParseError& problem) {
     return usage_error(fmt::format("the command line of headroom {} cannot be understood", verb.name),
                        problem.what());
@@ -71,6 +93,9 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
   for (const std::string& word : app.remaining()) {
     const bool is_flag = word.size() > 1 && word.front() == '-' && word != "--";
     if (is_flag || verb.positional.empty()) return unknown_word(verb, word);
+    if (word.empty())
+      return usage_error(fmt::format("an argument of headroom {} is empty", verb.name), "",
+                         "look for a variable that is not set");
     values.positionals_.push_back(word);
   }
   for (const Flag& flag : verb.flags) {
@@ -81,7 +106,7 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
     const auto& given = texts[flag.name];
     if (given.empty()) continue;
     for (const std::string& value : given)
-      if (auto checked = check_value(flag, value); !checked) return forward_error(checked);
+      if (auto checked = check_given(flag, value); !checked) return forward_error(checked);
     values.entries_[flag.name] = {given, "command line"};
   }
   return values;

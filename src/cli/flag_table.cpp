@@ -87,7 +87,7 @@ Status check_value(const Flag& flag, std::string_view value) {
     case FlagKind::text:
       if (!value.empty()) return {};
       return usage_error(fmt::format("--{} is empty", flag.name), "",
-                         fmt::format("give it a {}", flag.value_name));
+                         fmt::format("write --{} {}", flag.name, flag.value_name));
     case FlagKind::integer:
       return check_number<std::int64_t>(flag, value, "a whole number");
     case FlagKind::number:

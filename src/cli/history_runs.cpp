@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 
 #include "analysis/metric_change.h"
@@ -20,28 +19,34 @@ using history::KeptRun;
 constexpr std::string_view kSamplingError = "_error";  // behind a metric: its standard error by the frames
 constexpr const char* kDisturbance = "disturbance";    // kept beside the metrics, for allowances
 
-std::optional<double> figure_of(const KeptRun& run, const std::string& model, std::string_view metric) {
-  for (const history::KeptFigure& figure : run.figures)
-    if (figure.model == model && figure.metric == metric) return figure.value;
-  return std::nullopt;
-}
+// What a history keeps of a run beside its report, by model: of hundreds each finds its own.
+class KeptBeside {
+ public:
+  explicit KeptBeside(const KeptRun& run) {
+    for (const std::string_view line : split(run.fingerprints, '\n'))
+      if (const std::size_t space = line.find(' '); space != std::string_view::npos)
+        by_model_[std::string(line.substr(space + 1))].fingerprint = line.substr(0, space);
+    for (const history::KeptFigure& figure : run.figures) add(by_model_[figure.model], figure);
+  }
+  analysis::ComparedModel of(const ModelResult& result) const {
+    const auto known = by_model_.find(result.name);
+    analysis::ComparedModel compared = known == by_model_.end() ? analysis::ComparedModel() : known->second;
+    compared.result = &result;
+    return compared;
+  }
 
-// By metric. None of a run that an earlier version kept.
-std::map<std::string, double, std::less<>> sampling_errors_of(const KeptRun& run, const std::string& model) {
-  std::map<std::string, double, std::less<>> errors;
-  for (const history::KeptFigure& figure : run.figures)
-    if (figure.model == model && figure.metric.ends_with(kSamplingError))
-      errors[figure.metric.substr(0, figure.metric.size() - kSamplingError.size())] = figure.value;
-  return errors;
-}
+ private:
+  // A run that an earlier version kept has not all of them.
+  static void add(analysis::ComparedModel& model, const history::KeptFigure& figure) {
+    if (figure.metric == "latency") model.latency = figure.value;
+    if (figure.metric == kDisturbance) model.disturbance = figure.value;
+    if (figure.metric.ends_with(kSamplingError))
+      model.sampling_errors[figure.metric.substr(0, figure.metric.size() - kSamplingError.size())] =
+          figure.value;
+  }
 
-std::string fingerprint_of(const KeptRun& run, const std::string& model) {
-  for (const std::string_view line : split(run.fingerprints, '\n'))
-    if (const std::size_t space = line.find(' ');
-        space != std::string_view::npos && line.substr(space + 1) == model)
-      return std::string(line.substr(0, space));
-  return {};
-}
+  std::map<std::string, analysis::ComparedModel> by_model_;
+};
 
 }  // namespace
 
@@ -75,7 +80,7 @@ KeptRun kept_run(const analysis::ComparedRun& run) {
   return kept;
 }
 
-Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<std::string>& models) {
+Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::set<std::string>& models) {
   LoadedSide loaded;
   for (const KeptRun& run : runs) {
     const std::string name = fmt::format(
@@ -91,17 +96,12 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<s
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
     const BenchResult& kept = *loaded.results.back();
     analysis::ComparedRun compared{name, &kept, {}};
-    for (const ModelResult& model : kept.models)
-      compared.models.push_back({&model,
-                                 {},
-                                 fingerprint_of(run, model.name),
-                                 figure_of(run, model.name, "latency"),
-                                 figure_of(run, model.name, kDisturbance),
-                                 sampling_errors_of(run, model.name)});
+    const KeptBeside beside(run);
+    for (const ModelResult& model : kept.models) compared.models.push_back(beside.of(model));
     add_combined(loaded, compared);
     if (!models.empty())
       std::erase_if(compared.models, [&](const analysis::ComparedModel& model) {
-        return std::find(models.begin(), models.end(), model.result->name) == models.end();
+        return !models.contains(model.result->name);
       });
     loaded.side.push_back(std::move(compared));
   }

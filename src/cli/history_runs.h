@@ -1,6 +1,7 @@
 // Between runs of headroom bench and those that a history keeps.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,6 @@ history::KeptRun kept_run(const analysis::ComparedRun& run);
 
 // Kept runs as a side of a comparison; of `models` alone where it names any.
 Result<LoadedSide> side_of(const std::vector<history::KeptRun>& runs,
-                           const std::vector<std::string>& models = {});
+                           const std::set<std::string>& models = {});
 
 }  // namespace headroom::cli

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/display_width.h"
@@ -58,15 +59,18 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kActions = "add, relabel, remove, list, show, diff or gate";
 
-Result<std::optional<KeptRun>> kept_already(RunHistory& history, const BenchResult& run) {
+using RunsByKey = std::map<std::string, KeptRun>;
+
+// Those of `runs` that the history has, each by its key of today: earlier versions kept runs by another.
+Result<RunsByKey> kept_already(RunHistory& history, const analysis::Side& runs) {
   history::RunChoice choice;
-  choice.started_at = run.started_at;
-  auto kept = history.load(choice);
-  if (!kept) return forward_error(kept);
-  for (KeptRun& known : *kept)
-    if (const auto report = report::read_report(known.report); report && key_of(*report) == key_of(run))
-      return std::optional(std::move(known));
-  return std::optional<KeptRun>();
+  for (const analysis::ComparedRun& run : runs) choice.started_at.insert(run.result->started_at);
+  auto candidates = history.load(choice);
+  if (!candidates) return forward_error(candidates);
+  RunsByKey kept;
+  for (KeptRun& run : *candidates)
+    if (const auto report = report::read_report(run.report)) kept.emplace(key_of(*report), std::move(run));
+  return kept;
 }
 
 // A run stays what it was added as: who adds it again by another name is told how that is changed.
@@ -79,7 +83,7 @@ void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   if (command.empty()) return;
   log::warning("run {} was there already{}{}, and stays so: headroom history relabel {}{}", kept.id,
                kept.commit.empty() ? " without a commit" : " under commit " + begin_of(kept.commit, 10),
-               kept.label.empty() ? "" : fmt::format(", label {}", kept.label), kept.id, command);
+               kept.label.empty() ? "" : fmt::format(", label {}", harmless(kept.label)), kept.id, command);
 }
 
 Result<int> add_runs(const Words& runs, const FlagValues& values) {
@@ -97,13 +101,12 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("left out: {}", words);
   auto history = RunHistory::open(place_of(values), true);
   if (!history) return forward_error(history);
+  auto known = kept_already(*history, loaded->side);
+  if (!known) return forward_error(known);
   std::vector<KeptRun> kept;
   for (const analysis::ComparedRun& run : loaded->side) {
-    // Earlier versions kept runs by another key.
-    auto known = kept_already(*history, *run.result);
-    if (!known) return forward_error(known);
-    if (known->has_value()) {
-      warn_of_other_names(**known, values);
+    if (const auto same = known->find(key_of(*run.result)); same != known->end()) {
+      warn_of_other_names(same->second, values);
       continue;
     }
     KeptRun made = kept_run(run);
@@ -196,10 +199,10 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   }
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  history::RunChoice choice;
-  if (values.has("label")) choice.label = label_of(values);
-  if (values.has("host")) choice.host = values.text("host");
-  auto runs = history->figures(names.front(), values.text("model"), choice);
+  std::optional<std::string> label, host;
+  if (values.has("label")) label = label_of(values);
+  if (values.has("host")) host = values.text("host");
+  auto runs = history->figures(names.front(), values.text("model"), label, host);
   if (!runs) return forward_error(runs);
   if (runs->empty())
     return input_error(fmt::format("no run of the history has {}{}", names.front(),
@@ -231,12 +234,17 @@ struct NewRuns {
 };
 
 // The runs given.
-Result<NewRuns> given_runs(const Words& runs) {
+Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
   auto side = load_runs(runs);
   if (!side) return forward_error(side);
+  auto known = kept_already(history, side->side);
+  if (!known) return forward_error(known);
   NewRuns given{std::move(*side), {}};
   for (const analysis::ComparedRun& run : given.side.side) {
-    given.before.but_keys.push_back(key_of(*run.result));
+    const std::string key = key_of(*run.result);
+    const auto same = known->find(key);
+    given.before.but_keys.insert(key);
+    if (same != known->end()) given.before.but_keys.insert(same->second.key);
     // Of an old run the later ones are no "before". Of several it is the last one that counts: both sides may
     // have been measured in turns.
     if (parse_timestamp(given.before.until) < parse_timestamp(run.result->started_at))
@@ -281,59 +289,48 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   found.before.but_commit = newest.commit;
   // Runs may be added late, and in another order than they were made in.
   found.before.until = newest.started_at;
-  for (const KeptRun& run : *kept) found.before.but_keys.push_back(run.key);
+  for (const KeptRun& run : *kept) found.before.but_keys.insert(run.key);
   return found;
 }
 
-// One label: a mean of a branch and another, or of two boards, is of neither.
-Status check_labels(RunHistory& history, const history::RunChoice& choice) {
-  if (choice.label) return {};
-  auto labels = history.labels(choice);
-  if (!labels) return forward_error(labels);
-  if (labels->size() < 2) return {};
+// What the flags say of A, beside what B says of it.
+Status choose_before(RunHistory& history, const FlagValues& values, bool are_given,
+                     history::RunChoice& choice) {
+  choice.last = values.integer("last").value_or(kRunsBefore);
+  if (values.has("label")) choice.label = label_of(values);
+  if (values.has("host")) choice.host = values.text("host");
+  if (!values.has("commit")) return {};
+  const std::string named = values.text("commit");
+  auto forms = history.forms_of_commit(named);
+  if (!forms) return forward_error(forms);
+  choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
+  if (!are_given && history::is_same_commit(choice.commits.front(), choice.but_commit))
+    return usage_error(fmt::format("there is nothing to compare {} with", named),
+                       "it is the newest commit itself", "name an earlier one, or leave --commit out");
+  if (are_given) choice.but_commit.clear();
+  choice.until.clear();  // whoever names a commit may mean a later one
+  return {};
+}
+
+// One label: a mean of a branch and another, or of two boards, is of neither. Of the runs that would be
+// compared: what others are labelled makes nothing unclear.
+Status check_labels(const std::vector<KeptRun>& runs, const history::RunChoice& choice) {
+  std::set<std::string> labels;
+  for (const KeptRun& run : runs) labels.insert(run.label);
+  if (labels.size() < 2) return {};
   std::vector<std::string> words;
-  for (const std::string& label : *labels) words.push_back(label.empty() ? kNoLabel : label);
+  for (const std::string& label : labels) words.push_back(label.empty() ? kNoLabel : harmless(label));
   return usage_error("it is not clear which runs these are compared with",
                      fmt::format("those of {} have the labels {}", choice.host.value_or("all machines"),
                                  fmt::join(words, ", ")),
-                     fmt::format("name one: --label {}", words.back()));
+                     fmt::format("name one: --label {}", shell_word(*labels.rbegin())));
 }
 
-// A: the last runs before B of the same machine and the same models.
-Result<int> compare_with_history(const Words& runs, const FlagValues& values, bool is_gate) {
-  auto rules = gate_rules(values);
-  if (!rules) return forward_error(rules);
-  if (is_gate && rules->empty())
-    return usage_error("headroom history gate takes rules", "--fail-on is not given",
-                       "--fail-on 'run_peak>+5%,latency>+10%'");
-  auto history = RunHistory::open(place_of(values), false);
-  if (!history) return forward_error(history);
-  auto after = runs.empty() ? newest_runs(*history, values) : given_runs(runs);
-  if (!after) return forward_error(after);
-  history::RunChoice& choice = after->before;
-  if (values.has("label")) choice.label = label_of(values);
-  if (values.has("host")) choice.host = values.text("host");
-  if (values.has("commit")) {
-    const std::string named = values.text("commit");
-    auto forms = history->forms_of_commit(named);
-    if (!forms) return forward_error(forms);
-    choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
-    if (runs.empty() && history::is_same_commit(choice.commits.front(), choice.but_commit))
-      return usage_error(fmt::format("there is nothing to compare {} with", named),
-                         "it is the newest commit itself", "name an earlier one, or leave --commit out");
-    if (!runs.empty()) choice.but_commit.clear();
-    choice.until.clear();  // whoever names a commit may mean a later one
-  }
-  for (const analysis::ComparedRun& run : after->side.side)
-    for (const analysis::ComparedModel& model : run.models) choice.models.push_back(model.result->name);
-  if (auto clear = check_labels(*history, choice); !clear) return forward_error(clear);
-  choice.last = values.integer("last").value_or(kRunsBefore);
-  if (*choice.last > kMostRunsBefore)
-    return usage_error("too many runs are compared with",
-                       fmt::format("a side has at most {}", kMostRunsBefore),
-                       fmt::format("--last {} or fewer", kMostRunsBefore));
-  auto kept = history->load(choice);
-  if (!kept) return forward_error(kept);
+// A: the last runs before B of the same machine, one label and the same models.
+Result<std::vector<KeptRun>> runs_before(RunHistory& history, const FlagValues& values,
+                                         const history::RunChoice& choice) {
+  auto kept = history.load(choice);
+  if (!kept) return kept;
   if (kept->empty())
     return input_error(
         "there is nothing to compare with",
@@ -343,6 +340,32 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
             choice.label && !choice.label->empty() ? fmt::format(" with the label '{}'", *choice.label) : "",
             choice.commits.empty() ? "" : " of commit " + values.text("commit")),
         "headroom history list shows them; --host, --label and --commit choose");
+  if (auto clear = check_labels(*kept, choice); !clear) return forward_error(clear);
+  return kept;
+}
+
+// B against A.
+Result<int> compare_with_history(const Words& runs, const FlagValues& values, bool is_gate) {
+  auto rules = gate_rules(values);
+  if (!rules) return forward_error(rules);
+  if (is_gate && rules->empty())
+    return usage_error("headroom history gate takes rules", "--fail-on is not given",
+                       "--fail-on 'run_peak>+5%,latency>+10%'");
+  if (values.integer("last").value_or(kRunsBefore) > kMostRunsBefore)
+    return usage_error("too many runs are compared with",
+                       fmt::format("a side has at most {}", kMostRunsBefore),
+                       fmt::format("--last {} or fewer", kMostRunsBefore));
+  auto history = RunHistory::open(place_of(values), false);
+  if (!history) return forward_error(history);
+  auto after = runs.empty() ? newest_runs(*history, values) : given_runs(*history, runs);
+  if (!after) return forward_error(after);
+  history::RunChoice& choice = after->before;
+  for (const analysis::ComparedRun& run : after->side.side)
+    for (const analysis::ComparedModel& model : run.models) choice.models.insert(model.result->name);
+  if (auto chosen = choose_before(*history, values, !runs.empty(), choice); !chosen)
+    return forward_error(chosen);
+  auto kept = runs_before(*history, values, choice);
+  if (!kept) return forward_error(kept);
   auto before = side_of(*kept, choice.models);
   if (!before) return forward_error(before);
   return diff_runs(*before, after->side, values, *rules);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "base/text.h"
 
@@ -99,6 +100,112 @@ void measure(TriedCure& tried) {
   if (before && after) tried.saved = Bytes{std::llround(*before - *after)};
 }
 
+// How often it came through, where it did not each time: one run fails by chance, and the next one does not.
+std::string outcome_words(const analysis::ModelComparison& model) {
+  const analysis::SideOutcome &before = model.outcome_before, &after = model.outcome_after;
+  if (before.failed == 0 && after.failed == 0) return {};
+  std::string words =
+      fmt::format("it came through in {} of {} runs, in {} of {} before", after.runs - after.failed,
+                  after.runs, before.runs - before.failed, before.runs);
+  if (model.fell() || model.recovered()) words += ", which may be chance";
+  if (after.failed > 0 && !after.error.empty()) words += fmt::format(" (a run failed: {})", after.error);
+  return words;
+}
+
+// Where one side never came through, and nothing can be measured.
+void judge_by_outcome(const analysis::ModelComparison& model, TriedCure& tried) {
+  if (model.outcome_after.never_came_through()) {
+    tried.verdict = CureVerdict::failed;
+    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
+  } else if (model.outcome_after.failed == 0) {
+    tried.verdict = CureVerdict::helps;
+    tried.sentence = "it comes through, where it did not before";
+  } else {
+    tried.verdict = CureVerdict::no_difference;
+    tried.sentence = outcome_words(model);
+  }
+}
+
+// What the figures say, each with the noise of its own.
+struct Weighed {
+  bool smaller = false, larger = false, slower = false;
+  bool is_mixed = false;  // one peak falls and another grows
+  std::string words;
+};
+
+// Takes the figures over.
+Weighed weigh(const analysis::ModelComparison& model, TriedCure& tried) {
+  Weighed weighed;
+  const auto tell = [&](const std::string& more) {
+    weighed.words += (weighed.words.empty() ? "" : ", ") + more;
+  };
+  for (const Watched& watched : kMemory)
+    if (const TriedFigure* figure = add_figure(model, watched, tried)) {
+      if (figure->differs) (figure->after < figure->before ? weighed.smaller : weighed.larger) = true;
+      tell(memory_words(*figure));
+    }
+  if (const TriedFigure* figure = add_figure(model, kLatency, tried)) {
+    weighed.slower = figure->differs && figure->after > figure->before;
+    tried.latency_change = figure->after / figure->before - 1;
+    tell(latency_words(*figure));
+  }
+  measure(tried);
+  // Where one peak falls and another grows, the largest decides, if it changed by 2 % or more.
+  weighed.is_mixed = weighed.smaller && weighed.larger;
+  if (weighed.is_mixed) {
+    const double most = largest(tried, runs_on_gpu(tried), &TriedFigure::before).value_or(0);
+    const double saved = tried.saved ? static_cast<double>(tried.saved->count) : 0;
+    weighed.smaller = saved >= 0.02 * most;
+    weighed.larger = saved <= -0.02 * most;
+  }
+  return weighed;
+}
+
+CureVerdict verdict_of(const Weighed& weighed) {
+  if (weighed.larger) return CureVerdict::worse;
+  if (weighed.smaller) return weighed.slower ? CureVerdict::costs_speed : CureVerdict::helps;
+  return weighed.slower ? CureVerdict::worse : CureVerdict::no_difference;
+}
+
+bool takes_less(CureVerdict verdict) {
+  return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed;
+}
+
+std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
+  if (weighed.is_mixed && weighed.smaller) return "the largest peak falls, and another grows";
+  if (weighed.is_mixed && !weighed.larger) return "one peak falls, and another grows";
+  // Medians that far apart are no likeness: the runs of one side differ by as much.
+  constexpr double kFarApart = 0.1;
+  const bool is_far = std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
+    return figure.name.ends_with("_peak_bytes") && std::abs(figure.after / figure.before - 1) >= kFarApart;
+  });
+  if (tried.verdict == CureVerdict::no_difference && is_far)
+    return "it cannot be told, runs of one thing differ too much (more of them, --repeat N, may tell)";
+  return first_words(tried.verdict, weighed.larger);
+}
+
+// By the runs that came through. Those that fail are often those that would have taken most, so the side that
+// failed more looks the better one: where figures speak for a cure that came through less often, or against
+// one that did more often, nothing is known.
+void judge_by_figures(const analysis::ModelComparison& model, TriedCure& tried) {
+  const Weighed weighed = weigh(model, tried);
+  tried.verdict = verdict_of(weighed);
+  std::string_view first = first_words(tried, weighed);
+  if ((model.fell() && takes_less(tried.verdict)) ||
+      (model.recovered() && tried.verdict == CureVerdict::worse)) {
+    tried.verdict = CureVerdict::no_difference;
+    first = "it cannot be told";
+  }
+  const std::string outcome = outcome_words(model);
+  tried.sentence = fmt::format("{}: {}{}{}", first, weighed.words, outcome.empty() ? "" : "; ", outcome);
+}
+
+// It never came through, or now and then, which left nothing to measure.
+bool is_no_way_through(const TriedCure& tried) {
+  return tried.verdict == CureVerdict::failed ||
+         (tried.verdict == CureVerdict::no_difference && tried.figures.empty());
+}
+
 // "prepack", "off" of "prepack=off,mapped=on".
 std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
@@ -129,13 +236,21 @@ void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
       if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
 }
 
+std::size_t comparisons_of(const std::vector<CureSettings>& cures) {
+  std::map<std::string, std::size_t> of_one_model;
+  for (const CureSettings& cure : cures)
+    if (cure.also.empty()) ++of_one_model[cure.model];
+  const auto together = std::count_if(of_one_model.begin(), of_one_model.end(),
+                                      [](const auto& model) { return model.second > 1; });
+  return cures.size() + static_cast<std::size_t>(together);
+}
+
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
   std::vector<const TriedCure*> helped;
   for (const TriedCure& one : tried)
-    if (one.verdict == CureVerdict::helps || one.verdict == CureVerdict::costs_speed) helped.push_back(&one);
+    if (takes_less(one.verdict)) helped.push_back(&one);
   // What none of them brought through alone all of them together may.
-  const auto has_failed = [](const TriedCure& one) { return one.verdict == CureVerdict::failed; };
-  if (std::all_of(tried.begin(), tried.end(), has_failed))
+  if (std::all_of(tried.begin(), tried.end(), is_no_way_through))
     for (const TriedCure& one : tried) helped.push_back(&one);
   if (helped.size() < 2) return std::nullopt;
   std::stable_sort(helped.begin(), helped.end(), [](const TriedCure* a, const TriedCure* b) {
@@ -168,56 +283,10 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
   TriedCure tried;
   tried.settings = std::move(settings);
   tried.command = std::move(command);
-  if (model.outcome_after.status != ModelStatus::ok) {
-    tried.verdict = CureVerdict::failed;
-    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
-    return tried;
-  }
-  bool smaller = false, larger = false;
-  std::string words;
-  const auto tell = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
-  for (const Watched& watched : kMemory)
-    if (const TriedFigure* figure = add_figure(model, watched, tried)) {
-      if (figure->differs) (figure->after < figure->before ? smaller : larger) = true;
-      tell(memory_words(*figure));
-    }
-  bool slower = false;
-  if (const TriedFigure* figure = add_figure(model, kLatency, tried)) {
-    slower = figure->differs && figure->after > figure->before;
-    tried.latency_change = figure->after / figure->before - 1;
-    tell(latency_words(*figure));
-  }
-  if (model.outcome_before.status != ModelStatus::ok) {
-    tried.verdict = CureVerdict::helps;
-    tried.sentence = "it comes through, where it did not before";
-    tried.figures.clear();
-    return tried;
-  }
-  measure(tried);
-  // Where one peak falls and another grows, the largest decides, if it changed by 2 % or more.
-  const bool is_mixed = smaller && larger;
-  if (is_mixed) {
-    const double most = largest(tried, runs_on_gpu(tried), &TriedFigure::before).value_or(0);
-    const double saved = tried.saved ? static_cast<double>(tried.saved->count) : 0;
-    smaller = saved >= 0.02 * most;
-    larger = saved <= -0.02 * most;
-  }
-  tried.verdict = larger              ? CureVerdict::worse
-                  : smaller && slower ? CureVerdict::costs_speed
-                  : smaller           ? CureVerdict::helps
-                  : slower            ? CureVerdict::worse
-                                      : CureVerdict::no_difference;
-  std::string_view first = first_words(tried.verdict, larger);
-  if (is_mixed && smaller) first = "the largest peak falls, and another grows";
-  if (is_mixed && !smaller && !larger) first = "one peak falls, and another grows";
-  // Medians that far apart are no likeness: the runs of one side differ by as much.
-  constexpr double kFarApart = 0.1;
-  const bool is_far = std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
-    return figure.name.ends_with("_peak_bytes") && std::abs(figure.after / figure.before - 1) >= kFarApart;
-  });
-  if (tried.verdict == CureVerdict::no_difference && !is_mixed && is_far)
-    first = "it cannot be told, runs of one thing differ too much (more of them, --repeat N, may tell)";
-  tried.sentence = fmt::format("{}: {}", first, words);
+  if (model.has_no_figures())
+    judge_by_outcome(model, tried);
+  else
+    judge_by_figures(model, tried);
   return tried;
 }
 
@@ -257,7 +326,7 @@ std::vector<std::string> model_arguments(const BenchResult& run, const ModelResu
 
 }  // namespace
 
-std::optional<ModelResult> joint_result(const BenchResult& run, const std::string& name) {
+ModelResult joint_result(const BenchResult& run, const std::string& name) {
   ModelResult joint;
   joint.name = name;
   joint.status = ModelStatus::ok;
@@ -269,7 +338,11 @@ std::optional<ModelResult> joint_result(const BenchResult& run, const std::strin
     joint.memory.load_peak = pipeline.memory.load_peak;
     return joint;
   }
-  if (!run.parallel || run.parallel->together.empty()) return std::nullopt;
+  if (!run.parallel || run.parallel->together.empty()) {
+    joint.status = ModelStatus::failed;
+    joint.error = "the models were not in memory at once";
+    return joint;
+  }
   Bytes shares;
   bool are_sampled = true;
   for (const ModelResult& model : run.parallel->together) {

@@ -19,18 +19,24 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
 // Puts what was tried to each cure that asked for it.
 void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
 
+// How many comparisons a trial of these makes: one of each, and for each model with several of them one of
+// those together that helped. All share the false alarms of one (analysis::compare_runs()).
+std::size_t comparisons_of(const std::vector<CureSettings>& cures);
+
 // Those of one model that took less memory, as one: of two that set the same thing the one that saved more,
-// and nothing of an arena that is off. All of them where none came through. Absent if it would be one of them
-// alone.
+// and nothing of an arena that is off. All of them where none came through each time. Absent if it would be
+// one of them alone.
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run);
 
-// `model` compares a run as it was with one with the cure.
+// `model` compares the runs as it was with those with the cure. Of a model that fails now and then the runs
+// count that came through; that it comes through more often is a gain only where it never did before, and
+// each time with the cure.
 TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
 
 // All models of the run that were in memory at once, as one: the sum of their shares of pages while they ran
-// (PSS; where those were not sampled the joint peak). Its status is the worst. Nothing if the run has no such
-// part.
-std::optional<ModelResult> joint_result(const BenchResult& run, const std::string& name);
+// (PSS; where those were not sampled the joint peak). It failed where one of them did, and where the run has
+// no such part.
+ModelResult joint_result(const BenchResult& run, const std::string& name);
 // One frame through all of them: the sum of their medians, in nanoseconds.
 std::optional<double> joint_latency(const BenchResult& run);
 

@@ -9,21 +9,58 @@
 namespace headroom::doctor {
 namespace {
 
-// Words in capitals, and names that every example has, stand for what only the reader knows.
+bool starts_with_any(std::string_view text, const auto& begins) {
+  return std::any_of(std::begin(begins), std::end(begins),
+                     [text](std::string_view begin) { return text.starts_with(begin); });
+}
+
+// Without `begin`, where it begins so.
+std::string_view text_behind(std::string_view text, std::string_view begin) {
+  return text.starts_with(begin) ? text.substr(begin.size()) : text;
+}
+
+// "SIZE", "NAME" of "NAME=model.onnx", "COMMAND".
+bool is_placeholder(std::string_view part) {
+  constexpr std::size_t kShortest = 3;
+  return std::min(part.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), part.size()) >= kShortest;
+}
+
+// Words in capitals, also behind "--memory=", and names that every example has, stand for what only the
+// reader knows.
 bool is_whole(std::string_view command) {
+  if (command.find("…") != command.npos) return false;
   for (const std::string_view word : split_words(command)) {
-    constexpr std::size_t kShortest = 3;
-    const std::size_t capitals = std::min(word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word.size());
-    if (capitals >= kShortest || word == "…" || word == "app.py" || word == "model.onnx") return false;
+    const auto parts = split(word, '=');
+    if (std::any_of(parts.begin(), parts.end(), is_placeholder)) return false;
+    if (word == "app.py" || word == "model.onnx") return false;
   }
   return true;
 }
 
+// What deletes, stops or ends something is for the reader to choose, and no next step.
+bool is_harmful(std::string_view command) {
+  constexpr std::string_view kHarmful[] = {"rm",    "kill",  "pkill", "killall", "delete",
+                                           "drain", "evict", "prune", "stop"};
+  const auto words = split_words(command);
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return std::find(std::begin(kHarmful), std::end(kHarmful), word) != std::end(kHarmful);
+  });
+}
+
+// Commands that look, and those that set one thing, which can be set back.
 bool is_to_be_run(std::string_view command) {
-  constexpr std::string_view kPrograms[] = {"headroom ", "journalctl ", "dmesg ", "kubectl "};
-  return std::any_of(std::begin(kPrograms), std::end(kPrograms),
-                     [command](std::string_view program) { return command.starts_with(program); }) &&
-         is_whole(command);
+  constexpr std::string_view kLook[] = {"headroom ", "journalctl ",  "dmesg ",          "kubectl ",
+                                        "sysctl ",   "ulimit ",      "nvidia-smi ",     "df ",
+                                        "sacct ",    "cat /proc/",   "cat /sys/",       "docker stats ",
+                                        "docker ps", "docker logs ", "docker inspect ", "systemctl status "};
+  constexpr std::string_view kSet[] = {"docker update ", "systemctl set-property ", "usermod -aG "};
+  // "sync; echo 1 | sudo tee /proc/…"
+  std::string_view text = text_behind(command, "sync; ");
+  const bool is_written = text.starts_with("echo ") && (text.find("| sudo tee /proc/") != text.npos ||
+                                                        text.find("| sudo tee /sys/") != text.npos);
+  text = text_behind(text, "sudo ");
+  return (is_written || starts_with_any(text, kLook) || starts_with_any(text, kSet)) && is_whole(command) &&
+         !is_harmful(command);
 }
 
 }  // namespace

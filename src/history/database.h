@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,18 +23,18 @@ class Database {
   // Nobody else writes from here to COMMIT or ROLLBACK; waits for others that do.
   virtual Status begin_writing() = 0;
   virtual bool is_postgresql() const = 0;
+  // For sentences: the file, or the URL without its password.
+  virtual const std::string& name() const = 0;
 };
 
 // The most that one writer waits for another.
 inline constexpr int kMostWaitMilliseconds = 60'000;
+// The error where that was not enough.
+tl::unexpected<Error> held_by_another(const std::string& name);
 
 // "postgresql://…" and "postgres://…" are URLs; anything else is a file, which is made where `create` is set
 // and there is none. Errors: it cannot be opened, or the file is no database of SQLite.
 Result<std::unique_ptr<Database>> open_database(const std::string& place, bool create);
-
-bool is_postgresql_url(std::string_view place);
-// A URL without its password, for sentences.
-std::string without_password(std::string_view url);
 
 // Of the two kinds, each in a file of its own.
 Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool create);

@@ -1,73 +1,40 @@
-// PostgreSQL by its client library, libpq, which is opened at run time: a history in a file needs none of it.
-// The few functions used have been the same since PostgreSQL 9
-// (https://www.postgresql.org/docs/15/libpq.html).
-#include <dlfcn.h>
+// PostgreSQL by its client library (libpq.h).
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
+#include <cstdlib>
 
+#include "base/display_width.h"
 #include "base/text.h"
 #include "history/database.h"
+#include "history/libpq.h"
 
 namespace headroom::history {
 namespace {
 
-constexpr const char* kLibrary = "libpq.so.5";
 constexpr int kConnectionOk = 0, kCommandOk = 1, kTuplesOk = 2;  // CONNECTION_OK, PGRES_…
-
-struct Connection;
-struct Answer;
-
-struct Libpq {
-  Connection* (*connect)(const char* url);
-  int (*status)(const Connection*);
-  char* (*error)(const Connection*);
-  void (*finish)(Connection*);
-  Answer* (*execute)(Connection*, const char* sql, int count, const unsigned* types,
-                     const char* const* values, const int* lengths, const int* formats, int result_format);
-  int (*answer_status)(const Answer*);
-  char* (*answer_error)(const Answer*);
-  int (*rows)(const Answer*);
-  int (*columns)(const Answer*);
-  char* (*value)(const Answer*, int row, int column);
-  int (*length)(const Answer*, int row, int column);
-  int (*is_null)(const Answer*, int row, int column);
-  void (*clear)(Answer*);
-};
-
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-Result<Libpq> open_libpq() {
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  Libpq pq{};
-  const bool is_whole = library != nullptr && find(library, "PQconnectdb", pq.connect) &&
-                        find(library, "PQstatus", pq.status) && find(library, "PQerrorMessage", pq.error) &&
-                        find(library, "PQfinish", pq.finish) && find(library, "PQexecParams", pq.execute) &&
-                        find(library, "PQresultStatus", pq.answer_status) &&
-                        find(library, "PQresultErrorMessage", pq.answer_error) &&
-                        find(library, "PQntuples", pq.rows) && find(library, "PQnfields", pq.columns) &&
-                        find(library, "PQgetvalue", pq.value) && find(library, "PQgetlength", pq.length) &&
-                        find(library, "PQgetisnull", pq.is_null) && find(library, "PQclear", pq.clear);
-  if (is_whole) return pq;
-  const char* reason = ::dlerror();
-  return input_error("cannot use PostgreSQL", reason != nullptr ? reason : fmt::format("no {}", kLibrary),
-                     "install libpq5 (Debian and Ubuntu), or keep the history in a file");
-}
+constexpr int kSqlState = 'C', kPrimaryMessage = 'M';            // PG_DIAG_…
+constexpr const char* kMostConnectSeconds = "30";                // else for ever, where nothing answers
 
 // The first line of what the server said.
 std::string words_of(const char* message) {
   std::string_view words = trim(message == nullptr ? "" : message);
-  return std::string(trim(words.substr(0, words.find('\n'))));
+  return harmless(trim(words.substr(0, words.find('\n'))));
+}
+
+// What helps against it, by its SQLSTATE (https://www.postgresql.org/docs/15/errcodes-appendix.html).
+std::string fix_of(std::string_view state) {
+  if (state == "53100") return "make room on the server's disk";
+  if (state == "42501")
+    return "ask for the right to use the history's tables, or, for the first add, to make them";
+  if (state == "25006") return "name a server that takes writes";
+  return {};
 }
 
 class PostgresqlDatabase : public Database {
  public:
-  PostgresqlDatabase(const Libpq& pq, Connection* connection, std::string url)
-      : pq_(pq), connection_(connection), url_(std::move(url)) {}
+  PostgresqlDatabase(const Libpq& pq, Connection* connection, std::string name)
+      : pq_(pq), connection_(connection), name_(std::move(name)) {}
   PostgresqlDatabase(const PostgresqlDatabase&) = delete;
   PostgresqlDatabase& operator=(const PostgresqlDatabase&) = delete;
   ~PostgresqlDatabase() override { pq_.finish(connection_); }
@@ -76,7 +43,7 @@ class PostgresqlDatabase : public Database {
     std::vector<const char*> texts;
     for (const Cell& value : values) {
       if (value && value->find('\0') != std::string::npos)
-        return input_error(fmt::format("the history {} cannot be used", url_),
+        return input_error(fmt::format("the history {} cannot be used", name_),
                            "PostgreSQL keeps no text with a zero byte");
       texts.push_back(value ? value->c_str() : nullptr);
     }
@@ -84,10 +51,9 @@ class PostgresqlDatabase : public Database {
                                  texts.data(), nullptr, nullptr, 0);
     const int status = pq_.answer_status(answer);
     if (status != kCommandOk && status != kTuplesOk) {
-      const std::string said =
-          words_of(answer == nullptr ? pq_.error(connection_) : pq_.answer_error(answer));
+      auto said = problem(answer);
       pq_.clear(answer);
-      return input_error(fmt::format("the history {} cannot be used", url_), said);
+      return said;
     }
     Rows rows;
     for (int row = 0; row < pq_.rows(answer); ++row) {
@@ -103,32 +69,58 @@ class PostgresqlDatabase : public Database {
   }
 
   // An advisory lock of the history's own ("headroom" in ASCII): tables that do not exist yet cannot be
-  // locked.
+  // locked. Where a server isolates more by default, a writer would see what was before it waited.
   Status begin_writing() override {
-    for (const std::string& sql :
-         {std::string("BEGIN"), fmt::format("SET LOCAL lock_timeout = {}", kMostWaitMilliseconds),
-          std::string("SELECT pg_advisory_xact_lock(7521962890105942893)")})
+    for (const std::string& sql : {std::string("BEGIN ISOLATION LEVEL READ COMMITTED"),
+                                   fmt::format("SET LOCAL lock_timeout = {}", kMostWaitMilliseconds),
+                                   std::string("SELECT pg_advisory_xact_lock(7521962890105942893)")})
       if (auto done = query(sql, {}); !done) return forward_error(done);
     return {};
   }
+  const std::string& name() const override { return name_; }
   bool is_postgresql() const override { return true; }
 
  private:
+  tl::unexpected<Error> problem(const Answer* answer) const {
+    const auto field = [&](int code) -> const char* {
+      return answer == nullptr ? nullptr : pq_.answer_error(answer, code);
+    };
+    const char* state = field(kSqlState);
+    const char* message = field(kPrimaryMessage);
+    constexpr std::string_view kLockNotAvailable = "55P03";
+    if (state != nullptr && state == kLockNotAvailable) return held_by_another(name_);
+    return input_error(fmt::format("the history {} cannot be used", name_),
+                       words_of(message != nullptr ? message : pq_.error(connection_)),
+                       fix_of(state == nullptr ? "" : state));
+  }
+
   Libpq pq_;
   Connection* connection_;
-  std::string url_;
+  std::string name_;
 };
+
+// What the URL says of these comes behind ours, and counts.
+Connection* connect(const Libpq& pq, const std::string& url) {
+  constexpr std::array kKeywords{"client_encoding", "fallback_application_name", "connect_timeout", "dbname",
+                                 static_cast<const char*>(nullptr)};
+  const bool has_timeout = std::getenv("PGCONNECT_TIMEOUT") != nullptr;
+  const std::array values{"UTF8", "headroom", has_timeout ? "" : kMostConnectSeconds, url.c_str(),
+                          static_cast<const char*>(nullptr)};
+  return pq.connect(kKeywords.data(), values.data(), 1);
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Database>> open_postgresql(const std::string& url) {
   auto pq = open_libpq();
   if (!pq) return forward_error(pq);
-  Connection* connection = pq->connect(url.c_str());
-  auto database = std::make_unique<PostgresqlDatabase>(*pq, connection, without_password(url));
+  auto name = name_of_url(*pq, url);
+  if (!name) return forward_error(name);
+  Connection* connection = connect(*pq, url);
+  auto database = std::make_unique<PostgresqlDatabase>(*pq, connection, *name);
   if (pq->status(connection) != kConnectionOk)
-    return input_error(fmt::format("cannot open the history {}", without_password(url)),
-                       words_of(pq->error(connection)), "check the URL and that the server runs");
+    return input_error(fmt::format("cannot open the history {}", *name), words_of(pq->error(connection)),
+                       "check the URL and that the server runs");
   if (auto quiet = database->query("SET client_min_messages = warning", {}); !quiet)
     return forward_error(quiet);
   return database;

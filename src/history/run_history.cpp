@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/display_width.h"
 #include "base/text.h"
 #include "base/timestamp.h"
 
@@ -31,50 +32,61 @@ KeptRun run_of(const std::vector<Cell>& row) {
           {}};
 }
 
-// A short SHA and the whole one are the same commit.
-template <class PlaceOf>
-std::string but_commit(const std::string& commit, const PlaceOf& place_of) {
-  constexpr std::size_t kShortest = 7;
-  const bool is_sha =
-      commit.size() >= kShortest && commit.find_first_not_of("0123456789abcdefABCDEF") == commit.npos;
-  const std::string whole = place_of(commit);
-  if (!is_sha) return fmt::format("commit_sha <> {}", whole);
-  const std::string begin = place_of(commit);
-  return fmt::format(
-      "NOT (substr(commit_sha, 1, {0}) = {1} OR (length(commit_sha) >= {2} AND commit_sha = substr(CAST({3} "
-      "AS "
-      "TEXT), 1, length(commit_sha))))",
-      commit.size(), whole, kShortest, begin);
-}
+// Conditions of a statement and their values, each in its place.
+class Where {
+ public:
+  void is(std::string_view column, const std::optional<std::string>& value) {
+    if (value) conditions_.push_back(fmt::format("{} = {}", column, place_of(*value)));
+  }
+  void is_one_of(std::string_view column, const std::vector<std::string>& all) {
+    if (!all.empty()) conditions_.push_back(fmt::format("{} IN ({})", column, places_of(all)));
+  }
+  void has_figures_of(const std::vector<std::string>& models) {
+    if (models.empty()) return;
+    conditions_.push_back(
+        fmt::format("(EXISTS (SELECT 1 FROM headroom_figures WHERE run_id = id AND model IN ({})) OR NOT "
+                    "EXISTS (SELECT 1 FROM headroom_figures WHERE run_id = id))",
+                    places_of(models)));
+  }
+  // " WHERE …", or nothing.
+  std::string text() const {
+    return conditions_.empty() ? "" : fmt::format(" WHERE {}", fmt::join(conditions_, " AND "));
+  }
+  const std::vector<Cell>& values() const { return values_; }
 
-// " WHERE …" of a choice; its values go behind those that are there.
-std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
-  std::vector<std::string> conditions;
-  const auto place_of = [&](const std::string& value) {
-    values.emplace_back(value);
-    return fmt::format("${}", values.size());
-  };
-  const auto list_of = [&](const std::vector<std::string>& all) {
+ private:
+  std::string place_of(const std::string& value) {
+    values_.emplace_back(value);
+    return fmt::format("${}", values_.size());
+  }
+  std::string places_of(const std::vector<std::string>& all) {
     std::vector<std::string> places;
     for (const std::string& value : all) places.push_back(place_of(value));
     return fmt::format("{}", fmt::join(places, ", "));
-  };
-  if (!choice.commits.empty())
-    conditions.push_back(fmt::format("commit_sha IN ({})", list_of(choice.commits)));
-  if (choice.label) conditions.push_back(fmt::format("label = {}", place_of(*choice.label)));
-  if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
-  if (!choice.started_at.empty())
-    conditions.push_back(fmt::format("started_at = {}", place_of(choice.started_at)));
-  if (!choice.but_commit.empty()) conditions.push_back(but_commit(choice.but_commit, place_of));
-  if (!choice.but_keys.empty())
-    conditions.push_back(fmt::format("run_key NOT IN ({})", list_of(choice.but_keys)));
-  if (!choice.models.empty())
-    conditions.push_back(
-        fmt::format("(EXISTS (SELECT 1 FROM headroom_figures WHERE run_id = id AND model IN ({})) OR NOT "
-                    "EXISTS (SELECT 1 "
-                    "FROM headroom_figures WHERE run_id = id))",
-                    list_of(choice.models)));
-  return conditions.empty() ? "" : fmt::format(" WHERE {}", fmt::join(conditions, " AND "));
+  }
+
+  std::vector<std::string> conditions_;
+  std::vector<Cell> values_;
+};
+
+// For a statement each: SQLite looks every variable up among all before it, and PostgreSQL takes 65,535. One
+// part without a name where there are no names.
+std::vector<std::vector<std::string>> parts_of(const std::set<std::string>& names) {
+  constexpr std::size_t kMostNames = 250;
+  std::vector<std::vector<std::string>> parts(1);
+  for (const std::string& name : names) {
+    if (parts.back().size() == kMostNames) parts.emplace_back();
+    parts.back().push_back(name);
+  }
+  return parts;
+}
+
+// What is told here: sets of any size, times of several zones, and commits by more than their text.
+bool is_of(const RunChoice& choice, const KeptRun& run) {
+  if (!choice.started_at.empty() && !choice.started_at.contains(run.started_at)) return false;
+  if (choice.but_keys.contains(run.key) || is_same_commit(run.commit, choice.but_commit)) return false;
+  const auto until = parse_timestamp(choice.until);
+  return !until || parse_timestamp(run.started_at) <= until;
 }
 
 // By when they were made; in a database that is text of several zones.
@@ -93,21 +105,23 @@ void sort_by_time(std::vector<KeptRun>& runs) {
 
 bool is_same_commit(std::string_view a, std::string_view b) {
   constexpr std::size_t kShortest = 7;
+  constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
   if (a == b) return !a.empty();
   if (a.size() > b.size()) std::swap(a, b);
-  return a.size() >= kShortest && a.find_first_not_of("0123456789abcdefABCDEF") == a.npos && b.starts_with(a);
+  // Both: "1a2b3c4-dirty" is another one than "1a2b3c4".
+  return a.size() >= kShortest && b.starts_with(a) && b.find_first_not_of(kHexDigits) == b.npos;
 }
 
 Result<RunHistory> RunHistory::open(const std::string& place, bool create) {
   auto database = open_database(place, create);
   if (!database) return forward_error(database);
   RunHistory history(std::move(*database));
-  const std::string words = is_postgresql_url(place) ? without_password(place) : place;
-  if (auto sound = history.check_schema(words, create); !sound) return forward_error(sound);
+  if (auto sound = history.check_schema(create); !sound) return forward_error(sound);
   return history;
 }
 
-Status RunHistory::check_schema(const std::string& place, bool create) {
+Status RunHistory::check_schema(bool create) {
+  const std::string& place = database_->name();
   // Who makes the tables holds the lock from before it looks: of two that come first one makes them.
   if (create)
     if (auto begun = database_->begin_writing(); !begun) return begun;
@@ -168,15 +182,26 @@ Result<bool> RunHistory::insert(const KeptRun& run) {
       {run.key, run.started_at, run.added_at, run.commit, run.label, run.host, run.report, run.fingerprints});
   if (!made) return forward_error(made);
   if (made->empty()) return false;
-  for (const KeptFigure& figure : run.figures) {
-    auto kept = database_->query(
-        database_->is_postgresql()
-            ? "INSERT INTO headroom_figures VALUES ($1::bigint, $2, $3, $4::double precision)"
-            : "INSERT INTO headroom_figures VALUES (CAST($1 AS integer), $2, $3, CAST($4 AS real))",
-        {made->front()[0], figure.model, figure.metric, fmt::format("{}", figure.value)});
+  if (auto kept = insert_figures(number_of(made->front()[0]), run.figures); !kept) return forward_error(kept);
+  return true;
+}
+
+// Several a statement: others wait meanwhile, and to a server each statement is a way there and back.
+Status RunHistory::insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures) {
+  constexpr std::size_t kMostRows = 80;
+  for (std::size_t begin = 0; begin < figures.size(); begin += kMostRows) {
+    std::vector<std::string> rows;
+    std::vector<Cell> values;
+    for (std::size_t i = begin; i < std::min(begin + kMostRows, figures.size()); ++i) {
+      rows.push_back(fmt::format("({}, CAST(${} AS text), CAST(${} AS text), CAST(${} AS double precision))",
+                                 id, values.size() + 1, values.size() + 2, values.size() + 3));
+      values.insert(values.end(), {figures[i].model, figures[i].metric, fmt::format("{}", figures[i].value)});
+    }
+    auto kept = database_->query(fmt::format("INSERT INTO headroom_figures VALUES {}", fmt::join(rows, ", ")),
+                                 values);
     if (!kept) return forward_error(kept);
   }
-  return true;
+  return {};
 }
 
 Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& named) {
@@ -194,8 +219,15 @@ Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& 
                        [&](const std::string& b) { return is_same_commit(a, b); });
   });
   if (are_one) return forms;
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> shown;
+  for (const std::string& form : forms)
+    if (shown.size() < kShown) shown.push_back(harmless(form));
+  const std::size_t more = forms.size() - shown.size();
   return usage_error(fmt::format("the commit {} is ambiguous", named),
-                     fmt::format("the history has {}", fmt::join(forms, ", ")), "give more of its name");
+                     fmt::format("the history has {}{}", fmt::join(shown, ", "),
+                                 more == 0 ? "" : fmt::format(" and {} more", more)),
+                     "give more of its name");
 }
 
 Result<std::size_t> RunHistory::add(const std::vector<KeptRun>& runs) {
@@ -223,31 +255,33 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
   return runs;
 }
 
-Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
-  std::vector<Cell> values;
-  const std::string where = where_of(choice, values);
-  auto rows = database_->query(fmt::format("SELECT {} FROM headroom_runs{}", kColumns, where), values);
-  if (!rows) return forward_error(rows);
+Result<std::vector<KeptRun>> RunHistory::choose(const RunChoice& choice) {
+  std::map<std::int64_t, KeptRun> by_id;  // a run may have models of several parts
+  for (const std::vector<std::string>& models : parts_of(choice.models)) {
+    Where where;
+    where.is_one_of("commit_sha", choice.commits);
+    where.is("label", choice.label);
+    where.is("host", choice.host);
+    where.has_figures_of(models);
+    auto rows = database_->query(fmt::format("SELECT {} FROM headroom_runs{}", kColumns, where.text()),
+                                 where.values());
+    if (!rows) return forward_error(rows);
+    for (const auto& row : *rows)
+      if (KeptRun run = run_of(row); is_of(choice, run)) by_id.emplace(run.id, std::move(run));
+  }
   std::vector<KeptRun> runs;
-  for (const auto& row : *rows) runs.push_back(run_of(row));
-  if (const auto until = parse_timestamp(choice.until))
-    std::erase_if(runs, [&](const KeptRun& run) { return parse_timestamp(run.started_at) > until; });
+  for (auto& [id, run] : by_id) runs.push_back(std::move(run));
   sort_by_time(runs);
-  if (choice.last && runs.size() > static_cast<std::size_t>(*choice.last))
-    runs.erase(runs.begin(), runs.end() - *choice.last);
-  if (runs.empty()) return runs;
+  return runs;
+}
+
+Status RunHistory::fill(std::vector<KeptRun>& runs) {
+  if (runs.empty()) return {};
   std::map<std::int64_t, KeptRun*> by_id;
   for (KeptRun& run : runs) by_id[run.id] = &run;
   std::vector<std::int64_t> ids;
   for (const auto& [id, run] : by_id) ids.push_back(id);
-  auto reports = database_->query(fmt::format(
-      "SELECT id, report, fingerprints FROM headroom_runs WHERE id IN ({})", fmt::join(ids, ", ")));
-  if (!reports) return forward_error(reports);
-  for (const auto& row : *reports) {
-    KeptRun& run = *by_id.at(number_of(row[0]));
-    run.report = text_of(row[1]);
-    run.fingerprints = text_of(row[2]);
-  }
+  // The figures first: a run that is removed between the two has no report, rather than no figures.
   auto figures = database_->query(
       fmt::format("SELECT run_id, model, metric, value FROM headroom_figures WHERE run_id IN ({})",
                   fmt::join(ids, ", ")));
@@ -256,36 +290,39 @@ Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
     by_id.at(number_of(figure[0]))
         ->figures.push_back(
             {text_of(figure[1]), text_of(figure[2]), parse_number<double>(text_of(figure[3])).value_or(0)});
-  // Another program may have removed one meanwhile.
+  auto reports = database_->query(fmt::format(
+      "SELECT id, report, fingerprints FROM headroom_runs WHERE id IN ({})", fmt::join(ids, ", ")));
+  if (!reports) return forward_error(reports);
+  for (const auto& row : *reports) {
+    KeptRun& run = *by_id.at(number_of(row[0]));
+    run.report = text_of(row[1]);
+    run.fingerprints = text_of(row[2]);
+  }
   std::erase_if(runs, [](const KeptRun& run) { return run.report.empty(); });
+  return {};
+}
+
+Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
+  auto runs = choose(choice);
+  if (!runs) return runs;
+  if (choice.last && runs->size() > static_cast<std::size_t>(*choice.last))
+    runs->erase(runs->begin(), runs->end() - *choice.last);
+  if (auto filled = fill(*runs); !filled) return forward_error(filled);
   return runs;
 }
 
-Result<std::vector<std::string>> RunHistory::labels(const RunChoice& choice) {
-  std::vector<Cell> values;
-  const std::string where = where_of(choice, values);
-  auto rows = database_->query(
-      fmt::format("SELECT DISTINCT label FROM headroom_runs{} ORDER BY label", where), values);
-  if (!rows) return forward_error(rows);
-  std::vector<std::string> labels;
-  for (const auto& row : *rows) labels.push_back(text_of(row[0]));
-  return labels;
-}
-
 Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, const std::string& model,
-                                                 const RunChoice& choice) {
-  std::vector<Cell> values;
-  std::string where = where_of(choice, values);
-  values.emplace_back(metric);
-  where += fmt::format("{} metric = ${}", where.empty() ? " WHERE" : " AND", values.size());
-  if (!model.empty()) {
-    values.emplace_back(model);
-    where += fmt::format(" AND model = ${}", values.size());
-  }
+                                                 const std::optional<std::string>& label,
+                                                 const std::optional<std::string>& host) {
+  Where where;
+  where.is("metric", metric);
+  if (!model.empty()) where.is("model", model);
+  where.is("label", label);
+  where.is("host", host);
   auto rows = database_->query(fmt::format("SELECT {}, model, value FROM headroom_figures JOIN headroom_runs "
                                            "ON id = run_id{} ORDER BY id, model",
-                                           kColumns, where),
-                               values);
+                                           kColumns, where.text()),
+                               where.values());
   if (!rows) return forward_error(rows);
   std::vector<KeptRun> runs;
   for (const auto& row : *rows) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,11 +36,11 @@ struct RunChoice {
   std::optional<std::int64_t> last;  // the newest of them
   std::vector<std::string> commits;  // of one of these, as forms_of_commit() names them
   std::optional<std::string> label, host;
-  std::vector<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
-  std::string but_commit;  // nor its own shorter or longer form, where both have seven hex digits or more
-  std::vector<std::string> but_keys;
-  std::string started_at;
-  std::string until = {};  // a timestamp: made then or before
+  std::set<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
+  std::string but_commit;        // nor what is_same_commit() takes for it
+  std::set<std::string> but_keys;
+  std::set<std::string> started_at;  // at one of these, as the reports have it
+  std::string until = {};            // a timestamp: made then or before
 };
 
 // A short SHA, of seven hex digits or more, and the whole one are the same commit; an empty one is none.
@@ -69,18 +70,22 @@ class RunHistory {
                                             const std::optional<std::string>& label);
   // All of them or none; returns those that are not there.
   Result<std::vector<std::int64_t>> remove(const std::vector<std::int64_t>& ids);
-  // The labels of those runs, each once.
-  Result<std::vector<std::string>> labels(const RunChoice& choice);
-  // One metric of one model (of all: empty) of every run of the choice, oldest first; each run has that
-  // figure alone.
+  // One metric of one model (of all: empty) of every run of a label and a host, oldest first; each run has
+  // that figure alone.
   Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {},
-                                       const RunChoice& choice = {});
+                                       const std::optional<std::string>& label = {},
+                                       const std::optional<std::string>& host = {});
 
  private:
   explicit RunHistory(std::unique_ptr<Database> database) : database_(std::move(database)) {}
-  Status check_schema(const std::string& place, bool create);
+  Status check_schema(bool create);
   Status make_tables();
   Result<bool> insert(const KeptRun& run);
+  Status insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures);
+  // Without reports and figures, oldest first.
+  Result<std::vector<KeptRun>> choose(const RunChoice& choice);
+  // Gives runs their reports and figures; those that another program has removed meanwhile go.
+  Status fill(std::vector<KeptRun>& runs);
   // Does it to all of `ids` in one transaction, or, where some are not there, to none: returns those.
   Result<std::vector<std::int64_t>> change_all(const std::vector<std::int64_t>& ids,
                                                const std::vector<std::string>& statements,

@@ -51,6 +51,7 @@ class SqliteDatabase : public Database {
     return begun ? Status() : forward_error(begun);
   }
   bool is_postgresql() const override { return false; }
+  const std::string& name() const override { return file_; }
 
  private:
   tl::unexpected<Error> problem() const {
@@ -64,13 +65,13 @@ class SqliteDatabase : public Database {
                            "take a copy, or `sqlite3 FILE .recover`");
       case SQLITE_BUSY:
       case SQLITE_LOCKED:
-        return input_error(what,
-                           fmt::format("another writer has held it for {} s", kMostWaitMilliseconds / 1000),
-                           "try again when it is done");
+        return held_by_another(file_);
       case SQLITE_READONLY:
       case SQLITE_CANTOPEN:
       case SQLITE_PERM:
         return input_error(what, said, "check the permissions of the file and its folder");
+      case SQLITE_IOERR:
+        return input_error(what, said, "check its disk, and `ulimit -f`");
       case SQLITE_FULL:
         return input_error(what, said, "make room on its disk");
       default:
@@ -87,6 +88,9 @@ class SqliteDatabase : public Database {
 Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool create) {
   std::error_code code;
   const bool is_there = fs::exists(file, code);
+  if (code)
+    return input_error(fmt::format("cannot open the history {}", file), code.message(),
+                       "check the permissions of its folder");
   if (!is_there && !create)
     return input_error(fmt::format("there is no history {}", file), "nothing was added to it yet",
                        "headroom history add RUN, or name another with --db");
@@ -99,7 +103,7 @@ Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool crea
   auto database = std::make_unique<SqliteDatabase>(opened, file);
   if (result != SQLITE_OK)
     return input_error(fmt::format("cannot open the history {}", file), sqlite3_errstr(result),
-                       "check that its folder exists and is writable");
+                       is_there ? "check its permissions" : "check that its folder exists and is writable");
   sqlite3_busy_timeout(opened, kMostWaitMilliseconds);
   return database;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +16,12 @@ namespace headroom::report {
 
 // "+1.2 MiB", "-812 B", "0 B".
 inline std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
+
+// "a, b and c".
+inline std::string enumerated(const std::vector<std::string>& parts, std::string_view last = "and") {
+  if (parts.size() < 2) return parts.empty() ? "" : parts.front();
+  return fmt::format("{} {} {}", fmt::join(parts.begin(), parts.end() - 1, ", "), last, parts.back());
+}
 
 // Sentences under a title, of Markdown; nothing where there are none.
 inline void add_list(std::string& text, std::string_view title, const std::vector<std::string>& sentences) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,9 @@ struct DoctorReport {
 
 nlohmann::ordered_json findings_to_json(const DoctorReport& report);
 std::string findings_to_markdown(const DoctorReport& report);
-std::string findings_to_terminal(const DoctorReport& report, bool color);
+// Sentences are broken at `width` columns, a terminal's; without one nothing is, for grep. What was found in
+// a log and what is to be run stay whole in any case.
+std::string findings_to_terminal(const DoctorReport& report, bool color, std::optional<int> width = {});
 
 // "requested_bytes", 2097152 → "requested", "2.0 MiB".
 std::string title_of_figure(const Figure& figure);

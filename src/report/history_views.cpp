@@ -65,8 +65,10 @@ class PointsByCommit {
   // The place of a commit's point, by whichever of its forms it is known; absent where it has none yet.
   std::optional<std::size_t> find(const std::string& commit) const {
     if (commit.empty()) return std::nullopt;  // without a commit each run is a point of its own
-    const auto next = places_.lower_bound(commit);
-    if (next != places_.end() && history::is_same_commit(next->first, commit)) return next->second;
+    // Names that begin with it lie one behind the other, "1a2b3c4-dirty", another one, among them.
+    for (auto next = places_.lower_bound(commit); next != places_.end() && next->first.starts_with(commit);
+         ++next)
+      if (history::is_same_commit(next->first, commit)) return next->second;
     for (std::size_t size = commit.size(); size-- > 1;)
       if (const auto shorter = places_.find(commit.substr(0, size));
           shorter != places_.end() && history::is_same_commit(shorter->first, commit))

@@ -56,7 +56,7 @@ Json metric_json(const MetricChange& change) {
   json["runs_after"] = change.runs_after;
   json["judged"] = change.is_judged;
   json["differs"] = change.differs;
-  if (change.differs) json["worse"] = change.is_worse();
+  if (change.differs && !is_of_page_cache(change)) json["worse"] = change.is_worse();
   if (change.is_of_step) json["may_be_heap_step"] = true;
   if (change.is_of_file_pages) json["file_pages_change_bytes"] = std::llround(change.file_pages);
   return json;
@@ -134,7 +134,7 @@ std::string_view name_of_tone(RunDiffTone tone) {
 
 Json run_diff_to_json(const RunDiffReport& report) {
   const RunComparison& comparison = report.comparison;
-  const RunDiffVerdict verdict = verdict_of(comparison);
+  const RunDiffVerdict verdict = verdict_of(report);
   Json json;
   json["schema_version"] = kRunDiffSchemaVersion;
   json["kind"] = "runs";
@@ -156,7 +156,7 @@ Json run_diff_to_json(const RunDiffReport& report) {
                                   {"failed_after", model.outcome.failed},
                                   {"values_after", values_json(model.values)}});
   json["facts"] = facts_json(comparison.facts);
-  json["caveats"] = comparison.caveats;
+  json["caveats"] = notes_of(comparison);
   json["breaches"] = Json::array();
   json["within_noise"] = Json::array();
   for (const GateFinding& finding : report.gate)

@@ -33,7 +33,7 @@ std::string_view paint_of(RunDiffTone tone) {
 }
 
 std::string_view mark_of(const MetricChange& change) {
-  if (!change.differs) return "";
+  if (!change.differs || is_of_page_cache(change)) return "";
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
 }
 
@@ -55,7 +55,7 @@ std::string spread_note(const ModelComparison& model) {
                                found->runs_after,
                                found->was_paired ? "made in turns: by the pairs" : "Welch's t")
                  : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
-                   "sides, made in turns, the runs themselves tell (docs/diff.md).";
+                   "sides (headroom bench --repeat N) the runs themselves tell: docs/diff.md.";
   return "";
 }
 
@@ -70,7 +70,7 @@ class Screen {
       : report_(report), color_(color), width_(std::max(width, 40)) {}
 
   std::string draw() {
-    const RunDiffVerdict verdict = verdict_of(report_.comparison);
+    const RunDiffVerdict verdict = verdict_of(report_);
     text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
     if (!verdict.cause.empty()) paragraph(verdict.cause);
     text_ += fmt::format("\nA  {}\nB  {}\n", harmless(runs_words(report_.before)),
@@ -78,7 +78,7 @@ class Screen {
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
     for (const NewModel& model : report_.comparison.only_after) paragraph(harmless(new_model_words(model)));
     draw_list("What the runs differ in", fact_lines(report_.comparison));
-    draw_list("To be known", report_.comparison.caveats);
+    draw_list("To be known", notes_of(report_.comparison));
     return std::move(text_);
   }
 
@@ -94,26 +94,49 @@ class Screen {
   void draw_model(const ModelComparison& model) {
     if (model.metrics.empty()) return;  // of one that failed there is nothing to be told
     text_ += "\n" + painted(harmless(model.name), kBold, color_) + "\n";
+    draw_figures(model);
+    if (!report_.is_one_side) {
+      if (const std::string words = superiority_words(model); !words.empty()) paragraph(words + ".");
+      if (const std::string note = spread_note(model); !note.empty()) paragraph(note);
+    }
+    draw_layers("Memory by kind (--layers)", model.shares);
+    draw_layers("Memory by node (--layers)", model.nodes);
+  }
+
+  // Where there is too little room the intervals go first: what a figure was says more than how well its
+  // change is known, and the last column has those that are known.
+  void draw_figures(const ModelComparison& model) {
+    constexpr int kName = 12;
+    std::vector<Column> columns = figure_columns(model, "CHANGE (INTERVAL)", interval_words);
+    const bool has_intervals = all_columns_fit(columns, width_, kName);
+    if (!has_intervals) columns = figure_columns(model, "CHANGE", short_change_words);
+    std::vector<std::string> left_out = fit_columns(columns, width_, kName);
+    if (!has_intervals) left_out.emplace_back("the intervals");
+    text_ += table_of(columns, color_);
+    draw_left_out(left_out);
+  }
+
+  static std::vector<Column> figure_columns(const ModelComparison& model, const char* title,
+                                            std::string (*words)(const MetricChange& change)) {
     std::vector<Column> columns{
-        {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {"CHANGE (INTERVAL)", 0, true}, {"", 0, false}};
+        {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {title, 0, true}, {"", 0, false}};
     for (const MetricChange& change : model.metrics) {
       if (!is_shown(change)) continue;
       const std::string_view mark = mark_of(change);
       const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
       const std::vector<std::string> cells{
           std::string(change.metric->name), words_for(*change.metric, change.before),
-          words_for(*change.metric, change.after), interval_words(change), std::string(mark)};
+          words_for(*change.metric, change.after), words(change), std::string(mark)};
       for (std::size_t i = 0; i < columns.size(); ++i) {
         columns[i].cells.push_back(cells[i]);
         columns[i].paints.push_back(i == 4 ? paint : kPlain);
       }
     }
-    fit_columns(columns, width_, 12);
-    text_ += table_of(columns, color_);
-    if (const std::string words = superiority_words(model); !words.empty()) paragraph(words + ".");
-    if (const std::string note = spread_note(model); !note.empty()) paragraph(note);
-    draw_layers("Memory by kind (--layers)", model.shares);
-    draw_layers("Memory by node (--layers)", model.nodes);
+    return columns;
+  }
+
+  void draw_left_out(const std::vector<std::string>& titles) {
+    if (const std::string words = wider_terminal_words(titles); !words.empty()) paragraph(words);
   }
 
   void draw_layers(std::string_view title, const std::vector<LayerChange>& changes) {
@@ -126,8 +149,9 @@ class Screen {
       columns[2].cells.push_back(words_for(changes[i].after));
       columns[3].cells.push_back(signed_bytes(changes[i].change()));
     }
-    fit_columns(columns, width_, 16);
+    const std::vector<std::string> left_out = fit_columns(columns, width_, 16);
     text_ += "\n" + table_of(columns, color_);
+    draw_left_out(left_out);
     if (changes.size() > report_.top)
       paragraph(fmt::format("{} more in --json", changes.size() - report_.top));
   }
@@ -170,7 +194,7 @@ std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int wi
 }
 
 std::string run_diff_to_markdown(const RunDiffReport& report) {
-  const RunDiffVerdict verdict = verdict_of(report.comparison);
+  const RunDiffVerdict verdict = verdict_of(report);
   std::string text = fmt::format("{} **{}**\n\n", symbol_of(verdict.tone), escaped(verdict.sentence));
   if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
   std::vector<std::string> breaches;
@@ -185,14 +209,17 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
                    words_for(*change.metric, change.after), escaped(interval_words(change)),
                    std::string(mark_of(change))});
     text += table.text();
-    if (const std::string words = superiority_words(model); !words.empty()) text += escaped(words) + ".\n\n";
-    if (const std::string note = spread_note(model); !note.empty()) text += escaped(note) + "\n\n";
+    if (!report.is_one_side) {
+      if (const std::string words = superiority_words(model); !words.empty())
+        text += escaped(words) + ".\n\n";
+      if (const std::string note = spread_note(model); !note.empty()) text += escaped(note) + "\n\n";
+    }
     add_layers(text, "memory by kind", model.shares, report.top);
     add_layers(text, "memory by node", model.nodes, report.top);
   }
   for (const NewModel& model : report.comparison.only_after) text += escaped(new_model_words(model)) + "\n\n";
   add_list(text, "What the runs differ in", fact_lines(report.comparison));
-  add_list(text, "To be known", report.comparison.caveats);
+  add_list(text, "To be known", notes_of(report.comparison));
   text += fmt::format("A: {}  \nB: {}\n", code(runs_words(report.before)), code(runs_words(report.after)));
   return text;
 }

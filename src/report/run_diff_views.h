@@ -18,6 +18,7 @@ struct RunDiffReport {
   std::vector<analysis::GateFinding> gate;  // of --fail-on
   std::string not_judged = {};              // why a gate cannot tell; empty where it can
   std::size_t top = 5;                      // rows of the tables of layers
+  bool is_one_side = false;                 // A and B are the same runs
 };
 
 // One screen, at most `width` columns; the verdict comes first.

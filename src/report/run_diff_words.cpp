@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "analysis/metric_gate.h"
+#include "report/diff_words.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -20,6 +21,10 @@ constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", 
 
 // An interval of more than this factor either way says nothing, and its ends are no figures to print.
 constexpr double kWidestTold = 3;
+
+bool is_unsteady(const MetricChange& change) {
+  return change.has_ratio && change.high > kWidestTold * kWidestTold * change.low;
+}
 
 std::string_view words_of_change(const MetricChange& change) {
   const bool more = change.after > change.before;
@@ -82,24 +87,60 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
   return fmt::format("{}", fmt::join(parts, between));
 }
 
-// What such a comparison could have missed: half the width of the widest interval of a metric.
-std::string reach_words(const RunComparison& comparison) {
-  std::vector<std::string> reaches;
-  for (const std::string_view name : {"latency", "p50", "p99", "run_peak"}) {
+// What such a comparison can see: of a metric half the width of its widest interval.
+struct Reach {
+  std::vector<std::string> seen, unseen;
+  double widest_judged = 0;
+  const MetricChange* of = nullptr;  // one that tells of how many runs
+};
+
+Reach reach_of(const RunComparison& comparison) {
+  Reach reach;
+  for (const std::string_view name : {"latency", "run_peak", "p50", "p99"}) {
     double widest = 0;
-    for (const ModelComparison& model : comparison.models)
-      if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio)
-        widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
+    for (const ModelComparison& model : comparison.models) {
+      const MetricChange* change = model.find(name);
+      if (change == nullptr || !change->has_ratio) continue;
+      if (reach.of == nullptr) reach.of = change;
+      widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
+      if (change->is_judged) reach.widest_judged = std::max(reach.widest_judged, widest);
+    }
     if (widest > kWidestTold - 1)
-      reaches.push_back(fmt::format("{} cannot be told", name));
+      reach.unseen.emplace_back(name);
     else if (widest > 0)
-      reaches.push_back(fmt::format("{} ±{:.1f} %", name, 100 * widest));
+      reach.seen.push_back(fmt::format("±{:.1f} % of {}", 100 * widest, name));
   }
-  return joined(reaches, ", ");
+  return reach;
+}
+
+std::string words_of_those_that_show(const MetricChange& of) {
+  if (of.runs_before != of.runs_after)
+    return fmt::format("{} and {} runs show", of.runs_before, of.runs_after);
+  if (of.runs_before == 1) return of.was_in_step ? "One pair of runs in step shows" : "One run a side shows";
+  return fmt::format("{} {} show", of.runs_before, of.was_in_step ? "pairs of runs in step" : "runs a side");
+}
+
+// "One run a side shows only changes beyond ±1.7 % of run_peak, and none of latency, p50 or p99."
+std::string reach_words(const Reach& reach) {
+  if (reach.of == nullptr) return "";
+  const std::string who = words_of_those_that_show(*reach.of), unseen = enumerated(reach.unseen, "or");
+  if (reach.seen.empty()) return fmt::format("{} no change of {}.", who, unseen);
+  return fmt::format("{} only changes beyond {}{}.", who, enumerated(reach.seen),
+                     unseen.empty() ? "" : ", and none of " + unseen);
+}
+
+// What to do about it; empty where the runs themselves tell what they differ by.
+std::string advice_for(const Reach& reach) {
+  if (reach.of == nullptr || std::min(reach.of->runs_before, reach.of->runs_after) >= kRunsToKnowTheirSpread)
+    return "";
+  if (reach.of->was_in_step)
+    return "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
+  return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step NAME, "
+         "which tells more.";
 }
 
 // Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
-// memory or time, has made the verdict say nothing more.
+// memory or time, has made the verdict say nothing more, and those of the page cache nothing of the program.
 std::vector<std::string> changes_beside(const RunComparison& comparison) {
   std::vector<std::string> words;
   for (const ModelComparison& model : comparison.models) {
@@ -112,6 +153,7 @@ std::vector<std::string> changes_beside(const RunComparison& comparison) {
       const std::string_view name = change.metric->name;
       // Findings have a sentence of their own, and a file is what the models are made of.
       if (change.is_judged || !change.differs || name == "detections" || name == "file_size") continue;
+      if (is_of_page_cache(change)) continue;
       if (is_told(change.metric->unit == MetricUnit::bytes)) continue;
       if (const MetricChange* fps = model.find("fps"); name == "mean" && fps != nullptr && fps->differs)
         continue;
@@ -169,13 +211,13 @@ Outcomes outcomes_of(const RunComparison& comparison) {
 }
 
 std::string detection_words(const RunComparison& comparison) {
-  std::string words;
+  std::vector<std::string> sentences;
   for (const ModelComparison& model : comparison.models)
     if (const MetricChange* change = model.find("detections"); change != nullptr && change->differs)
-      words +=
-          fmt::format(" {} finds {} per frame where it found {}.", model.name,
-                      words_for(*change->metric, change->after), words_for(*change->metric, change->before));
-  return words;
+      sentences.push_back(fmt::format("{} finds {} per frame where it found {}.", model.name,
+                                      words_for(*change->metric, change->after),
+                                      words_for(*change->metric, change->before)));
+  return joined(sentences, " ");
 }
 
 std::vector<FactChange> all_facts(const RunComparison& comparison) {
@@ -228,13 +270,131 @@ std::string cause_of(const RunComparison& comparison, bool changed, bool is_unex
       facts.size() > words.size() ? fmt::format("; and {} more", facts.size() - words.size()) : "");
 }
 
-// With fewer runs a tail and a rate are no part of the verdict.
-std::string advice_for(const RunComparison& comparison) {
+// What is told of the figures, each part of it empty where there is nothing to tell.
+struct FiguresTold {
+  Found found;
+  std::vector<std::string> beside, open;
+  std::string detections;
+  bool are_there = false;  // where each model failed on a side there is none to be alike
+
+  explicit FiguresTold(const RunComparison& comparison)
+      : found(judged_changes(comparison)),
+        beside(changes_beside(comparison)),
+        open(open_questions(comparison)),
+        detections(detection_words(comparison)),
+        are_there(std::any_of(comparison.models.begin(), comparison.models.end(),
+                              [](const ModelComparison& model) { return !model.metrics.empty(); })) {}
+
+  bool are_alike() const { return are_there && beside.empty() && open.empty() && detections.empty(); }
+};
+
+RunDiffTone tone_of(const Outcomes& outcomes, const FiguresTold& figures) {
+  const bool worse = figures.found.worse || !outcomes.worse.empty(),
+             better = figures.found.better || !outcomes.better.empty();
+  if (!outcomes.worse.empty()) return RunDiffTone::worse;
+  if (worse && better) return RunDiffTone::mixed;
+  if (worse) return RunDiffTone::worse;
+  if (better) return RunDiffTone::better;
+  return figures.are_alike() ? RunDiffTone::same : RunDiffTone::unknown;
+}
+
+std::string names_of_judged(const RunComparison& comparison) {
+  std::vector<std::string> names;
   for (const ModelComparison& model : comparison.models)
     for (const MetricChange& change : model.metrics)
-      if (change.spread_was_measured)
-        return "Of as many figures as are shown one may do so by chance: more runs a side tell.";
-  return "Three runs or more a side, made in turns, tell: then p50, p99 and fps make the verdict, too.";
+      if (std::string name(change.metric->name);
+          change.is_judged && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+  return names.empty() ? "what makes the verdict" : enumerated(names);
+}
+
+bool has_failures(const RunComparison& comparison) {
+  return std::any_of(comparison.models.begin(), comparison.models.end(), [](const ModelComparison& model) {
+    return model.outcome_before.failed + model.outcome_after.failed > 0;
+  });
+}
+
+// Of figures of which none that is judged changed.
+std::string unchanged_words(const RunComparison& comparison, const Outcomes& outcomes,
+                            const FiguresTold& figures) {
+  if (!figures.beside.empty())
+    return fmt::format(
+        "No change was found in {}. Other figures differ (at 99 % each, so one of a hundred does by chance): "
+        "{}.",
+        names_of_judged(comparison), words_beside(figures.beside));
+  if (!figures.open.empty()) return "No change was found, but these runs cannot rule one out.";
+  if (!figures.detections.empty()) return "Memory and time did not change, but what is found did.";
+  if (outcomes.unknown.empty()) return "No change was found.";
+  return has_failures(comparison) ? "In the runs that came through no change was found."
+                                  : "Of what both measured nothing changed.";
+}
+
+// Then how far the runs could see, what to do about it, and what may be chance.
+void add_reach(const RunComparison& comparison, const FiguresTold& figures,
+               std::vector<std::string>& sentences) {
+  constexpr double kWide = 0.05;
+  const Reach reach = reach_of(comparison);
+  sentences.push_back(reach_words(reach));
+  if (!figures.are_alike() || !reach.unseen.empty() || reach.widest_judged > kWide)
+    sentences.push_back(advice_for(reach));
+  if (figures.beside.empty() && !figures.open.empty())
+    sentences.push_back(
+        fmt::format("What looks different, and may be chance: {}.", words_beside(figures.open)));
+}
+
+void add_changes(const RunComparison& comparison, const Outcomes& outcomes, const FiguresTold& figures,
+                 std::vector<std::string>& sentences) {
+  const bool has_outcome = !outcomes.worse.empty() || !outcomes.better.empty();
+  const bool is_unchanged =
+      figures.found.changes.empty() && (!figures.beside.empty() || (figures.are_there && !has_outcome));
+  if (!figures.found.changes.empty()) {
+    sentences.push_back(fmt::format("B is {}: {}.", joined(figures.found.adjectives, " and "),
+                                    joined(figures.found.changes, "; ")));
+    if (!figures.beside.empty())
+      sentences.push_back(
+          fmt::format("Other figures differ, too (at 99 % each): {}.", words_beside(figures.beside)));
+  } else if (is_unchanged) {
+    sentences.push_back(unchanged_words(comparison, outcomes, figures));
+  } else if (comparison.models.empty()) {
+    sentences.emplace_back("A and B have no model in common.");
+  }
+  sentences.push_back(figures.detections);
+  if (is_unchanged) add_reach(comparison, figures, sentences);
+}
+
+// What differs there would be a fault of Headroom's.
+RunDiffVerdict verdict_of_one_side(const RunDiffReport& report) {
+  RunDiffVerdict verdict;
+  verdict.sentence = report.before.size() == 1
+                         ? "A and B are the same run, so there is nothing to compare: name a run of before "
+                           "the change and one of after it."
+                         : "A and B are the same runs, so there is nothing to compare: name runs of before "
+                           "the change and of after it.";
+  for (const std::string& failed : outcomes_of(report.comparison).unknown)
+    verdict.sentence += fmt::format(" {}.", failed);
+  return verdict;
+}
+
+RunDiffVerdict verdict_of_two_sides(const RunComparison& comparison) {
+  const Outcomes outcomes = outcomes_of(comparison);
+  const FiguresTold figures(comparison);
+  std::vector<std::string> sentences;
+  if (!outcomes.worse.empty())
+    sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
+  if (!outcomes.better.empty())
+    sentences.push_back(fmt::format("B is better: {}.", joined(outcomes.better, "; ")));
+  if (!outcomes.unknown.empty()) sentences.push_back(joined(outcomes.unknown, "; ") + ".");
+  add_changes(comparison, outcomes, figures, sentences);
+  std::erase(sentences, "");
+  RunDiffVerdict verdict;
+  verdict.tone = tone_of(outcomes, figures);
+  verdict.sentence = joined(sentences, " ");
+  // A failure has its error beside it, and what may be chance needs no cause: only changes are unexplained.
+  const bool is_unexplained = !figures.found.changes.empty() || !figures.detections.empty();
+  const bool changed =
+      is_unexplained || !figures.beside.empty() || !outcomes.worse.empty() || !outcomes.better.empty();
+  verdict.cause = cause_of(comparison, changed, is_unexplained);
+  return verdict;
 }
 
 }  // namespace
@@ -247,75 +407,26 @@ std::string new_model_words(const NewModel& model) {
   return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
 }
 
-RunDiffVerdict verdict_of(const RunComparison& comparison) {
-  const Outcomes outcomes = outcomes_of(comparison);
-  const Found found = judged_changes(comparison);
-  const bool worse = found.worse || !outcomes.worse.empty(),
-             better = found.better || !outcomes.better.empty();
-  // Where each model failed on a side there is no figure to be alike.
-  const bool has_figures = std::any_of(comparison.models.begin(), comparison.models.end(),
-                                       [](const ModelComparison& model) { return !model.metrics.empty(); });
-  const bool has_failures =
-      std::any_of(comparison.models.begin(), comparison.models.end(), [](const ModelComparison& model) {
-        return model.outcome_before.failed + model.outcome_after.failed > 0;
-      });
-  const std::vector<std::string> beside = changes_beside(comparison), open = open_questions(comparison);
-  const std::string detections = detection_words(comparison);
-  RunDiffVerdict verdict;
-  verdict.tone = !outcomes.worse.empty()                                               ? RunDiffTone::worse
-                 : worse && better                                                     ? RunDiffTone::mixed
-                 : worse                                                               ? RunDiffTone::worse
-                 : better                                                              ? RunDiffTone::better
-                 : has_figures && beside.empty() && open.empty() && detections.empty() ? RunDiffTone::same
-                                                                                       : RunDiffTone::unknown;
-  std::vector<std::string> sentences;
-  if (!outcomes.worse.empty())
-    sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
-  if (!outcomes.better.empty())
-    sentences.push_back(fmt::format("B is better: {}.", joined(outcomes.better, "; ")));
-  if (!outcomes.unknown.empty()) sentences.push_back(joined(outcomes.unknown, "; ") + ".");
-  const std::string reach = reach_words(comparison);
-  if (!found.changes.empty()) {
-    sentences.push_back(
-        fmt::format("B is {}: {}.", joined(found.adjectives, " and "), joined(found.changes, "; ")));
-    if (!beside.empty())
-      sentences.push_back(
-          fmt::format("Beside what makes this verdict differ (99 % each): {}.", words_beside(beside)));
-  } else if (!beside.empty()) {
-    sentences.push_back(fmt::format(
-        "What makes the verdict did not change by more than runs of one thing "
-        "differ by{}, but beside it differ (99 % each): {}. {}",
-        reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(beside), advice_for(comparison)));
-  } else if (has_figures && !worse && !better && !open.empty()) {
-    sentences.push_back(fmt::format(
-        "What makes the verdict did not change by more than runs of one thing differ by{}, but "
-        "these runs cannot tell whether the rest did: {}. {}",
-        reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(open), advice_for(comparison)));
-  } else if (has_figures && !worse && !better && !detections.empty()) {
-    sentences.push_back(
-        fmt::format("Memory and time did not change by more than runs of one thing differ by{}, but what is "
-                    "found did:",
-                    reach.empty() ? "" : fmt::format(" ({})", reach)));
-  } else if (has_figures && !worse && !better) {
-    sentences.push_back(fmt::format("{} nothing changed by more than runs of one thing differ by{}.",
-                                    outcomes.unknown.empty() ? "B is as A:"
-                                    : has_failures           ? "In the runs that came through"
-                                                             : "Of what both measured",
-                                    reach.empty() ? "" : fmt::format(" ({})", reach)));
-  } else if (comparison.models.empty()) {
-    sentences.emplace_back("A and B have no model in common.");
-  }
-  verdict.sentence = joined(sentences, " ") + detections;
-  // A failure has its error beside it: only figures are left unexplained.
-  const bool moved = !found.changes.empty() || !beside.empty() || !detections.empty();
-  verdict.cause = cause_of(comparison, worse || better || moved, moved);
-  return verdict;
+RunDiffVerdict verdict_of(const RunDiffReport& report) {
+  return report.is_one_side ? verdict_of_one_side(report) : verdict_of_two_sides(report.comparison);
+}
+
+std::vector<std::string> notes_of(const RunComparison& comparison) {
+  std::vector<std::string> notes = comparison.caveats;
+  for (const ModelComparison& model : comparison.models)
+    for (const MetricChange& change : model.metrics)
+      if (change.differs && is_of_page_cache(change))
+        notes.push_back(fmt::format(
+            "{} of {} went from {} to {}: how many pages of files a process has mapped depends on how they "
+            "came into the page cache, so it counts as no change",
+            change.metric->name, model.name, words_for(*change.metric, change.before),
+            words_for(*change.metric, change.after)));
+  return notes;
 }
 
 std::string interval_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
-  if (change.has_ratio && change.high > kWidestTold * kWidestTold * change.low)
-    return percent_words(change.ratio) + " (too unsteady to tell)";
+  if (is_unsteady(change)) return percent_words(change.ratio) + " (too unsteady to tell)";
   if (change.has_ratio)
     return change.low == change.high ? percent_words(change.ratio)
                                      : fmt::format("{} ({} to {})", percent_words(change.ratio),
@@ -326,6 +437,14 @@ std::string interval_words(const MetricChange& change) {
   return fmt::format("{} ({} to {})", moved, signed_words(metric, change.low_change),
                      signed_words(metric, change.high_change));
 }
+
+std::string short_change_words(const MetricChange& change) {
+  if (change.before == change.after) return "same";
+  if (!change.has_ratio) return signed_words(*change.metric, change.change());
+  return is_unsteady(change) ? "unsteady" : percent_words(change.ratio);
+}
+
+bool is_of_page_cache(const MetricChange& change) { return change.metric->name == "file_pages"; }
 
 std::string superiority_words(const ModelComparison& model) {
   if (!model.superiority) return "";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/run_comparison.h"
+#include "report/run_diff_views.h"
 
 namespace headroom::report {
 
@@ -18,10 +19,17 @@ struct RunDiffVerdict {
   std::string cause;     // what the runs record that could explain it
 };
 
-RunDiffVerdict verdict_of(const analysis::RunComparison& comparison);
+RunDiffVerdict verdict_of(const RunDiffReport& report);
+// What limits the comparison, and what differs and says nothing of the program.
+std::vector<std::string> notes_of(const analysis::RunComparison& comparison);
 
+// How many pages of files a process has mapped depends on how they came into the page cache: no change of the
+// program, however much it is.
+bool is_of_page_cache(const analysis::MetricChange& change);
 // "+3.1 % (+2.0 % to +4.2 %)".
 std::string interval_words(const analysis::MetricChange& change);
+// The same where there is no room: "+3.1 %", "unsteady".
+std::string short_change_words(const analysis::MetricChange& change);
 // "a frame of B takes longer than one of A in 83 % of pairs"; empty without frames.
 std::string superiority_words(const analysis::ModelComparison& model);
 // "det is new in B: run_peak 50.0 MiB, latency 2.1 ms."

@@ -4,6 +4,7 @@
 
 #include "analysis/two_sample.h"
 #include "base/display_width.h"
+#include "base/text.h"
 #include "report/diff_words.h"
 #include "report/markdown_text.h"
 #include "report/run_diff_views.h"
@@ -75,6 +76,7 @@ std::string comparison_words(const SeriesDiffReport& report) {
 
 std::string_view outcome_of(const SeriesDiffReport& report) {
   const Told told = told_by(report);
+  if (report.is_one_log) return "same";
   if (told.differ > 0) return "differs";
   const bool is_known = report.has_enough && !report.changes.empty() && told.doubtful == 0;
   return is_known && report.problems.empty() ? "same" : "unknown";
@@ -82,9 +84,14 @@ std::string_view outcome_of(const SeriesDiffReport& report) {
 
 // What is wrong with the logs comes first: what follows stands on a part of them.
 std::string verdict_of(const SeriesDiffReport& report) {
-  std::string words;
-  for (const std::string& problem : report.problems) words += problem + ". ";
-  return words + comparison_words(report);
+  std::string problems;
+  for (const std::string& problem : report.problems) problems += problem + ". ";
+  if (report.is_one_log)
+    return std::string(
+        trim("A and B are the same log, so there is nothing to compare: name a log of before the "
+             "change and one of after it. " +
+             problems));
+  return problems + comparison_words(report);
 }
 
 std::string log_words(const std::string& file, const analysis::LogFigures& log) {
@@ -141,8 +148,9 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
     for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
   }
   if (report.changes.empty()) return text;
-  fit_columns(columns, width, 20);
+  const std::vector<std::string> left_out = fit_columns(columns, width, 20);
   text += table_of(columns, color);
+  if (!left_out.empty()) text += wrap(wider_terminal_words(left_out), width, 0) + "\n";
   if (report.changes.size() > report.top)
     text += fmt::format("{} more: --top {}, or --json\n", report.changes.size() - report.top,
                         report.changes.size());

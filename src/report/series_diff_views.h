@@ -17,6 +17,7 @@ struct SeriesDiffReport {
   std::vector<analysis::GateFinding> gate;  // of --fail-on
   // What is wrong with the logs: "B (b.jsonl) has 1 sample", "A (a.jsonl) is damaged after 40 samples".
   std::vector<std::string> problems = {};
+  bool is_one_log = false;      // A and B hold the same samples
   bool has_enough = true;       // samples on both sides for something to be told as the same
   std::string not_judged = {};  // why a gate cannot tell; empty where it can
   std::size_t top = 12;         // rows of the table

@@ -1,6 +1,7 @@
 #include "report/terminal_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -38,17 +39,30 @@ std::string painted(std::string_view text, std::string_view paint, bool color) {
   return color ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
 }
 
-void fit_columns(std::vector<Column>& columns, int width, int first_width, TooLong first_cells) {
-  const int wanted = std::min(width_of(columns.front()), first_width);
+bool all_columns_fit(const std::vector<Column>& columns, int width, int first_width) {
+  return width - width_of_others(columns) >= std::min(width_of(columns.front()), first_width);
+}
+
+std::vector<std::string> fit_columns(std::vector<Column>& columns, int width, int first_width,
+                                     TooLong first_cells) {
+  std::vector<std::string> left_out;
   const auto last_to_go =
       std::max_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
         return a.goes < b.goes;
       })->goes;
-  for (int round = 1; round <= last_to_go && width - width_of_others(columns) < wanted; ++round)
+  for (int round = 1; round <= last_to_go && !all_columns_fit(columns, width, first_width); ++round) {
+    for (const Column& column : columns)
+      if (column.goes == round) left_out.push_back(column.title);
     std::erase_if(columns, [&](const Column& column) { return column.goes == round; });
+  }
   const int room = std::max(width - width_of_others(columns), display_width(columns.front().title));
   for (std::string& cell : columns.front().cells)
     cell = first_cells == TooLong::is_cut ? fit_to_width(cell, room) : wrap(cell, room, 2);
+  return left_out;
+}
+
+std::string wider_terminal_words(const std::vector<std::string>& left_out) {
+  return left_out.empty() ? "" : fmt::format("A wider terminal also shows: {}.", fmt::join(left_out, ", "));
 }
 
 std::string table_of(const std::vector<Column>& columns, bool color) {

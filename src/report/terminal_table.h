@@ -24,9 +24,14 @@ struct Column {
 enum class TooLong { is_cut, goes_on_below };
 
 // Leaves out columns and cuts the first one's cells, or breaks them at spaces, until the table fits.
-// `first_width` is how much of the first column is worth leaving out another for.
-void fit_columns(std::vector<Column>& columns, int width, int first_width,
-                 TooLong first_cells = TooLong::is_cut);
+// `first_width` is how much of the first column is worth leaving out another for. Returns the titles of what
+// was left out.
+std::vector<std::string> fit_columns(std::vector<Column>& columns, int width, int first_width,
+                                     TooLong first_cells = TooLong::is_cut);
+// Whether it would leave out none.
+bool all_columns_fit(const std::vector<Column>& columns, int width, int first_width);
+// "A wider terminal also shows: MAX A, MAX B."; empty of nothing.
+std::string wider_terminal_words(const std::vector<std::string>& left_out);
 
 // A line for the titles and one a row; `columns` all have the same number of cells.
 std::string table_of(const std::vector<Column>& columns, bool color);

@@ -400,6 +400,14 @@ bool take_token(Cursor& cursor, SystemSample& sample) {
   return take_field(name, cursor, sample);
 }
 
+// Swap stands between memory and cores, and where there is none tegrastats leaves it out. Of a line that is
+// cut off before, or whose field was not understood, nothing is known.
+bool tells_of_no_swap(const SystemSample& sample) {
+  return sample.ram_total && !sample.cores.empty() && !sample.swap_total &&
+         std::find(sample.unknown_tokens.begin(), sample.unknown_tokens.end(), "SWAP") ==
+             sample.unknown_tokens.end();
+}
+
 }  // namespace
 
 bool read_tegrastats_line(std::string_view line, SystemSample& sample) {
@@ -418,6 +426,7 @@ bool read_tegrastats_line(std::string_view line, SystemSample& sample) {
     cursor.go_back_to(start);
     sample.unknown_tokens.emplace_back(cursor.take_word());
   }
+  if (tells_of_no_swap(sample)) sample.swap_total = Bytes{};
   return understood;
 }
 

@@ -12,7 +12,8 @@ namespace headroom::sources {
 // Fills the sample with what one line tells; what was in it is cleared, its memory is kept. Tokens are known
 // by their shape, never by their place: tegrastats changes both with every release, and leaves out what it
 // may not read. What is not understood goes into unknown_tokens as it stands there. A gated rail's -256 °C
-// and the PMIC's constant 100 or 50 °C are absent. False if the line has nothing of tegrastats in it.
+// and the PMIC's constant 100 or 50 °C are absent. Swap that a whole line does not name is none: a total of
+// 0. False if the line has nothing of tegrastats in it.
 bool read_tegrastats_line(std::string_view line, SystemSample& sample);
 
 }  // namespace headroom::sources

@@ -71,7 +71,8 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   });
   if (!read) return forward_error(read);
   // Of a watch that was killed while it wrote.
-  if (log.size() > 1 && !log.read(log.size() - 1)) --log.size_;
+  log.is_cut_ = log.size() > 1 && !log.read(log.size() - 1);
+  if (log.is_cut_) --log.size_;
   if (log.size() == 0)
     return input_error(fmt::format("{} has no sample", path.string()),
                        opened->is_damaged ? "it is damaged at its begin" : "it is empty", kFix);

@@ -19,6 +19,7 @@ class ReplayLog {
   // left out.
   static Result<ReplayLog> open(const std::filesystem::path& path);
   std::size_t size() const { return size_; }
+  bool is_cut() const { return is_cut_; }
   // The error names the line.
   Result<SystemSample> read(std::size_t index) const;
 
@@ -39,6 +40,7 @@ class ReplayLog {
   UniqueFd file_;
   std::vector<Block> blocks_;
   std::size_t size_ = 0;
+  bool is_cut_ = false;
 };
 
 }  // namespace headroom::tui

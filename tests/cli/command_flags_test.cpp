@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/sized_terminal.h"
 
 namespace headroom::test {
 namespace {
@@ -89,11 +90,69 @@ TEST(Output, AFullDiskIsOneSentenceAndAFault) {
   }
 }
 
+// Nobody saw what was found: a gate that was broken, something severe, or a file that could not be read.
+TEST(Output, AFullDiskIsAFaultWhateverWasFound) {
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  if (!full) GTEST_SKIP() << absent_message("/dev/full");
+  Bench bench;
+  const std::string folder = finished_run(bench), log = (bench.path() / "plain.log").string();
+  write_text(log, "RuntimeError: CUDA error: out of memory\n");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"doctor", log},
+        {"doctor", log, "--json"},
+        {"doctor", log, (bench.path() / "absent.log").string()},
+        {"diff", folder, folder, "--fail-on", "run_peak>1KiB"},
+        {"diff", folder, folder, "--fail-on", "gpu_run_peak>1KiB"}}) {
+    EXPECT_THAT(run_headroom(arguments).exit_code, testing::AnyOf(1, 2)) << arguments.back();
+    const CommandResult result = run_headroom(arguments, output_to(full));
+    EXPECT_EQ(result.exit_code, 3) << arguments.front() << ": " << result.err;
+    EXPECT_THAT(result.err, testing::EndsWith("error: cannot write to standard output: No space left on "
+                                              "device; check where it is redirected to\n"));
+  }
+}
+
 TEST(Output, AClosedStandardOutputIsNotTheNextFileOpened) {
   const std::string binary = (fs::path(HEADROOM_BINARY_DIR) / "bin/headroom").string();
   const int status = std::system((binary + " generate man >&- 2>/dev/null").c_str());
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST(Help, FitsTheTerminal) {
+  for (const int columns : {60, 80, 132}) {
+    SizedTerminal terminal(columns);
+    if (!terminal.is_there()) GTEST_SKIP() << absent_message("a pseudo-terminal");
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"-h"},
+                                                      {"bench", "-h"},
+                                                      {"help", "bench"},
+                                                      {"help", "diff"},
+                                                      {"help", "history"},
+                                                      {"help", "watch"}}) {
+      const std::string text = terminal.output_of(arguments);
+      EXPECT_GT(widest_line(text), 40) << arguments.front();
+      EXPECT_LE(widest_line(text), std::min(columns, 80)) << text;
+    }
+  }
+  // What is no terminal has 80 columns; an example that is longer than a line can still be pasted.
+  EXPECT_GT(widest_line(run_headroom({"help", "bench"}).out), 60);
+  SizedTerminal narrow(60);
+  EXPECT_THAT(narrow.output_of({"diff", "-h"}), HasSubstr(" --fail-on \\\n      'run_peak>+5%,p99>+10%'\n"));
+}
+
+TEST(CommandFlags, WhatIsMissingOrWrongIsSaidWithHowItIsWritten) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"doctor", "log", "--sysroot"}, "--sysroot needs a value: --sysroot DIR"},
+      {{"diff", "a", "b", "--fail_on"}, "--fail-on needs a value: --fail-on RULES"},
+      {{"diff", "a", "b", "--fail-on", ""}, "--fail-on is empty; write --fail-on RULES"},
+      {{"history", "add", "a", "--commit", ""}, "--commit is empty; write --commit SHA"},
+      {{"diff", "a", "b", "--top", "x"}, "--top 'x' is not a whole number; write --top N"},
+      {{"doctor", ""}, "an argument of headroom doctor is empty; look for a variable that is not set"}};
+  for (const auto& [arguments, sentence] : cases) {
+    const CommandResult result = run_headroom(arguments);
+    EXPECT_EQ(result.exit_code, 2) << sentence;
+    EXPECT_EQ(result.err, "error: " + sentence + "\n");
+    EXPECT_THAT(result.out, IsEmpty()) << sentence;
+  }
 }
 
 TEST(CommandFlags, WhatIsPrintedForTheShellIsQuotedForIt) {

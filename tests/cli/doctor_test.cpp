@@ -176,6 +176,9 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   EXPECT_THAT(watch.out, HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 286.1 "
                                    "MiB available, in the first of 4 samples over 3.000 s"));
 
+  write_text(folder_ / "watch.jsonl", log + "{\"time_ns\":40");
+  EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("; its last line is cut off"));
+
   write_text(folder_ / "cut.hrec", "no recording");
   EXPECT_EQ(run({"cut.hrec"}).exit_code, 2);
   write_text(folder_ / "other.json", "{\"log\": \"CUDA error: out of memory\"}\n");
@@ -203,6 +206,17 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
   for (const Json& finding : (*document)["findings"]) {
     if (finding["id"] != "cuda-out-of-memory") continue;
     EXPECT_EQ(finding["times"], 1) << "named twice, read once";
+  }
+
+  // A run without its report, by itself and within a folder.
+  std::filesystem::remove(folder_ / "logs/run/report.json");
+  write_text(folder_ / "logs/run/metadata.json", "{}");
+  write_text(folder_ / "logs/run/run.log", "nothing\n");
+  for (const char* place : {"logs", "logs/run"}) {
+    const CommandResult unfinished = run({place});
+    EXPECT_THAT(unfinished.out,
+                AllOf(HasSubstr("looked at logs/run: a run of headroom bench that ended before it"),
+                      HasSubstr("looked at logs/run/run.log"), Not(HasSubstr("metadata.json"))));
   }
 
   std::filesystem::create_directories(folder_ / "nothing");
@@ -261,6 +275,15 @@ TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
   const CommandResult result = run({"old.log.xz"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("it is packed by xz; unpack it: xz -dc old.log.xz | headroom doctor -"));
+  // Of a folder of logs, as logrotate leaves it, the others are told all the same.
+  std::filesystem::create_directories(folder_ / "logs");
+  std::filesystem::rename(folder_ / "old.log.xz", folder_ / "logs/old.log.xz");
+  write_text(folder_ / "logs/\x1b[31mred.log", "RuntimeError: CUDA error: out of memory\n");
+  const CommandResult folder = run({"logs"});
+  EXPECT_EQ(folder.exit_code, 1) << folder.err;
+  EXPECT_THAT(folder.out,
+              AllOf(HasSubstr("looked at logs/old.log.xz: left out: it is packed by xz; unpack it: "),
+                    HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
 }
 
 // A wrapper's child is the program.
@@ -273,6 +296,13 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("looked at app.hrec: a recording of headroom trace; no layer repeats in it"),
                     HasSubstr("looked at app.hrec.d/")));
+  // One that cannot be read hides no other.
+  write_text(folder_ / "app.hrec.d/0000-0.hrec", "");
+  const CommandResult damaged = run({"app.hrec"});
+  EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("looked at app.hrec.d/0000-0.hrec: left out: "),
+                                 HasSubstr(": a recording of headroom trace")));
+  std::filesystem::remove(folder_ / "app.hrec.d/0000-0.hrec");
   // By itself and by its folder it is read once, and of small processes in which leaks could not be told
   // there is no note.
   const CommandResult folder = run({".", "app.hrec", "--json"});

@@ -5,6 +5,8 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::string_view kNotInitialized = "not initialized";
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
@@ -13,6 +15,14 @@ std::optional<LogMessage> read(std::string_view line) {
          has(line, "_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
          has(line, "the resource allocation failed"))) {
       message.add("library", library);
+      return message;
+    }
+  // What PyTorch says of a full GPU as well: "CUBLAS_STATUS_NOT_INITIALIZED when calling
+  // `cublasCreate(handle)`".
+  for (const std::string_view library : {"CUBLAS", "CUDNN"})
+    if (has(line, std::string(library) + "_STATUS_NOT_INITIALIZED")) {
+      message.add("library", library);
+      message.subject = kNotInitialized;
       return message;
     }
   return std::nullopt;
@@ -28,6 +38,13 @@ Finding explain(const LogMessage& message) {
       "had taken "
       "the rest.";
   finding.confidence = Confidence::likely;
+  if (message.subject == kNotInitialized) {
+    finding.title = message.text("library") + " could not be initialised, most often for want of GPU memory";
+    finding.cause =
+        "The GPU was full when the library was first used; or an earlier kernel had failed, and this tells "
+        "it first: CUDA_LAUNCH_BLOCKING=1 shows where.";
+    finding.confidence = Confidence::possible;
+  }
   finding.cures = {
       {"leave room beside PyTorch's pool", "torch.cuda.set_per_process_memory_fraction(0.9)", {}},
       {"use a smaller workspace (PyTorch)", "CUBLAS_WORKSPACE_CONFIG=:16:8", {}},
@@ -38,7 +55,10 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule cublas_rule() {
-  return {"cublas", {"ALLOC_FAILED", "ALLOCATION_FAILED", "resource allocation failed"}, read, explain};
+  return {"cublas",
+          {"ALLOC_FAILED", "ALLOCATION_FAILED", "resource allocation failed", "_STATUS_NOT_INITIALIZED"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

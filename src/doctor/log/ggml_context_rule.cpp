@@ -1,4 +1,5 @@
-// What llama.cpp prints while it loads: the figures that its refusals lack, and by which cures are computed.
+// What llama.cpp prints while it loads: the figures that its refusals lack, and by which cures are computed;
+// and that it tries again with less.
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -7,6 +8,10 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
+  // "llama_context: compute buffer allocation failed, retrying without pipeline parallelism"; if that fails,
+  // too, a refusal follows.
+  message.answers = has(line, "retrying without pipeline parallelism");
+  if (message.answers) return message;
   // "load_tensors: offloaded 33/33 layers to GPU"
   if (const auto offloaded = text_after(line, "offloaded "); offloaded && has(*offloaded, " layers to GPU")) {
     message.add("gpu_layers", integer_after(*offloaded, ""));
@@ -39,11 +44,11 @@ Finding explain(const LogMessage&) { return {}; }  // it is none by itself
 
 LogRule ggml_context_rule() {
   LogRule rule{"ggml-context",
-               {" layers to GPU", ": n_layer ", ": n_ctx ", ": n_ubatch ",
-                "model buffer size =", "KV buffer size =", "using device "},
+               {" layers to GPU", ": n_layer ", ": n_ctx ", ": n_ubatch ", "model buffer size =",
+                "KV buffer size =", "using device ", "retrying without pipeline parallelism"},
                read,
                explain};
-  rule.context_of = "ggml";
+  rule.context_of = rule.answers = "ggml";
   return rule;
 }
 

@@ -5,6 +5,7 @@
 
 #include "doctor/log/message_text.h"
 #include "doctor/log/ollama_messages.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
@@ -38,9 +39,13 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   for (const auto& read_form : {read_gpu_pool, read_pool})
     if (auto message = read_form(line)) return message;
   LogMessage message;
-  // "failed to allocate compute buffers": of llama.cpp's context, behind what ggml said of it, if it did.
-  if (has(line, ": failed to allocate compute buffers") && has(line, "_context")) {
-    message.part = "context";
+  // "failed to allocate compute buffers": of llama.cpp's context, behind what ggml said of it, if it did;
+  // "llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers" since
+  // 2025, with "graph_reserve: …" before it.
+  const bool is_reserve = has(line, "graph_reserve: failed to allocate compute buffers");
+  if (is_reserve || has(line, "failed to initialize the context: failed to allocate compute ") ||
+      (has(line, ": failed to allocate compute buffers") && has(line, "_context"))) {
+    message.part = is_reserve ? "reserve" : "context";
     message.is_vague = true;
     message.add("wanted", "compute buffer");
     return message;
@@ -53,6 +58,7 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   }
   const bool is_buffer =
       (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
+      (has(line, "ggml") && has(line, "error: failed to allocate buffer, size =")) ||  // of Metal
       has(line, "alloc_buffer: failed to allocate buffer of size ") ||
       has(line, "failed to allocate buffer for kv cache") ||
       has(line, "failed to allocate memory for the kv cache") ||
@@ -74,12 +80,16 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
     return message;
   }
   if (!is_refused) return std::nullopt;
-  auto requested = size_after(line, "buffer of size ");
-  if (!requested) requested = size_after(line, "emory allocation of size ");
-  message.is_rounded = !requested;
-  if (!requested) requested = size_after(line, "allocating ");
-  if (!requested) requested = size_after(line, "attempted to allocate ");
-  message.add("requested_bytes", requested);
+  const auto add_first = [&](const auto& all) {
+    return std::any_of(std::begin(all), std::end(all), [&](std::string_view words) {
+      return add_requested(message, text_after(line, words));
+    });
+  };
+  constexpr std::string_view kExact[] = {"buffer of size ", "emory allocation of size "};
+  constexpr std::string_view kRounded[] = {"allocating ", "attempted to allocate ",
+                                           "failed to allocate buffer, size ="};
+  message.is_rounded = !add_first(kExact);
+  if (message.is_rounded) add_first(kRounded);
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
   if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))
     message.subject = kHost;
@@ -176,7 +186,7 @@ void add_cures(const LogMessage& message, Finding& finding) {
 
 Finding explain(const LogMessage& message) {
   if (is_ollama_refusal(message)) return explain_ollama(message);
-  const std::string size = words_for(message.bytes("requested_bytes"));
+  const std::string size = words_for_requested(message);
   Finding finding;
   if (message.subject == "pinned") {
     finding.id = "ggml-pinned-memory";
@@ -203,11 +213,20 @@ Finding explain(const LogMessage& message) {
     return finding;
   }
   const std::string wanted = message.text("wanted");
-  const std::string buffer = message.bytes("requested_bytes")        ? "a buffer of " + size
+  const bool is_size_told = !words_for_requested(message, "").empty();
+  const std::string buffer = is_size_told                            ? "a buffer of " + size
                              : wanted.empty() || wanted == "weights" ? "a buffer"
                                                                      : "its " + wanted;
   finding.title = fmt::format("{} could not allocate {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
                               buffer, message.subject == kHost ? "in the host's memory" : "on the GPU");
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message);
+    finding.confidence = Confidence::likely;
+    finding.cures = {
+        {"ask for a smaller context and batch, of which the size is a product", "-c 4096 -b 512 -ub 512", {}},
+        {"use a newer build, which may compute it right", "git pull", {}}};
+    return finding;
+  }
   finding.cause = message.text("wanted") == "weights"
                       ? "The model's layers did not fit in what was free."
                       : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
@@ -224,8 +243,9 @@ LogRule ggml_rule() {
       "ggml",
       {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
        "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
-       "ErrorOutOfDeviceMemory", "ggml-cuda", "context's memory pool", "failed to allocate compute buffers",
-       "kIOGPUCommandBufferCallback", "error loading model: unable to allocate", "memory for the kv cache"},
+       "ErrorOutOfDeviceMemory", "ggml-cuda", "context's memory pool", "failed to allocate compute ",
+       "failed to allocate buffer, size", "kIOGPUCommandBufferCallback",
+       "error loading model: unable to allocate", "memory for the kv cache"},
       read,
       explain};
   rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());

@@ -20,7 +20,8 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("told_by", "NvBufSurface");
     return message;
   }
-  if (!has(line, "Failed to allocate required memory")) return std::nullopt;
+  const bool is_of_it = has(line, "element") || has(line, "gst") || has(line, "Gst") || has(line, "GST");
+  if (!is_of_it || !has(line, "Failed to allocate required memory")) return std::nullopt;
   message.add("told_by", "GStreamer");
   return message;
 }

@@ -1,10 +1,12 @@
 // A program got no host memory: std::bad_alloc, Python's MemoryError, NumPy, PyTorch's CPU allocator, ENOMEM.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
@@ -57,16 +59,22 @@ bool ends_in_refusal(std::string_view line) {
   return text.ends_with(": Cannot allocate memory") || text.ends_with(": cannot allocate memory");
 }
 
+// "malloc of size 4096 failed", and that was all: not "never failed", nor "failed over to".
+bool is_number_then(std::string_view line, std::string_view words, std::string_view end) {
+  const std::string_view rest = text_after(line, words).value_or("");
+  const std::string_view behind = rest.substr(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+  return behind.starts_with(end) && !behind.substr(end.size()).starts_with(" over");
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  auto requested = size_after(line, "you tried to allocate ");
-  if (has(line, "DefaultCPUAllocator") && requested) {
-    message.add("requested_bytes", requested);
+  if ((has(line, "DefaultCPUAllocator") &&
+       add_requested(message, text_after(line, "you tried to allocate "))) ||
+      add_requested(message, text_after(line, "seems to have been called with negative number: "))) {
     message.add("told_by", "PyTorch");
     return message;
   }
-  if (requested = size_after(line, "Unable to allocate "); requested && has(line, "array with shape")) {
-    message.add("requested_bytes", requested);
+  if (has(line, "array with shape") && add_requested(message, text_after(line, "Unable to allocate "))) {
     message.add("told_by", "NumPy");
     return message;
   }
@@ -97,14 +105,14 @@ std::optional<LogMessage> read(std::string_view line) {
       {"malloc failed (tried to allocate ", "git"},
       {"DETAIL:  Failed on request of size ", "PostgreSQL"}};
   for (const auto& [words, program] : kPrograms)
-    if (const auto size = size_after(line, words); size && (program != "libx264" || has(line, " failed"))) {
-      message.add("requested_bytes", size);
+    if ((program != "libx264" || is_number_then(line, words, " failed")) &&
+        add_requested(message, text_after(line, words))) {
       message.add("told_by", program);
       return message;
     }
   // "memory allocation of 8589934592 bytes failed"
-  if (const auto size = size_after(line, "memory allocation of "); size && has(line, " bytes failed")) {
-    message.add("requested_bytes", size);
+  if (is_number_then(line, "memory allocation of ", " bytes failed") &&
+      add_requested(message, text_after(line, "memory allocation of "))) {
     message.add("told_by", "Rust");
     return message;
   }
@@ -128,14 +136,14 @@ std::optional<LogMessage> read(std::string_view line) {
 
 Finding explain(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes");
+  const std::string words = words_for_requested(message, "");
   Finding finding;
   finding.id = "host-out-of-memory";
   finding.severity = Severity::severe;
   finding.title = fmt::format("A program got no host memory{} (told by {})",
-                              requested ? fmt::format(": it asked for {}", format_bytes(*requested)) : "",
-                              message.text("told_by"));
-  if (requested && is_impossible(*requested)) {
-    finding.cause = "No machine has so much: a size was computed wrong. More memory would not help.";
+                              words.empty() ? "" : ": it asked for " + words, message.text("told_by"));
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
     finding.cures = {{"check the shapes and indices at that place", "", {}}};
     return finding;
@@ -164,8 +172,9 @@ LogRule host_memory_rule() {
   return {"host-memory",
           {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
            "annot allocate memory", "runtime: out of memory", "memory allocation of ",
-           ": out of memory allocating ", "annot allocate vector", "malloc of size ", "malloc failed (tried",
-           "DETAIL:  Failed on request", "LLVM ERROR: out of memory", "virtual memory exhausted: "},
+           "called with negative number", ": out of memory allocating ", "annot allocate vector",
+           "malloc of size ", "malloc failed (tried", "DETAIL:  Failed on request",
+           "LLVM ERROR: out of memory", "virtual memory exhausted: "},
           read,
           explain};
 }

@@ -1,5 +1,7 @@
 #include "doctor/log/log_envelope.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -7,6 +9,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "doctor/log/log_reader.h"
 
 namespace headroom::doctor {
 namespace {
@@ -21,10 +24,10 @@ std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at) {
   return code;
 }
 
-// A JSON string behind its opening quote, as far as it goes: a long line was cut.
+// What a JSON string holds.
 std::string decoded(std::string_view text) {
   std::string plain;
-  for (std::size_t at = 0; at < text.size() && text[at] != '"'; ++at) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '\\') {
       plain += text[at];
       continue;
@@ -65,7 +68,7 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
-// "[77,101,109]"
+// "77,101,109", up to a bracket.
 std::string decoded_bytes(std::string_view text) {
   std::string plain;
   for (const std::string_view number : split(text.substr(0, text.find(']')), ','))
@@ -74,16 +77,38 @@ std::string decoded_bytes(std::string_view text) {
   return plain;
 }
 
-std::optional<std::string> message_of_json(std::string_view line) {
-  for (const std::string_view key : {"\"MESSAGE\"", "\"log\"", "\"message\"", "\"msg\""}) {
+struct Value {
+  std::size_t begin = 0, end = 0;  // between its quotation marks or brackets
+  bool is_array = false;
+};
+
+// As far as it goes: a long line was cut.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+  return std::min(at, text.size());
+}
+
+constexpr std::string_view kKeys[] = {"\"MESSAGE\"", "\"log\"", "\"message\"", "\"msg\""};
+
+// Of a record, or of a line of one that is printed with a field on each.
+bool is_record(std::string_view line) {
+  const std::string_view text = trim(line);
+  return text.starts_with('{') || std::any_of(std::begin(kKeys), std::end(kKeys),
+                                              [text](std::string_view key) { return text.starts_with(key); });
+}
+
+std::optional<Value> message_of_json(std::string_view line) {
+  if (!is_record(line)) return std::nullopt;
+  for (const std::string_view key : kKeys) {
     std::size_t at = line.find(key);
     if (at == line.npos) continue;
     at = line.find_first_not_of(' ', at + key.size());
     if (at == line.npos || line[at] != ':') continue;
     at = line.find_first_not_of(' ', at + 1);
     if (at == line.npos) continue;
-    if (line[at] == '"') return decoded(line.substr(at + 1));
-    if (line[at] == '[') return decoded_bytes(line.substr(at + 1));
+    ++at;
+    if (line[at - 1] == '"') return Value{at, end_of_string(line, at), false};
+    if (line[at - 1] == '[') return Value{at, std::min(line.find(']', at), line.size()), true};
   }
   return std::nullopt;
 }
@@ -91,6 +116,7 @@ std::optional<std::string> message_of_json(std::string_view line) {
 // "2026-11-23T10:00:00.000000000Z stderr F ": F is a whole line, P a part of one.
 std::string_view without_node_prefix(std::string_view line) {
   constexpr std::size_t kLongestTime = 40;
+  if (line.empty() || std::isdigit(static_cast<unsigned char>(line.front())) == 0) return line;
   for (const std::string_view stream : {" stderr F ", " stderr P ", " stdout F ", " stdout P "}) {
     const std::size_t at = line.substr(0, kLongestTime + stream.size()).find(stream);
     if (at != line.npos && line.find('T') < at) return line.substr(at + stream.size());
@@ -101,22 +127,44 @@ std::string_view without_node_prefix(std::string_view line) {
 }  // namespace
 
 const std::vector<std::string_view>& envelope_anchors() {
-  static const std::vector<std::string_view> kAnchors{"\"MESSAGE\":[", "\"MESSAGE\" : ["};
+  static const std::vector<std::string_view> kAnchors{"\"MESSAGE\":[", "\"MESSAGE\": [", "\"MESSAGE\" : ["};
   return kAnchors;
 }
 
 std::string_view without_envelope(std::string_view line, std::string& buffer) {
   constexpr char kEscape = '\x1b';
   line = without_node_prefix(line);
-  if (trim(line).starts_with('{')) {
-    if (auto message = message_of_json(line)) {
-      buffer = std::move(*message);
-      line = buffer;
-    }
+  if (const auto message = message_of_json(line)) {
+    const std::string_view value = line.substr(message->begin, message->end - message->begin);
+    buffer = message->is_array ? decoded_bytes(value) : decoded(value);
+    line = buffer;
   }
   if (line.find(kEscape) == line.npos) return line;
   buffer = without_terminal_control(line);
   return buffer;
+}
+
+std::string beside_message(std::string_view line) {
+  line = without_node_prefix(line);
+  const auto message = message_of_json(line);
+  if (!message) return {};
+  return std::string(line.substr(0, message->begin)).append(line.substr(message->end));
+}
+
+bool ByteLines::take(std::string_view line, std::int64_t number) {
+  line = trim(line);
+  if (!is_open_) {
+    if (!line.starts_with(kKeys[0]) || !line.ends_with('[')) return false;
+    is_open_ = true;
+    first_line_ = number;
+    text_.clear();
+    return true;
+  }
+  // Anything else ends it, too: a log that was cut.
+  if (line.find_first_not_of("0123456789, ]") != line.npos) return is_open_ = false;
+  text_ += decoded_bytes(line);
+  is_open_ = line.find(']') == line.npos && text_.size() < kLongestLogLine;
+  return true;
 }
 
 }  // namespace headroom::doctor

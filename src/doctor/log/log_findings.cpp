@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "doctor/log/anchor_search.h"
-#include "doctor/log/log_envelope.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
 
@@ -79,9 +78,26 @@ const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, Log
   return nullptr;
 }
 
+bool is_any_known(std::string_view text) {
+  const auto lines = split(text, '\n');
+  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+    LogMessage message;
+    return rule_of(line, WordOwners::all().of(line), message) != nullptr;
+  });
+}
+
 const LogRule& rule_of_kernel_kills() {
   const auto& rules = log_rules();
   return *std::find_if(rules.begin(), rules.end(), [](const LogRule& rule) { return rule.is_kernel_kill; });
+}
+
+// Whether it may go on a message of PyTorch's, the only ones that do: 40 letters of one, wherever it is
+// broken, have a unit or a word of these.
+bool may_be_rest(std::string_view line) {
+  constexpr std::string_view kWords[] = {"iB", "memory", "ytes", "GPU",   "rocess",  "alloc",
+                                         "MB", "GB",     "free", "capac", "PyTorch", "pools"};
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [line](std::string_view word) { return line.find(word) != line.npos; });
 }
 
 // What another program wrote goes to terminals and into Markdown.
@@ -117,7 +133,9 @@ Result<std::int64_t> LogFindings::read_file(const std::string& path) {
 
 void LogFindings::end_file() {
   close_report();
+  bytes_ = {};
   report_ = {};
+  announced_ = {};
   context_.clear();
   cut_ = {};
   chosen_.reset();
@@ -138,19 +156,23 @@ void LogFindings::close_report() {
 }
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
+  if (bytes_.take(line, number))
+    return bytes_.is_open() ||
+           read_plain_text(file, bytes_.first_line(), without_terminal_control(bytes_.text()));
   std::string buffer;
   const std::string_view text = without_envelope(line, buffer);
-  // Of a record with several fields, what a rule knows may stand in another one. One field may have a whole
-  // traceback in it.
-  const auto lines = split(text, '\n');
-  const auto is_known = [](std::string_view each) {
-    LogMessage message;
-    return rule_of(each, message) != nullptr;
-  };
-  if (text.data() != line.data() && std::none_of(lines.begin(), lines.end(), is_known) && is_known(line))
-    return read_plain_line(file, number, line);
+  // Of a record with several fields, what a rule knows may stand in another one. What the message only speaks
+  // of is no finding, either, with its key before it.
+  if (text.data() != line.data() && !is_any_known(text))
+    if (const std::string others = beside_message(line); is_any_known(others))
+      return read_plain_line(file, number, is_any_known(line) ? line : others);
+  return read_plain_text(file, number, text);
+}
+
+// One field may have a whole traceback in it.
+bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, std::string_view text) {
   bool wants_next = false;
-  for (const std::string_view each : lines) wants_next = read_plain_line(file, number, each);
+  for (const std::string_view each : split(text, '\n')) wants_next = read_plain_line(file, number, each);
   return wants_next;
 }
 
@@ -167,7 +189,9 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   const WordOwners::Set owners = WordOwners::all().of(line);
   const bool ends_traceback =
       (owners[WordOwners::kRetry] || traceback_.is_open()) && traceback_.ends_with(line);
-  if (joins(file, number, line)) {
+  WordOwners::Set of_rules = owners;
+  of_rules.reset(WordOwners::kRetry);
+  if (joins(file, number, line, of_rules.any())) {
     if (owners[WordOwners::kRetry]) read_retry(at, line);
     return true;
   }
@@ -200,6 +224,7 @@ void LogFindings::read_context(const LogRule& rule, const LogMessage& message, c
 
 void LogFindings::read_message(const LogRule& rule, LogMessage message, const LogPlace& at,
                                std::string_view line) {
+  if (announced_.explain(message, at.line)) return;
   if (rule.is_kernel_kill) report_.note_kill(message);
   // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
   const bool is_kill = rule.is_kernel_kill && !message.event.empty();
@@ -258,12 +283,15 @@ bool LogFindings::add_joined(const LogRule& rule, LogMessage message, const CutM
 }
 
 // Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by
-// itself what happened is another message. The lines of one record have its number, all of them.
-bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line) {
+// itself what happened is another message, and so is one without a word of such messages: to read the two as
+// one, twice, costs more than all else in a log that is full of them. The lines of one record have its
+// number, all of them.
+bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known) {
   CutMessage cut = std::exchange(cut_, {});
   const bool is_next = number == cut.last_line || number == cut.last_line + 1;
   if (cut.rule == nullptr || cut.at.file != file || !is_next) return false;
   if (line.find("ut of memory") != line.npos || cut.text.size() + line.size() > kLongestLogLine) return false;
+  if (!is_known && !may_be_rest(line)) return false;
   const LogRule* best_rule = nullptr;
   LogMessage best;
   std::string best_text;
@@ -288,6 +316,7 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
 }
 
 void LogFindings::read_retry(const LogPlace& at, std::string_view line) {
+  announced_.read(line, at.line);
   if (tells_giving_up(line))
     groups_.gave_up(at.file);
   else if (tells_end(line))

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "doctor/log/announced_kills.h"
+#include "doctor/log/log_envelope.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/log_rule.h"
 #include "doctor/log/message_groups.h"
@@ -44,7 +46,8 @@ class LogFindings {
     std::size_t figures = 0;
     bool is_final = false;
   };
-  // Without what loggers put around it.
+  // Without what loggers put around it; a text of several lines.
+  bool read_plain_text(const std::string& file, std::int64_t number, std::string_view text);
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
   void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view line);
@@ -53,10 +56,13 @@ class LogFindings {
   bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);
   void close_report();
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
-  bool joins(const std::string& file, std::int64_t number, std::string_view line);
+  // `is_known`: a rule has a word in the line.
+  bool joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known);
   void read_retry(const LogPlace& at, std::string_view line);
 
+  ByteLines bytes_;
   OomReport report_;
+  AnnouncedKills announced_;
   Evidence report_begin_;
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with

@@ -1,11 +1,11 @@
 #include "doctor/log/log_prose.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <optional>
 
 #include "base/text.h"
+#include "doctor/log/anchor_search.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
@@ -40,6 +40,16 @@ std::string_view text_before(std::string_view line, std::string_view words) {
   return before;
 }
 
+// "0 x ", "0× "
+bool ends_in_no_times(std::string_view before) {
+  for (const std::string_view mark : {"x ", "× "})
+    if (before.ends_with(mark)) {
+      const std::string_view number = trim(before.substr(0, before.size() - mark.size()));
+      return number.ends_with('0') && (number.size() == 1 || number[number.size() - 2] == ' ');
+    }
+  return false;
+}
+
 bool ends_in_a_count(std::string_view before) {
   if (before.ends_with("No ") || before.ends_with("no ")) return true;
   if (before.size() < 2 || before.back() != ' ') return false;
@@ -54,6 +64,16 @@ bool is_column(std::string_view before, std::string_view rest) {
   const bool is_close = rest.size() == 1 || rest[1] != ' ';
   if (is_close) return before.empty() || before.ends_with(',');
   return before.ends_with(", ") && rest.find(", ", 1) != rest.npos;
+}
+
+// "3", "0 of 12", and no size: "2 GiB".
+bool is_bare_number(std::string_view text) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (end == 0) return false;
+  if (end == text.size()) return true;
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "kB", "KB", "MB", "GB", "bytes"};
+  return std::string_view(",;)}] \t").find(text[end]) != text.npos &&
+         !starts_with_any(trim(text.substr(end)), kUnits);
 }
 
 // "3f2a91c Handle CUDA out of memory in validation": git's one-line log. An error behind a number tells
@@ -100,48 +120,158 @@ bool is_diagnostic(std::string_view line, std::string_view words) {
   return false;
 }
 
-struct Phrase {
-  std::string_view words;
-  bool is_whole_name = false;  // with letters before it, it is another name
+// Behind the last of these marks; the whole text where there is none.
+std::string_view after_last(std::string_view text, const auto& marks) {
+  std::size_t begin = 0;
+  for (const std::string_view mark : marks)
+    if (const std::size_t at = text.rfind(mark); at != text.npos) begin = std::max(begin, at + mark.size());
+  return text.substr(begin);
+}
+
+// "If you are running out of memory, …", "CUDA graphs can run out of memory": what would happen, in the
+// clause that the words end. "could not", "cannot" and "can't" tell what did.
+bool is_supposed(std::string_view before) {
+  constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] "}, kClause[] = {", "};
+  constexpr std::string_view kConditions[] = {"if", "If", "unless", "Unless", "whether", "Whether"};
+  constexpr std::string_view kModals[] = {"may", "might", "can", "could", "would", "should"};
+  const auto is_one_of = [](std::string_view word, const auto& words) {
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  };
+  const std::string_view sentence = after_last(before, kSentence);
+  const auto words = split(sentence, ' ');
+  if (std::any_of(words.begin(), words.end(),
+                  [&](std::string_view word) { return is_one_of(word, kConditions); }))
+    return true;
+  constexpr std::size_t kNear = 5;  // words: "can run", "would soon be running"
+  const auto clause = split(after_last(sentence, kClause), ' ');
+  for (std::size_t i = clause.size() > kNear ? clause.size() - kNear : 0; i < clause.size(); ++i)
+    if (is_one_of(clause[i], kModals) && (i + 1 == clause.size() || clause[i + 1] != "not")) return true;
+  return false;
+}
+
+// A line of a diff, or of a shell's trace: "+    raise …", "-CUDA out of memory", "+ grep …". "-2 …" is a
+// number.
+bool is_of_diff(std::string_view line) {
+  return line.size() > 1 && (line.front() == '+' || line.front() == '-') &&
+         std::isdigit(static_cast<unsigned char>(line[1])) == 0;
+}
+
+// What grep and git find in a file, without its name and number: "src/a.py:12:    raise …". Programs that
+// tell their own places have one space behind them.
+std::string_view without_place(std::string_view line) {
+  const std::size_t colon = line.find(':');
+  if (colon == line.npos) return line;
+  const std::string_view path = line.substr(0, colon);
+  const std::size_t dot = path.rfind('.');
+  const std::size_t end = line.find_first_not_of("0123456789", colon + 1);
+  if (dot == path.npos || path.find(' ') != path.npos || path.find_first_of("0123456789", dot) != path.npos)
+    return line;
+  if (end == line.npos || end == colon + 1 || line[end] != ':') return line;
+  const std::string_view rest = line.substr(end + 1);
+  const bool is_spaced = rest.size() > 1 && rest[0] == ' ' && rest[1] != ' ';
+  return is_spaced ? line : rest;
+}
+
+// Without the "2026-11-21 10:30:00 " that a build server writes before each line.
+std::string_view without_time(std::string_view line) {
+  std::string_view text = trim(line);
+  constexpr int kMostWords = 2;  // a date and a time
+  for (int i = 0; i < kMostWords; ++i) {
+    const std::size_t end = text.find(' ');
+    if (end == text.npos || text.substr(0, end).find_first_not_of("0123456789:.-TZ+") != text.npos) break;
+    text = trim(text.substr(end));
+  }
+  return text;
+}
+
+// "raise RuntimeError(…", "throw std::bad_alloc", "throw new Error(…": a traceback shows such lines, and
+// tells the error itself behind them. `RuntimeError('CUDA out of memory')` alone is how Python prints one.
+bool is_raised(std::string_view before) {
+  for (const std::string_view keyword : {"raise ", "throw "}) {
+    const std::size_t at = before.rfind(keyword);
+    if (at == before.npos || (at > 0 && is_name_letter(before[at - 1]))) continue;
+    std::string_view rest = before.substr(at + keyword.size());
+    if (rest.starts_with("new ")) rest.remove_prefix(4);
+    const auto is_of_name = [](char c) { return is_name_letter(c) || c == '.' || c == ':'; };
+    const auto end = std::find_if_not(rest.begin(), rest.end(), is_of_name);
+    if (end == rest.end()) return true;
+    const auto opened = std::count(end, rest.end(), '(') + std::count(end, rest.end(), '{');
+    const auto closed = std::count(end, rest.end(), ')') + std::count(end, rest.end(), '}');
+    if (end != rest.begin() && (*end == '(' || *end == '{') && opened > closed) return true;
+  }
+  return false;
+}
+
+// Of `Prompt: "explain ` the text before the quotation mark that is nearest to the words.
+std::optional<std::string_view> before_quotation(std::string_view before) {
+  const std::size_t open = before.find_last_of("\"'");
+  return open == before.npos ? std::nullopt : std::optional(before.substr(0, open));
+}
+
+// `warnings.warn("…`, `print(f"…`, `LOG(ERROR) << "…`, `match="…`: an argument in source code.
+bool is_argument(std::string_view lead) {
+  if (lead.ends_with("(f")) lead.remove_suffix(1);
+  constexpr std::string_view kCalls[] = {"print(",    "printf(",     ".warn(",     ".warning(", ".error(",
+                                         ".log(",     ".exception(", ".critical(", ".info(",    ".debug(",
+                                         "assertIn(", "contains(",   "includes(",  "<< ",       "match="};
+  return ends_with_any(lead, kCalls);
+}
+
+// The longer of two that begin at one place first; the first kNames are other names with letters before them.
+constexpr std::size_t kNames = 8;
+constexpr std::string_view kPhrases[] = {"CUDA_ERROR_OUT_OF_MEMORY",
+                                         "cudaErrorMemoryAllocation",
+                                         "hipErrorOutOfMemory",
+                                         "CUBLAS_STATUS_ALLOC_FAILED",
+                                         "CUDNN_STATUS_ALLOC_FAILED",
+                                         "CUSOLVER_STATUS_ALLOC_FAILED",
+                                         "CUSPARSE_STATUS_ALLOC_FAILED",
+                                         "CUFFT_ALLOC_FAILED",
+                                         "OutOfMemoryError",
+                                         "OutOfMemory",
+                                         "MemoryError",
+                                         "std::bad_alloc",
+                                         "out of memory",
+                                         "Out of memory",
+                                         "OOM when allocating",
+                                         "Cannot allocate memory",
+                                         "cannot allocate memory",
+                                         "annot allocate vector of size",
+                                         "model requires more system memory",
+                                         "memory layout cannot be allocated",
+                                         "llama runner process",
+                                         "OOMKilled",
+                                         "out of shared memory",
+                                         "No space left on device"};
+
+struct FoundPhrase {
+  std::size_t at = 0, number = 0;  // where it begins; in kPhrases
 };
 
-// The longer of two that begin at one place first.
-constexpr std::array<Phrase, 24> kPhrases{{
-    {"CUDA_ERROR_OUT_OF_MEMORY", true},
-    {"cudaErrorMemoryAllocation", true},
-    {"hipErrorOutOfMemory", true},
-    {"CUBLAS_STATUS_ALLOC_FAILED", true},
-    {"CUDNN_STATUS_ALLOC_FAILED", true},
-    {"CUSOLVER_STATUS_ALLOC_FAILED", true},
-    {"CUSPARSE_STATUS_ALLOC_FAILED", true},
-    {"CUFFT_ALLOC_FAILED", true},
-    {"OutOfMemoryError"},
-    {"OutOfMemory"},
-    {"MemoryError"},
-    {"std::bad_alloc"},
-    {"out of memory"},
-    {"Out of memory"},
-    {"OOM when allocating"},
-    {"Cannot allocate memory"},
-    {"cannot allocate memory"},
-    {"annot allocate vector of size"},
-    {"model requires more system memory"},
-    {"memory layout cannot be allocated"},
-    {"llama runner process"},
-    {"OOMKilled"},
-    {"out of shared memory"},
-    {"No space left on device"},
-}};
+// In one pass over the line, where a search for each would be two dozen.
+std::optional<FoundPhrase> first_phrase(std::string_view line) {
+  static const AnchorSearch kSearch({std::begin(kPhrases), std::end(kPhrases)});
+  std::optional<FoundPhrase> first;
+  kSearch.visit(line, 0, [&](std::size_t at, std::size_t number) {
+    if (first && at > first->at) return false;
+    if (!first || number < first->number) first = FoundPhrase{at, number};
+    return true;
+  });
+  return first;
+}
 
 }  // namespace
 
 bool is_prose(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  const std::string_view text = begin == line.npos ? std::string_view() : line.substr(begin);
-  // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes.
-  constexpr std::string_view kMarks[] = {"* ", "- ",  "# ", "## ",   "### ",  "// ",      "| ",
-                                         "> ", "ok ", "--", "Fixed", "Fixes", "Changelog"};
-  return starts_with_any(text, kMarks) || (text.starts_with('"') && !is_json_key(text));
+  if (is_of_diff(line)) return true;
+  const std::string_view text = trim(without_place(line));
+  // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes; of a mail.
+  constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
+                                         "f\"",   "f'",        "> ",        "ok ",    "--",   "Fixed",
+                                         "Fixes", "Changelog", "Subject: ", "Title: "};
+  // Python draws one bar at the left of a group of exceptions.
+  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos;
+  return is_row || starts_with_any(text, kMarks) || (text.starts_with('"') && !is_json_key(text));
 }
 
 bool is_counter(std::string_view line, std::string_view words) {
@@ -150,6 +280,7 @@ bool is_counter(std::string_view line, std::string_view words) {
   const std::string_view before = text_before(line, words);
   if (rest->starts_with("_total") || rest->starts_with("_count") || is_column(before, *rest)) return true;
   if (rest->starts_with("\"} ")) return true;  // a label's value
+  if (ends_in_no_times(before)) return true;
   for (const std::string_view word :
        {" errors", " error", " events", " event", " count", " kills", " (count)"})
     if (rest->starts_with(word)) {
@@ -157,79 +288,41 @@ bool is_counter(std::string_view line, std::string_view words) {
       rest->remove_prefix(word.size());
       break;
     }
+  for (const std::string_view word : {" so far", " seen", " in total", " occurred"})
+    if (rest->starts_with(word)) rest->remove_prefix(word.size());
   rest = rest->substr(std::min(rest->find_first_not_of(' '), rest->size()));
   // "CUDA error: out of memory: 2" tells the error's number.
   constexpr std::string_view kFailures[] = {"rror: ", "ailed: ", "ailure: "};
   if (ends_with_any(before, kFailures)) return false;
-  for (const std::string_view mark : {"\":", ":", "="})
+  constexpr std::string_view kNone[] = {"no", "No", "none", "None", "false", "False", "never"};
+  for (const std::string_view mark : {"\":", "':", ":", "=", "?"})
     if (rest->starts_with(mark)) {
-      rest->remove_prefix(mark.size());
-      rest = rest->substr(std::min(rest->find_first_not_of(' '), rest->size()));
-      // A number and nothing else that could be a message's.
-      const std::size_t end = std::min(rest->find_first_not_of("0123456789"), rest->size());
-      return end > 0 && (end == rest->size() || std::string_view(",;)}] \t").find((*rest)[end]) != line.npos);
+      const std::string_view value = trim(rest->substr(mark.size()));
+      return is_bare_number(value) || std::find(std::begin(kNone), std::end(kNone), value) != std::end(kNone);
     }
   return false;
 }
 
 bool is_advice(std::string_view line, std::string_view words) {
-  constexpr std::string_view kBefore[] = {"avoid ",
-                                          "prevent ",
-                                          "case of ",
-                                          "you see ",
-                                          "you get ",
-                                          "you encounter ",
-                                          "if ",
-                                          "If ",
-                                          "against ",
-                                          "handle ",
-                                          "Handle ",
-                                          "handling ",
-                                          "Catch ",
-                                          "catch ",
-                                          "without ",
-                                          "retry on ",
-                                          "when ",
-                                          "runs ",
-                                          "Fix ",
-                                          "fix ",
-                                          "Fixed ",
-                                          "fixed ",
-                                          "Fixes ",
-                                          "fixes ",
-                                          "hecking for ",
-                                          "heck for ",
-                                          "ooking for ",
-                                          "debug ",
-                                          "no ",
-                                          "No ",
-                                          "may cause ",
-                                          "might cause ",
-                                          "can cause ",
-                                          "could cause ",
-                                          "may result in ",
-                                          "might result in ",
-                                          "can result in ",
-                                          "could result in ",
-                                          "may lead to ",
-                                          "might lead to ",
-                                          "can lead to ",
-                                          "could lead to ",
-                                          "may raise ",
-                                          "likely to raise ",
-                                          "likely to cause ",
-                                          "may be due to ",
-                                          "might be due to ",
-                                          "could be due to ",
-                                          "can be due to ",
-                                          "may be caused by ",
-                                          "might be caused by "};
-  if (ends_with_any(text_before(line, words), kBefore)) return true;
+  constexpr std::string_view kBefore[] = {
+      "avoid ",  "prevent ",       "case of ",     "you see ",    "you get ", "against ",  "handle ",
+      "Handle ", "handling ",      "Catch ",       "catch ",      "without ", "retry on ", "when ",
+      "runs ",   "Fix ",           "fix ",         "Fixed ",      "fixed ",   "Fixes ",    "fixes ",
+      "debug ",  "heck for ",      "hecking for ", "ooking for ", "no ",      "No ",       "why ",
+      "Why ",    "you encounter ", "to raise ",    "to cause ",   "Subject: "};
+  // Brought about on purpose, or over.
+  constexpr std::string_view kStaged[] = {"imulating ", "imulated ", "imulate ",
+                                          "njecting ",  "njected ",  "ecovered from "};
+  const std::string_view before = text_before(line, words);
+  if (ends_with_any(before, kBefore) || ends_with_any(before, kStaged) || is_supposed(before)) return true;
+  if (has(before, "ault injection") || has(before, "ault-injection") || has(before, "ault_injection"))
+    return true;
   // What is there for it, or may be done.
-  constexpr std::string_view kBehind[] = {" handler",   " callback",    " gracefully",    " can be ",
-                                          " checks",    "? ",           " is mapped to ", " maps to ",
-                                          " means ",    " does not ",   " may occur",     " may happen",
-                                          " can occur", " could occur", " might occur"};
+  constexpr std::string_view kBehind[] = {
+      " handler",    " callback",      " gracefully",     " can be ",      " checks",     "? ",
+      " maps to ",   " is mapped to ", " means ",         " does not ",    " may occur",  " may happen",
+      " can occur",  " could occur",   " might occur",    " is caught",    " is handled", " is reported as",
+      " is enabled", " is disabled",   " was not raised", " did not occur"};
   return starts_with_any(text_after(line, words).value_or(""), kBehind);
 }
 
@@ -240,25 +333,60 @@ bool is_source_code(std::string_view line, std::string_view words) {
   if (!rest.empty() && is_name_letter(rest.front())) return true;
   if (has(line, "#define ") || is_diagnostic(line, words)) return true;
   std::string_view before = line.substr(0, at);
+  const auto lead = before_quotation(before);
+  if (is_raised(before) || (lead && is_argument(*lead))) return true;
+  constexpr std::string_view kComments[] = {"  # ", "  // "};
+  if (ends_with_any(text_before(line, words), kComments)) return true;
+  if (rest.starts_with("\" in str(") || rest.starts_with("' in str(")) return true;
   while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
   constexpr std::string_view kCode[] = {"case", "return", "==", "!=", "::"};
   return ends_with_any(before, kCode);
 }
 
+bool is_test_result(std::string_view line, std::string_view words) {
+  const std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
+  // What went wrong on the way is no result that is as it should be.
+  constexpr std::string_view kFailures[] = {"rror", "ailed", "ailure", "xception", "FAIL", "✗", "✘"};
+  const auto is_passed = [&](std::string_view behind_mark) {
+    return std::none_of(std::begin(kFailures), std::end(kFailures),
+                        [&](std::string_view word) { return has(behind_mark, word); });
+  };
+  for (const std::string_view mark : {"✓ ", "✔ ", "√ ", "[PASS] "})
+    if (const auto behind = text_after(before, mark)) return is_passed(*behind);
+  const std::string_view text = without_time(line);
+  constexpr std::string_view kBegins[] = {"PASS ", "PASS: ", "PASSED ", "ok: "};
+  // pytest's summary; a program's own "SKIPPED batch 3: …" tells of a failure.
+  constexpr std::string_view kOfPytest[] = {"XFAIL ", "XPASS ", "SKIPPED ["};
+  constexpr std::string_view kEnds[] = {" ... ok", " ... expected failure"};
+  return (starts_with_any(text, kBegins) && !text.starts_with("ok: [") && is_passed(before)) ||
+         starts_with_any(text, kOfPytest) || ends_with_any(text, kEnds);
+}
+
+bool is_quotation(std::string_view line, std::string_view words) {
+  const std::size_t at = std::min(line.find(words), line.size());
+  const auto lead = before_quotation(line.substr(0, at));
+  if (!lead) return false;
+  // "Searching for "…": a name or a pattern. What a program says of itself stands behind "error: ", "msg=".
+  constexpr std::string_view kNouns[] = {"rule ",       "pattern ",      "filter ",     "keyword ",
+                                         "regex ",      "phrase ",       "named ",      "called ",
+                                         "titled ",     "earching for ", "ooking for ", "atching for ",
+                                         "ownloading ", "grep ",         "test "};
+  constexpr std::string_view kQuestions[] = {"rompt: ", "rompt=", "rompt\": ", "rompt\":", "uestion: "};
+  if (ends_with_any(*lead, kNouns) || ends_with_any(*lead, kQuestions)) return true;
+  constexpr std::string_view kStates[] = {" loaded", " registered", " enabled",  " disabled",
+                                          " added",  " created",    " resolved", " inactive"};
+  const std::string_view rest = line.substr(std::min(at + words.size(), line.size()));
+  return rest.starts_with(line[lead->size()]) && starts_with_any(rest.substr(1), kStates);
+}
+
 bool is_only_spoken_of(std::string_view line) {
-  std::size_t first = line.npos;
-  Phrase phrase;
-  for (const Phrase& each : kPhrases)
-    if (const std::size_t at = line.find(each.words); at < first) {
-      first = at;
-      phrase = each;
-    }
-  if (first == line.npos) return false;
-  const std::string_view before = line.substr(0, first);
-  const bool is_longer_name = phrase.is_whole_name && first > 0 && is_name_letter(before.back());
-  return is_longer_name || is_prose(line) || is_counter(line, phrase.words) ||
-         is_advice(line, phrase.words) || is_source_code(line, phrase.words) || is_commit(before) ||
-         is_test(before);
+  const auto found = first_phrase(line);
+  if (!found) return false;
+  const std::string_view words = kPhrases[found->number], before = line.substr(0, found->at);
+  const bool is_longer_name = found->number < kNames && !before.empty() && is_name_letter(before.back());
+  return is_longer_name || is_prose(line) || is_counter(line, words) || is_advice(line, words) ||
+         is_source_code(line, words) || is_commit(before) || is_test(before) || is_test_result(line, words) ||
+         is_quotation(line, words);
 }
 
 }  // namespace headroom::doctor

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace headroom::doctor {
@@ -29,17 +30,17 @@ class LineSearch {
  public:
   LineSearch(const AnchorSearch& anchors, const OnLogLine& on_line) : anchors_(anchors), on_line_(on_line) {}
 
-  // Whole lines, or a piece of an endless one.
-  void search(std::string_view text) {
-    counted_ = 0;
+  // Whole lines, or a piece of an endless one, whose first bytes were in the piece before.
+  void search(std::string_view text, std::size_t known = 0) {
+    counted_ = rest_ = 0;
     std::size_t from = 0;
     if (wants_next_) from = hand_on(text, 0);
     while (from < text.size()) {
-      const std::size_t at = anchors_.find(text, from);
+      const std::size_t at = from < known ? find_new(text, from, known) : anchors_.find(text, from);
       if (at == text.npos) break;
       const std::size_t newline = at == 0 ? text.npos : text.rfind('\n', at - 1);
       const std::size_t begin = newline == text.npos ? 0 : newline + 1;
-      from = hand_on(text, begin, at);
+      from = hand_on(text, std::max(begin, rest_), at);
     }
     count_lines(text, text.size());
   }
@@ -48,12 +49,31 @@ class LineSearch {
   std::int64_t count() const { return line_ - 1; }
 
  private:
-  // The line that begins here, and those behind it as long as they are wanted. Where the next one begins.
+  // The first word behind `from` that does not lie within the first `known` bytes.
+  std::size_t find_new(std::string_view text, std::size_t from, std::size_t known) const {
+    std::size_t found = text.npos;
+    anchors_.visit(text, from, [&](std::size_t begin, std::size_t number) {
+      if (begin + anchors_.words()[number].size() <= known) return true;
+      found = begin;
+      return false;
+    });
+    return found;
+  }
+  // The line that begins here, or what is left of it, and those behind it as long as they are wanted. Where
+  // the search goes on: at the next line, or at the next word of a long one behind what was handed out.
   std::size_t hand_on(std::string_view text, std::size_t begin, std::size_t word = 0) {
     do {
       count_lines(text, begin);
       const std::size_t end = std::min(text.find('\n', begin), text.size());
-      wants_next_ = on_line_(line_, around(text.substr(begin, end - begin), word > begin ? word - begin : 0));
+      const std::string_view line = text.substr(begin, end - begin);
+      const std::string_view part = around(line, word > begin ? word - begin : 0);
+      wants_next_ = on_line_(line_, part);
+      if (line.size() > kLongestLogLine) {
+        const auto behind = static_cast<std::size_t>(part.data() + part.size() - text.data());
+        rest_ = behind - std::min(behind, kOverlap);
+        if (const std::size_t next = find_new(text.substr(0, end), rest_, behind); next != text.npos)
+          return next;
+      }
       word = 0;
       begin = end + 1;
     } while (wants_next_ && begin < text.size());
@@ -81,6 +101,7 @@ class LineSearch {
   const OnLogLine& on_line_;
   std::int64_t line_ = 1;
   std::size_t counted_ = 0;
+  std::size_t rest_ = 0;  // of a long line, where what was not handed out begins
   bool wants_next_ = false;
 };
 
@@ -94,12 +115,12 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
   gzbuffer(file.get(), 256 << 10);
   std::vector<char> buffer(kBuffer);
   LineSearch lines(anchors, on_line);
-  std::size_t kept = 0;
+  std::size_t kept = 0, known = 0;
   for (;;) {
     const int got = gzread(file.get(), buffer.data() + kept, static_cast<unsigned>(kBuffer - kept));
     int code = Z_OK;
     if (got <= 0) {
-      if (kept > 0) lines.search({buffer.data(), kept});
+      if (kept > 0) lines.search({buffer.data(), kept}, known);
       std::string why = gzerror(file.get(), &code);
       if (why.starts_with("<fd:")) why = why.substr(std::min(why.find(": ") + 2, why.size()));
       if (got == 0 && code == Z_OK) return lines.count() + (kept > 0 ? 1 : 0);
@@ -110,10 +131,11 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
     const std::size_t filled = kept + static_cast<std::size_t>(got);
     const std::size_t last = std::string_view(buffer.data(), filled).rfind('\n');
     std::size_t searched = last == std::string_view::npos ? 0 : last + 1;
-    if (searched > 0) lines.search({buffer.data(), searched});
+    if (searched > 0) lines.search({buffer.data(), searched}, std::exchange(known, 0));
     if (searched == 0 && filled == kBuffer) {
-      lines.search({buffer.data(), filled});
+      lines.search({buffer.data(), filled}, known);
       searched = filled - kOverlap;
+      known = kOverlap;
     }
     kept = filled - searched;
     std::memmove(buffer.data(), buffer.data() + searched, kept);

@@ -3,16 +3,52 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/log/announced_kills.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
+namespace {
+
+// ROS 2's launch, systemd (since 238, and before), supervisord, Kubernetes, Docker, gunicorn, torchrun.
+constexpr std::string_view kEnds[] = {
+    "process has died",     "Failed with result '", "cheduled restart job",      "cheduling restart",
+    "entered failed state", "; not expected)",      "ack-off restarting failed", "ContainerDied",
+    "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: "};
+// With a code behind them, which may tell that nothing failed.
+constexpr std::string_view kExited = "exited with code ";
+constexpr std::string_view kMainProcess = "process exited, code=";
+constexpr std::string_view kDied = "container die ";
+
+bool has_any(std::string_view line, const auto& words) {
+  return std::any_of(std::begin(words), std::end(words), [line](auto each) { return has(line, each); });
+}
+
+}  // namespace
 
 const std::vector<std::string_view>& retry_anchors() {
-  static const std::vector<std::string_view> kAnchors{
-      "ecreasing batch size", "educing batch size",  "educing to batch", "trying batch size",
-      "kipping batch",        "recover from OOM",    "etrying",          "using default batch-size",
-      "copy inputs of",       "No executable batch", "process has died", "exited with code ",
-      "Traceback (most",      "terminate called ",   "(core dumped)",    "alling back"};
+  static const std::vector<std::string_view> kAnchors = [] {
+    std::vector<std::string_view> anchors{"ecreasing batch size",
+                                          "educing batch size",
+                                          "educing to batch",
+                                          "trying batch size",
+                                          "kipping batch",
+                                          "recover from OOM",
+                                          "etrying",
+                                          "using default batch-size",
+                                          "copy inputs of",
+                                          "No executable batch",
+                                          "Traceback (most",
+                                          "terminate called ",
+                                          "(core dumped)",
+                                          "alling back",
+                                          kExited,
+                                          kMainProcess,
+                                          kDied};
+    anchors.insert(anchors.end(), std::begin(kEnds), std::end(kEnds));
+    const auto& of_kills = AnnouncedKills::anchors();
+    anchors.insert(anchors.end(), of_kills.begin(), of_kills.end());
+    return anchors;
+  }();
   return kAnchors;
 }
 
@@ -59,9 +95,15 @@ bool tells_failure(std::string_view line) {
 }
 
 bool tells_end(std::string_view line) {
-  const auto code = integer_after(line, "exited with code ");
-  return has(line, "process has died") || (code && *code != 0) || has(line, "terminate called ") ||
-         has(line, "(core dumped)");
+  return tells_end_of_another(line) || has(line, "terminate called ") || has(line, "(core dumped)");
+}
+
+bool tells_end_of_another(std::string_view line) {
+  if (has_any(line, kEnds)) return true;
+  if (const auto code = text_after(line, kExited))
+    return code->starts_with('[') || integer_after(*code, "").value_or(0) != 0;  // PM2's has brackets
+  if (has(line, kMainProcess)) return !has(line, "status=0/SUCCESS");
+  return has(line, kDied) && !has(line, "exitCode=0,") && !has(line, "exitCode=0)");
 }
 
 bool Traceback::ends_with(std::string_view line) {
@@ -85,6 +127,7 @@ std::string_view source_of(std::string_view line) {
   // "detector-1  | …"
   if (const std::size_t bar = begin.find(" | "); bar != begin.npos && bar > 0) {
     const std::string_view name = trim(begin.substr(0, bar));
+    if (name == "PM2") return {};  // which tells of its programs
     if (name.find(' ') == name.npos) return name;
   }
   // "[detector-1] …", "[ERROR] [detector-1]: …": in brackets, with the number of the process behind it
@@ -100,6 +143,21 @@ std::string_view source_of(std::string_view line) {
       return name;
   }
   return {};
+}
+
+// "Nov 21 10:30:09 orin python3[4400]: …"
+std::string_view process_of(std::string_view line) {
+  constexpr std::size_t kLongestBegin = 120;
+  const std::string_view begin = line.substr(0, kLongestBegin);
+  const std::size_t end = begin.find("]: ");
+  const std::size_t open = end == begin.npos ? end : begin.rfind('[', end);
+  if (open == begin.npos || open == 0 || begin[open - 1] == ' ') return {};
+  const std::string_view number = begin.substr(open + 1, end - open - 1);
+  if (number.empty() || number.find_first_not_of("0123456789") != number.npos || tells_end_of_another(line))
+    return {};
+  const std::size_t at = begin.substr(0, open).rfind(' ') + 1;  // 0 where there is none
+  if (begin.substr(at, open - at) == "Error") return {};        // TensorRT's number of an error
+  return begin.substr(at, end + 1 - at);
 }
 
 }  // namespace headroom::doctor

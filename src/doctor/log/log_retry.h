@@ -7,7 +7,7 @@
 
 namespace headroom::doctor {
 
-// Words of which each such line holds one, for AnchorSearch.
+// Words of which each such line holds one, or tells of an end or of a kill to come, for AnchorSearch.
 const std::vector<std::string_view>& retry_anchors();
 
 // "Batch size 16 failed, trying batch size 8": it goes on with less, or leaves a batch out.
@@ -19,13 +19,21 @@ bool tells_giving_up(std::string_view line);
 // An exception is printed, or a program ends.
 bool tells_failure(std::string_view line);
 
-// A program ended with a failure, by its own last words or as whoever started it says: ROS 2's launch, docker
-// compose.
+// A program ended with a failure, by its own last words or as whoever started it says (tells_end_of_another).
 bool tells_end(std::string_view line);
+
+// Whoever starts programs, or starts them again, tells that one of them ended with a failure: ROS 2's launch,
+// docker and docker compose, systemd, supervisord, PM2, gunicorn, torchrun, Kubernetes.
+bool tells_end_of_another(std::string_view line);
 
 // Which of several programs a line is of: "detector-1" of "[detector-1] …" (ROS 2's launch) and of
 // "detector-1  | …" (docker compose); empty if the line does not say.
 std::string_view source_of(std::string_view line);
+
+// The process that the journal or syslog says a line is of: "python3[4312]". After a restart it is another
+// one, and answers nothing that the first one told. Empty if the line does not say, or tells of another
+// process' end.
+std::string_view process_of(std::string_view line);
 
 // Python's report of an exception, from its first line to the one that names the exception: what is told
 // there ended what the program was doing, and no later line answers it.

@@ -24,6 +24,11 @@ void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) 
   }
 }
 
+// Whether these are two processes: of a line that does not say, nobody knows.
+bool are_two(std::string_view process, std::string_view other) {
+  return !process.empty() && !other.empty() && process != other;
+}
+
 // "345.72 MiB" is 362,517,888 bytes rounded.
 bool same_size(const LogMessage& a, const LogMessage& b) {
   const auto one = a.bytes("requested_bytes"), other = b.bytes("requested_bytes");
@@ -40,7 +45,7 @@ bool tells_more(const LogMessage& message, const LogMessage& other) {
 }
 
 // What another line of the same event tells.
-void add_part(LogMessage& message, const LogMessage& part) {
+void add_figures(LogMessage& message, const LogMessage& part) {
   if (const auto exact = part.bytes("requested_bytes"); exact && message.is_rounded && !part.is_rounded) {
     message.set({"requested_bytes", exact->count});
     message.is_rounded = false;
@@ -112,12 +117,14 @@ bool MessageGroups::is_another_part(const Group& group, const LogMessage& messag
 }
 
 void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
-  const std::string_view source = source_of(text);
-  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source))
+  const std::string_view source = source_of(text), process = process_of(text);
+  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source ||
+                               are_two(process, group.unanswered_process)))
     group.failed = true;
   if (group.unanswered++ > 0) return;
   group.first_unanswered = at;
   group.unanswered_source = source;
+  group.unanswered_process = process;
 }
 
 // An NvMap error alone may be harmless; with a failure near it, it is the same event.
@@ -153,7 +160,28 @@ void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence e
       group.last_stands = is_first = true;
     }
   }
+  if (is_first) group.first_figures = message.figures.size();
   insert_evidence(group.evidence, std::move(evidence), is_first);
+}
+
+// The same, told in other words. Of an event whose first line has no figure the line that has one comes
+// first.
+void MessageGroups::add_part(Group& group, const LogMessage& part, Evidence evidence) {
+  add_figures(group.last_message, part);
+  bool is_first = group.last_stands && part.figures.size() > group.first_figures;
+  if (group.last_stands) {
+    add_figures(group.message, part);
+  } else if (tells_more(group.last_message, group.message)) {
+    group.message = group.last_message;
+    group.last_stands = is_first = true;
+  }
+  if (is_first) group.first_figures = part.figures.size();
+  insert_evidence(group.evidence, std::move(evidence), is_first);
+}
+
+void MessageGroups::keep_before(const Group& group, bool may_be_taken_back) {
+  may_take_back_ = may_be_taken_back;
+  if (may_take_back_) before_last_ = group;
 }
 
 bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const {
@@ -166,12 +194,12 @@ bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message
 
 bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
-  before_last_.reset();
+  may_take_back_ = false;
   Evidence evidence{at.file, at.line, std::string(text)};
   if (message.is_echo && is_known_kill(rule, message, at)) return true;
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
-    if (may_be_taken_back) before_last_ = *same;
+    keep_before(*same, may_be_taken_back);
     last_group_ = static_cast<std::size_t>(same - groups_.data());
     add_line(*same, message, std::move(evidence));
     return true;
@@ -186,7 +214,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
     return false;
   }
-  if (may_be_taken_back) before_last_ = *group;
+  keep_before(*group, may_be_taken_back);
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
     recent_.push_back({message.event, last_group_, at});
@@ -198,8 +226,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   group->last = at;
   if (is_part) {
     group->parts.push_back(message.part);
-    if (group->last_stands) add_part(group->message, message);
-    insert_evidence(group->evidence, std::move(evidence), false);
+    add_part(*group, message, std::move(evidence));
     return true;
   }
   group->parts.clear();
@@ -212,7 +239,10 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   group->last_stands = ++group->times == 1 || tells_more(message, group->message);
   group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
   group->last_message = message;
-  if (group->last_stands) group->message = std::move(message);
+  if (group->last_stands) {
+    group->first_figures = message.figures.size();
+    group->message = std::move(message);
+  }
   insert_evidence(group->evidence, std::move(evidence), group->last_stands);
   return true;
 }
@@ -223,30 +253,34 @@ void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
 }
 
 void MessageGroups::take_back() {
-  if (!before_last_) return;
+  if (!std::exchange(may_take_back_, false)) return;
   if (!recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
-  Group before = *std::exchange(before_last_, std::nullopt);
-  set_key(last_group_, before.key);
-  groups_[last_group_] = std::move(before);
+  set_key(last_group_, before_last_.key);
+  std::swap(groups_[last_group_], before_last_);
 }
 
-// Near it, and not of another program.
+// Near it, and not of another program or, after a restart, of another process.
 bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
   if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
+  if (are_two(process_of(text), group.unanswered_process)) return false;
   const std::string_view source = source_of(text);
   return source.empty() || source == group.unanswered_source;
 }
 
 void MessageGroups::ended(const LogPlace& at, std::string_view text) {
-  for (Group& group : groups_)
-    if (is_unanswered_by(group, at, text)) group.failed = true;
+  for (Group& group : groups_) {
+    // What has no name may be of whichever program ended.
+    const bool is_nameless = group.unanswered_source.empty() && group.unanswered_process.empty();
+    const bool is_any = is_nameless && tells_end_of_another(text);
+    if (is_unanswered_by(group, at, is_any ? std::string_view() : text)) group.failed = true;
+  }
 }
 
 bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
   answered_.clear();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    if (group.rule->from_outside || !is_unanswered_by(group, at, text)) continue;
+    if (group.rule->from_outside || group.failed || !is_unanswered_by(group, at, text)) continue;
     answered_.push_back(i);
   }
   answer_ = {at.file, at.line, std::string(text)};

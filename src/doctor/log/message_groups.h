@@ -59,6 +59,7 @@ class MessageGroups {
     bool is_vague = false;    // all of its messages are
     std::int64_t times = 0, went_on = 0;
     std::vector<Evidence> evidence;
+    std::size_t first_figures = 0;  // that the line of the first evidence tells
     LogPlace last;
     std::vector<std::string> parts;  // of the last event that were seen
     bool last_stands = false;        // the last event is the one in `message`
@@ -66,7 +67,7 @@ class MessageGroups {
     // How many were not followed by a retry; once one was not for too long it failed.
     std::int64_t unanswered = 0, retries = 0;
     LogPlace first_unanswered;
-    std::string unanswered_source;
+    std::string unanswered_source, unanswered_process;
     bool failed = false;
     std::optional<Evidence> retry;
   };
@@ -74,7 +75,9 @@ class MessageGroups {
   Group* near_group(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view source);
   void set_key(std::size_t group, std::string key);
-  void add_line(Group& group, const LogMessage& message, Evidence evidence);
+  static void add_line(Group& group, const LogMessage& message, Evidence evidence);
+  static void add_part(Group& group, const LogMessage& part, Evidence evidence);
+  void keep_before(const Group& group, bool may_be_taken_back);
   bool is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const;
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
@@ -96,7 +99,10 @@ class MessageGroups {
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   std::optional<RecentEvent> last_kill_;  // by the kernel
   std::size_t last_group_ = 0;
-  std::optional<Group> before_last_;  // the last group as it was before a message that may be taken back
+  // The last group as it was before a message that may be taken back. It stays where it is when there is
+  // none, so that a copy needs no memory: a log may be nothing but such messages.
+  Group before_last_;
+  bool may_take_back_ = false;
   std::vector<std::size_t> answered_;
   Evidence answer_;
   // Of what is no alarm unless something failed near it (LogRule::waits_for_failure).

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace headroom::doctor {
 namespace {
@@ -14,11 +15,11 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(at == text.npos ? text.size() : at);
 }
 
-// Of "MiB", "MB", "M", "kB"; 1 of "bytes", "B" and of other words.
+// Of "MiB", "MB", "M", "kB"; 1 of "bytes", "B" and of other words. An E alone is more often a word's.
 double factor_of(std::string_view unit) {
   if (unit.empty()) return 1;
-  const std::size_t rank = std::string_view("KMGTP").find(static_cast<char>(std::toupper(unit.front())));
-  if (rank == std::string_view::npos) return 1;
+  const std::size_t rank = std::string_view("KMGTPE").find(static_cast<char>(std::toupper(unit.front())));
+  if (rank == std::string_view::npos || unit == "E" || unit == "e") return 1;
   const std::string_view rest = unit.substr(1);
   if (!rest.empty() && rest != "B" && rest != "iB" && rest != "i" && rest != "b" && rest != "ib") return 1;
   return std::ldexp(1.0, 10 * (static_cast<int>(rank) + 1));
@@ -63,31 +64,60 @@ std::string without_commas(std::string_view text) {
 
 }  // namespace
 
-std::optional<Bytes> leading_size(std::string_view text) {
+namespace {
+
+// The sum of two smaller ones stays within 64 bits.
+constexpr std::int64_t kMost = std::int64_t{1} << 62;
+
+struct ParsedSize {
+  double bytes = 0;
+  std::optional<std::int64_t> whole;  // exactly, of a number without a unit
+  std::string text;                   // with its unit, if it has one
+};
+
+std::optional<ParsedSize> parse_size(std::string_view text) {
   skip_spaces(text);
-  if (const std::string plain = without_commas(text); !plain.empty()) return leading_size(plain);
-  double number = 0;
-  std::int64_t whole = 0;
-  const char* const end = text.data() + text.size();
+  if (const std::string plain = without_commas(text); !plain.empty()) return parse_size(plain);
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
+  ParsedSize size;
+  double number = 0;
+  const char* const end = text.data() + text.size();
   const auto [after, code] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (code != std::errc{} || !std::isfinite(number)) return std::nullopt;
-  const auto [whole_after, whole_code] = std::from_chars(text.data(), end, whole);
-  std::string_view rest(after, static_cast<std::size_t>(end - after));
-  skip_spaces(rest);
-  const auto letters = std::find_if(rest.begin(), rest.end(),
-                                    [](char c) { return !std::isalpha(static_cast<unsigned char>(c)); });
-  const double factor = factor_of(rest.substr(0, static_cast<std::size_t>(letters - rest.begin())));
   // "1e3", "1,5": of another notation, of which the first digits alone would be wrong.
   const bool goes_on = after + 1 < end && (*after == 'e' || *after == ',') &&
                        std::isdigit(static_cast<unsigned char>(after[1])) != 0;
   if (goes_on) return std::nullopt;
-  // The sum of two stays within 64 bits.
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
-  if (factor == 1 && whole_code == std::errc{} && whole_after == after)
-    return whole < kMost ? std::optional(Bytes{whole}) : std::nullopt;
-  if (number * factor >= static_cast<double>(kMost)) return std::nullopt;
-  return Bytes{std::llround(number * factor)};
+  std::string_view rest(after, static_cast<std::size_t>(end - after));
+  skip_spaces(rest);
+  const auto letters = std::find_if(rest.begin(), rest.end(),
+                                    [](char c) { return !std::isalpha(static_cast<unsigned char>(c)); });
+  const std::string_view unit = rest.substr(0, static_cast<std::size_t>(letters - rest.begin()));
+  const double factor = factor_of(unit);
+  size.bytes = number * factor;
+  size.text = std::string(text.data(), after);
+  if (factor != 1) size.text.append(" ").append(unit);
+  std::int64_t whole = 0;
+  const auto [whole_after, whole_code] = std::from_chars(text.data(), end, whole);
+  if (factor == 1 && whole_code == std::errc{} && whole_after == after) size.whole = whole;
+  return size;
+}
+
+bool overflows(const ParsedSize& size) {
+  return size.whole ? *size.whole >= kMost : size.bytes >= static_cast<double>(kMost);
+}
+
+}  // namespace
+
+std::optional<Bytes> leading_size(std::string_view text) {
+  const auto size = parse_size(text);
+  if (!size || overflows(*size)) return std::nullopt;
+  return Bytes{size->whole ? *size->whole : std::llround(size->bytes)};
+}
+
+std::optional<std::string> leading_overflow(std::string_view text) {
+  auto size = parse_size(text);
+  return size && overflows(*size) ? std::optional(std::move(size->text)) : std::nullopt;
 }
 
 std::optional<Bytes> size_after(std::string_view line, std::string_view words) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/units.h"
@@ -18,6 +19,9 @@ std::optional<std::string_view> text_after(std::string_view line, std::string_vi
 // The text's first word that is a size: "2.00 MiB", "100Mi", "0 bytes", "3.90G", "13928044kB". No unit:
 // bytes.
 std::optional<Bytes> leading_size(std::string_view text);
+// A size there of 2^62 bytes and more, which leading_size does not tell, as it is printed:
+// "18446744073709551612", "16.0 EiB". None is real.
+std::optional<std::string> leading_overflow(std::string_view text);
 std::optional<Bytes> size_after(std::string_view line, std::string_view words);
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
@@ -17,22 +18,20 @@ std::string part_of(std::string_view line) {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  if (has(line, "BFCArena") || has(line, "bfc_arena")) {
-    if (has(line, "Failed to allocate memory for requested buffer of size") ||
-        has(line, "is smaller than requested bytes of")) {
-      auto requested = size_after(line, "requested buffer of size ");
-      if (!requested) requested = size_after(line, "requested bytes of ");
-      message.add("requested_bytes", requested);
-      message.add("free_bytes", size_after(line, "Available memory of "));
-      message.add("memory", "arena");
-      if (const auto name = text_after(line, "Name:'"))
-        message.add("node", name->substr(0, name->find('\'')));
-      if (const auto running = text_after(line, "while running "))
-        message.add("operator", running->substr(0, running->find(" node")));
-      message.part = part_of(line);
-      return message;
-    }
-    return std::nullopt;
+  const bool is_arena = has(line, "BFCArena") || has(line, "bfc_arena");
+  const bool no_buffer = has(line, "Failed to allocate memory for requested buffer of size");
+  if (is_arena || no_buffer) {
+    if (!no_buffer && !has(line, "is smaller than requested bytes of")) return std::nullopt;
+    if (!is_arena && !has(line, "ONNXRuntimeError") && !has(line, "nnx")) return std::nullopt;
+    if (!add_requested(message, text_after(line, "requested buffer of size ")))
+      add_requested(message, text_after(line, "requested bytes of "));
+    message.add("free_bytes", size_after(line, "Available memory of "));
+    message.add("memory", "arena");
+    if (const auto name = text_after(line, "Name:'")) message.add("node", name->substr(0, name->find('\'')));
+    if (const auto running = text_after(line, "while running "))
+      message.add("operator", running->substr(0, running->find(" node")));
+    message.part = part_of(line);
+    return message;
   }
   // "CUDA failure 2: out of memory ; GPU=0 ; …; expr=cudaMalloc((void**)&p, size);"
   if (has(line, "CUDA failure 2: out of memory") || has(line, "cudaErrorMemoryAllocation:out of memory")) {
@@ -85,15 +84,17 @@ Finding explain(const LogMessage& message) {
   if (message.text("memory") == "driver")
     finding.title = "ONNX Runtime got no GPU memory from the driver";
   else
-    finding.title = fmt::format("ONNX Runtime's arena could not get {}{}", words_for(requested),
+    finding.title = fmt::format("ONNX Runtime's arena could not get {}{}", words_for_requested(message),
                                 node.empty() ? "" : fmt::format(" for the node {}", node));
-  if (requested && is_impossible(*requested)) {
-    finding.cause =
-        "No machine has so much: the size was computed wrong, from a dimension that is broken or negative. "
-        "More memory "
-        "would not help.";
-    finding.cures = {{"check the input's shape against the model's", "", {}},
-                     {"run on the CPU provider, which names the node and its shapes", "", {}}};
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message) + " Most often a dimension of an input is broken.";
+    finding.cures = {{"check the input's shape against the model's",
+                      "python3 -c \"import onnxruntime; print([(i.name, i.shape) for i in "
+                      "onnxruntime.InferenceSession('model.onnx').get_inputs()])\"",
+                      {}},
+                     {"run on the CPU provider, which names the node and its shapes",
+                      "providers=['CPUExecutionProvider']",
+                      {}}};
     return finding;
   }
   finding.cause =
@@ -122,7 +123,9 @@ Finding explain(const LogMessage& message) {
        "more)",
        "arena_extend_strategy=kSameAsRequested",
        {}},
-      {"find out which nodes hold the memory", "headroom bench --layers --model NAME=model.onnx", {}}};
+      {"find out which nodes hold the memory",
+       "headroom bench --layers --model NAME=model.onnx --source DIR",
+       {}}};
   const std::string type = message.text("operator");
   if (type.empty() || has(type, "Conv"))
     finding.cures.insert(

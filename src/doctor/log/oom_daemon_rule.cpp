@@ -1,15 +1,17 @@
-// systemd, systemd-oomd, earlyoom, Docker and Kubernetes tell of a process that was killed for want of
-// memory.
+// systemd, systemd-oomd, earlyoom, Docker, Kubernetes, Slurm and YARN tell of a process that was killed for
+// want of memory.
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
 constexpr const char *kOomd = "systemd-oomd", *kEarlyOom = "earlyoom", *kKubernetes = "Kubernetes";
+constexpr const char* kYarn = "YARN";
 
 // "detector.service: A process of this unit has been killed by the OOM killer.", "session-2.scope: Failed
 // with result 'oom-kill'."
@@ -47,9 +49,13 @@ bool is_reason(std::string_view line) {
   return !has(line, "{") || !value || !has(line, "_reason{") || trim(*value) == "1";
 }
 
-// "detector-7d9f-abcde     0/1     OOMKilled   3 (25s ago)   2m11s": a row of `kubectl get pods`, or with the
-// namespace before it.
-std::optional<std::string_view> pod_of_row(std::string_view line) {
+// "detector-7d9f-abcde     0/1     OOMKilled   3 (25s ago)   2m11s": a row of `kubectl get pods`, or of
+// `kubectl get all` with "pod/" before the name, which `kubectl describe pod` refuses; with --all-namespaces
+// the namespace stands before it.
+struct PodRow {
+  std::string_view pod, name_space;
+};
+std::optional<PodRow> pod_of_row(std::string_view line) {
   const auto words = split_words(line);
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (words[i] != "OOMKilled") continue;
@@ -57,7 +63,13 @@ std::optional<std::string_view> pod_of_row(std::string_view line) {
     const std::size_t slash = ready.find('/');
     const bool is_ready = slash != ready.npos && slash > 0 && slash + 1 < ready.size() &&
                           ready.find_first_not_of("0123456789/") == ready.npos;
-    if (is_ready) return words[i - 2];
+    if (!is_ready) continue;
+    PodRow row{words[i - 2], {}};
+    constexpr std::string_view kKind = "pod/", kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    if (row.pod.starts_with(kKind)) row.pod.remove_prefix(kKind.size());
+    // What a logger puts before a row has other letters in it.
+    if (i == 3 && words[0].find_first_not_of(kOfNames) == words[0].npos) row.name_space = words[0];
+    return row;
   }
   return std::nullopt;
 }
@@ -93,8 +105,9 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
   if (!pod && !is_told) return std::nullopt;
   message.add("who", kKubernetes);
   if (pod) {
-    message.subject = *pod;
-    message.add("pod", *pod);
+    message.subject = pod->pod;
+    message.add("pod", pod->pod);
+    message.add("namespace", pod->name_space);
   }
   return message;
 }
@@ -117,8 +130,30 @@ std::optional<LogMessage> read_slurm(std::string_view line) {
   return message;
 }
 
+// YARN's, and Spark's of it: "Container killed by YARN for exceeding memory limits. 5.5 GB of 5.5 GB physical
+// memory used.", "Container [pid=4733,containerID=container_1] is running beyond physical memory limits.
+// Current usage: 1.0 GB of 1 GB physical memory used", since Hadoop 3 "… is running 3145728B beyond the
+// 'PHYSICAL' memory limit. Current usage: …".
+std::optional<LogMessage> read_yarn(std::string_view line) {
+  if (!has(line, "killed by YARN for exceeding") && !has(line, "is running beyond physical memory") &&
+      !has(line, "beyond the 'PHYSICAL' memory limit"))
+    return std::nullopt;
+  LogMessage message;
+  message.add("who", kYarn);
+  const std::size_t end = line.find(" physical memory used");
+  if (end == line.npos) return message;
+  const std::string_view before = line.substr(0, end);
+  const std::size_t limit = before.rfind(" of ");
+  if (limit == before.npos) return message;
+  const std::string_view usage = before.substr(0, limit);  // "… 5.5 GB"
+  const std::size_t unit = usage.find_last_of(' '), number = usage.substr(0, unit).find_last_of(' ');
+  if (number != usage.npos) message.add("resident_bytes", leading_size(usage.substr(number)));
+  message.add("limit_bytes", size_after(before.substr(limit), " of "));
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form : {read_systemd, read_kubernetes, read_slurm})
+  for (const auto& read_form : {read_systemd, read_kubernetes, read_slurm, read_yarn})
     if (auto message = read_form(line)) return message;
   LogMessage message;
   // "Killed /user.slice/…/app-x.scope due to memory pressure for /user.slice/… being 62.10% > 50.00% for …"
@@ -127,6 +162,7 @@ std::optional<LogMessage> read(std::string_view line) {
     const std::string_view group = path->substr(0, path->find(" due to "));
     message.subject = group.substr(group.rfind('/') + 1);
     message.add("unit", message.subject);
+    message.add("user_id", user_of(group));
     if (const auto pressure = text_after(*path, " being "); pressure && has(*pressure, " for "))
       message.add("pressure", pressure->substr(0, pressure->find(" for ")));
     message.add("who", kOomd);
@@ -181,12 +217,42 @@ Finding explain_eviction(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+std::string describe_pod(const LogMessage& message) {
+  const std::string name_space = message.text("namespace");
+  return fmt::format("kubectl describe pod {}{}",
+                     name_space.empty() ? "" : fmt::format("--namespace {} ", shell_word(name_space)),
+                     shell_word(message.text("pod")));
+}
+
+// What it asks for is its heap and, by default, a tenth of that beside it.
+Finding explain_yarn(const LogMessage& message, Finding finding) {
+  const auto held = message.bytes("resident_bytes"), limit = message.bytes("limit_bytes");
+  finding.title = fmt::format("A container was killed for want of memory (told by YARN){}",
+                              limit ? fmt::format(": it had asked for {}", format_bytes(*limit)) : "");
+  finding.cause = fmt::format(
+      "It held {}, and had asked for no more: beside the heap of Java there are Python's workers and what "
+      "libraries allocate.",
+      words_for(held, "all of it"));
+  finding.confidence = Confidence::likely;
+  const std::string size =
+      limit && !is_impossible(*limit)
+          ? fmt::format("{}m", (limit->count / 10 + limit->count / 4) / mebibytes(1).count)
+          : "SIZE";
+  finding.cures = {
+      {"ask for a quarter more, beside the heap",
+       fmt::format("spark-submit --conf spark.executor.memoryOverhead={} APPLICATION", size),
+       {}},
+      {"run fewer tasks at once in it", "spark-submit --conf spark.executor.cores=1 APPLICATION", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   const std::string unit = message.text("unit"), victim = message.text("victim"), who = message.text("who");
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
   if (!message.text("eviction").empty()) return explain_eviction(message, finding);
+  if (who == kYarn) return explain_yarn(message, finding);
   const auto pid = message.number("pid");
   const std::string pod = message.text("pod"), step = message.text("step");
   const std::string name = !victim.empty() && pid ? fmt::format("{} (process {})", victim, *pid)
@@ -202,8 +268,7 @@ Finding explain(const LogMessage& message) {
   finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
                    {"see who holds the memory", "headroom top", {}}};
   if (!pod.empty())
-    finding.cures.push_back(
-        {"see its limit, and what it was told", fmt::format("kubectl describe pod {}", shell_word(pod)), {}});
+    finding.cures.push_back({"see its limit, and what it was told", describe_pod(message), {}});
   if (!step.empty()) {
     finding.cause =
         "The step reached the memory that its job asked for; this line does not tell who held it.";
@@ -222,10 +287,8 @@ Finding explain(const LogMessage& message) {
         "Memory was short, not gone: systemd-oomd ends a group when its tasks wait for memory "
         "too long{}.",
         pressure.empty() ? "" : fmt::format(" ({})", pressure));
-    finding.cures.push_back({"let it choose another first",
-                             fmt::format("sudo systemctl set-property {} ManagedOOMPreference=avoid",
-                                         unit.empty() ? "UNIT" : shell_word(unit)),
-                             {}});
+    finding.cures.push_back(set_property("let it choose another first", message.text("user_id"),
+                                         unit.empty() ? "UNIT" : unit, "ManagedOOMPreference=avoid"));
   } else {
     finding.cause =
         "Little memory and swap were left: earlyoom ends the largest process before the kernel has to.";
@@ -242,7 +305,8 @@ Finding explain(const LogMessage& message) {
 LogRule oom_daemon_rule() {
   LogRule rule{"oom-daemon",
                {"System OOM encountered", "container oom ", "result 'oom-kill'", "by the OOM killer",
-                "systemd-oomd", ": badness ", "OOMKilled", "low on resource: memory", "rror: Detected "},
+                "systemd-oomd", ": badness ", "OOMKilled", "low on resource: memory", "rror: Detected ",
+                "killed by YARN for", "is running beyond physical memory", "beyond the 'PHYSICAL' memory"},
                read,
                explain};
   rule.from_outside = rule.repeats_kills = true;

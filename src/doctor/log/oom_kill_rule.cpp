@@ -2,11 +2,8 @@
 // Their anon-rss has no GPU memory in it: on a Jetson a victim of 2.6 MB may have held gigabytes.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "base/text.h"
-#include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/oom_report.h"
 #include "doctor/log/rules.h"
 
@@ -104,62 +101,6 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
-// What stands behind the last "/" of a path, or of a group that is named as systemd names a container's:
-// "docker-0123….scope".
-std::string_view name_in(std::string_view group) {
-  std::string_view name = group.substr(group.rfind('/') + 1);
-  if (name.starts_with("docker-") && name.ends_with(".scope")) {
-    name.remove_prefix(std::string_view("docker-").size());
-    name.remove_suffix(std::string_view(".scope").size());
-  }
-  return name;
-}
-
-// By whoever made the group: it would set back what another one set. Its name comes from a log.
-std::vector<Cure> larger_limits(const LogMessage& message) {
-  const std::string group = message.text("control_group");
-  const auto limit = message.bytes("limit_bytes");
-  // A quarter more is a first try: how much was missing nobody measured.
-  const bool is_known = limit && !is_impossible(*limit);
-  const std::int64_t mib =
-      is_known ? std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count) : 0;
-  const auto what = [&](std::string_view whose) {
-    return is_known ? fmt::format("raise {} limit by a quarter, and watch whether that does", whose)
-                    : fmt::format("raise {} limit", whose);
-  };
-  const auto size = [&](std::string_view unit) { return is_known ? fmt::format("{}{}", mib, unit) : "SIZE"; };
-  const Cure kubernetes{what("the pod's"),
-                        fmt::format("kubectl set resources deployment NAME --limits=memory={}", size("Mi")),
-                        {}};
-  const auto docker = [&](std::string_view name) {
-    if (!is_known)
-      return Cure{what("the container's"),
-                  fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name),
-                  {}};
-    auto both = message.bytes("memory_and_swap_limit_bytes");
-    if (const auto swap = message.bytes("swap_limit_bytes"); swap && !both) both = *limit + *swap;
-    return Cure{what("the container's"), docker_update({mib, *limit, both}, name), {}};
-  };
-  const auto unit = [&](std::string_view name) {
-    return Cure{what("the unit's"),
-                fmt::format("sudo systemctl set-property {} MemoryMax={}", shell_word(name), size("M")),
-                {}};
-  };
-  const std::string_view name = name_in(group);
-  constexpr std::size_t kContainerId = 64, kShown = 12;
-  const bool is_container =
-      name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
-  if (has(group, "kubepods")) return {kubernetes};
-  if (has(group, "docker") && is_container) return {docker(name.substr(0, kShown))};
-  if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice")) return {unit(name)};
-  if (!group.empty())
-    return {{what("the group's"),
-             fmt::format("echo {} | sudo tee {}", size("M"),
-                         shell_word(fmt::format("/sys/fs/cgroup{}/memory.max", group))),
-             {}}};
-  return {docker("CONTAINER"), unit("UNIT")};
-}
-
 // What the kernel's line of the victim leaves out, where it is much.
 std::optional<Bytes> much_in_swap(const LogMessage& message) {
   const auto swapped = message.bytes("victim_swap_bytes");
@@ -195,6 +136,17 @@ Finding explain_nobody(Finding finding) {
   return finding;
 }
 
+Finding explain_probe(Finding finding) {
+  finding.id = "limit-probe-kill";
+  finding.severity = Severity::benign;
+  finding.title = "The kernel killed Headroom's own trials of a memory limit";
+  finding.cause =
+      "Before 'headroom bench --mem-limit' relies on a limit, small children of it try to get past one: that "
+      "they are killed proves that it is hard.";
+  finding.confidence = Confidence::certain;
+  return finding;
+}
+
 Finding explain_group(const LogMessage& message, Finding finding) {
   const auto limit = message.bytes("limit_bytes");
   finding.id = "cgroup-oom-kill";
@@ -212,51 +164,10 @@ Finding explain_group(const LogMessage& message, Finding finding) {
   return finding;
 }
 
-// What a reserve of 15 %, the other processes and what belongs to none leave to the one that held most;
-// nothing where the report does not have all of that.
-std::optional<Bytes> room_for_largest(const LogMessage& message) {
-  const auto total = message.bytes("ram_bytes"), all = message.bytes("processes_rss_bytes"),
-             largest = message.bytes("largest_process_bytes"), hidden = message.bytes("unaccounted_bytes");
-  if (!total || !all || !largest || !hidden || is_impossible(*total)) return std::nullopt;
-  const Bytes room = Bytes{total->count / 100 * 85} - (*all - *largest) - *hidden;
-  return room >= mebibytes(1) && room < *total ? std::optional(room) : std::nullopt;
-}
-
-// What belongs to no process comes first where it is much: no process' end would give it back.
-void add_cures(const LogMessage& message, Finding& finding) {
-  const auto hidden = message.bytes("unaccounted_bytes"), total = message.bytes("ram_bytes"),
-             swap = message.bytes("swap_bytes"), swap_free = message.bytes("swap_free_bytes");
-  const bool is_much_hidden = hidden && total && hidden->count > total->count / 10;
-  finding.cures.push_back({"see who holds the memory, the GPU's included", "headroom top",
-                           is_much_hidden ? hidden : std::nullopt});
-  finding.first_cure_meets_cause = is_much_hidden;
-  const std::string largest = message.text("largest_process");
-  if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
-    finding.cures.push_back(
-        {fmt::format("make {} smaller, or run it elsewhere: it held most of all processes", largest),
-         "headroom trace -- COMMAND", *rss});
-  finding.cures.push_back({"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}});
-  const auto room = room_for_largest(message);
-  finding.cures.push_back(
-      {room ? fmt::format(
-                  "put a limit on {}, so that it fails alone: this much is left to it with a reserve of 15 %",
-                  largest)
-            : "put a limit on the program, so that it fails alone",
-       fmt::format("headroom run --limit {} -- COMMAND",
-                   room ? fmt::format("{}MiB", room->count / mebibytes(1).count) : "SIZE"),
-       {}});
-  constexpr std::int64_t kPartInUse = 10;
-  if (!swap || swap->count == 0)
-    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
-  else if (swap_free && swap_free->count < swap->count / kPartInUse)
-    finding.cures.push_back(make_swap_file(
-        fmt::format("add swap: all but {} of {} were used", format_bytes(*swap_free), format_bytes(*swap)),
-        total, SwapFile::another));
-}
-
 Finding explain(const LogMessage& message) {
   Finding finding;
   finding.severity = Severity::severe;
+  if (message.text("constraint") == kLimitProbe) return explain_probe(finding);
   if (message.text("constraint") == "control group") return explain_group(message, finding);
   if (message.text("constraint") == kNobody) return explain_nobody(finding);
   if (message.text("constraint") == kPanic) {
@@ -279,7 +190,7 @@ Finding explain(const LogMessage& message) {
                               held ? fmt::format(", which held {}", format_bytes(*held)) : "",
                               held && swapped ? fmt::format(" and {} in swap", format_bytes(*swapped)) : "",
                               may_be_group ? "the machine, or its control group," : "the machine");
-  if (hidden && total && hidden->count > total->count / 10) {
+  if (is_much_unaccounted(message)) {
     finding.cause = fmt::format(
         "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
         "devices "
@@ -298,7 +209,7 @@ Finding explain(const LogMessage& message) {
     finding.confidence = Confidence::possible;
   }
   add_swap(message, finding);
-  add_cures(message, finding);
+  add_machine_cures(message, finding);
   return finding;
 }
 

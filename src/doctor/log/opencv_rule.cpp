@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
@@ -22,7 +23,7 @@ std::optional<LogMessage> read(std::string_view line) {
       !has(line, "OpenCV Error: Insufficient memory") && !has(line, "in function 'OutOfMemoryError'"))
     return std::nullopt;
   LogMessage message;
-  message.add("requested_bytes", size_after(line, "Failed to allocate "));
+  add_requested(message, text_after(line, "Failed to allocate "));
   return message;
 }
 
@@ -31,8 +32,8 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "opencv-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("OpenCV could not allocate {}", words_for(requested));
-  if (requested && is_impossible(*requested)) {
+  finding.title = fmt::format("OpenCV could not allocate {}", words_for_requested(message));
+  if (has_wrong_size(message)) {
     finding.cause =
         "No machine has so much: a size that was never set, or that is broken. More memory would not help.";
     finding.confidence = Confidence::likely;
@@ -62,7 +63,7 @@ Finding explain(const LogMessage& message) {
   // Half the width and half the height.
   const auto saved = requested ? std::optional(Bytes{requested->count / 4 * 3}) : std::nullopt;
   finding.cures = {{"decode at half the size", "cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2)", saved},
-                   {"keep fewer frames at once", "cv2.VideoCapture.set(cv2.CAP_PROP_BUFFERSIZE, 2)", {}}};
+                   {"keep fewer frames at once", "cap.set(cv2.CAP_PROP_BUFFERSIZE, 2)", {}}};
   return finding;
 }
 

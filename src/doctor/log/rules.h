@@ -5,8 +5,10 @@
 
 namespace headroom::doctor {
 
+LogRule argus_rule();
 LogRule cublas_rule();
 LogRule cuda_rule();
+LogRule cudnn_engine_rule();
 LogRule ggml_context_rule();
 LogRule ggml_rule();
 LogRule gpu_listed_rule();
@@ -30,8 +32,10 @@ LogRule tegra_assert_rule();
 LogRule tensorflow_rule();
 LogRule tensorflow_retry_rule();
 LogRule tensorrt_node_rule();
+LogRule tensorrt_plugin_rule();
 LogRule tensorrt_rule();
 LogRule tensorrt_tactic_rule();
+LogRule throttled_rule();
 LogRule torch_rule();
 LogRule vllm_context_rule();
 LogRule vllm_rule();

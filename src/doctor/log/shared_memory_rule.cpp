@@ -1,22 +1,53 @@
 // /dev/shm is full: what processes hand each other lies there, and containers give it 64 MiB unless they are
 // told otherwise. PyTorch's DataLoader ends with a bus error then.
+#include <algorithm>
+
+#include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
-std::optional<LogMessage> read(std::string_view line) {
+// As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
+bool tells_full(std::string_view line) {
+  const auto rest = text_after(line, "No space left on device");
+  return rest && (trim(*rest).empty() || std::string_view(":;.,'\")]").find(rest->front()) != rest->npos ||
+                  rest->starts_with(" ("));
+}
+
+// "unable to write to file </torch_31911_952036340_6686>: No space left on device (28)", the same without why
+// or with where, as older versions have it, and "unable to open shared memory object </torch_…> …: No space
+// left …".
+bool tells_no_place(std::string_view line) {
+  const auto file = text_after(line, "unable to write to file </torch_");
+  if (!file) return has(line, "unable to open shared memory object <") && tells_full(line);
+  const std::string_view rest = trim(file->substr(std::min(file->find('>'), file->size())));
+  return rest == ">" || rest.starts_with("> at /") || tells_full(rest);
+}
+
+// What PyTorch's loader says when it is full comes in several lines of one event.
+std::optional<LogMessage> read_loader(std::string_view line) {
   LogMessage message;
-  if (has(line, "out of shared memory") && has(line, "dataloader")) {
-    message.add("told_by", "PyTorch's DataLoader");
-    return message;
-  }
-  const bool is_full = has(line, "No space left on device") && has(line, "/dev/shm");
-  const bool cannot_grow =
-      has(line, "unable to resize file <") || has(line, "unable to allocate shared memory(shm)");
+  message.add("told_by", "PyTorch's DataLoader");
+  if (has(line, "Unexpected bus error encountered in worker") && has(line, "insufficient shared memory"))
+    message.part = "bus error";
+  else if (has(line, "out of shared memory") && has(line, "dataloader"))
+    message.part = "killed";
+  else
+    return std::nullopt;
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (auto of_loader = read_loader(line)) return of_loader;
+  LogMessage message;
+  const bool is_full = tells_full(line) && has(line, "/dev/shm");
+  const bool cannot_grow = has(line, "unable to resize file <") ||
+                           has(line, "unable to allocate shared memory(shm)") || tells_no_place(line);
   if (!is_full && !cannot_grow) return std::nullopt;
   message.add("told_by", is_full ? "the system" : "PyTorch");
+  message.part = "file";
   return message;
 }
 
@@ -39,11 +70,12 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule shared_memory_rule() {
-  return {"shared-memory",
-          {"out of shared memory", "No space left on device", "unable to resize file <",
-           "unable to allocate shared memory(shm)"},
-          read,
-          explain};
+  return {
+      "shared-memory",
+      {"out of shared memory", "No space left on device", "unable to resize file <",
+       "unable to allocate shared memory(shm)", "unable to write to file </torch_", "Unexpected bus error"},
+      read,
+      explain};
 }
 
 }  // namespace headroom::doctor

@@ -1,12 +1,15 @@
 // A shell tells that a program of it was killed: "bash: line 1:  1234 Killed   python3 main.py"; so do ROS
-// 2's launch, docker compose, PyTorch's DataLoader, Python's subprocess and the drivers of compilers. By whom
-// they do not know.
+// 2's launch, docker compose, kubectl, editors, PyTorch's DataLoader, Python's subprocess and the drivers of
+// compilers. By whom they do not know.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
+#include "doctor/log/announced_kills.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -14,8 +17,9 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kWords = " Killed  ";
 constexpr std::size_t kLongestCommand = 80;
+// Who told it, where the cures are theirs.
+constexpr std::string_view kCompiler = "a compiler", kKubectl = "kubectl";
 
 LogMessage killed(std::string_view command) {
   LogMessage message;
@@ -34,19 +38,43 @@ std::string command_or_word(const std::string& command) {
   return is_plain ? command : "COMMAND";
 }
 
-// Of those that start programs: "[ERROR] [detector-1]: process has died [pid 812, exit code -9, cmd '…']",
-// "detector-1 exited with code 137", "DataLoader worker (pid 812) is killed by signal: Killed.", "zsh: killed
-// python3 main.py".
+std::string_view without_number(std::string_view name) { return name.substr(0, name.find_last_of("-_")); }
+
+// "detector-1", or "ws_detector_1" up to version 1: a service and the number of its container.
+bool is_numbered(std::string_view name) {
+  const std::string_view service = without_number(name);
+  return !service.empty() && service.size() + 1 < name.size() &&
+         name.find_first_not_of("0123456789", service.size() + 1) == name.npos;
+}
+
+// "[ERROR] [detector-1]: process has died [pid 812, exit code -9, cmd '/opt/… --ros-args'].", and without the
+// quotation marks in ROS 1. The command is not taken where the line was cut.
+std::optional<LogMessage> read_launch(std::string_view line) {
+  if (!has(line, "process has died") || !has(line, "exit code -9")) return std::nullopt;
+  const std::string_view name = source_of(line);
+  LogMessage message = killed(name.empty() ? "a node" : name);
+  message.add("pid", integer_after(line, "[pid "));
+  message.add("told_by", kLaunch);
+  auto program = text_after(line, ", cmd ");
+  const std::size_t end = program ? program->rfind(']') : line.npos;
+  if (end == line.npos) return message;
+  program = trim(program->substr(0, end));
+  if (program->size() > 1 && program->starts_with('\'') && program->ends_with('\''))
+    program = program->substr(1, program->size() - 2);
+  message.add("program", trim(*program));
+  return message;
+}
+
+// Of those that start programs: "detector-1 exited with code 137", "DataLoader worker (pid 812) is killed by
+// signal: Killed.", "zsh: killed     python3 main.py".
 std::optional<LogMessage> read_starter(std::string_view line) {
-  if (has(line, "process has died") && has(line, "exit code -9")) {
-    const std::string_view name = source_of(line);
-    LogMessage message = killed(name.empty() ? "a node" : name);
-    message.add("pid", integer_after(line, "[pid "));
+  // "… after docker kill" tells by whom.
+  if (const std::size_t at = line.find(" exited with code 137");
+      at != line.npos && !has(line, "after docker ")) {
+    const std::string_view before = line.substr(0, at), name = before.substr(before.rfind(' ') + 1);
+    LogMessage message = killed(name);
+    if (is_numbered(name)) message.add("told_by", kCompose);
     return message;
-  }
-  if (const std::size_t at = line.find(" exited with code 137"); at != line.npos) {
-    const std::string_view before = line.substr(0, at);
-    return killed(before.substr(before.rfind(' ') + 1));
   }
   if (has(line, "DataLoader worker (pid") && has(line, "killed by signal: Killed")) {
     LogMessage message = killed("a DataLoader worker");
@@ -82,7 +110,7 @@ std::optional<LogMessage> read_compiler(std::string_view line) {
     program = line.substr(0, quoted).substr(line.substr(0, quoted).rfind('\'') + 1);
   if (program.empty()) return std::nullopt;
   LogMessage message = killed(program);
-  message.add("told_by", "a compiler");
+  message.add("told_by", kCompiler);
   return message;
 }
 
@@ -94,28 +122,112 @@ std::optional<LogMessage> read_subprocess(std::string_view line) {
   return killed(*command);
 }
 
-std::optional<LogMessage> read(std::string_view line) {
-  if (trim(line) == "Killed")
-    return killed("a program");  // of an interactive shell, or a script in a container
-  for (const auto& read_form : {read_starter, read_compiler, read_subprocess})
-    if (auto message = read_form(line)) return message;
-  const std::size_t at = line.find(kWords);
+// 137 is 128 and the signal's number. PyCharm: "Process finished with exit code 137 (interrupted by signal 9:
+// SIGKILL)"; GitHub's runner: "Process completed with exit code 137."; kubectl exec: "command terminated with
+// exit code 137".
+std::optional<LogMessage> read_exit_code(std::string_view line) {
+  constexpr std::int64_t kKilled = 137;
+  if (integer_after(line, " with exit code ") != kKilled) return std::nullopt;
+  if (has(line, "command terminated with")) {
+    LogMessage message = killed("a command in a container");
+    message.add("told_by", kKubectl);
+    return message;
+  }
+  if (!has(line, "rocess finished with") && !has(line, "rocess completed with")) return std::nullopt;
+  return killed("a program");
+}
+
+// Without the number of a job in the background at its end: "[1]+", "[1]  -".
+std::string_view without_job(std::string_view text, bool& is_job) {
+  std::string_view before = trim(text);
+  if (before.ends_with('+') || before.ends_with('-')) before = trim(before.substr(0, before.size() - 1));
+  const std::size_t open = before.rfind('[');
+  if (!before.ends_with(']') || open == before.npos || open + 2 >= before.size()) return text;
+  const std::string_view number = before.substr(open + 1, before.size() - open - 2);
+  const bool begins_word = open == 0 || before[open - 1] == ' ';
+  is_job = begins_word && number.find_first_not_of("0123456789") == number.npos;
+  return is_job ? before.substr(0, open) : text;
+}
+
+// "run.sh: line 12:  1234 Killed   python3 main.py"; and of a job in the background, with or without the
+// number of its process: "[1]+  Killed   python3 main.py" (bash), "[1]  + 4312 killed     python3 main.py"
+// (zsh).
+std::optional<LogMessage> read_shell(std::string_view line) {
+  constexpr std::string_view kOfBash = " Killed  ", kOfZsh = " killed  ";
+  const std::size_t of_bash = line.find(kOfBash), at = std::min(of_bash, line.find(kOfZsh));
   if (at == line.npos) return std::nullopt;
-  // The number of the process stands before it.
   std::size_t digits = at;
   while (digits > 0 && line[digits - 1] >= '0' && line[digits - 1] <= '9') --digits;
-  // And before that nothing but who says it.
-  const std::string_view who = trim(line.substr(0, digits));
-  const bool has_number =
-      digits < at && (who.empty() || who.ends_with(':')) && (digits == 0 || line[digits - 1] == ' ');
-  const auto pid = has_number ? parse_number<std::int64_t>(line.substr(digits, at - digits)) : std::nullopt;
-  std::string_view command = trim(line.substr(at + kWords.size()));
+  const bool is_word = digits == 0 || line[digits - 1] == ' ';
+  const auto pid = is_word ? parse_number<std::int64_t>(line.substr(digits, at - digits)) : std::nullopt;
+  bool is_job = false;
+  // Before that stands nothing but who says it.
+  const std::string_view who = trim(without_job(line.substr(0, pid ? digits : at), is_job));
+  if (!who.empty() && !who.ends_with(':')) return std::nullopt;
+  if (!is_job && (!pid || at != of_bash)) return std::nullopt;
+  std::string_view command = trim(line.substr(at + kOfBash.size()));
   constexpr std::string_view kDumped = "(core dumped)";
   if (command.starts_with(kDumped)) command = trim(command.substr(kDumped.size()));
-  if (!pid || command.empty()) return std::nullopt;
+  if (command.empty()) return std::nullopt;
   LogMessage message = killed(command);
   message.add("pid", pid);
   return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (trim(line) == "Killed")
+    return killed("a program");  // of an interactive shell, or a script in a container
+  for (const auto& read_form :
+       {read_launch, read_starter, read_compiler, read_subprocess, read_exit_code, read_shell})
+    if (auto message = read_form(line)) return message;
+  return std::nullopt;
+}
+
+// The node as the launch file started it, or that file where the line does not have it.
+Cure limit_node(const LogMessage& message) {
+  const std::string program = message.text("program");
+  std::string command = "ros2 launch PACKAGE LAUNCH_FILE";
+  if (!program.empty()) {
+    const auto words = split_words(program);
+    command = shell_command({words.begin(), words.end()});
+  }
+  return {"hold it to a limit, so that it alone fails, and with a reason",
+          "headroom run --limit SIZE -- " + command,
+          {}};
+}
+
+// Up to version 1 compose tells the container's name, since then the service's with a number.
+std::string inspect_container(std::string_view name) {
+  const bool is_container = has(name, "_") && without_number(name).size() == name.rfind('_');
+  return fmt::format("docker inspect --format '{{{{.State.OOMKilled}}}}' {}",
+                     is_container
+                         ? shell_word(name)
+                         : fmt::format("$(docker compose ps -aq {})", shell_word(without_number(name))));
+}
+
+std::vector<Cure> cures_of(const LogMessage& message) {
+  const Cure see_kernel{
+      "see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}};
+  const std::string command = message.text("command"), who = message.text("told_by");
+  if (who == kCompiler)
+    return {{"compile one file at a time: each compiler takes one to several GiB",
+             "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
+             {}},
+            see_kernel};
+  if (who == kLaunch) return {see_kernel, limit_node(message)};
+  if (who == kCompose)
+    return {{"see whether it reached a limit of its own", inspect_container(command), {}},
+            see_kernel,
+            {"hold its service to a limit, so that it alone fails, and with a reason",
+             "mem_limit: SIZE  # of the service, in compose.yaml",
+             {}}};
+  if (who == kKubectl)
+    return {{"see whether its limit was reached (OOMKilled)", "kubectl describe pod POD", {}},
+            {"raise the pod's limit", "kubectl set resources deployment NAME --limits=memory=SIZE", {}}};
+  return {see_kernel,
+          {"hold it to a limit, so that it alone fails, and with a reason",
+           "headroom run --limit SIZE -- " + command_or_word(command),
+           {}}};
 }
 
 Finding explain(const LogMessage& message) {
@@ -129,30 +241,21 @@ Finding explain(const LogMessage& message) {
       "The kernel does that where memory runs out, and so do people, supervisors and schedulers; whoever "
       "started it does not tell by whom.";
   finding.confidence = Confidence::possible;
-  finding.cures = {
-      {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}},
-      {"hold it to a limit, so that it alone fails, and with a reason",
-       "headroom run --limit SIZE -- " + command_or_word(command),
-       {}}};
-  if (!message.text("told_by").empty()) {
-    finding.cures[1] = {"compile one file at a time: each compiler takes one to several GiB",
-                        "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
-                        {}};
-    std::swap(finding.cures[0], finding.cures[1]);
-  }
+  finding.cures = cures_of(message);
   return finding;
 }
 
 }  // namespace
 
 LogRule shell_killed_rule() {
-  LogRule rule{"shell-killed",
-               {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137",
-                "killed by signal: Killed", ": signal: killed", "zsh: killed ",
-                "Killed signal terminated program ", "internal compiler error: Killed",
-                "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
-               read,
-               explain};
+  LogRule rule{
+      "shell-killed",
+      {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137", "killed by signal: Killed",
+       ": signal: killed", "zsh: killed ", "Killed signal terminated program ",
+       "internal compiler error: Killed", "terminated with signal 9", "died due to signal 9",
+       "died with <Signals.SIGKILL", " killed  ", "with exit code 137"},
+      read,
+      explain};
   rule.from_outside = true;
   return rule;
 }

@@ -1,34 +1,60 @@
-// PyTorch on a Jetson tells an out-of-memory as a failed assertion: it asks NVML for the free memory to put
-// it into its message, and NVML has no such figure there.
+// PyTorch tells some failures for want of GPU memory as failed assertions. On a Jetson it asks NVML for the
+// free memory to put it into its message, and NVML has no such figure there. With expandable_segments it
+// tried to give a block of such a segment back as if it were one of its own.
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kSegment = "!block->expandable_segment_";
+
 std::optional<LogMessage> read(std::string_view line) {
   // The file, CUDACachingAllocator.cpp, may stand on the next line.
   if (!has(line, "INTERNAL ASSERT FAILED")) return std::nullopt;
-  // "NVML_SUCCESS == r", "NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_()" of 2.1 to 2.4.
-  const std::size_t nvml = line.find("NVML_SUCCESS == ");
-  if (nvml == line.npos && !has(line, "expandable_segment_")) return std::nullopt;
   LogMessage message;
-  const std::string_view assertion = nvml == line.npos
-                                         ? "!block->expandable_segment_"
-                                         : line.substr(nvml, line.find(" INTERNAL ASSERT", nvml) - nvml);
-  message.add("assertion", assertion);
+  // "NVML_SUCCESS == r", "NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_()" of 2.1 to 2.4.
+  if (const std::size_t nvml = line.find("NVML_SUCCESS == "); nvml != line.npos) {
+    message.add("assertion", line.substr(nvml, line.find(" INTERNAL ASSERT", nvml) - nvml));
+    return message;
+  }
+  if (!has(line, kSegment)) return std::nullopt;
+  message.subject = kSegment;
+  message.add("assertion", kSegment);
   return message;
 }
 
-Finding explain(const LogMessage&) {
+Finding explain_segment(Finding finding) {
+  finding.title =
+      "PyTorch ran out of GPU memory, and a check of its growing segments failed (told as an internal "
+      "assertion)";
+  finding.cause =
+      "When memory ran out, PyTorch took an idle block of a growing segment for one to give back: a bug "
+      "up to 2.4 with expandable_segments:True beside max_split_size_mb or garbage_collection_threshold.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"do without growing segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False", {}},
+      {"or leave out max_split_size_mb and garbage_collection_threshold, and use PyTorch 2.5 or later",
+       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+       {}},
+      {"release what a call has made before the next one",
+       "del predictor; gc.collect(); torch.cuda.empty_cache()",
+       {}},
+      {"use a smaller input", "imgsz = imgsz // 2 // 32 * 32", {}},
+      {"see which layer holds the memory", "headroom trace -- python3 app.py", {}}};
+  finding.first_cure_meets_cause = true;
+  return finding;
+}
+
+Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "pytorch-tegra-out-of-memory";
   finding.severity = Severity::severe;
+  if (message.subject == kSegment) return explain_segment(finding);
   finding.title = "PyTorch ran out of GPU memory on a Jetson (told as an internal assertion)";
   finding.cause =
       "cudaMalloc failed; PyTorch then asked NVML for the free memory, which Tegra's has not, and that check "
-      "is what "
-      "failed. Often objects of one call still lived in the next.";
+      "is what failed. Often objects of one call still lived in the next.";
   finding.confidence = Confidence::likely;
   finding.cures = {{"release what a call has made before the next one",
                     "del predictor; gc.collect(); torch.cuda.empty_cache()",

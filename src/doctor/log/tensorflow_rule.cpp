@@ -1,5 +1,6 @@
-// TensorFlow ran out of memory: "OOM when allocating tensor with shape[…]", its BFC allocator's request, and
-// the driver's refusal when the allocator grows.
+// TensorFlow ran out of memory, of a GPU or of the host: "OOM when allocating tensor with shape[…]", its BFC
+// allocator's request, the driver's refusal when the allocator grows, and what a graph or an operation makes
+// of it.
 #include <fmt/format.h>
 
 #include <array>
@@ -7,13 +8,14 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
 // The driver refused it: it asks for a tenth less then, until it is given some.
-constexpr const char *kDevice = "device", *kPinned = "pinned", *kCopy = "copy";
+constexpr const char *kDevice = "device", *kPinned = "pinned", *kCopy = "copy", *kHost = "host";
 
 std::optional<std::int64_t> bytes_of_type(std::string_view name) {
   struct Type {
@@ -39,29 +41,76 @@ std::optional<std::int64_t> bytes_of_type(std::string_view name) {
   return std::nullopt;
 }
 
-// "shape[32,256,256,64] and type float" → 536,870,912; "of shape [32,…" in 1.x.
-std::optional<Bytes> tensor_size(std::string_view line) {
+// "shape[32,256,256,64] and type float" → 536,870,912; "of shape [32,…" in 1.x. Of a product that overflows
+// the shape stands for the size.
+void add_tensor(std::string_view line, LogMessage& message) {
   auto shape = text_after(line, "shape[");
   if (!shape) shape = text_after(line, "shape [");
   const auto type = text_after(line, "and type ");
-  if (!shape || !type) return std::nullopt;
+  if (!shape || !type) return;
   const auto each = bytes_of_type(type->substr(0, type->find_first_of(" ,.")));
-  if (!each) return std::nullopt;
-  std::int64_t bytes = *each;
-  for (const std::string_view dimension : split(shape->substr(0, shape->find(']')), ',')) {
+  if (!each) return;
+  const std::string_view dimensions = shape->substr(0, shape->find(']'));
+  double product = static_cast<double>(*each);
+  for (const std::string_view dimension : split(dimensions, ',')) {
     const auto size = parse_number<std::int64_t>(trim(dimension));
-    if (!size || *size < 0 || __builtin_mul_overflow(bytes, *size, &bytes)) return std::nullopt;
+    if (!size || *size < 0) return;
+    product *= static_cast<double>(*size);
   }
-  return Bytes{bytes};
+  constexpr double kMost = 9e15;  // a whole number up to here
+  if (product < kMost)
+    message.add("requested_bytes", Bytes{static_cast<std::int64_t>(product)});
+  else
+    message.add("wrong_size", std::string_view(fmt::format("a tensor of [{}]", dimensions)));
+}
+
+// Host and GPU have findings of their own; pinned memory is the host's, for copies.
+void note_allocator(std::string_view allocator, LogMessage& message) {
+  if (has(allocator, "host_bfc"))
+    message.subject = kPinned;
+  else if (has(allocator, "cpu"))
+    message.subject = kHost;
+  message.add("allocator", allocator);
+}
+
+// Of an operation or a step that failed: which device it was for is told, or not at all.
+std::optional<LogMessage> read_operation(std::string_view line) {
+  LogMessage message;
+  message.part = "tensor";
+  // "SameWorkerRecvDone unable to allocate output tensor. Key: FROM;incarnation;TO;edge": a copy between
+  // them.
+  if (const auto rest = text_after(line, "SameWorkerRecvDone unable to allocate output tensor")) {
+    const auto fields = split(*rest, ';');
+    if (fields.size() > 2 && has(fields[2], "device:CPU")) note_allocator("cpu", message);
+    return message;
+  }
+  // "ResourceExhaustedError: … failed to allocate memory [Op:AddV2]", of an operation of the eager kind;
+  // "OP_REQUIRES failed at cast_op.cc:109 : RESOURCE_EXHAUSTED: failed to allocate memory" tells no device.
+  const bool logged = has(line, "RESOURCE_EXHAUSTED: failed to allocate memory") ||
+                      has(line, "Resource exhausted: failed to allocate memory");
+  if (logged || has(line, "ResourceExhaustedError: failed to allocate memory") ||
+      has(line, "failed to allocate memory [Op:")) {
+    if (logged) message.part = "log";
+    message.is_vague = logged && !has(line, "device:");
+    if (has(line, "device:CPU")) note_allocator("cpu", message);
+    return message;
+  }
+  // "Non-OK-status: GpuLaunchKernel(…) status: INTERNAL: out of memory" ends the program.
+  if (has(line, "status: INTERNAL: out of memory") || has(line, "status: Internal: out of memory")) {
+    message.is_final = true;
+    return message;
+  }
+  return std::nullopt;
 }
 
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto operation = read_operation(line)) return operation;
   LogMessage message;
   if (has(line, "OOM when allocating tensor")) {
-    message.add("requested_bytes", tensor_size(line));
+    add_tensor(line, message);
     if (const auto allocator = text_after(line, " by allocator "))
-      message.add("allocator", allocator->substr(0, allocator->find_first_of(" \n[")));
-    message.part = "tensor";
+      note_allocator(allocator->substr(0, allocator->find_first_of(" \n[")), message);
+    message.part = has(line, "OP_REQUIRES failed") ? "log" : "tensor";
     return message;
   }
   if (has(line, "Allocator (") && has(line, "ran out of memory trying to allocate ")) {
@@ -69,7 +118,7 @@ std::optional<LogMessage> read(std::string_view line) {
     if (!requested) requested = size_after(line, "trying to allocate ");
     message.add("requested_bytes", requested);
     const auto allocator = text_after(line, "Allocator (");
-    message.add("allocator", allocator->substr(0, allocator->find(')')));
+    note_allocator(allocator->substr(0, allocator->find(')')), message);
     message.part = "allocator";
     return message;
   }
@@ -114,6 +163,20 @@ Finding explain_pinned(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+Finding explain_host(const LogMessage& message, Finding finding) {
+  finding.cause =
+      "The host's memory was full: of the program's own tensors, of what it keeps of a dataset (its cache, "
+      "shuffling and prefetching), or of other programs.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {half_of_batch(message.bytes("requested_bytes")),
+                   {"keep less of the dataset in memory, and no cache of it",
+                    "dataset.shuffle(1000).batch(batch_size).prefetch(1)",
+                    {}},
+                   {"see who holds the memory while it happens", "headroom top", {}},
+                   {"see which places of the program hold it", "headroom trace -- COMMAND", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   const bool on_cpu = has(message.text("allocator"), "cpu");
   Finding finding;
@@ -121,7 +184,16 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   if (message.subject == kPinned) return explain_pinned(message, finding);
   finding.title = fmt::format("TensorFlow ran out of {} memory: it asked for {}", on_cpu ? "host" : "GPU",
-                              words_for(message.bytes("requested_bytes")));
+                              words_for_requested(message));
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message);
+    finding.confidence = Confidence::likely;
+    finding.cures = {{"look at the shapes before that operation: one dimension is far too large",
+                      "print(tensor.shape)",
+                      {}}};
+    return finding;
+  }
+  if (on_cpu) return explain_host(message, finding);
   finding.cause =
       "TensorFlow takes nearly all GPU memory at its start and gives none back, so that others, or it "
       "itself, find none left.";
@@ -140,7 +212,10 @@ Finding explain(const LogMessage& message) {
 LogRule tensorflow_rule() {
   return {"tensorflow",
           {"OOM when allocating", "ran out of memory trying", "CUDA_ERROR_OUT_OF_MEMORY",
-           "from device: RESOURCE_EXHAUSTED", "could not allocate pinned", "Dst tensor is not"},
+           "from device: RESOURCE_EXHAUSTED", "could not allocate pinned", "Dst tensor is not",
+           "failed to allocate memory [Op:", "RESOURCE_EXHAUSTED: failed", "Resource exhausted: failed",
+           "ResourceExhaustedError: failed", "unable to allocate output tensor", ": INTERNAL: out of memory",
+           ": Internal: out of memory"},
           read,
           explain};
 }

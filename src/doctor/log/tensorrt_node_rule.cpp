@@ -11,15 +11,18 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kWords = "Could not find any implementation for node ";
+// With a capital since TensorRT 8.
+constexpr std::string_view kWords = "ould not find any implementation for node ";
 constexpr std::size_t kLongestNode = 100;
+constexpr const char* kGpuMemory = "GPU memory";  // as tensorrt_tactic_rule.cpp tells it
 
 std::optional<LogMessage> read(std::string_view line) {
   const auto node = text_after(line, kWords);
   if (!node) return std::nullopt;
   LogMessage message;
-  const std::size_t reason = node->find(" due to insufficient workspace");
-  std::string_view name = node->substr(0, std::min(kLongestNode, reason));
+  const std::size_t reason = node->find(" due to insufficient workspace"),
+                    advice = node->find(", try increasing the workspace size");
+  std::string_view name = node->substr(0, std::min({kLongestNode, reason, advice}));
   while (!name.empty() && std::string_view(".) \"\n").find(name.back()) != std::string_view::npos)
     name.remove_suffix(1);
   message.add("node", name);
@@ -43,6 +46,7 @@ Finding explain(const LogMessage& message) {
   // Of the tactic that was left out last.
   const auto requested = message.bytes("requested_bytes"), free = message.bytes("free_bytes");
   const bool is_known = requested && !is_impossible(*requested);
+  const bool gpu_was_full = message.text("lacked") == kGpuMemory;
   Cure room{"give the build more workspace, above what the skipped tactics asked for",
             fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                         is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
@@ -54,6 +58,11 @@ Finding explain(const LogMessage& message) {
     finding.confidence = Confidence::likely;
     room = {fmt::format("make room before the build: {} more", format_bytes(*requested - *free)),
             "headroom top", *requested - *free};
+  }
+  if (gpu_was_full && !free) {
+    finding.cause = "The GPU had no memory for the last tactic that was left out.";
+    finding.confidence = Confidence::likely;
+    room = {"make room before the build", "headroom top", {}};
   }
   finding.cures = {room,
                    {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},

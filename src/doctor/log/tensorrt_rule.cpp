@@ -4,48 +4,122 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
+constexpr std::size_t kLongestNode = 100;
+// What it is, where it is not the usual want of GPU memory for weights, activations and workspace.
+constexpr const char *kStart = "start", *kAllocation = "allocation";
+
 // Of the builder, which may leave out the tactic that asked, or of an allocator that works for it, too. Who
 // loads or runs an engine has no other tactic.
 bool may_be_builder(std::string_view line) {
   for (const std::string_view words :
-       {"Requested amount of GPU memory (", "virtualMemoryBuffer", "defaultAllocator", "uilder", "optimizer"})
+       {"Requested amount of GPU memory (", "Requested amount of memory (", "getBestTactic",
+        "virtualMemoryBuffer", "defaultAllocator", "uilder", "optimizer"})
     if (has(line, words)) return true;
   return false;
 }
 
+// "[TRT] CUDA initialization failure with error: 2": of CUDA's numbers that alone is of memory.
+std::optional<LogMessage> read_start(std::string_view line) {
+  constexpr std::int64_t kNoMemory = 2;
+  if (integer_after(line, "CUDA initialization failure with error: ") != kNoMemory) return std::nullopt;
+  LogMessage message;
+  message.subject = kStart;
+  message.is_final = true;
+  message.add("phase", kStart);
+  return message;
+}
+
+// "FAILED_ALLOCATION: std::bad_alloc", "…: std::exception": TensorRT's name for a want of memory, of the host
+// too, and of other exceptions as well: "…: basic_string::_S_construct null not valid".
+std::optional<LogMessage> read_allocation(std::string_view line) {
+  const auto exception = text_after(line, "FAILED_ALLOCATION: ");
+  if (!exception) return std::nullopt;
+  LogMessage message;
+  message.subject = kAllocation;
+  message.is_final = true;
+  if (exception->starts_with("std::bad_alloc"))
+    message.add("memory", "host");
+  else if (!exception->starts_with("std::exception"))
+    return std::nullopt;
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  const bool is_tensorrt =
-      has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") || has(line, "virtualMemoryBuffer") ||
-      has(line, "Error Code 2: OutOfMemory") || has(line, "Requested amount of GPU memory (") ||
-      has(line, "defaultAllocator.cpp") || has(line, "Error Code 1: Cuda Runtime");  // trtexec's own lines
+  for (const auto& read_form : {read_start, read_allocation})
+    if (auto message = read_form(line)) return message;
+  const bool asked =
+      has(line, "Requested amount of GPU memory (") || has(line, "Requested amount of memory (");
+  const bool is_tensorrt = asked || has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") ||
+                           has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory") ||
+                           has(line, "defaultAllocator.cpp") ||
+                           has(line, "Error Code 1: Cuda Runtime") ||  // trtexec's own lines
+                           has(line, "during getBestTactic");
   if (!is_tensorrt) return std::nullopt;
-  const bool failed = has(line, "OutOfMemory") || has(line, "(out of memory)") ||
-                      has(line, "out of memory") || has(line, "Requested amount of GPU memory");
+  const auto tactic = text_after(line, "ut of memory error during getBestTactic: ");
+  const bool failed = asked || tactic || has(line, "OutOfMemory") || has(line, "out of memory");
   if (!failed) return std::nullopt;
   LogMessage message;
-  auto requested = size_after(line, "Requested amount of GPU memory (");
-  if (!requested) requested = size_after(line, "requested size of ");
-  if (!requested) requested = size_after(line, "Requested size was ");
-  message.add("requested_bytes", requested);
-  message.part = requested ? "request" : "error";
+  bool is_size_told = false;
+  for (const std::string_view words : {"Requested amount of GPU memory (", "Requested amount of memory (",
+                                       "requested size of ", "Requested size was "})
+    is_size_told = is_size_told || add_requested(message, text_after(line, words));
+  if (tactic) message.add("node", trim(tactic->substr(0, kLongestNode)));
+  message.part = tactic ? "tactic" : is_size_told ? "request" : "error";
   message.is_final = !may_be_builder(line);
   return message;
 }
 
+Finding explain_start(Finding finding) {
+  finding.title = "TensorRT got no GPU memory for its CUDA context";
+  finding.cause = "The GPU was full before TensorRT began: CUDA itself told that it had no memory (error 2).";
+  finding.confidence = Confidence::certain;
+  finding.cures = {{"see who holds the memory, and end it", "headroom top", {}},
+                   {"on a Jetson, give the page cache back before it starts",
+                    "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
+                    {}}};
+  return finding;
+}
+
+Finding explain_allocation(const LogMessage& message, Finding finding) {
+  const bool on_host = message.text("memory") == "host";
+  finding.title = on_host ? "TensorRT got no host memory" : "TensorRT got no memory (FAILED_ALLOCATION)";
+  finding.cause = on_host
+                      ? "A build holds the weights several times in the host's memory; it had not so much."
+                      : "It does not tell whether the host's memory or the GPU's was full.";
+  finding.confidence = on_host ? Confidence::likely : Confidence::possible;
+  finding.cures = {
+      {"see who holds the memory while it happens", "headroom top", {}},
+      {"build in a process of its own before the others start", "headroom build-engine model.onnx", {}},
+      {"measure what it needs, on the host and on the GPU",
+       "headroom trace -- trtexec --onnx=model.onnx",
+       {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes");
+  const std::string words = words_for_requested(message, "");
   Finding finding;
   finding.id = "tensorrt-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = requested
-                      ? fmt::format("TensorRT ran out of memory: it asked for {}", format_bytes(*requested))
-                      : "TensorRT ran out of memory";
+  if (message.subject == kStart) return explain_start(finding);
+  if (message.subject == kAllocation) return explain_allocation(message, finding);
+  finding.title = "TensorRT ran out of memory" + (words.empty() ? "" : ": it asked for " + words);
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message);
+    finding.confidence = Confidence::likely;
+    finding.cures = {
+        {"check the largest shapes that the engine is built for", "--maxShapes=INPUT:SHAPE", {}}};
+    return finding;
+  }
   finding.cause =
       "The engine's weights, its activations or the workspace of the build did not fit beside what was "
       "there.";
@@ -57,13 +131,13 @@ Finding explain(const LogMessage& message) {
       {requested ? "build with a workspace of half this request"
                  : "build with a smaller workspace, below what is free",
        "trtexec --onnx=model.onnx --memPoolSize=workspace:" + workspace,
-       requested && !is_impossible(*requested) ? std::optional(Bytes{requested->count / 2}) : std::nullopt},
+       requested ? std::optional(Bytes{requested->count / 2}) : std::nullopt},
       {"build with half precision: weights and activations take half",
        "trtexec --onnx=model.onnx --fp16",
        {}},
       {"build in a process of its own before the others start", "headroom build-engine model.onnx", {}},
       {"measure what the engine needs to load and to run",
-       "headroom bench --backend tensorrt --model NAME=model.engine",
+       "headroom bench --backend tensorrt --model NAME=model.engine --source DIR",
        {}}};
   return finding;
 }
@@ -71,7 +145,11 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule tensorrt_rule() {
-  return {"tensorrt", {"OutOfMemory", "ut of memory", "Requested amount of GPU memory"}, read, explain};
+  return {"tensorrt",
+          {"OutOfMemory", "ut of memory", "Requested amount of GPU memory", "Requested amount of memory",
+           "FAILED_ALLOCATION", "CUDA initialization failure with error"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

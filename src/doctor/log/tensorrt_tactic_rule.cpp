@@ -1,12 +1,16 @@
 // TensorRT's builder leaves out a tactic that needs more than the workspace allows. The build goes on.
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
+
+constexpr std::size_t kLongestNode = 100;
+constexpr const char* kGpuMemory = "GPU memory";
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
@@ -16,10 +20,19 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = "request";
     return message;
   }
+  // TensorRT 7: the next tactic is tried, unless there is none (tensorrt_node_rule.cpp).
+  if (const auto node = text_after(line, "GPU memory allocation error during getBestTactic: ")) {
+    message.add("node", trim(node->substr(0, kLongestNode)));
+    message.add("lacked", kGpuMemory);
+    message.part = "skipped";
+    message.answers = true;
+    return message;
+  }
   // TensorRT 8 spells it with one f.
   const bool lacks_memory =
       has(line, "insufficient memory") || has(line, "insuficient memory") ||
-      (has(line, "kipping tactic") && (has(line, "(out of memory)") || has(line, "OutOfMemory")));
+      (has(line, "kipping tactic") &&
+       (has(line, "(out of memory)") || has(line, "OutOfMemory") || has(line, "due to oom error")));
   if (!lacks_memory || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
   // Up to TensorRT 7 in bytes; 8 prints MiB without a unit ("size of 449" behind "request: 448MB").
   auto requested = size_after(line, "requested size of ");
@@ -46,6 +59,11 @@ Finding explain(const LogMessage& message) {
                     fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                                 is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
                     {}}};
+  if (message.text("lacked") == kGpuMemory) {
+    finding.title = fmt::format("TensorRT left out a tactic of the node {}: the GPU had no memory for it",
+                                message.text("node"));
+    finding.cures = {{"if the engine is slow, make room before the build", "headroom top", {}}};
+  }
   // The device itself had less: a larger bound would find no more.
   const auto free = message.bytes("free_bytes");
   if (is_known && free && *free < *requested)
@@ -61,7 +79,8 @@ Finding explain(const LogMessage& message) {
 
 LogRule tensorrt_tactic_rule() {
   LogRule rule{"tensorrt-tactic",
-               {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic"},
+               {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic",
+                "during getBestTactic"},
                read,
                explain};
   rule.answers = "tensorrt";

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 
 namespace headroom::doctor {
 namespace {
@@ -116,55 +117,105 @@ std::optional<LogMessage> read_bare(std::string_view line) {
 
 }  // namespace
 
+namespace {
+
+// "Tried to allocate 2.00 MiB", "Tried to allocate more than 1EB memory."
+bool add_request(std::string_view line, LogMessage& message) {
+  auto asked = text_after(line, "ried to allocate ");
+  constexpr std::string_view kMore = "more than ";
+  if (asked && asked->starts_with(kMore)) asked->remove_prefix(kMore.size());
+  return add_requested(message, asked);
+}
+
+// Of its messages for AMD's, Intel's and Apple's GPUs; empty: NVIDIA's, or it does not tell.
+std::string_view library_of(std::string_view line) {
+  if (has(line, "HIP out of memory")) return "HIP";
+  if (has(line, "XPU out of memory")) return "XPU";
+  return has(line, "MPS backend out of memory") ? "MPS" : "";
+}
+
+// 1.x has its figures before their words: "(GPU 0; 7.79 GiB total capacity; 6.04 GiB already allocated; …".
+void read_figures_of_1(std::string_view line, LogMessage& message) {
+  const auto before = [line](std::string_view words) -> std::optional<Bytes> {
+    const std::size_t end = line.find(words);
+    if (end == line.npos) return std::nullopt;
+    const std::size_t begin = line.substr(0, end).find_last_of(";(");
+    return begin == line.npos ? std::nullopt : leading_size(line.substr(begin + 1));
+  };
+  message.add("total_bytes", before(" total capacity"));
+  message.add("free_bytes", before(" free"));
+  message.add("allocated_bytes", before(" already allocated"));
+  message.add("reserved_bytes", before(" reserved in total"));
+  // Up to 1.3: what is reserved and not allocated.
+  message.add("cached_bytes", before(" cached"));
+  message.add("unallocated_bytes", message.bytes("cached_bytes"));
+}
+
+void read_figures(std::string_view line, LogMessage& message) {
+  auto total = size_after(line, "total capacity of ");
+  if (!total) total = size_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
+  message.add("total_bytes", total);
+  message.add("free_bytes", size_after(line, " of which "));
+  message.add("process_bytes", size_after(line, "this process has "));
+  message.add("allocated_bytes", size_after(line, "Of the allocated memory "));
+  auto unallocated = size_after(line, "by PyTorch, and ");
+  // "…, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 974.34 MiB is reserved …"
+  if (const auto pools = text_after(line, "by PyTorch, with "); pools && has(*pools, "private pools")) {
+    message.add("private_pools_bytes", leading_size(*pools));
+    unallocated = size_after(*pools, "), and ");
+  }
+  message.add("unallocated_bytes", unallocated);
+  read_processes(line, message);
+}
+
+// "(MPS allocated: 8.50 GB, other allocations: 1.20 GB, max allowed: 9.07 GB)": those of PyTorch's own pools,
+// and what Metal took for the process besides.
+void read_figures_of_mac(std::string_view line, LogMessage& message) {
+  message.add("allocated_bytes", size_after(line, "(MPS allocated: "));
+  message.add("other_allocations_bytes", size_after(line, "other allocations: "));
+}
+
+// The library, unless it is CUDA, and the allocator's variable where it is not the library's usual one.
+void add_library(std::string_view line, LogMessage& message) {
+  const std::string_view library = library_of(line);
+  message.add("library", library);
+  const std::string_view usual = library == "HIP" ? "PYTORCH_HIP_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
+  for (const std::string_view named :
+       {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"})
+    if (has(line, named)) {
+      if (named != usual) message.add("setting", named);
+      return;
+    }
+}
+
+}  // namespace
+
 std::optional<LogMessage> read_torch(std::string_view line) {
   if (has(line, "would exceed allowed memory")) return read_async(line);
   if (auto bare = read_bare(line)) return bare;
-  const auto requested = size_after(line, "ried to allocate ");
-  const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory") ||
-                            has(line, "XPU out of memory") || has(line, "MPS backend out of memory");
+  const bool is_of_mac = library_of(line) == "MPS";
+  const bool names_itself = has(line, "CUDA out of memory") || !library_of(line).empty();
   // The rest of a message that was broken: what is free or allocated stands with it.
   const bool tells_capacity = has(line, "GPU") &&
                               (has(line, "total capacity") || has(line, "total capacty")) &&
                               (has(line, " of which") || has(line, "already allocated"));
-  if (!(names_itself && requested) && !tells_capacity) return std::nullopt;
   LogMessage message;
-  message.add("requested_bytes", requested);
+  const bool asks = add_request(line, message);
+  if (!(names_itself && asks) && !tells_capacity) return std::nullopt;
   message.add("gpu", integer_after(line, "GPU "));
-  if (const std::size_t at = line.find(" total capacity;"); at != line.npos) {  // 1.x: figures before words
-    const auto before = [line](std::string_view words) -> std::optional<Bytes> {
-      const std::size_t end = line.find(words);
-      if (end == line.npos) return std::nullopt;
-      const std::size_t begin = line.substr(0, end).find_last_of(";(");
-      return begin == line.npos ? std::nullopt : leading_size(line.substr(begin + 1));
-    };
-    message.add("total_bytes", before(" total capacity"));
-    message.add("free_bytes", before(" free"));
-    message.add("allocated_bytes", before(" already allocated"));
-    message.add("reserved_bytes", before(" reserved in total"));
-    // Up to 1.3: what is reserved and not allocated.
-    message.add("cached_bytes", before(" cached"));
-    message.add("unallocated_bytes", message.bytes("cached_bytes"));
-  } else {
-    auto total = size_after(line, "total capacity of ");
-    if (!total) total = size_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
-    message.add("total_bytes", total);
-    message.add("free_bytes", size_after(line, " of which "));
-    message.add("process_bytes", size_after(line, "this process has "));
-    message.add("allocated_bytes", size_after(line, "Of the allocated memory "));
-    auto unallocated = size_after(line, "by PyTorch, and ");
-    // "…, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 974.34 MiB is reserved …"
-    if (const auto pools = text_after(line, "by PyTorch, with "); pools && has(*pools, "private pools")) {
-      message.add("private_pools_bytes", leading_size(*pools));
-      unallocated = size_after(*pools, "), and ");
-    }
-    message.add("unallocated_bytes", unallocated);
-    read_processes(line, message);
-  }
+  if (is_of_mac)
+    read_figures_of_mac(line, message);
+  else if (has(line, " total capacity;"))
+    read_figures_of_1(line, message);
+  else
+    read_figures(line, message);
   message.add("allowed_bytes", allowed_bytes(line));
   const auto allocated = message.bytes("allocated_bytes"), reserved = message.bytes("reserved_bytes");
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
-  message.may_go_on = !has(line, "reserved") && !has(line, " cached)");  // the last of its figures
+  add_library(line, message);
+  // The last of its figures.
+  message.may_go_on = is_of_mac ? !has(line, " pool") : !has(line, "reserved") && !has(line, " cached)");
   return message;
 }
 

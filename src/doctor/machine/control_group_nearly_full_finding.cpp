@@ -9,7 +9,7 @@ namespace headroom::doctor {
 std::optional<Finding> control_group_nearly_full(const MachineHistory& history) {
   if (!history.fullest_group) return std::nullopt;
   const auto& group = history.fullest_group->sample.cgroup;
-  const bool is_now = history.fullest_group->sample.time == history.last_time;
+  const bool is_now = history.is_now(*history.fullest_group);
   if (!group || !group->limit || !group->anonymous || group->anonymous->count < share_of(group->limit, 90))
     return std::nullopt;
   Finding finding =

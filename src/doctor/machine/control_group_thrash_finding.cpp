@@ -11,8 +11,7 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
   if (history.group_thrashed < kLeastThrash) return std::nullopt;
   constexpr double kPaceOfDisks = 25'000, kWaiting = 0.05;  // pages a second: 100 MiB
   const bool is_severe = history.most_group_pages >= kPaceOfDisks && history.most_group_waiting >= kWaiting;
-  const auto& group = history.last.cgroup;
-  const Bytes limit = group && group->limit ? *group->limit : Bytes{};
+  const Bytes limit = history.thrashed_group_limit;
   Finding finding = new_finding(
       "control-group-thrash", is_severe ? Severity::severe : Severity::warning,
       fmt::format("At its limit of {} the control group read up to {:.0f} pages a second again, for {}",

@@ -10,7 +10,8 @@ namespace {
 
 struct FullGpu {
   GpuSample gpu;
-  Nanoseconds at, time;
+  Nanoseconds at;
+  bool is_now = false;
   Bytes free;
 };
 
@@ -26,7 +27,7 @@ std::vector<FullGpu> full_gpus(const MachineHistory& history) {
     const GpuSample& gpu = *found;
     if (!gpu.memory_total || gpu.memory_total->count <= 0) continue;
     if (gpu.memory_used->count < share_of(gpu.memory_total, 95)) continue;
-    full.push_back({gpu, fullest.at, fullest.sample.time, *gpu.memory_total - *gpu.memory_used});
+    full.push_back({gpu, fullest.at, history.is_now(fullest), *gpu.memory_total - *gpu.memory_used});
   }
   std::stable_sort(full.begin(), full.end(),
                    [](const FullGpu& x, const FullGpu& y) { return x.free < y.free; });
@@ -39,8 +40,7 @@ std::vector<FullGpu> full_gpus(const MachineHistory& history) {
 std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
   const std::vector<FullGpu> full = full_gpus(history);
   if (full.empty()) return std::nullopt;
-  const auto& [gpu, at, time, free] = full.front();
-  const bool is_now = time == history.last_time;
+  const auto& [gpu, at, is_now, free] = full.front();
   std::string title =
       fmt::format("GPU {}{} {} {} of {} free", gpu.index.value_or(0),
                   gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name), is_now ? "has" : "had",

@@ -11,7 +11,7 @@ std::optional<Finding> kernel_oom_kill(const MachineHistory& history) {
                    [](const KernelEvent& event) { return event.kind == KernelEventKind::oom_kill; }))
     return std::nullopt;
   // The counter is the machine's: another group's kills are in it, too.
-  const bool is_elsewhere = history.group_oom_kills == 0;
+  const bool is_elsewhere = history.all_kills_were_elsewhere();
   Finding finding =
       new_finding("kernel-oom-kill", is_elsewhere ? Severity::warning : Severity::severe,
                   is_elsewhere ? "The kernel killed a process for want of memory, none of this control group"

@@ -37,6 +37,8 @@ inline constexpr Nanoseconds kLeastThrash{3'000'000'000};
 
 // "636.0 MiB available, 12.000 s after the first of 40 samples over 1.5 min"; nothing of one sample alone.
 std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what);
+// "40 samples of session 1 of 2".
+std::vector<Evidence> of_session(const MachineHistory& history, const MachineSession& session);
 
 // 0 of what is absent.
 std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent);

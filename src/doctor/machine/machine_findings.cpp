@@ -9,13 +9,30 @@
 #include "doctor/machine/machine_finding.h"
 
 namespace headroom::doctor {
+namespace {
+
+// "one sample", "40 samples over 1.5 min in 2 sessions".
+std::string samples_words(const MachineHistory& history) {
+  std::string words = history.samples == 1 ? "one sample" : fmt::format("{} samples", history.samples);
+  if (history.duration().count > 0) words += " over " + format_duration(history.duration());
+  if (history.sessions() > 1) words += fmt::format(" in {} sessions", history.sessions());
+  return words;
+}
+
+}  // namespace
 
 std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what) {
   if (history.duration().count <= 0) return {};
   return {{"", 0,
-           fmt::format("{}, {} of {} samples over {}", what,
+           fmt::format("{}, {} of {}", what,
                        at.count == 0 ? "in the first" : format_duration(at) + " after the first",
-                       history.samples, format_duration(history.duration()))}};
+                       samples_words(history))}};
+}
+
+std::vector<Evidence> of_session(const MachineHistory& history, const MachineSession& session) {
+  return {{"", 0,
+           fmt::format("{} sample{} of session {} of {}", session.samples, session.samples == 1 ? "" : "s",
+                       session.number, history.sessions())}};
 }
 
 std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
@@ -27,12 +44,7 @@ std::vector<Finding> machine_findings(const MachineHistory& history, const std::
   for (const MachineFinding look_for : machine_finding_list()) {
     std::optional<Finding> found = look_for(history);
     if (!found) continue;
-    if (found->evidence.empty())
-      found->evidence.push_back(
-          {"", 0,
-           history.duration().count <= 0
-               ? "one sample"
-               : fmt::format("{} samples over {}", history.samples, format_duration(history.duration()))});
+    if (found->evidence.empty()) found->evidence.push_back({"", 0, samples_words(history)});
     for (Evidence& evidence : found->evidence) evidence.file = name;
     findings.push_back(std::move(*found));
   }

@@ -1,63 +1,109 @@
 #include "doctor/machine/machine_history.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "doctor/machine/machine_finding.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostProcesses = 512;
+constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostSessions = 16;
+// Of processes that the newest sample does not have: they ended, or it has the largest alone.
+constexpr std::size_t kMostEnded = 256;
 constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts have them
-
-// Whether `part` of `whole` is a smaller share than the other.
-bool is_less(Bytes part, Bytes whole, Bytes other_part, Bytes other_whole) {
-  return static_cast<double>(part.count) * static_cast<double>(other_whole.count) <
-         static_cast<double>(other_part.count) * static_cast<double>(whole.count);
-}
 
 }  // namespace
 
+bool MachineSession::is_worse_than(const MachineSession& other) const {
+  if (seconds_left.value.has_value() != other.seconds_left.value.has_value())
+    return seconds_left.value.has_value();
+  if (seconds_left.value) return *seconds_left.value < *other.seconds_left.value;
+  return grown() > other.grown();
+}
+
+bool MachineHistory::all_kills_were_elsewhere() const { return !had_own_kill_ && !kills_.may_be_own(); }
+
 void MachineHistory::add(const SystemSample& sample) {
-  const Nanoseconds since = samples > 0 ? sample.time - last_time : Nanoseconds{};
-  if (samples > 0 && since.count <= 0) return;
-  if (samples == 0) first_time = growing_since = sample.time;
-  if (samples == 1) {
+  const auto [since, begins_session] = clock_.add(sample);
+  if (begins_session) begin_session();
+  // How far samples lie apart is known from the second on; of two of one moment the later one counts.
+  if (!risk_ && since.count > 0) {
     risk_.emplace(since);
     risk_->add(last);  // the first
   }
   if (risk_) risk_->add(sample);
-  start_growth_again(sample, since);
-  last_time = sample.time;
+  add_growth(sample, since);
   ++samples;
-  if (sample.ram_available && sample.ram_total &&
-      (!lowest_available ||
-       is_less(*sample.ram_available, *sample.ram_total, *lowest_available, lowest_of))) {
-    lowest_available = sample.ram_available;
-    lowest_of = *sample.ram_total;
-    lowest_at = duration();
-  }
-  if (sample.swap_used && sample.swap_total &&
-      (swapped_of.count == 0 || is_less(most_swapped, swapped_of, *sample.swap_used, *sample.swap_total))) {
-    most_swapped = *sample.swap_used;
-    swapped_of = *sample.swap_total;
-    swapped_at = duration();
-  }
-  oom_kills += sample.oom_kills.value_or(0);
-  if (sample.cgroup && sample.cgroup->limit && sample.cgroup->oom_kills) {
-    if (!group_oom_kills_at_first) group_oom_kills_at_first = sample.cgroup->oom_kills;
-    group_oom_kills = *sample.cgroup->oom_kills - *group_oom_kills_at_first;
-  }
-  for (const KernelEvent& event : sample.kernel_events)
-    if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
-  for (const ProcessSample& process : sample.processes) {
-    if (!process.rss || (processes.size() >= kMostProcesses && !processes.contains(process.pid))) continue;
-    const auto [known, is_new] =
-        processes.try_emplace(process.pid, ProcessGrowth{process.name, *process.rss, {}});
-    known->second.last = *process.rss;
-  }
+  ++session.samples;
+  if (sample.ram_total) session.ram_total = sample.ram_total;
+  if (sample.swap_used) most_swapped = std::max(most_swapped, *sample.swap_used);
+  add_kills(sample);
+  add_processes(sample);
   add_times(sample, since);
   add_point(sample);
   add_moments(sample);
   last = sample;
+}
+
+void MachineHistory::begin_session() {
+  growing_since_ = duration();
+  if (samples == 0) return;
+  session.last = std::move(last);
+  earlier.push_back(std::move(session));
+  if (earlier.size() > kMostSessions)
+    earlier.erase(std::min_element(earlier.begin(), earlier.end(),
+                                   [](const auto& a, const auto& b) { return b.is_worse_than(a); }));
+  session = {};
+  session.number = sessions();
+  risk_.reset();
+  growth_.reset();
+  highest_used_.reset();
+  stride_ = 1;
+  had_own_kill_ = had_own_kill_ || kills_.may_be_own();
+  kills_ = {};
+}
+
+void MachineHistory::add_kills(const SystemSample& sample) {
+  oom_kills += sample.oom_kills.value_or(0);
+  kills_.any = kills_.any || sample.oom_kills.value_or(0) > 0;
+  for (const KernelEvent& event : sample.kernel_events) {
+    kills_.any = kills_.any || event.kind == KernelEventKind::oom_kill;
+    if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
+  }
+  if (!sample.cgroup || !sample.cgroup->limit || !sample.cgroup->oom_kills) return;
+  // The group's counter is as old as the group: what it had before this session is none of the log's.
+  const std::int64_t before = kills_.of_group_before.value_or(*sample.cgroup->oom_kills);
+  const std::int64_t more = std::max<std::int64_t>(0, *sample.cgroup->oom_kills - before);
+  kills_.of_group = kills_.of_group.value_or(0) + more;
+  kills_.of_group_before = sample.cgroup->oom_kills;
+  group_oom_kills = group_oom_kills.value_or(0) + more;
+}
+
+void MachineHistory::add_processes(const SystemSample& sample) {
+  if (sample.processes.empty()) return;  // it does not tell of them, and so not who has ended
+  for (const ProcessSample& process : sample.processes) {
+    if (!process.rss) continue;
+    const ProcessKey key{process.pid, process.name, process.start_ticks};
+    ProcessGrowth& growth = session.processes.try_emplace(key, ProcessGrowth{*process.rss, {}}).first->second;
+    growth.last = *process.rss;
+    growth.seen_in = samples;
+  }
+  forget_ended_processes(sample.processes.size());
+}
+
+// Those that grew most stay: the one that leaked may have ended by now.
+void MachineHistory::forget_ended_processes(std::size_t present) {
+  auto& processes = session.processes;
+  if (processes.size() <= present + kMostEnded) return;
+  std::vector<decltype(session.processes)::iterator> ended;
+  for (auto each = processes.begin(); each != processes.end(); ++each)
+    if (each->second.seen_in != samples) ended.push_back(each);
+  if (ended.size() <= kMostEnded) return;
+  const auto first_to_go = ended.begin() + kMostEnded;
+  std::nth_element(ended.begin(), first_to_go, ended.end(),
+                   [](const auto& a, const auto& b) { return a->second.grown() > b->second.grown(); });
+  std::for_each(first_to_go, ended.end(), [&](const auto& each) { processes.erase(each); });
 }
 
 void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
@@ -86,19 +132,17 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   const double factor = (*risk_)[RiskFigure::fragmentation_factor].value.value_or(0);
   if (factor > kPiecesFactor) in_pieces += since;
   worst_factor = std::max(worst_factor, factor);
-  seconds_left = (*growth_)[RiskFigure::memory_seconds_left];
-  growth_per_hour = (*growth_)[RiskFigure::memory_growth_bytes_per_hour];
 }
 
 // A process that ended gives back at once what it took long to take. A step that releases and takes again
 // falls too, by less and again and again: only a fall by a quarter of what was used, and a twentieth of the
 // memory at least, ends what went on before.
-void MachineHistory::start_growth_again(const SystemSample& sample, Nanoseconds since) {
-  if (samples == 0) return;
-  if (!growth_) {
+void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
+  if (!growth_ && since.count > 0) {
     growth_.emplace(since);
     growth_->add(last);
   }
+  if (!growth_) return;
   if (sample.ram_total && sample.ram_available) {
     const Bytes taken = *sample.ram_total - *sample.ram_available;
     if (!highest_used_ || taken > *highest_used_) highest_used_ = taken;
@@ -108,20 +152,33 @@ void MachineHistory::start_growth_again(const SystemSample& sample, Nanoseconds 
         fallen.count > sample.ram_total->count / kPartOfAll) {
       growth_.emplace(since);
       highest_used_ = taken;
-      growing_since = sample.time;
-      processes.clear();
+      growing_since_ = duration();
+      session.processes.clear();
     }
   }
   growth_->add(sample);
+  using analysis::RiskFigure;
+  session.seconds_left = (*growth_)[RiskFigure::memory_seconds_left];
+  session.growth_per_hour = (*growth_)[RiskFigure::memory_growth_bytes_per_hour];
+  session.growing_for = duration() - growing_since_;
 }
 
 void MachineHistory::add_moments(const SystemSample& sample) {
-  const auto keep = [&](std::optional<Moment>& kept, double held) {
-    if (!kept || held >= kept->most) kept = Moment{sample, duration(), held};
+  const auto keep = [&](std::optional<Moment>& kept, double held) {  // of equals the last: it is so now
+    if (!kept || held >= kept->most) kept = Moment{sample, duration(), samples, held};
+  };
+  const auto keep_first = [&](std::optional<Moment>& kept, double held) {
+    if (!kept || held > kept->most) kept = Moment{sample, duration(), samples, held};
   };
   const auto share = [](Bytes part, Bytes whole) {
     return whole.count > 0 ? static_cast<double>(part.count) / static_cast<double>(whole.count) : 0.0;
   };
+  if (sample.ram_available && sample.ram_total && sample.ram_total->count > 0) {
+    keep_first(fullest_memory, share(*sample.ram_total - *sample.ram_available, *sample.ram_total));
+    const bool is_short = sample.ram_available->count <= share_of(sample.ram_total, 20);
+    if (is_short && sample.swap_used && sample.swap_total && sample.swap_total->count > 0)
+      keep_first(fullest_swap, share(*sample.swap_used, *sample.swap_total));
+  }
   constexpr std::size_t kMostGpus = 64;
   for (const GpuSample& gpu : sample.gpus) {
     if (!gpu.memory_total || !gpu.memory_used) continue;
@@ -129,7 +186,7 @@ void MachineHistory::add_moments(const SystemSample& sample) {
     const double held = share(*gpu.memory_used, *gpu.memory_total);
     const auto known = fullest_gpus.find(index);
     if (known == fullest_gpus.end() ? fullest_gpus.size() >= kMostGpus : held < known->second.most) continue;
-    fullest_gpus[index] = Moment{sample, duration(), held};
+    fullest_gpus[index] = Moment{sample, duration(), samples, held};
   }
   if (const auto& group = sample.cgroup; group && group->limit && group->anonymous)
     keep(fullest_group, share(*group->anonymous, *group->limit));
@@ -153,13 +210,15 @@ void MachineHistory::add_group_thrash(const SystemSample& sample, Nanoseconds si
   const bool is_full = sample.cgroup->current->count >= sample.cgroup->limit->count / 100 * 95;
   if (!is_full || pages < kThrashPages || waiting < kNoWaiting) return;
   group_thrashed += since;
+  if (pages > most_group_pages) thrashed_group_limit = *sample.cgroup->limit;
   most_group_pages = std::max(most_group_pages, pages);
   most_group_waiting = std::max(most_group_waiting, waiting);
 }
 
 void MachineHistory::add_point(const SystemSample& sample) {
-  if (!sample.ram_total || !sample.ram_available || (samples - 1) % stride_ != 0) return;
-  at.push_back(samples);
+  if (!sample.ram_total || !sample.ram_available || (session.samples - 1) % stride_ != 0) return;
+  std::vector<std::int64_t>&at = session.at, &used = session.used;
+  at.push_back(session.samples);
   used.push_back((*sample.ram_total - *sample.ram_available).count);
   if (at.size() < kMostPoints) return;
   for (std::size_t i = 0; 2 * i < at.size(); ++i) {

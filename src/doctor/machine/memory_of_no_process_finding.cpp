@@ -5,9 +5,9 @@
 
 namespace headroom::doctor {
 
-// What no figure of the kernel accounts for. Huge pages and zram's own memory are told apart from it.
-std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
-  const SystemSample& last = history.last;
+namespace {
+
+std::optional<Finding> in_sample(const SystemSample& last, bool is_now) {
   if (!last.ram_total || !last.ram_free || !last.ram_buffers || !last.ram_cached || !last.ram_anonymous ||
       !last.slab_reclaimable || !last.slab_unreclaimable || !last.page_tables)
     return std::nullopt;
@@ -19,8 +19,8 @@ std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
   if (rest.count < share_of(last.ram_total, 15) || rest.count < mebibytes(512).count) return std::nullopt;
   Finding finding = new_finding(
       "memory-of-no-process", Severity::note,
-      fmt::format("{} of {} are held by no process, cache or part of the kernel that tells of it",
-                  format_bytes(rest), format_bytes(*last.ram_total)),
+      fmt::format("{} of {} {} held by no process, cache or part of the kernel that tells of it",
+                  format_bytes(rest), format_bytes(*last.ram_total), is_now ? "are" : "were"),
       "Drivers hold it: on a machine with an integrated GPU that is GPU memory, which no process' resident "
       "memory shows; on a virtual machine what its host took back.",
       Confidence::possible);
@@ -35,6 +35,19 @@ std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
        {}},
       {"log it with the GPU's figures", "sudo headroom watch --processes 10 --output watch.jsonl", {}}};
   return finding;
+}
+
+}  // namespace
+
+// What no figure of the kernel accounts for, at the end of a session. Huge pages and zram's own memory are
+// told apart from it.
+std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
+  std::optional<Finding> found = in_sample(history.last, true);
+  for (auto session = history.earlier.rbegin(); !found && session != history.earlier.rend(); ++session) {
+    found = in_sample(session->last, false);
+    if (found) found->evidence = of_session(history, *session);
+  }
+  return found;
 }
 
 }  // namespace headroom::doctor

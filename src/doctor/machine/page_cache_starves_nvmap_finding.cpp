@@ -16,7 +16,8 @@ std::optional<Finding> page_cache_starves_nvmap(const MachineHistory& history) {
                   Confidence::likely);
   finding.evidence = moment(history, history.starved_at, format_bytes(*history.starved_free) + " free");
   finding.figures = {{"free_bytes", history.starved_free->count},
-                     {"cache_bytes", history.starved_cache->count}};
+                     {"cache_bytes", history.starved_cache->count},
+                     {"starved_seconds", history.starved.seconds()}};
   finding.cures = {{"give the page cache back before models are loaded",
                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches", history.starved_cache},
                    keep_pages_free(history.last.ram_total)};

@@ -6,25 +6,23 @@
 
 namespace headroom::doctor {
 
+// Full swap alone is what is idle, and little memory alone has swap to go to: both at one moment.
 std::optional<Finding> swap_nearly_full(const MachineHistory& history) {
-  if (history.swapped_of.count == 0 || !history.lowest_available) return std::nullopt;
-  const std::optional<Bytes> swap = history.swapped_of, total = history.lowest_of;
-  if (history.most_swapped.count < share_of(swap, 90) ||
-      history.lowest_available->count > share_of(total, 20))
-    return std::nullopt;
-  Finding finding =
-      new_finding("swap-nearly-full", Severity::warning,
-                  fmt::format("{} of {} of swap were used, and {} of {} of memory were available",
-                              format_bytes(history.most_swapped), format_bytes(*swap),
-                              format_bytes(*history.lowest_available), format_bytes(*total)),
-                  "Swap is smaller than what is idle: the next peak meets the kernel's killer.");
-  finding.evidence =
-      moment(history, history.swapped_at, format_bytes(history.most_swapped) + " of swap used");
-  finding.figures = {{"swap_used_bytes", history.most_swapped.count},
-                     {"swap_bytes", swap->count},
-                     {"available_bytes", history.lowest_available->count}};
+  if (!history.fullest_swap) return std::nullopt;
+  const SystemSample& sample = history.fullest_swap->sample;
+  const Bytes used = *sample.swap_used, available = *sample.ram_available;
+  if (used.count < share_of(sample.swap_total, 90)) return std::nullopt;
+  Finding finding = new_finding(
+      "swap-nearly-full", Severity::warning,
+      fmt::format("{} of {} of swap were used, and {} of {} of memory were available", format_bytes(used),
+                  format_bytes(*sample.swap_total), format_bytes(available), format_bytes(*sample.ram_total)),
+      "Swap is smaller than what is idle: the next peak meets the kernel's killer.");
+  finding.evidence = moment(history, history.fullest_swap->at, format_bytes(used) + " of swap used");
+  finding.figures = {{"swap_used_bytes", used.count},
+                     {"swap_bytes", sample.swap_total->count},
+                     {"available_bytes", available.count}};
   finding.cures = {{"see who holds the memory", "headroom top", {}},
-                   make_swap_file("add swap on a disk", total, SwapFile::another)};
+                   make_swap_file("add swap on a disk", sample.ram_total, SwapFile::another)};
   return finding;
 }
 

@@ -55,7 +55,7 @@ std::string names_of(const std::vector<const ModelResult*>& models) {
 
 }  // namespace
 
-// Of models that were in memory at once.
+// Of models that were in memory at once: one for each file that several of them are.
 std::vector<Finding> duplicate_models(const BenchResult& result) {
   std::vector<Finding> found;
   if (!result.parallel && !result.pipeline) return found;

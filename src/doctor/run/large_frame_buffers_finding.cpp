@@ -29,9 +29,9 @@ std::int64_t frames_held(const BenchResult& result, Bytes buffers) {
 }  // namespace
 
 // All models read the frames of one source.
-std::optional<Finding> large_frame_buffers(const BenchResult& result) {
+std::vector<Finding> large_frame_buffers(const BenchResult& result) {
   const ModelResult* model = with_most_frames(result);
-  if (model == nullptr) return std::nullopt;
+  if (model == nullptr) return {};
   const Bytes frames = *model->memory.frames, peak = *model->memory.run_peak;
   Finding finding =
       new_finding("large-frame-buffers", Severity::note,
@@ -54,7 +54,7 @@ std::optional<Finding> large_frame_buffers(const BenchResult& result) {
        "down behind that",
        "",
        {}});
-  return finding;
+  return {finding};
 }
 
 }  // namespace headroom::doctor

@@ -10,7 +10,8 @@
 namespace headroom::doctor {
 
 using ModelFinding = std::optional<Finding> (*)(const ModelResult&);
-using RunFinding = std::optional<Finding> (*)(const BenchResult&);
+// Of several models, or of files that several of them are: one each.
+using RunFinding = std::vector<Finding> (*)(const BenchResult&);
 
 // Of each model.
 std::optional<Finding> convolution_search(const ModelResult& model);
@@ -24,12 +25,11 @@ std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model)
 std::optional<Finding> smaller_settings(const ModelResult& model);
 
 // Of the run.
-std::optional<Finding> large_frame_buffers(const BenchResult& result);
-std::optional<Finding> soft_limit(const BenchResult& result);
-std::optional<Finding> throttled_run(const BenchResult& result);
-
-// Of models that were in memory at once: one for each file that several of them are.
 std::vector<Finding> duplicate_models(const BenchResult& result);
+std::vector<Finding> large_frame_buffers(const BenchResult& result);
+std::vector<Finding> model_leaves_memory(const BenchResult& result);
+std::vector<Finding> soft_limit(const BenchResult& result);
+std::vector<Finding> throttled_run(const BenchResult& result);
 
 // In the order in which they are looked for.
 const std::vector<ModelFinding>& model_finding_list();

@@ -12,7 +12,8 @@ const std::vector<ModelFinding>& model_finding_list() {
 }
 
 const std::vector<RunFinding>& run_finding_list() {
-  static const std::vector<RunFinding> kFindings{soft_limit, throttled_run, large_frame_buffers};
+  static const std::vector<RunFinding> kFindings{soft_limit, throttled_run, large_frame_buffers,
+                                                 duplicate_models, model_leaves_memory};
   return kFindings;
 }
 

@@ -7,8 +7,8 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> soft_limit(const BenchResult& result) {
-  if (!result.limit || result.limit->type == LimitType::hard) return std::nullopt;
+std::vector<Finding> soft_limit(const BenchResult& result) {
+  if (!result.limit || result.limit->type == LimitType::hard) return {};
   Finding finding = new_finding(
       "soft-limit", Severity::warning,
       fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes), name_of(result.limit->type),
@@ -30,7 +30,7 @@ std::optional<Finding> soft_limit(const BenchResult& result) {
                                "--limit-mechanism", "cgroup"});
   }
   finding.cures = {{"run where a control group can enforce it", shell_command(words), {}}};
-  return finding;
+  return {finding};
 }
 
 }  // namespace headroom::doctor

@@ -5,7 +5,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> throttled_run(const BenchResult& result) {
+std::vector<Finding> throttled_run(const BenchResult& result) {
   for (const MetricSummary& metric : result.system)
     if (metric.name == "throttled" && metric.max > 0) {
       Finding finding = new_finding(
@@ -15,9 +15,9 @@ std::optional<Finding> throttled_run(const BenchResult& result) {
       finding.figures = {{"throttled_percent", 100 * metric.mean}};
       finding.cures = {
           {"cool the board, or choose a lower power mode, and measure again", "sudo nvpmodel -m MODE", {}}};
-      return finding;
+      return {finding};
     }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace headroom::doctor

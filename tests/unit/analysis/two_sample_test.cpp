@@ -86,6 +86,42 @@ TEST(SignedRanks, AgreesWithAWorkedExample) {
   EXPECT_FALSE(ranks_can_tell(7, 0.99));
 }
 
+// Five of ten pairs do not differ, so 15 of the 55 averages are 0, and P(sum ≤ 15) = 119/1024. Wilcoxon's
+// test without them has p = 2/32; an interval of 55 averages that ends at 0 cannot say as much.
+TEST(SignedRanks, PairsThatDoNotDifferAreNoEvidence) {
+  const std::vector<double> a(10, 0), b{0, 0, 0, 0, 0, 1, 2, 3, 4, 5};
+  const Difference more = signed_ranks(a, b, 0.95), less = signed_ranks(b, a, 0.95);
+  EXPECT_NEAR(more.p, 238.0 / 1024, 1e-9);
+  EXPECT_NEAR(less.p, more.p, 1e-12);
+  EXPECT_EQ(more.low, 0);
+  EXPECT_EQ(less.high, 0);
+  EXPECT_EQ(signed_ranks(a, a, 0.95).p, 1);
+  // One pair far off: the interval reaches to the mean, beyond 0, whatever the ranks say.
+  const std::vector<double> one_far_off{1, 2, 3, 4, 5, 6, 7, 8, 9, -100};
+  EXPECT_LT(signed_ranks(a, one_far_off, 0.8).low, 0);
+  EXPECT_EQ(signed_ranks(a, one_far_off, 0.8).p, 1);
+}
+
+// With and without ties, with differences of either sign and of none.
+TEST(SignedRanks, PAndIntervalSayTheSame) {
+  std::mt19937 random(29);
+  int told = 0;
+  for (int i = 0; i < test::repetitions(1000); ++i) {
+    const std::size_t pairs = 8 + random() % 13;
+    const int lowest = -static_cast<int>(random() % 4);
+    std::vector<double> a(pairs, 0), b(pairs);
+    for (double& value : b) value = lowest + static_cast<int>(random() % 6);
+    for (const double confidence : {0.9, 0.95, 0.9875}) {
+      if (!ranks_can_tell(pairs, confidence)) continue;
+      const Difference found = signed_ranks(a, b, confidence);
+      const bool holds_none = found.low > 0 || found.high < 0;
+      EXPECT_EQ(found.p <= 1 - confidence, holds_none) << pairs << " " << confidence << " " << found.p;
+      told += holds_none ? 1 : 0;
+    }
+  }
+  EXPECT_GT(told, 0);
+}
+
 TEST(SignedRanks, HaveTheFalseAlarmsThatTheyPromiseAndSeeBeyondANeighbour) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::mt19937 random(19);

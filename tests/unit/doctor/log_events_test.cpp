@@ -547,6 +547,19 @@ TEST(LogEvents, HostileFiguresOverflowNothing) {
   ASSERT_EQ(findings.size(), 1U);
 }
 
+TEST(LogEvents, AHostileKernelReportOverflowsNothing) {
+  const std::string most = "70368744177664";  // pages, of 64 KiB: 2^62 bytes each
+  const auto findings = findings_of(
+      {"python3 invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
+       fmt::format("active_anon:{0} inactive_anon:{0} isolated_anon:0", most),
+       fmt::format("active_file:{0} inactive_file:{0} unevictable:{0}", most),
+       fmt::format("slab_reclaimable:{0} slab_unreclaimable:{0}", most),
+       fmt::format("free:{0} free_pcp:0 free_cma:0", most), "DMA: 1*64kB (U) = 64kB", "1 pages RAM",
+       fmt::format("{} pages reserved", most),
+       "Out of memory: Killed process 7 (python3) total-vm:9kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB"});
+  EXPECT_EQ(findings.size(), 1U);
+}
+
 TEST(LogEvents, TwoGroupsTwoVictimsAndTwoCausesAreTwoFindings) {
   const auto kill = [](const std::string& group, int pid) {
     return fmt::format(
@@ -694,32 +707,6 @@ TEST(LogEvents, GgmlsCacheIsWhereItsBufferIs) {
                    "  cuMemCreate(&handle, reserve_size, &prop, 0)"});
   ASSERT_EQ(pool.size(), 1U);
   EXPECT_EQ(pool[0].id, "ggml-out-of-memory");
-}
-
-TEST(LogEvents, TensorRtsTwoErrorsAreOneEvent) {
-  const auto findings = findings_of(
-      {"[E] Error[1]: [defaultAllocator.cpp::allocateAsync::48] Error Code 1: Cuda Runtime (out of memory)",
-       "[E] Error[2]: [executionContext.cpp::ExecutionContext::582] Error Code 2: OutOfMemory (Requested "
-       "size was "
-       "2147483648 bytes.)"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(figure(findings[0], "requested_bytes"), 2147483648);
-}
-
-// More workspace would find no more where the GPU had less.
-TEST(LogEvents, TensorRtsNodeIsToldWhatItsTacticLacked) {
-  const auto findings = findings_of(
-      {"[W] [TRT] Tactic Device request: 4457MB Available: 2895MB. Device memory is insufficient to use "
-       "tactic.",
-       "[W] [TRT] UNSUPPORTED_STATE: Skipping tactic 0 due to insufficient memory on requested size of 4457 "
-       "detected for tactic 0x0000000000000000.",
-       "[E] Error[10]: [optimizer.cpp::computeCosts::3728] Error Code 10: Internal Error (Could not find any "
-       "implementation for node {ForeignNode[/model.22/dfl/Reshape...]}.)"});
-  ASSERT_EQ(findings.size(), 2U);
-  EXPECT_EQ(findings[0].id, "tensorrt-no-implementation");
-  EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(4457 - 2895));
-  EXPECT_THAT(commands_of(findings[0]), testing::Each(testing::Not(HasSubstr("workspace"))));
 }
 
 }  // namespace

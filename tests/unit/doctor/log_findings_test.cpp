@@ -356,5 +356,44 @@ TEST(LogFindings, TheirNumberIsBounded) {
   EXPECT_EQ(logs.findings().size(), LogFindings::kMostGroups + 1) << "and what was left out";
 }
 
+// What comes first tells most, and the figures are its figures.
+TEST(LogFindings, TheLineWithTheFigureIsTheFirstOfItsEvent) {
+  const std::string error =
+      "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)";
+  const std::string request =
+      "[W] [TRT] Requested amount of GPU memory (1073741824 bytes) could not be allocated. There may not be "
+      "enough free memory for allocation to succeed.";
+  const auto lines_of = [](const Finding& finding) {
+    std::vector<std::int64_t> lines;
+    for (const Evidence& evidence : finding.evidence) lines.push_back(evidence.line);
+    return lines;
+  };
+  const auto once = findings_of({error, request});
+  ASSERT_EQ(once.size(), 1U);
+  EXPECT_EQ(once[0].times, 1);
+  EXPECT_THAT(lines_of(once[0]), testing::ElementsAre(2, 1));
+  EXPECT_THAT(lines_of(findings_of({request, error}).at(0)), testing::ElementsAre(1, 2));
+  // Of the second of two errors, too.
+  const auto twice = findings_of({error, error, request});
+  ASSERT_EQ(twice.size(), 1U);
+  EXPECT_EQ(twice[0].times, 2);
+  EXPECT_EQ(figure(twice[0], "requested_bytes"), 1 << 30);
+  EXPECT_THAT(lines_of(twice[0]), testing::ElementsAre(3, 1, 2));
+}
+
+// A line without a word of such messages goes on none: a message stays as it was told.
+TEST(LogFindings, OnlyWhatMayBeItsRestIsReadWithACutMessage) {
+  const std::string cut =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a";
+  const auto alone = findings_of({cut, "Batch size 16 failed, trying batch size 8", "epoch 1"});
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(alone[0].evidence.at(0).text, cut);
+  EXPECT_EQ(figure(alone[0], "retries"), 1);
+  const auto whole = findings_of({cut, "total capacity of 7.63 GiB of which 91.25 MiB is free.", "epoch 1"});
+  ASSERT_EQ(whole.size(), 1U);
+  EXPECT_EQ(whole[0].times, 1);
+  EXPECT_EQ(figure(whole[0], "free_bytes"), 95682560);
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -83,6 +83,29 @@ TEST_F(LogReader, AnEndlessLineIsReadInPieces) {
   EXPECT_EQ(lines[1], (std::pair<std::int64_t, std::string>{2, "NEEDLE"}));
 }
 
+TEST_F(LogReader, OfALongLineEachPartWithAWordIsGiven) {
+  std::string text(30'000, 'x');
+  text.replace(100, 6, "NEEDLE");
+  text.replace(8190, 6, "NEEDLE");  // across the end of what is given with the first
+  text.replace(25'000, 6, "NEEDLE");
+  const Lines lines = lines_of(text + "\nNEEDLE\n");
+  ASSERT_EQ(lines.size(), 4U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(lines[i].first, 1);
+    EXPECT_THAT(lines[i].second, HasSubstr("NEEDLE")) << i;
+  }
+  EXPECT_EQ(lines[3].first, 2);
+}
+
+TEST_F(LogReader, WhatLiesAcrossTwoPiecesOfAnEndlessLineIsGivenOnce) {
+  constexpr std::size_t kPiece = 1 << 20;
+  for (const std::size_t before : {1000U, 255U, 200U, 6U, 3U, 0U}) {
+    std::string text(2'500'000, 'x');
+    text.replace(kPiece - before, 6, "NEEDLE");
+    EXPECT_EQ(lines_of(text).size(), 1U) << before;
+  }
+}
+
 TEST_F(LogReader, GzipIsUnpacked) {
   gzip("a.gz", "a\nb\nNEEDLE\n");
   EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(3, "NEEDLE")));

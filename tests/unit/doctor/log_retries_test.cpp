@@ -175,6 +175,66 @@ TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
             Severity::warning);
 }
 
+// Whoever starts programs again tells that one ended: what the next one does answers nothing.
+TEST(LogRetries, WhatAnotherProcessDoesAfterARestartAnswersNothing) {
+  const std::string retry = "last run was out of memory, retrying with batch size 1";
+  for (const std::string end :
+       {"systemd[1]: detector.service: Main process exited, code=exited, status=1/FAILURE",
+        "systemd[1]: detector.service: Failed with result 'exit-code'.",
+        "systemd[1]: detector.service: Scheduled restart job, restart counter is at 1.",
+        "systemd[1]: detector.service: Service hold-off time over, scheduling restart.",
+        "systemd[1]: detector.service: Unit entered failed state.",
+        "2026-11-21 10:30:00,123 INFO exited: detector (exit status 1; not expected)",
+        "2026-11-21 10:30:00,123 INFO exited: detector (terminated by SIGABRT; not expected)",
+        "PM2        | App [detector:0] exited with code [1] via signal [SIGINT]",
+        "2026-11-21T10:30:00.000000000Z container die 4f2a9c (exitCode=1, image=det, name=det)",
+        "Warning  BackOff  5s  kubelet  Back-off restarting failed container detector in pod detector-0",
+        "kubelet[812]: \"SyncLoop (PLEG): event for pod\" event={\"Type\":\"ContainerDied\"}",
+        "[2026-11-21 10:30:00 +0000] [12] [INFO] Worker exiting (pid: 12)",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0"}) {
+    EXPECT_TRUE(doctor::tells_end(end)) << end;
+    EXPECT_EQ(findings_of({kTorch, end, retry, "ready"}).at(0).severity, Severity::severe) << end;
+  }
+  for (const std::string no_end :
+       {"systemd[1]: logrotate.service: Main process exited, code=exited, status=0/SUCCESS",
+        "systemd[1]: Started detector.service.", "nav-1 exited with code 0",
+        "2026-11-21T10:30:00.000000000Z container die 4f2a9c (exitCode=0, image=det, name=det)",
+        "2026-11-21 10:30:00,123 INFO exited: migrate (exit status 0; expected)"}) {
+    EXPECT_FALSE(doctor::tells_end(no_end)) << no_end;
+    EXPECT_EQ(findings_of({kTorch, no_end, retry, "ready"}).at(0).severity, Severity::warning) << no_end;
+  }
+}
+
+TEST(LogRetries, TheJournalTellsWhichProcessALineIsOf) {
+  EXPECT_EQ(doctor::process_of("Nov 21 10:30:09 orin python3[4400]: ready"), "python3[4400]");
+  EXPECT_EQ(doctor::process_of("python3[4400]: ready"), "python3[4400]");
+  EXPECT_EQ(doctor::process_of("2026-11-21T10:30:09+0000 orin det.py[7]: [det-1]: x"), "det.py[7]");
+  EXPECT_EQ(doctor::process_of("[ERROR] [1700560000.1] [detector]: failed"), "");
+  EXPECT_EQ(doctor::process_of("[E] Error[2]: [executionContext.cpp] OutOfMemory"), "");
+  EXPECT_EQ(doctor::process_of("[detector-1] ready"), "");
+  // Of another one's end.
+  EXPECT_EQ(doctor::process_of("systemd[1]: det.service: Failed with result 'exit-code'."), "");
+}
+
+TEST(LogRetries, OnlyTheSameProcessAnswersInTheJournal) {
+  const std::string begin = "Nov 21 10:30:00 orin ", retry = "retrying with batch size 1";
+  const auto severity = [&](const std::string& who, const std::string& end = "Epoch 1/100") {
+    return findings_of({begin + "python3[4312]: " + kTorch, end, who + retry, begin + "python3[4400]: ready"})
+        .at(0)
+        .severity;
+  };
+  EXPECT_EQ(severity(begin + "python3[4312]: "), Severity::warning);
+  EXPECT_EQ(severity(begin + "python3[4400]: "), Severity::severe);
+  EXPECT_EQ(severity("  "), Severity::warning) << "the rest of a message of several lines";
+  const std::string ended = "[ERROR] [det-1]: process has died [pid 99, exit code 1, cmd 'det'].";
+  EXPECT_EQ(severity(begin + "python3[4312]: ", ended), Severity::warning);
+  // A line without a name may be of whichever program ended.
+  EXPECT_EQ(findings_of({kTorch, ended, retry, "ready"}).at(0).severity, Severity::severe);
+  // What did not answer it is not told as its retry.
+  EXPECT_THAT(findings_of({kTorch, ended, retry, "ready"}).at(0).cause,
+              testing::Not(HasSubstr("tried again")));
+}
+
 TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
   const std::string skipped =
       "[W] [TRT] Skipping tactic 3 due to insufficient memory on requested size of 4294967296 detected for "

@@ -1,6 +1,7 @@
 #include "doctor/run/run_findings.h"
 
 #include "doctor/cure_trials.h"
+#include "doctor/run/run_finding.h"
 
 #include "support/test_support.h"
 
@@ -272,6 +273,130 @@ TEST(RunFindings, ALeakIsNamedByItsLevel) {
     result.models = {model};
     EXPECT_THAT(ids(result), IsEmpty());
   }
+}
+
+TEST(RunFindings, WhatConcernsSeveralModelsIsInTheListAndHasItsCommands) {
+  EXPECT_THAT(doctor::run_finding_list(), testing::Contains(&doctor::duplicate_models));
+  BenchResult result;
+  result.models = {model_named("a"), model_named("b")};
+  for (ModelResult& model : result.models) {
+    model.backend = "onnxruntime";
+    model.path = "same.onnx";
+    model.file_size = mebibytes(50);
+  }
+  result.parallel.emplace();
+  result.options.emplace();
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "duplicate-models");
+  EXPECT_EQ(findings[0].cures.at(0).command, "") << "a change of the program";
+  EXPECT_THAT(findings[0].cures.at(1).command,
+              testing::AllOf(testing::StartsWith("headroom bench --model a=same.onnx,"),
+                             HasSubstr(" --model b=same.onnx,"), HasSubstr("mapped=on")));
+}
+
+TEST(RunFindings, FewerFramesAreACommandOfTheRun) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.memory.frames = mebibytes(96);
+  result.models = {model};
+  result.source.emplace();
+  result.source->largest_frame = mebibytes(6);
+  result.options.emplace();
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].cures.at(0).command,
+              testing::AllOf(testing::StartsWith("headroom bench "), HasSubstr("--model a=a.onnx"),
+                             HasSubstr("--max-frames-in-mem 8")));
+}
+
+// Resident MiB of a run.
+struct Phases {
+  const char* name;
+  std::int64_t runtime, load_peak, run_peak, frames, files, residual;
+};
+
+ModelResult model_of(const Phases& phases) {
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.memory.runtime = mebibytes(phases.runtime);
+  model.memory.load_peak = mebibytes(phases.load_peak);
+  model.memory.run_peak = mebibytes(phases.run_peak);
+  model.memory.frames = mebibytes(phases.frames);
+  model.memory.file_backed_peak = mebibytes(phases.files);
+  model.memory.residual = mebibytes(phases.residual);
+  return model;
+}
+
+bool leaves_memory(const ModelResult& model) {
+  BenchResult result;
+  result.models = {model};
+  for (const Finding& finding : doctor::run_findings(result, ""))
+    if (finding.id == "model-leaves-memory") return true;
+  return false;
+}
+
+// As they were measured.
+TEST(RunFindings, WhatARuntimeKeepsIsNoFinding) {
+  for (const Phases& healthy : {Phases{"face", 23, 43, 50, 0, 28, 39},
+                                {"text recogniser", 23, 65, 75, 0, 28, 56},
+                                {"text detector", 23, 59, 177, 6, 28, 46},
+                                {"yolox 1280", 23, 85, 183, 6, 28, 60},
+                                {"line segments", 23, 57, 394, 6, 28, 54},
+                                {"160 MiB of weights, no arena", 23, 395, 380, 0, 27, 88},
+                                {"the same, mapped", 23, 115, 195, 0, 186, 35},
+                                {"yolox by LibTorch", 154, 185, 250, 6, 112, 186},
+                                {"under AddressSanitizer", 198, 300, 268, 0, 130, 268}})
+    EXPECT_FALSE(leaves_memory(model_of(healthy))) << healthy.name;
+  // Of a GPU the libraries' code and tables stay: resnet50.
+  ModelResult on_gpu = model_of({"resnet50", 143, 445, 811, 0, 300, 809});
+  on_gpu.settings.device = "cuda:0";
+  on_gpu.gpu_memory.emplace_back();
+  EXPECT_FALSE(leaves_memory(on_gpu));
+  // Mapped weights of a cache's may stay: pages of a file that the kernel takes back.
+  EXPECT_FALSE(leaves_memory(model_of({"mapped", 23, 300, 300, 0, 280, 290})));
+  ModelResult killed = model_of({"killed", 23, 300, 300, 0, 28, 290});
+  killed.status = ModelStatus::crashed;
+  EXPECT_FALSE(leaves_memory(killed));
+  ModelResult unknown = model_of({"never unloaded", 23, 300, 300, 0, 28, 290});
+  unknown.memory.residual.reset();
+  EXPECT_FALSE(leaves_memory(unknown));
+}
+
+TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
+  BenchResult result;
+  result.models = {model_named("other"), model_of({"", 23, 223, 230, 7, 28, 183})};
+  result.models[0].memory = model_of({"", 23, 43, 50, 0, 28, 39}).memory;
+  result.models[1].path = "a b.onnx";
+  auto findings = doctor::run_findings(result, "run/report.json");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "model-leaves-memory");
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].confidence, Confidence::possible);
+  EXPECT_EQ(findings[0].title, "a took 200.0 MiB and left 160.0 MiB behind when it was released");
+  EXPECT_EQ(findings[0].evidence.at(0).file, "run/report.json");
+  EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "model");
+  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures.at(1).value), mebibytes(160).count);
+  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures.at(2).value), mebibytes(200).count);
+  ASSERT_EQ(findings[0].cures.size(), 3U);
+  EXPECT_EQ(findings[0].cures[0].command, "headroom bench --model 'a=a b.onnx,isolated=on' --pool 512MiB");
+  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(160));
+  EXPECT_EQ(findings[0].cures[1].command,
+            "MALLOC_MMAP_THRESHOLD_=131072 headroom bench --model 'a=a b.onnx'");
+  EXPECT_EQ(findings[0].cures[2].command, "headroom trace -- headroom bench --model 'a=a b.onnx'");
+  // With the settings of the run, and without its limit.
+  result.options.emplace();
+  result.options->memory_limit = mebibytes(250);
+  result.options->max_frames = 20;
+  set_by_words(result.models[1].settings, "threads=1");
+  findings = doctor::run_findings(result, "");
+  EXPECT_EQ(
+      findings.at(0).cures[0].command,
+      "headroom bench --model 'a=a b.onnx,backend=onnxruntime,threads=1,isolated=on' --max-frames 20 --pool "
+      "512MiB");
+  // An old report, which did not keep how much of it was pages of files.
+  result.models[1].memory.file_backed_peak.reset();
+  EXPECT_TRUE(leaves_memory(result.models[1]));
 }
 
 }  // namespace

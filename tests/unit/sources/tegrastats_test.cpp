@@ -116,14 +116,23 @@ TEST(Tegrastats, BoardsBeforeOrin) {
   for (const auto* sample : {&tk1, &tx1, &xavier}) EXPECT_THAT(sample->unknown_tokens, IsEmpty());
 }
 
-// Without root neither EMC nor GR3D is printed, and swap only where there is some.
+// Without root neither EMC nor GR3D is printed.
 TEST(Tegrastats, WhatIsNotPrintedIsAbsent) {
   const SystemSample sample = read("RAM 100/200MB CPU [off]");
   EXPECT_EQ(sample.emc_percent, std::nullopt);
   EXPECT_EQ(sample.gpu_percent, std::nullopt);
-  EXPECT_EQ(sample.swap_total, std::nullopt);
+  EXPECT_EQ(sample.swap_used, std::nullopt);
   EXPECT_EQ(sample.largest_free_block, std::nullopt);
   EXPECT_EQ(sample.cpu_percent, std::nullopt);
+}
+
+// Swap is printed only where there is some, between memory and cores.
+TEST(Tegrastats, SwapThatAWholeLineDoesNotNameIsNone) {
+  EXPECT_EQ(read("RAM 100/200MB (lfb 1x4MB) CPU [1%@2]").swap_total, Bytes{});
+  EXPECT_EQ(read("RAM 100/200MB (lfb 1x4MB) SWAP 5/16MB (cached 0MB) CPU [1%@2]").swap_total, mebibytes(16));
+  for (const char* line : {"RAM 100/200MB (lfb 1x4MB)", "RAM 100/200MB (lfb 1x4MB) CPU [1%@",
+                           "RAM 100/200MB SWAP 5/1 CPU [1%@2]", "CPU [1%@2] GPU@45C", "tegrastats", ""})
+    EXPECT_EQ(read(line).swap_total, std::nullopt) << line;
 }
 
 TEST(Tegrastats, WhatIsNotUnderstoodIsKept) {
@@ -201,7 +210,7 @@ std::string table_of(const std::vector<RealLine>& lines) {
     const std::string emc = !sample.emc_percent ? "–" : clocks_of(sample, "emc") > 0 ? "load, clock" : "load";
     const std::string row = fmt::format(
         "| {} | {}/{} | {} | {} | {} | {} | {} | {}{} | {}{} |\n", board, online, sample.cores.size(),
-        sample.swap_total ? "yes" : "–", emc, sample.gpu_percent ? "yes" : "–",
+        sample.swap_total.value_or(Bytes{}).count > 0 ? "yes" : "–", emc, sample.gpu_percent ? "yes" : "–",
         many(clocks_of(sample, "gpu")), engines.empty() ? "–" : engines,
         many(sample.temperatures_celsius.size()), sample.temperature_peaks_celsius.empty() ? "" : ", peaks",
         many(sample.power_watts.size()), sample.power_peak_watts.empty() ? "" : ", peaks");

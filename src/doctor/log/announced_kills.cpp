@@ -1,0 +1,82 @@
+#include "doctor/log/announced_kills.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/log/log_retry.h"
+#include "doctor/log/message_text.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::string_view kSignal = "sending signal 'SIGKILL' to process[";
+constexpr std::string_view kEscalates = "escalating to 'SIGKILL'";
+constexpr std::string_view kStarts = "process started with pid [";
+constexpr std::string_view kContainer = "Container ";
+constexpr std::string_view kGracefully = "racefully stopping... (press";
+constexpr std::string_view kAborting = "Aborting on container exit";
+
+// Whether this program is the one that was announced: docker compose has its project's name before the
+// service's when it tells what it does, "ws-detector-1", and not when the container has ended.
+bool is_same(std::string_view announced, std::string_view program) {
+  if (!announced.ends_with(program)) return false;
+  announced.remove_suffix(program.size());
+  return announced.empty() || announced.ends_with('-') || announced.ends_with('_');
+}
+
+// " Container ws-detector-1  Killed": its name, and what it is or becomes.
+struct ContainerState {
+  std::string_view name, state;
+};
+ContainerState container_state(std::string_view line) {
+  const auto words = split_words(line);
+  const auto at = std::find(words.begin(), words.end(), "Container");
+  return words.end() - at < 3 ? ContainerState{} : ContainerState{at[1], at[2]};
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& AnnouncedKills::anchors() {
+  static const std::vector<std::string_view> kAnchors{kSignal,    kEscalates,  kStarts,
+                                                      kContainer, kGracefully, kAborting};
+  return kAnchors;
+}
+
+void AnnouncedKills::read(std::string_view line, std::int64_t number) {
+  if (const auto program = text_after(line, kSignal)) {
+    announce(program->substr(0, program->find(']')), number);
+  } else if (has(line, kEscalates)) {
+    announce(source_of(line), number);
+  } else if (has(line, kStarts)) {
+    forget(source_of(line));
+  } else if (has(line, kGracefully) || has(line, kAborting)) {
+    all_stop_ = number;
+  } else if (has(line, kContainer)) {
+    const auto [name, state] = container_state(line);
+    if (state == "Stopping" || state == "Killing" || state == "Killed") announce(name, number);
+    if (state == "Starting" || state == "Started") forget(name);
+  }
+}
+
+void AnnouncedKills::announce(std::string_view program, std::int64_t number) {
+  if (program.empty()) return;
+  forget(program);
+  if (announced_.size() >= kMost) announced_.erase(announced_.begin());
+  announced_.push_back({std::string(program), number});
+}
+
+void AnnouncedKills::forget(std::string_view program) {
+  std::erase_if(announced_, [program](const Announced& each) { return each.program == program; });
+}
+
+bool AnnouncedKills::explain(const LogMessage& killed, std::int64_t number) {
+  const std::string who = killed.text("told_by");
+  if (who != kLaunch && who != kCompose) return false;
+  const auto is_near = [number](std::int64_t line) { return line >= 0 && number - line <= kNear; };
+  const std::size_t explained = std::erase_if(announced_, [&](const Announced& each) {
+    return is_same(each.program, killed.subject) && is_near(each.line);
+  });
+  return explained > 0 || (who == kCompose && is_near(all_stop_));
+}
+
+}  // namespace headroom::doctor

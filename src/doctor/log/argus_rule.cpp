@@ -1,0 +1,42 @@
+// The Jetson's camera stack (Argus, and SCF below it) had no memory: its errors have NVIDIA's own names.
+#include "base/text.h"
+#include "doctor/cure_commands.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  const auto place = text_after(line, "Error InsufficientMemory:");
+  if (!place || !(has(line, "Argus") || has(line, "SCF: ") || has(line, "(Nv"))) return std::nullopt;
+  LogMessage message;
+  // "(propagating from src/…, function X(), line N)": one failure is told by each that it passes through.
+  message.part = trim(*place);
+  return message;
+}
+
+Finding explain(const LogMessage&) {
+  Finding finding;
+  finding.id = "camera-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = "The Jetson's camera stack (Argus) had no memory for its buffers";
+  finding.cause =
+      "A stream takes several frames at the sensor's full size from NvMap, which takes free pages only. The "
+      "program may go on with a camera that gives no more frames.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"see who holds the memory while it starts", "headroom top", {}},
+      {"give the page cache back, and start the camera's service anew",
+       "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches; sudo systemctl restart nvargus-daemon",
+       {}},
+      {"capture in a smaller mode of the sensor", "nvarguscamerasrc sensor-id=0 sensor-mode=MODE", {}},
+      keep_pages_free({})};
+  return finding;
+}
+
+}  // namespace
+
+LogRule argus_rule() { return {"argus", {"InsufficientMemory:"}, read, explain}; }
+
+}  // namespace headroom::doctor

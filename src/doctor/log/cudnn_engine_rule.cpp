@@ -1,0 +1,85 @@
+// cuDNN found no way to run a convolution. Most often the GPU had no memory for a workspace, which the
+// message does not tell; a library or a type that the GPU lacks gives the same words.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "doctor/log/log_prose.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::string_view kTorch = "PyTorch", kTensorFlow = "TensorFlow";
+
+constexpr std::pair<std::string_view, std::string_view> kForms[] = {
+    {"Unable to find a valid cuDNN algorithm to run convolution", kTorch},
+    {"GET was unable to find an engine to execute this computation", kTorch},
+    {"FIND was unable to find an engine to execute this computation", kTorch},
+    {"Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
+     kTensorFlow}};
+
+// Behind an error's name, a logger's prefix, or nothing: not in a sentence, nor in source code.
+bool stands_alone(std::string_view before) {
+  if (trim(before).empty()) return true;
+  constexpr std::string_view kEnds[] = {": ", "] ", "!!! ", "| ", "Error "};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [before](std::string_view end) { return before.ends_with(end); });
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  for (const auto& [words, program] : kForms) {
+    const std::size_t at = line.find(words);
+    if (at == line.npos) continue;
+    if (!stands_alone(line.substr(0, at)) || is_prose(line) || is_advice(line, words)) return std::nullopt;
+    LogMessage message;
+    message.subject = program;
+    message.add("told_by", program);
+    return message;
+  }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  const bool is_torch = message.text("told_by") == kTorch;
+  Finding finding;
+  finding.id = "cudnn-no-engine";
+  finding.severity = Severity::severe;
+  finding.title =
+      fmt::format("cuDNN found no way to run a convolution of {}'s, most often for want of GPU memory",
+                  message.text("told_by"));
+  finding.cause =
+      "Most often the GPU is so full that no workspace is to be had; else cuDNN's libraries do not fit each "
+      "other or the GPU, or the GPU has no such operation in that type (bfloat16 before Ampere).";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see who holds the memory while it happens", "headroom top", {}}};
+  if (!is_torch) {
+    finding.cures.insert(finding.cures.begin(),
+                         {"take memory as it is needed", "TF_FORCE_GPU_ALLOW_GROWTH=true", {}});
+    return finding;
+  }
+  finding.cures.push_back({"use a smaller batch or input", "batch_size = batch_size // 2", {}});
+  finding.cures.push_back({"do without the search, which tries algorithms with large workspaces",
+                           "torch.backends.cudnn.benchmark = False",
+                           {}});
+  finding.cures.push_back(
+      {"where memory is free: see whether this PyTorch knows the GPU, and which cuDNN it has",
+       "python3 -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list(), "
+       "torch.backends.cudnn.version())\"",
+       {}});
+  return finding;
+}
+
+}  // namespace
+
+LogRule cudnn_engine_rule() {
+  return {"cudnn-engine",
+          {"cuDNN algorithm to run", "unable to find an engine", "Failed to get convolution algorithm"},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor

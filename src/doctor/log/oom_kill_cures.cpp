@@ -1,0 +1,207 @@
+// Names of groups and processes come from a log: each is one word of a command, whatever is in it.
+#include "doctor/log/oom_kill_cures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "doctor/cure_commands.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/oom_report.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::int64_t kMib = mebibytes(1).count;
+
+// A quarter more is a first try: how much was missing nobody measured. Nothing where the limit is not known.
+std::optional<ContainerLimit> larger_limit(const LogMessage& message) {
+  const auto limit = message.bytes("limit_bytes");
+  if (!limit || is_impossible(*limit)) return std::nullopt;
+  auto both = message.bytes("memory_and_swap_limit_bytes");
+  if (const auto swap = message.bytes("swap_limit_bytes"); swap && !both) both = *limit + *swap;
+  return ContainerLimit{std::max<std::int64_t>(1, limit->count / 4 * 5 / kMib), *limit, both};
+}
+
+std::string raise_words(std::string_view whose, const std::optional<ContainerLimit>& limit) {
+  return fmt::format("raise {} limit{}", whose, limit ? " by a quarter, and watch whether that does" : "");
+}
+
+std::string size_of(const std::optional<ContainerLimit>& limit, std::string_view unit) {
+  return limit ? fmt::format("{}{}", limit->mib, unit) : "SIZE";
+}
+
+Cure of_pod(const std::optional<ContainerLimit>& limit) {
+  return {raise_words("the pod's", limit),
+          fmt::format("kubectl set resources deployment NAME --limits=memory={}", size_of(limit, "Mi")),
+          {}};
+}
+
+Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view name) {
+  return {raise_words("the container's", limit),
+          limit ? docker_update(*limit, name)
+                : fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name),
+          {}};
+}
+
+Cure of_unit(const std::optional<ContainerLimit>& limit, std::string_view group, std::string_view unit) {
+  return set_property(raise_words("the unit's", limit), user_of(group), unit,
+                      "MemoryMax=" + size_of(limit, "M"));
+}
+
+// Headroom has removed the group by now: the next run has another one.
+Cure of_own_run(const std::optional<ContainerLimit>& limit, std::string_view label) {
+  const std::string size = size_of(limit, "MiB");
+  return {raise_words("Headroom's own", limit),
+          label == "run" ? fmt::format("headroom run --limit {} -- COMMAND", size)
+                         : fmt::format("headroom bench --model NAME=MODEL --source DIR --mem-limit {}", size),
+          {}};
+}
+
+std::string write_to(std::string_view file, std::string_view size) {
+  return fmt::format("echo {} | sudo tee {}", size, shell_word(file));
+}
+
+Cure of_group(const std::optional<ContainerLimit>& limit, std::string_view group) {
+  return {raise_words("the group's", limit),
+          write_to(fmt::format("/sys/fs/cgroup{}/memory.max", group), size_of(limit, "M")),
+          {}};
+}
+
+// As up to JetPack 5. The sum of memory and swap is raised before: the kernel refuses more memory than that.
+Cure of_group_of_version_1(const std::optional<ContainerLimit>& limit, std::string_view group) {
+  const std::string folder = fmt::format("/sys/fs/cgroup/memory{}/", group);
+  std::string command = write_to(folder + "memory.limit_in_bytes", size_of(limit, "M"));
+  if (limit && limit->memory_and_swap && !is_impossible(*limit->memory_and_swap)) {
+    const std::int64_t swap = std::max<std::int64_t>(0, (*limit->memory_and_swap - limit->memory).count);
+    const std::string both =
+        write_to(folder + "memory.memsw.limit_in_bytes", fmt::format("{}M", limit->mib + swap / kMib));
+    command = fmt::format("{} && {}", both, command);
+  }
+  return {raise_words("the group's", limit), command, {}};
+}
+
+// What stands behind the last "/" of a path, or of a group that is named as systemd names a container's:
+// "docker-0123….scope".
+std::string_view name_in(std::string_view group) {
+  std::string_view name = group.substr(group.rfind('/') + 1);
+  if (name.starts_with("docker-") && name.ends_with(".scope")) {
+    name.remove_prefix(std::string_view("docker-").size());
+    name.remove_suffix(std::string_view(".scope").size());
+  }
+  return name;
+}
+
+// What a reserve of 15 %, the other processes and what belongs to none leave to the one that held most;
+// nothing where the report does not have all of that.
+std::optional<Bytes> room_for_largest(const LogMessage& message) {
+  const auto total = message.bytes("ram_bytes"), all = message.bytes("processes_rss_bytes"),
+             largest = message.bytes("largest_process_bytes"), hidden = message.bytes("unaccounted_bytes");
+  if (!total || !all || !largest || !hidden || is_impossible(*total)) return std::nullopt;
+  const Bytes room = Bytes{total->count / 100 * 85} - (*all - *largest) - *hidden;
+  return room >= mebibytes(1) && room < *total ? std::optional(room) : std::nullopt;
+}
+
+// Whether the process that held most is worth a cure: a desktop is stopped as a whole, and less than a tenth
+// of what belongs to no process would not be missed.
+bool is_largest_to_blame(const LogMessage& message) {
+  const auto rss = message.bytes("largest_process_bytes");
+  const std::string largest = message.text("largest_process");
+  if (!rss || largest.empty() || is_of_desktop(largest)) return false;
+  constexpr std::int64_t kPart = 10;
+  return !is_much_unaccounted(message) || rss->count >= message.bytes("unaccounted_bytes")->count / kPart;
+}
+
+// As the machine's finding of a desktop says it, and where it would (desktop_running_finding.cpp).
+void add_desktop_cures(const LogMessage& message, Finding& finding) {
+  const auto held = message.bytes("desktop_bytes"), total = message.bytes("ram_bytes");
+  constexpr Bytes kLeast = mebibytes(32), kSmallMachine = gibibytes(33);
+  if (!held || *held < kLeast || (total && *total > kSmallMachine)) return;
+  finding.cures.push_back(
+      {fmt::format("stop the desktop ({}): a machine that only infers needs none", message.text("desktop")),
+       "sudo systemctl isolate multi-user.target", held});
+  finding.cures.push_back(
+      {"boot without it from now on", "sudo systemctl set-default multi-user.target", {}});
+}
+
+void add_swap_cure(const LogMessage& message, Finding& finding) {
+  const auto total = message.bytes("ram_bytes"), swap = message.bytes("swap_bytes"),
+             free = message.bytes("swap_free_bytes");
+  constexpr std::int64_t kPartInUse = 10;
+  if (!swap || swap->count == 0)
+    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
+  else if (free && free->count < swap->count / kPartInUse)
+    finding.cures.push_back(make_swap_file(
+        fmt::format("add swap: all but {} of {} were used", format_bytes(*free), format_bytes(*swap)), total,
+        SwapFile::another));
+}
+
+}  // namespace
+
+std::string_view user_of(std::string_view group) {
+  constexpr std::string_view kService = ".service/";
+  const auto user = text_after(group, "/user@");
+  const std::size_t end = user ? user->find(kService) : group.npos;
+  if (end == group.npos || end + kService.size() == user->size()) return {};
+  const std::string_view number = user->substr(0, end);
+  return parse_number<std::int64_t>(number) ? number : std::string_view();
+}
+
+Cure set_property(std::string what, std::string_view user, std::string_view unit, std::string_view property) {
+  const std::string rest = fmt::format("set-property {} {}", shell_word(unit), property);
+  if (user.empty()) return {std::move(what), "sudo systemctl " + rest, {}};
+  return {fmt::format("{} (as user {}, whose unit it is)", what, user), "systemctl --user " + rest, {}};
+}
+
+std::vector<Cure> larger_limits(const LogMessage& message) {
+  const std::string group = message.text("control_group");
+  const auto limit = larger_limit(message);
+  const std::string_view name = name_in(group), label = label_of_own_group(group);
+  constexpr std::size_t kContainerId = 64, kShown = 12;
+  const bool is_container =
+      name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
+  if (!label.empty() || (group.empty() && message.text("victim") == "headroom"))
+    return {of_own_run(limit, label)};
+  if (has(group, "kubepods")) return {of_pod(limit)};
+  if (has(group, "docker") && is_container) return {of_container(limit, name.substr(0, kShown))};
+  if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice"))
+    return {of_unit(limit, group, name)};
+  if (!group.empty())
+    return {message.number("control_groups_version") == 1 ? of_group_of_version_1(limit, group)
+                                                          : of_group(limit, group)};
+  return {of_container(limit, "CONTAINER"), of_unit(limit, {}, "UNIT")};
+}
+
+bool is_much_unaccounted(const LogMessage& message) {
+  const auto hidden = message.bytes("unaccounted_bytes"), total = message.bytes("ram_bytes");
+  return hidden && total && hidden->count > total->count / 10;
+}
+
+void add_machine_cures(const LogMessage& message, Finding& finding) {
+  const bool is_much_hidden = is_much_unaccounted(message), is_largest = is_largest_to_blame(message);
+  finding.cures.push_back({"see who holds the memory, the GPU's included", "headroom top",
+                           is_much_hidden ? message.bytes("unaccounted_bytes") : std::nullopt});
+  finding.first_cure_meets_cause = is_much_hidden;
+  const std::string largest = message.text("largest_process");
+  if (is_largest)
+    finding.cures.push_back(
+        {fmt::format("make {} smaller, or run it elsewhere: it held most of all processes", largest),
+         "headroom trace -- COMMAND", message.bytes("largest_process_bytes")});
+  add_desktop_cures(message, finding);
+  finding.cures.push_back({"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}});
+  const auto room = is_largest ? room_for_largest(message) : std::nullopt;
+  finding.cures.push_back(
+      {room ? fmt::format(
+                  "put a limit on {}, so that it fails alone: this much is left to it with a reserve of 15 %",
+                  largest)
+            : "put a limit on the program, so that it fails alone",
+       fmt::format("headroom run --limit {} -- COMMAND",
+                   room ? fmt::format("{}MiB", room->count / kMib) : "SIZE"),
+       {}});
+  add_swap_cure(message, finding);
+}
+
+}  // namespace headroom::doctor

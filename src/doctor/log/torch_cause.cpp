@@ -1,0 +1,138 @@
+#include "doctor/log/torch_cause.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
+
+namespace headroom::doctor {
+namespace {
+
+// No machine has more: sums of what is left overflow nothing.
+std::optional<Bytes> possible(const LogMessage& message, std::string_view name) {
+  const auto bytes = message.bytes(name);
+  return bytes && is_impossible(*bytes) ? std::nullopt : bytes;
+}
+
+std::string words_of_cut_off(const TorchFigures& figures) {
+  if (figures.others)
+    return fmt::format(
+        "The message is cut off before it tells what this program held: {} at most, as other processes held "
+        "{}.",
+        format_bytes(figures.own_at_most()), format_bytes(*figures.others));
+  return fmt::format(
+      "The message is cut off: the processes that it names held {}, and one of them may be this program.",
+      format_bytes(*figures.named));
+}
+
+std::string words_of_own_tensors(const TorchFigures& figures) {
+  if (!figures.allocated)
+    return fmt::format("The program itself filled the memory: it held {} of {}.",
+                       format_bytes(*figures.own()), format_bytes(*figures.total));
+  return fmt::format(
+      "The program's own tensors filled the memory: {} were allocated{}.", format_bytes(*figures.allocated),
+      figures.pools ? fmt::format(", {} of them in private pools (CUDA graphs)", format_bytes(*figures.pools))
+                    : "");
+}
+
+}  // namespace
+
+TorchFigures::TorchFigures(const LogMessage& message)
+    : requested(message.bytes("requested_bytes")),
+      total(possible(message, "total_bytes")),
+      free(possible(message, "free_bytes")),
+      allocated(possible(message, "allocated_bytes")),
+      others(possible(message, "other_processes_bytes")),
+      named(possible(message, "named_processes_bytes")),
+      allowed(possible(message, "allowed_bytes")),
+      process(possible(message, "process_bytes")),
+      pools(possible(message, "private_pools_bytes")),
+      of_metal(possible(message, "other_allocations_bytes")),
+      idle(possible(message, "unallocated_bytes").value_or(Bytes{})),
+      library(message.text("library")),
+      is_wrong_size(has_wrong_size(message)) {}
+
+Bytes TorchFigures::own_at_most() const {
+  return std::max(Bytes{0}, *total - free.value_or(Bytes{0}) - others.value_or(Bytes{0}));
+}
+
+Bytes TorchFigures::left_on_mac() const {
+  return std::max(Bytes{0}, *allowed - *allocated - of_metal.value_or(Bytes{0}));
+}
+
+TorchCause torch_cause(const TorchFigures& figures) {
+  if (figures.is_wrong_size) return TorchCause::wrong_size;
+  const auto &requested = figures.requested, &total = figures.total, &allocated = figures.allocated;
+  if (requested && total && *requested > *total) return TorchCause::too_large;
+  const auto& allowed = figures.allowed;
+  if (figures.library == "MPS" && allowed && allocated) return TorchCause::limit_of_mac;
+  if (requested && allowed && figures.free && *figures.free >= *requested &&
+      *allowed - *requested < allocated.value_or(Bytes{}) + figures.idle)
+    return TorchCause::own_share;
+  if (!total) return TorchCause::unknown;
+  const auto own = figures.own();
+  if (!own && figures.others)
+    return *figures.others > figures.own_at_most() ? TorchCause::other_processes : TorchCause::cut_off;
+  if (!own) return figures.named ? TorchCause::cut_off : TorchCause::unknown;
+  if (*own > *total) return TorchCause::spilled;
+  if (figures.others && *figures.others > figures.held()) return TorchCause::other_processes;
+  if (figures.free && figures.of_the_rest() > figures.held()) return TorchCause::rest_of_system;
+  if (!allocated) return TorchCause::own_tensors;
+  // A pool is never used to its last block: what lies idle must be a fair share of it, too.
+  constexpr double kFairShare = 0.05;
+  const bool is_much = static_cast<double>(figures.idle.count) >=
+                       kFairShare * static_cast<double>((*allocated + figures.idle).count);
+  return requested && figures.idle >= *requested && is_much ? TorchCause::fragmentation
+                                                            : TorchCause::own_tensors;
+}
+
+std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMessage& message) {
+  switch (cause) {
+    case TorchCause::wrong_size:
+      return cause_of_wrong_size(message);
+    case TorchCause::too_large:
+      return "One allocation is larger than the whole GPU memory: the input or the batch is too large.";
+    case TorchCause::unknown:
+      break;
+    case TorchCause::cut_off:
+      return words_of_cut_off(figures);
+    case TorchCause::own_share:
+      return fmt::format(
+          "The share of the GPU that the program allowed itself was used up ({}), while {} were free.",
+          format_bytes(*figures.allowed), format_bytes(*figures.free));
+    case TorchCause::limit_of_mac:
+      return fmt::format(
+          "PyTorch held {}{}, of {} that it allows itself on this Mac.", format_bytes(*figures.allocated),
+          figures.of_metal ? fmt::format(", and Metal {} for it besides", format_bytes(*figures.of_metal))
+                           : "",
+          format_bytes(*figures.allowed));
+    case TorchCause::spilled:
+      return fmt::format(
+          "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
+          "left.",
+          format_bytes(*figures.own()), format_bytes(*figures.total));
+    case TorchCause::other_processes:
+      if (!figures.own())
+        return fmt::format("Other processes held {} of the GPU, this one {} at most.",
+                           format_bytes(*figures.others), format_bytes(figures.own_at_most()));
+      return fmt::format("Other processes held {} of the GPU, this one {}.", format_bytes(*figures.others),
+                         format_bytes(figures.process.value_or(*figures.own())));
+    case TorchCause::rest_of_system:
+      return fmt::format(
+          "Something else held the memory: {} {} of {}. On a Jetson that is the rest of the system, which "
+          "shares the memory.",
+          figures.allocated ? "PyTorch's own tensors were" : "this program held",
+          format_bytes(*figures.own()), format_bytes(*figures.total));
+    case TorchCause::fragmentation:
+      return fmt::format(
+          "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
+          format_bytes(figures.idle));
+    case TorchCause::own_tensors:
+      return words_of_own_tensors(figures);
+  }
+  return "The message does not tell who held the memory.";
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,71 @@
+// The last line of headroom doctor: a command to be run as it stands, or none of the cures.
+#include "doctor/next_command.h"
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+std::string next_of(const std::string& command, Severity severity = Severity::severe) {
+  Finding finding;
+  finding.severity = severity;
+  finding.cures = {{"a cure", command, {}}};
+  report::DoctorReport report;
+  report.inputs = {"run.log"};
+  report.findings = {finding};
+  return doctor::next_command(report, false);
+}
+
+TEST(NextCommand, IsACureThatIsWhole) {
+  for (const std::string command :
+       {"docker update --memory=1280m --memory-swap=2304m 8f3ab1c2d4e5",
+        "sudo systemctl set-property detector.service MemoryMax=3000M",
+        "sudo systemctl set-property app.scope ManagedOOMPreference=avoid",
+        "echo 1M | sudo tee /sys/fs/cgroup/foo/memory.max",
+        "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches", "sudo sysctl vm.min_free_kbytes=262144",
+        "journalctl -k | headroom doctor -", "kubectl describe pod detector-0",
+        "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+        "sudo usermod -aG video,render $USER"})
+    EXPECT_EQ(next_of(command), command);
+  EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::warning),
+            "docker update --memory=1g 8f3ab1c2d4e5");
+  EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::note), "headroom doctor --live");
+}
+
+TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {
+  for (const std::string command :
+       {"docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP 8f3ab1c2d4e5",
+        "docker update --memory=1280m --memory-swap=2304m CONTAINER", "docker run --shm-size=1g …",
+        "sudo systemctl set-property detector.service MemoryMax=SIZE",
+        "echo SIZE | sudo tee /sys/fs/cgroup/foo/memory.max",
+        "kubectl set resources deployment NAME --limits=memory=2Gi", "headroom run --limit 78MiB -- COMMAND",
+        "headroom bench --model NAME=model.onnx", "model.half()", "--max-model-len 16384"})
+    EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
+}
+
+TEST(NextCommand, IsNoneThatEndsOrDeletesSomething) {
+  for (const std::string command :
+       {"kill 4242", "sudo systemctl isolate multi-user.target", "sudo systemctl stop gdm",
+        "docker stop 8f3ab1c2d4e5", "kubectl delete pod detector-0", "headroom run -- rm -rf outputs",
+        "echo 1 | sudo tee '/sys/fs/cgroup/a; rm -rf ~;#/b/memory.max'",
+        "sudo fallocate -l 4G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile"})
+    EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
+}
+
+TEST(NextCommand, IsOfTheWorstThatHasOne) {
+  report::DoctorReport report;
+  report.inputs = {"run.log"};
+  Finding severe, warning;
+  severe.severity = Severity::severe;
+  severe.cures = {{"first", "docker update --memory=SIZE c", {}},
+                  {"second", "dmesg | headroom doctor -", {}}};
+  warning.severity = Severity::warning;
+  warning.cures = {{"third", "headroom top", {}}};
+  report.findings = {severe, warning};
+  EXPECT_EQ(doctor::next_command(report, false), "dmesg | headroom doctor -");
+  report.findings[0].cures.pop_back();
+  EXPECT_EQ(doctor::next_command(report, false), "headroom top");
+}
+
+}  // namespace
+}  // namespace headroom::test
