@@ -73,7 +73,7 @@ struct BenchOptions {
   bool layers = false;
   std::string in_step;  // by this name another run takes turns with this one, frame by frame; empty: none
   bool aslr = false;    // processes at random addresses, as the kernel has it
-  int repeat = 1;  // runs, one after the other, each with a folder of its own
+  int repeat = 1;       // runs, one after the other, each with a folder of its own
   bool skip_setup = false;
   bool skip_inference = false;
 
