@@ -29,6 +29,7 @@ DECLARED = [
     re.compile(r"^[\w:<>,&*\s\[\]().]*?[\s&*>](\w+)\s*(?:\(|=|\{|\[|;)"),
 ]
 
+ATTRIBUTE = re.compile(r"\s*(?:__attribute__\(\(.*\)\)|\[\[[^\]]*\]\]\s?)")
 KEYWORDS = {"const", "noexcept", "override", "default", "delete"}
 INCLUDED = re.compile(r'^#include "([\w./]+)"', re.M)
 
@@ -57,6 +58,7 @@ def declared_in(line):
     """The names that a line of a namespace declares: not a function of a class that is declared elsewhere, nor an alias."""
     if not line or line[0] in " \t})/" or line.startswith(("using namespace ", "namespace ", "static_assert(")):
         return []
+    line = ATTRIBUTE.sub("", line)
     if re.match(r"[^(=]*::~?\w+\(", line):
         return []
     matches = (form.match(line) for form in DECLARED)

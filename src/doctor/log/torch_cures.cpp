@@ -13,7 +13,7 @@ constexpr const char* kProcessesOfGpu = "nvidia-smi --query-compute-apps=pid,use
 
 // The variable that the message names, as it changed with versions; AMD's builds read one of their own.
 std::string allocator_variable(const LogMessage& message, const TorchFigures& figures) {
-  const std::string named = message.text("setting");
+  std::string named = message.text("setting");
   if (!named.empty()) return named;
   return figures.library == "HIP" ? "PYTORCH_HIP_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
 }
@@ -100,7 +100,7 @@ std::optional<Bytes> room_of(const TorchFigures& figures, TorchCause cause) {
 // A request that grows with the batch may be as large as what is there for it.
 Cure smaller_batch(const TorchFigures& figures, TorchCause cause) {
   const auto there = room_of(figures, cause);
-  const Cure half{"use a smaller batch or input", "batch_size = batch_size // 2", {}};
+  Cure half{"use a smaller batch or input", "batch_size = batch_size // 2", {}};
   if (!there || !figures.requested || figures.requested->count <= 0 || there->count <= 0) return half;
   const double part = static_cast<double>(there->count) / static_cast<double>(figures.requested->count);
   const double percent = std::floor(100 * part);
