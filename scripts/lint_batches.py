@@ -18,7 +18,7 @@ import sys
 import unity_batches
 
 UNREADABLE = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
-ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks)\.cpp$")  # what they include has names of ours; another's stand-in
+ALONE = re.compile(r"/(demangle|terminal_screen)\.cpp$|/src/tracer/")  # what they include has names of ours; with a .clang-tidy of its own
 MOST_FILES, MOST_LINES = 60, 6000
 
 
