@@ -312,7 +312,7 @@ Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Findin
                   (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
   for (const Group& group : groups) {
     const bool is_joint = !group.cures.front().also.empty();
-    ModelTrials of_model(bencher, result, *group.model, group.cures, doctor::comparisons_of(cures, rounds));
+    ModelTrials of_model(bencher, result, *group.model, group.cures, doctor::comparisons_of(cures));
     auto done = of_model.measure(rounds);
     const std::vector<TriedCure> tried = of_model.judged();
     for (const TriedCure& one : tried) doctor::keep_trial(findings, one);

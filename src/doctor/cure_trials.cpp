@@ -236,9 +236,7 @@ void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
       if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
 }
 
-std::size_t comparisons_of(const std::vector<CureSettings>& cures, std::int64_t rounds) {
-  constexpr std::int64_t kMeasured = 3;
-  if (rounds >= kMeasured) return 1;
+std::size_t comparisons_of(const std::vector<CureSettings>& cures) {
   std::map<std::string, std::size_t> of_one_model;
   for (const CureSettings& cure : cures)
     if (cure.also.empty()) ++of_one_model[cure.model];

@@ -20,10 +20,8 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
 void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
 
 // How many comparisons a trial of these makes: one of each, and for each model with several of them one of
-// those together that helped. All share the false alarms of one (analysis::compare_runs()) where their noise
-// is allowed for and not measured. From three rounds on it is measured, and 1 is returned: the tests of so
-// few runs are strict, and with a third of their false alarms 345 to 136 MiB were not told.
-std::size_t comparisons_of(const std::vector<CureSettings>& cures, std::int64_t rounds);
+// those together that helped. All share the false alarms of one (analysis::compare_runs()).
+std::size_t comparisons_of(const std::vector<CureSettings>& cures);
 
 // Those of one model that took less memory, as one: of two that set the same thing the one that saved more,
 // and nothing of an arena that is off. All of them where none came through each time. Absent if it would be

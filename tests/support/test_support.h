@@ -36,7 +36,7 @@ std::optional<std::filesystem::path> dependency_file(const std::string& relative
 std::optional<std::filesystem::path> opencv_example(const std::string& relative_path);
 std::string absent_message(const std::string& what);
 
-// Under a sanitizer or an emulator, where all takes 10 to 60 times as long.
+// Under a sanitizer or an emulator, where all takes many times as long.
 #if defined(HEADROOM_SANITIZED) || defined(HEADROOM_EMULATED)
 inline constexpr bool kIsSlowBuild = true;
 #else
