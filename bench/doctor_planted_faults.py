@@ -193,7 +193,7 @@ def duplicates(trials, model, other):
                    and not any(one["id"] == finding["id"] for one in after["findings"]))
     two, report = together("two", f"a={model}", f"b={other}")
     document, code = trials.doctor(two)
-    shares = sum(one["memory"]["pss_run_peak_bytes"] for one in report["parallel"]["together"])
+    shares = report["parallel"]["joint_share_peak_bytes"]
     trials.add("none: two models of different files at once", "-", "-", "shares of pages, all processes", "-",
                f"{shares / MIB:.1f} MiB", ids(document["findings"]), is_healthy(document["findings"], code)
                and not any(one["id"] == "duplicate-models" for one in document["findings"]))

@@ -377,6 +377,10 @@ void compare_values(MetricChange& change, const std::vector<double>& a, const st
 
 }  // namespace
 
+bool is_measured(const RunMetric& metric, const RunsOfModel& runs) {
+  return !measured_by(metric, runs, kUndisturbed).empty();
+}
+
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs) {
   std::vector<MetricValue> values;
   for (const RunMetric& metric : run_metrics()) {

@@ -25,6 +25,9 @@ struct RunsOfModel {
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
                                       const RunsOfModel& after, std::size_t comparisons, double undisturbed);
 
+// Whether a run has a value of it.
+bool is_measured(const RunMetric& metric, const RunsOfModel& runs);
+
 // Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
 

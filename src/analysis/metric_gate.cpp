@@ -179,6 +179,17 @@ void check_values_of_b(const GateRule& rule, const RunComparison& comparison,
                           true});
 }
 
+// A figure that one side has no longer is none that a gate passes over in silence.
+void check_one_sided(const GateRule& rule, const RunComparison& comparison,
+                     std::vector<GateFinding>& findings) {
+  if (rule.limit.against == GateAgainst::value || !rule.model.empty()) return;
+  for (const ModelComparison& model : comparison.models)
+    if (std::find(model.one_sided.begin(), model.one_sided.end(), rule.metric) != model.one_sided.end())
+      findings.push_back({fmt::format("{} of {} was measured on one side only, so '{}' was not judged for it",
+                                      rule.metric->name, model.name, rule.limit.text),
+                          false});
+}
+
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
   const std::vector<ValuesOfB> alone = values_of_b_alone(rule, comparison);
   if (std::any_of(alone.begin(), alone.end(),
@@ -283,6 +294,7 @@ GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
     check_values_of_b(rule, comparison, findings);
+    if (is_judgeable(rule, comparison)) check_one_sided(rule, comparison, findings);
     if (!has_failed && !judgement.not_judged && !is_judgeable(rule, comparison))  // else it is known why not
       judgement.not_judged =
           Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),

@@ -265,7 +265,11 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
     const bool is_latency = metric.percentile == kUndisturbed;
     if (is_latency && !level.is_comparable) continue;
     auto change = change_of(metric, before.runs, after.runs, comparisons, level.percentile);
-    if (!change) continue;
+    if (!change) {
+      if (is_measured(metric, before.runs) != is_measured(metric, after.runs))
+        model.one_sided.push_back(&metric);
+      continue;
+    }
     if (is_latency && level.fewest < kFramesToJudge && !change->spread_was_measured)
       change->is_judged = false;
     model.metrics.push_back(*change);

@@ -108,6 +108,7 @@ struct ModelComparison {
   std::string name;                   // in A
   std::string name_after;             // in B: another one where each side has one model, which was renamed
   std::vector<MetricChange> metrics;  // in the order of run_metrics(); what both sides have
+  std::vector<const RunMetric*> one_sided;  // what one side has alone
   // That a frame of B takes longer than one of A, of all frames of all runs.
   std::optional<double> superiority;
   std::int64_t frames_before = 0, frames_after = 0;

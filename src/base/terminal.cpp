@@ -66,7 +66,8 @@ std::string without_terminal_control(std::string_view text) {
   bool has_control = false;
   for (const char byte : text) {
     const auto c = static_cast<unsigned char>(byte);
-    has_control |= c < 0x20 || c == 0x7F;
+    // Of U+0080 to U+009F, which some terminals obey as they do escapes (U+009B begins one), the first byte.
+    has_control |= c < 0x20 || c == 0x7F || c == 0xC2;
   }
   if (!has_control) return std::string(text);
   std::string plain;
@@ -77,6 +78,13 @@ std::string without_terminal_control(std::string_view text) {
       continue;
     }
     const auto c = static_cast<unsigned char>(text[i]);
+    if (c == 0xC2 && i + 1 < text.size()) {
+      const auto second = static_cast<unsigned char>(text[i + 1]);
+      if (second >= 0x80 && second < 0xA0) {
+        i += 2;
+        continue;
+      }
+    }
     if ((c >= 0x20 && c != 0x7F) || c == '\t' || c == '\n') plain += text[i];
     ++i;
   }

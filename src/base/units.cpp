@@ -122,6 +122,14 @@ std::string format_bytes(Bytes bytes) {
   return fmt::format("{:.{}f} {}", value, index >= 3 ? 2 : 1, kNames.at(index));
 }
 
+std::string exact_size(Bytes bytes) {
+  constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::int64_t count = bytes.count;
+  std::size_t index = 0;
+  for (; count != 0 && count % 1024 == 0 && index + 1 < kUnits.size(); ++index) count /= 1024;
+  return fmt::format("{}{}", count, kUnits.at(index));
+}
+
 std::string format_duration(Nanoseconds duration) {
   const double ns = static_cast<double>(duration.count);
   const double size = std::abs(ns);

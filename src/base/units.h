@@ -54,6 +54,9 @@ Result<Nanoseconds> parse_duration(std::string_view text);
 // "0 B", "812 B", "1.5 KiB", "23.4 MiB", "-3.0 MiB", "1.21 GiB".
 std::string format_bytes(Bytes bytes);
 
+// As parse_size() takes it, to the byte: "150MiB", "1536KiB", "62914561B".
+std::string exact_size(Bytes bytes);
+
 // "812 ns", "12.3 µs", "4.56 ms", "1.234 s", "2 min 05 s".
 std::string format_duration(Nanoseconds duration);
 

@@ -77,6 +77,8 @@ bool needs_shares(const BenchContext& context, const limits::MemoryLimit& limit)
   return context.options.parallel && !limit.account().peak;
 }
 
+bool measures_frames(const WorkerRun* run) { return !run->has_ended() && run->is_in_run(); }
+
 // Its latencies are not those of a run alone, and where the other run left earlier not all had a turn.
 void tell_of_turns(ModelResult& result, const WorkerAccount& account, const std::string& id) {
   if (account.in_step && account.in_step->frames > 0)
@@ -173,10 +175,13 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   }
   std::vector<WorkerRun*> pointers;
   for (const auto& run : runs) pointers.push_back(run.get());
-  std::optional<Bytes> sampled_joint_peak, sampled_resident_peak;
+  std::optional<Bytes> sampled_joint_peak, sampled_resident_peak, sampled_run_peak;
   if (context.device_account != nullptr) context.device_account->reset_peaks();
   const ShareWatch shares{needs_shares(context, **limit), [&](const std::vector<WorkerRun*>& running) {
-                            sampled_joint_peak = std::max(sampled_joint_peak, joint_share(running));
+                            const std::optional<Bytes> share = joint_share(running);
+                            sampled_joint_peak = std::max(sampled_joint_peak, share);
+                            if (std::any_of(running.begin(), running.end(), measures_frames))
+                              sampled_run_peak = std::max(sampled_run_peak, share);
                             sampled_resident_peak = std::max(sampled_resident_peak, joint_resident(running));
                           }};
   // What an interrupted run has shown is kept; its models say that they were cut short.
@@ -221,6 +226,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     result.joint_resident_peak = sampled_resident_peak;
     result.joint_peak_is_lower_bound = true;  // between two samples there may have been more
   }
+  result.joint_share_peak = sampled_run_peak;
   if (context.device_account != nullptr)
     result.gpu_memory =
         joint_gpu_memory(*context.device_account, cuda_devices(context.options), result.together, alone);

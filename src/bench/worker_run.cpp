@@ -221,7 +221,7 @@ void WorkerRun::sample_share() {
   share_due_ = false;
   last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::with_pss);
   const auto pss = last_sample_.pss;
-  if (pss) samples_.add_share(*pss, phase() == Phase::warm || phase() == Phase::running);
+  if (pss) samples_.add_share(*pss, is_in_run());
 }
 
 // At the gate it is the others that take their time.

@@ -69,6 +69,8 @@ class WorkerRun {
   // All measured frames are done; in a parallel run the worker then keeps the device busy until it is let go.
   bool has_measured() const { return phase() >= Phase::running; }
   void let_go() { gate_.reset(); }
+  // It is between its first measured frame and its release.
+  bool is_in_run() const { return phase() == Phase::warm || phase() == Phase::running; }
 
   pid_t pid() const { return worker_.pid(); }
   Phase phase() const { return account_.phase(); }

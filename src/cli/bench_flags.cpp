@@ -214,7 +214,7 @@ bool has_unified_memory() { return !sources::read_host_info().board.empty(); }
 // memory than the machine's.
 void set_reference_limit(Bytes limit, BenchOptions& options) {
   const bool on_gpu = !bench::cuda_devices(options).empty();
-  if (on_gpu) options.gpu_memory_limit = fmt::format("{}B", limit.count);
+  if (on_gpu) options.gpu_memory_limit = exact_size(limit);
   if (!on_gpu || has_unified_memory()) options.memory_limit = limit;
 }
 

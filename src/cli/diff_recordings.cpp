@@ -240,6 +240,8 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
                             {file_b.string(), after->info(), b, other_processes(file_b)},
                             diff,
                             choice_of(values)};
+  std::error_code code;
+  report.is_one_recording = fs::equivalent(file_a, file_b, code) && !code;
   // A figure that recordings do not have is not judged.
   analysis::GateJudgement judgement =
       analysis::check_figure_gate(*rules, gated_figures(report), figure_words);

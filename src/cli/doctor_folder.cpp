@@ -1,10 +1,14 @@
 #include "cli/doctor_folder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
+
+#include "base/result.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -29,6 +33,9 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
     add_unfinished(folder);
     return inputs;
   }
+  if (::access(folder.c_str(), R_OK | X_OK) != 0)
+    return input_error(fmt::format("cannot read the folder {}", folder), errno_text(errno),
+                       "check its permissions");
   const auto options = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator at(folder, options, code), end; !code && at != end;
        at.increment(code)) {

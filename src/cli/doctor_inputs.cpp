@@ -18,21 +18,21 @@
 #include "analysis/recording_analysis.h"
 #include "analysis/snapshot_analysis.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
+#include "cli/doctor_input_parts.h"
+#include "cli/doctor_run_input.h"
 #include "cli/recording_report.h"
+#include "cli/run_inputs.h"
 #include "doctor/machine/machine_findings.h"
 #include "doctor/recording/recording_findings.h"
-#include "doctor/run/run_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
 #include "recording/recording.h"
-#include "report/metrics_json.h"
-#include "report/report_json.h"
 #include "report/stack_text.h"
 #include "snapshot/snapshot_reader.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "sources/tegrastats_reader.h"
-#include "trace/summary_lines.h"
 #include "tui/replay_log.h"
 #include "watch/live_input.h"
 #include "watch/text_input.h"
@@ -42,13 +42,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestReport = mebibytes(256);
-
-void append(std::vector<Finding>& findings, std::vector<Finding> more) {
-  for (Finding& finding : more) {
-    doctor::sort_cures(finding);
-    findings.push_back(std::move(finding));
-  }
-}
 
 std::string begin_of(const fs::path& file) {
   std::error_code code;
@@ -68,68 +61,6 @@ bool is_binary(const std::string& begin) {
     return byte != 0 && (byte < 7 || (byte > 13 && byte < 27) || (byte > 27 && byte < 32));
   });
   return static_cast<std::size_t>(odd) * 50 > begin.size();
-}
-
-// "1,234 lines".
-std::string counted(std::int64_t count, const char* one, const char* many) {
-  return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", trace::grouped(count), many);
-}
-
-const std::string& reason(const Error& error) { return error.why.empty() ? error.what : error.why; }
-
-// What the runtimes said while the run was made. Where every model came through, what failed on the way was
-// tried and given up (settings of --tune), and is no alarm. Told in words; empty of a log that is not there.
-// The report is what was asked for, so one that cannot be read is no error, but said.
-std::string read_run_log(const fs::path& log, const BenchResult& run, std::vector<Finding>& findings) {
-  std::error_code code;
-  if (!fs::exists(fs::symlink_status(log, code))) return {};
-  doctor::LogFindings logs;
-  const auto lines = logs.read_file(log.string());
-  std::vector<Finding> told = logs.findings();
-  const bool came_through = std::all_of(run.models.begin(), run.models.end(), [](const ModelResult& model) {
-    return model.status == ModelStatus::ok;
-  });
-  for (Finding& finding : told)
-    if (came_through && finding.severity == Severity::severe) {
-      finding.severity = Severity::warning;
-      finding.cause += finding.cause.empty() ? "" : " ";
-      finding.cause += "All models of the run came through all the same.";
-    }
-  append(findings, std::move(told));
-  if (!lines) return "; its run.log was not read to its end: " + reason(lines.error());
-  return *lines > 0 ? " with its log of " + counted(*lines, "line", "lines") : std::string();
-}
-
-// The machine while the run was made, told in words; empty of a file that is not there. The report is what
-// was asked for, so one that cannot be read is no error, but said.
-std::string read_run_samples(const fs::path& file, std::vector<Finding>& findings) {
-  std::error_code code;
-  if (!fs::is_regular_file(file, code)) return {};
-  const auto text = read_file(file, kLargestReport);
-  const auto lines = text ? report::read_metrics(*text) : tl::unexpected(text.error());
-  if (!lines) return fmt::format("; its {} is left out: {}", file.filename().string(), reason(lines.error()));
-  if (lines->empty()) return {};
-  doctor::MachineHistory history;
-  for (const report::MetricsLine& line : *lines) {
-    SystemSample sample = line.system;
-    sample.time = line.since_start;
-    history.add(sample);
-  }
-  append(findings, doctor::findings_during_run(history, file.string()));
-  return ", " + counted(history.samples, "sample", "samples") + " of the machine";
-}
-
-Result<std::string> read_run(const fs::path& file, std::vector<Finding>& findings) {
-  auto text = read_file(file, kLargestReport);
-  if (!text) return forward_error(text);
-  auto result = report::read_report(*text, file.string());
-  if (!result) return forward_error(result);
-  append(findings, doctor::run_findings(*result, file.string()));
-  std::string words =
-      "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
-  words += read_run_log(file.parent_path() / "run.log", *result, findings);
-  words += read_run_samples(file.parent_path() / "metrics.jsonl", findings);
-  return words;
 }
 
 Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& findings) {
@@ -266,14 +197,23 @@ std::string unpacked(std::string_view begin) {
   return text;
 }
 
+// Other documents may have the words in them, and so may the lines of a log that is a document a line. A
+// report of which a part is missing is still one: what is wrong with it is told.
+bool is_report(const fs::path& file, std::string_view begin) {
+  if (begin.find("\"run_name\"") == begin.npos || begin.find("\"schema_version\"") == begin.npos)
+    return false;
+  if (is_whole_report(file)) return true;
+  const bool is_document_a_line = parse_json(begin.substr(0, begin.find('\n'))).has_value();
+  return !is_document_a_line && !parse_json(read_file(file, kLargestReport).value_or("{}"));
+}
+
 // What Headroom and PyTorch write.
 std::optional<Kind> known_kind(const fs::path& file, const std::string& begin) {
   if (file.extension() == ".hrec" || (!begin.empty() && is_recording(file)))
     return Kind{"recording", read_recording};
   if (!begin.empty() && snapshot::is_snapshot_file(file)) return Kind{"snapshot", read_snapshot};
   if (begin.starts_with('{')) {
-    if (begin.find("\"run_name\"") != begin.npos && begin.find("\"schema_version\"") != begin.npos)
-      return Kind{"run", read_run};
+    if (is_report(file, begin)) return Kind{"run", read_run};
     if (begins_as_watch_log(begin)) return Kind{"watch log", read_watch_log};
   }
   // A packed log of headroom watch; other packed lines of JSON are a log like any other.

@@ -83,14 +83,6 @@ bool is_log_line(const fs::path& path) {
   return sample && sample->is_object() && sample->contains("time_ns") && !sample->contains("run_name");
 }
 
-bool is_whole_report(const fs::path& path) {
-  const auto text = read_file(path, kLargestReport);
-  if (!text) return false;
-  const auto document = parse_json(*text);
-  return document && document->is_object() && document->contains("run_name") &&
-         document->contains("schema_version");
-}
-
 // The first bytes tell, as Headroom writes them; else the document does.
 Result<InputKind> kind_of_file(const fs::path& path) {
   if (is_recording(path) || path.extension() == ".hrec") return InputKind::recording;
@@ -209,6 +201,14 @@ ModelResult result_of(const Footprint& footprint) {
 }
 
 }  // namespace
+
+bool is_whole_report(const fs::path& path) {
+  const auto text = read_file(path, kLargestReport);
+  if (!text) return false;
+  const auto document = parse_json(*text);
+  return document && document->is_object() && document->contains("run_name") &&
+         document->contains("schema_version");
+}
 
 std::string key_of(const BenchResult& run) {
   std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", run.run_name, run.started_at, run.host.hostname,

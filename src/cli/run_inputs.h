@@ -19,6 +19,8 @@ std::string_view words_for(InputKind kind);
 
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
 Result<InputKind> kind_of_input(const std::filesystem::path& path);
+// Whether the whole file is the report of a run.
+bool is_whole_report(const std::filesystem::path& path);
 
 // Of what does not change from one version of Headroom to the next, so that a run is known again: when and
 // where it was made, and its first figures.

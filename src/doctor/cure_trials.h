@@ -33,9 +33,9 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
 // each time with the cure.
 TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
 
-// All models of the run that were in memory at once, as one: the sum of their shares of pages while they ran
-// (PSS; where those were not sampled the joint peak). It failed where one of them did, and where the run has
-// no such part.
+// All models of the run that were in memory at once, as one: the most that their shares of pages came to at
+// one moment while they ran (PSS; where those were not sampled the joint peak). It failed where one of them
+// did, and where the run has no such part.
 ModelResult joint_result(const BenchResult& run, const std::string& name);
 // One frame through all of them: the sum of their medians, in nanoseconds.
 std::optional<double> joint_latency(const BenchResult& run);

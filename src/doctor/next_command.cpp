@@ -75,9 +75,11 @@ std::string next_command(const report::DoctorReport& report, bool tried) {
       std::any_of(report.findings.begin(), report.findings.end(), has_settings))
     return fmt::format("headroom doctor {} --try", shell_word(report.inputs.front()));
   for (const Finding& finding : report.findings) {
-    if (finding.severity != Severity::severe && finding.severity != Severity::warning) break;
+    const bool is_note = finding.severity != Severity::severe && finding.severity != Severity::warning;
+    // Of a note what looks at the very file; what sets something is for what needs a cure.
     for (const Cure& cure : finding.cures)
-      if (is_to_be_run(cure.command)) return cure.command;
+      if (is_to_be_run(cure.command) && (!is_note || cure.command.starts_with("headroom ")))
+        return cure.command;
   }
   const bool is_live = std::find(report.inputs.begin(), report.inputs.end(), "--live") != report.inputs.end();
   return is_live ? "headroom watch --output watch.jsonl" : "headroom doctor --live";

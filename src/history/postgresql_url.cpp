@@ -21,6 +21,11 @@ namespace {
 
 using UrlParts = std::map<std::string, std::string>;
 
+constexpr std::string_view kEncode =
+    "percent-encode what is special in a password (% is %25, @ is %40, / is %2F) or leave it to PGPASSWORD "
+    "or "
+    "~/.pgpass";
+
 Result<UrlParts> parts_of_url(const Libpq& pq, const std::string& url) {
   char* problem = nullptr;
   const std::unique_ptr<UrlPart, void (*)(UrlPart*)> parsed(pq.parse(url.c_str(), &problem), pq.free_parts);
@@ -28,8 +33,7 @@ Result<UrlParts> parts_of_url(const Libpq& pq, const std::string& url) {
   if (!parsed)
     return usage_error("cannot open the history postgresql://…",
                        "libpq cannot read this URL, which is not repeated, as it may hold a password",
-                       "percent-encode what is special in a password (% is %25, @ is %40, / is %2F) or leave "
-                       "it to PGPASSWORD or ~/.pgpass, and check the names of the parameters");
+                       fmt::format("{}, and check the names of the parameters", kEncode));
   UrlParts parts;
   for (const UrlPart* part = parsed.get(); part->keyword != nullptr; ++part)
     if (part->value != nullptr) parts[part->keyword] = part->value;
@@ -61,12 +65,15 @@ Result<std::string> name_of_url(const Libpq& pq, const std::string& url) {
   if (!parts) return forward_error(parts);
   const auto part = [&](const char* keyword) { return harmless((*parts)[keyword]); };
   const std::string user = part("user"), port = part("port");
+  if (!has_stray_at(url) && !port.empty() && port.find_first_not_of("0123456789,") == std::string::npos &&
+      !are_ports(port))
+    return usage_error("cannot open the history postgresql://…", "its port is beyond 65535",
+                       "postgresql://user@host:5432/database, 5432 being PostgreSQL's own");
   // "bob:se/cret@host" is a host named bob with a port "se", and "bob%3Asecret@host" a user of that name.
   if (has_stray_at(url) || !are_ports(port) || user.find(':') != std::string::npos)
     return usage_error("cannot open the history postgresql://…",
                        "its user, password, host and port cannot be told apart, and are not repeated",
-                       "percent-encode what is special in a password (% is %25, @ is %40, / is %2F) or leave "
-                       "it to PGPASSWORD or ~/.pgpass, as postgresql://user@host:5432/database");
+                       fmt::format("{}, as postgresql://user@host:5432/database", kEncode));
   std::string host = part("host");
   if (host.empty()) host = part("hostaddr");
   std::vector<std::string> behind;

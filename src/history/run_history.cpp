@@ -138,6 +138,12 @@ Status RunHistory::check_schema(bool create) {
     if (!database_->is_postgresql() && !tables->empty())
       return input_error(fmt::format("{} is no history of Headroom", place),
                          "it is a database of something else", "name another file with --db");
+    for (const char* own : {"headroom_runs", "headroom_figures"})
+      if (has(own))
+        return input_error(fmt::format("{} is no history of Headroom", place),
+                           fmt::format("its table {} is of something else", own),
+                           "name another database with --db, or a schema of its own in the URL "
+                           "(?options=-csearch_path%3Dheadroom)");
     if (!create)
       return input_error(fmt::format("there is no history in {}", place), "nothing was added to it yet",
                          "headroom history add RUN");

@@ -167,6 +167,9 @@ struct ParallelResult {
   // Beside "pss_samples": every page that the models had in memory once, as sampled, with those that the
   // bench's own processes have, too, and whose shares fall to those in part.
   std::optional<Bytes> joint_resident_peak;
+  // The most that the models' shares of pages (PSS), read one right after the other, came to while they ran:
+  // whoever the kernel charges with pages that they share, it has each once. Sampled, so a lower bound.
+  std::optional<Bytes> joint_share_peak;
   std::optional<bool> within_limit;  // absent where the run ended before it could be known
   // The joint peak was sampled, or not every model lived to the end: what all take at once is at least that.
   bool joint_peak_is_lower_bound = false;

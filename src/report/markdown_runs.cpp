@@ -26,6 +26,18 @@ std::string words_for_common_limit(const ParallelResult& parallel) {
   return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over it" : " ✅ kept";
 }
 
+// A group is charged with a page of a file where it read it first, so mapped weights may be missing in its
+// peak.
+std::string words_for_pages_of_others(const ParallelResult& parallel) {
+  constexpr double kWorthTelling = 1.05;
+  if (!parallel.joint_share_peak || !parallel.joint_peak || parallel.joint_peak_source == "pss_samples")
+    return {};
+  const double share = static_cast<double>(parallel.joint_share_peak->count);
+  if (share < kWorthTelling * static_cast<double>(parallel.joint_peak->count)) return {};
+  return fmt::format("; with the pages of files that others were charged with: {} (shares of pages)",
+                     format_bytes(*parallel.joint_share_peak));
+}
+
 }  // namespace
 
 std::string parallel_section(const BenchResult& result) {
@@ -36,7 +48,7 @@ std::string parallel_section(const BenchResult& result) {
   std::string joint = words_for(parallel.joint_peak);
   if (parallel.joint_peak_is_lower_bound) joint = "at least " + joint;
   if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
-  add_line(text, "Joint peak", joint);
+  add_line(text, "Joint peak", joint + words_for_pages_of_others(parallel));
   if (result.limit)
     add_line(text, "Common limit",
              fmt::format("{}{}", format_bytes(result.limit->bytes), words_for_common_limit(parallel)));

@@ -26,6 +26,8 @@ std::string escaped(std::string_view text) {
       safe += "&amp;";
     } else if (c == '<') {
       safe += "&lt;";
+    } else if (c == '@' && (i == 0 || !is_word(text[i - 1]))) {
+      safe += "@&#8203;";  // "@name" would call whoever has that name
     } else {
       if (std::string_view("\\`*[]|#~").find(c) != std::string_view::npos || (c == '_' && !inside_word))
         safe += '\\';

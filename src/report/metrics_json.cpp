@@ -1,6 +1,7 @@
 #include "report/metrics_json.h"
 
 #include <cmath>
+#include <istream>
 
 #include "base/text.h"
 #include "report/json_field_text.h"
@@ -286,21 +287,26 @@ Result<MetricsLine> metrics_line_from_json(const Json& document) {
   return line;
 }
 
-Result<std::vector<MetricsLine>> read_metrics(std::string_view jsonl) {
-  std::vector<MetricsLine> lines;
-  const bool last_is_cut = !jsonl.empty() && jsonl.back() != '\n';
-  const auto texts = split(jsonl, '\n');
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (trim(texts[i]).empty()) continue;
-    const auto document = parse_json(texts[i], "the line");
+Status read_metrics(std::istream& jsonl, const std::function<void(MetricsLine)>& each) {
+  constexpr std::size_t kLongestLine = 1 << 20;
+  std::string buffer(kLongestLine, '\0');
+  for (std::int64_t number = 1; jsonl; ++number) {
+    jsonl.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    const auto not_usable = [&](std::string_view why) {
+      return input_error("metrics.jsonl is not usable", fmt::format("line {}: {}", number, why));
+    };
+    if (jsonl.fail() && !jsonl.eof()) return not_usable("it is longer than 1 MiB");
+    const bool is_cut = jsonl.eof();  // or whole, and only its end is missing
+    const std::string_view text = trim(std::string_view(buffer.c_str()));
+    if (text.empty()) continue;
+    const auto document = parse_json(text, "the line");
     auto line = document ? metrics_line_from_json(*document) : tl::unexpected(document.error());
-    if (line) {
-      lines.push_back(std::move(*line));
-    } else if (i + 1 < texts.size() || !last_is_cut) {
-      return input_error("metrics.jsonl is not usable", fmt::format("line {}: {}", i + 1, line.error().why));
-    }
+    if (line)
+      each(std::move(*line));
+    else if (!is_cut)
+      return not_usable(line.error().why);
   }
-  return lines;
+  return {};
 }
 
 }  // namespace headroom::report

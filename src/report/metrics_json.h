@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -39,8 +41,9 @@ Result<SystemSample> system_sample_from_json(const nlohmann::ordered_json& docum
 // Tolerates unknown and absent keys; a wrong type is an error that names the key.
 Result<MetricsLine> metrics_line_from_json(const nlohmann::ordered_json& document);
 
-// All lines of a file. A last line that was cut (the run was killed while it wrote) is left out; any other
-// line that is not one of Headroom's is an error with its number.
-Result<std::vector<MetricsLine>> read_metrics(std::string_view jsonl);
+// The lines of a file, one at a time: one of hours is larger than what a small machine has left. A last line
+// that was cut (the run was killed while it wrote) is left out; any other line that is not one of Headroom's,
+// or longer than a MiB, is an error with its number.
+Status read_metrics(std::istream& jsonl, const std::function<void(MetricsLine)>& each);
 
 }  // namespace headroom::report

@@ -36,6 +36,7 @@ struct DiffReport {
   DiffChoice choice;
   std::vector<analysis::GateFinding> gate = {};  // of --fail-on and --fail-above
   std::string not_judged = {};                   // why a gate cannot tell; empty where it can
+  bool is_one_recording = false;                 // A and B are the same file
 };
 
 // One screen, at most `width` columns; the verdict comes first.

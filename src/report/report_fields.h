@@ -222,6 +222,7 @@ void describe(auto& field, a<ParallelResult> auto& parallel) {
   field("joint_peak_bytes", parallel.joint_peak);
   field("joint_peak_source", parallel.joint_peak_source);
   field("joint_resident_peak_bytes", parallel.joint_resident_peak);
+  field("joint_share_peak_bytes", parallel.joint_share_peak);
   field("within_limit", parallel.within_limit);
   field.unless_zero("joint_peak_is_lower_bound", parallel.joint_peak_is_lower_bound);
   field.unless_zero("frames_held", parallel.frames_held);

@@ -53,7 +53,9 @@ std::string spread_note(const ModelComparison& model) {
              : found->spread_was_measured
                  ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
-                               found->was_paired ? "made in turns: by the pairs" : "Welch's t")
+                               found->was_paired                          ? "made in turns: by the pairs"
+                               : found->metric->unit == MetricUnit::bytes ? "by their medians"
+                                                                          : "Student's t")
                  : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
                    "sides (headroom bench --repeat N) the runs themselves tell: docs/diff.md.";
   return "";
@@ -202,6 +204,7 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
   if (!report.not_judged.empty()) breaches.push_back(report.not_judged);
   add_list(text, "Gate", breaches);
   for (const ModelComparison& model : report.comparison.models) {
+    if (model.metrics.empty()) continue;  // of one that failed there is nothing to be told
     MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
     for (const MetricChange& change : model.metrics)
       if (is_shown(change))

@@ -18,7 +18,9 @@ namespace {
 using analysis::SeriesChange;
 
 std::string share_words(const SeriesChange& change) {
-  return change.mean_before == 0 ? "" : fmt::format("{:+.1f} %", 100 * change.change() / change.mean_before);
+  return change.mean_before == 0
+             ? ""
+             : fmt::format("{:+.1f} %", 100 * change.change() / std::abs(change.mean_before));
 }
 
 std::string moved_words(const SeriesChange& change, double rise) {

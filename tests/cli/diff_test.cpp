@@ -63,6 +63,12 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << "once for both recordings";
 }
 
+TEST_F(Diff, ARecordingAndItself) {
+  const CommandResult result = run({"a.hrec", "./a.hrec", "--fail-above", "1%"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("A and B are the same recording, so there is nothing to compare"));
+}
+
 TEST_F(Diff, MarkdownIsForACommentAndHasTheGate) {
   const CommandResult result = run({"a.hrec", "b.hrec", "--markdown", "--fail-above", "1MiB"});
   EXPECT_EQ(result.exit_code, 1);

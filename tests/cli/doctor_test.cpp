@@ -1,5 +1,6 @@
 // `headroom doctor` as a person and as a CI job uses it.
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <map>
 
@@ -114,6 +115,41 @@ TEST_F(Doctor, OfARunItsLogIsReadToo) {
 }
 
 // The machine while a run was made: how memory grows as models are loaded is no leak.
+// Where all models at once did not come through, nor where the run was cut short, what its log says is no
+// trifle.
+TEST_F(Doctor, OfARunThatDidNotComeThroughItsLogIsSevere) {
+  namespace fs = std::filesystem;
+  const auto report = read_file(fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json");
+  ASSERT_TRUE(report);
+  fs::create_directories(folder_ / "cut");
+  std::string text = *report;
+  const std::string complete = "\"complete\": true";
+  ASSERT_NE(text.find(complete), text.npos);
+  text.replace(text.find(complete), complete.size(), "\"complete\": false");
+  write_text(folder_ / "cut/report.json", text);
+  write_text(folder_ / "cut/run.log", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n");
+  const CommandResult cut = run({"cut"});
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_THAT(cut.out, AllOf(HasSubstr("severe: PyTorch"), HasSubstr("[run-incomplete]")));
+  // A pipe would be waited for.
+  fs::remove(folder_ / "cut/run.log");
+  ASSERT_EQ(::mkfifo((folder_ / "cut/run.log").c_str(), 0600), 0);
+  EXPECT_THAT(run({"cut"}).out, HasSubstr("its run.log is left out: it is no ordinary file"));
+}
+
+// The lines of other programs have such keys, too; and so has a schema of reports.
+TEST_F(Doctor, ALogOfDocumentsIsNoReport) {
+  const std::string line =
+      R"({"schema_version":1,"run_name":"exp1","message":"CUDA out of memory. Tried to allocate 2.00 GiB"})";
+  write_text(folder_ / "wandb.log", line + "\n" + line + "\n");
+  EXPECT_THAT(run({"wandb.log"}).out, HasSubstr("a log of 2 lines"));
+  EXPECT_EQ(run({"wandb.log"}).exit_code, 1);
+  write_text(folder_ / "schema.json", "{\n \"properties\": {\"run_name\": {}, \"schema_version\": {}}\n}\n");
+  EXPECT_EQ(run({"schema.json"}).exit_code, 0);
+  write_text(folder_ / "report.json", "{\n \"schema_version\": 1,\n \"run_name\": \"x\",\n \"mod");
+  EXPECT_EQ(run({"report.json"}).exit_code, 2) << "a part of a report is missing";
+}
+
 TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
   namespace fs = std::filesystem;
   fs::create_directories(folder_ / "typical");

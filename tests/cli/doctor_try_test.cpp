@@ -125,7 +125,7 @@ TEST_F(DoctorTry, ACureMayLetAModelThrough) {
   for (const Json& cure : get_member(finding, "cures"))
     if (cure.contains("tried")) sentence = get_text(cure["tried"], "sentence");
   EXPECT_EQ(sentence, "it comes through, where it did not before");
-  EXPECT_THAT(result.out, HasSubstr("--mem-limit 125829120B"));
+  EXPECT_THAT(result.out, HasSubstr("--mem-limit 120MiB"));
 }
 
 TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {

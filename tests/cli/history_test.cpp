@@ -628,6 +628,8 @@ TEST(HistoryFile, NoSentenceRepeatsAPassword) {
     EXPECT_THAT(error(url), AllOf(HasSubstr("cannot open the history postgresql://…: "),
                                   HasSubstr("percent-encode"), HasSubstr("PGPASSWORD or ~/.pgpass")))
         << url;
+  EXPECT_THAT(error("postgresql://me@127.0.0.1:99999/runs"),
+              AllOf(HasSubstr("its port is beyond 65535"), testing::Not(HasSubstr("percent-encode"))));
   // What it reads: who, where and which database are told.
   for (const std::string& url :
        {"postgresql://me:hunter2@" + server, "postgres://me:hun%2Fter2@" + server,

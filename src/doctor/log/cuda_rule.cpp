@@ -32,6 +32,13 @@ std::string_view library_of(std::string_view line) {
   return has_one_of(kCuda) ? "CUDA" : "";
 }
 
+// XGBoost tells its figures on lines of their own, behind the error: "- Free memory: 1048576", "- Requested
+// memory: 33554432".
+constexpr std::string_view kOfXgboost = "Memory allocation error on worker ";
+bool lacks_figures_of_xgboost(std::string_view line) {
+  return has(line, kOfXgboost) && !has(line, "- Requested memory: ");
+}
+
 // Triton's pool: "Failed to allocate CUDA memory with byte size 102236160 on GPU 0:
 // CNMEM_STATUS_OUT_OF_MEMORY, falling back to pinned system memory".
 std::optional<LogMessage> read_pool(std::string_view line) {
@@ -42,6 +49,35 @@ std::optional<LogMessage> read_pool(std::string_view line) {
   message.add("requested_bytes", size_after(line, "with byte size "));
   message.add("fallback", *fallback);
   return message;
+}
+
+// Few of those who tell it know a figure.
+void read_figures(std::string_view line, LogMessage& message) {
+  // CuPy: "Out of memory allocating 8,000 bytes (allocated so far: 4,000 bytes, limit set to: 9,000 bytes)."
+  auto requested = size_after(line, "ut of memory allocating ");
+  // Paddle: "Cannot allocate 1.5GB memory on GPU 0, 7.2GB memory has been allocated and available memory is
+  // only 512MB.": by all programs on the GPU, as the driver counts.
+  if (const auto of_paddle = text_after(line, "Cannot allocate ");
+      of_paddle && has(*of_paddle, "memory on GPU ")) {
+    requested = leading_size(*of_paddle);
+    message.add("gpu", integer_after(*of_paddle, "memory on GPU "));
+    message.add("used_bytes", size_after(*of_paddle, ", "));
+    message.add("free_bytes", size_after(*of_paddle, "available memory is only "));
+  }
+  // Faiss: "StandardGpuResources: alloc fail type TemporaryMemoryOverflow dev 0 space Device stream 0x1 size
+  // 1610612736 bytes (cudaMalloc error out of memory [2])".
+  if (const auto of_faiss = text_after(line, "alloc fail type ")) {
+    requested = size_after(*of_faiss, " size ");
+    message.add("gpu", integer_after(*of_faiss, " dev "));
+    message.add("wanted", of_faiss->substr(0, of_faiss->find(' ')));
+  }
+  if (const auto of_xgboost = text_after(line, kOfXgboost)) {
+    message.add("free_bytes", size_after(*of_xgboost, "- Free memory: "));
+    requested = size_after(*of_xgboost, "- Requested memory: ");
+  }
+  message.add("requested_bytes", requested);
+  message.add("allocated_bytes", size_after(line, "allocated so far: "));
+  message.add("limit_bytes", size_after(line, "limit set to: "));
 }
 
 std::optional<LogMessage> read(std::string_view line) {
@@ -58,15 +94,10 @@ std::optional<LogMessage> read(std::string_view line) {
     // PyTorch's message goes on behind it.
     constexpr std::string_view kNext = ". Tried to allocate ";
     const std::string_view rest = *text_after(line, words);
-    // CuPy's, which tells what it held: "Out of memory allocating 8,000 bytes (allocated so far: 4,000
-    // bytes)."
-    auto requested = size_after(line, "ut of memory allocating ");
-    if (!requested) requested = size_after(line, "Cannot allocate ");
-    message.add("requested_bytes", requested);
-    message.add("allocated_bytes", size_after(line, "allocated so far: "));
+    read_figures(line, message);
     if (library != "CUDA") message.add("library", library);
     message.goes_on = has(line, "alling back to ");
-    message.may_go_on = kNext.starts_with(rest) || rest.starts_with(kNext);
+    message.may_go_on = kNext.starts_with(rest) || rest.starts_with(kNext) || lacks_figures_of_xgboost(line);
     return message;
   }
   return std::nullopt;
@@ -89,6 +120,50 @@ Finding explain_pool(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+// CuPy counts what its pool holds, and gives no more than it was told to.
+bool is_at_own_limit(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
+             limit = message.bytes("limit_bytes");
+  return requested && allocated && limit && *limit - *allocated < *requested;
+}
+
+std::string cause_of(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
+             used = message.bytes("used_bytes"), free = message.bytes("free_bytes");
+  if (is_at_own_limit(message))
+    return fmt::format("The limit that the program set itself is used up: CuPy's pool held {} of {}.",
+                       format_bytes(*allocated), format_bytes(*message.bytes("limit_bytes")));
+  if (used && free)
+    return fmt::format("{} of the GPU were in use, by this program and by others, and {} were free.",
+                       format_bytes(*used), format_bytes(*free));
+  if (free) return fmt::format("Only {} of the GPU were free.", format_bytes(*free));
+  if (allocated)
+    return fmt::format("The program held {} itself; the rest was others' or is too small.",
+                       format_bytes(*allocated));
+  return requested ? "The message does not tell who held the memory."
+                   : "The message tells neither how much was asked for nor who held the memory.";
+}
+
+// What the library has of its own, before what helps with any.
+void add_library_cures(const LogMessage& message, std::vector<Cure>& cures) {
+  const auto requested = message.bytes("requested_bytes");
+  if (is_at_own_limit(message)) {
+    const Bytes needed = *message.bytes("allocated_bytes") + *requested;
+    cures.push_back({"raise or take away CuPy's limit (0), or CUPY_GPU_MEMORY_LIMIT",
+                     is_impossible(needed)
+                         ? std::string("cupy.get_default_memory_pool().set_limit(size=0)")
+                         : fmt::format("cupy.get_default_memory_pool().set_limit(size={})", needed.count),
+                     {}});
+  }
+  if (message.bytes("allocated_bytes"))
+    cures.push_back(
+        {"give idle blocks back to the GPU", "cupy.get_default_memory_pool().free_all_blocks()", {}});
+  if (message.text("wanted") == "TemporaryMemoryOverflow")
+    cures.push_back({"search for fewer vectors at once: what Faiss needs for the time grows with them",
+                     "index.search(queries[i:i + 1024], k)",
+                     {}});
+}
+
 Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "cuda-out-of-memory";
@@ -96,27 +171,26 @@ Finding explain(const LogMessage& message) {
   if (message.subject == "pool") return explain_pool(message, finding);
   const std::string library = message.text("library");
   finding.title = (library.empty() ? "CUDA" : library) + " ran out of memory";
-  if (const auto requested = message.bytes("requested_bytes")) {
+  if (is_at_own_limit(message)) finding.title = "CuPy reached the limit of GPU memory that it was set";
+  if (const auto requested = message.bytes("requested_bytes"))
     finding.title += ": it was asked for " + format_bytes(*requested);
-    const auto allocated = message.bytes("allocated_bytes");
-    finding.cause = allocated
-                        ? fmt::format("The program held {} itself; the rest was others' or is too small.",
-                                      format_bytes(*allocated))
-                        : "The message does not tell who held the memory.";
-  } else {
-    finding.cause = "The message tells neither how much was asked for nor who held the memory.";
-  }
-  finding.confidence = Confidence::possible;
+  finding.cause = cause_of(message);
+  finding.confidence = is_at_own_limit(message)      ? Confidence::certain
+                       : message.bytes("free_bytes") ? Confidence::likely
+                                                     : Confidence::possible;
   if (library == kNvenc)
     finding.cause =
         "The GPU's memory was full, or it has as many encoding sessions as its driver allows: both are told "
         "alike.";
-  finding.cures = {
-      {"see who holds the memory while it happens", "headroom top", {}},
-      {"measure what the program needs, on the host and on the GPU", "headroom trace -- COMMAND", {}},
-      {"on a Jetson, give the page cache back before it starts",
-       "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
-       {}}};
+  add_library_cures(message, finding.cures);
+  finding.first_cure_meets_cause = is_at_own_limit(message);
+  finding.cures.push_back({"see who holds the memory while it happens", "headroom top", {}});
+  finding.cures.push_back(
+      {"measure what the program needs, on the host and on the GPU", "headroom trace -- COMMAND", {}});
+  if (!is_at_own_limit(message))
+    finding.cures.push_back({"on a Jetson, give the page cache back before it starts",
+                             "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
+                             {}});
   return finding;
 }
 

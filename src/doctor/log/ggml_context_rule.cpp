@@ -1,5 +1,6 @@
-// What llama.cpp prints while it loads: the figures that its refusals lack, and by which cures are computed;
-// and that it tries again with less.
+// What llama.cpp and its like print while they load: the figures that their refusals lack, and by which cures
+// are computed; which program it is; and that it tries again with less.
+#include "doctor/log/ggml_programs.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -34,6 +35,9 @@ std::optional<LogMessage> read(std::string_view line) {
     if (const auto device = text_after(line, "using device "))
       message.add("free_bytes", size_after(*device, ") - "));
   }
+  message.add("program", ggml_program_of(line));
+  if (is_word(line, "ggml_vulkan") || has(line, "loaded Vulkan backend") || has(line, "llama_model_loader: "))
+    message.add("backend", "ggml");
   if (message.figures.empty()) return std::nullopt;
   return message;
 }
@@ -45,9 +49,12 @@ Finding explain(const LogMessage&) { return {}; }  // it is none by itself
 LogRule ggml_context_rule() {
   LogRule rule{"ggml-context",
                {" layers to GPU", ": n_layer ", ": n_ctx ", ": n_ubatch ", "model buffer size =",
-                "KV buffer size =", "using device ", "retrying without pipeline parallelism"},
+                "KV buffer size =", "using device ", "retrying without pipeline parallelism", "ggml_vulkan",
+                "d Vulkan backend", "ama_model_loader: "},
                read,
                explain};
+  const auto& of_programs = ggml_program_anchors();
+  rule.anchors.insert(rule.anchors.end(), of_programs.begin(), of_programs.end());
   rule.context_of = rule.answers = "ggml";
   return rule;
 }

@@ -1,17 +1,30 @@
-// ggml (llama.cpp, whisper.cpp): a buffer on the GPU, or pinned memory of the host.
+// ggml (llama.cpp, whisper.cpp, stable-diffusion.cpp): a buffer on the GPU, or pinned memory of the host.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "doctor/log/ggml_programs.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/ollama_messages.h"
 #include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
+#include "doctor/log/vulkan_messages.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr const char *kHost = "host", *kPool = "pool";
+// Subjects. What does not tell of which memory it is goes with a message whose subject begins with its own:
+// of Vulkan's words, which any program may have, with one of ggml's that stands near, and never with a note
+// about pinned memory.
+constexpr const char *kVulkan = "mem", *kDevice = "memory", *kHost = "memory of the host",
+                     *kPinned = "pinned", *kPool = "pool";
+
+// Where the line that tells it comes behind one that does not, only its figure gets into the event.
+void mark_host(LogMessage& message) {
+  message.subject = kHost;
+  message.add("memory", "host");
+}
+bool is_of_host(const LogMessage& message) { return message.text("memory") == "host"; }
 
 // llama.cpp's growing pool on the GPU, whose words the CUDA driver's are; the next line tells where, and is
 // put behind it: "CUDA error: out of memory  current device: 0, in function alloc at …/ggml-cuda.cu:514".
@@ -19,6 +32,7 @@ std::optional<LogMessage> read_gpu_pool(std::string_view line) {
   if (!has(line, "out of memory") || !has(line, "current device: ") || !has(line, "ggml-cuda"))
     return std::nullopt;
   LogMessage message;
+  message.subject = kDevice;
   message.add("gpu", integer_after(line, "current device: "));
   message.part = "gpu pool";
   return message;
@@ -35,21 +49,54 @@ std::optional<LogMessage> read_pool(std::string_view line) {
   return message;
 }
 
-std::optional<LogMessage> read_ggml(std::string_view line) {
-  for (const auto& read_form : {read_gpu_pool, read_pool})
-    if (auto message = read_form(line)) return message;
+// What the program makes of ggml's refusal, behind it, if that is in the log: it tells what was wanted.
+std::optional<LogMessage> read_program(std::string_view line) {
   LogMessage message;
-  // "failed to allocate compute buffers": of llama.cpp's context, behind what ggml said of it, if it did;
-  // "llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers" since
-  // 2025, with "graph_reserve: …" before it.
+  message.subject = kDevice;
+  message.is_vague = true;
+  // Of llama.cpp's context: "failed to allocate compute buffers"; "llama_init_from_model: failed to
+  // initialize the context: failed to allocate compute pp buffers" since 2025, with "graph_reserve: …"
+  // before.
   const bool is_reserve = has(line, "graph_reserve: failed to allocate compute buffers");
   if (is_reserve || has(line, "failed to initialize the context: failed to allocate compute ") ||
       (has(line, ": failed to allocate compute buffers") && has(line, "_context"))) {
     message.part = is_reserve ? "reserve" : "context";
-    message.is_vague = true;
     message.add("wanted", "compute buffer");
     return message;
   }
+  // "whisper_sched_graph_init: failed to allocate the compute buffer", "vae: failed to …" of
+  // stable-diffusion.cpp, and so others.
+  const bool is_compute = has(line, ": failed to allocate the compute buffer") ||
+                          has(line, "whisper_init_state: failed to allocate memory for the compute buffer");
+  if (is_compute && !has(line, "DEBUG")) {
+    message.part = "compute";
+    message.add("wanted", "compute buffer");
+    return message;
+  }
+  if (has(line, "whisper_model_load: failed to allocate memory for the model") ||
+      has(line, "alloc params backend buffer failed")) {
+    message.part = "load";
+    message.add("wanted", "weights");
+    return message;
+  }
+  return std::nullopt;
+}
+
+// "what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory": the words of Vulkan's C++ header.
+std::optional<LogMessage> read_vulkan(std::string_view line) {
+  if (!has(line, "ErrorOutOfDeviceMemory") || has(line, "ggml") || has(line, "llama")) return std::nullopt;
+  LogMessage message;
+  message.subject = kVulkan;
+  message.is_vague = true;
+  message.part = "vulkan";
+  return message;
+}
+
+std::optional<LogMessage> read_ggml(std::string_view line) {
+  for (const auto& read_form : {read_gpu_pool, read_pool, read_program, read_vulkan})
+    if (auto message = read_form(line)) return message;
+  LogMessage message;
+  message.subject = kDevice;
   // On a Mac: "error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)".
   if (has(line, "kIOGPUCommandBufferCallbackErrorOutOfMemory")) {
     message.part = "metal";
@@ -64,7 +111,7 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
       has(line, "failed to allocate memory for the kv cache") ||
       has(line, "ggml_aligned_malloc: insufficient memory") ||
       (has(line, "ggml_vulkan") && has(line, "emory allocation of size ") && has(line, "failed")) ||
-      has(line, "ErrorOutOfDeviceMemory");
+      has(line, "ErrorOutOfDeviceMemory") || (has(line, "ggml") && has(line, "ErrorOutOfHostMemory"));
   const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
   // What llama.cpp makes of it while it loads the model's layers.
   if (has(line, "error loading model: unable to allocate ")) {
@@ -75,7 +122,7 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
   if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
     if (!has(line, "failed to allocate")) return std::nullopt;
-    message.subject = "pinned";
+    message.subject = kPinned;
     message.add("requested_bytes", size_after(line, "failed to allocate "));
     return message;
   }
@@ -91,8 +138,9 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   message.is_rounded = !add_first(kExact);
   if (message.is_rounded) add_first(kRounded);
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
-  if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))
-    message.subject = kHost;
+  if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc") ||
+      has(line, "ErrorOutOfHostMemory"))
+    mark_host(message);
   message.part = has(line, "ErrorOutOfDeviceMemory") ? "vulkan"
                  : is_buffer                         ? "buffer"
                  : has(line, "alloc_tensor_range")   ? "tensors"
@@ -107,9 +155,13 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (auto own = read_ollama(line)) return own;
+  if (auto own = read_ollama(line)) {
+    if (own->subject.empty()) own->subject = kDevice;
+    return own;
+  }
   auto message = read_ggml(line);
   if (message && is_ollama_line(line)) message->add("runtime", "ollama");
+  if (message) message->add("program", ggml_program_of(line));
   return message;
 }
 
@@ -140,9 +192,10 @@ void add_cures(const LogMessage& message, Finding& finding) {
   const auto cache = message.bytes("kv_cache_bytes");
   const std::optional<Bytes> half_cache = cache ? std::optional(Bytes{cache->count / 2}) : std::nullopt;
   auto& cures = finding.cures;
-  const bool is_host = message.subject == kHost;
+  const bool is_host = is_of_host(message);
   const auto layers = is_host ? std::nullopt : layers_that_fit(message);
   if (is_of_ollama(message)) return add_ollama_cures(message, layers, is_host, cures);
+  if (add_ggml_program_cures(message, is_host, cures)) return;
   if (layers)
     cures.push_back(
         {fmt::format(
@@ -184,11 +237,22 @@ void add_cures(const LogMessage& message, Finding& finding) {
   cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
 }
 
+std::string cause_of(const LogMessage& message) {
+  const bool is_weights = message.text("wanted") == "weights";
+  if (!message.text("program").empty())
+    return is_weights ? "The model's weights did not fit in what was free."
+                      : "The model's weights or the buffers of its computation did not fit in what was free.";
+  return is_weights
+             ? "The model's layers did not fit in what was free."
+             : "A model's layers, its key-value cache or the buffer of a batch did not fit in what was free.";
+}
+
 Finding explain(const LogMessage& message) {
   if (is_ollama_refusal(message)) return explain_ollama(message);
   const std::string size = words_for_requested(message);
   Finding finding;
-  if (message.subject == "pinned") {
+  if (message.subject == kVulkan && !is_of_ggml(message)) return explain_vulkan(message);
+  if (message.subject == kPinned) {
     finding.id = "ggml-pinned-memory";
     finding.severity = Severity::note;
     finding.title = message.bytes("requested_bytes")
@@ -217,20 +281,21 @@ Finding explain(const LogMessage& message) {
   const std::string buffer = is_size_told                            ? "a buffer of " + size
                              : wanted.empty() || wanted == "weights" ? "a buffer"
                                                                      : "its " + wanted;
-  finding.title = fmt::format("{} could not allocate {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
-                              buffer, message.subject == kHost ? "in the host's memory" : "on the GPU");
+  const std::string program = is_of_ollama(message) ? "Ollama" : message.text("program");
+  finding.title = fmt::format("{} could not allocate {} {}", program.empty() ? "ggml" : program + " (ggml)",
+                              buffer, is_of_host(message) ? "in the host's memory" : "on the GPU");
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {
-        {"ask for a smaller context and batch, of which the size is a product", "-c 4096 -b 512 -ub 512", {}},
-        {"use a newer build, which may compute it right", "git pull", {}}};
+    finding.cures = {{"use a newer build, which may compute it right", "git pull", {}}};
+    if (message.text("program").empty())
+      finding.cures.insert(finding.cures.begin(),
+                           {"ask for a smaller context and batch, of which the size is a product",
+                            "-c 4096 -b 512 -ub 512",
+                            {}});
     return finding;
   }
-  finding.cause = message.text("wanted") == "weights"
-                      ? "The model's layers did not fit in what was free."
-                      : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
-                        "was free.";
+  finding.cause = cause_of(message);
   finding.confidence = Confidence::likely;
   add_cures(message, finding);
   return finding;
@@ -239,15 +304,30 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule ggml_rule() {
-  LogRule rule{
-      "ggml",
-      {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
-       "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
-       "ErrorOutOfDeviceMemory", "ggml-cuda", "context's memory pool", "failed to allocate compute ",
-       "failed to allocate buffer, size", "kIOGPUCommandBufferCallback",
-       "error loading model: unable to allocate", "memory for the kv cache"},
-      read,
-      explain};
+  LogRule rule{"ggml",
+               {"alloc_tensor_range",
+                "_alloc_buffer:",
+                "ggml_gallocr_reserve",
+                "ggml_cuda_host_malloc",
+                "of pinned memory",
+                "failed to allocate buffer for kv cache",
+                "ggml_aligned_malloc",
+                "ggml_vulkan",
+                "ErrorOutOfDeviceMemory",
+                "ggml-cuda",
+                "context's memory pool",
+                "failed to allocate compute ",
+                "failed to allocate buffer, size",
+                "kIOGPUCommandBufferCallback",
+                "error loading model: unable to allocate",
+                "memory for the kv cache",
+                "allocate the compute buffer",
+                "memory for the compute buffer",
+                "failed to allocate memory for the model",
+                "params backend buffer failed",
+                "OutOfHostMemory"},
+               read,
+               explain};
   rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());
   return rule;
 }

@@ -1,51 +1,312 @@
-// A runtime's own limit on its heap: Java's -Xmx, Node's --max-old-space-size. The machine may have plenty.
+// What a runtime could not get: of its heap, up to a limit of its own (Java's -Xmx, Node's
+// --max-old-space-size), or of Java's other memories, of which each has a limit and cures of its own. The
+// name of Java's error is the same for all: what stands behind it tells which. A larger heap is the cure for
+// a full heap only; threads, direct buffers and classes live beside it, and it leaves them less.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
-std::optional<LogMessage> read(std::string_view line) {
+constexpr std::string_view kJava = "Java", kNode = "Node.js";
+// Of Java, the figure "memory".
+constexpr std::string_view kHeap = "heap", kMetaspace = "metaspace", kClassSpace = "class space",
+                           kPermGen = "permanent generation", kDirect = "direct buffers",
+                           kThreads = "threads", kArray = "array", kNative = "native memory",
+                           kMapping = "mapping", kOther = "other";
+
+// Words of OpenJDK's HotSpot, of OpenJ9 and of GraalVM's native images, by what they lack.
+constexpr std::pair<std::string_view, std::string_view> kWants[] = {
+    {"Java heap space", kHeap},
+    {"GC overhead limit exceeded", kHeap},
+    {"Garbage-collected heap size exceeded", kHeap},
+    {"Metaspace", kMetaspace},
+    {"Compressed class space", kClassSpace},
+    {"PermGen space", kPermGen},
+    {"irect buffer memory", kDirect},
+    {"native thread", kThreads},
+    {"Failed to create a thread", kThreads},
+    {"Requested array size exceeds VM limit", kArray},
+    {"Required array", kArray},  // "… length 2147483639 + 8 is too large", "… size too large"
+    {"Required length exceeds implementation limit", kArray},
+    {"Out of swap space?", kNative},
+    {"native memory exhausted", kNative},
+    {"Unable to allocate ", kNative},  // "… 16777216 bytes", of Unsafe and so of direct buffers
+    {"Map failed", kMapping}};
+
+LogMessage of_java(std::string_view memory) {
   LogMessage message;
-  // Not a setting that names it, nor one who quotes it.
-  if (const auto rest = text_after(line, "java.lang.OutOfMemoryError");
-      rest && !has(line, "-XX:") &&
-      (rest->empty() || rest->front() == ':' || rest->front() == ' ' || rest->front() == '\r')) {
-    message.add("runtime", "Java");
+  message.subject = fmt::format("{} {}", kJava, memory);
+  message.add("runtime", kJava);
+  message.add("memory", memory);
+  return message;
+}
+
+// "Cannot reserve 16777216 bytes of direct buffer memory (allocated: 67108864, limit: 67108864)", "requested
+// 32756 bytes for ChunkPool::allocate. Out of swap space?", "Unable to allocate 16777216 bytes".
+void add_sizes(LogMessage& message, std::string_view why) {
+  for (const std::string_view words : {"Cannot reserve ", "requested ", "Unable to allocate "})
+    if (const auto size = text_after(why, words)) {
+      add_requested(message, size);
+      break;
+    }
+  message.add("allocated_bytes", size_after(why, "(allocated: "));
+  message.add("limit_bytes", size_after(why, ", limit: "));
+}
+
+std::optional<LogMessage> read_error(std::string_view line) {
+  const auto rest = text_after(line, "java.lang.OutOfMemoryError");
+  // Not a setting that names it, nor source code, nor one who quotes it.
+  if (!rest || has(line, "-XX:") || has(line, "catch (")) return std::nullopt;
+  if (!rest->empty() && std::string_view(": \r").find(rest->front()) == std::string_view::npos)
+    return std::nullopt;
+  if (!rest->starts_with(':') || trim(rest->substr(1)).empty()) {
+    LogMessage message;  // "… thrown from the UncaughtExceptionHandler in thread "main""
+    message.subject = kJava;
+    message.is_vague = true;
+    message.add("runtime", kJava);
     return message;
   }
-  constexpr std::string_view kNode = "JavaScript heap out of memory";
-  if (const std::size_t at = line.find(kNode);
-      at != line.npos && !(at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos)) {
-    message.add("runtime", "Node.js");
+  const auto* const want = std::find_if(std::begin(kWants), std::end(kWants),
+                                        [&](const auto& each) { return has(*rest, each.first); });
+  LogMessage message = of_java(want == std::end(kWants) ? kOther : want->second);
+  add_sizes(message, *rest);
+  return message;
+}
+
+// Netty's own account of direct buffers: "io.netty.util.internal.OutOfDirectMemoryError: failed to allocate
+// 16777216 byte(s) of direct memory (used: 2130706432, max: 2134900736)".
+std::optional<LogMessage> read_netty(std::string_view line) {
+  const auto why = text_after(line, "OutOfDirectMemoryError: failed to allocate ");
+  if (!why) return std::nullopt;
+  LogMessage message = of_java(kDirect);
+  add_requested(message, why);
+  message.add("allocated_bytes", size_after(*why, "(used: "));
+  message.add("limit_bytes", size_after(*why, ", max: "));
+  message.add("library", "Netty");
+  return message;
+}
+
+// The virtual machine itself, at its start or before it gives up, in two lines: "OpenJDK 64-Bit Server VM
+// warning: INFO: os::commit_memory(0x00000000c0000000, 1073741824, 0) failed; error='Cannot allocate memory'
+// (errno=12)", "# Native memory allocation (mmap) failed to map 1073741824 bytes for committing reserved
+// memory."; or "Could not reserve enough space for 2560000KB object heap".
+std::optional<LogMessage> read_machine(std::string_view line) {
+  LogMessage message = of_java(kNative);
+  if (const auto arguments = text_after(line, "os::commit_memory("); arguments && has(line, ") failed; ")) {
+    add_requested(message, text_after(*arguments, ", "));
+    message.part = "commit";
     return message;
   }
+  if (const auto why = text_after(line, "Native memory allocation (")) {
+    for (const std::string_view words : {") failed to map ", ") failed to allocate "})
+      if (add_requested(message, text_after(*why, words))) {
+        message.part = "allocation";
+        return message;
+      }
+    return std::nullopt;
+  }
+  if (!has(line, " object heap") || !add_requested(message, text_after(line, "reserve enough space for ")))
+    return std::nullopt;
+  return message;
+}
+
+std::optional<LogMessage> read_node(std::string_view line) {
+  constexpr std::string_view kWords = "JavaScript heap out of memory";
+  const std::size_t at = line.find(kWords);
+  if (at == line.npos || (at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos))
+    return std::nullopt;
+  LogMessage message;
+  message.subject = kNode;
+  message.add("runtime", kNode);
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  for (const auto& read_form : {read_error, read_netty, read_machine, read_node})
+    if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
 
-Finding explain(const LogMessage& message) {
-  const bool java = message.text("runtime") == "Java";
-  Finding finding;
-  finding.id = "heap-limit-reached";
-  finding.severity = Severity::severe;
+constexpr const char* kSmallerHeap = "java -XX:MaxRAMPercentage=25";
+
+Finding explain_heap(const LogMessage& message, Finding finding) {
+  const bool is_java = message.text("runtime") == kJava;
   finding.title = fmt::format("{} reached the limit of its own heap", message.text("runtime"));
   finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
-  finding.confidence = Confidence::likely;
-  finding.cures = {{"raise the limit to half of the memory, if that is free",
-                    java ? "java -XX:MaxRAMPercentage=50"
-                         : "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
-                           "/proc/meminfo)",
+  finding.cures = {
+      {is_java ? "raise the limit to half of the memory, if that is free (where -Xmx is set, raise that)"
+               : "raise the limit to half of the memory, if that is free",
+       is_java ? "java -XX:MaxRAMPercentage=50"
+               : "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
+                 "/proc/meminfo)",
+       {}},
+      {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
+  if (is_java) finding.cures.push_back({"see what fills it", "jcmd PID GC.class_histogram", {}});
+  return finding;
+}
+
+// "java.lang.OutOfMemoryError" and no more, or words that are not known.
+Finding explain_other(const LogMessage& message, Finding finding) {
+  finding = explain_heap(message, std::move(finding));
+  finding.title = "Java ran out of memory; of which, its message does not say";
+  finding.cause =
+      "Most often the heap was full, up to the runtime's own limit; an array that is too long, threads and "
+      "libraries throw this error, too.";
+  finding.confidence = Confidence::possible;
+  return finding;
+}
+
+Finding explain_classes(const LogMessage& message, Finding finding) {
+  const std::string memory = message.text("memory");
+  finding.title = fmt::format("Java reached the limit of its {}: the memory for classes", memory);
+  finding.cause =
+      "The descriptions of loaded classes filled it: the limit is too small, or classes are made for ever "
+      "(redeployments, generated proxies, scripts). They are not in the heap, and a larger heap does not "
+      "help.";
+  Cure raise{"raise the limit, which is none unless it was set", "java -XX:MaxMetaspaceSize=SIZE", {}};
+  if (memory == kClassSpace)
+    raise = {"raise the limit, which is 1 GiB unless it was set (where -XX:MaxMetaspaceSize is, raise both)",
+             "java -XX:CompressedClassSpaceSize=2g",
+             {}};
+  if (memory == kPermGen) raise = {"raise the limit", "java -XX:MaxPermSize=512m", {}};
+  finding.cures = {std::move(raise),
+                   {"see which class loaders hold most, and whether there are more and more of them",
+                    memory == kPermGen ? "jmap -clstats PID" : "jcmd PID VM.classloader_stats",
                     {}},
                    {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
   return finding;
 }
 
+// A quarter more, and as much as was asked for at least; in MiB, up.
+std::string larger_direct_limit(const LogMessage& message) {
+  const auto limit = message.bytes("limit_bytes"), requested = message.bytes("requested_bytes");
+  if (!limit || is_impossible(*limit) || has_wrong_size(message)) return "SIZE";
+  const Bytes needed = message.bytes("allocated_bytes").value_or(*limit) + requested.value_or(Bytes{});
+  const Bytes larger = std::max(*limit + Bytes{limit->count / 4}, std::min(needed, Bytes{2 * limit->count}));
+  return fmt::format("{}m", (larger.count + mebibytes(1).count - 1) / mebibytes(1).count);
+}
+
+Finding explain_direct(const LogMessage& message, Finding finding) {
+  const auto limit = message.bytes("limit_bytes"), held = message.bytes("allocated_bytes");
+  finding.title = fmt::format("Java reached the limit of its direct buffers{}",
+                              limit ? fmt::format(", {}", format_bytes(*limit)) : "");
+  finding.cause = fmt::format(
+      "Buffers outside the heap{} filled their limit (-XX:MaxDirectMemorySize; unless it is set, as much as "
+      "the heap may have): it is too small, or buffers are kept. They are given back only when the collector "
+      "finds them dead.",
+      held ? fmt::format(" held {} and", format_bytes(*held)) : "");
+  if (limit) finding.confidence = Confidence::certain;
+  const bool is_netty = message.text("library") == "Netty";
+  finding.cures = {{"raise the limit, if that is free beside the heap",
+                    fmt::format("java -XX:MaxDirectMemorySize={}", larger_direct_limit(message)),
+                    {}},
+                   {"see whether buffers are kept",
+                    is_netty ? "java -Dio.netty.leakDetection.level=paranoid"
+                             : "jcmd PID GC.class_histogram | grep DirectByteBuffer",
+                    {}},
+                   {"keep smaller buffers for each thread", "java -Djdk.nio.maxCachedBufferSize=262144", {}}};
+  return finding;
+}
+
+Finding explain_threads(const LogMessage&, Finding finding) {
+  finding.id = "native-thread-refused";
+  finding.title = "Java could not create another thread";
+  finding.cause =
+      "The system refused one: a limit of tasks was reached (ulimit -u, the control group's pids.max), or "
+      "there was no native memory for its stack. The heap was not full, and a larger one leaves less for "
+      "stacks.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {
+      {"see the limits of tasks, and how many threads there are",
+       "ulimit -u; cat /proc/sys/kernel/threads-max; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
+       {}},
+      {"see what its threads do: a pool without a bound makes them for ever", "jcmd PID Thread.print", {}},
+      {"raise the limit of tasks, where it was reached",
+       "sudo systemctl set-property UNIT TasksMax=NUMBER  # docker update --pids-limit NUMBER",
+       {}},
+      {"give each thread a smaller stack: 1 MiB is usual", "java -Xss512k", {}},
+      {"leave more memory to stacks: a smaller heap", kSmallerHeap, {}}};
+  return finding;
+}
+
+Finding explain_array(const LogMessage&, Finding finding) {
+  finding.title = "Java was asked for an array that is longer than any can be";
+  finding.cause =
+      "An array has less than 2^31 elements, however large the heap is: its length was computed wrong, or "
+      "the data is too large for one. More memory would not help.";
+  finding.confidence = Confidence::certain;
+  finding.cures = {{"check how its length is computed, and what was read or written as a whole", "", {}},
+                   {"keep the data in several arrays, as a stream or in a mapped file", "", {}}};
+  return finding;
+}
+
+Finding explain_native(const LogMessage& message, Finding finding) {
+  const std::string words = words_for_requested(message, "");
+  finding.id = "host-out-of-memory";
+  finding.title = fmt::format("Java got no native memory{}", words.empty() ? "" : ": it asked for " + words);
+  if (has_wrong_size(message)) {
+    finding.cause = cause_of_wrong_size(message);
+    return finding;
+  }
+  finding.cause =
+      "The system refused memory: the machine and its swap, the control group or a limit of the process "
+      "(ulimit -v) were full. A larger heap leaves less for all that is beside it.";
+  finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
+                   {"see who holds the memory", "headroom top", {}},
+                   {"take a smaller heap", kSmallerHeap, {}},
+                   {"see what it holds beside the heap (with -XX:NativeMemoryTracking=summary)",
+                    "jcmd PID VM.native_memory summary",
+                    {}}};
+  return finding;
+}
+
+Finding explain_mapping(const LogMessage&, Finding finding) {
+  finding.id = "host-out-of-memory";
+  finding.title = "Java could not map a file";
+  finding.cause =
+      "The process has as many mappings as it may have (vm.max_map_count), or its address space is limited "
+      "(ulimit -v): a mapped file takes address space, and no memory until it is read.";
+  finding.cures = {{"see how many mappings a process may have", "sysctl vm.max_map_count", {}},
+                   {"see how many it has", "wc -l /proc/PID/maps", {}},
+                   {"allow more", "sudo sysctl vm.max_map_count=262144", {}},
+                   {"take the limit of its address space away", "ulimit -v unlimited", {}}};
+  return finding;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "heap-limit-reached";
+  finding.severity = Severity::severe;
+  finding.confidence = Confidence::likely;
+  const std::string memory = message.text("memory");
+  if (memory == kMetaspace || memory == kClassSpace || memory == kPermGen)
+    return explain_classes(message, std::move(finding));
+  constexpr std::pair<std::string_view, Finding (*)(const LogMessage&, Finding)> kOthers[] = {
+      {kDirect, explain_direct}, {kThreads, explain_threads}, {kArray, explain_array},
+      {kNative, explain_native}, {kMapping, explain_mapping}, {kOther, explain_other}};
+  for (const auto& [name, explain_it] : kOthers)
+    if (memory == name) return explain_it(message, std::move(finding));
+  const bool is_told = memory == kHeap || message.text("runtime") == kNode;
+  return is_told ? explain_heap(message, std::move(finding)) : explain_other(message, std::move(finding));
+}
+
 }  // namespace
 
 LogRule heap_limit_rule() {
-  return {"heap-limit", {"OutOfMemoryError", "heap out of memory"}, read, explain};
+  return {"heap-limit",
+          {"OutOfMemoryError", "heap out of memory", "OutOfDirectMemoryError", "os::commit_memory(",
+           "Native memory allocation (", "reserve enough space for "},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

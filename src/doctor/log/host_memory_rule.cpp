@@ -12,6 +12,8 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::string_view kArrow = "Arrow";
+
 // "2026-11-23 10:00:00 ERROR worker: "
 bool is_logged_as_error(std::string_view before) {
   for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "EXCEPTION"}) {
@@ -101,15 +103,21 @@ std::optional<LogMessage> read(std::string_view line) {
   // (tried to allocate 524288000 bytes)", "DETAIL:  Failed on request of size 1048576 in memory context".
   constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {
       {"annot allocate vector of size ", "R"},
-      {"malloc of size ", "libx264"},
       {"malloc failed (tried to allocate ", "git"},
       {"DETAIL:  Failed on request of size ", "PostgreSQL"}};
   for (const auto& [words, program] : kPrograms)
-    if ((program != "libx264" || is_number_then(line, words, " failed")) &&
-        add_requested(message, text_after(line, words))) {
+    if (add_requested(message, text_after(line, words))) {
       message.add("told_by", program);
       return message;
     }
+  // "[libx264 @ 0x5581] malloc of size 3133440 failed", "pyarrow.lib.ArrowMemoryError: realloc of size …"
+  if (is_number_then(line, "alloc of size ", " failed") &&
+      add_requested(message, text_after(line, "alloc of size "))) {
+    message.add("told_by", has(line, "Arrow") || has(line, "arrow") ? kArrow
+                           : has(line, "x264")                      ? "libx264"
+                                                                    : "malloc");
+    return message;
+  }
   // "memory allocation of 8589934592 bytes failed"
   if (is_number_then(line, "memory allocation of ", " bytes failed") &&
       add_requested(message, text_after(line, "memory allocation of "))) {
@@ -158,6 +166,10 @@ Finding explain(const LogMessage& message) {
   if (message.text("told_by") == "NumPy" || message.text("told_by") == "Python")
     finding.cures.push_back(
         {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", requested});
+  if (message.text("told_by") == kArrow)
+    finding.cures.push_back({"read in batches, or map the file",
+                             "pyarrow.dataset.dataset(path).to_batches(); pyarrow.memory_map(path)",
+                             requested});
   if (message.text("told_by") == "a compiler")
     finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
                       "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
@@ -173,7 +185,7 @@ LogRule host_memory_rule() {
           {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
            "annot allocate memory", "runtime: out of memory", "memory allocation of ",
            "called with negative number", ": out of memory allocating ", "annot allocate vector",
-           "malloc of size ", "malloc failed (tried", "DETAIL:  Failed on request",
+           "malloc of size ", "ealloc of size ", "malloc failed (tried", "DETAIL:  Failed on request",
            "LLVM ERROR: out of memory", "virtual memory exhausted: "},
           read,
           explain};

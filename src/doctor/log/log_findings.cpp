@@ -91,6 +91,16 @@ const LogRule& rule_of_kernel_kills() {
   return *std::find_if(rules.begin(), rules.end(), [](const LogRule& rule) { return rule.is_kernel_kill; });
 }
 
+// Whether the line behind a retry tells that the program did not go on: an exception, its end, or a kill,
+// whoever tells of it.
+bool tells_it_did_not_go_on(std::string_view line, const WordOwners::Set& owners) {
+  if (tells_failure(line) || OomReport::begins(line)) return true;
+  LogMessage message;
+  const LogRule* rule = rule_of(line, owners, message);
+  return rule != nullptr && !message.is_addition &&
+         (message.ends_program || rule->is_kernel_kill || rule->repeats_kills);
+}
+
 // Whether it may go on a message of PyTorch's, the only ones that do: 40 letters of one, wherever it is
 // broken, have a unit or a word of these.
 bool may_be_rest(std::string_view line) {
@@ -141,7 +151,7 @@ void LogFindings::end_file() {
   chosen_.reset();
   refused_.reset();
   traceback_ = {};
-  waits_for_answer_ = false;
+  if (std::exchange(waits_for_answer_, false) && answers_itself_) groups_.went_on();
   groups_.end_file();
 }
 
@@ -177,16 +187,15 @@ bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, 
 }
 
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
-  if (waits_for_answer_) {
-    if (trim(line).empty()) return true;
-    if (tells_failure(line))
+  if (waits_for_answer_ && trim(line).empty()) return true;
+  const LogPlace at{file, number};
+  const WordOwners::Set owners = WordOwners::all().of(line);
+  if (std::exchange(waits_for_answer_, false)) {
+    if (tells_it_did_not_go_on(line, owners))
       groups_.did_not_go_on();
     else
       groups_.went_on();
-    waits_for_answer_ = false;
   }
-  const LogPlace at{file, number};
-  const WordOwners::Set owners = WordOwners::all().of(line);
   const bool ends_traceback =
       (owners[WordOwners::kRetry] || traceback_.is_open()) && traceback_.ends_with(line);
   WordOwners::Set of_rules = owners;
@@ -203,6 +212,8 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   }
   LogMessage message;
   const LogRule* rule = rule_of(line, owners, message);
+  const bool is_failure =
+      rule != nullptr && rule->is_of_memory && !rule->from_outside && rule->context_of.empty();
   if (rule == nullptr) {
     if (report_.is_open()) report_.read(line, number);
   } else if (!rule->context_of.empty()) {
@@ -211,7 +222,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     message.is_final |= ends_traceback;
     read_message(*rule, std::move(message), at, line);
   }
-  if (owners[WordOwners::kRetry]) read_retry(at, line);
+  if (owners[WordOwners::kRetry]) read_retry(at, line, is_failure);
   return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
@@ -315,14 +326,17 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
   return true;
 }
 
-void LogFindings::read_retry(const LogPlace& at, std::string_view line) {
+void LogFindings::read_retry(const LogPlace& at, std::string_view line, bool tells_failure_too) {
   announced_.read(line, at.line);
   if (tells_giving_up(line))
     groups_.gave_up(at.file);
   else if (tells_end(line))
     groups_.ended(at, line);
-  else if (tells_retry(line))
+  else if (tells_retry(line)) {
     waits_for_answer_ = groups_.retry(at, clean(line));
+    // Where the log ends with it, such a line still tells that the program caught what it could not get.
+    answers_itself_ = tells_failure_too || tells_choice(line);
+  }
 }
 
 std::vector<Finding> LogFindings::findings() const {
@@ -340,7 +354,7 @@ void clean_findings(std::vector<Finding>& findings) {
     finding.title = clean(finding.title);
     finding.cause = clean(finding.cause);
     for (Evidence& evidence : finding.evidence) {
-      evidence.file = clean(evidence.file);
+      evidence.file = clean_whole(evidence.file);  // to be opened
       evidence.text = clean(evidence.text);
     }
     for (Figure& figure : finding.figures)

@@ -58,7 +58,7 @@ class LogFindings {
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
   // `is_known`: a rule has a word in the line.
   bool joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known);
-  void read_retry(const LogPlace& at, std::string_view line);
+  void read_retry(const LogPlace& at, std::string_view line, bool tells_failure_too = false);
 
   ByteLines bytes_;
   OomReport report_;
@@ -80,7 +80,7 @@ class LogFindings {
   };
   std::optional<Refused> refused_;
   Traceback traceback_;
-  bool waits_for_answer_ = false;
+  bool waits_for_answer_ = false, answers_itself_ = false;
 };
 
 // Names and texts that come from elsewhere go to terminals: without what would steer them.

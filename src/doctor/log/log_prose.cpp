@@ -35,7 +35,9 @@ bool is_json_key(std::string_view text) {
 std::string_view text_before(std::string_view line, std::string_view words) {
   std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
   for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
-    if (before.ends_with(word)) before.remove_suffix(word.size());
+    if (before.ends_with(word) &&
+        (before.size() == word.size() || !is_name_letter(before[before.size() - word.size() - 1])))
+      before.remove_suffix(word.size());  // not of "ran "
   if (!before.empty() && std::string_view("\"'`").find(before.back()) != before.npos) before.remove_suffix(1);
   return before;
 }
@@ -143,7 +145,9 @@ bool is_supposed(std::string_view before) {
                   [&](std::string_view word) { return is_one_of(word, kConditions); }))
     return true;
   constexpr std::size_t kNear = 5;  // words: "can run", "would soon be running"
-  const auto clause = split(after_last(sentence, kClause), ' ');
+  const auto clause = split(trim(after_last(sentence, kClause)), ' ');
+  // "will decrease batch size on CUDA out of memory": what is to be done then.
+  if (clause.back() == "on" && std::find(clause.begin(), clause.end(), "will") != clause.end()) return true;
   for (std::size_t i = clause.size() > kNear ? clause.size() - kNear : 0; i < clause.size(); ++i)
     if (is_one_of(clause[i], kModals) && (i + 1 == clause.size() || clause[i + 1] != "not")) return true;
   return false;
@@ -240,6 +244,15 @@ constexpr std::string_view kPhrases[] = {"CUDA_ERROR_OUT_OF_MEMORY",
                                          "model requires more system memory",
                                          "memory layout cannot be allocated",
                                          "llama runner process",
+                                         "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+                                         "VK_ERROR_OUT_OF_HOST_MEMORY",
+                                         "ERROR_OUT_OF_DEVICE_MEMORY",
+                                         "ERROR_OUT_OF_HOST_MEMORY",
+                                         "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+                                         "CL_OUT_OF_RESOURCES",
+                                         "CL_OUT_OF_HOST_MEMORY",
+                                         "Not enough memory",
+                                         "fail to allocate memory",
                                          "OOMKilled",
                                          "out of shared memory",
                                          "No space left on device"};
@@ -260,11 +273,22 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
   return first;
 }
 
+// "# java.lang.OutOfMemoryError: Java heap space": Java's own, before it runs what -XX:OnOutOfMemoryError
+// names. That is most often a kill, and then no other line tells of it. A heading or a comment says more.
+bool is_of_java(std::string_view text) {
+  constexpr std::string_view kBegin = "# java.lang.OutOfMemoryError: ";
+  constexpr std::string_view kReasons[] = {"Java heap space", "GC overhead limit exceeded", "Metaspace",
+                                           "Compressed class space", "Requested array size exceeds VM limit"};
+  return text.starts_with(kBegin) && std::find(std::begin(kReasons), std::end(kReasons),
+                                               text.substr(kBegin.size())) != std::end(kReasons);
+}
+
 }  // namespace
 
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
+  if (is_of_java(text)) return false;
   // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes; of a mail.
   constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
                                          "f\"",   "f'",        "> ",        "ok ",    "--",   "Fixed",
@@ -305,11 +329,11 @@ bool is_counter(std::string_view line, std::string_view words) {
 
 bool is_advice(std::string_view line, std::string_view words) {
   constexpr std::string_view kBefore[] = {
-      "avoid ",  "prevent ",       "case of ",     "you see ",    "you get ", "against ",  "handle ",
-      "Handle ", "handling ",      "Catch ",       "catch ",      "without ", "retry on ", "when ",
-      "runs ",   "Fix ",           "fix ",         "Fixed ",      "fixed ",   "Fixes ",    "fixes ",
-      "debug ",  "heck for ",      "hecking for ", "ooking for ", "no ",      "No ",       "why ",
-      "Why ",    "you encounter ", "to raise ",    "to cause ",   "Subject: "};
+      "avoid ",  "prevent ",       "case of ",     "you see ",    "you get ",  "against ",  "handle ",
+      "Handle ", "handling ",      "Catch ",       "catch ",      "without ",  "retry on ", "when ",
+      "runs ",   "Fix ",           "fix ",         "Fixed ",      "fixed ",    "Fixes ",    "fixes ",
+      "debug ",  "heck for ",      "hecking for ", "ooking for ", "no ",       "No ",       "why ",
+      "Why ",    "you encounter ", "to raise ",    "to cause ",   "Subject: ", "I ran "};
   // Brought about on purpose, or over.
   constexpr std::string_view kStaged[] = {"imulating ", "imulated ", "imulate ",
                                           "njecting ",  "njected ",  "ecovered from "};
@@ -319,10 +343,11 @@ bool is_advice(std::string_view line, std::string_view words) {
     return true;
   // What is there for it, or may be done.
   constexpr std::string_view kBehind[] = {
-      " handler",    " callback",      " gracefully",     " can be ",      " checks",     "? ",
-      " maps to ",   " is mapped to ", " means ",         " does not ",    " may occur",  " may happen",
-      " can occur",  " could occur",   " might occur",    " is caught",    " is handled", " is reported as",
-      " is enabled", " is disabled",   " was not raised", " did not occur"};
+      " handler",    " callback",      " gracefully",     " can be ",       " checks",     "? ",
+      " maps to ",   " is mapped to ", " means ",         " does not ",     " may occur",  " may happen",
+      " can occur",  " could occur",   " might occur",    " is caught",     " is handled", " is reported as",
+      " is enabled", " is disabled",   " was not raised", " did not occur", " handled",    " was handled",
+      " recovered",  " was recovered"};
   return starts_with_any(text_after(line, words).value_or(""), kBehind);
 }
 
@@ -334,6 +359,8 @@ bool is_source_code(std::string_view line, std::string_view words) {
   if (has(line, "#define ") || is_diagnostic(line, words)) return true;
   std::string_view before = line.substr(0, at);
   const auto lead = before_quotation(before);
+  const auto caught = text_after(before, "catch (");
+  if (caught && !has(*caught, ")")) return true;
   if (is_raised(before) || (lead && is_argument(*lead))) return true;
   constexpr std::string_view kComments[] = {"  # ", "  // "};
   if (ends_with_any(text_before(line, words), kComments)) return true;
@@ -386,7 +413,7 @@ bool is_only_spoken_of(std::string_view line) {
   const bool is_longer_name = found->number < kNames && !before.empty() && is_name_letter(before.back());
   return is_longer_name || is_prose(line) || is_counter(line, words) || is_advice(line, words) ||
          is_source_code(line, words) || is_commit(before) || is_test(before) || is_test_result(line, words) ||
-         is_quotation(line, words);
+         is_quotation(line, words) || is_configuration(line, words);
 }
 
 }  // namespace headroom::doctor

@@ -1,5 +1,5 @@
 // Lines that speak of a message and are none: advice, lists, tables, counters, source code, results of tests,
-// quotations and subjects of commits.
+// quotations, configuration and subjects of commits.
 #pragma once
 
 #include <string_view>
@@ -26,5 +26,8 @@ bool is_test_result(std::string_view line, std::string_view words);
 // Whether `words` stand in a name or a text in quotes, by what is before or behind it: `rule "…" loaded`,
 // `Prompt: "explain …`. An error in quotes is none: `error: "…"`, `event='…'`.
 bool is_quotation(std::string_view line, std::string_view words);
+// Whether `words` stand in configuration that a program prints: `retry policy: [CUDA out of memory, …]`,
+// `{message_on_oom: "…"}` (log_configuration.cpp).
+bool is_configuration(std::string_view line, std::string_view words);
 
 }  // namespace headroom::doctor

@@ -13,14 +13,47 @@ namespace {
 constexpr std::string_view kEnds[] = {
     "process has died",     "Failed with result '", "cheduled restart job",      "cheduling restart",
     "entered failed state", "; not expected)",      "ack-off restarting failed", "ContainerDied",
-    "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: "};
+    "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: ",        "closing signal SIG"};
 // With a code behind them, which may tell that nothing failed.
 constexpr std::string_view kExited = "exited with code ";
 constexpr std::string_view kMainProcess = "process exited, code=";
 constexpr std::string_view kDied = "container die ";
+constexpr std::string_view kSrun = "srun: error: ";  // "… node1: task 0: Out Of Memory"
+
+// As a shell words the signal that ended a program; the first is looked for in all lines, as each word that
+// is costs half a percent of the time, the others in the line behind a retry.
+constexpr std::string_view kSignals[] = {"Segmentation fault", "Aborted", "Bus error", "Terminated"};
+constexpr std::string_view kChoice = "AutoBatch: Using batch-size ";
+constexpr std::string_view kOfPython = "Fatal Python error: ";
 
 bool has_any(std::string_view line, const auto& words) {
   return std::any_of(std::begin(words), std::end(words), [line](auto each) { return has(line, each); });
+}
+
+// "Segmentation fault" and no more, of an interactive shell; "run.sh: line 4:  4312 Aborted ./detector".
+bool is_signal(std::string_view line, std::string_view signal) {
+  const std::size_t at = line.find(signal);
+  if (at == line.npos) return false;
+  const std::string_view before = trim(line.substr(0, at)), rest = line.substr(at + signal.size());
+  if (before.empty()) return trim(rest).empty();
+  const bool is_pid = before.find_last_not_of("0123456789") != before.size() - 1;
+  return is_pid && has(before, ": line ") && rest.starts_with("  ");
+}
+
+// Of a want of memory, and not of something else that has the word in its name: "shared memory", "in-memory
+// store", "slow memory".
+bool speaks_of_want(std::string_view line) {
+  const std::string text = to_lower(line);
+  constexpr std::string_view kWords[] = {"out of memory",  "outofmemory",        "out_of_memory",
+                                         "memory error",   "memoryerror",        "sufficient memory",
+                                         "enough memory",  "memory exhausted",   "memory shortage",
+                                         "smaller memory", "memory allocation f"};
+  // Where letters before them make another word: "access memory", "allow memory", "zoom".
+  constexpr std::string_view kWholeWords[] = {"less memory", "low memory",    "low-memory", "lower memory",
+                                              "oom",         "low vram",      "less vram",  "reduced memory",
+                                              "lowvram",     "freeing memory"};
+  return has_any(text, kWords) || std::any_of(std::begin(kWholeWords), std::end(kWholeWords),
+                                              [&](auto words) { return is_word(text, words); });
 }
 
 }  // namespace
@@ -35,6 +68,7 @@ const std::vector<std::string_view>& retry_anchors() {
                                           "recover from OOM",
                                           "etrying",
                                           "using default batch-size",
+                                          kChoice,
                                           "copy inputs of",
                                           "No executable batch",
                                           "Traceback (most",
@@ -43,7 +77,10 @@ const std::vector<std::string_view>& retry_anchors() {
                                           "alling back",
                                           kExited,
                                           kMainProcess,
-                                          kDied};
+                                          kDied,
+                                          kSrun,
+                                          kSignals[0],
+                                          kOfPython};
     anchors.insert(anchors.end(), std::begin(kEnds), std::end(kEnds));
     const auto& of_kills = AnnouncedKills::anchors();
     anchors.insert(anchors.end(), of_kills.begin(), of_kills.end());
@@ -59,34 +96,26 @@ bool tells_retry(std::string_view line) {
                                          "recover from OOM",        "using default batch-size"};
   if (std::any_of(std::begin(kWords), std::end(kWords), [&](auto words) { return has(line, words); }))
     return true;
+  if (tells_choice(line)) return true;
   if (has(line, "copy inputs of") && has(line, "OOM")) return true;
-  if (has(line, "kipping batch")) return has(line, "memory") || has(line, "OOM");
-  // Others retry other things, connections above all: this must speak of memory, or tell with what less.
-  constexpr std::string_view kOthers[] = {"onnect", "xport",  "pload",     "ownload",
-                                          "http",   "urllib", "span batch"};
-  constexpr std::string_view kLess[] = {"memory",
-                                        "OOM",
-                                        "batch size",
-                                        "batch_size",
-                                        "batch-size",
-                                        "batch=",
-                                        "smaller batch",
-                                        "tiled",
-                                        "smaller image",
-                                        "smaller input",
-                                        "smaller context",
-                                        "half precision",
-                                        "lower precision",
-                                        "float16",
-                                        "fp16",
-                                        "CPUExecutionProvider",
-                                        "on CPU",
-                                        "on the CPU",
-                                        "with fewer layers"};
+  if (has(line, "kipping batch")) return speaks_of_want(line);
+  // Others retry other things, connections above all: this must speak of a want of memory, or tell with what
+  // less.
+  constexpr std::string_view kOthers[] = {"onnect",        "xport",  "pload",   "ownload",
+                                          "http",          "urllib", "redis",   "span batch",
+                                          "shared memory", "kafka",  "ransport"};
+  constexpr std::string_view kLess[] = {"batch size",     "batch_size",           "batch-size",
+                                        "batch=",         "smaller batch",        "tiled",
+                                        "smaller image",  "smaller input",        "smaller context",
+                                        "half precision", "lower precision",      "float16",
+                                        "fp16",           "CPUExecutionProvider", "on CPU",
+                                        "on the CPU",     "with fewer layers"};
   const auto has_it = [&](auto words) { return has(line, words); };
   return has(line, "etrying") && std::none_of(std::begin(kOthers), std::end(kOthers), has_it) &&
-         std::any_of(std::begin(kLess), std::end(kLess), has_it);
+         (std::any_of(std::begin(kLess), std::end(kLess), has_it) || speaks_of_want(line));
 }
+
+bool tells_choice(std::string_view line) { return has(line, kChoice); }
 
 bool tells_giving_up(std::string_view line) { return has(line, "No executable batch size found"); }
 
@@ -95,13 +124,16 @@ bool tells_failure(std::string_view line) {
 }
 
 bool tells_end(std::string_view line) {
-  return tells_end_of_another(line) || has(line, "terminate called ") || has(line, "(core dumped)");
+  const auto is_it = [line](auto signal) { return is_signal(line, signal); };
+  return tells_end_of_another(line) || has(line, "terminate called ") || has(line, "(core dumped)") ||
+         has(line, kOfPython) || std::any_of(std::begin(kSignals), std::end(kSignals), is_it);
 }
 
 bool tells_end_of_another(std::string_view line) {
   if (has_any(line, kEnds)) return true;
   if (const auto code = text_after(line, kExited))
     return code->starts_with('[') || integer_after(*code, "").value_or(0) != 0;  // PM2's has brackets
+  if (has(line, kSrun) && has(line, ": task")) return true;
   if (has(line, kMainProcess)) return !has(line, "status=0/SUCCESS");
   return has(line, kDied) && !has(line, "exitCode=0,") && !has(line, "exitCode=0)");
 }

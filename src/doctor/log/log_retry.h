@@ -10,8 +10,13 @@ namespace headroom::doctor {
 // Words of which each such line holds one, or tells of an end or of a kill to come, for AnchorSearch.
 const std::vector<std::string_view>& retry_anchors();
 
-// "Batch size 16 failed, trying batch size 8": it goes on with less, or leaves a batch out.
+// "Batch size 16 failed, trying batch size 8": it goes on with less, or leaves a batch out. A
+// choice is one, too.
 bool tells_retry(std::string_view line);
+
+// "AutoBatch: Using batch-size 14 for CUDA:0 …" (Ultralytics): what it ran out of memory for before was a
+// search for the largest batch that fits, and this one does.
+bool tells_choice(std::string_view line);
 
 // "No executable batch size found, reached zero.": the last try failed, too.
 bool tells_giving_up(std::string_view line);

@@ -22,11 +22,17 @@ struct LogMessage {
   bool may_go_on = false;  // it looks cut: the next line may have the rest
   // It does not tell of which of several things it is: it goes with the last message of its rule nearby.
   bool is_vague = false;
-  bool is_echo = false;       // of a kill that another line tells with more; only alone it is a message
-  bool answers = false;       // the program did without what the rule LogRule::answers told that it lacked
-  bool is_final = false;      // whatever follows, it failed
-  bool ends_program = false;  // and so did all that the program asked for before
-  bool goes_on = false;       // the line itself says that the program goes on without
+  // systemd's, of the unit that it names: a process that the kernel killed may have been in it.
+  bool is_of_unit = false;
+  // Figures for the last message of its rule and subject nearby, and no message of its own; of each part the
+  // first counts.
+  bool is_addition = false;
+  std::string victim_group{};  // the path of the control group that a killed process was in
+  bool is_echo = false;        // of a kill that another line tells with more; only alone it is a message
+  bool answers = false;        // the program did without what the rule LogRule::answers told that it lacked
+  bool is_final = false;       // whatever follows, it failed
+  bool ends_program = false;   // and so did all that the program asked for before
+  bool goes_on = false;        // the line itself says that the program goes on without
   bool asks_for_less =
       false;  // refused, the program asks again for less: such a message soon after answers it
   // Its requested_bytes is a figure of a few digits, "345.72 MiB": another line of the event may be exact.

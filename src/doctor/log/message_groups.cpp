@@ -11,10 +11,6 @@
 namespace headroom::doctor {
 namespace {
 
-bool is_near(const LogPlace& before, const LogPlace& at) {
-  return before.file == at.file && at.line - before.line <= MessageGroups::kNear;
-}
-
 void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) {
   if (first) {
     all.insert(all.begin(), std::move(evidence));
@@ -61,13 +57,20 @@ void MessageGroups::set_key(std::size_t group, std::string key) {
   groups_[group].key = std::move(key);
 }
 
+// Read once a line: a log may be nothing but lines that tell of an end, and each is held against hundreds of
+// groups.
+MessageGroups::Speaker MessageGroups::speaker_of(std::string_view text) {
+  return {source_of(text), process_of(text)};
+}
+
 // What does not tell of which it is goes with the last that does, or did not either; and that comes to those
 // before it that did not.
 MessageGroups::Group* MessageGroups::near_group(const LogRule& rule, const LogMessage& message,
                                                 const LogPlace& at, std::string_view source) {
   Group* last = nullptr;
   for (Group& group : groups_) {
-    if (group.rule != &rule || group.times == 0 || group.source != source || !is_near(group.last, at))
+    if (!message.is_vague && !group.is_vague) continue;
+    if (group.rule != &rule || group.times == 0 || !is_near(group.last, at) || group.source != source)
       continue;
     const std::string &subject = message.subject, &known = group.message.subject;
     const bool goes_with =
@@ -117,7 +120,7 @@ bool MessageGroups::is_another_part(const Group& group, const LogMessage& messag
 }
 
 void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
-  const std::string_view source = source_of(text), process = process_of(text);
+  const auto [source, process] = speaker_of(text);
   if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source ||
                                are_two(process, group.unanswered_process)))
     group.failed = true;
@@ -185,28 +188,35 @@ void MessageGroups::keep_before(const Group& group, bool may_be_taken_back) {
 }
 
 bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const {
-  if (message.event.empty() || !rule.is_kernel_kill) return last_kill_ && is_near(last_kill_->at, at);
+  if (message.event.empty() || !rule.is_kernel_kill) return kills_.last() && is_near(kills_.last()->at, at);
   return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.rule == &rule && group.times > 0 && group.message.text("victim") == message.text("victim") &&
-           is_near(group.last, at);
+    return group.rule == &rule && group.times > 0 && is_near(group.last, at) &&
+           group.message.text("victim") == message.text("victim");
   });
+}
+
+// Whether the line tells nothing of its own: it goes with what was told before, or is dropped.
+bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                                      const Evidence& evidence) {
+  if (message.is_echo && is_known_kill(rule, message, at)) return true;
+  if (message.is_addition) {
+    add_addition(rule, message, at, evidence);
+    return true;
+  }
+  return tells_of_kill_again(rule, message, at, evidence);
 }
 
 bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   may_take_back_ = false;
   Evidence evidence{at.file, at.line, std::string(text)};
-  if (message.is_echo && is_known_kill(rule, message, at)) return true;
+  if (is_of_known_event(rule, message, at, evidence)) return true;
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
+    kills_.add_control_group(message.event, message.victim_group);
     keep_before(*same, may_be_taken_back);
     last_group_ = static_cast<std::size_t>(same - groups_.data());
     add_line(*same, message, std::move(evidence));
-    return true;
-  }
-  // What systemd says of a service that the kernel has just killed a process of.
-  if (rule.repeats_kills && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
-    insert_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
     return true;
   }
   Group* const group = group_of(rule, message, at, text);
@@ -218,7 +228,6 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
     recent_.push_back({message.event, last_group_, at});
-    if (rule.is_kernel_kill) last_kill_ = recent_.back();
   }
   look_beside(*group, at);
   if (message.is_final) group->failed = true;
@@ -239,11 +248,14 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   group->last_stands = ++group->times == 1 || tells_more(message, group->message);
   group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
   group->last_message = message;
+  insert_evidence(group->evidence, evidence, group->last_stands);
   if (group->last_stands) {
     group->first_figures = message.figures.size();
-    group->message = std::move(message);
+    group->message = message;
+    group->added = {};
+    group->added_parts.clear();
   }
-  insert_evidence(group->evidence, std::move(evidence), group->last_stands);
+  note_kill(rule, message, at, evidence);
   return true;
 }
 
@@ -255,32 +267,34 @@ void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
 void MessageGroups::take_back() {
   if (!std::exchange(may_take_back_, false)) return;
   if (!recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
+  if (kills_.last() != nullptr && kills_.last()->group == last_group_) kills_.remove(kills_.last());
   set_key(last_group_, before_last_.key);
   std::swap(groups_[last_group_], before_last_);
 }
 
 // Near it, and not of another program or, after a restart, of another process.
-bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
+bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker) {
   if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
-  if (are_two(process_of(text), group.unanswered_process)) return false;
-  const std::string_view source = source_of(text);
-  return source.empty() || source == group.unanswered_source;
+  if (are_two(speaker.process, group.unanswered_process)) return false;
+  return speaker.source.empty() || speaker.source == group.unanswered_source;
 }
 
 void MessageGroups::ended(const LogPlace& at, std::string_view text) {
+  const Speaker speaker = speaker_of(text);
+  const bool is_of_another = tells_end_of_another(text);
   for (Group& group : groups_) {
     // What has no name may be of whichever program ended.
     const bool is_nameless = group.unanswered_source.empty() && group.unanswered_process.empty();
-    const bool is_any = is_nameless && tells_end_of_another(text);
-    if (is_unanswered_by(group, at, is_any ? std::string_view() : text)) group.failed = true;
+    if (is_unanswered_by(group, at, is_of_another && is_nameless ? Speaker{} : speaker)) group.failed = true;
   }
 }
 
 bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
   answered_.clear();
+  const Speaker speaker = speaker_of(text);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    if (group.rule->from_outside || group.failed || !is_unanswered_by(group, at, text)) continue;
+    if (group.rule->from_outside || group.failed || !is_unanswered_by(group, at, speaker)) continue;
     answered_.push_back(i);
   }
   answer_ = {at.file, at.line, std::string(text)};
@@ -297,9 +311,11 @@ void MessageGroups::went_on() {
 }
 
 void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
+  const Speaker speaker = speaker_of(text);
   for (Group& group : groups_) {
     // What failed for good is answered by nothing.
-    if (group.rule->name != rule || group.failed || !group.is_failure || !is_unanswered_by(group, at, text))
+    if (group.rule->name != rule || group.failed || !group.is_failure ||
+        !is_unanswered_by(group, at, speaker))
       continue;
     group.unanswered = 0;
     ++group.retries;
@@ -314,10 +330,12 @@ void MessageGroups::gave_up(const std::string& file) {
 }
 
 Finding MessageGroups::finding_of(const Group& group) {
-  Finding finding = group.rule->explain(group.message);
+  LogMessage message = group.message;
+  message.add_absent(group.added);
+  Finding finding = group.rule->explain(message);
   finding.times = group.times;
   finding.evidence = group.evidence;
-  finding.figures = group.message.figures;
+  finding.figures = message.figures;
   if (!group.retry) {
     if (group.went_on == 0 || group.failed || group.unanswered > 0 || finding.severity != Severity::severe)
       return finding;

@@ -8,22 +8,18 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/log/log_place.h"
 #include "doctor/log/log_rule.h"
+#include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
-
-struct LogPlace {
-  std::string file;
-  std::int64_t line = 0;
-};
 
 // Memory does not grow with the logs: at most kMostGroups severe groups and as many others, each with
 // kMostEvidence lines. What is left out is told as a finding.
 class MessageGroups {
  public:
   static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
-  // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
-  static constexpr std::int64_t kNear = 200;
+  static constexpr std::int64_t kNear = kNearLines;
 
   // What may be taken back is only the begin of a message, or half of one. False: it was left out.
   bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
@@ -56,7 +52,9 @@ class MessageGroups {
     std::string key, source;  // in by_key_; which of several programs it is of, where the log tells
     LogMessage message;       // the one that tells most
     LogMessage last_message;  // of the last event, as far as its lines were seen
-    bool is_vague = false;    // all of its messages are
+    LogMessage added;         // what others told of the event in `message`
+    std::vector<std::string> added_parts;
+    bool is_vague = false;  // all of its messages are
     std::int64_t times = 0, went_on = 0;
     std::vector<Evidence> evidence;
     std::size_t first_figures = 0;  // that the line of the first evidence tells
@@ -79,9 +77,25 @@ class MessageGroups {
   static void add_part(Group& group, const LogMessage& part, Evidence evidence);
   void keep_before(const Group& group, bool may_be_taken_back);
   bool is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const;
+  bool is_of_known_event(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                         const Evidence& evidence);
+  bool tells_of_kill_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                           const Evidence& evidence);
+  void add_to_kill(const RecentKill& kill, const LogMessage& message, const Evidence& evidence);
+  void add_addition(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                    const Evidence& evidence);
+  static void add_figures_of(Group& group, const LogMessage& message, const Evidence& evidence);
+  void note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                 const Evidence& evidence);
+  void take_over_told_kill(const RecentKill& kill);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
-  static bool is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text);
+  // Who says a line, as far as it tells.
+  struct Speaker {
+    std::string_view source, process;
+  };
+  static Speaker speaker_of(std::string_view text);
+  static bool is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker);
   void look_beside(Group& group, const LogPlace& at);
   void make_severe_beside_failure(const Group& group, Finding& finding) const;
   static Finding finding_of(const Group& group);
@@ -97,7 +111,7 @@ class MessageGroups {
   static constexpr std::size_t kRecentEvents = 8;
   std::vector<RecentEvent> recent_;
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
-  std::optional<RecentEvent> last_kill_;  // by the kernel
+  RecentKills kills_, told_kills_;  // by the kernel; as those tell who started the victim
   std::size_t last_group_ = 0;
   // The last group as it was before a message that may be taken back. It stays where it is when there is
   // none, so that a copy needs no memory: a log may be nothing but such messages.

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -30,9 +31,10 @@ double factor_of(std::string_view unit) {
 bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
 
 bool is_word(std::string_view line, std::string_view words) {
-  const std::size_t at = line.find(words);
-  if (at == line.npos) return false;
-  return at == 0 || !(line[at - 1] == '_' || std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0);
+  for (std::size_t at = line.find(words); at != line.npos; at = line.find(words, at + 1))
+    if (at == 0 || !(line[at - 1] == '_' || std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0))
+      return true;
+  return false;
 }
 
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
@@ -75,8 +77,29 @@ struct ParsedSize {
   std::string text;                   // with its unit, if it has one
 };
 
+bool is_hexadecimal(std::string_view text) { return text.starts_with("0x") || text.starts_with("0X"); }
+
+// "0x4000000", as the kernel's %zx prints a size; such a number has no unit.
+std::optional<std::uint64_t> parse_hexadecimal(std::string_view text) {
+  constexpr std::size_t kPrefix = 2;
+  constexpr int kBase = 16;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  if (std::from_chars(text.data() + kPrefix, end, number, kBase).ec != std::errc{}) return std::nullopt;
+  return number;
+}
+
+std::optional<ParsedSize> parse_hexadecimal_size(std::string_view text) {
+  const auto number = parse_hexadecimal(text);
+  if (!number) return std::nullopt;
+  ParsedSize size{static_cast<double>(*number), std::nullopt, std::to_string(*number)};
+  if (*number < static_cast<std::uint64_t>(kMost)) size.whole = static_cast<std::int64_t>(*number);
+  return size;
+}
+
 std::optional<ParsedSize> parse_size(std::string_view text) {
   skip_spaces(text);
+  if (is_hexadecimal(text)) return parse_hexadecimal_size(text);
   if (const std::string plain = without_commas(text); !plain.empty()) return parse_size(plain);
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
   ParsedSize size;
@@ -107,6 +130,22 @@ bool overflows(const ParsedSize& size) {
   return size.whole ? *size.whole >= kMost : size.bytes >= static_cast<double>(kMost);
 }
 
+// Of the letters that follow a quantity of Kubernetes at once: "Mi" is 2^20, "M" 10^6, "m" a thousandth,
+// which it makes of a sum that is no whole number. Nothing of other words.
+std::optional<double> factor_of_quantity(std::string_view rest) {
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::find_if_not(rest.begin(), rest.end(), is_letter);
+  std::string_view unit = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
+  if (unit.empty()) return 1;
+  if (unit == "m") return 1e-3;
+  const bool is_binary = unit.size() == 2 && unit.back() == 'i';
+  if (unit.size() > 1 && !is_binary) return std::nullopt;
+  const std::size_t rank = unit == "k" ? 0 : std::string_view("KMGTPE").find(unit.front());
+  if (rank == std::string_view::npos) return std::nullopt;
+  const int power = static_cast<int>(rank) + 1;
+  return is_binary ? std::ldexp(1.0, 10 * power) : std::pow(1000.0, power);
+}
+
 }  // namespace
 
 std::optional<Bytes> leading_size(std::string_view text) {
@@ -120,15 +159,38 @@ std::optional<std::string> leading_overflow(std::string_view text) {
   return size && overflows(*size) ? std::optional(std::move(size->text)) : std::nullopt;
 }
 
+std::optional<Bytes> leading_quantity(std::string_view text) {
+  skip_spaces(text);
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
+  double number = 0;
+  const auto [after, code] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::general);
+  if (code != std::errc{} || !std::isfinite(number)) return std::nullopt;
+  const auto factor = factor_of_quantity(text.substr(static_cast<std::size_t>(after - text.data())));
+  if (!factor || number * *factor >= static_cast<double>(kMost)) return std::nullopt;
+  return Bytes{std::llround(number * *factor)};
+}
+
 std::optional<Bytes> size_after(std::string_view line, std::string_view words) {
   const auto text = text_after(line, words);
   return text ? leading_size(*text) : std::nullopt;
+}
+
+std::optional<Bytes> quantity_after(std::string_view line, std::string_view words) {
+  const auto text = text_after(line, words);
+  return text ? leading_quantity(*text) : std::nullopt;
 }
 
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words) {
   auto text = text_after(line, words);
   if (!text) return std::nullopt;
   skip_spaces(*text);
+  if (is_hexadecimal(*text)) {
+    const auto bits = parse_hexadecimal(*text);
+    if (!bits || *bits > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return std::nullopt;
+    return static_cast<std::int64_t>(*bits);
+  }
   std::int64_t number = 0;
   if (std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc{})
     return std::nullopt;

@@ -44,6 +44,8 @@ std::optional<LogMessage> read_summary(std::string_view line) {
   message.add("constraint", in_group ? "control group" : "machine");
   if (const auto group = text_after(line, "oom_memcg="))
     message.add("control_group", group->substr(0, group->find(',')));
+  if (const auto group = text_after(line, ",task_memcg="))
+    message.victim_group = group->substr(0, group->find(','));
   return message;
 }
 
@@ -107,7 +109,10 @@ std::optional<Bytes> much_in_swap(const LogMessage& message) {
   return swapped && is_much_in_swap(*swapped, message.bytes("anonymous_bytes")) ? swapped : std::nullopt;
 }
 
-void add_swap(const LogMessage& message, Finding& finding) {
+void add_swap_and_unit(const LogMessage& message, Finding& finding) {
+  const std::string unit = message.text("unit");
+  if (const auto peak = message.bytes("memory_peak_bytes"); peak && !unit.empty())
+    finding.cause += fmt::format(" Its unit {} held up to {}, as systemd says.", unit, format_bytes(*peak));
   if (const auto swapped = much_in_swap(message))
     finding.cause += fmt::format(" {} more of the victim were in swap, which no resident memory shows.",
                                  format_bytes(*swapped));
@@ -156,7 +161,7 @@ Finding explain_group(const LogMessage& message, Finding finding) {
   finding.cause =
       "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
       "something in it grows for ever.";
-  add_swap(message, finding);
+  add_swap_and_unit(message, finding);
   finding.confidence = Confidence::likely;
   finding.cures = {
       {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
@@ -208,7 +213,7 @@ Finding explain(const LogMessage& message) {
         "All processes together needed more than there is. The victim is who held most, not always who grew.";
     finding.confidence = Confidence::possible;
   }
-  add_swap(message, finding);
+  add_swap_and_unit(message, finding);
   add_machine_cures(message, finding);
   return finding;
 }

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cmath>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
@@ -201,7 +201,7 @@ void OomReport::read_task(std::string_view line, std::int64_t line_number) {
   const auto pid = parse_number<std::int64_t>(trim(line.substr(open + 1, close - open - 1)));
   if (!pid) return;
   const auto words = split_words(line.substr(close + 1));
-  constexpr std::size_t kTgid = 1, kRss = 3, kFewest = 7;
+  constexpr std::size_t kTgid = 1, kMapped = 2, kRss = 3, kFewest = 7;
   if (words.size() < kFewest) return;
   std::size_t name = 0;  // behind the last of the numbers
   while (name < words.size() && parse_number<std::int64_t>(words[name])) ++name;
@@ -216,13 +216,56 @@ void OomReport::read_task(std::string_view line, std::int64_t line_number) {
     largest_name_ = process;
   }
   note_desktop(process, *rss);
-  const auto swapped =
+  auto swapped =
       swap_column_ && *swap_column_ < name ? parse_number<std::int64_t>(words[*swap_column_]) : std::nullopt;
-  if (!swapped || *swapped < 0 || *swapped > kMostPages) return;
-  swapped_.push_back({*pid, parse_number<std::int64_t>(words[kTgid]).value_or(*pid), *swapped, {}});
-  if (*swapped < kMuch.count / page_ || rows_ >= kMostRows) return;
-  ++rows_;
-  swapped_.back().row = {line_number, std::string(line)};
+  if (swapped && (*swapped < 0 || *swapped > kMostPages)) swapped.reset();
+  // A report has a row for each process: what has more than a machine's is none, and takes no more memory.
+  constexpr std::size_t kMostProcesses = 100'000;
+  if (processes_.size() >= kMostProcesses) return;
+  processes_.push_back({*pid,
+                        parse_number<std::int64_t>(words[kTgid]).value_or(*pid),
+                        parse_number<std::int64_t>(words[kMapped]).value_or(0),
+                        swapped,
+                        {}});
+  keep_row(line_number, line);
+}
+
+// Of the last process, where it has much in swap by the page size that may turn out to be. Where all places
+// are taken the least goes.
+void OomReport::keep_row(std::int64_t line_number, std::string_view line) {
+  const auto swapped_of = [this](std::size_t process) { return *processes_[process].swapped; };
+  const std::size_t last = processes_.size() - 1;
+  if (processes_[last].swapped.value_or(0) < kMuch.count / page_.value_or(kLargestPage)) return;
+  if (rows_.size() >= kMostRows) {
+    const auto least = std::min_element(rows_.begin(), rows_.end(), [&](std::size_t a, std::size_t b) {
+      return swapped_of(a) < swapped_of(b);
+    });
+    if (swapped_of(*least) >= swapped_of(last)) return;
+    processes_[*least].row = {};
+    rows_.erase(least);
+  }
+  rows_.push_back(last);
+  processes_[last].row = {line_number, std::string(line)};
+}
+
+const OomReport::Process* OomReport::find_process(const std::optional<std::int64_t>& pid) const {
+  const auto found = std::find_if(processes_.begin(), processes_.end(), [&pid](const Process& each) {
+    return each.pid == pid || each.tgid == pid;
+  });
+  return pid && found != processes_.end() ? &*found : nullptr;
+}
+
+// A control group's report has no line of free blocks, whose smallest are pages; arm64 kernels have pages of
+// 4, 16 or 64 KiB. But the victim's mapped memory is told in pages by its row, and in bytes by the line of
+// its kill. What its other threads mapped between the two is little against the factor of four.
+void OomReport::find_page_size(const LogMessage& kill) {
+  const Process* const victim = find_process(kill.number("pid"));
+  const auto mapped = kill.bytes("virtual_bytes");
+  if (page_ || victim == nullptr || !mapped || victim->mapped <= 0) return;
+  constexpr double kTolerance = 0.1;
+  const double ratio = static_cast<double>(mapped->count) / static_cast<double>(victim->mapped);
+  for (const std::int64_t page : {kUsualPage, std::int64_t{16} << 10, kLargestPage})
+    if (std::abs(ratio / static_cast<double>(page) - 1) <= kTolerance) page_ = page;
 }
 
 void OomReport::note_desktop(std::string_view process, std::int64_t pages) {
@@ -233,12 +276,10 @@ void OomReport::note_desktop(std::string_view process, std::int64_t pages) {
 }
 
 std::optional<OomReport::Row> OomReport::add_swap_of_victim(LogMessage& message) const {
-  const auto pid = message.number("pid");
-  const auto victim = std::find_if(swapped_.begin(), swapped_.end(), [pid](const Swapped& each) {
-    return each.pid == pid || each.tgid == pid;
-  });
+  const Process* const victim = find_process(message.number("pid"));
   std::int64_t bytes = 0;
-  if (!pid || victim == swapped_.end() || __builtin_mul_overflow(victim->pages, page_, &bytes))
+  if (victim == nullptr || !victim->swapped ||
+      __builtin_mul_overflow(*victim->swapped, page_.value_or(kUsualPage), &bytes))
     return std::nullopt;
   message.add("victim_swap_bytes", Bytes{bytes});
   if (victim->row.text.empty() || !is_much_in_swap(Bytes{bytes}, message.bytes("anonymous_bytes")))
@@ -249,7 +290,8 @@ std::optional<OomReport::Row> OomReport::add_swap_of_victim(LogMessage& message)
 std::optional<Bytes> OomReport::pages(std::string_view name) const {
   const auto found = pages_.find(name);
   std::int64_t bytes = 0;
-  if (found == pages_.end() || __builtin_mul_overflow(found->second, page_, &bytes) || bytes > kMostBytes)
+  if (found == pages_.end() || __builtin_mul_overflow(found->second, page_.value_or(kUsualPage), &bytes) ||
+      bytes > kMostBytes)
     return std::nullopt;
   return Bytes{bytes};
 }
@@ -267,6 +309,8 @@ std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
     }
   }
   open_ = waits_for_kill_ = false;
+  find_page_size(message);
+  const std::int64_t page = page_.value_or(kUsualPage);
   auto row = add_swap_of_victim(message);
   message.add("limit_bytes", limit_);
   message.add("memory_and_swap_limit_bytes", memory_and_swap_limit_);
@@ -278,14 +322,14 @@ std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
   message.add("ram_bytes", ram);
   message.add("free_bytes", free);
   std::int64_t rss = 0, largest = 0;
-  if (tasks_ > 0 && !__builtin_mul_overflow(rss_, page_, &rss) &&
-      !__builtin_mul_overflow(largest_, page_, &largest)) {
+  if (tasks_ > 0 && !__builtin_mul_overflow(rss_, page, &rss) &&
+      !__builtin_mul_overflow(largest_, page, &largest)) {
     message.add("processes", tasks_);
     message.add("processes_rss_bytes", Bytes{rss});
     message.add("largest_process", largest_name_);
     message.add("largest_process_bytes", Bytes{largest});
   }
-  if (std::int64_t desktop = 0; desktop_ > 0 && !__builtin_mul_overflow(desktop_, page_, &desktop)) {
+  if (std::int64_t desktop = 0; desktop_ > 0 && !__builtin_mul_overflow(desktop_, page, &desktop)) {
     message.add("desktop", desktop_names_);
     message.add("desktop_bytes", Bytes{desktop});
   }

@@ -53,6 +53,8 @@ class OomReport {
   void read_huge_pages(std::string_view line);
   void read_columns(std::string_view line);
   void read_task(std::string_view line, std::int64_t line_number);
+  void keep_row(std::int64_t line_number, std::string_view line);
+  void find_page_size(const LogMessage& kill);
   std::optional<Row> add_swap_of_victim(LogMessage& message) const;
   void note_desktop(std::string_view process, std::int64_t pages);
   bool is_of_probe(const LogMessage& message);
@@ -68,19 +70,22 @@ class OomReport {
   std::optional<Bytes> limit_, memory_and_swap_limit_, group_swap_limit_, swap_total_, swap_free_;
   bool is_version_1_ = false;    // of control groups: version 2 has no sum of memory and swap
   std::int64_t huge_pages_ = 0;  // bytes, of all sizes and nodes
-  std::int64_t page_ = 4096;
+  static constexpr std::int64_t kUsualPage = 4 << 10, kLargestPage = 64 << 10;
+  std::optional<std::int64_t> page_;  // bytes; kUsualPage where nothing tells
   std::int64_t tasks_ = 0, rss_ = 0, largest_ = 0;
   std::string largest_name_, desktop_names_;
   std::int64_t desktop_ = 0;  // pages
-  // What each process has in swap. The rows of at most kMostRows that have much are kept whole.
-  struct Swapped {
-    std::int64_t pid = 0, tgid = 0, pages = 0;
+  // In pages. The rows of the kMostRows processes that have most in swap are kept whole.
+  struct Process {
+    std::int64_t pid = 0, tgid = 0, mapped = 0;
+    std::optional<std::int64_t> swapped;
     Row row;
   };
+  const Process* find_process(const std::optional<std::int64_t>& pid) const;
   static constexpr std::size_t kMostRows = 64;
   std::optional<std::size_t> swap_column_;  // behind the pid
-  std::vector<Swapped> swapped_;
-  std::size_t rows_ = 0;
+  std::vector<Process> processes_;
+  std::vector<std::size_t> rows_;  // whose are kept
 };
 
 // So much in swap, and a tenth of what it has at least, is worth a sentence.

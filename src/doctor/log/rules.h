@@ -6,6 +6,7 @@
 namespace headroom::doctor {
 
 LogRule argus_rule();
+LogRule container_kill_rule();
 LogRule cublas_rule();
 LogRule cuda_rule();
 LogRule cudnn_engine_rule();
@@ -16,6 +17,9 @@ LogRule gstreamer_rule();
 LogRule heap_limit_rule();
 LogRule host_memory_rule();
 LogRule jetson_utils_rule();
+LogRule kubernetes_context_rule();
+LogRule kubernetes_kill_rule();
+LogRule llm_server_rule();
 LogRule nvgpu_rule();
 LogRule nvmap_rule();
 LogRule nvmap_permission_rule();
@@ -23,11 +27,18 @@ LogRule ollama_context_rule();
 LogRule onnxruntime_rule();
 LogRule oom_daemon_rule();
 LogRule oom_kill_rule();
+LogRule opencl_rule();
 LogRule opencv_rule();
+LogRule openvino_rule();
 LogRule page_allocation_rule();
+LogRule physx_rule();
+LogRule ray_rule();
+LogRule scheduler_kill_rule();
 LogRule shared_memory_rule();
 LogRule shell_killed_rule();
 LogRule static_tls_rule();
+LogRule supervisor_killed_rule();
+LogRule swap_write_rule();
 LogRule tegra_assert_rule();
 LogRule tensorflow_rule();
 LogRule tensorflow_retry_rule();
@@ -36,9 +47,11 @@ LogRule tensorrt_plugin_rule();
 LogRule tensorrt_rule();
 LogRule tensorrt_tactic_rule();
 LogRule throttled_rule();
+LogRule torch_context_rule();
 LogRule torch_rule();
 LogRule vllm_context_rule();
 LogRule vllm_rule();
+LogRule vulkan_rule();
 LogRule xla_rule();
 
 }  // namespace headroom::doctor

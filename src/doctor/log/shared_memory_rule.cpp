@@ -9,6 +9,8 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::string_view kTriton = "Triton's Python backend";
+
 // As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
 bool tells_full(std::string_view line) {
   const auto rest = text_after(line, "No space left on device");
@@ -39,8 +41,24 @@ std::optional<LogMessage> read_loader(std::string_view line) {
   return message;
 }
 
+// "Failed to increase the shared memory pool size for key 'triton_python_backend_shm_region_1' to 67108864
+// bytes. …", "Unable to initialize shared memory key '…' to requested size (67108864 bytes). …": what models
+// written in Python take in and give out. The size is that of the whole region.
+std::optional<LogMessage> read_triton(std::string_view line) {
+  const auto grown = text_after(line, "Failed to increase the shared memory pool size"),
+             begun = text_after(line, "Unable to initialize shared memory key '");
+  if (!grown && !begun) return std::nullopt;
+  LogMessage message;
+  message.add("told_by", kTriton);
+  message.add("requested_bytes", grown ? size_after(*grown, " to ") : size_after(*begun, "requested size ("));
+  if (!message.bytes("requested_bytes")) return std::nullopt;
+  message.part = "triton";
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (auto of_loader = read_loader(line)) return of_loader;
+  if (auto of_triton = read_triton(line)) return of_triton;
   LogMessage message;
   const bool is_full = tells_full(line) && has(line, "/dev/shm");
   const bool cannot_grow = has(line, "unable to resize file <") ||
@@ -64,18 +82,23 @@ Finding explain(const LogMessage& message) {
                    {"or the host's", "docker run --ipc=host …", {}},
                    {"load in the process itself, or with fewer workers", "DataLoader(…, num_workers=0)", {}},
                    {"see how full it is, and of what", "df -h /dev/shm; ls -lS /dev/shm | head", {}}};
+  if (message.text("told_by") == kTriton)
+    finding.cures[2] = {
+        "begin with less for each instance of a model, and have fewer of them (1 MiB at least)",
+        "tritonserver --backend-config=python,shm-default-byte-size=1048576",
+        {}};
   return finding;
 }
 
 }  // namespace
 
 LogRule shared_memory_rule() {
-  return {
-      "shared-memory",
-      {"out of shared memory", "No space left on device", "unable to resize file <",
-       "unable to allocate shared memory(shm)", "unable to write to file </torch_", "Unexpected bus error"},
-      read,
-      explain};
+  return {"shared-memory",
+          {"out of shared memory", "No space left on device", "unable to resize file <",
+           "unable to allocate shared memory(shm)", "unable to write to file </torch_",
+           "Unexpected bus error", "the shared memory pool size", "ialize shared memory key '"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

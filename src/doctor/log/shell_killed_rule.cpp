@@ -13,21 +13,13 @@
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
+#include "doctor/log/shell_killed.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::size_t kLongestCommand = 80;
 // Who told it, where the cures are theirs.
 constexpr std::string_view kCompiler = "a compiler", kKubectl = "kubectl";
-
-LogMessage killed(std::string_view command) {
-  LogMessage message;
-  message.subject = command.substr(0, kLongestCommand);
-  message.add("command", message.subject);
-  message.ends_program = true;
-  return message;
-}
 
 // As it stands in a command line, where it is whole and holds nothing that a shell would do something with.
 std::string command_or_word(const std::string& command) {
@@ -123,18 +115,22 @@ std::optional<LogMessage> read_subprocess(std::string_view line) {
 }
 
 // 137 is 128 and the signal's number. PyCharm: "Process finished with exit code 137 (interrupted by signal 9:
-// SIGKILL)"; GitHub's runner: "Process completed with exit code 137."; kubectl exec: "command terminated with
-// exit code 137".
+// SIGKILL)"; GitHub's runner: "Process completed with exit code 137."; GitLab's: "ERROR: Job failed: exit
+// code 137"; yarn: "error Command failed with exit code 137."; kubectl exec: "command terminated with exit
+// code 137".
 std::optional<LogMessage> read_exit_code(std::string_view line) {
   constexpr std::int64_t kKilled = 137;
-  if (integer_after(line, " with exit code ") != kKilled) return std::nullopt;
+  if (integer_after(line, " exit code ") != kKilled) return std::nullopt;
   if (has(line, "command terminated with")) {
     LogMessage message = killed("a command in a container");
     message.add("told_by", kKubectl);
     return message;
   }
-  if (!has(line, "rocess finished with") && !has(line, "rocess completed with")) return std::nullopt;
-  return killed("a program");
+  constexpr std::string_view kWho[] = {"rocess finished with", "rocess completed with",
+                                       "ommand failed with exit", "Job failed: exit"};
+  const bool is_told =
+      std::any_of(std::begin(kWho), std::end(kWho), [&](auto who) { return has(line, who); });
+  return is_told ? std::optional(killed("a program")) : std::nullopt;
 }
 
 // Without the number of a job in the background at its end: "[1]+", "[1]  -".
@@ -174,11 +170,31 @@ std::optional<LogMessage> read_shell(std::string_view line) {
   return message;
 }
 
+// Without the name that docker compose or ROS 2's launch puts before what a program says: "detector-1  | ",
+// "[run.sh-1] ".
+std::string_view without_source(std::string_view line) {
+  const std::string_view source = source_of(line);
+  if (source.empty()) return trim(line);
+  const std::string_view rest =
+      line.substr(static_cast<std::size_t>(source.data() + source.size() - line.data()));
+  return trim(rest.substr(std::min(rest.find_first_not_of(" ]|:"), rest.size())));
+}
+
+// "Killed", of an interactive shell or a script in a container; "Killed: 9" (macOS); "make: ***
+// [Makefile:3: train] Killed", of a container "Error 137"; "Command terminated by signal 9" (GNU time).
+std::optional<LogMessage> read_alone(std::string_view line) {
+  const std::string_view text = without_source(line);
+  if (text == "Killed" || text == "Killed: 9" || text.ends_with("Command terminated by signal 9"))
+    return killed("a program");
+  const auto recipe = text_after(text, ": *** [");
+  if (recipe && (recipe->ends_with("] Killed") || recipe->ends_with("] Error 137")))
+    return killed("a command of make");
+  return std::nullopt;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  if (trim(line) == "Killed")
-    return killed("a program");  // of an interactive shell, or a script in a container
   for (const auto& read_form :
-       {read_launch, read_starter, read_compiler, read_subprocess, read_exit_code, read_shell})
+       {read_alone, read_launch, read_starter, read_compiler, read_subprocess, read_exit_code, read_shell})
     if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
@@ -221,16 +237,31 @@ std::vector<Cure> cures_of(const LogMessage& message) {
             {"hold its service to a limit, so that it alone fails, and with a reason",
              "mem_limit: SIZE  # of the service, in compose.yaml",
              {}}};
+  if (who == kDockerBuild)
+    return {{"run fewer jobs at once in it: each compiler takes one to several GiB",
+             "ENV MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1  # of the Dockerfile",
+             {}},
+            see_kernel};
   if (who == kKubectl)
     return {{"see whether its limit was reached (OOMKilled)", "kubectl describe pod POD", {}},
             {"raise the pod's limit", "kubectl set resources deployment NAME --limits=memory=SIZE", {}}};
   return {see_kernel,
           {"hold it to a limit, so that it alone fails, and with a reason",
-           "headroom run --limit SIZE -- " + command_or_word(command),
+           "headroom run --limit SIZE -- " + (who.empty() ? command_or_word(command) : "COMMAND"),
            {}}};
 }
 
-Finding explain(const LogMessage& message) {
+}  // namespace
+
+LogMessage killed(std::string_view command) {
+  LogMessage message;
+  message.subject = command.substr(0, kLongestCommand);
+  message.add("command", message.subject);
+  message.ends_program = true;
+  return message;
+}
+
+Finding explain_killed(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed";
   finding.severity = Severity::warning;
@@ -245,17 +276,15 @@ Finding explain(const LogMessage& message) {
   return finding;
 }
 
-}  // namespace
-
 LogRule shell_killed_rule() {
-  LogRule rule{
-      "shell-killed",
-      {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137", "killed by signal: Killed",
-       ": signal: killed", "zsh: killed ", "Killed signal terminated program ",
-       "internal compiler error: Killed", "terminated with signal 9", "died due to signal 9",
-       "died with <Signals.SIGKILL", " killed  ", "with exit code 137"},
-      read,
-      explain};
+  LogRule rule{"shell-killed",
+               {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137",
+                "killed by signal: Killed", ": signal: killed", "zsh: killed ",
+                "Killed signal terminated program ", "internal compiler error: Killed",
+                "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL", " killed  ",
+                "with exit code 137", "Job failed: exit code 137", "terminated by signal 9", "] Error 137"},
+               read,
+               explain_killed};
   rule.from_outside = true;
   return rule;
 }

@@ -1,5 +1,7 @@
-// The kernel tells that clocks were lowered: for heat, or as the board drew more current than its supply
-// gives. Nothing failed, and it is no want of memory.
+// The kernel tells that clocks were lowered, for heat or as the board drew more current than its supply
+// gives: nothing failed then. Or that it was so hot that the machine went off. None is a want of memory.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdint>
 
@@ -9,7 +11,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr const char *kHeat = "heat", *kCurrent = "over-current";
+constexpr const char *kHeat = "heat", *kCurrent = "over-current", *kShutdown = "critical temperature";
 
 // "soctherm: OC ALARM 0x00000001": a bit for each of the Jetson's alarms; none is set in one of 0.
 bool is_alarm(std::string_view line) {
@@ -19,7 +21,53 @@ bool is_alarm(std::string_view line) {
          alarms != 0;
 }
 
+// "thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down", before 5.13 "thermal
+// thermal_zone0: critical temperature reached (105 C), shutting down"; and since 5.13 what comes of it:
+// "reboot: HARDWARE PROTECTION shutdown (Temperature too high)".
+std::optional<LogMessage> read_shutdown(std::string_view line) {
+  LogMessage message;
+  message.subject = kShutdown;
+  message.add("reason", message.subject);
+  if (has(line, "HARDWARE PROTECTION shutdown (Temperature too high)")) {
+    message.part = "shutdown";
+    return message;
+  }
+  const auto zone = text_after(line, "thermal thermal_zone");
+  const auto rest = zone ? text_after(*zone, ": ") : std::nullopt;
+  constexpr std::string_view kReached = "critical temperature reached";
+  const std::size_t at = rest ? rest->find(kReached) : line.npos;
+  if (at == line.npos) return std::nullopt;
+  const std::string_view name = rest->substr(0, at);
+  const bool is_name = name.empty() || (name.ends_with(": ") && name.find(' ') == name.size() - 1);
+  if (!is_name) return std::nullopt;
+  message.part = "reached";
+  if (!name.empty()) message.add("zone", name.substr(0, name.size() - 2));
+  message.add("temperature_celsius", integer_after(rest->substr(at), "reached ("));
+  return message;
+}
+
+Finding explain_shutdown(const LogMessage& message) {
+  const std::string zone = message.text("zone");
+  const auto temperature = message.number("temperature_celsius");
+  Finding finding;
+  finding.id = "thermal-shutdown";
+  finding.severity = Severity::severe;
+  finding.title =
+      fmt::format("The machine shut itself down: it was too hot{}{}", zone.empty() ? "" : " (" + zone + ")",
+                  temperature ? fmt::format(", at {} °C", *temperature) : "");
+  finding.cause =
+      "The kernel turns the machine off at a sensor's critical temperature. Whatever ran then ended with it, "
+      "and no want of memory did that.";
+  finding.confidence = Confidence::certain;
+  finding.cures = {
+      {"cool it: dust, the fan, the heat sink's contact, the room", "", {}},
+      {"on a Jetson, choose a lower power mode, and let the fan run", "sudo nvpmodel -m MODE", {}},
+      {"see temperatures", "headroom top", {}}};
+  return finding;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto shutdown = read_shutdown(line)) return shutdown;
   const bool is_current = is_alarm(line);
   // "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)", of Intel's processors.
   if (!is_current && !has(line, "emperature above threshold, cpu clock throttled")) return std::nullopt;
@@ -30,6 +78,7 @@ std::optional<LogMessage> read(std::string_view line) {
 }
 
 Finding explain(const LogMessage& message) {
+  if (message.subject == kShutdown) return explain_shutdown(message);
   const bool is_current = message.subject == kCurrent;
   Finding finding;
   finding.id = "throttled";
@@ -54,7 +103,11 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule throttled_rule() {
-  LogRule rule{"throttled", {"soctherm: OC ALARM", "cpu clock throttled"}, read, explain};
+  LogRule rule{
+      "throttled",
+      {"soctherm: OC ALARM", "cpu clock throttled", "l temperature reached", "PROTECTION shutdown ("},
+      read,
+      explain};
   rule.from_outside = true;
   rule.is_of_memory = false;
   return rule;

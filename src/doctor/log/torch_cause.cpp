@@ -27,6 +27,27 @@ std::string words_of_cut_off(const TorchFigures& figures) {
       format_bytes(*figures.named));
 }
 
+// Who refuses a request that fits is not told: what can have done it.
+std::string words_of_refusal(const TorchFigures& figures) {
+  const bool is_nvidia = figures.library.empty();
+  return fmt::format(
+      "{} were free, far more than it asked for: the memory was not full. What can refuse it all the same: a "
+      "limit of the driver{}, of the control group or of the program itself "
+      "(set_per_process_memory_fraction){}; or another process took memory and gave it back before the "
+      "message was made.",
+      format_bytes(*figures.free), is_nvidia ? " or NvMap" : "",
+      is_nvidia ? "; on a Jetson, free memory that is not in one piece" : "");
+}
+
+// The kernel keeps some tens of MiB for itself (vm.min_free_kbytes), which a Jetson calls free; and twice the
+// request may be gone to what the driver needs beside it.
+bool is_far_more_free(const TorchFigures& figures) {
+  constexpr Bytes kReserve = mebibytes(64);
+  if (!figures.requested || !figures.free) return false;
+  const Bytes block = block_for(*figures.requested);
+  return *figures.free - block >= std::max(block, kReserve);
+}
+
 std::string words_of_own_tensors(const TorchFigures& figures) {
   if (!figures.allocated)
     return fmt::format("The program itself filled the memory: it held {} of {}.",
@@ -62,6 +83,14 @@ Bytes TorchFigures::left_on_mac() const {
   return std::max(Bytes{0}, *allowed - *allocated - of_metal.value_or(Bytes{0}));
 }
 
+Bytes block_for(Bytes requested) {
+  constexpr Bytes kSmall = mebibytes(1), kSmallBlock = mebibytes(2), kLarge = mebibytes(10),
+                  kLargeBlock = mebibytes(20);
+  if (requested <= kSmall) return kSmallBlock;
+  if (requested < kLarge) return kLargeBlock;
+  return Bytes{(requested.count + kSmallBlock.count - 1) / kSmallBlock.count * kSmallBlock.count};
+}
+
 TorchCause torch_cause(const TorchFigures& figures) {
   if (figures.is_wrong_size) return TorchCause::wrong_size;
   const auto &requested = figures.requested, &total = figures.total, &allocated = figures.allocated;
@@ -73,10 +102,12 @@ TorchCause torch_cause(const TorchFigures& figures) {
     return TorchCause::own_share;
   if (!total) return TorchCause::unknown;
   const auto own = figures.own();
+  const bool is_spilled = own && *own > *total;
+  if (!is_spilled && is_far_more_free(figures)) return TorchCause::refused_though_free;
   if (!own && figures.others)
     return *figures.others > figures.own_at_most() ? TorchCause::other_processes : TorchCause::cut_off;
   if (!own) return figures.named ? TorchCause::cut_off : TorchCause::unknown;
-  if (*own > *total) return TorchCause::spilled;
+  if (is_spilled) return TorchCause::spilled;
   if (figures.others && *figures.others > figures.held()) return TorchCause::other_processes;
   if (figures.free && figures.of_the_rest() > figures.held()) return TorchCause::rest_of_system;
   if (!allocated) return TorchCause::own_tensors;
@@ -131,6 +162,8 @@ std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMes
           format_bytes(figures.idle));
     case TorchCause::own_tensors:
       return words_of_own_tensors(figures);
+    case TorchCause::refused_though_free:
+      return words_of_refusal(figures);
   }
   return "The message does not tell who held the memory.";
 }

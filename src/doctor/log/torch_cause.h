@@ -21,6 +21,7 @@ enum class TorchCause {
   rest_of_system,   // of a Jetson, which shares the memory
   fragmentation,    //
   own_tensors,
+  refused_though_free,  // far more was free than it asked for
 };
 
 struct TorchFigures {
@@ -41,6 +42,9 @@ struct TorchFigures {
   // Of what PyTorch allows itself on a Mac.
   Bytes left_on_mac() const;
 };
+
+// What PyTorch asks the driver for: 2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, then whole 2 MiB.
+Bytes block_for(Bytes requested);
 
 TorchCause torch_cause(const TorchFigures& figures);
 std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMessage& message);

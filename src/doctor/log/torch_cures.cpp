@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "doctor/log/torch_servers.h"
+
 namespace headroom::doctor {
 namespace {
 
@@ -40,15 +42,6 @@ Cure less_splitting(const LogMessage& message, const TorchFigures& figures) {
                    "builds for AMD)"
                  : "keep PyTorch from splitting large blocks (1.10 and later)",
           fmt::format("{}=max_split_size_mb:{}", variable, std::clamp(half, kLeast, kMost)), figures.idle};
-}
-
-// What PyTorch asks the driver for: 2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, then whole 2 MiB.
-Bytes block_for(Bytes requested) {
-  constexpr Bytes kSmall = mebibytes(1), kSmallBlock = mebibytes(2), kLarge = mebibytes(10),
-                  kLargeBlock = mebibytes(20);
-  if (requested <= kSmall) return kSmallBlock;
-  if (requested < kLarge) return kLargeBlock;
-  return Bytes{(requested.count + kSmallBlock.count - 1) / kSmallBlock.count * kSmallBlock.count};
 }
 
 // The fraction is of the whole GPU, and what is reserved counts against it, idle blocks included. In
@@ -138,16 +131,47 @@ Cure higher_limit_of_mac(const TorchFigures& figures) {
       {}};
 }
 
-std::vector<Cure> cures_of_mac(const TorchFigures& figures, TorchCause cause) {
+// At most half of what is allocated; nothing of a model that is in half precision already.
+void add_half_precision(const LogMessage& message, const TorchFigures& figures, std::vector<Cure>& cures) {
+  if (!figures.allocated || figures.allocated->count <= 1 || !message.text("precision").empty()) return;
+  cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
+                   Bytes{figures.allocated->count / 2}});
+}
+
+std::vector<Cure> cures_of_mac(const LogMessage& message, const TorchFigures& figures, TorchCause cause) {
   std::vector<Cure> cures{smaller_batch(figures, cause),
                           {"give idle blocks back between steps", "torch.mps.empty_cache()", {}},
                           {"run without gradients", "with torch.inference_mode():", {}}};
   if (cause != TorchCause::limit_of_mac) return cures;
-  if (figures.allocated->count > 1)
-    cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
-                     Bytes{figures.allocated->count / 2}});
+  add_half_precision(message, figures, cures);
   if (figures.requested) cures.push_back(higher_limit_of_mac(figures));
   return cures;
+}
+
+// Nothing was full: first who refused it, and when.
+std::vector<Cure> cures_of_refusal(const TorchFigures& figures) {
+  std::vector<Cure> cures{
+      {"see who takes memory at that moment", "headroom top", {}},
+      {"see what the driver said then", "sudo dmesg | grep -iE 'nvmap|nvgpu|NVRM|amdgpu|xe '", {}},
+      {"see whether a limit holds: the control group's, or a share that the program sets",
+       "cat /sys/fs/cgroup/memory.max; grep -rn set_per_process_memory_fraction .",
+       {}}};
+  if (figures.library.empty())
+    cures.push_back(
+        {"on a Jetson, give the page cache back before models are loaded: free memory comes in "
+         "larger pieces then",
+         kDropPageCache,
+         {}});
+  return cures;
+}
+
+// What was meant for a program whose code one can change.
+void add_program_cures(const LogMessage& message, const TorchFigures& figures, TorchCause cause,
+                       std::vector<Cure>& cures) {
+  add_half_precision(message, figures, cures);
+  cures.push_back({"run without gradients", "with torch.inference_mode():", {}});
+  if (cause != TorchCause::too_large) cures.push_back(smaller_batch(figures, cause));
+  cures.push_back({"see which layer held the memory", "headroom trace -- python3 app.py", {}});
 }
 
 }  // namespace
@@ -162,12 +186,12 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
     return;
   }
   if (figures.library == "MPS") {
-    cures = cures_of_mac(figures, cause);
+    cures = cures_of_mac(message, figures, cause);
     return;
   }
-  const Cure batch = smaller_batch(figures, cause);
-  const bool is_batch_first = cause == TorchCause::too_large;
-  if (is_batch_first) cures.push_back(batch);
+  const TorchServer* const server = torch_server_of(message);
+  if (cause == TorchCause::refused_though_free) cures = cures_of_refusal(figures);
+  if (cause == TorchCause::too_large && server == nullptr) cures.push_back(smaller_batch(figures, cause));
   const auto end_others = [&] {
     cures.push_back(
         {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
@@ -187,15 +211,15 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
   }
   if (cause == TorchCause::fragmentation) cures.push_back(less_splitting(message, figures));
   finding.first_cure_meets_cause = !cures.empty();
-  if (cause != TorchCause::fragmentation && cause != TorchCause::too_large && figures.idle.count > 0)
+  if (cause == TorchCause::refused_though_free) return;
+  if (cause != TorchCause::fragmentation && cause != TorchCause::too_large && figures.idle.count > 0 &&
+      server == nullptr)
     cures.push_back(less_splitting(message, figures));
   if (cause != TorchCause::other_processes && figures.others) end_others();
-  if (figures.allocated && figures.allocated->count > 1)
-    cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
-                     Bytes{figures.allocated->count / 2}});
-  cures.push_back({"run without gradients", "with torch.inference_mode():", {}});
-  if (!is_batch_first) cures.push_back(batch);
-  cures.push_back({"see which layer held the memory", "headroom trace -- python3 app.py", {}});
+  if (server != nullptr)
+    add_server_cures(*server, message, cures);
+  else
+    add_program_cures(message, figures, cause, cures);
 }
 
 }  // namespace headroom::doctor

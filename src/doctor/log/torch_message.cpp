@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/requested_size.h"
+#include "doctor/log/torch_servers.h"
 
 namespace headroom::doctor {
 namespace {
@@ -214,6 +215,7 @@ std::optional<LogMessage> read_torch(std::string_view line) {
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
   add_library(line, message);
+  message.add("runtime", torch_server_of(line));
   // The last of its figures.
   message.may_go_on = is_of_mac ? !has(line, " pool") : !has(line, "reserved") && !has(line, " cached)");
   return message;

@@ -7,6 +7,7 @@
 #include "doctor/log/torch_cause.h"
 #include "doctor/log/torch_cures.h"
 #include "doctor/log/torch_message.h"
+#include "doctor/log/torch_servers.h"
 
 namespace headroom::doctor {
 namespace {
@@ -19,6 +20,7 @@ Confidence confidence_of(TorchCause cause) {
       return Confidence::certain;
     case TorchCause::unknown:
     case TorchCause::cut_off:
+    case TorchCause::refused_though_free:
       return Confidence::possible;
     default:
       return Confidence::likely;
@@ -48,12 +50,15 @@ Finding explain(const LogMessage& message) {
   finding.id = "pytorch-out-of-memory";
   finding.severity = Severity::severe;
   const auto gpu = message.number("gpu");
-  finding.title = fmt::format("PyTorch ran out of {} memory{}{}{}",
+  const TorchServer* const server = torch_server_of(message);
+  finding.title = fmt::format("{} ran out of {} memory{}{}{}",
+                              server ? fmt::format("{} (PyTorch)", server->runtime) : "PyTorch",
                               gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU",
                               requested.empty() ? "" : ": it asked for " + requested,
                               figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
                               figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
   finding.cause = words_of(cause, figures, message);
+  if (is_loading_weights(message)) finding.cause += " It was loading the model's weights then.";
   finding.confidence = confidence_of(cause);
   add_torch_cures(message, figures, cause, finding);
   return finding;

@@ -67,16 +67,45 @@ Cure fewer_requests(const LogMessage& message) {
           {}};
 }
 
-// The share is of the whole GPU; hundredths, down.
-Cure smaller_share(const LogMessage& message) {
+// Of the whole GPU, what is free; nothing where the figures do not tell.
+std::optional<double> free_share(const LogMessage& message) {
   const auto free = message.bytes("free_bytes"), total = message.bytes("total_bytes");
-  if (!free || !total || total->count <= 0 || *free > *total)
-    return {"let it take a share of the GPU that is free", "--gpu-memory-utilization SHARE", {}};
-  const double share = static_cast<double>(free->count) / static_cast<double>(total->count);
+  if (!free || !total || total->count <= 0 || *free > *total) return std::nullopt;
+  return static_cast<double>(free->count) / static_cast<double>(total->count);
+}
+
+// Hundredths, down.
+Cure smaller_share(const LogMessage& message) {
+  const auto share = free_share(message);
+  if (!share) return {"let it take a share of the GPU that is free", "--gpu-memory-utilization SHARE", {}};
   return {
-      fmt::format("let it take no more than is free, {} of {}", format_bytes(*free), format_bytes(*total)),
-      fmt::format("--gpu-memory-utilization {:.2f}", std::floor(100 * share) / 100),
+      fmt::format("let it take no more than is free, {} of {}", format_bytes(*message.bytes("free_bytes")),
+                  format_bytes(*message.bytes("total_bytes"))),
+      fmt::format("--gpu-memory-utilization {:.2f}", std::floor(100 * *share) / 100),
       {}};
+}
+
+// Its share was not free when it started. A fifth of a GPU, 1.5 GiB of 7.4 or 4.8 of 24, holds next to no
+// model with its cache: where less is free, whoever holds the rest has to go, and no smaller share helps.
+void explain_start(const LogMessage& message, const Cure& no_graphs, Finding& finding) {
+  constexpr double kLeast = 0.2;
+  const auto share = free_share(message);
+  const auto asked = message.bytes("asked_bytes"), free = message.bytes("free_bytes");
+  const auto wanted = asked && free && *asked > *free ? std::optional(*asked - *free) : std::nullopt;
+  const Cure end_others{"see who holds the rest, and end it", "headroom top", wanted};
+  if (!share || *share >= kLeast) {
+    finding.cures = {smaller_share(message), end_others, fewer_requests(message), no_graphs};
+    finding.first_cure_meets_cause = true;
+    return;
+  }
+  finding.title = fmt::format("vLLM's share of the GPU was not free: {} of {} were", format_bytes(*free),
+                              format_bytes(*message.bytes("total_bytes")));
+  finding.cause =
+      "Others hold the GPU's memory, an earlier vLLM that has not ended perhaps. No share of what is left is "
+      "enough for a model and its cache.";
+  finding.cures = {end_others,
+                   {"see whether an earlier one still runs", "pgrep -af vllm", {}},
+                   {"see the GPU's processes by NVIDIA's tool", "nvidia-smi", {}}};
 }
 
 Finding explain(const LogMessage& message) {
@@ -109,10 +138,7 @@ Finding explain(const LogMessage& message) {
                      larger_share,
                      no_graphs};
   } else if (message.bytes("free_bytes")) {
-    finding.cures = {smaller_share(message),
-                     {"see who holds the rest, and end it", "headroom top", {}},
-                     fewer_requests(message),
-                     no_graphs};
+    explain_start(message, no_graphs, finding);
   } else {
     finding.cures = {
         fewer_requests(message),

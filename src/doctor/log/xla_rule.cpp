@@ -1,6 +1,9 @@
 // XLA, which JAX runs on and TensorFlow may, ran out of a device's memory.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -8,7 +11,30 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::string_view kCompile = "compile";
+
+// The compiler's, which sees before anything runs that a step does not fit: "XLA:TPU compile permanent error.
+// Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G."
+std::optional<LogMessage> read_compile(std::string_view line) {
+  const auto space = text_after(line, "Ran out of memory in memory space ");
+  if (!space) return std::nullopt;
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::find_if_not(space->begin(), space->end(), is_letter);
+  LogMessage message;
+  message.subject = kCompile;
+  message.part = "compile";
+  message.add("memory", std::string_view(space->begin(), end));
+  if (const auto used = text_after(*space, "Used ")) {
+    message.add("needed_bytes", leading_size(*used));
+    message.add("total_bytes", size_after(*used, " of "));
+  }
+  // Others speak of it, too: "… is handled by rematerialization".
+  if (!message.bytes("needed_bytes") && !has(line, "RESOURCE_EXHAUSTED")) return std::nullopt;
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto compile = read_compile(line)) return compile;
   LogMessage message;
   // The allocator is TensorFlow's, and JAX has it from XLA:
   // "external/xla/xla/tsl/framework/bfc_allocator.cc".
@@ -49,7 +75,40 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
+// "hbm" is the device's memory; "vmem", "smem" and others are a core's own, which one kernel must fit in.
+Finding explain_compile(const LogMessage& message) {
+  const auto needed = message.bytes("needed_bytes"), total = message.bytes("total_bytes");
+  const std::string memory = message.text("memory");
+  Finding finding;
+  finding.id = "xla-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.confidence = Confidence::certain;
+  finding.title = fmt::format("XLA could not compile a step: it needs {}{}{}",
+                              needed ? format_bytes(*needed) : "more " + memory + " than there is",
+                              needed ? " of " + memory : "",
+                              total ? fmt::format(", and there are {}", format_bytes(*total)) : "");
+  if (memory != "hbm") {
+    finding.cause = "One kernel needs more of a core's own memory than it has.";
+    finding.cures = {{"use smaller blocks in a kernel of one's own", "pallas_call(…, block_shape=…)", {}},
+                     {"use a newer jaxlib and libtpu", "pip install -U jax[tpu]", {}}};
+    return finding;
+  }
+  finding.cause =
+      "The compiled step's arguments, results and what it keeps between are larger than the device's memory, "
+      "whatever else runs.";
+  std::optional<Bytes> missing;
+  if (needed && total && *needed > *total) missing = *needed - *total;
+  if (missing) finding.cause += fmt::format(" {} are missing.", format_bytes(*missing));
+  finding.cures = {{"use a smaller batch or shorter sequences", "batch_size = batch_size // 2", {}},
+                   {"compute activations again instead of keeping them (training)", "jax.checkpoint(f)", {}},
+                   {"let a step write over its arguments", "jax.jit(f, donate_argnums=(0,))", {}},
+                   {"divide the arrays among several devices", "jax.device_put(x, NamedSharding(…))", {}},
+                   {"compute in 16 bits", "dtype=jnp.bfloat16", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
+  if (message.subject == kCompile) return explain_compile(message);
   Finding finding;
   finding.id = "xla-out-of-memory";
   finding.severity = Severity::severe;
@@ -76,11 +135,11 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule xla_rule() {
-  return {
-      "xla",
-      {"RESOURCE_EXHAUSTED", "Resource exhausted", "ran out of memory trying", " from device: CUDA_ERROR"},
-      read,
-      explain};
+  return {"xla",
+          {"RESOURCE_EXHAUSTED", "Resource exhausted", "ran out of memory trying", " from device: CUDA_ERROR",
+           "ut of memory in memory space"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

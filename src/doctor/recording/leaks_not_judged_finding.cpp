@@ -1,40 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/text.h"
+#include "doctor/recording/live_places.h"
 #include "doctor/recording/recording_finding.h"
 
 namespace headroom::doctor {
-namespace {
-
-// The places of most of what was live at the end.
-std::vector<Evidence> live_places(const analysis::RecordingAnalysis& analysis,
-                                  const PlaceWords& place_words) {
-  std::vector<Evidence> places;
-  if (!place_words) return places;
-  std::vector<const analysis::StackFigures*> stacks;
-  constexpr std::int64_t kWorthTelling = 256 << 10;
-  for (const analysis::StackFigures& stack : analysis.stacks)
-    if (stack.stack.index != 0 && stack.live.end_bytes >= kWorthTelling) stacks.push_back(&stack);
-  std::stable_sort(stacks.begin(), stacks.end(),
-                   [](const auto* a, const auto* b) { return a->live.end_bytes > b->live.end_bytes; });
-  constexpr std::size_t kMostPlaces = 3;
-  if (stacks.size() > kMostPlaces) stacks.resize(kMostPlaces);
-  for (const analysis::StackFigures* stack : stacks)
-    places.push_back({"", 0,
-                      fmt::format("{}{} in {} blocks, of {}", stack->sampled ? "about " : "",
-                                  format_bytes({stack->live.end_bytes}), stack->live.end_blocks,
-                                  place_words(stack->stack))});
-  return places;
-}
-
-}  // namespace
 
 // Or silence would be read as "no leak".
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   const auto& analysis = facts.analysis;
   if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::unknown) return {};
+  if (!steady_growth(facts).empty()) return {};  // which tells more
   Finding finding;
   finding.id = "leaks-not-judged";
   finding.severity = Severity::note;
@@ -46,7 +22,7 @@ std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
         "{} were live at the end; whether that is a leak was not looked for: no layer "
         "repeats in the recording",
         format_bytes({live}));
-    finding.evidence = live_places(analysis, facts.place_words);
+    finding.evidence = live_places(analysis, facts.place_words, LiveAt::end);
     finding.figures = {{"live_bytes", live}, {"live_blocks", analysis.leaked_blocks.value}};
   }
   finding.cause =

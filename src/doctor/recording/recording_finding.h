@@ -21,6 +21,7 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts);
 std::vector<Finding> leaks_of_cycles(const RecordingFacts& facts);
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts);
 std::vector<Finding> recording_incomplete(const RecordingFacts& facts);
+std::vector<Finding> steady_growth(const RecordingFacts& facts);
 
 // In the order in which they are looked for.
 const std::vector<RecordingFinding>& recording_finding_list();

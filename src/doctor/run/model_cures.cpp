@@ -34,7 +34,9 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
   if (model.backend == "libtorch") return;  // it has none of these
   add("plan no memory ahead", "pattern=off");
   if (!is_onnxruntime(model)) return;
-  if (can_map(model)) add("map the weights from a prepared file", "mapped=on");
+  // Weights are pages of a file then, which the kernel can take back.
+  if (can_map(model))
+    add_settings(finding, model, "map the weights from a prepared file", "mapped=on", model.file_size);
   add("do without the arena", "arena=off");
   add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
 }

@@ -21,10 +21,11 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model) {
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
-        "mapped=on,prepack=off"));
+        "mapped=on,prepack=off", model.file_size));
   finding.cures.push_back({"search the settings that fit", "headroom bench --tune", {}});
   add_leaner_settings(finding, model);
   finding.cures.push_back(smaller_input());
+  finding.cures.push_back({"measure what it needs where nothing limits it", "headroom bench", {}});
   finding.cures.push_back({"see which layers hold the memory", "headroom bench --layers", {}});
   return finding;
 }

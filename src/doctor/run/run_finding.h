@@ -18,6 +18,7 @@ std::optional<Finding> convolution_search(const ModelResult& model);
 std::optional<Finding> leak_of_cleanups(const ModelResult& model);
 std::optional<Finding> limit_exceeded(const ModelResult& model);
 std::optional<Finding> load_peak_over_run_peak(const ModelResult& model);
+std::optional<Finding> loading_leaves_copies(const ModelResult& model);
 std::optional<Finding> model_out_of_memory(const ModelResult& model);
 std::optional<Finding> oversized_arena(const ModelResult& model);
 std::optional<Finding> oversized_workspace(const ModelResult& model);
@@ -28,6 +29,8 @@ std::optional<Finding> smaller_settings(const ModelResult& model);
 std::vector<Finding> duplicate_models(const BenchResult& result);
 std::vector<Finding> large_frame_buffers(const BenchResult& result);
 std::vector<Finding> model_leaves_memory(const BenchResult& result);
+std::vector<Finding> models_do_not_fit_together(const BenchResult& result);
+std::vector<Finding> run_incomplete(const BenchResult& result);
 std::vector<Finding> soft_limit(const BenchResult& result);
 std::vector<Finding> throttled_run(const BenchResult& result);
 

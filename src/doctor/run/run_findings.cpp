@@ -28,15 +28,22 @@ void complete_settings(Finding& finding, const BenchResult& result) {
   }
 }
 
-// Nor would "headroom bench --tune".
+// Nor would "headroom bench --tune". "headroom bench" alone is the run without its limits.
 void complete_flags(Finding& finding, const BenchResult& result, const ModelResult& model) {
-  constexpr std::string_view kBench = "headroom bench ";
+  constexpr std::string_view kBench = "headroom bench";
   if (!result.options) return;
   for (Cure& cure : finding.cures) {
-    if (cure.command != "headroom bench --tune" && cure.command != "headroom bench --layers") continue;
+    if (!cure.command.starts_with(kBench)) continue;
+    const std::string flags(trim(std::string_view(cure.command).substr(kBench.size())));
+    if (!flags.empty() && flags != "--tune" && flags != "--layers") continue;
+    BenchResult run = result;
+    if (flags.empty()) {
+      run.options->memory_limit.reset();
+      run.options->gpu_memory_limit.clear();
+    }
     std::vector<std::string> words{"headroom"};
-    for (std::string& word : bench_arguments(result, model, std::nullopt)) words.push_back(std::move(word));
-    words.push_back(cure.command.substr(kBench.size()));
+    for (std::string& word : bench_arguments(run, model, std::nullopt)) words.push_back(std::move(word));
+    if (!flags.empty()) words.push_back(flags);
     cure.command = shell_command(words);
   }
 }

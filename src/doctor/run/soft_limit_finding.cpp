@@ -26,8 +26,8 @@ std::vector<Finding> soft_limit(const BenchResult& result) {
     for (std::string& word : bench_arguments(enforced, result.models.front(), std::nullopt))
       words.push_back(std::move(word));
   } else {
-    words.insert(words.end(), {"bench", "--mem-limit", fmt::format("{}B", result.limit->bytes.count),
-                               "--limit-mechanism", "cgroup"});
+    words.insert(words.end(),
+                 {"bench", "--mem-limit", exact_size(result.limit->bytes), "--limit-mechanism", "cgroup"});
   }
   finding.cures = {{"run where a control group can enforce it", shell_command(words), {}}};
   return {finding};

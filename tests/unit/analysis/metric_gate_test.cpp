@@ -162,6 +162,26 @@ TEST_F(Gate, WhatWasNotMeasuredCannotBeJudged) {
   EXPECT_THAT(found.not_judged->sentence(), HasSubstr("gpu_run_peak was not measured"));
 }
 
+// Of one model it was measured on both sides, and of another no longer.
+TEST_F(Gate, AFigureThatOneModelHasNoLongerIsTold) {
+  std::vector<ModelResult> others(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    Runs& side = i < 3 ? a : b;
+    ModelResult& first = side.results[i % 3].models[0];
+    first.memory.cgroup_peak = mebibytes(90);
+    others[i] = first;
+    others[i].name = "other";
+    if (i >= 3) others[i].memory.cgroup_peak.reset();
+    side.side[i % 3].models.push_back({&others[i], {}, ""});
+  }
+  const auto found = check("cgroup_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence,
+            "cgroup_peak of other was measured on one side only, so 'cgroup_peak>+5%' was not judged for it");
+  EXPECT_TRUE(check("run_peak>+50%").empty());
+}
+
 TEST_F(Gate, ABreachStandsBesideARuleThatCannotBeJudged) {
   for (const std::string_view rules : {"run_peak>+5%,gpu_run_peak>+5%", "gpu_run_peak>+5%,run_peak>+5%"}) {
     const auto found = check_gate(*parse_gate(rules), compare_runs(a.side, b.side));

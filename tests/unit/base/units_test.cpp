@@ -43,6 +43,14 @@ TEST(FormatBytes, LabelsBinaryUnits) {
   EXPECT_EQ(format_bytes({1300000000}), "1.21 GiB");
 }
 
+TEST(ExactSize, IsReadBackToTheByte) {
+  EXPECT_EQ(exact_size(mebibytes(150)), "150MiB");
+  EXPECT_EQ(exact_size(kibibytes(1536)), "1536KiB");
+  EXPECT_EQ(exact_size(Bytes{1LL << 51}), "2048TiB");
+  for (const std::int64_t bytes : {0LL, 1LL, 1023LL, 1024LL, 62'914'561LL, 9'007'199'254'740'991LL})
+    EXPECT_EQ(parse_size(exact_size(Bytes{bytes}))->count, bytes);
+}
+
 TEST(FormatDuration, PicksTheUnit) {
   EXPECT_EQ(format_duration({812}), "812 ns");
   EXPECT_EQ(format_duration({12'300}), "12.3 µs");

@@ -42,6 +42,7 @@ analysis::MetricChange change(const char* metric, double before, double after, b
   change.before = before;
   change.after = after;
   change.differs = differs;
+  change.is_judged = true;
   return change;
 }
 
@@ -275,7 +276,7 @@ TEST(CureTrials, ATrialIsAskedForAsTheRunWas) {
   EXPECT_THAT(doctor::bench_arguments(run, run.models[0], CureSettings{"m", "mapped=on"}),
               ElementsAre("bench", "--source", "video=/data/a drive.mp4", "--model",
                           "m=/data/m.onnx,backend=onnxruntime,arena=off,mapped=on", "--max-frames", "50",
-                          "--mem-limit", "1073741824B"));
+                          "--mem-limit", "1GiB"));
   EXPECT_THAT(doctor::bench_arguments(run_of(), run_of().models[0], std::nullopt),
               ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime"));
 }
@@ -325,8 +326,9 @@ TEST(CureTrials, AllAtOnceAreOneModel) {
   run.parallel->joint_peak = mebibytes(700);
   EXPECT_EQ(doctor::joint_result(run, "together").memory.run_peak, mebibytes(700))
       << "no shares were sampled";
+  run.parallel->joint_share_peak = mebibytes(300);
   for (ModelResult& model : run.parallel->together) {
-    model.memory.pss_run_peak = mebibytes(100);
+    model.memory.pss_run_peak = mebibytes(170);  // before the others had mapped the weights, too
     model.inference.emplace();
     model.inference->p50 = Nanoseconds{2'000'000};
   }
@@ -334,6 +336,11 @@ TEST(CureTrials, AllAtOnceAreOneModel) {
   EXPECT_EQ(doctor::joint_latency(run), 6'000'000.0);
   run.parallel->together[1].status = ModelStatus::oom;
   EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::oom);
+  run.parallel->together.erase(run.parallel->together.begin() + 1);
+  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::ok);
+  run.models[1].status = ModelStatus::failed;
+  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::failed)
+      << "what could not be prepared was not there, so the others took less";
   run.pipeline.emplace();
   run.pipeline->status = ModelStatus::ok;
   run.pipeline->memory.run_peak = mebibytes(250);

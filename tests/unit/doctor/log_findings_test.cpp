@@ -318,6 +318,16 @@ TEST(LogFindings, CommandsAreNeverCut) {
   EXPECT_EQ(findings[0].title.size(), LogFindings::kMostText);
 }
 
+// To be opened: a part of a path is another file.
+TEST(LogFindings, PathsAreNeverCut) {
+  std::vector<Finding> findings(1);
+  const std::string path = "/" + std::string(300, 'a') + "/\x1b[31m" + std::string(300, 'b') + "/run.log";
+  findings[0].evidence = {{path, 1, "CUDA out of memory"}};
+  doctor::clean_findings(findings);
+  EXPECT_EQ(findings[0].evidence[0].file,
+            "/" + std::string(300, 'a') + "/" + std::string(300, 'b') + "/run.log");
+}
+
 TEST(LogFindings, SevereComeFirst) {
   const auto findings =
       findings_of({"CUDA0 : Orin (7619 MiB, 3875 MiB free)", "x: page allocation failure: order:4, mode:0x1",

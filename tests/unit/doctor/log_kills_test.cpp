@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "doctor/log/announced_kills.h"
+#include "doctor/log/message_text.h"
 #include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/oom_report.h"
 #include "log_lines.h"
@@ -141,6 +142,145 @@ TEST(LogKills, AGroupOfVersion1HasOtherFiles) {
   version_2[2] = "swap: usage 0kB, limit 9007199254740988kB, failcnt 0";
   EXPECT_EQ(findings_of(version_2).at(0).cures.at(1).command,
             "echo 75M | sudo tee /sys/fs/cgroup/robot/vision/memory.max");
+}
+
+// Of a control group, whose report has no line of free blocks: arm64 kernels have pages of 16 or 64 KiB, too.
+TEST(LogKills, TheVictimTellsHowLargeAPageIs) {
+  const auto report = [](int total_kib, const std::string& before = "anything") {
+    return findings_of(
+               {"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", before,
+                "memory: usage 614400kB, limit 614400kB, failcnt 12",
+                "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+                "[   4312]     0  4312    20000     8000   188416     2048             0 python3",
+                "[   4400]     0  4400     1000      400    18841        0             0 helper",
+                summary("/robot/vision", "python3", 4312),
+                fmt::format("Memory cgroup out of memory: Killed process 4312 (python3) total-vm:{}kB, "
+                            "anon-rss:512000kB, file-rss:5676kB, shmem-rss:0kB",
+                            total_kib)})
+        .at(0);
+  };
+  for (const int kib : {4, 16, 64}) {
+    const std::int64_t page = kib * 1024;
+    const Finding finding = report(20'000 * kib);
+    EXPECT_EQ(figure(finding, "processes_rss_bytes"), 8400 * page) << kib;
+    EXPECT_EQ(figure(finding, "largest_process_bytes"), 8000 * page) << kib;
+    EXPECT_EQ(figure(finding, "victim_swap_bytes"), 2048 * page) << kib;
+    EXPECT_EQ(finding.cause.find("were in swap") != std::string::npos, kib == 64) << "of 128 MiB";
+  }
+  // What another thread mapped between the two lines.
+  EXPECT_EQ(figure(report(20'000 * 16 + 4096), "processes_rss_bytes"), 8400 * 16 * 1024);
+  // Neither of the three: the usual one.
+  for (const int total_kib : {20'000 * 8, 20'000 * 256, 20'000, 0})
+    EXPECT_EQ(figure(report(total_kib), "processes_rss_bytes"), 8400 * 4096) << total_kib;
+  // Free blocks tell it better.
+  EXPECT_EQ(figure(report(20'000 * 64, "Node 0 Normal: 142*16kB (UEC) 161*32kB (U) = 7424kB"),
+                   "processes_rss_bytes"),
+            8400 * 16 * 1024);
+}
+
+// The rows of those with most in swap are kept, however many there are.
+TEST(LogKills, OfManyProcessesInSwapTheVictimsRowIsKept) {
+  Lines lines{"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+              "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"};
+  const auto row = [](int pid, int swapped) {
+    return fmt::format("[{:7}]     0 {}    90000     8000   188416    {}             0 python3", pid, pid,
+                       swapped);
+  };
+  for (int pid = 1000; pid < 1200; ++pid) lines.push_back(row(pid, 1500));
+  lines.push_back(row(4312, 60'000));
+  lines.push_back(
+      "Memory cgroup out of memory: Killed process 4312 (python3) total-vm:360000kB, anon-rss:32000kB");
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("[   4312]"));
+}
+
+TEST(LogKills, SystemdOomdTellsOfFullSwap) {
+  const std::string group = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-x.scope";
+  const std::string swap = "systemd-oomd[400]: Killed " + group +
+                           " due to memory used (7516192768) / total (7945689497) and swap used (3865470566) "
+                           "/ total (3972844748) being more than 90.00%";
+  const auto findings = findings_of({swap});
+  ASSERT_EQ(findings.size(), 1U);
+  const Finding& finding = findings[0];
+  EXPECT_EQ(finding.id, "process-killed-for-memory");
+  EXPECT_EQ(figure(finding, "ram_used_bytes"), 7516192768);
+  EXPECT_EQ(figure(finding, "ram_bytes"), 7945689497);
+  EXPECT_EQ(figure(finding, "swap_used_bytes"), 3865470566);
+  EXPECT_EQ(figure(finding, "swap_bytes"), 3972844748);
+  EXPECT_THAT(finding.cause, HasSubstr("Swap was nearly full: 3.60 GiB of 3.70 GiB were used"));
+  EXPECT_THAT(finding.cause, HasSubstr("the 90.00% that it allows"));
+  EXPECT_THAT(finding.cause, Not(HasSubstr("wait for memory")));
+  EXPECT_EQ(finding.confidence, Confidence::certain);
+  EXPECT_THAT(
+      commands_of(finding),
+      testing::IsSupersetOf({"SwapUsedLimit=95%",
+                             "systemctl --user set-property app-x.scope ManagedOOMPreference=avoid",
+                             "systemctl --user set-property app-x.scope MemoryMax=SIZE MemorySwapMax=SIZE"}));
+  EXPECT_THAT(commands_of(finding), Contains(HasSubstr("mkswap")));
+  EXPECT_THAT(commands_of(finding), Contains(HasSubstr("zram")));
+  // Up to systemd 248.
+  const auto old =
+      findings_of({"systemd-oomd[400]: Killed /system.slice/det.service due to swap used (3865470566) / "
+                   "total (3972844748) "
+                   "being more than 90.00%"});
+  EXPECT_THAT(old.at(0).cause, HasSubstr("3.60 GiB of 3.70 GiB were used, more than"));
+  EXPECT_EQ(figure(old[0], "ram_bytes"), -1);
+  // Pressure is pressure.
+  const auto pressure = findings_of({"systemd-oomd[400]: Killed " + group + " due to memory pressure for " +
+                                     group + " being 62.10% > 50.00% for > 20s with reclaim activity"});
+  EXPECT_THAT(pressure.at(0).cause, HasSubstr("(62.10% > 50.00%)"));
+  EXPECT_THAT(commands_of(pressure[0]), Each(Not(HasSubstr("Swap"))));
+}
+
+// Its own line, and what systemd says of it, in whatever order the journal has them.
+TEST(LogKills, SystemdOomdsKillIsOneEvent) {
+  const std::string own =
+      "systemd-oomd[400]: Killed /system.slice/det.service due to memory used (7516192768) "
+      "/ total (7945689497) and swap used (3865470566) / total (3972844748) being more "
+      "than 90.00%";
+  const std::string killed = "systemd[1]: det.service: systemd-oomd killed 213 process(es) in this unit.";
+  const std::string result = "systemd[1]: det.service: Failed with result 'oom-kill'.";
+  for (const Lines& lines :
+       {Lines{own, killed, result}, {killed, own, result}, {own, result}, {result, own}}) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines[0];
+    EXPECT_EQ(findings[0].times, 1) << lines[0];
+    EXPECT_THAT(findings[0].cause, HasSubstr("Swap was nearly full")) << lines[0];
+  }
+  const auto alone = findings_of({killed});
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_THAT(alone[0].title, HasSubstr("(told by systemd-oomd)"));
+  // No kill of the kernel's beside it.
+  EXPECT_EQ(
+      findings_of({summary("/docker/a", "python3", 77), sizes("python3", 77, 9838380, 507812), own}).size(),
+      2U);
+  for (const char* other :
+       {"systemd[1]: Started systemd-oomd.service - Userspace Out-Of-Memory (OOM) Killer.",
+        "systemd-oomd[400]: Swap is currently not detected; memory pressure usage will be degraded",
+        "systemd-oomd[400]: No swap; memory pressure usage will be degraded",
+        "systemd-oomd[400]: Failed to connect to /run/systemd/io.system.ManagedOOM: Connection refused",
+        "systemd[1]: systemd-oomd.service: Deactivated successfully."})
+    EXPECT_TRUE(findings_of({other}).empty()) << other;
+}
+
+// Where M is 10^6 and Mi is 2^20.
+TEST(LogKills, KubernetesHasUnitsOfItsOwn) {
+  const auto finding =
+      findings_of({"The node was low on resource: memory. Threshold quantity: 500M, available: "
+                   "480M. Container foo was using 2G, request is 1G, has larger consumption of "
+                   "memory. "})
+          .at(0);
+  EXPECT_EQ(figure(finding, "threshold_bytes"), 500'000'000);
+  EXPECT_EQ(figure(finding, "available_bytes"), 480'000'000);
+  EXPECT_EQ(figure(finding, "resident_bytes"), 2'000'000'000);
+  const std::pair<const char*, std::int64_t> kSizes[] = {
+      {"100Mi", 100 << 20},     {"92112Ki,", 92112 << 10}, {"2Gi", 2LL << 30},   {"0", 0},       {"0,", 0},
+      {"128974848", 128974848}, {"129e6", 129000000},      {"129M.", 129000000}, {"64k", 64000}, {"1500m", 2},
+      {"1.5G", 1500000000},     {"1Ti", 1LL << 40}};
+  for (const auto& [text, bytes] : kSizes) EXPECT_EQ(doctor::leading_quantity(text), Bytes{bytes}) << text;
+  for (const char* text : {"", "Mi", "12parsecs", "9E", "nan", "-5M"})
+    EXPECT_FALSE(doctor::leading_quantity(text)) << text;
 }
 
 TEST(LogKills, AUsersUnitsAreSetByTheUser) {

@@ -26,6 +26,20 @@ inline std::int64_t figure(const Finding& finding, std::string_view name) {
   return -1;
 }
 
+inline std::string text_figure(const Finding& finding, std::string_view name) {
+  for (const Figure& each : finding.figures)
+    if (each.name == name && std::holds_alternative<std::string>(each.value))
+      return std::get<std::string>(each.value);
+  return {};
+}
+
+// The first with this id; one without an id where there is none.
+inline Finding finding_of_id(const std::vector<Finding>& findings, std::string_view id) {
+  for (const Finding& finding : findings)
+    if (finding.id == id) return finding;
+  return {};
+}
+
 inline std::vector<std::string> commands_of(const Finding& finding) {
   std::vector<std::string> commands;
   for (const Cure& cure : finding.cures) commands.push_back(cure.command);

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/fsuid.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include <map>
 
 #include "support/test_support.h"
 
@@ -97,6 +100,34 @@ TEST_F(LogReader, OfALongLineEachPartWithAWordIsGiven) {
   EXPECT_EQ(lines[3].first, 2);
 }
 
+// Long lines and short ones in turn: each part is of its own line, and has its number.
+TEST_F(LogReader, WhatIsGivenOfALongLineIsOfThatLine) {
+  std::string text;
+  for (int i = 1; i <= 60; ++i) {
+    const bool is_long = i % 3 == 0;
+    for (int part = 0; part < (is_long ? 40 : 1); ++part)
+      text += fmt::format("{}{}-{} NEEDLE ", std::string(is_long ? 900 : 3, '.'), i, part);
+    text += i % 4 == 0 ? "\n\n" : "\n";
+  }
+  std::int64_t line = 1;
+  std::map<std::int64_t, int> expected;  // by its number, what each line begins with
+  for (int i = 1; i <= 60; ++i, line += i % 4 == 1 ? 2 : 1) expected[line] = i;
+  for (const int more : {0, 1}) {
+    std::map<std::int64_t, int> parts;
+    for (const auto& [at, given] : lines_of(text, more)) {
+      if (given.empty()) continue;
+      ++parts[at];
+      const std::string name = fmt::format("{}-", expected[at]);
+      EXPECT_THAT(given, HasSubstr(" NEEDLE")) << at;
+      EXPECT_THAT(given, HasSubstr(name)) << at;
+      const bool is_whole = given == fmt::format("...{}0 NEEDLE ", name);
+      EXPECT_EQ(is_whole, expected[at] % 3 != 0) << given;
+    }
+    EXPECT_EQ(parts.size(), 60U);
+    for (const auto& [at, count] : parts) EXPECT_EQ(count > 1, expected[at] % 3 == 0) << at;
+  }
+}
+
 TEST_F(LogReader, WhatLiesAcrossTwoPiecesOfAnEndlessLineIsGivenOnce) {
   constexpr std::size_t kPiece = 1 << 20;
   for (const std::size_t before : {1000U, 255U, 200U, 6U, 3U, 0U}) {
@@ -129,6 +160,20 @@ TEST_F(LogReader, WhatCannotBeReadIsAnError) {
   std::filesystem::create_directory(folder_ / "folder");
   lines_of_file("folder");
   EXPECT_THAT(status_.error().sentence(), HasSubstr("is a folder"));
+}
+
+// Of a path that is right.
+TEST_F(LogReader, WhatMayNotBeReadNeedsOtherPermissions) {
+  constexpr unsigned kNobody = 65534;
+  write_text(folder_ / "mine.log", "NEEDLE\n");
+  std::filesystem::permissions(folder_ / "mine.log", std::filesystem::perms::none);
+  const int before = setfsuid(kNobody);  // root may read all
+  lines_of_file("mine.log");
+  setfsuid(static_cast<unsigned>(before));
+  ASSERT_FALSE(status_.has_value());
+  EXPECT_THAT(status_.error().sentence(), HasSubstr("Permission denied; check its permissions"));
+  lines_of_file("absent.log");
+  EXPECT_THAT(status_.error().sentence(), HasSubstr("check the path"));
 }
 
 }  // namespace

@@ -253,6 +253,119 @@ TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
       Severity::warning);
 }
 
+// On the line behind a retry whoever tells of a kill, or of another end, tells that it was the last try.
+TEST(LogRetries, AKillBehindARetryIsNoAnswer) {
+  const std::string refused = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB";
+  const auto severity = [&](const std::string& behind) {
+    return finding_of_id(
+               findings_of({refused, "Decreasing batch size to: 4.", behind, "a line of somebody's"}),
+               "pytorch-out-of-memory")
+        .severity;
+  };
+  for (const char* end :
+       {"Killed",
+        "Killed: 9",
+        "trainer-1  | Killed",
+        "run.sh: line 12:  4312 Killed       python3 train.py",
+        "[1]+  Killed                  python3 train.py",
+        "zsh: killed     python3 train.py",
+        "make: *** [Makefile:3: train] Killed",
+        "make: *** [train] Error 137",
+        "Command terminated by signal 9",
+        "Process finished with exit code 137 (interrupted by signal 9: SIGKILL)",
+        "command terminated with exit code 137",
+        "subprocess.CalledProcessError: Command '['python', 'a.py']' died with <Signals.SIGKILL: 9>.",
+        "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed. ",
+        "Out of memory: Killed process 4312 (python3) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
+        "python3 invoked oom-killer: gfp_mask=0x140dca(GFP_HIGHUSER_MOVABLE), order=0",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.",
+        "systemd[1]: train.service: A process of this unit has been killed by the OOM killer.",
+        "systemd[1]: train.service: systemd-oomd killed 3 process(es) in this unit.",
+        "Segmentation fault",
+        "Aborted",
+        "Terminated",
+        "[run.sh-1] Killed",
+        "srun: error: node1: task 0: Out Of Memory",
+        "srun: error: node1: tasks 0-3: Killed",
+        "ERROR: Job failed: exit code 137",
+        "error Command failed with exit code 137.",
+        "./a.sh: line 4:  4312 Segmentation fault      ./a",
+        "a.sh: line 4:  4312 Aborted                 ./a",
+        "W1126 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 13 closing signal "
+        "SIGTERM",
+        "Bus error",
+        "Fatal Python error: Segmentation fault"})
+    EXPECT_EQ(severity(end), Severity::severe) << end;
+  for (const char* other :
+       {"epoch 1", "Killed 3 stale workers of an earlier run", "Aborted transactions: 0",
+        "make: *** [Makefile:3: lint] Error 1 (ignored)", "killed: 0, finished: 12",
+        "Terminated 3 idle workers", "srun: error: Unable to create step for job 7: retrying",
+        "Error on line 4: Aborted upload", "ERROR: Job failed: exit code 1",
+        "Segmentation faults are reported by core_pattern", "job 137 exited with exit code 0"})
+    EXPECT_EQ(severity(other), Severity::warning) << other;
+}
+
+// "Memory" is in the name of much that others retry.
+TEST(LogRetries, OnlyAWantOfMemoryIsRetriedWithLess) {
+  for (const std::string other :
+       {"redis: Retrying with shared memory transport", "Retrying to open the shared memory segment /psm_1",
+        "in-memory cache: Retrying lookup", "Retrying to access memory map of 0000:01:00.0",
+        "Retrying with memory-mapped reads", "NVML: Retrying to read memory clocks",
+        "Retrying on slow memory node 1", "Retrying join of the ZOOM room",
+        "memory_store: Retrying write of block 7", "nccl: Retrying over SHM, shared memory OOM hint is off",
+        "uploader: Skipping batch 3, memory card is full"}) {
+    EXPECT_FALSE(doctor::tells_retry(other)) << other;
+    EXPECT_EQ(findings_of({kTorch, other, "bye"}).at(0).severity, Severity::severe) << other;
+  }
+  for (const std::string own :
+       {"CUDA OOM, retrying in a moment", "Ran out of memory, retrying with half of the frames",
+        "Retrying with less memory", "Retrying in low memory mode", "low-memory retry: Retrying the step",
+        "Insufficient memory; Retrying with 2 streams", "Not enough memory, retrying",
+        "MemoryError: retrying", "torch.OutOfMemoryError caught, retrying",
+        "Memory allocation failed, retrying with chunks", "Retrying with --lowvram",
+        "Skipping batch 3: MemoryError"}) {
+    EXPECT_TRUE(doctor::tells_retry(own)) << own;
+    EXPECT_EQ(findings_of({kTorch, own, "epoch 1"}).at(0).severity, Severity::warning) << own;
+  }
+}
+
+// Ultralytics looks for the largest batch that fits: that one did not is how it finds it.
+TEST(LogRetries, ASearchForTheLargestBatchIsNoAlarm) {
+  const std::string refused =
+      "CUDA out of memory. Tried to allocate 400.00 MiB. GPU 0 has a total capacity of 7.79 GiB of which "
+      "60.00 MiB is free.";
+  const std::string chosen = "AutoBatch: Using batch-size 14 for CUDA:0 4.70G/7.79G (60%)";
+  const std::vector<std::string> search{
+      "AutoBatch: Computing optimal batch size for imgsz=640 at 60.0% CUDA memory utilization.", refused};
+  const auto severity = [&](const std::vector<std::string>& behind) {
+    std::vector<std::string> lines = search;
+    lines.insert(lines.end(), behind.begin(), behind.end());
+    return findings_of(lines).at(0).severity;
+  };
+  EXPECT_EQ(severity({chosen, "Epoch 1"}), Severity::warning);
+  EXPECT_EQ(severity({chosen}), Severity::warning);
+  EXPECT_EQ(severity({}), Severity::severe);
+  EXPECT_EQ(severity({chosen, "Epoch 1", refused}), Severity::severe);
+  EXPECT_EQ(severity({"Using batch-size 14"}), Severity::severe);
+}
+
+// The line that tells of the failure tells that it was caught, too: it may be the last one of a log.
+TEST(LogRetries, ALineThatTellsItsOwnRetryIsNoAlarm) {
+  for (const std::string line :
+       {"WARNING ⚠️ CUDA out of memory with batch=16, reducing to batch=8 and retrying.",
+        "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3)."}) {
+    const auto findings = findings_of({line});
+    ASSERT_EQ(findings.size(), 1U) << line;
+    EXPECT_EQ(findings[0].severity, Severity::warning) << line;
+    EXPECT_EQ(findings_of({line, "Epoch 1"}).at(0).severity, Severity::warning) << line;
+    EXPECT_EQ(findings_of({line, "Killed"}).at(0).severity, Severity::severe) << line;
+    EXPECT_EQ(findings_of({line, "Epoch 1", kTorch}).at(0).severity, Severity::severe) << line;
+  }
+  // Where two lines tell it, the second is the last one, and nobody knows.
+  EXPECT_EQ(findings_of({kTorch, "Reducing to batch=8 and retrying (1/3)."}).at(0).severity,
+            Severity::severe);
+}
+
 TEST(LogRetries, ALineThatTellsItsFallbackIsNoAlarm) {
   const auto findings = findings_of({"[INFO] Falling back to CPU: CUDA out of memory"});
   ASSERT_EQ(findings.size(), 1U);

@@ -30,6 +30,7 @@ TEST(NextCommand, IsACureThatIsWhole) {
   EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::warning),
             "docker update --memory=1g 8f3ab1c2d4e5");
   EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::note), "headroom doctor --live");
+  EXPECT_EQ(next_of("headroom report a.hrec", Severity::note), "headroom report a.hrec") << "it only looks";
 }
 
 TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {

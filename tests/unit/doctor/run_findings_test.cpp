@@ -1,5 +1,7 @@
 #include "doctor/run/run_findings.h"
 
+#include <algorithm>
+
 #include "doctor/cure_trials.h"
 #include "doctor/run/run_finding.h"
 
@@ -11,6 +13,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+BenchResult finished_run() {
+  BenchResult result;
+  result.complete = true;
+  return result;
+}
 
 ModelResult model_named(const std::string& name) {
   ModelResult model;
@@ -32,14 +40,14 @@ std::vector<std::string> ids(const BenchResult& result) {
 }
 
 TEST(RunFindings, AHealthyRunTellsNothing) {
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   result.limit = Limit{gibibytes(1), LimitType::hard, LimitMechanism::cgroup_v2, {}, ""};
   EXPECT_THAT(ids(result), IsEmpty());
 }
 
 TEST(RunFindings, OfTheRun) {
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   for (ModelResult& model : result.models) {
     model.path = "same.onnx";
@@ -74,7 +82,7 @@ TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
   write_text(folder / "c.onnx", std::string(2 << 20, 'c'));
   write_text(folder / "copy of c.onnx", std::string(2 << 20, 'c'));
   write_text(folder / "other.onnx", std::string(2 << 20, 'o'));
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b"), model_named("c"), model_named("d"), model_named("e")};
   result.models[0].path = result.models[1].path = "same.onnx";
   result.models[2].path = folder / "c.onnx";
@@ -103,7 +111,7 @@ TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
 }
 
 TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.status = ModelStatus::oom;
@@ -121,17 +129,23 @@ TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
             "headroom bench --model 'a=a b.onnx,backend=onnxruntime,prepack=off,mapped=on' --skip-inference "
             "--prepared-dir prepared && headroom bench --model 'a=a "
             "b.onnx,backend=onnxruntime,prepack=off,mapped=on' "
-            "--mem-limit 262144000B --prepared-dir prepared");
+            "--mem-limit 250MiB --prepared-dir prepared");
   const auto arguments = doctor::preparing_arguments(result, result.models[0], *first.settings);
   EXPECT_THAT(arguments, testing::Not(testing::Contains("--mem-limit")));
   EXPECT_EQ(arguments.back(), "--skip-inference");
   EXPECT_FALSE(doctor::wants_preparing(result, CureSettings{"a", "prepack=off"}));
   EXPECT_EQ(findings[0].cures.at(1).command,
-            "headroom bench --model 'a=a b.onnx,backend=onnxruntime' --mem-limit 262144000B --tune");
+            "headroom bench --model 'a=a b.onnx,backend=onnxruntime' --mem-limit 250MiB --tune");
+  EXPECT_EQ(std::count_if(findings[0].cures.begin(), findings[0].cures.end(),
+                          [](const Cure& cure) {
+                            return cure.command == "headroom bench --model 'a=a b.onnx,backend=onnxruntime'";
+                          }),
+            1)
+      << "what it needs where nothing limits it";
 }
 
 TEST(RunFindings, OfAModel) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.memory.load_peak = mebibytes(300);
@@ -158,7 +172,7 @@ TEST(RunFindings, OfAModel) {
 
 // The default window is 16 MiB or one frame: what is above that is many frames that were asked for, or one.
 TEST(RunFindings, FramesAreCuredByFewerOfThem) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.memory.frames = mebibytes(96);
   result.models = {model_named("b"), model};
@@ -178,7 +192,7 @@ TEST(RunFindings, FramesAreCuredByFewerOfThem) {
 }
 
 TEST(RunFindings, ALimitThatDidNotRefuse) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.memory.within_limit = false;
@@ -198,7 +212,7 @@ TEST(RunFindings, ALimitThatDidNotRefuse) {
 }
 
 TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
@@ -210,7 +224,7 @@ TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
 }
 
 TEST(RunFindings, WorkspacesAndPinnedMemory) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
@@ -226,7 +240,7 @@ TEST(RunFindings, WorkspacesAndPinnedMemory) {
 }
 
 TEST(RunFindings, ASearchOfConvolutionsThatMayCostMuch) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.settings.device = "cuda:0";
@@ -245,7 +259,7 @@ TEST(RunFindings, ASearchOfConvolutionsThatMayCostMuch) {
 }
 
 TEST(RunFindings, OutOfMemoryNamesThePhase) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.status = ModelStatus::oom;
   model.died_in = Phase::runtime_loaded;
@@ -260,7 +274,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
 
 TEST(RunFindings, ALeakIsNamedByItsLevel) {
   for (const std::string level : {"object", "video"}) {
-    BenchResult result;
+    BenchResult result = finished_run();
     ModelResult model = model_named("a");
     for (int i = 0; i < 12; ++i) model.cleanups.push_back({level, std::to_string(i), mebibytes(100 + 5 * i)});
     result.models = {model};
@@ -277,7 +291,7 @@ TEST(RunFindings, ALeakIsNamedByItsLevel) {
 
 TEST(RunFindings, WhatConcernsSeveralModelsIsInTheListAndHasItsCommands) {
   EXPECT_THAT(doctor::run_finding_list(), testing::Contains(&doctor::duplicate_models));
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   for (ModelResult& model : result.models) {
     model.backend = "onnxruntime";
@@ -296,7 +310,7 @@ TEST(RunFindings, WhatConcernsSeveralModelsIsInTheListAndHasItsCommands) {
 }
 
 TEST(RunFindings, FewerFramesAreACommandOfTheRun) {
-  BenchResult result;
+  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.memory.frames = mebibytes(96);
   result.models = {model};
@@ -329,7 +343,7 @@ ModelResult model_of(const Phases& phases) {
 }
 
 bool leaves_memory(const ModelResult& model) {
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model};
   for (const Finding& finding : doctor::run_findings(result, ""))
     if (finding.id == "model-leaves-memory") return true;
@@ -364,7 +378,7 @@ TEST(RunFindings, WhatARuntimeKeepsIsNoFinding) {
 }
 
 TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
-  BenchResult result;
+  BenchResult result = finished_run();
   result.models = {model_named("other"), model_of({"", 23, 223, 230, 7, 28, 183})};
   result.models[0].memory = model_of({"", 23, 43, 50, 0, 28, 39}).memory;
   result.models[1].path = "a b.onnx";
@@ -397,6 +411,87 @@ TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
   // An old report, which did not keep how much of it was pages of files.
   result.models[1].memory.file_backed_peak.reset();
   EXPECT_TRUE(leaves_memory(result.models[1]));
+}
+
+TEST(RunFindings, ARunThatDidNotComeToItsEnd) {
+  BenchResult result;
+  result.models = {model_named("a")};
+  result.models[0].status = ModelStatus::failed;
+  result.models[0].error = "the run ended while it was being measured";
+  const auto findings = doctor::run_findings(result, "r");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "run-incomplete");
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].evidence.at(0).text, "a: the run ended while it was being measured");
+}
+
+TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
+  BenchResult result = finished_run();
+  result.models = {model_named("a"), model_named("b")};
+  result.limit.emplace().bytes = mebibytes(300);
+  result.limit->type = LimitType::hard;
+  result.options.emplace().memory_limit = mebibytes(300);
+  ParallelResult& parallel = result.parallel.emplace();
+  parallel.together = result.models;
+  parallel.within_limit = true;
+  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+
+  parallel.together[1].status = ModelStatus::oom;
+  parallel.together[1].error = "killed";
+  parallel.within_limit = false;
+  parallel.sum_of_peaks = mebibytes(400);
+  const auto findings = doctor::run_findings(result, "r");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "models-do-not-fit-together");
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].title, "b ran out of memory when all models ran at once, and not alone");
+  EXPECT_EQ(findings[0].evidence.at(0).text, "b: killed");
+  EXPECT_EQ(findings[0].cures.at(0).command,
+            "headroom bench --model a=a.onnx --model b=b.onnx --mem-limit 300MiB --pool 300MiB");
+  EXPECT_EQ(findings[0].cures.at(2).command,
+            "headroom bench --model a=a.onnx --model b=b.onnx --mem-limit 400MiB --parallel");
+
+  parallel.together[1].status = ModelStatus::ok;
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "All models at once took more than the limit");
+  // Alone it is told, and that it fails beside others is no news.
+  result.models[1].status = parallel.together[1].status = ModelStatus::oom;
+  EXPECT_EQ(doctor::run_findings(result, "").size(), 1U);
+  EXPECT_EQ(doctor::run_findings(result, "")[0].id, "model-out-of-memory");
+
+  result.models[1].status = ModelStatus::ok;
+  result.parallel.reset();
+  result.pipeline.emplace().status = ModelStatus::oom;
+  result.pipeline->error = "the kernel killed it";
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline ran out of memory");
+  result.pipeline->status = ModelStatus::ok;
+  result.pipeline->memory.within_limit = false;
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline took more than the limit");
+  result.pipeline.reset();
+  result.pool.emplace().status = ModelStatus::oom;
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pool ran out of memory");
+}
+
+TEST(RunFindings, CopiesThatLoadingLeaves) {
+  BenchResult result = finished_run();
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.file_size = mebibytes(64);
+  model.memory.runtime = mebibytes(24);
+  model.memory.loaded = mebibytes(244);
+  model.memory.load_peak = model.memory.run_peak = mebibytes(244);
+  result.models = {model};
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "loading-leaves-copies");
+  EXPECT_EQ(findings[0].title, "a holds 220.0 MiB once it is loaded, 3.4 times its file of 64.0 MiB");
+  EXPECT_EQ(findings[0].cures.at(0).settings->settings, "mapped=on,prepack=off");
+  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(156));
+  // Once as they are and once re-packed.
+  result.models[0].memory.loaded = mebibytes(24 + 150);
+  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+  result.models[0].memory.loaded = mebibytes(244);
+  result.models[0].settings.mapped = true;
+  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
 }
 
 }  // namespace

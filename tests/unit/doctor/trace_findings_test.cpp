@@ -1,5 +1,6 @@
 // What recordings and snapshots tell.
 #include <algorithm>
+#include <functional>
 
 #include "doctor/recording/recording_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
@@ -42,6 +43,57 @@ TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
       doctor::recording_findings(analysis, {}, "a.hrec", [](StackId) { return std::string("keep"); });
   EXPECT_THAT(told.at(0).title, HasSubstr("57.0 MiB were live at the end; whether that is a leak"));
   EXPECT_EQ(told[0].evidence.at(0).text, "57.0 MiB in 200 blocks, of keep");
+}
+
+// A recording of 12 s whose memory is `bytes(share of the time)`, of a hundred points.
+analysis::RecordingAnalysis without_rounds(const std::function<std::int64_t(double)>& bytes) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = analysis::Growth::unknown;
+  analysis.duration = Nanoseconds{12'000'000'000};
+  analysis.timeline.width = Nanoseconds{120'000'000};
+  for (std::int64_t i = 0; i < 100; ++i) {
+    analysis::TimelinePoint point;
+    point.start = Nanoseconds{analysis.timeline.width.count * i};
+    point.lowest = point.last = bytes(static_cast<double>(i) / 100);
+    point.highest = point.lowest + (20 << 20);  // of a frame, given back with it
+    if (point.highest > analysis.peak_bytes.value) {
+      analysis.peak_bytes = {point.highest};
+      analysis.peak_time = point.start;
+    }
+    analysis.timeline.points.push_back(std::move(point));
+  }
+  return analysis;
+}
+
+TEST(RecordingFindings, WhatGrowsAllTheTimeIsTold) {
+  const auto of_mebibytes = [](double count) { return static_cast<std::int64_t>(count * (1 << 20)); };
+  auto grows = without_rounds([&](double share) { return of_mebibytes(30 + 120 * share); });
+  grows.leaked_bytes = {140 << 20};
+  const auto findings = doctor::recording_findings(grows, {}, "a b.hrec");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "leak");
+  EXPECT_EQ(findings[0].severity, Severity::warning) << "a cache that fills does so, too";
+  EXPECT_THAT(findings[0].title, HasSubstr("memory grew all the time, by 10."));
+  EXPECT_NEAR(static_cast<double>(std::get<std::int64_t>(findings[0].figures.at(2).value)), 10 << 20, 0.3e6);
+  EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "process");
+  EXPECT_EQ(findings[0].cures.at(0).command, "headroom report 'a b.hrec'");
+  // What it held is released when it ends, in the last of its moments.
+  const auto ends = without_rounds(
+      [&](double share) { return share < 0.97 ? of_mebibytes(30 + 120 * share) : of_mebibytes(1); });
+  EXPECT_THAT(doctor::recording_findings(ends, {}, "").at(0).cause, HasSubstr("gave most of it back"));
+
+  const auto id_of = [&](const std::function<std::int64_t(double)>& bytes) {
+    const auto found = doctor::recording_findings(without_rounds(bytes), {}, "");
+    return found.empty() ? "" : found[0].id;
+  };
+  EXPECT_EQ(id_of([&](double) { return of_mebibytes(150); }), "leaks-not-judged");
+  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(std::min(150.0, 600 * share)); }),
+            "leaks-not-judged")
+      << "loaded in a quarter of the time";
+  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(share < 0.5 ? 60 : 150); }), "leaks-not-judged")
+      << "one step";
+  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(400 + 20 * share); }), "leaks-not-judged")
+      << "little of what there is";
 }
 
 TEST(RecordingFindings, ALeakNamesItsCycle) {

@@ -14,6 +14,7 @@ TEST(MarkdownText, NothingInANameIsMarkup) {
   EXPECT_EQ(escaped("a|b*c*\nd"), "a\\|b\\*c\\* d");
   EXPECT_EQ(escaped("<img src=x>"), "&lt;img src=x>");
   EXPECT_EQ(escaped("[x](http://y)"), "\\[x\\](http://y)");
+  EXPECT_EQ(escaped("@octocat, root@host"), "@&#8203;octocat, root@host") << "nobody is called";
   EXPECT_EQ(escaped("&amp;"), "&amp;amp;");
 }
 
@@ -47,6 +48,16 @@ TEST(Markdown, ACommonLimitIsKeptOrNotOrNotKnown) {
   EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ kept"));
   run.parallel->joint_peak_source = "pss_samples";
   EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ no sample was over it"));
+}
+
+TEST(Markdown, PagesThatOthersWereChargedWithAreTold) {
+  BenchResult run = test::parallel_run();
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("others were charged with")));
+  run.parallel->joint_share_peak = mebibytes(130);
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("others were charged with"))) << "some pages of libraries";
+  run.parallel->joint_share_peak = mebibytes(250);
+  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB (`cgroup_v2`); with the pages of files that others were "
+                                          "charged with: 250.0 MiB (shares of pages)"));
 }
 
 // Cells of a table's row: '|' that are not escaped, less the outer two.

@@ -1,5 +1,7 @@
 #include "report/metrics_json.h"
 
+#include <sstream>
+
 #include "base/json.h"
 #include "support/test_support.h"
 
@@ -60,6 +62,14 @@ void expect_equal(const MetricsLine& a, const MetricsLine& b) {
 }
 
 // A run's folder may come from anywhere, and its figures are added and multiplied.
+Result<std::vector<MetricsLine>> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<MetricsLine> lines;
+  auto read = read_metrics(stream, [&](MetricsLine line) { lines.push_back(std::move(line)); });
+  if (!read) return forward_error(read);
+  return lines;
+}
+
 TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
   const auto problem_of = [](const char* text) {
     const auto line = metrics_line_from_json(*parse_json(text));
@@ -78,7 +88,7 @@ TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
 TEST(MetricsJson, ALineComesBackAsItWas) {
   const std::string text = to_line(to_json(full_line()));
   EXPECT_EQ(text.find('\n'), std::string::npos);
-  const auto lines = read_metrics(text + "\n");
+  const auto lines = lines_of(text + "\n");
   ASSERT_TRUE(lines) << lines.error().sentence();
   ASSERT_EQ(lines->size(), 1U);
   expect_equal(lines->front(), full_line());
@@ -102,20 +112,22 @@ TEST(MetricsJson, AbsentIsAbsentAndZeroIsZero) {
 TEST(MetricsJson, ACutLastLineIsLeftOut) {
   const std::string line = to_line(to_json(full_line()));
   for (std::size_t cut = 1; cut < line.size(); cut += 7) {
-    const auto lines = read_metrics(line + "\n" + line + "\n" + line.substr(0, cut));
+    const auto lines = lines_of(line + "\n" + line + "\n" + line.substr(0, cut));
     ASSERT_TRUE(lines) << lines.error().sentence();
     EXPECT_EQ(lines->size(), 2U) << cut;
   }
-  EXPECT_EQ(read_metrics(line + "\n" + line)->size(), 2U);  // whole, only its end is missing
+  EXPECT_EQ(lines_of(line + "\n" + line)->size(), 2U);  // whole, only its end is missing
 }
 
 TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
   const std::string line = to_line(to_json(full_line()));
-  EXPECT_THAT(read_metrics(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
-  EXPECT_THAT(read_metrics("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
-  EXPECT_THAT(read_metrics("{\"time_ns\":1,\"clock_hz\":{\"cpu0\":\"fast\"}}\n").error().why,
+  EXPECT_THAT(lines_of(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
+  EXPECT_THAT(lines_of("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
+  EXPECT_THAT(lines_of("{\"time_ns\":1,\"clock_hz\":{\"cpu0\":\"fast\"}}\n").error().why,
               HasSubstr("/clock_hz/cpu0 is a text"));
-  EXPECT_THAT(read_metrics("[]\n").error().why, HasSubstr("not an object"));
+  EXPECT_THAT(lines_of("[]\n").error().why, HasSubstr("not an object"));
+  EXPECT_THAT(lines_of(line + "\n" + std::string(2 << 20, ' ') + "\n").error().why,
+              HasSubstr("line 2: it is longer than 1 MiB"));
 }
 
 // What is done with the figures of a log (sums, ten times as much, a cast) must not overflow.
@@ -149,8 +161,8 @@ TEST(MetricsJson, AFigureThatNoMachineHasIsRefused) {
 }
 
 TEST(MetricsJson, NothingIsNoLines) {
-  EXPECT_TRUE(read_metrics("")->empty());
-  EXPECT_TRUE(read_metrics("\n\n")->empty());
+  EXPECT_TRUE(lines_of("")->empty());
+  EXPECT_TRUE(lines_of("\n\n")->empty());
 }
 
 }  // namespace

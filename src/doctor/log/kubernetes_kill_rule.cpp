@@ -1,0 +1,215 @@
+// Kubernetes tells of a container that was killed at its limit, and of pods that it evicted because their
+// node was short of memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr const char* kKubernetes = "Kubernetes";
+
+// "reason: OOMKilled", "\"reason\": \"OOMKilled\",", "reason=OOMKilled" and "Reason:       OOMKilled": a key
+// and its value, not words that name it. A metric has the reason as a label, and counts.
+bool is_reason(std::string_view line) {
+  const std::size_t at = line.find("OOMKilled");
+  std::string_view before = line.substr(0, at);
+  const std::string_view rest = line.substr(at + std::string_view("OOMKilled").size());
+  if (before.ends_with('"')) before.remove_suffix(1);
+  before = trim(before);
+  if (!before.ends_with(':') && !before.ends_with('=')) return false;
+  before.remove_suffix(1);
+  if (before.ends_with('"')) before.remove_suffix(1);
+  if (!before.ends_with("eason")) return false;
+  const auto value = rest.starts_with("\"") ? text_after(rest, "} ") : std::nullopt;
+  return !has(line, "{") || !value || !has(line, "_reason{") || trim(*value) == "1";
+}
+
+// "detector-7d9f-abcde     0/1     OOMKilled   3 (25s ago)   2m11s": a row of `kubectl get pods`, or of
+// `kubectl get all` with "pod/" before the name, which `kubectl describe pod` refuses; with --all-namespaces
+// the namespace stands before it.
+struct PodRow {
+  std::string_view pod, name_space;
+};
+std::optional<PodRow> pod_of_row(std::string_view line) {
+  const auto words = split_words(line);
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] != "OOMKilled") continue;
+    const std::string_view ready = words[i - 1];
+    const std::size_t slash = ready.find('/');
+    const bool is_ready = slash != ready.npos && slash > 0 && slash + 1 < ready.size() &&
+                          ready.find_first_not_of("0123456789/") == ready.npos;
+    if (!is_ready) continue;
+    PodRow row{words[i - 2], {}};
+    constexpr std::string_view kKind = "pod/", kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    if (row.pod.starts_with(kKind)) row.pod.remove_prefix(kKind.size());
+    // What a logger puts before a row has other letters in it.
+    if (i == 3 && words[0].find_first_not_of(kOfNames) == words[0].npos) row.name_space = words[0];
+    return row;
+  }
+  return std::nullopt;
+}
+
+std::optional<LogMessage> read_kubernetes(std::string_view line) {
+  LogMessage message;
+  // kubelet's: "System OOM encountered, victim process: infer, pid: 99123"
+  if (const auto name = text_after(line, "System OOM encountered, victim process: ")) {
+    message.add("who", kKubernetes);
+    message.subject = name->substr(0, name->find(','));
+    message.add("victim", message.subject);
+    message.add("pid", integer_after(line, ", pid: "));
+    return message;
+  }
+  // "The node was low on resource: memory. Threshold quantity: 100Mi, available: 92112Ki. Container detector
+  // was using 3012340Ki, request is 0, has larger consumption of memory."
+  if (const auto evicted = text_after(line, "The node was low on resource: memory")) {
+    message.add("who", kKubernetes);
+    message.add("eviction", "node");
+    if (const auto container = text_after(*evicted, "Container ")) {
+      message.subject = container->substr(0, container->find(' '));
+      message.add("victim", message.subject);
+    }
+    message.add("threshold_bytes", quantity_after(*evicted, "Threshold quantity: "));
+    message.add("available_bytes", quantity_after(*evicted, "available: "));
+    message.add("resident_bytes", quantity_after(*evicted, " was using "));
+    return message;
+  }
+  // kubelet, before it chooses whom: "Eviction manager: must evict pod(s) to reclaim" resourceName="memory"
+  if (has(line, "must evict pod(s) to reclaim")) {
+    if (!has(line, "resourceName=\"memory\"") && !has(line, "reclaim memory")) return std::nullopt;
+    message.add("who", kKubernetes);
+    message.add("eviction", "node");
+    return message;
+  }
+  // False, with a reason of its own.
+  if (has(line, "OOMKilled=false") || has(line, "OOMKilled: false")) return std::nullopt;
+  const auto pod = has(line, "OOMKilled") ? pod_of_row(line) : std::nullopt;
+  const bool is_told = has(line, "OOMKilled") && is_reason(line);
+  if (!pod && !is_told) return std::nullopt;
+  message.add("who", kKubernetes);
+  if (pod) {
+    message.subject = pod->pod;
+    message.add("pod", pod->pod);
+    message.add("namespace", pod->name_space);
+  }
+  return message;
+}
+
+// What `kubectl describe pod` says of the container behind "Reason: OOMKilled": "Limits:", "  memory: 512Mi".
+// Where it has no limit the first size would be what it requests, or the next container's: their headings end
+// the search.
+std::optional<LogMessage> read_limit(std::string_view line) {
+  const std::string_view text = trim(line);
+  LogMessage message;
+  message.is_addition = true;
+  message.part = "memory";
+  if (text == "Requests:" || text.starts_with("Container ID:")) return message;
+  constexpr std::string_view kMemory = "memory:  ";
+  if (!text.starts_with(kMemory)) return std::nullopt;
+  message.add("limit_bytes", leading_quantity(text.substr(kMemory.size())));
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (auto message = read_limit(line)) return message;
+  return read_kubernetes(line);
+}
+
+// A pod has more names than its container; what it asked for is what the scheduler keeps free for it.
+Finding explain_eviction(const LogMessage& message, Finding finding) {
+  const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes");
+  const std::string victim = message.text("victim");
+  finding.title = fmt::format("Kubernetes evicted a pod{}: its node was short of memory",
+                              victim.empty() ? "" : fmt::format(" (container {})", victim));
+  finding.cause = fmt::format("The node had {} available{}. Who used more than it requested goes first.",
+                              words_for(available, "too little"),
+                              held ? fmt::format(", and the container held {}", format_bytes(*held)) : "");
+  finding.confidence = Confidence::certain;
+  const std::string size =
+      held && !is_impossible(*held) ? fmt::format("{}Mi", held->count / 4 * 5 / mebibytes(1).count) : "SIZE";
+  finding.cures = {
+      {"request what it needs, so that it is placed where that is free",
+       fmt::format("kubectl set resources deployment NAME --requests=memory={}", size),
+       {}},
+      {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}}};
+  return finding;
+}
+
+std::string describe_pod(const LogMessage& message) {
+  const std::string name_space = message.text("namespace");
+  return fmt::format("kubectl describe pod {}{}",
+                     name_space.empty() ? "" : fmt::format("--namespace {} ", shell_word(name_space)),
+                     shell_word(message.text("pod")));
+}
+
+Finding explain(const LogMessage& message) {
+  const std::string victim = message.text("victim"), pod = message.text("pod");
+  Finding finding;
+  finding.id = "process-killed-for-memory";
+  finding.severity = Severity::severe;
+  if (!message.text("eviction").empty()) return explain_eviction(message, finding);
+  const auto limit = message.bytes("limit_bytes");
+  const std::string name = !victim.empty()
+                               ? fmt::format("{} (process {})", victim, message.number("pid").value_or(0))
+                           : !pod.empty() ? "A container of the pod " + pod
+                                          : "A process";
+  finding.title = fmt::format("{} was killed for want of memory (told by {}){}", name, kKubernetes,
+                              limit ? fmt::format(": its limit was {}", format_bytes(*limit)) : "");
+  finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
+                   {"see who holds the memory", "headroom top", {}}};
+  if (!pod.empty())
+    finding.cures.push_back({"see its limit, and what it was told", describe_pod(message), {}});
+  if (!limit || is_impossible(*limit)) return finding;
+  finding.cause =
+      "The container reached its limit: it is smaller than what its processes need at their worst moment, or "
+      "something in it grows for ever.";
+  finding.confidence = Confidence::likely;
+  finding.cures.insert(finding.cures.begin(),
+                       {"raise its limit by a quarter, and watch whether that does",
+                        fmt::format("kubectl set resources deployment NAME --limits=memory={}Mi",
+                                    std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)),
+                        {}});
+  return finding;
+}
+
+// "Name:             detector-7d9f8c-abcde" and "Namespace:        robots", the head of `kubectl describe
+// pod`.
+std::optional<LogMessage> read_head(std::string_view line) {
+  constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+  constexpr std::string_view kName = "Name:   ", kSpace = "Namespace:   ";
+  const bool is_name = line.starts_with(kName);
+  if (!is_name && !line.starts_with(kSpace)) return std::nullopt;
+  const std::string_view value = trim(line.substr(is_name ? kName.size() : kSpace.size()));
+  if (value.empty() || value.find_first_not_of(kOfNames) != value.npos) return std::nullopt;
+  LogMessage message;
+  message.add(is_name ? "pod" : "namespace", value);
+  return message;
+}
+
+constexpr std::string_view kName = "kubernetes-kill";
+
+}  // namespace
+
+LogRule kubernetes_kill_rule() {
+  LogRule rule{kName,
+               {"System OOM encountered", "OOMKilled", "low on resource: memory", "pod(s) to reclaim",
+                "Requests:", "Container ID:", "memory:  "},
+               read,
+               explain};
+  rule.from_outside = rule.repeats_kills = true;
+  return rule;
+}
+
+LogRule kubernetes_context_rule() {
+  LogRule rule{"kubernetes-context", {"Name:   ", "Namespace:   "}, read_head, explain};
+  rule.context_of = kName;
+  return rule;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,102 @@
+// SGLang and TGI in words of their own, while they start: the weights leave too little of the GPU for the
+// cache of keys and values, or for the warm-up's prompt.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::string_view kSglang = "SGLang", kTgi = "TGI";
+
+// "Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"
+std::optional<LogMessage> read_sglang(std::string_view line) {
+  if (!has(line, "Not enough memory. Please try to increase --mem-fraction-static")) return std::nullopt;
+  LogMessage message;
+  message.subject = kSglang;
+  message.add("runtime", kSglang);
+  if (const auto share = text_after(line, "mem_fraction_static="))
+    message.add("share", share->substr(0, share->find_first_not_of("0123456789.")));
+  return message;
+}
+
+// "Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`",
+// before "… 16000 total tokens with 4096 prefill tokens. …"
+std::optional<LogMessage> read_tgi(std::string_view line) {
+  const auto asked = text_after(line, "Not enough memory to handle ");
+  if (!asked) return std::nullopt;
+  const std::size_t end = std::min(asked->find_first_not_of("0123456789"), asked->size());
+  const std::string_view kind = asked->substr(end);
+  if (end == 0 || !(kind.starts_with(" prefill tokens") || kind.starts_with(" total tokens")))
+    return std::nullopt;
+  LogMessage message;
+  message.subject = kTgi;
+  message.add("runtime", kTgi);
+  if (kind.starts_with(" total")) message.add("total_tokens", integer_after(*asked, ""));
+  auto prefill = integer_after(kind, " with ");
+  if (kind.starts_with(" prefill")) prefill = integer_after(*asked, "");
+  message.add("prefill_tokens", prefill);
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  auto message = read_sglang(line);
+  return message ? message : read_tgi(line);
+}
+
+Finding explain_sglang(const LogMessage& message, Finding finding) {
+  const std::string share = message.text("share");
+  finding.id = "sglang-out-of-memory";
+  finding.title = "SGLang had no GPU memory left for its cache of keys and values";
+  finding.cause = fmt::format(
+      "The weights fill the share of the GPU that mem_fraction_static gives to weights and cache{}.",
+      share.empty() ? "" : " (" + share + ")");
+  finding.cures = {
+      {"let it take a larger share, if the rest of the GPU is free",
+       "--mem-fraction-static SHARE, above the present one",
+       {}},
+      {"see who else holds the GPU's memory", "headroom top", {}},
+      {"use a quantized model (AWQ, GPTQ), or quantize it while it loads", "--quantization fp8", {}},
+      {"divide the model among several GPUs", "--tp-size 2", {}}};
+  return finding;
+}
+
+Cure halve(std::string what, std::string_view flag, const std::optional<std::int64_t>& tokens) {
+  return {std::move(what),
+          tokens && *tokens > 1 ? fmt::format("{} {}", flag, *tokens / 2)
+                                : fmt::format("{} N, half of the present number", flag),
+          {}};
+}
+
+Finding explain_tgi(const LogMessage& message, Finding finding) {
+  const auto prefill = message.number("prefill_tokens"), total = message.number("total_tokens");
+  finding.id = "tgi-out-of-memory";
+  finding.title = fmt::format("TGI had no GPU memory left to warm up with {} {} tokens",
+                              total.value_or(prefill.value_or(0)), total ? "total" : "prefill");
+  finding.cause = "What the weights leave of the GPU does not hold one prompt of the largest length.";
+  finding.cures = {halve("take fewer tokens of prompts at once", "--max-batch-prefill-tokens", prefill)};
+  if (total) finding.cures.push_back(halve("keep fewer tokens at once", "--max-batch-total-tokens", total));
+  finding.cures.push_back({"quantize the model while it loads", "--quantize fp8", {}});
+  finding.cures.push_back({"divide the model among several GPUs", "--num-shard 2", {}});
+  finding.cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
+  return finding;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.severity = Severity::severe;
+  finding.confidence = Confidence::certain;
+  return message.subject == kSglang ? explain_sglang(message, finding) : explain_tgi(message, finding);
+}
+
+}  // namespace
+
+LogRule llm_server_rule() {
+  // Of "Not enough memory …" from where two bytes are rare together (anchor_search.h).
+  return {"llm-server", {"--mem-fraction-static", "h memory to handle "}, read, explain};
+}
+
+}  // namespace headroom::doctor

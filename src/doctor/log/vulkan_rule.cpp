@@ -1,0 +1,70 @@
+// Vulkan had no memory, by the names of its error codes, from whatever program; and what NVIDIA's Omniverse
+// and Isaac Sim make of it. The words of Vulkan's C++ header, "ErrorOutOfDeviceMemory", are ggml's as well
+// (ggml_rule.cpp).
+#include <fmt/format.h>
+
+#include "doctor/log/error_code_text.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/requested_size.h"
+#include "doctor/log/rules.h"
+#include "doctor/log/vulkan_messages.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  // "Out of GPU memory allocating resource 'x' [size: 134217728]"
+  if (const auto resource = text_after(line, "Out of GPU memory allocating resource ")) {
+    add_requested(message, text_after(*resource, "[size: "));
+    message.part = "resource";
+    return message;
+  }
+  // "VkResult: ERROR_OUT_OF_DEVICE_MEMORY", "vkCreateBuffer failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
+  // "… : vk::Device::createBuffer: ErrorOutOfHostMemory"
+  const bool is_host = tells_error_code(line, "VK_ERROR_OUT_OF_HOST_MEMORY") ||
+                       tells_error_code(line, "ERROR_OUT_OF_HOST_MEMORY") ||
+                       has(line, ": ErrorOutOfHostMemory");
+  if (!is_host && !tells_error_code(line, "VK_ERROR_OUT_OF_DEVICE_MEMORY") &&
+      !tells_error_code(line, "ERROR_OUT_OF_DEVICE_MEMORY"))
+    return std::nullopt;
+  if (is_host) message.add("memory", "host");
+  message.subject = message.text("memory");
+  message.part = "code";
+  return message;
+}
+
+}  // namespace
+
+Finding explain_vulkan(const LogMessage& message) {
+  const bool is_host = message.text("memory") == "host";
+  const std::string requested = words_for_requested(message, "");
+  Finding finding;
+  finding.id = "vulkan-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = fmt::format("Vulkan had no {} memory{}", is_host ? "host" : "GPU",
+                              requested.empty() ? "" : ": it was asked for " + requested);
+  finding.cause =
+      is_host ? "The driver got no memory of the host: RAM, or what the process may have of it, was used up."
+              : "The GPU's memory was full, by this program or by others, or one allocation was larger than "
+                "the driver gives (maxMemoryAllocationSize). The message does not tell which.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
+                   {"use smaller textures, buffers or windows: less detail, a lower resolution", "", {}}};
+  if (is_host)
+    finding.cures[1] = {"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}};
+  else
+    finding.cures.push_back({"see the largest allocation that the driver gives",
+                             "vulkaninfo | grep -E 'maxMemoryAllocationSize|heapSize|size.*GiB'",
+                             {}});
+  return finding;
+}
+
+LogRule vulkan_rule() {
+  return {"vulkan",
+          {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory", "f GPU memory allocating"},
+          read,
+          explain_vulkan};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,120 @@
+// Models that each fit and not all at once: side by side (--parallel), in one process (--pipeline), and in
+// one whose pool keeps a budget (--pool).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/cure_trials.h"
+#include "doctor/new_finding.h"
+#include "doctor/run/run_finding.h"
+
+namespace headroom::doctor {
+namespace {
+
+bool came_through_alone(const BenchResult& result, const std::string& name) {
+  return std::any_of(result.models.begin(), result.models.end(), [&](const ModelResult& model) {
+    return model.name == name && model.status == ModelStatus::ok;
+  });
+}
+
+// The run's models at once, as `flags` say.
+std::string bench_at_once(const BenchResult& result, const std::vector<std::string>& flags) {
+  CureSettings all{result.models.front().name, ""};
+  for (std::size_t i = 1; i < result.models.size(); ++i) all.also.push_back(result.models[i].name);
+  std::vector<std::string> words{"headroom"};
+  for (std::string& word : bench_arguments(result, result.models.front(), all))
+    words.push_back(std::move(word));
+  // What bench_arguments() says of trials side by side.
+  const auto drop = [&](std::string_view flag, std::ptrdiff_t count) {
+    const auto at = std::find(words.begin(), words.end(), flag);
+    if (at != words.end()) words.erase(at, at + count);
+  };
+  drop("--parallel", 1);
+  drop("--pipeline", 1);
+  drop("--metrics-interval", 2);
+  words.insert(words.end(), flags.begin(), flags.end());
+  return shell_command(words);
+}
+
+Finding all_at_once(const BenchResult& result, std::string title, std::string cause,
+                    const std::string& error) {
+  Finding finding = new_finding("models-do-not-fit-together", Severity::severe, std::move(title),
+                                std::move(cause), Confidence::certain);
+  if (!error.empty()) finding.evidence = {{"", 0, error}};
+  if (result.limit) finding.figures.push_back({"limit_bytes", result.limit->bytes.count});
+  return finding;
+}
+
+void add_cures(Finding& finding, const BenchResult& result) {
+  if (result.limit && result.options && !result.models.empty()) {
+    const std::string budget = exact_size(result.limit->bytes);
+    finding.cures.push_back({"let a pool load and give up models within the limit, in one process",
+                             bench_at_once(result, {"--pool", budget}),
+                             {}});
+  }
+  finding.cures.push_back(
+      {"plan which of them run together, and with which settings", "headroom plan BUDGET.toml", {}});
+}
+
+void side_by_side(const BenchResult& result, std::vector<Finding>& found) {
+  const ParallelResult& parallel = *result.parallel;
+  std::vector<std::string> names, errors;
+  bool all_lived = true;
+  for (const ModelResult& model : parallel.together) {
+    all_lived = all_lived && model.status == ModelStatus::ok;
+    if (model.status != ModelStatus::oom || !came_through_alone(result, model.name)) continue;
+    names.push_back(model.name);
+    errors.push_back(model.name + ": " + model.error);
+  }
+  const bool went_over = all_lived && parallel.within_limit == false;
+  if (names.empty() && !went_over) return;
+  Finding finding =
+      all_at_once(result,
+                  went_over ? std::string("All models at once took more than the limit")
+                            : fmt::format("{} ran out of memory when all models ran at once, and not alone",
+                                          fmt::join(names, ", ")),
+                  went_over ? "Each fits alone; the limit did not refuse what all of them take, as a machine "
+                              "of that size would."
+                            : "Each fits alone, and all of them do not.",
+                  fmt::format("{}", fmt::join(errors, "; ")));
+  if (parallel.joint_peak) finding.figures.push_back({"joint_peak_bytes", parallel.joint_peak->count});
+  if (parallel.sum_of_peaks) finding.figures.push_back({"sum_of_peaks_bytes", parallel.sum_of_peaks->count});
+  add_cures(finding, result);
+  if (parallel.sum_of_peaks && result.options && !result.models.empty()) {
+    BenchResult larger = result;
+    larger.options->memory_limit = *parallel.sum_of_peaks;
+    finding.cures.push_back(
+        {fmt::format("give them the sum of their peaks alone, {}", format_bytes(*parallel.sum_of_peaks)),
+         bench_at_once(larger, {"--parallel"}),
+         {}});
+  }
+  found.push_back(std::move(finding));
+}
+
+void in_one_process(const BenchResult& result, const char* what, ModelStatus status, const std::string& error,
+                    const ModelMemory& memory, std::vector<Finding>& found) {
+  const bool went_over = status != ModelStatus::oom && memory.within_limit == false;
+  if (status != ModelStatus::oom && !went_over) return;
+  Finding finding = all_at_once(
+      result, fmt::format("The {} {}", what, went_over ? "took more than the limit" : "ran out of memory"),
+      "All models were in one process.", error);
+  if (memory.run_peak) finding.figures.push_back({"run_peak_bytes", memory.run_peak->count});
+  add_cures(finding, result);
+  found.push_back(std::move(finding));
+}
+
+}  // namespace
+
+std::vector<Finding> models_do_not_fit_together(const BenchResult& result) {
+  std::vector<Finding> found;
+  if (result.parallel) side_by_side(result, found);
+  if (const auto& pipeline = result.pipeline)
+    in_one_process(result, "pipeline", pipeline->status, pipeline->error, pipeline->memory, found);
+  if (const auto& pool = result.pool)
+    in_one_process(result, "pool", pool->status, pool->error, pool->memory, found);
+  return found;
+}
+
+}  // namespace headroom::doctor

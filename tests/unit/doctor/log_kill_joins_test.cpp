@@ -1,0 +1,201 @@
+// One kill that several tell of is one finding, and two kills are two.
+#include <fmt/format.h>
+
+#include "doctor/log/log_place.h"
+#include "doctor/log/recent_kills.h"
+#include "log_lines.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::are_apart;
+using doctor::LogTime;
+using doctor::time_of;
+using testing::Contains;
+using testing::HasSubstr;
+
+using Lines = std::vector<std::string>;
+
+const std::string kKill =
+    "kernel: Out of memory: Killed process 812 (rviz2) total-vm:4000000kB, anon-rss:2500000kB, "
+    "file-rss:10kB, "
+    "shmem-rss:20kB, UID:1000 pgtables:6000kB oom_score_adj:0";
+const std::string kByKiller = ": A process of this unit has been killed by the OOM killer.";
+const std::string kResult = ": Failed with result 'oom-kill'.";
+
+std::string at(const std::string& time, const std::string& text) {
+  return fmt::format("Mar 02 {} orin {}", time, text);
+}
+std::string systemd(const std::string& time, const std::string& text) {
+  return at(time, "systemd[1]: " + text);
+}
+
+std::vector<std::string> ids_of(const Lines& lines) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : findings_of(lines)) ids.push_back(finding.id);
+  return ids;
+}
+
+std::string summary(const std::string& limited, const std::string& path, int pid,
+                    const std::string& task = "app") {
+  return fmt::format(
+      "oom-kill:constraint={},nodemask=(null),cpuset=/,mems_allowed=0,{}task_memcg={},task={},pid={},uid=0",
+      limited.empty() ? "CONSTRAINT_NONE" : "CONSTRAINT_MEMCG",
+      limited.empty() ? "global_oom," : fmt::format("oom_memcg={},", limited), path, task, pid);
+}
+
+TEST(LogKillJoins, AUnitThatIsKilledHoursLaterIsAFindingOfItsOwn) {
+  const auto findings = findings_of(
+      {at("10:00:00", kKill), systemd("10:00:01", "session-2.scope" + kByKiller),
+       at("14:30:00", "sshd[1]: Accepted publickey for u"), systemd("14:30:00", "nav2.service" + kByKiller),
+       systemd("14:30:00", "nav2.service: Main process exited, code=killed, status=9/KILL"),
+       systemd("14:30:00", "nav2.service" + kResult)});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "kernel-oom-kill");
+  EXPECT_EQ(findings[0].evidence.size(), 2U);
+  EXPECT_EQ(findings[1].id, "process-killed-for-memory");
+  EXPECT_THAT(findings[1].title, HasSubstr("The service nav2 was killed"));
+  EXPECT_EQ(findings[1].times, 1);
+  EXPECT_EQ(findings[1].evidence.size(), 2U);
+  EXPECT_THAT(commands_of(findings[1]),
+              Contains("systemctl show -p MemoryMax -p MemoryHigh -p MemorySwapMax nav2"));
+}
+
+TEST(LogKillJoins, AtOneTimeItIsOneUnits) {
+  const Lines one{at("10:00:00", kKill), systemd("10:00:01", "nav2.service" + kByKiller),
+                  systemd("10:00:02", "nav2.service" + kResult)};
+  EXPECT_EQ(ids_of(one), Lines{"kernel-oom-kill"});
+  Lines two = one;
+  two.push_back(systemd("10:00:03", "vision.service" + kResult));
+  EXPECT_EQ(ids_of(two), (Lines{"kernel-oom-kill", "process-killed-for-memory"}));
+  // Without times the lines alone tell.
+  EXPECT_EQ(ids_of({kKill, "nav2.service" + kResult}), Lines{"kernel-oom-kill"});
+  Lines far{kKill};
+  far.resize(doctor::kNearLines + 2, "a line");
+  far.push_back("nav2.service" + kResult);
+  EXPECT_EQ(ids_of(far).size(), 2U);
+}
+
+TEST(LogKillJoins, WhereTheKernelTellsTheGroupItIsThatUnits) {
+  const auto ids = [](const std::string& path, const std::string& unit) {
+    return ids_of({summary({}, path, 812), kKill, unit + kResult});
+  };
+  EXPECT_EQ(ids("/system.slice/nav2.service", "nav2.service").size(), 1U);
+  EXPECT_EQ(ids("/system.slice/nav2.service", "vision.service").size(), 2U);
+  EXPECT_EQ(
+      ids("/user.slice/user-1000.slice/user@1000.service/app.slice/app-a.scope", "user@1000.service").size(),
+      1U);
+  // Two kills, of which systemd tells in the same order.
+  const auto findings = findings_of(
+      {summary({}, "/system.slice/nav2.service", 812), kKill,
+       summary({}, "/system.slice/vision.service", 900, "python3"),
+       "Out of memory: Killed process 900 (python3) total-vm:4000kB, anon-rss:2500kB, file-rss:10kB",
+       "nav2.service" + kResult, "vision.service" + kResult});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("nav2"));
+  EXPECT_THAT(findings[1].evidence.back().text, HasSubstr("vision"));
+  // Of a slice whose limit was reached the kernel tells in which unit the victim was.
+  EXPECT_EQ(
+      ids_of({summary("/robot.slice", "/robot.slice/nav2.service", 5), "nav2.service" + kResult}).size(), 1U);
+  EXPECT_EQ(ids_of({summary("/robot.slice", "/robot.slice/nav2.service", 5), "a.service" + kResult}).size(),
+            2U);
+}
+
+TEST(LogKillJoins, TheUnitAndItsPeakGoWithTheKill) {
+  const auto findings = findings_of(
+      {at("10:00:00", "kernel: oom_reaper: reaped process 999 (python3), now anon-rss:0kB, file-rss:0kB"),
+       systemd("10:00:00", "vision.service: Main process exited, code=killed, status=9/KILL"),
+       systemd("10:00:00", "vision.service" + kResult),
+       systemd("10:00:00", "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak.")});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "memory_peak_bytes"), 6549825126);
+  EXPECT_THAT(findings[0].cause, HasSubstr("Its unit vision held up to 6.10 GiB"));
+}
+
+TEST(LogKillJoins, OfAUnitAloneThePeakIsAFigureAndNoFinding) {
+  const std::string peak =
+      "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak, 0B memory swap peak.";
+  EXPECT_TRUE(findings_of({peak}).empty());
+  EXPECT_TRUE(findings_of({"backup.service: Consumed 1.200s CPU time, 40.0M memory peak."}).empty());
+  const auto findings = findings_of({"vision.service" + kResult, peak, "vision.service" + kByKiller});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "memory_peak_bytes"), 6549825126);
+  EXPECT_THAT(findings[0].cause, HasSubstr("held up to 6.10 GiB"));
+  EXPECT_EQ(findings[0].times, 1);
+  // Another unit's.
+  EXPECT_EQ(figure(findings_of({"nav2.service" + kResult, peak}).at(0), "memory_peak_bytes"), -1);
+}
+
+std::string died(const std::string& time, const std::string& node, int pid) {
+  return at(time, fmt::format(
+                      "launch[900]: [ERROR] [{}]: process has died [pid {}, exit code -9, cmd '/opt/ros/x'].",
+                      node, pid));
+}
+
+TEST(LogKillJoins, WhatLaunchSaysOfTheProcessIsEvidence) {
+  const auto findings =
+      findings_of({at("10:00:00", kKill), died("10:00:05", "rviz2-2", 812), died("10:00:05", "yolo-3", 999)});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "kernel-oom-kill");
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("rviz2-2"));
+  EXPECT_THAT(findings[1].title, HasSubstr("yolo-3"));
+}
+
+TEST(LogKillJoins, InEitherOrder) {
+  const auto findings = findings_of({died("09:59:55", "rviz2-2", 812), at("10:00:00", kKill)});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "kernel-oom-kill");
+  EXPECT_EQ(findings[0].evidence.at(0).line, 2);
+  EXPECT_EQ(findings[0].evidence.at(1).line, 1);
+  // It was killed before, too, by somebody else.
+  const auto again = findings_of(
+      {died("08:00:00", "rviz2-2", 700), died("09:59:55", "rviz2-2", 812), at("10:00:00", kKill)});
+  ASSERT_EQ(again.size(), 2U);
+  EXPECT_EQ(again[1].id, "process-killed");
+  EXPECT_EQ(again[1].times, 1);
+  EXPECT_EQ(again[1].evidence.size(), 1U);
+}
+
+TEST(LogKillJoins, AnotherProcessOrAnotherTimeIsAnotherKill) {
+  EXPECT_EQ(findings_of({at("10:00:00", kKill), died("10:00:05", "rviz2-2", 813)}).size(), 2U);
+  EXPECT_EQ(findings_of({at("10:00:00", kKill), died("11:00:05", "rviz2-2", 812)}).size(), 2U);
+  EXPECT_EQ(findings_of({died("08:00:00", "rviz2-2", 812), at("10:00:00", kKill)}).size(), 2U);
+  // A shell's line, and kubelet's, join by the number, too.
+  EXPECT_EQ(findings_of({kKill, "run.sh: line 3:   812 Killed       rviz2"}).size(), 1U);
+  EXPECT_EQ(findings_of({"System OOM encountered, victim process: rviz2, pid: 812", kKill}).size(), 1U);
+  EXPECT_EQ(findings_of({kKill, "Killed"}).size(), 2U) << "whose it is nobody knows";
+}
+
+// Whom an old kernel chose lives on: what follows is of the one that it killed.
+TEST(LogKillJoins, WhatIsTakenBackTakesNoLines) {
+  const auto findings =
+      findings_of({"Out of memory: Kill process 2700 (launcher) score 1 or sacrifice child",
+                   "Killed process 2750 (detector) total-vm:1838376kB, anon-rss:2632kB, file-rss:628kB",
+                   "a.service" + kResult, "b.service" + kResult});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[1].title, HasSubstr("The service b"));
+}
+
+TEST(LogKillJoins, TimesAreReadAsLogsHaveThem) {
+  const auto seconds = [](std::string_view line) { return time_of(line).value_or(LogTime{}).seconds; };
+  EXPECT_EQ(seconds("Mar 02 10:00:05 orin x") - seconds("Mar  2 10:00:00 orin x"), 5);
+  EXPECT_EQ(seconds("Mar 01 00:00:01 orin") - seconds("Feb 29 23:59:59 orin"), 2);
+  EXPECT_EQ(seconds("2026-12-31T23:59:58.5+0100 x"), seconds("2027-01-01 00:00:00,123 x") - 2);
+  EXPECT_EQ(seconds("[  510.812345] Out of memory"), 510);
+  EXPECT_EQ(seconds("[Mon Mar  2 10:00:00 2026] x"), seconds("Mar 02 10:00:00 orin x"));
+  EXPECT_EQ(time_of("[    0.000000] x")->clock, LogTime::Clock::boot);
+  for (const char* line :
+       {"", "[", "[12", "Mar", "Mar 02", "Mar 02 10:00", "Marvin 10:00:00", "2026-13-40T10:00:00",
+        "2026-11-21", "Killed", "[detector-1]: v1.5 ready", "[x.y] z", "10:00:00 x"})
+    EXPECT_FALSE(time_of(line)) << line;
+  const auto early = time_of("Mar 02 10:00:00 x"), late = time_of("Mar 02 10:01:01 x");
+  EXPECT_TRUE(are_apart(early, late));
+  EXPECT_FALSE(are_apart(early, time_of("Mar 02 10:01:00 x")));
+  EXPECT_FALSE(are_apart(early, time_of("[ 99999.5] x"))) << "of two clocks nobody knows";
+  EXPECT_FALSE(are_apart(early, std::nullopt));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,454 @@
+// What PyTorch's servers, ggml's programs, Vulkan, OpenCL and others say in words of their own, with lines
+// beside them that have the same words and tell of nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "log_lines.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string torch_with_free(std::string_view free) {
+  return fmt::format(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity "
+      "of "
+      "7.44 GiB of which {} is free. Including non-PyTorch memory, this process has 5.00 GiB memory in use. "
+      "Of "
+      "the allocated memory 4.50 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "
+      "unallocated.",
+      free);
+}
+
+TEST(LogStackWordings, WhereMuchWasFreeTheMemoryWasNotFull) {
+  const Finding finding = findings_of({torch_with_free("1.00 GiB")}).at(0);
+  EXPECT_EQ(finding.confidence, Confidence::possible);
+  EXPECT_THAT(finding.cause, HasSubstr("1.00 GiB were free"));
+  EXPECT_THAT(finding.cause, HasSubstr("NvMap"));
+  EXPECT_THAT(finding.cause, HasSubstr("set_per_process_memory_fraction"));
+  EXPECT_THAT(finding.cause, HasSubstr("another process"));
+  EXPECT_EQ(commands_of(finding).at(0), "headroom top");
+  EXPECT_THAT(commands_of(finding), Contains(HasSubstr("memory.max")));
+  EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("half()"))));
+}
+
+// Within twice the request, or what the kernel keeps for itself, it was full.
+TEST(LogStackWordings, WhereLittleWasFreeItWasFull) {
+  for (const char* free : {"12.00 MiB", "39.00 MiB", "80.00 MiB"}) {
+    const Finding finding = findings_of({torch_with_free(free)}).at(0);
+    EXPECT_THAT(finding.cause, HasSubstr("own tensors")) << free;
+    EXPECT_EQ(finding.confidence, Confidence::likely) << free;
+  }
+}
+
+const std::vector<std::string> kVllm = {"INFO 03-10 10:11:11 [config.py:1604] Using max model len 32768",
+                                        "ERROR 03-10 10:11:20 [core.py:387]   File "
+                                        "\"/usr/lib/python3/dist-packages/vllm/v1/engine/core.py\", line "
+                                        "378, in run_engine_core",
+                                        "ERROR 03-10 10:11:20 [core.py:387] " + kTorch};
+
+TEST(LogStackWordings, VllmGetsItsOwnCures) {
+  const auto findings = findings_of(kVllm);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].title, HasSubstr("vLLM (PyTorch)"));
+  const auto commands = commands_of(findings[0]);
+  EXPECT_THAT(commands, Contains(HasSubstr("--gpu-memory-utilization")));
+  EXPECT_THAT(commands, Contains("--max-model-len 16384"));
+  EXPECT_THAT(commands, Contains(HasSubstr("--max-num-seqs")));
+  EXPECT_THAT(commands, Contains(HasSubstr("--quantization")));
+  EXPECT_THAT(commands, Contains("--tensor-parallel-size 2"));
+  for (const char* of_training : {"half()", "inference_mode", "batch_size", "app.py"})
+    EXPECT_THAT(commands, Each(Not(HasSubstr(of_training)))) << of_training;
+}
+
+// What the cache or a batch takes is nothing to weights that do not fit.
+TEST(LogStackWordings, WhileVllmLoadsTheWeightsComeFirst) {
+  const std::string begin = "INFO [gpu_model_runner.py:1276] Starting to load model Qwen/Qwen2.5-14B...",
+                    end = "INFO [gpu_model_runner.py:1300] Model loading took 5.20 GiB and 3.1 seconds";
+  const Finding loading = findings_of({begin, kVllm[1], kVllm[2]}).at(0);
+  EXPECT_EQ(commands_of(loading).at(0), "--quantization fp8");
+  EXPECT_THAT(loading.cause, HasSubstr("loading the model's weights"));
+  const Finding running = findings_of({begin, end, kVllm[1], kVllm[2]}).at(0);
+  EXPECT_THAT(commands_of(running).at(0), HasSubstr("--gpu-memory-utilization"));
+  EXPECT_THAT(running.cause, Not(HasSubstr("loading")));
+}
+
+TEST(LogStackWordings, OtherServersOnPyTorchHaveTheirFlags) {
+  const auto sglang =
+      findings_of({"  File \"/opt/sglang/srt/managers/scheduler.py\", line 1, in run",
+                   "  File \"/opt/vllm/model_executor/layers/linear.py\", line 2, in forward", kTorch});
+  EXPECT_THAT(commands_of(sglang.at(0)), Contains(HasSubstr("--mem-fraction-static")));
+  const auto tgi = findings_of(
+      {"  File \"/opt/text_generation_server/models/flash_causal_lm.py\", line 1, in run", kTorch});
+  EXPECT_THAT(commands_of(tgi.at(0)), Contains(HasSubstr("--max-batch-prefill-tokens")));
+  // A script that has such a model's layers, or the name in its own path.
+  for (const std::string line : {"  File \"/opt/vllm/model_executor/layers/linear.py\", line 2, in forward",
+                                 "  File \"/home/u/vllm-tests/train.py\", line 2, in <module>"}) {
+    const Finding plain = findings_of({line, kTorch}).at(0);
+    EXPECT_THAT(commands_of(plain), Contains("model.half()")) << line;
+    EXPECT_THAT(plain.title, Not(HasSubstr("vLLM"))) << line;
+  }
+}
+
+TEST(LogStackWordings, AModelInHalfPrecisionIsNotHalvedAgain) {
+  for (const std::string line : {"loading with torch_dtype=torch.bfloat16", "python3 serve.py --dtype half",
+                                 "model weight dtype torch.float8_e4m3fn, manual cast: torch.bfloat16",
+                                 "{\"torch_dtype\": \"float16\"}", "config: dtype: bf16", "dtype=fp16"})
+    EXPECT_THAT(commands_of(findings_of({line, kTorch}).at(0)), Each(Not(HasSubstr("half()")))) << line;
+  for (const std::string line :
+       {"loading with torch_dtype=torch.float32", "kv_cache_dtype=float16",
+        "Retrying with float16 is not possible", "half of the frames, dtype float32"})
+    EXPECT_THAT(commands_of(findings_of({line, kTorch}).at(0)), Contains("model.half()")) << line;
+}
+
+TEST(LogStackWordings, VulkansWordsAreGgmlsOnlyNearIt) {
+  const std::string what = "  what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory";
+  const auto alone = findings_of({"[Error] [carb.graphics] createBuffer failed", what});
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(alone[0].id, "vulkan-out-of-memory");
+  EXPECT_THAT(commands_of(alone[0]), Each(Not(HasSubstr("-ngl"))));
+  const auto behind = findings_of({"ggml_vulkan: Found 1 Vulkan devices:", what});
+  ASSERT_EQ(behind.size(), 1U);
+  EXPECT_EQ(behind[0].id, "ggml-out-of-memory");
+  for (const bool is_first : {false, true}) {
+    std::vector<std::string> lines{"ggml_vulkan: Device memory allocation of size 1073741824 failed.", what};
+    if (is_first) std::reverse(lines.begin(), lines.end());
+    const auto both = findings_of(lines);
+    ASSERT_EQ(both.size(), 1U);
+    EXPECT_EQ(both[0].id, "ggml-out-of-memory");
+    EXPECT_EQ(both[0].times, 1);
+    EXPECT_EQ(figure(both[0], "requested_bytes"), 1073741824);
+  }
+}
+
+// The line that tells the memory may come behind the one that tells what for.
+TEST(LogStackWordings, ARefusalOfTheHostsMemoryIsTheHosts) {
+  const auto findings = findings_of(
+      {"whisper_init_state: failed to allocate memory for the compute buffer",
+       "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 3221225472"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].title, HasSubstr("in the host's memory"));
+  EXPECT_THAT(commands_of(findings[0]), Not(Contains("-ng")));
+}
+
+// What the context lacked is no part of a note about pinned memory.
+TEST(LogStackWordings, ARefusalIsNotHiddenInANoteAboutPinnedMemory) {
+  const auto findings = findings_of(
+      {"ggml_cuda_host_malloc: failed to allocate 300.00 MiB of pinned memory: out of memory",
+       "llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "ggml-out-of-memory");
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+}
+
+TEST(LogStackWordings, VulkansErrorCodesAreFound) {
+  for (const std::string line :
+       {"[Error] [carb.graphics-vulkan.plugin] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
+        "vkCreateBuffer failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        "Fatal : VkResult is \"ERROR_OUT_OF_DEVICE_MEMORY\" in buffer.cpp at line 12",
+        "vkAllocateMemory returned VK_ERROR_OUT_OF_HOST_MEMORY (-1)"}) {
+    const auto findings = findings_of({line});
+    ASSERT_EQ(findings.size(), 1U) << line;
+    EXPECT_EQ(findings[0].id, "vulkan-out-of-memory") << line;
+    EXPECT_EQ(findings[0].severity, Severity::severe) << line;
+  }
+  EXPECT_THAT(findings_of({"vkCreateBuffer failed: VK_ERROR_OUT_OF_HOST_MEMORY"}).at(0).title,
+              HasSubstr("host memory"));
+  const auto isaac = findings_of({"[Error] [x] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
+                                  "[Error] [gpu.foundation.plugin] Out of GPU memory allocating resource 'x' "
+                                  "[size: 134217728]"});
+  ASSERT_EQ(isaac.size(), 1U);
+  EXPECT_EQ(isaac[0].times, 1);
+  EXPECT_EQ(figure(isaac[0], "requested_bytes"), 134217728);
+}
+
+TEST(LogStackWordings, ListsAndManualsOfErrorCodesAreNone) {
+  for (const std::string line :
+       {"    VK_ERROR_OUT_OF_DEVICE_MEMORY = -2,", "case VK_ERROR_OUT_OF_DEVICE_MEMORY:",
+        "error codes: VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        "vkCreateBuffer returns VK_ERROR_OUT_OF_DEVICE_MEMORY if the heap is full",
+        "retry on error VK_ERROR_OUT_OF_DEVICE_MEMORY is enabled", "  return VK_ERROR_OUT_OF_HOST_MEMORY;",
+        "#define CL_OUT_OF_RESOURCES -5", "errors: CL_OUT_OF_RESOURCES or CL_OUT_OF_HOST_MEMORY",
+        "the error CL_OUT_OF_RESOURCES means that a work-group is too large",
+        "if (result == CL_MEM_OBJECT_ALLOCATION_FAILURE) retry();", "- returns CL_OUT_OF_HOST_MEMORY",
+        "handlers of errors: on CL_OUT_OF_RESOURCES, on timeouts"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, WhisperAndStableDiffusionHaveFlagsOfTheirOwn) {
+  const auto whisper = findings_of({"whisper_model_load: loading model",
+                                    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3094.36 MiB on "
+                                    "device 0: cudaMalloc failed: out "
+                                    "of memory",
+                                    "whisper_model_load: failed to allocate memory for the model"});
+  ASSERT_EQ(whisper.size(), 1U);
+  EXPECT_EQ(whisper[0].times, 1);
+  EXPECT_THAT(whisper[0].title, HasSubstr("whisper.cpp"));
+  EXPECT_THAT(whisper[0].cause, HasSubstr("weights did not fit"));
+  EXPECT_THAT(commands_of(whisper[0]), Contains("-ng"));
+  EXPECT_THAT(commands_of(whisper[0]), Each(Not(HasSubstr("-ngl"))));
+  const auto diffusion = findings_of(
+      {"[INFO ] stable-diffusion.cpp:184 - loading model from sd.safetensors",
+       "[ERROR] ggml_extend.hpp:71   - ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1564.36 MiB on "
+       "device 0: cudaMalloc failed: out of memory",
+       "[ERROR] ggml_extend.hpp:1123 - vae: failed to allocate the compute buffer"});
+  ASSERT_EQ(diffusion.size(), 1U);
+  EXPECT_EQ(diffusion[0].times, 1);
+  for (const char* flag : {"--vae-tiling", "--vae-on-cpu", "--clip-on-cpu"})
+    EXPECT_THAT(commands_of(diffusion[0]), Contains(flag));
+  EXPECT_THAT(commands_of(diffusion[0]), Each(Not(HasSubstr("-ngl"))));
+  const auto weights = findings_of(
+      {"[ERROR] ggml_extend.hpp:71   - unet alloc params backend buffer failed, num_tensors = 686"});
+  EXPECT_THAT(weights.at(0).cause, HasSubstr("weights did not fit"));
+  // llama.cpp keeps its own.
+  const auto llama =
+      findings_of({"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device "
+                   "0: cudaMalloc failed: out of memory"});
+  EXPECT_THAT(commands_of(llama.at(0)), Contains(HasSubstr("-ngl")));
+  for (const std::string line : {"[DEBUG] vae: failed to allocate the compute buffer",
+                                 "whisper_model_load: n_audio_ctx   = 1500", "my_whisper_model is loaded"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, CuPysOwnLimitIsTheCause) {
+  const Finding limited =
+      findings_of(
+          {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,294,967,296 bytes (allocated "
+           "so far: 9,663,676,416 bytes, limit set to: 10,737,418,240 bytes)."})
+          .at(0);
+  EXPECT_EQ(limited.confidence, Confidence::certain);
+  EXPECT_THAT(limited.cause, HasSubstr("9.00 GiB of 10.00 GiB"));
+  EXPECT_EQ(figure(limited, "limit_bytes"), 10737418240);
+  EXPECT_EQ(limited.cures.at(0).command, "cupy.get_default_memory_pool().set_limit(size=13958643712)");
+  // Within the limit it was the GPU that had no more.
+  const Finding within =
+      findings_of(
+          {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,024 bytes (allocated so far: "
+           "4,000 bytes, limit set to: 10,737,418,240 bytes)."})
+          .at(0);
+  EXPECT_THAT(within.cause, Not(HasSubstr("limit")));
+  EXPECT_THAT(commands_of(within), Each(Not(HasSubstr("set_limit"))));
+}
+
+TEST(LogStackWordings, WhatPaddleFaissAndXgboostTellIsRead) {
+  const Finding paddle =
+      findings_of(
+          {"Out of memory error on GPU 0. Cannot allocate 1.500000GB memory on GPU 0, 7.2GB memory has "
+           "been allocated and available memory is only 512.125000MB."})
+          .at(0);
+  EXPECT_EQ(figure(paddle, "requested_bytes"), 1610612736);
+  EXPECT_EQ(figure(paddle, "free_bytes"), 537001984);
+  EXPECT_THAT(paddle.cause, HasSubstr("7.20 GiB of the GPU were in use"));
+  const Finding faiss =
+      findings_of(
+          {"RuntimeError: Error: 'err == cudaSuccess' failed: StandardGpuResources: alloc fail type "
+           "TemporaryMemoryOverflow dev 0 space Device stream 0x1 size 1610612736 bytes (cudaMalloc error "
+           "out of memory [2])"})
+          .at(0);
+  EXPECT_EQ(figure(faiss, "requested_bytes"), 1610612736);
+  EXPECT_THAT(commands_of(faiss), Contains(HasSubstr("index.search")));
+  const auto xgboost =
+      findings_of({"xgboost.core.XGBoostError: [10:00:00] device_helpers.cuh:428: Memory allocation error on "
+                   "worker 0: std::bad_alloc: cudaErrorMemoryAllocation: out of memory",
+                   "- Free memory: 1048576", "- Requested memory: 33554432", "next line"});
+  ASSERT_EQ(xgboost.size(), 1U);
+  EXPECT_EQ(xgboost[0].times, 1);
+  EXPECT_EQ(figure(xgboost[0], "requested_bytes"), 33554432);
+  EXPECT_EQ(figure(xgboost[0], "free_bytes"), 1048576);
+  EXPECT_THAT(xgboost[0].cause, Not(HasSubstr("does not tell")));
+  EXPECT_TRUE(findings_of({"- Free memory: 1048576", "- Requested memory: 33554432"}).empty());
+}
+
+TEST(LogStackWordings, ArrowsMallocIsArrows) {
+  for (const std::string call : {"malloc", "realloc"}) {
+    const auto findings =
+        findings_of({"pyarrow.lib.ArrowMemoryError: " + call + " of size 1073741824 failed"});
+    ASSERT_EQ(findings.size(), 1U) << call;
+    EXPECT_EQ(findings[0].title, "A program got no host memory: it asked for 1.00 GiB (told by Arrow)");
+    EXPECT_THAT(commands_of(findings[0]), Contains(HasSubstr("to_batches"))) << call;
+  }
+  EXPECT_THAT(findings_of({"server: malloc of size 4096 failed"}).at(0).title, HasSubstr("(told by malloc)"));
+  EXPECT_TRUE(findings_of({"arrow: realloc of size 4096 failed over to mmap"}).empty());
+}
+
+TEST(LogStackWordings, SglangAndTgiAreFound) {
+  const auto sglang = findings_of(
+      {"[2025-01-01 10:00:00 TP0] Scheduler hit an exception: RuntimeError: Not enough memory. Please "
+       "try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"});
+  ASSERT_EQ(sglang.size(), 1U);
+  EXPECT_EQ(sglang[0].id, "sglang-out-of-memory");
+  EXPECT_THAT(sglang[0].cause, HasSubstr("(0.85)"));
+  const auto tgi =
+      findings_of({"RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease "
+                   "`--max-batch-prefill-tokens`"});
+  ASSERT_EQ(tgi.size(), 1U);
+  EXPECT_EQ(tgi[0].id, "tgi-out-of-memory");
+  EXPECT_EQ(tgi[0].cures.at(0).command, "--max-batch-prefill-tokens 2048");
+  const auto older = findings_of(
+      {"RuntimeError: Not enough memory to handle 16000 total tokens with 4096 prefill tokens. You need to "
+       "decrease `--max-batch-total-tokens` or `--max-batch-prefill-tokens`"});
+  EXPECT_EQ(figure(older.at(0), "total_tokens"), 16000);
+  EXPECT_EQ(figure(older[0], "prefill_tokens"), 4096);
+  for (const std::string line : {"ERROR: Not enough memory to handle image header (ihdr)",
+                                 "INFO: not enough memory to handle 4096 prefill "
+                                 "tokens at once, queueing",
+                                 "usage: --mem-fraction-static FRACTION",
+                                 "- Not enough memory. Please try to increase --mem-fraction-static."})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, AStepThatXlaCannotCompileIsToldWithItsFigures) {
+  const Finding hbm =
+      findings_of(
+          {"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
+           "memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G."})
+          .at(0);
+  EXPECT_EQ(hbm.id, "xla-out-of-memory");
+  EXPECT_EQ(hbm.title, "XLA could not compile a step: it needs 17.21 GiB of hbm, and there are 15.48 GiB");
+  EXPECT_THAT(hbm.cause, HasSubstr("1.73 GiB are missing"));
+  EXPECT_THAT(commands_of(hbm), Each(Not(HasSubstr("PREALLOCATE"))));
+  const Finding vmem =
+      findings_of({"RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack"})
+          .at(0);
+  EXPECT_THAT(vmem.title, HasSubstr("more vmem than there is"));
+  EXPECT_TRUE(findings_of({"# Ran out of memory in memory space hbm"}).empty());
+}
+
+TEST(LogStackWordings, PhysxOpenvinoAndOpenclAreFound) {
+  const auto physx = findings_of(
+      {"[Error] [omni.physx.plugin] PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory "
+       "134217728 bytes!! Result = 2, FILE /builds/PxgCudaMemoryAllocator.cpp, LINE 69"});
+  ASSERT_EQ(physx.size(), 1U);
+  EXPECT_EQ(physx[0].id, "physx-out-of-memory");
+  EXPECT_EQ(figure(physx[0], "requested_bytes"), 134217728);
+  const auto openvino =
+      findings_of({"[GPU] Exceeded max size of memory object allocation: requested 4718592000 bytes, but max "
+                   "alloc size supported by device is 4294959104 bytes."});
+  ASSERT_EQ(openvino.size(), 1U);
+  EXPECT_EQ(openvino[0].id, "openvino-out-of-memory");
+  EXPECT_EQ(figure(openvino[0], "largest_bytes"), 4294959104);
+  const auto in_all =
+      findings_of({"[GPU] Exceeded max size of memory allocation: Required 6442450944 bytes, already "
+                   "occupied : 1024 bytes, "
+                   "but available memory size is 4294959104 bytes"});
+  EXPECT_EQ(figure(in_all.at(0), "total_bytes"), 4294959104);
+  for (const std::string line : {"clEnqueueNDRangeKernel failed: CL_OUT_OF_RESOURCES",
+                                 "clCreateBuffer error: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)",
+                                 "clCreateContext returned CL_OUT_OF_HOST_MEMORY"}) {
+    const auto opencl = findings_of({line});
+    ASSERT_EQ(opencl.size(), 1U) << line;
+    EXPECT_EQ(opencl[0].id, "opencl-out-of-memory") << line;
+    EXPECT_EQ(opencl[0].confidence, Confidence::possible) << line;
+  }
+  // 700 is an illegal access before it, and no want of memory.
+  for (const std::string line :
+       {"PxgCudaDeviceMemoryAllocator fail to allocate memory 675282944 bytes!! Result = 700",
+        "PxgCudaDeviceMemoryAllocator fail to allocate memory XXXXXX bytes!! Result = 2",
+        "Exceeded max size of memory pool", "\"Exceeded max size of memory object allocation\","})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, TritonsPythonBackendFillsSharedMemory) {
+  const auto findings = findings_of(
+      {"triton_python_backend_utils.TritonModelException: Failed to increase the shared memory pool "
+       "size for key 'triton_python_backend_shm_region_1' to 67108864 bytes. If you are running Triton "
+       "inside docker, use '--shm-size' flag to control the shared memory region size. Each Python "
+       "backend model instance requires at least 1 MB of shared memory. Error: No space left on "
+       "device"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "shared-memory-full");
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 67108864);
+  EXPECT_THAT(commands_of(findings[0]), Contains(HasSubstr("--shm-size")));
+  EXPECT_THAT(commands_of(findings[0]), Each(Not(HasSubstr("DataLoader"))));
+  EXPECT_TRUE(
+      findings_of({"self.assertIn(\"Failed to increase the shared memory pool size\", text)"}).empty());
+}
+
+TEST(LogStackWordings, AHotMachineShutsItselfDown) {
+  const auto findings = findings_of(
+      {"[  300.1] thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down",
+       "[  300.2] reboot: HARDWARE PROTECTION shutdown (Temperature too high)"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "thermal-shutdown");
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_THAT(findings[0].title, HasSubstr("(cpu-thermal)"));
+  const auto older =
+      findings_of({"kernel: thermal thermal_zone4: critical temperature reached (128 C), shutting down"});
+  EXPECT_THAT(older.at(0).title, HasSubstr("at 128 °C"));
+  // It makes no alarm of what waits for a want of memory.
+  EXPECT_EQ(findings_of({"NvMapMemHandleAlloc: error 12",
+                         "thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down"})
+                .at(1)
+                .severity,
+            Severity::warning);
+  for (const std::string line :
+       {"[    7.0] thermal thermal_zone0: failed to read out thermal zone (-61)",
+        "monitor: critical temperature reached: no", "INFO critical temperature is 105 C",
+        "ros2: thermal thermal_zone0: waiting until critical temperature reached",
+        "   Status: Critical temperature reached - review configuration"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, SwapThatCannotBeWrittenIsAWarning) {
+  const std::vector<std::string> lines{"zram: Error allocating memory for compressed page: 1234, size=2048",
+                                       "Write-error on swap-device (254:0:1234)"};
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "swap-write-failed");
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_THAT(findings[0].title, HasSubstr("zram"));
+  // Of a device alone nobody knows what it is.
+  const Finding disk = findings_of({lines[1]}).at(0);
+  EXPECT_EQ(disk.confidence, Confidence::possible);
+  EXPECT_THAT(disk.cause, HasSubstr("disk"));
+  EXPECT_THAT(commands_of(disk).at(0), HasSubstr("swapon --show"));
+  // Beside a failure for memory it is a part of it.
+  EXPECT_EQ(findings_of({lines[0], kTorch}).at(0).severity, Severity::severe);
+  for (const std::string line :
+       {"zram: Added device: zram0", "zram0: detected capacity change from 0 to 1048576",
+        "Adding 4194300k swap on /dev/zram0.  Priority:100",
+        "usage: Write-error on swap-device (MAJOR:MINOR)"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogStackWordings, ConfigurationAndNoticesAreNoAlarms) {
+  for (const std::string line :
+       {"DEBUG: retry policy: [CUDA out of memory, NCCL timeout]", "retryable: [timeout, CUDA out of memory]",
+        "config: {on_oom: \"restart\", message_on_oom: \"CUDA out of memory\"}",
+        "config={'restart': True, 'text': 'CUDA out of memory'}", "message_on_error=\"CUDA out of memory\"",
+        "error_pattern: \"CUDA out of memory\"",
+        "I ran out of memory yesterday when I used the CUDA backend.",
+        "127.0.0.1 - - [02/Mar/2025:10:00:01 +0000] \"GET /q/RuntimeError: CUDA out of memory. Tried to "
+        "allocate "
+        "2.00 MiB HTTP/1.1\" 404 12",
+        "You are using a model with auto_find_batch_size=True; will decrease batch size on CUDA out of "
+        "memory.",
+        "INFO: CUDA error: out of memory handled: cache cleared, request repeated successfully"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+// The same shapes, of what did happen.
+TEST(LogStackWordings, ErrorsInBracketsAndBehindKeysAreAlarms) {
+  for (const std::string line :
+       {"failed with errors: [CUDA out of memory, NCCL timeout]", "[worker-1, rank 0] CUDA out of memory",
+        "config: {batch: 8} failed: CUDA out of memory", "error: \"CUDA out of memory\"",
+        "{\"message\": \"CUDA out of memory\"}", "status=error message=\"CUDA out of memory\"",
+        "The worker will be restarted: CUDA out of memory", "RuntimeError: CUDA out of memory unhandled",
+        "[policy] CUDA out of memory",
+        "10.0.0.1 \"POST /v1/generate HTTP/1.1\" 500: RuntimeError: CUDA out of memory"}) {
+    const auto findings = findings_of({line});
+    ASSERT_EQ(findings.size(), 1U) << line;
+    EXPECT_EQ(findings[0].severity, Severity::severe) << line;
+  }
+}
+
+}  // namespace
+}  // namespace headroom::test
