@@ -218,6 +218,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     if (report_.is_open()) report_.read(line, number);
   } else if (!rule->context_of.empty()) {
     read_context(*rule, message, at, line);
+    read_other_contexts(*rule, line);
   } else {
     message.is_final |= ends_traceback;
     read_message(*rule, std::move(message), at, line);
@@ -231,6 +232,15 @@ void LogFindings::read_context(const LogRule& rule, const LogMessage& message, c
   LogMessage& known = context_[rule.context_of];
   for (const Figure& figure : message.figures) known.set(figure);
   if (message.answers) groups_.answer(rule.answers, at, clean(line));
+}
+
+// vLLM's line of its settings tells what its own failures and PyTorch's in it need.
+void LogFindings::read_other_contexts(const LogRule& first, std::string_view line) {
+  for (const LogRule& rule : log_rules()) {
+    if (&rule == &first || rule.context_of.empty()) continue;
+    if (const auto message = rule.read(line))
+      for (const Figure& figure : message->figures) context_[rule.context_of].set(figure);
+  }
 }
 
 void LogFindings::read_message(const LogRule& rule, LogMessage message, const LogPlace& at,

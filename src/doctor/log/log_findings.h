@@ -51,6 +51,7 @@ class LogFindings {
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
   void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view line);
+  void read_other_contexts(const LogRule& first, std::string_view line);
   void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
   bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
   bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);

@@ -40,7 +40,9 @@ std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   message.add("runtime", torch_server_of(line));
   message.add("precision", half_precision(line));
-  message.add("context_length", integer_after(line, "Using max model len "));
+  auto context = integer_after(line, "Using max model len ");
+  if (!context && has(line, "LLM engine")) context = integer_after(line, "max_seq_len=");
+  message.add("context_length", context);
   read_loading(line, message);
   if (message.figures.empty()) return std::nullopt;
   return message;

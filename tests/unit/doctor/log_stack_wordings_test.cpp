@@ -67,6 +67,15 @@ TEST(LogStackWordings, VllmGetsItsOwnCures) {
     EXPECT_THAT(commands, Each(Not(HasSubstr(of_training)))) << of_training;
 }
 
+// One line tells vLLM's own failures how long the context is, and PyTorch's in it.
+TEST(LogStackWordings, VllmsLineOfSettingsIsForPyTorchToo) {
+  const auto findings = findings_of(
+      {"INFO 03-10 10:11:12 [core.py:61] Initializing a V1 LLM engine (v0.8.4) with config: model='Qwen', "
+       "dtype=torch.bfloat16, max_seq_len=32768, tensor_parallel_size=1",
+       kVllm[1], kVllm[2]});
+  EXPECT_THAT(commands_of(findings.at(0)), Contains("--max-model-len 16384"));
+}
+
 // What the cache or a batch takes is nothing to weights that do not fit.
 TEST(LogStackWordings, WhileVllmLoadsTheWeightsComeFirst) {
   const std::string begin = "INFO [gpu_model_runner.py:1276] Starting to load model Qwen/Qwen2.5-14B...",
