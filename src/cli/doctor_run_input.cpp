@@ -73,7 +73,8 @@ std::string read_run_samples(const fs::path& file, std::vector<Finding>& finding
   if (history.samples > 0) append(findings, doctor::findings_during_run(history, file.string()));
   if (!read)
     return fmt::format("; its {} {}: {}", name,
-                       history.samples == 0 ? "is left out" : "was not read to its end", reason(read.error()));
+                       history.samples == 0 ? "is left out" : "was not read to its end",
+                       reason(read.error()));
   if (history.samples == 0) return {};
   return ", " + counted(history.samples, "sample", "samples") + " of the machine";
 }

@@ -247,7 +247,6 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   // The one that tells most stands for all, and its line comes first.
   group->last_stands = ++group->times == 1 || tells_more(message, group->message);
   group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
-  group->last_message = message;
   insert_evidence(group->evidence, evidence, group->last_stands);
   if (group->last_stands) {
     group->first_figures = message.figures.size();
@@ -256,6 +255,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     group->added_parts.clear();
   }
   note_kill(rule, message, at, evidence);
+  group->last_message = std::move(message);
   return true;
 }
 
