@@ -32,9 +32,9 @@ std::string findings_to_markdown(const DoctorReport& report) {
       text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what),
                           cure.saves ? fmt::format(" (could save {})", format_bytes(*cure.saves)) : "",
                           cure.command.empty() ? "" : ": " + code(cure.command));
-      if (cure.tried)
-        text += fmt::format("   - tried: {}\n   - by {}\n", escaped(cure.tried->sentence),
-                            code(cure.tried->command));
+      if (!cure.tried) continue;
+      text += fmt::format("   - tried: {}\n", escaped(cure.tried->sentence));
+      if (cure.tried->command != cure.command) text += fmt::format("   - by {}\n", code(cure.tried->command));
     }
     if (!finding.cures.empty()) text += '\n';
   }

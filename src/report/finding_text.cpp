@@ -100,7 +100,7 @@ void add_cures(const Finding& finding, Paragraphs& paragraphs) {
     if (!cure.command.empty()) paragraphs.whole("       " + cure.command);
     if (!cure.tried) continue;
     paragraphs.painted_sentence("tried: ", cure.tried->sentence, paint_of(*cure.tried), 5);
-    paragraphs.whole("       " + cure.tried->command);
+    if (cure.tried->command != cure.command) paragraphs.whole("       " + cure.tried->command);
   }
 }
 

@@ -80,7 +80,7 @@ TEST_F(DoctorTry, TellsTheMeasuredGain) {
       doctor({run, "--try", "--repeat", "1"}).out,
       AllOf(HasSubstr("tried: it helps: run peak "), HasSubstr("\n       headroom bench --model m=")));
   EXPECT_THAT(doctor({run, "--try", "--repeat", "1", "--markdown"}).out,
-              AllOf(HasSubstr("   - tried: it helps: run peak "), HasSubstr("   - by `headroom bench ")));
+              AllOf(HasSubstr("   - tried: it helps: run peak "), HasSubstr(": `headroom bench ")));
 }
 
 TEST_F(DoctorTry, TellsThatThereIsNoGain) {
