@@ -98,7 +98,7 @@ TEST(LogStackWordings, OtherServersOnPyTorchHaveTheirFlags) {
   EXPECT_THAT(commands_of(tgi.at(0)), Contains(HasSubstr("--max-batch-prefill-tokens")));
   // A script that has such a model's layers, or the name in its own path.
   for (const std::string line : {"  File \"/opt/vllm/model_executor/layers/linear.py\", line 2, in forward",
-                                 "  File \"/home/u/vllm-tests/train.py\", line 2, in <module>"}) {
+                                 "  File \"/opt/vllm-tests/train.py\", line 2, in <module>"}) {
     const Finding plain = findings_of({line, kTorch}).at(0);
     EXPECT_THAT(commands_of(plain), Contains("model.half()")) << line;
     EXPECT_THAT(plain.title, Not(HasSubstr("vLLM"))) << line;
