@@ -294,8 +294,9 @@ GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
     check_values_of_b(rule, comparison, findings);
-    if (is_judgeable(rule, comparison)) check_one_sided(rule, comparison, findings);
-    if (!has_failed && !judgement.not_judged && !is_judgeable(rule, comparison))  // else it is known why not
+    const bool can_be_judged = is_judgeable(rule, comparison);
+    if (can_be_judged) check_one_sided(rule, comparison, findings);
+    if (!has_failed && !judgement.not_judged && !can_be_judged)  // else it is known why not
       judgement.not_judged =
           Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
                 rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)

@@ -242,6 +242,13 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
                             choice_of(values)};
   std::error_code code;
   report.is_one_recording = fs::equivalent(file_a, file_b, code) && !code;
+  const bool is_gated = !rules->empty() || gate->has_value();
+  if (report.is_one_recording) {
+    std::vector<std::string> on_peaks;
+    if (*gate) on_peaks.push_back("--fail-above " + (*gate)->text);
+    report.not_judged = leave_out_changes(*rules, std::move(on_peaks));
+    gate->reset();
+  }
   // A figure that recordings do not have is not judged.
   analysis::GateJudgement judgement =
       analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
@@ -249,10 +256,9 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
     for (analysis::GateFinding& finding : check_peaks(**gate, report))
       judgement.findings.push_back(std::move(finding));
   report.gate = judgement.findings;
-  const bool is_gated = !rules->empty() || gate->has_value();
   if (judgement.not_judged) {
     report.not_judged = judgement.not_judged->sentence();
-  } else if (is_gated && !judgement.has_breach()) {
+  } else if ((!rules->empty() || gate->has_value()) && !judgement.has_breach()) {
     judgement.not_judged = not_judged(*rules, *gate, report);
     if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
   }

@@ -17,8 +17,7 @@ namespace headroom::cli {
 namespace {
 
 template <class Rule>
-std::string leave_out_all(std::vector<Rule>& rules) {
-  std::vector<std::string> left_out;
+std::string leave_out_all(std::vector<Rule>& rules, std::vector<std::string> left_out) {
   for (const Rule& rule : rules)
     if (rule.limit.against != analysis::GateAgainst::value) left_out.push_back(rule.limit.text);
   std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != analysis::GateAgainst::value; });
@@ -90,8 +89,10 @@ Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values)
   return rules;
 }
 
-std::string leave_out_changes(std::vector<analysis::GateRule>& rules) { return leave_out_all(rules); }
-std::string leave_out_changes(std::vector<analysis::FigureRule>& rules) { return leave_out_all(rules); }
+std::string leave_out_changes(std::vector<analysis::GateRule>& rules) { return leave_out_all(rules, {}); }
+std::string leave_out_changes(std::vector<analysis::FigureRule>& rules, std::vector<std::string> others) {
+  return leave_out_all(rules, std::move(others));
+}
 
 Result<int> exit_by(const analysis::GateJudgement& judgement) {
   // A breach is one whatever the other rules would have said.

@@ -20,7 +20,8 @@ Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values)
 // Of one side that is compared with itself only its own values can be judged. Leaves out the rules on
 // changes, warns of it and returns the sentence; empty where there are none.
 std::string leave_out_changes(std::vector<analysis::GateRule>& rules);
-std::string leave_out_changes(std::vector<analysis::FigureRule>& rules);
+// `others`: on changes, too, as they were given (--fail-above).
+std::string leave_out_changes(std::vector<analysis::FigureRule>& rules, std::vector<std::string> others = {});
 // The exit code: warns of what is within noise; an error that names the breaches, or where there is none the
 // rule that cannot be judged.
 Result<int> exit_by(const analysis::GateJudgement& judgement);

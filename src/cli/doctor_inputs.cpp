@@ -41,8 +41,6 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Bytes kLargestReport = mebibytes(256);
-
 std::string begin_of(const fs::path& file) {
   std::error_code code;
   if (!fs::is_regular_file(file, code)) return {};  // a FIFO can be read once

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "cli/doctor_input_parts.h"
+#include "cli/run_inputs.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/machine/machine_findings.h"
 #include "doctor/run/run_findings.h"
@@ -16,8 +17,6 @@
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr Bytes kLargestReport = mebibytes(256);
 
 bool is_ok(const ModelResult& model) { return model.status == ModelStatus::ok; }
 

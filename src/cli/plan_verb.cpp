@@ -14,6 +14,7 @@
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/plan_inputs.h"
+#include "cli/run_inputs.h"
 #include "planning/budget_reader.h"
 #include "planning/device_profiles.h"
 #include "planning/what_if.h"
@@ -24,7 +25,7 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Bytes kLargestBudget = mebibytes(1), kLargestReport = mebibytes(256);
+constexpr Bytes kLargestBudget = mebibytes(1);
 
 Status apply_rules(Budget& budget, const FlagValues& values) {
   if (values.has("buffer")) budget.rules.buffer = *parse_size(values.text("buffer"));  // checked by its kind

@@ -13,6 +13,7 @@
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
+#include "cli/run_inputs.h"
 #include "cli/snapshot_report.h"
 #include "report/report_json.h"
 #include "report/views.h"
@@ -21,8 +22,6 @@
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr Bytes kLargestReport = mebibytes(256);
 
 // A folder without a report is often one of recordings: which of them is meant, only the user knows.
 tl::unexpected<Error> no_report_in(const fs::path& folder) {

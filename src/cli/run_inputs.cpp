@@ -24,7 +24,7 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Bytes kLargestReport = mebibytes(256), kLargestFrames = mebibytes(512);
+constexpr Bytes kLargestFrames = mebibytes(512);
 constexpr Bytes kLargestFootprint = mebibytes(1);
 constexpr std::size_t kMostRuns = 1000;
 constexpr std::string_view kWhatIsCompared =

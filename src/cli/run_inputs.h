@@ -13,6 +13,9 @@
 
 namespace headroom::cli {
 
+// Of a report.json or a footprint that is read; more is none of Headroom's.
+inline constexpr Bytes kLargestReport = mebibytes(256);
+
 enum class InputKind { recording, run, footprint, watch_log };
 // "a run of headroom bench": for sentences.
 std::string_view words_for(InputKind kind);

@@ -375,8 +375,12 @@ std::optional<double> joint_latency(const BenchResult& run) {
   return sum;
 }
 
-std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
-                                         const std::optional<CureSettings>& cure) {
+namespace {
+
+// `flags`: how these models are run beside alone.
+std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::string> models,
+                                      const std::vector<std::string>& flags,
+                                      const std::optional<std::int64_t>& frames) {
   const BenchOptions& asked = *run.options;
   static const BenchOptions kUsual;
   std::vector<std::string> arguments{"bench"};
@@ -388,18 +392,13 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
     if (value != usual) add(std::move(flag), std::to_string(value));
   };
   if (run.source) add("--source", run.source->spec.describe());
-  for (std::string& spec : model_arguments(run, model, cure)) add("--model", std::move(spec));
-  if (cure && !cure->also.empty()) {
-    arguments.emplace_back(run.pipeline ? "--pipeline" : "--parallel");
-    if (!run.pipeline) add("--metrics-interval", "50ms");  // shares of pages are sampled
-  }
+  for (std::string& spec : models) add("--model", std::move(spec));
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
   if (!asked.task.empty()) add("--task", asked.task);
   if (asked.aslr) arguments.emplace_back("--aslr");
   add_unusual("--imgsz", asked.image_size, kUsual.image_size);
   add_unusual("--max-frames", asked.max_frames, kUsual.max_frames);
   add_unusual("--warmup", asked.warmup_frames, kUsual.warmup_frames);
-  const auto frames =
-      cure && cure->max_frames_in_memory ? cure->max_frames_in_memory : asked.max_frames_in_memory;
   if (frames) add("--max-frames-in-mem", std::to_string(*frames));
   add_unusual("--limit-videos", asked.limit_videos, 0);
   add_unusual("--limit-objects", asked.limit_objects, 0);
@@ -408,6 +407,27 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
   if (asked.limit_mechanism != kUsual.limit_mechanism) add("--limit-mechanism", asked.limit_mechanism);
   if (asked.timeout.count != kUsual.timeout.count) add("--timeout", fmt::format("{}ns", asked.timeout.count));
   return arguments;
+}
+
+}  // namespace
+
+std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
+                                         const std::optional<CureSettings>& cure) {
+  std::vector<std::string> flags;
+  if (cure && !cure->also.empty() && run.pipeline) flags = {"--pipeline"};
+  if (cure && !cure->also.empty() && !run.pipeline)
+    flags = {"--parallel", "--metrics-interval", "50ms"};  // shares of pages are sampled
+  return arguments_of(
+      run, model_arguments(run, model, cure), flags,
+      cure && cure->max_frames_in_memory ? cure->max_frames_in_memory : run.options->max_frames_in_memory);
+}
+
+std::string command_at_once(const BenchResult& run, const std::vector<std::string>& flags) {
+  std::vector<std::string> models, words{"headroom"};
+  for (const ModelResult& model : run.models) models.push_back(model_argument(model, ""));
+  for (std::string& word : arguments_of(run, std::move(models), flags, run.options->max_frames_in_memory))
+    words.push_back(std::move(word));
+  return shell_command(words);
 }
 
 bool wants_preparing(const BenchResult& run, const CureSettings& cure) {

@@ -45,6 +45,10 @@ std::optional<double> joint_latency(const BenchResult& run);
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure);
 
+// The bench of all models as they were, and also as `flags` say (--pool SIZE), as a person would type it.
+// `run` has its options.
+std::string command_at_once(const BenchResult& run, const std::vector<std::string>& flags);
+
 // Whether what the cure maps must be prepared first, without the run's limit: making the file takes what
 // loading took, which is what did not fit.
 bool wants_preparing(const BenchResult& run, const CureSettings& cure);

@@ -142,8 +142,7 @@ Status RunHistory::check_schema(bool create) {
       if (has(own))
         return input_error(fmt::format("{} is no history of Headroom", place),
                            fmt::format("its table {} is of something else", own),
-                           "name another database with --db, or a schema of its own in the URL "
-                           "(?options=-csearch_path%3Dheadroom)");
+                           "name another database with --db");
     if (!create)
       return input_error(fmt::format("there is no history in {}", place), "nothing was added to it yet",
                          "headroom history add RUN");

@@ -195,8 +195,7 @@ std::string peak_words(const ProcessPair& pair) {
 std::string diff_verdict(const DiffReport& report) {
   if (report.is_one_recording)
     return "A and B are the same recording, so there is nothing to compare: name one of before the change "
-           "and "
-           "one of after it.";
+           "and one of after it.";
   const std::string incomplete = incomplete_words(report);
   return fmt::format("{}{}.{}{}",
                      incomplete.empty() ? "" : incomplete + ". By what was recorded: ", peak_sentence(report),

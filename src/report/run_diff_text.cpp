@@ -53,9 +53,10 @@ std::string spread_note(const ModelComparison& model) {
              : found->spread_was_measured
                  ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
-                               found->was_paired                          ? "made in turns: by the pairs"
-                               : found->metric->unit == MetricUnit::bytes ? "by their medians"
-                                                                          : "Student's t")
+                               found->was_paired ? "made in turns: by the pairs"
+                               : found->metric->unit == MetricUnit::bytes
+                                   ? "by their medians"
+                                   : "the wider of Welch's and Student's t")
                  : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
                    "sides (headroom bench --repeat N) the runs themselves tell: docs/diff.md.";
   return "";

@@ -64,8 +64,12 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
 }
 
 TEST_F(Diff, ARecordingAndItself) {
-  const CommandResult result = run({"a.hrec", "./a.hrec", "--fail-above", "1%"});
+  const CommandResult result =
+      run({"a.hrec", "./a.hrec", "--fail-above", "1%", "--fail-on", "peak_bytes>+1%,peak_bytes>1GiB"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("A and B are the same, so no change is judged: --fail-above 1%, peak_bytes>+1%"));
+  EXPECT_EQ(run({"a.hrec", "./a.hrec", "--fail-on", "peak_bytes>1B"}).exit_code, 1) << "its own value is";
   EXPECT_THAT(result.out, StartsWith("A and B are the same recording, so there is nothing to compare"));
 }
 

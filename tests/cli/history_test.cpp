@@ -526,6 +526,18 @@ TEST_P(History, WritersAtOnceLoseNothing) {
   EXPECT_EQ(values, kWriters * kRuns);
 }
 
+// In a team's database other tables are at home, but not where the history's own would stand.
+TEST_P(History, ATableOfSomethingElseIsNotTakenForItsOwn) {
+  if (!place_.starts_with("postgresql:")) GTEST_SKIP() << "a file is the history's own; skipped";
+  ASSERT_TRUE(succeeds({"psql", "-q", place_, "-c", "CREATE TABLE headroom_runs (x int)"}));
+  for (const Words& words : {Words{"list"}, Words{"add", copy("quick", "1", 1)}}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("its table headroom_runs is of something else"),
+                                  HasSubstr("name another database with --db")));
+  }
+}
+
 TEST_P(History, WrongUseIsOneSentence) {
   run({"add", copy("quick", "1", 1)});
   const auto error = [&](const Words& words) {

@@ -39,6 +39,7 @@ Finding explain(const LogMessage& message) {
     return finding;
   }
   if (code == kResources) {
+    finding.severity = Severity::warning;  // most often it is no want of memory
     finding.title = "OpenCL ran out of a resource of the device (CL_OUT_OF_RESOURCES)";
     finding.cause =
         "The device's memory was full, or the kernel takes more registers or local memory than a work-group "

@@ -10,7 +10,7 @@ namespace headroom::doctor {
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   const auto& analysis = facts.analysis;
   if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::unknown) return {};
-  if (!steady_growth(facts).empty()) return {};  // which tells more
+  if (auto grown = steady_growth(facts)) return {std::move(*grown)};  // which tells more
   Finding finding;
   finding.id = "leaks-not-judged";
   finding.severity = Severity::note;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts);
 std::vector<Finding> leaks_of_cycles(const RecordingFacts& facts);
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts);
 std::vector<Finding> recording_incomplete(const RecordingFacts& facts);
-std::vector<Finding> steady_growth(const RecordingFacts& facts);
+// Instead of leaks_not_judged(), where the memory of the whole program grows.
+std::optional<Finding> steady_growth(const RecordingFacts& facts);
 
 // In the order in which they are looked for.
 const std::vector<RecordingFinding>& recording_finding_list();

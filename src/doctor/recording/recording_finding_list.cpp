@@ -4,7 +4,10 @@ namespace headroom::doctor {
 
 const std::vector<RecordingFinding>& recording_finding_list() {
   static const std::vector<RecordingFinding> kFindings{
-      leaks_of_cycles, steady_growth, heap_fragmentation, leaks_not_judged, recording_incomplete,
+      leaks_of_cycles,
+      heap_fragmentation,
+      leaks_not_judged,
+      recording_incomplete,
   };
   return kFindings;
 }

@@ -71,11 +71,10 @@ std::optional<Grown> grown_steadily(const analysis::RecordingAnalysis& analysis)
 
 }  // namespace
 
-std::vector<Finding> steady_growth(const RecordingFacts& facts) {
+std::optional<Finding> steady_growth(const RecordingFacts& facts) {
   const auto& analysis = facts.analysis;
-  if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::unknown) return {};
   const auto grown = grown_steadily(analysis);
-  if (!grown) return {};
+  if (!grown) return std::nullopt;
   Finding finding;
   finding.id = "leak";
   finding.severity = Severity::warning;
@@ -99,7 +98,7 @@ std::vector<Finding> steady_growth(const RecordingFacts& facts) {
                     "then it is told what each round keeps",
                     "",
                     {}}};
-  return {std::move(finding)};
+  return finding;
 }
 
 }  // namespace headroom::doctor

@@ -19,25 +19,6 @@ bool came_through_alone(const BenchResult& result, const std::string& name) {
   });
 }
 
-// The run's models at once, as `flags` say.
-std::string bench_at_once(const BenchResult& result, const std::vector<std::string>& flags) {
-  CureSettings all{result.models.front().name, ""};
-  for (std::size_t i = 1; i < result.models.size(); ++i) all.also.push_back(result.models[i].name);
-  std::vector<std::string> words{"headroom"};
-  for (std::string& word : bench_arguments(result, result.models.front(), all))
-    words.push_back(std::move(word));
-  // What bench_arguments() says of trials side by side.
-  const auto drop = [&](std::string_view flag, std::ptrdiff_t count) {
-    const auto at = std::find(words.begin(), words.end(), flag);
-    if (at != words.end()) words.erase(at, at + count);
-  };
-  drop("--parallel", 1);
-  drop("--pipeline", 1);
-  drop("--metrics-interval", 2);
-  words.insert(words.end(), flags.begin(), flags.end());
-  return shell_command(words);
-}
-
 Finding all_at_once(const BenchResult& result, std::string title, std::string cause,
                     const std::string& error) {
   Finding finding = new_finding("models-do-not-fit-together", Severity::severe, std::move(title),
@@ -48,10 +29,10 @@ Finding all_at_once(const BenchResult& result, std::string title, std::string ca
 }
 
 void add_cures(Finding& finding, const BenchResult& result) {
-  if (result.limit && result.options && !result.models.empty()) {
+  if (result.limit && result.options && !result.pool) {
     const std::string budget = exact_size(result.limit->bytes);
     finding.cures.push_back({"let a pool load and give up models within the limit, in one process",
-                             bench_at_once(result, {"--pool", budget}),
+                             command_at_once(result, {"--pool", budget}),
                              {}});
   }
   finding.cures.push_back(
@@ -82,12 +63,12 @@ void side_by_side(const BenchResult& result, std::vector<Finding>& found) {
   if (parallel.joint_peak) finding.figures.push_back({"joint_peak_bytes", parallel.joint_peak->count});
   if (parallel.sum_of_peaks) finding.figures.push_back({"sum_of_peaks_bytes", parallel.sum_of_peaks->count});
   add_cures(finding, result);
-  if (parallel.sum_of_peaks && result.options && !result.models.empty()) {
+  if (parallel.sum_of_peaks && result.options) {
     BenchResult larger = result;
     larger.options->memory_limit = *parallel.sum_of_peaks;
     finding.cures.push_back(
         {fmt::format("give them the sum of their peaks alone, {}", format_bytes(*parallel.sum_of_peaks)),
-         bench_at_once(larger, {"--parallel"}),
+         command_at_once(larger, {"--parallel"}),
          {}});
   }
   found.push_back(std::move(finding));

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 BenchResult finished_run() {
   BenchResult result;
@@ -447,9 +448,9 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   EXPECT_EQ(findings[0].title, "b ran out of memory when all models ran at once, and not alone");
   EXPECT_EQ(findings[0].evidence.at(0).text, "b: killed");
   EXPECT_EQ(findings[0].cures.at(0).command,
-            "headroom bench --model a=a.onnx --model b=b.onnx --mem-limit 300MiB --pool 300MiB");
+            "headroom bench --model a=a.onnx --model b=b.onnx --pool 300MiB --mem-limit 300MiB");
   EXPECT_EQ(findings[0].cures.at(2).command,
-            "headroom bench --model a=a.onnx --model b=b.onnx --mem-limit 400MiB --parallel");
+            "headroom bench --model a=a.onnx --model b=b.onnx --parallel --mem-limit 400MiB");
 
   parallel.together[1].status = ModelStatus::ok;
   EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "All models at once took more than the limit");
@@ -468,7 +469,9 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline took more than the limit");
   result.pipeline.reset();
   result.pool.emplace().status = ModelStatus::oom;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pool ran out of memory");
+  const auto of_pool = doctor::run_findings(result, "");
+  EXPECT_EQ(of_pool.at(0).title, "The pool ran out of memory");
+  for (const Cure& cure : of_pool[0].cures) EXPECT_THAT(cure.command, Not(HasSubstr("--pool")));
 }
 
 TEST(RunFindings, CopiesThatLoadingLeaves) {
