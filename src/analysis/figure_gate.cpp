@@ -1,6 +1,7 @@
 #include "analysis/figure_gate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,26 +44,57 @@ GateFinding finding_of(const FigureRule& rule, const GatedFigure& figure, const 
   return {fmt::format("{}, and --fail-on says '{}'", moved, rule.limit.text), true};
 }
 
-std::string closest_figure(const std::string& name, const std::vector<GatedFigure>& figures) {
-  std::vector<std::string> names;
+const GatedFigure* find_figure(const std::string& name, const std::vector<GatedFigure>& figures) {
+  const auto found = std::find_if(figures.begin(), figures.end(),
+                                  [&](const GatedFigure& figure) { return figure.name == name; });
+  return found == figures.end() ? nullptr : &*found;
+}
+
+// A part of a name, as the unit is soon forgotten: "ram_used" is ram_used_bytes. Else a slip.
+std::string close_figure(const std::string& name, const std::vector<std::string>& names) {
+  for (const std::string& one : names)
+    if (!name.empty() && (one.starts_with(name + "_") || one.ends_with("_" + name))) return one;
+  return closest_match(name, names);
+}
+
+// What could be meant, or else what there is; of the figures of a log there are hundreds.
+std::string figures_to_name(const std::string& name, const std::vector<GatedFigure>& figures) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names, shown;
   for (const GatedFigure& figure : figures) names.push_back(figure.name);
-  const std::string near = closest_match(name, names);
-  return near.empty() ? "headroom diff --json lists those that they have"
-                      : fmt::format("did you mean {}?", near);
+  if (const std::string near = close_figure(name, names); !near.empty())
+    return fmt::format("did you mean {}? headroom diff --json lists all of them", near);
+  for (const std::string& one : names)
+    if (shown.size() < kShown && !one.starts_with("max:")) shown.push_back(one);
+  if (shown.empty()) return "headroom diff --json lists those of each";
+  return fmt::format("there are {}{}", fmt::join(shown, ", "),
+                     shown.size() == kShown ? ", …: headroom diff --json lists all of them" : "");
+}
+
+// The rule's own example is one of runs.
+Error with_example(Error error, const std::vector<GatedFigure>& figures) {
+  const std::string name = figures.empty() ? "ram_used_bytes" : figures.front().name;
+  error.fix = fmt::format("write FIGURE>+5%, FIGURE>+20MiB or FIGURE>80, as in '{}>+5%'", name);
+  return error;
 }
 
 }  // namespace
 
-Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text) {
+Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text,
+                                                  const std::vector<GatedFigure>& figures) {
   auto limits = split_gate(text);
-  if (!limits) return forward_error(limits);
+  if (!limits) return tl::unexpected(with_example(std::move(limits.error()), figures));
   std::vector<FigureRule> rules;
   for (GateLimit& limit : *limits) {
+    if (find_figure(limit.name, figures) == nullptr) {
+      rules.push_back({std::move(limit), 0});
+      continue;
+    }
     const bool in_bytes = is_in_bytes(limit.name);
     auto amount = limit_of(
         limit, in_bytes ? bytes_of : number_of,
         in_bytes ? "a percentage or a size: +5%, +20MiB, 6GiB" : "a percentage or a number: +5%, +10, 80");
-    if (!amount) return forward_error(amount);
+    if (!amount) return tl::unexpected(with_example(std::move(amount.error()), figures));
     rules.push_back({std::move(limit), *amount});
   }
   return rules;
@@ -72,14 +104,13 @@ GateJudgement check_figure_gate(const std::vector<FigureRule>& rules, const std:
                                 const FigureWords& words) {
   GateJudgement judgement;
   for (const FigureRule& rule : rules) {
-    const auto figure = std::find_if(figures.begin(), figures.end(),
-                                     [&](const GatedFigure& one) { return one.name == rule.limit.name; });
-    if (figure == figures.end()) {
+    const GatedFigure* figure = find_figure(rule.limit.name, figures);
+    if (figure == nullptr) {
       if (!judgement.not_judged)
         judgement.not_judged =
             Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
                   fmt::format("A and B have no figure '{}' in common", rule.limit.name),
-                  closest_figure(rule.limit.name, figures)};
+                  figures_to_name(rule.limit.name, figures)};
     } else if (rule.limit.is_beyond(judged_value(rule, *figure), rule.amount)) {
       judgement.findings.push_back(finding_of(rule, *figure, words));
     }

@@ -17,9 +17,6 @@ struct FigureRule {
   double amount = 0;  // a share, bytes, or a number; signed
 };
 
-// "ram_used_bytes>+5%", "max:temperature_celsius.cpu-thermal>80": figures that end in _bytes take sizes.
-Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text);
-
 struct GatedFigure {
   std::string name;
   double before = 0, after = 0;
@@ -27,6 +24,11 @@ struct GatedFigure {
 
   double change() const { return after - before; }
 };
+
+// "ram_used_bytes>+5%", "max:temperature_celsius.cpu-thermal>80": figures that end in _bytes take sizes. A
+// rule on what is none of `figures` is no error whatever its amount is: check_figure_gate() tells it.
+Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text,
+                                                  const std::vector<GatedFigure>& figures);
 
 using FigureWords = std::function<std::string(const std::string& name, double value)>;
 

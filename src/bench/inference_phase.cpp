@@ -95,7 +95,7 @@ void tell_of_turns(ModelResult& result, const WorkerAccount& account, const std:
       "its frames took turns with those of another run (--in-step): compare the two by 'headroom diff'; "
       "alone a frame may take less, as it finds its data in the processor's caches{}",
       result.in_step->one_processor ? ""
-                                    : "; threads of a runtime may spin on in the other's turns, so with "
+                                    : "; a thread for each processor meets whatever else runs there, so with "
                                       "--threads 1 the two tell more"));
 }
 

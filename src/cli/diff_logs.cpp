@@ -16,6 +16,7 @@
 #include "cli/diff_runs.h"
 #include "report/series_diff_views.h"
 #include "report/words.h"
+#include "watch/open_log.h"
 #include "watch/text_input.h"
 
 namespace headroom::cli {
@@ -66,7 +67,7 @@ Result<ReadLog> read_log(const std::string& file) {
   if (!read) return forward_error(read);
   if (log.figures.curves().empty())
     return input_error(fmt::format("{} has no sample", file), "it is no log of headroom watch (FILE.jsonl)",
-                       "headroom watch --output FILE.jsonl makes one");
+                       watch::kFixOwnLog);
   return log;
 }
 
@@ -182,13 +183,13 @@ void print_view(const report::SeriesDiffReport& report, const FlagValues& values
 }  // namespace
 
 Result<int> diff_logs(const std::string& before, const std::string& after, const FlagValues& values) {
-  auto rules = figure_rules(values);
-  if (!rules) return forward_error(rules);
   auto a = read_log(before);
   if (!a) return forward_error(a);
   auto b = read_log(after);
   if (!b) return forward_error(b);
   auto changes = analysis::compare_series(a->figures, b->figures);
+  auto rules = figure_rules(values, gated_figures(changes));
+  if (!rules) return forward_error(rules);
   report::SeriesDiffReport report{before, after, a->figures, b->figures, changes, {}};
   report.is_one_log = are_one_log(before, *a, after, *b);
   if (report.is_one_log) {

@@ -216,7 +216,7 @@ std::optional<Error> not_judged(const std::vector<analysis::FigureRule>& rules,
 Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, const FlagValues& values) {
   auto gate = gate_of(values);
   if (!gate) return forward_error(gate);
-  auto rules = figure_rules(values);
+  auto rules = figure_rules(values, gated({}, {}));
   if (!rules) return forward_error(rules);
   auto options = symbolizer_options(values);
   if (!options) return forward_error(options);

@@ -79,10 +79,11 @@ Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values) {
   return rules;
 }
 
-Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values) {
+Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values,
+                                                       const std::vector<analysis::GatedFigure>& figures) {
   std::vector<analysis::FigureRule> rules;
   for (const std::string& given : values.all("fail-on")) {
-    auto parsed = analysis::parse_figure_gate(given);
+    auto parsed = analysis::parse_figure_gate(given, figures);
     if (!parsed) return forward_error(parsed);
     rules.insert(rules.end(), parsed->begin(), parsed->end());
   }
@@ -125,12 +126,15 @@ std::string left_out_words(const LoadedSide& side) {
 }
 
 Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<analysis::GateRule>& rules) {
+                      const std::vector<analysis::GateRule>& rules, const HistoryWords& history) {
   analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())
       comparison.caveats.push_back(fmt::format("left out of {}: {}", name, words));
+  if (!history.caveat.empty()) comparison.caveats.push_back(history.caveat);
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
+  report.before_words = history.before;
+  report.after_words = history.after;
   report.is_one_side = are_same_runs(before, after, comparison);
   if (!report.is_one_side) add_shared_runs(before, after, comparison.caveats);
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);

@@ -15,8 +15,9 @@ namespace headroom::cli {
 // --fail-on RULES, any number of times.
 Flag fail_on_flag();
 Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
-// The same of logs and recordings.
-Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values);
+// The same of logs and recordings, which have `figures`.
+Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values,
+                                                       const std::vector<analysis::GatedFigure>& figures);
 // Of one side that is compared with itself only its own values can be judged. Leaves out the rules on
 // changes, warns of it and returns the sentence; empty where there are none.
 std::string leave_out_changes(std::vector<analysis::GateRule>& rules);
@@ -31,9 +32,15 @@ std::string run_metric_list();
 // What lay beside the runs of a folder and was not compared, a sentence; empty where nothing did.
 std::string left_out_words(const LoadedSide& side);
 
+// What a history tells of the sides; what is empty is not told.
+struct HistoryWords {
+  std::string before, after;  // what the views call them; else by the names of their runs
+  std::string caveat;
+};
+
 // Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
 // returns the exit code.
 Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<analysis::GateRule>& rules);
+                      const std::vector<analysis::GateRule>& rules, const HistoryWords& history = {});
 
 }  // namespace headroom::cli

@@ -105,7 +105,7 @@ const Verb& diff_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "diff";
-    verb.summary = "Compare runs, footprints or recordings: what changed";
+    verb.summary = "Compare runs, footprints, watch logs or recordings: what changed";
     verb.usage = "headroom diff A B [FLAGS]   or   A… : B… [FLAGS]";
     verb.description =
         "Compares what it is given, A (before) with B (after): run folders of headroom bench, or folders of "

@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,8 +22,8 @@
 #include "base/text.h"
 #include "cli/doctor_input_parts.h"
 #include "cli/doctor_run_input.h"
+#include "cli/input_kind.h"
 #include "cli/recording_report.h"
-#include "cli/run_inputs.h"
 #include "doctor/machine/machine_findings.h"
 #include "doctor/recording/recording_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
@@ -175,48 +175,28 @@ struct Kind {
   Result<std::string> (*read)(const fs::path& file, std::vector<Finding>& findings) = nullptr;
 };
 
-bool begins_as_watch_log(std::string_view begin) {
-  return begin.starts_with('{') && begin.find("\"ram_total_bytes\"") != begin.npos;
-}
-
-// What the first bytes of a gzip file unpack to; of anything else nothing.
-std::string unpacked(std::string_view begin) {
-  constexpr int kGzip = 16 + MAX_WBITS;
-  z_stream stream{};
-  if (inflateInit2(&stream, kGzip) != Z_OK) return {};
-  std::string packed(begin), text(4096, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  inflate(&stream, Z_SYNC_FLUSH);  // the rest is not there: what came out by then counts
-  text.resize(text.size() - stream.avail_out);
-  inflateEnd(&stream);
-  return text;
-}
-
-// Other documents may have the words in them, and so may the lines of a log that is a document a line. A
-// report of which a part is missing is still one: what is wrong with it is told.
-bool is_report(const fs::path& file, std::string_view begin) {
-  if (begin.find("\"run_name\"") == begin.npos || begin.find("\"schema_version\"") == begin.npos)
-    return false;
-  if (is_whole_report(file)) return true;
-  const bool is_document_a_line = parse_json(begin.substr(0, begin.find('\n'))).has_value();
-  return !is_document_a_line && !parse_json(read_file(file, kLargestReport).value_or("{}"));
+// A footprint tells of no fault: it is what a model took where it was measured.
+Result<std::string> read_footprint(const fs::path&, std::vector<Finding>&) {
+  return std::string(
+      "a footprint of headroom bench, in which there is nothing to find; headroom diff compares it, and "
+      "headroom plan reckons with it");
 }
 
 // What Headroom and PyTorch write.
-std::optional<Kind> known_kind(const fs::path& file, const std::string& begin) {
-  if (file.extension() == ".hrec" || (!begin.empty() && is_recording(file)))
-    return Kind{"recording", read_recording};
-  if (!begin.empty() && snapshot::is_snapshot_file(file)) return Kind{"snapshot", read_snapshot};
-  if (begin.starts_with('{')) {
-    if (is_report(file, begin)) return Kind{"run", read_run};
-    if (begins_as_watch_log(begin)) return Kind{"watch log", read_watch_log};
-  }
-  // A packed log of headroom watch; other packed lines of JSON are a log like any other.
-  if (begins_as_watch_log(unpacked(begin)) && tui::ReplayLog::open(file))
-    return Kind{"watch log", read_watch_log};
+std::optional<Kind> kind_of(const fs::path& file) {
+  if (const auto known = known_kind(file)) switch (*known) {
+      case InputKind::recording:
+        return Kind{"recording", read_recording};
+      case InputKind::run:
+        return Kind{"run", read_run};
+      case InputKind::watch_log:
+        return Kind{"watch log", read_watch_log};
+      case InputKind::footprint:
+        return Kind{"footprint", read_footprint};
+    }
+  std::error_code code;
+  if (fs::is_regular_file(file, code) && snapshot::is_snapshot_file(file))
+    return Kind{"snapshot", read_snapshot};
   return std::nullopt;
 }
 
@@ -276,6 +256,14 @@ void read_other_processes(const fs::path& recording, Examination& examination) {
                                     fmt::format("{} more recordings were left out", files.size() - kMost)});
 }
 
+// The first bytes of a pipe, which stay in it; waits until there are any.
+ssize_t copy_of_pipe(int pipe, std::string& begin) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return 0;
+  const UniqueFd out(ends[0]), in(ends[1]);
+  return ::tee(pipe, in.get(), begin.size(), 0) > 0 ? ::read(out.get(), begin.data(), begin.size()) : 0;
+}
+
 // What stands first on standard input, without taking it away: of a file by its position, of a pipe by a copy
 // of its first bytes. Nothing of anything else.
 std::string begin_of_input() {
@@ -285,10 +273,21 @@ std::string begin_of_input() {
   ssize_t got = 0;
   if (S_ISREG(info.st_mode)) {
     got = ::pread(STDIN_FILENO, begin.data(), begin.size(), ::lseek(STDIN_FILENO, 0, SEEK_CUR));
-  } else if (int ends[2]; S_ISFIFO(info.st_mode) && ::pipe2(ends, O_CLOEXEC) == 0) {
-    const UniqueFd out(ends[0]), in(ends[1]);
-    if (::tee(STDIN_FILENO, in.get(), begin.size(), 0) > 0)
-      got = ::read(out.get(), begin.data(), begin.size());
+  } else if (S_ISFIFO(info.st_mode)) {
+    // A writer may begin with less than a line.
+    constexpr int kMostTries = 100;
+    constexpr std::chrono::milliseconds kBetween{10};
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      const ssize_t before = got;
+      got = copy_of_pipe(STDIN_FILENO, begin);
+      const bool is_line =
+          std::string_view(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))).find('\n') !=
+          std::string_view::npos;
+      pollfd writer{STDIN_FILENO, 0, 0};
+      const bool has_ended = ::poll(&writer, 1, 0) > 0 && (writer.revents & POLLHUP) != 0;
+      if (got <= 0 || is_line || got == std::ssize(begin) || (has_ended && got == before)) break;
+      std::this_thread::sleep_for(kBetween);
+    }
   }
   begin.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return begin;
@@ -304,7 +303,7 @@ Result<std::optional<UniqueFd>> watch_log_on_input() {
                        "give it as a file: headroom doctor LOG.jsonl");
   };
   const std::string begin = begin_of_input();
-  if (!begins_as_watch_log(begin) && !begins_as_watch_log(unpacked(begin))) return std::nullopt;
+  if (!begins_as_watch_log(begin)) return std::nullopt;
   UniqueFd copy(::memfd_create("watch.jsonl", MFD_CLOEXEC));
   if (!copy) return refuse(errno_text(errno));
   std::string buffer(1 << 16, '\0');
@@ -373,7 +372,7 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
   if (fs::is_directory(file, code))
     return keep(read_run(file / "report.json", examination.findings), path, "run", examination);
   const std::string begin = begin_of(file);
-  if (const auto kind = known_kind(file, begin)) {
+  if (const auto kind = kind_of(file)) {
     auto kept = keep(kind->read(file, examination.findings), path, kind->name, examination);
     if (kept && kind->name == "recording") read_other_processes(file, examination);
     return kept;
@@ -385,7 +384,10 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
     return {};
   }
   if (is_binary(begin)) {
-    if (if_binary == IfBinary::leave_out) return {};
+    if (if_binary == IfBinary::leave_out) {
+      examination.left_out.push_back(path);
+      return {};
+    }
     return input_error(fmt::format("cannot read {}", path),
                        "it is neither text nor a file that Headroom or PyTorch writes",
                        "name logs, recordings, snapshots or runs");

@@ -19,6 +19,7 @@ struct Examination {
   std::vector<report::ExaminedInput> examined;
   // By whole path: what is named twice, or by itself and by its folder, or beside a recording, is read once.
   std::set<std::string> seen;
+  std::vector<std::string> left_out;  // files of folders that are neither text nor Headroom's
 
   // False if it was there before.
   bool is_new(const std::filesystem::path& path) {

@@ -55,7 +55,7 @@ std::string read_run_log(const fs::path& log, const BenchResult& run, std::vecto
     }
   append(findings, std::move(told));
   if (!lines) return "; its run.log was not read to its end: " + reason(lines.error());
-  return *lines > 0 ? " with its log of " + counted(*lines, "line", "lines") : std::string();
+  return *lines > 0 ? "; its log has " + counted(*lines, "line", "lines") : std::string();
 }
 
 // The machine while the run was made, told in words; empty of a file that is not there.
@@ -75,7 +75,7 @@ std::string read_run_samples(const fs::path& file, std::vector<Finding>& finding
                        history.samples == 0 ? "is left out" : "was not read to its end",
                        reason(read.error()));
   if (history.samples == 0) return {};
-  return ", " + counted(history.samples, "sample", "samples") + " of the machine";
+  return "; " + counted(history.samples, "sample", "samples") + " of the machine";
 }
 
 }  // namespace
@@ -85,12 +85,15 @@ Result<std::string> read_run(const fs::path& file, std::vector<Finding>& finding
   if (!text) return forward_error(text);
   auto result = report::read_report(*text, file.string());
   if (!result) return forward_error(result);
+  if (auto fine = check_figures(*result, file.string()); !fine) return forward_error(fine);
+  if (auto fine = check_model_names(*result, file.string()); !fine) return forward_error(fine);
   append(findings, doctor::run_findings(*result, file.string()));
   std::string words =
       "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
   if (const auto failed = result->models.size() - static_cast<std::size_t>(std::count_if(
                                                       result->models.begin(), result->models.end(), is_ok)))
-    words += fmt::format(", {} of which did not come through", failed);
+    words += result->models.size() == 1 ? ", which did not come through"
+                                        : fmt::format(", {} of which did not come through", failed);
   words += read_run_log(file.parent_path() / "run.log", *result, findings);
   words += read_run_samples(file.parent_path() / "metrics.jsonl", findings);
   return words;

@@ -272,37 +272,65 @@ class ModelTrials {
 
 }  // namespace
 
-Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
-                 CureTrials& trials) {
+namespace {
+
+// Cures that are compared with one run as it was: of one model, or of the same several at once.
+struct TrialGroup {
+  const ModelResult* model;
+  std::vector<CureSettings> cures;
+};
+
+struct TrialPlan {
+  LoadedSide loaded;  // the one run
+  std::vector<CureSettings> cures;
+  std::vector<TrialGroup> groups;
+  const BenchResult& run() const { return *loaded.results.front(); }
+};
+
+// An error where nothing can be tried, with the reason.
+Result<TrialPlan> plan_trials(const std::string& run, const std::vector<Finding>& findings) {
   auto loaded = load_runs({run});
   if (!loaded) return forward_error(loaded);
   if (loaded->results.size() != 1)
     return usage_error(fmt::format("--try goes with one run, and {} holds {}", run, loaded->results.size()),
                        "", "name one run's folder");
-  const BenchResult& result = *loaded->results.front();
-  const std::vector<CureSettings> cures = doctor::cures_to_try(findings, result);
-  if (cures.empty())
+  TrialPlan plan{std::move(*loaded), {}, {}};
+  plan.cures = doctor::cures_to_try(findings, plan.run());
+  if (plan.cures.empty())
     return input_error(fmt::format("no cure of {} can be tried", run),
                        "nothing was found in it that a setting of headroom bench cures",
                        "leave --try out, or let headroom bench --tune search");
-  if (auto sound = check_run(result, run); !sound) return sound;
-  // Cures that are compared with one run as it was: of one model, or of the same several at once.
-  struct Group {
-    const ModelResult* model;
-    std::vector<CureSettings> cures;
-  };
-  std::vector<Group> groups;
-  for (const ModelResult& model : result.models)
+  if (auto sound = check_run(plan.run(), run); !sound) return forward_error(sound);
+  for (const ModelResult& model : plan.run().models)
     for (const bool is_joint : {false, true}) {
-      Group group{&model, {}};
-      std::copy_if(cures.begin(), cures.end(), std::back_inserter(group.cures),
+      TrialGroup group{&model, {}};
+      std::copy_if(plan.cures.begin(), plan.cures.end(), std::back_inserter(group.cures),
                    [&](const CureSettings& cure) {
                      return cure.model == model.name && !cure.also.empty() == is_joint;
                    });
       if (group.cures.empty()) continue;
-      if (auto sound = check_model(model, run); !sound) return sound;
-      groups.push_back(std::move(group));
+      if (auto sound = check_model(model, run); !sound) return forward_error(sound);
+      plan.groups.push_back(std::move(group));
     }
+  return plan;
+}
+
+}  // namespace
+
+bool can_try_cures(const std::string& run, const std::vector<Finding>& findings) {
+  const bool has_settings = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return std::any_of(finding.cures.begin(), finding.cures.end(),
+                       [](const Cure& cure) { return cure.settings.has_value(); });
+  });
+  return has_settings && plan_trials(run, findings).has_value();
+}
+
+Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
+                 CureTrials& trials) {
+  auto plan = plan_trials(run, findings);
+  if (!plan) return forward_error(plan);
+  const auto& [loaded, cures, groups] = *plan;
+  const BenchResult& result = plan->run();
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto workplace = Workplace::make();
@@ -310,7 +338,7 @@ Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Findin
   forget_flags_of_environment();
   Bencher bencher(*interrupt, workplace->path(),
                   (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
-  for (const Group& group : groups) {
+  for (const TrialGroup& group : groups) {
     const bool is_joint = !group.cures.front().also.empty();
     ModelTrials of_model(bencher, result, *group.model, group.cures, doctor::comparisons_of(cures));
     auto done = of_model.measure(rounds);

@@ -16,6 +16,9 @@ struct CureTrials {
   bool interrupted = false;         // by Ctrl-C; what was tried before is there
 };
 
+// Whether try_cures() would try any: `run` is one run whose model files and source are there.
+bool can_try_cures(const std::string& run, const std::vector<Finding>& findings);
+
 // `findings` are those of the run, a folder or its report.json, and get what was tried of their cures. Each
 // is run `rounds` times. On an error what was tried before it is kept.
 Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,

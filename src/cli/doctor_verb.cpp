@@ -27,6 +27,8 @@ namespace {
 constexpr std::int64_t kRounds = analysis::kRunsToKnowTheirSpread;
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(doctor_verb(), arguments);
   if (!values) return forward_error(values);
@@ -88,7 +90,20 @@ Result<int> run(const std::vector<std::string>& arguments) {
       examination.examined.push_back(
           {run, "run",
            "a run of headroom bench that ended before it wrote a report; of its files the log is read"});
+    const std::size_t left_out_before = examination.left_out.size();
     for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
+    const std::size_t left_out = examination.left_out.size() - left_out_before;
+    if (left_out == inside->paths.size())
+      note(input_error(fmt::format("there is nothing to read in {}", file),
+                       fmt::format("none of its files is text, or one that Headroom or PyTorch writes ({}{})",
+                                   file_name(examination.left_out.back()), left_out > 1 ? ", …" : ""),
+                       "name logs, recordings, snapshots or runs of headroom bench"));
+    else if (left_out > 0)
+      examination.examined.push_back(
+          {file, "folder",
+           fmt::format("{} of its files {} left out: no text ({}{})", left_out,
+                       left_out == 1 ? "was" : "were", file_name(examination.left_out.back()),
+                       left_out > 1 ? ", …" : "")});
   }
   if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", examination));
   report.findings = std::move(examination.findings);
@@ -100,8 +115,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
     else
       note(input_error(fmt::format("--try cannot be done with {}", files.front()),
                        "it is no run of headroom bench", "name the folder of a run"));
+    for (Finding& finding : report.findings) doctor::sort_cures(finding);
   }
+  for (TriedCure& together : trials.together) doctor::clean_trial(together);
   report.together = std::move(trials.together);
+  report.can_try = !tries && files.size() == 1 && !live && can_try_cures(files.front(), report.findings);
   for (Finding& finding : examination.logs.findings()) report.findings.push_back(std::move(finding));
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
@@ -115,7 +133,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
                                       is_terminal(STDOUT_FILENO)
                                           ? std::optional(terminal_width(STDOUT_FILENO))
                                           : std::nullopt) +
-                 fmt::format("\nNext: {}\n", doctor::next_command(report, tries)));
+                 fmt::format("\nNext: {}\n", doctor::next_command(report)));
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {
     log::warning("interrupted; what was not tried before is not told");

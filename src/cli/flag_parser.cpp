@@ -90,8 +90,13 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
   }
 
   FlagValues values;
+  bool after_dashes = false;  // what follows "--" is no flag
   for (const std::string& word : app.remaining()) {
-    const bool is_flag = word.size() > 1 && word.front() == '-' && word != "--";
+    if (word == "--" && !after_dashes && !verb.positional.empty()) {
+      after_dashes = true;
+      continue;
+    }
+    const bool is_flag = word.size() > 1 && word.front() == '-' && !after_dashes;
     if (is_flag || verb.positional.empty()) return unknown_word(verb, word);
     if (word.empty())
       return usage_error(fmt::format("an argument of headroom {} is empty", verb.name), "",

@@ -1,7 +1,9 @@
 #include "cli/history_runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "analysis/metric_change.h"
@@ -9,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/timestamp.h"
+#include "report/history_views.h"
 #include "report/report_json.h"
 
 namespace headroom::cli {
@@ -48,6 +51,37 @@ class KeptBeside {
   std::map<std::string, analysis::ComparedModel> by_model_;
 };
 
+// As read_report() tells it, but the run lies in the history, where nobody mends it.
+Error error_of_kept(const KeptRun& run, Error error) {
+  if (error.fix != report::kFixOfNewerReport)
+    error.fix = fmt::format("headroom history remove {} takes it out", run.id);
+  return error;
+}
+
+struct RunsOfCommit {
+  std::string commit;  // the longest of its forms; empty: the runs without one
+  std::size_t runs = 0;
+};
+
+// The newest commit first.
+std::vector<RunsOfCommit> runs_by_commit(const std::vector<KeptRun>& runs) {
+  std::vector<RunsOfCommit> commits;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    auto known = std::find_if(commits.begin(), commits.end(), [&](const RunsOfCommit& of) {
+      return of.commit == run->commit || history::is_same_commit(of.commit, run->commit);
+    });
+    if (known == commits.end()) known = commits.insert(known, RunsOfCommit{});
+    if (run->commit.size() > known->commit.size()) known->commit = run->commit;
+    ++known->runs;
+  }
+  return commits;
+}
+
+std::string words_for(const RunsOfCommit& of) {
+  return of.commit.empty() ? fmt::format("{} without a commit", of.runs)
+                           : fmt::format("{} of {}", of.runs, report::short_commit(of.commit));
+}
+
 }  // namespace
 
 std::string host_of(const BenchResult& run) {
@@ -86,13 +120,7 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::set<std:
     const std::string name = fmt::format(
         "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", begin_of(run.commit, 10)));
     auto result = report::read_report(run.report, fmt::format("{} of the history", name));
-    // It lies in the history, where nobody mends it.
-    if (!result)
-      return input_error(
-          fmt::format("{} of the history cannot be read", name), result.error().sentence(),
-          fmt::format("headroom history remove {} takes it out; add it again, if its folder is "
-                      "still there",
-                      run.id));
+    if (!result) return tl::unexpected(error_of_kept(run, std::move(result.error())));
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
     const BenchResult& kept = *loaded.results.back();
     analysis::ComparedRun compared{name, &kept, {}};
@@ -106,6 +134,33 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::set<std:
     loaded.side.push_back(std::move(compared));
   }
   return loaded;
+}
+
+std::string words_of(const std::vector<KeptRun>& runs) {
+  constexpr std::size_t kShown = 3;
+  const std::vector<RunsOfCommit> commits = runs_by_commit(runs);
+  if (runs.size() < 2 || (commits.size() == 1 && commits.front().commit.empty())) return {};
+  if (commits.size() == 1)
+    return fmt::format("{} runs of {}", runs.size(), report::short_commit(commits.front().commit));
+  std::vector<std::string> words;
+  std::size_t left = runs.size();
+  for (const RunsOfCommit& of : commits) {
+    if (words.size() == kShown) break;
+    words.push_back(words_for(of));
+    left -= of.runs;
+  }
+  return fmt::format("the last {} runs before: {}{}", runs.size(), fmt::join(words, ", "),
+                     left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
+std::string caveat_of(const std::vector<KeptRun>& runs) {
+  const std::vector<RunsOfCommit> commits = runs_by_commit(runs);
+  if (commits.size() < 2) return {};
+  const std::string& named = commits[commits.front().commit.empty() ? 1 : 0].commit;
+  return fmt::format(
+      "the runs of A are of several commits: what these differ in may hide a change of B, or look like one; "
+      "--commit {} compares with one alone",
+      shell_word(named));
 }
 
 }  // namespace headroom::cli

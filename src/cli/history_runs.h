@@ -20,4 +20,11 @@ history::KeptRun kept_run(const analysis::ComparedRun& run);
 Result<LoadedSide> side_of(const std::vector<history::KeptRun>& runs,
                            const std::set<std::string>& models = {});
 
+// What a side of kept runs is called, the newest commit first: "the last 10 runs before: 6 of 3333333, 4 of
+// 1111111", and of one commit "6 runs of 3333333". Empty for one run, and where none has a commit: there the
+// names of the runs say it.
+std::string words_of(const std::vector<history::KeptRun>& runs);
+// What is to be known of a side of several commits; else empty.
+std::string caveat_of(const std::vector<history::KeptRun>& runs);
+
 }  // namespace headroom::cli

@@ -55,6 +55,11 @@ std::string label_of(const FlagValues& values) {
   return values.text("label") == kNoLabel ? std::string() : values.text("label");
 }
 
+// Behind "the runs".
+std::string label_words(const std::string& label) {
+  return label.empty() ? " without a label" : fmt::format(" with the label '{}'", harmless(label));
+}
+
 using Words = std::vector<std::string>;
 
 constexpr std::string_view kActions = "add, relabel, remove, list, show, diff or gate";
@@ -205,8 +210,9 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   auto runs = history->figures(names.front(), values.text("model"), label, host);
   if (!runs) return forward_error(runs);
   if (runs->empty())
-    return input_error(fmt::format("no run of the history has {}{}", names.front(),
-                                   values.has("model") ? " of " + values.text("model") : ""),
+    return input_error(fmt::format("no run of the history{}{} has {}{}", host ? " on " + harmless(*host) : "",
+                                   label ? label_words(*label) : "", names.front(),
+                                   values.has("model") ? " of " + harmless(values.text("model")) : ""),
                        "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
   if (values.has("html")) {
@@ -231,6 +237,7 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
 struct NewRuns {
   LoadedSide side;
   history::RunChoice before;
+  std::string words = {};  // what the views call B; empty: by its runs
 };
 
 // The runs given.
@@ -290,6 +297,7 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   // Runs may be added late, and in another order than they were made in.
   found.before.until = newest.started_at;
   for (const KeptRun& run : *kept) found.before.but_keys.insert(run.key);
+  found.words = words_of(*kept);
   return found;
 }
 
@@ -368,7 +376,7 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
   if (!kept) return forward_error(kept);
   auto before = side_of(*kept, choice.models);
   if (!before) return forward_error(before);
-  return diff_runs(*before, after->side, values, *rules);
+  return diff_runs(*before, after->side, values, *rules, {words_of(*kept), after->words, caveat_of(*kept)});
 }
 
 // A flag of another action would be passed over without a word.

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/run_folder.h"
 #include "base/text.h"
-#include "cli/recording_report.h"
 #include "report/frame_times_csv.h"
 #include "report/report_json.h"
 
@@ -72,37 +71,18 @@ Result<FolderOfRuns> runs_in(const fs::path& folder) {
   return found;
 }
 
-// A log is a sample a line. A report has such samples, too, and where its keys are in another order
-// (jq --sort-keys) they come first: so the whole first line is asked.
-bool is_log_line(const fs::path& path) {
-  constexpr std::size_t kLongestLine = 4 << 20;
-  std::ifstream stream(path, std::ios::binary);
-  std::string line;
-  for (char c = 0; line.size() < kLongestLine && stream.get(c) && c != '\n';) line += c;
-  const auto sample = parse_json(line);
-  return sample && sample->is_object() && sample->contains("time_ns") && !sample->contains("run_name");
-}
-
-// The first bytes tell, as Headroom writes them; else the document does.
+// Also of logs of headroom watch of which a part is damaged: reading them tells what is wrong.
 Result<InputKind> kind_of_file(const fs::path& path) {
-  if (is_recording(path) || path.extension() == ".hrec") return InputKind::recording;
+  if (const auto known = known_kind(path)) return *known;
   std::ifstream stream(path, std::ios::binary);
   std::string begin(4096, '\0');
   stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount())));
-  if (begin.starts_with("\x1f\x8b")) return InputKind::watch_log;
-  const auto has_key = [&](std::string_view key) {
-    return begin.find(fmt::format("\"{}\"", key)) != std::string::npos;
-  };
-  if (has_key("model_fingerprint") && has_key("runtime_bytes")) return InputKind::footprint;
-  if (has_key("schema_version") && has_key("run_name")) return InputKind::run;
+  if (begin.starts_with("\x1f\x8b") || begin.find("\"time_ns\"") != begin.npos) return InputKind::watch_log;
   if (begin.starts_with("time_seconds,"))
     return input_error(fmt::format("{} cannot be compared", path.string()),
                        "it is a log of headroom watch in the form of a table (.csv)",
                        "log to FILE.jsonl: headroom watch --output FILE.jsonl");
-  if (is_log_line(path)) return InputKind::watch_log;
-  if (trim(begin).starts_with('{') && is_whole_report(path)) return InputKind::run;
-  if (has_key("time_ns")) return InputKind::watch_log;  // of which a part is damaged
   return input_error(fmt::format("{} is nothing that can be compared", path.string()),
                      begin.empty() ? "it is empty" : "it is of no kind that Headroom knows",
                      std::string(kWhatIsCompared));
@@ -202,14 +182,6 @@ ModelResult result_of(const Footprint& footprint) {
 
 }  // namespace
 
-bool is_whole_report(const fs::path& path) {
-  const auto text = read_file(path, kLargestReport);
-  if (!text) return false;
-  const auto document = parse_json(*text);
-  return document && document->is_object() && document->contains("run_name") &&
-         document->contains("schema_version");
-}
-
 std::string key_of(const BenchResult& run) {
   std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", run.run_name, run.started_at, run.host.hostname,
                                  run.host.machine, run.complete);
@@ -219,20 +191,6 @@ std::string key_of(const BenchResult& run) {
                         bytes(model.memory.load_peak), bytes(model.memory.run_peak),
                         model.inference ? model.inference->p50.count : -1);
   return fingerprint_of(text);
-}
-
-std::string_view words_for(InputKind kind) {
-  switch (kind) {
-    case InputKind::recording:
-      return "a recording";
-    case InputKind::run:
-      return "a run of headroom bench";
-    case InputKind::footprint:
-      return "a footprint";
-    case InputKind::watch_log:
-      return "a log of headroom watch";
-  }
-  return "";
 }
 
 Result<InputKind> kind_of_input(const fs::path& path) {
@@ -262,7 +220,7 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
   const std::int64_t least = sizes == Sizes::resident ? 0 : -kMost;
   const auto refuse = [&](const ModelResult& model, std::string_view figure, const std::string& value) {
     return input_error(
-        fmt::format("{} cannot be compared", name),
+        fmt::format("{} is not usable", name),
         fmt::format("{} of the model '{}' is {}, which nothing can take", figure, model.name, value),
         "the file is damaged: measure again");
   };
@@ -294,7 +252,7 @@ Status check_model_names(const BenchResult& run, const std::string& name) {
   for (const ModelResult& model : run.models)
     if (!names.insert(model.name).second)
       return input_error(
-          fmt::format("{} cannot be compared", name),
+          fmt::format("{} is not usable", name),
           fmt::format("two of its models are named '{}', so neither can be told from the other", model.name),
           "give each model its own name and measure again");
   return {};

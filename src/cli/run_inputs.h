@@ -9,21 +9,13 @@
 
 #include "analysis/run_comparison.h"
 #include "base/result.h"
+#include "cli/input_kind.h"
 #include "model/bench_result.h"
 
 namespace headroom::cli {
 
-// Of a report.json or a footprint that is read; more is none of Headroom's.
-inline constexpr Bytes kLargestReport = mebibytes(256);
-
-enum class InputKind { recording, run, footprint, watch_log };
-// "a run of headroom bench": for sentences.
-std::string_view words_for(InputKind kind);
-
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
 Result<InputKind> kind_of_input(const std::filesystem::path& path);
-// Whether the whole file is the report of a run.
-bool is_whole_report(const std::filesystem::path& path);
 
 // Of what does not change from one version of Headroom to the next, so that a run is known again: when and
 // where it was made, and its first figures.

@@ -35,7 +35,7 @@ std::vector<Flag> top_flags() {
   sysroot.common = false;
   return {make_flag("once", FlagKind::toggle, "", "print one screen and end"),
           make_flag("json", FlagKind::toggle, "", "with --once: the sample as an object"),
-          make_flag("replay", FlagKind::text, "FILE", "show a log of headroom watch --jsonl"),
+          make_flag("replay", FlagKind::text, "FILE", "show a log of headroom watch --output FILE.jsonl"),
           std::move(interval),
           std::move(sort),
           make_flag("filter", FlagKind::text, "TEXT", "only processes with it in their name"),

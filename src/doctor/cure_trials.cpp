@@ -40,7 +40,7 @@ const TriedFigure* add_figure(const analysis::ModelComparison& model, const Watc
   const analysis::MetricChange* change = model.find(watched.metric);
   if (change == nullptr) return nullptr;
   tried.figures.push_back({std::string(watched.figure), change->before, change->after, change->low,
-                           change->high, change->differs && change->is_judged});
+                           change->high, change->differs, change->is_judged});
   return &tried.figures.back();
 }
 
@@ -58,7 +58,9 @@ std::string memory_words(const TriedFigure& figure) {
 std::string latency_words(const TriedFigure& figure) {
   return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
                      format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
-                     figure.differs ? "" : ", within what runs differ by");
+                     !figure.is_judged ? ", by few frames"
+                     : figure.differs  ? ""
+                                       : ", within what runs differ by");
 }
 
 std::string_view first_words(CureVerdict verdict, bool larger) {
@@ -141,10 +143,12 @@ Weighed weigh(const analysis::ModelComparison& model, TriedCure& tried) {
   };
   for (const Watched& watched : kMemory)
     if (const TriedFigure* figure = add_figure(model, watched, tried)) {
-      if (figure->differs) (figure->after < figure->before ? weighed.smaller : weighed.larger) = true;
+      if (figure->differs && figure->is_judged)
+        (figure->after < figure->before ? weighed.smaller : weighed.larger) = true;
       tell(memory_words(*figure));
     }
   if (const TriedFigure* figure = add_figure(model, kLatency, tried)) {
+    // By its own interval also where the frames are too few for a verdict: three times as slow is no gain.
     weighed.slower = figure->differs && figure->after > figure->before;
     tried.latency_change = figure->after / figure->before - 1;
     tell(latency_words(*figure));

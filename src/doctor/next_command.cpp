@@ -29,6 +29,8 @@ bool is_placeholder(std::string_view part) {
 // reader knows.
 bool is_whole(std::string_view command) {
   if (command.find("…") != command.npos) return false;
+  // Of a report that did not keep its settings.
+  if (command.starts_with("headroom bench") && command.find("--model ") == command.npos) return false;
   for (const std::string_view word : split_words(command)) {
     const auto parts = split(word, '=');
     if (std::any_of(parts.begin(), parts.end(), is_placeholder)) return false;
@@ -63,22 +65,23 @@ bool is_to_be_run(std::string_view command) {
          !is_harmful(command);
 }
 
+bool helped(const TriedCure& tried) {
+  return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
+}
+
 }  // namespace
 
-std::string next_command(const report::DoctorReport& report, bool tried) {
-  // A bench can try its cures itself.
-  const auto has_settings = [](const Finding& finding) {
-    return std::any_of(finding.cures.begin(), finding.cures.end(),
-                       [](const Cure& cure) { return cure.settings.has_value(); });
-  };
-  if (!tried && report.inputs.size() == 1 &&
-      std::any_of(report.findings.begin(), report.findings.end(), has_settings))
+std::string next_command(const report::DoctorReport& report) {
+  if (report.can_try && report.inputs.size() == 1)
     return fmt::format("headroom doctor {} --try", shell_word(report.inputs.front()));
+  for (const TriedCure& together : report.together)
+    if (helped(together)) return together.command;
   for (const Finding& finding : report.findings) {
     const bool is_note = finding.severity != Severity::severe && finding.severity != Severity::warning;
     // Of a note what looks at the very file; what sets something is for what needs a cure.
     for (const Cure& cure : finding.cures)
-      if (is_to_be_run(cure.command) && (!is_note || cure.command.starts_with("headroom ")))
+      if ((!cure.tried || helped(*cure.tried)) && is_to_be_run(cure.command) &&
+          (!is_note || cure.command.starts_with("headroom ")))
         return cure.command;
   }
   const bool is_live = std::find(report.inputs.begin(), report.inputs.end(), "--live") != report.inputs.end();

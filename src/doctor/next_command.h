@@ -8,6 +8,7 @@
 namespace headroom::doctor {
 
 // It can be run as it stands. Of what was found the worst first; where nothing was, what would tell more.
-std::string next_command(const report::DoctorReport& report, bool tried);
+// What was tried in vain is no next step.
+std::string next_command(const report::DoctorReport& report);
 
 }  // namespace headroom::doctor

@@ -65,6 +65,7 @@ struct TriedFigure {
   double before = 0, after = 0;
   double low = 1, high = 1;  // the interval of after / before
   bool differs = false;      // by more than runs of one thing do
+  bool is_judged = true;     // false: the runs tell too little of it (latency of fewer than ten frames)
 };
 
 struct TriedCure {
@@ -97,7 +98,8 @@ struct Finding {
   std::vector<Evidence> evidence;
   std::vector<Figure> figures;
   std::vector<Cure> cures;  // the largest gain first
-  // The first cure is the one for the cause, and stays the first whatever others save.
+  // The first cure is the one for the cause, and stays the first whatever others save; not where it was tried
+  // in vain.
   bool first_cure_meets_cause = false;
 };
 

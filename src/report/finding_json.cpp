@@ -22,9 +22,15 @@ Json to_json(const TriedCure& tried) {
       object["before"][figure.name] = std::llround(figure.before);
       object["after"][figure.name] = std::llround(figure.after);
     }
+    // Of after / before, in per cent.
+    for (const TriedFigure& figure : tried.figures)
+      object["change_percent"][figure.name] = {{"low", 100 * (figure.low - 1)},
+                                               {"high", 100 * (figure.high - 1)}};
     object["differs"] = Json::array();
     for (const TriedFigure& figure : tried.figures)
       if (figure.differs) object["differs"].push_back(figure.name);
+    for (const TriedFigure& figure : tried.figures)
+      if (!figure.is_judged) object["not_judged"].push_back(figure.name);
   }
   set_if(object, "saved_bytes", tried.saved);
   if (tried.latency_change) object["latency_change_percent"] = 100 * *tried.latency_change;

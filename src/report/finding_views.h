@@ -27,6 +27,7 @@ struct DoctorReport {
   // --try: of each model those that helped (or all, where none did), at once
   std::vector<TriedCure> together{};
   std::vector<ExaminedInput> examined{};
+  bool can_try = false;  // --try would try cures of the one input
 };
 
 nlohmann::ordered_json findings_to_json(const DoctorReport& report);

@@ -74,7 +74,7 @@ Status check_version(const Json& document, std::string_view name, int known) {
   if (*version > known)
     return input_error(fmt::format("{} is not usable", name),
                        fmt::format("/schema_version is {} and this Headroom knows {}", *version, known),
-                       "use a newer Headroom");
+                       kFixOfNewerReport);
   return {};
 }
 
@@ -172,10 +172,13 @@ Result<BenchResult> read_report(std::string_view text, std::string_view name) {
   const auto document = parse_json(text, name);
   if (!document) {
     Error error = document.error();
-    error.fix = "name a run's folder, its report.json or a recording (.hrec)";
+    error.fix = "it was cut off or is of another program: copy it again, or measure anew";
     return tl::unexpected(std::move(error));
   }
-  return bench_result_from_json(*document, name);
+  auto result = bench_result_from_json(*document, name);
+  if (!result && result.error().fix.empty())
+    result.error().fix = "it was edited, or is of another program: copy it again, or measure anew";
+  return result;
 }
 
 }  // namespace headroom::report

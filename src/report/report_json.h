@@ -15,6 +15,8 @@ namespace headroom::report {
 // Major version: raised when a key changes its meaning or goes; keys may be added without.
 inline constexpr int kReportSchemaVersion = 1;
 inline constexpr int kFootprintSchemaVersion = 1;
+// The fix where a document is of a version that is not known yet: the document is sound.
+inline constexpr const char* kFixOfNewerReport = "use a newer Headroom";
 
 nlohmann::ordered_json to_json(const BenchResult& result);
 // Its text, with indentation and a newline at the end, or as one line of half the size. The same as to_text()

@@ -76,8 +76,9 @@ class Screen {
     const RunDiffVerdict verdict = verdict_of(report_);
     text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
     if (!verdict.cause.empty()) paragraph(verdict.cause);
-    text_ += fmt::format("\nA  {}\nB  {}\n", harmless(runs_words(report_.before)),
-                         harmless(runs_words(report_.after)));
+    text_ += '\n';
+    draw_side('A', report_.before, report_.before_words);
+    draw_side('B', report_.after, report_.after_words);
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
     for (const NewModel& model : report_.comparison.only_after) paragraph(harmless(new_model_words(model)));
     draw_list("What the runs differ in", fact_lines(report_.comparison));
@@ -87,6 +88,13 @@ class Screen {
 
  private:
   void paragraph(const std::string& words) { text_ += wrap(words, width_, 0) + "\n"; }
+
+  // The name of a run is a path, which is not broken.
+  void draw_side(char name, const std::vector<std::string>& runs, const std::string& words) {
+    constexpr int kIndent = 3;
+    text_ += fmt::format("{}  {}\n", name,
+                         words.empty() ? harmless(runs_words(runs)) : wrap(words, width_ - kIndent, kIndent));
+  }
 
   void draw_list(std::string_view title, const std::vector<std::string>& lines) {
     if (lines.empty()) return;
@@ -224,7 +232,11 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
   for (const NewModel& model : report.comparison.only_after) text += escaped(new_model_words(model)) + "\n\n";
   add_list(text, "What the runs differ in", fact_lines(report.comparison));
   add_list(text, "To be known", notes_of(report.comparison));
-  text += fmt::format("A: {}  \nB: {}\n", code(runs_words(report.before)), code(runs_words(report.after)));
+  const auto side = [](const std::vector<std::string>& runs, const std::string& words) {
+    return words.empty() ? code(runs_words(runs)) : escaped(words);
+  };
+  text += fmt::format("A: {}  \nB: {}\n", side(report.before, report.before_words),
+                      side(report.after, report.after_words));
   return text;
 }
 

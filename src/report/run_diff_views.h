@@ -15,10 +15,11 @@ inline constexpr int kRunDiffSchemaVersion = 1;
 struct RunDiffReport {
   std::vector<std::string> before, after;  // the runs, as the user named them
   const analysis::RunComparison& comparison;
-  std::vector<analysis::GateFinding> gate;  // of --fail-on
-  std::string not_judged = {};              // why a gate cannot tell; empty where it can
-  std::size_t top = 5;                      // rows of the tables of layers
-  bool is_one_side = false;                 // A and B are the same runs
+  std::vector<analysis::GateFinding> gate;          // of --fail-on
+  std::string not_judged = {};                      // why a gate cannot tell; empty where it can
+  std::size_t top = 5;                              // rows of the tables of layers
+  bool is_one_side = false;                         // A and B are the same runs
+  std::string before_words = {}, after_words = {};  // what the sides are called; empty: by their runs
 };
 
 // One screen, at most `width` columns; the verdict comes first.

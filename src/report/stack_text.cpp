@@ -55,13 +55,15 @@ std::vector<std::string> frames_of(const RecordingReport& report, StackId stack)
   return frames;
 }
 
-std::string short_function(const std::string& name) {
-  if (name.ends_with(analysis::kFunctionUnknown)) return name;
+std::string short_function(const std::string& function) {
+  if (function.ends_with(analysis::kFunctionUnknown)) return function;
+  // " [clone .constprop.0]" would be taken for the name behind a result.
+  const std::string_view name = analysis::without_clone_suffix(function);
   // "operator()", "operator<" and "(anonymous namespace)" are part of the name; "{lambda(int)#1}" is a frame.
   std::string text;
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
-    const std::string_view rest = std::string_view(name).substr(i);
+    const std::string_view rest = name.substr(i);
     constexpr std::array<std::string_view, 8> kWhole{"operator()", "operator<<", "operator<=>", "operator<=",
                                                      "operator<",  "operator->", "operator>>",  "operator>"};
     const auto whole = std::find_if(kWhole.begin(), kWhole.end(),
@@ -86,7 +88,7 @@ std::string short_function(const std::string& name) {
   if (text.find("operator") == std::string::npos)
     if (const auto space = text.rfind(' '); space != std::string::npos && space + 1 < text.size())
       text.erase(0, space + 1);
-  return text.empty() ? name : text;
+  return text.empty() ? function : text;
 }
 
 std::string one_line_stack(const std::vector<std::string>& frames, int width) {

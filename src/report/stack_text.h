@@ -16,8 +16,8 @@ std::vector<std::string> frames_of(const RecordingReport& report, StackId stack)
 std::string one_line_stack(const std::vector<std::string>& frames, int width);
 std::string one_line_stack(const RecordingReport& report, StackId stack, int width);
 
-// A function's name without its parameters and template arguments: "Session::run", not
-// "Session::run(std::span<Tensor const, 18446744073709551615ul>)".
-std::string short_function(const std::string& name);
+// A function's name without its parameters, template arguments and what compilers add to copies of it:
+// "Session::run", not "Session::run(std::span<Tensor const, 18446744073709551615ul>) [clone .isra.0]".
+std::string short_function(const std::string& function);
 
 }  // namespace headroom::report

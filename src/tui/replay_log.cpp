@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::int64_t kLongestLine = 16 << 20;
 constexpr std::int64_t kBlock = 4 << 10;
-const char* const kFix = "give a log of headroom watch --jsonl";
 
 }  // namespace
 
@@ -55,11 +54,12 @@ Status ReplayLog::each_line(Line line, std::size_t piece,
 }
 
 Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
-  auto opened = watch::open_log(path, kFix);
+  auto opened = watch::open_log(path, watch::kFixOwnLog);
   if (!opened) return forward_error(opened);
   struct stat facts {};
   if (::fstat(opened->file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file", kFix);
+    return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file",
+                       watch::kFixOwnLog);
   ReplayLog log;
   log.path_ = path;
   log.file_ = std::move(opened->file);
@@ -75,7 +75,7 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   if (log.is_cut_) --log.size_;
   if (log.size() == 0)
     return input_error(fmt::format("{} has no sample", path.string()),
-                       opened->is_damaged ? "it is damaged at its begin" : "it is empty", kFix);
+                       opened->is_damaged ? "it is damaged at its begin" : "it is empty", watch::kFixOwnLog);
   if (auto first = log.read(0); !first) return forward_error(first);
   if (opened->is_damaged)
     log::warning("{} is damaged after {} samples: what follows cannot be unpacked", path.string(),
@@ -101,7 +101,8 @@ Result<SystemSample> ReplayLog::read(std::size_t index) const {
   });
   if (!looked) return forward_error(looked);
   const auto fail = [&](const std::string& why) {
-    return input_error(fmt::format("line {} of {} is no sample", line.number, path_.string()), why, kFix);
+    return input_error(fmt::format("line {} of {} is no sample", line.number, path_.string()), why,
+                       watch::kFixOwnLog);
   };
   std::string text(static_cast<std::size_t>(line.size), '\0');
   if (!is_found ||

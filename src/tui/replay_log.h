@@ -1,5 +1,5 @@
-// A log of `headroom watch --jsonl`, a sample at a time. In memory is only where a line begins in each 4 KiB
-// of it: 6 MB for a gigabyte, whatever its lines are.
+// A log of `headroom watch --output FILE.jsonl`, a sample at a time. In memory is only where a line begins in
+// each 4 KiB of it: 6 MB for a gigabyte, whatever its lines are.
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,9 @@ struct OpenedLog {
   bool is_cut = false;      // of a packed log: its end is missing
 };
 
+// Where a file is no such log.
+inline constexpr const char* kFixOwnLog = "give a log of headroom watch --output FILE.jsonl";
+
 // What a packed log may hold: a sample of 1.2 KB a second for 41 days. A small file of zeros unpacks to
 // thousands of times its size, and where it does so may be memory (a tmpfs).
 inline constexpr Bytes kMostUnpacked = gibibytes(4);

@@ -418,7 +418,7 @@ TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
     change("absurd", [&](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = bytes; });
     const CommandResult result = run({"quick", "absurd"});
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json cannot be compared"),
+    EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json is not usable"),
                                   HasSubstr(fmt::format("run_peak_bytes of the model 'm' is {}", bytes))));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
@@ -598,6 +598,10 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "b.jsonl", "--markdown"}, options).out, StartsWith("**1 of "));
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "a.jsonl"}, options).out,
               StartsWith("A and B are the same log, so there is nothing to compare"));
+  const CommandResult misspelt =
+      run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free>1GiB"}, options);
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_THAT(misspelt.err, HasSubstr("no figure 'ram_free' in common; did you mean ram_free_bytes?"));
   // The free memory is halved, the processor is as it was.
   const CommandResult gate = run_headroom(
       {"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free_bytes<-5%,cpu_percent>+1%"}, options);

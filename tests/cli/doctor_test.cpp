@@ -107,7 +107,8 @@ TEST_F(Doctor, OfARunItsLogIsReadToo) {
   }
   const CommandResult fallen = run({"fallen"});
   EXPECT_THAT(fallen.out, AllOf(HasSubstr("severe: ONNX Runtime"), HasSubstr("fallen/run.log:1:"),
-                                HasSubstr("[model-out-of-memory]"), HasSubstr("with its log of 1 line")));
+                                HasSubstr("[model-out-of-memory]"),
+                                HasSubstr("did not come through; its log has 1 line")));
   const CommandResult typical = run({"typical"});
   EXPECT_EQ(typical.exit_code, 0);
   EXPECT_THAT(typical.out, AllOf(HasSubstr("warning: ONNX Runtime"),
@@ -234,11 +235,12 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
   EXPECT_THAT(result.err, IsEmpty()) << "what is no text is left out of a folder";
   const auto document = parse_json(result.out);
   ASSERT_TRUE(document.has_value()) << result.out;
-  ASSERT_EQ((*document)["examined"].size(), 2U) << result.out;
+  ASSERT_EQ((*document)["examined"].size(), 3U) << result.out;
   EXPECT_EQ((*document)["examined"][0]["input"], "logs/of/today/oom.log");
   EXPECT_EQ((*document)["examined"][0]["kind"], "log");
   EXPECT_EQ((*document)["examined"][1]["input"], "logs/run");
   EXPECT_EQ((*document)["examined"][1]["kind"], "run");
+  EXPECT_EQ((*document)["examined"][2]["words"], "1 of its files was left out: no text (program)");
   for (const Json& finding : (*document)["findings"]) {
     if (finding["id"] != "cuda-out-of-memory") continue;
     EXPECT_EQ(finding["times"], 1) << "named twice, read once";
@@ -258,6 +260,12 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
   std::filesystem::create_directories(folder_ / "nothing");
   EXPECT_EQ(run({"nothing"}).exit_code, 2);
   EXPECT_THAT(run({"nothing"}).err, HasSubstr("there is nothing to read in nothing"));
+  // What was not read is not found to be well.
+  write_text(folder_ / "nothing/model.onnx", std::string(400, '\x01'));
+  const CommandResult binary = run({"nothing"});
+  EXPECT_EQ(binary.exit_code, 2);
+  EXPECT_THAT(binary.err, HasSubstr("none of its files is text, or one that Headroom or PyTorch writes "
+                                    "(model.onnx)"));
 }
 
 // Real lines of boards: an Orin NX of 8 GB that swaps, and one in peace.
@@ -383,6 +391,52 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   EXPECT_EQ(large.exit_code, 2);
   EXPECT_THAT(large.err,
               HasSubstr("it is larger than 256 MiB; give it as a file: headroom doctor LOG.jsonl"));
+}
+
+// As diff reads them: jq --sort-keys, and an editor's byte order mark.
+TEST_F(Doctor, AReportIsOneInWhateverOrderItsKeysAre) {
+  const auto text =
+      read_file(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen/report.json");
+  ASSERT_TRUE(text);
+  const nlohmann::json sorted = nlohmann::json::parse(*text);  // keeps no order of its own
+  write_text(folder_ / "sorted.json", sorted.dump(1));
+  write_text(folder_ / "marked.json", "\xef\xbb\xbf" + *text);
+  for (const char* name : {"sorted.json", "marked.json"}) {
+    const CommandResult result = run({name});
+    EXPECT_EQ(result.exit_code, 1) << name << result.err;
+    EXPECT_THAT(result.out, HasSubstr("[model-out-of-memory]")) << name;
+  }
+}
+
+TEST_F(Doctor, AFigureThatNothingCanHaveIsRefused) {
+  const auto text =
+      read_file(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json");
+  ASSERT_TRUE(text);
+  auto report = *parse_json(*text);
+  report["models"][0]["memory"]["load_peak_bytes"] = std::int64_t{4} << 60;
+  std::filesystem::create_directories(folder_ / "absurd");
+  write_text(folder_ / "absurd/report.json", report.dump());
+  const CommandResult result = run({"absurd"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json is not usable"), HasSubstr("load_peak_bytes")));
+}
+
+// A file that begins with a dash, as with every other command.
+TEST_F(Doctor, WhatFollowsTwoDashesIsNoFlag) {
+  write_text(folder_ / "-oom.log", "RuntimeError: CUDA error: out of memory\n");
+  EXPECT_EQ(run({"--", "-oom.log"}).exit_code, 1);
+  EXPECT_EQ(run({"-oom.log"}).exit_code, 2);
+}
+
+// A trial can be made of one run whose model files are there.
+TEST_F(Doctor, ATrialIsProposedOnlyWhereItCanBeMade) {
+  std::filesystem::create_directories(folder_ / "fallen");
+  std::filesystem::copy_file(
+      std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen/report.json",
+      folder_ / "fallen/report.json");
+  const CommandResult result = run({"fallen"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("[model-out-of-memory]"), Not(HasSubstr("--try"))));
+  EXPECT_EQ(run({"fallen", "--try"}).exit_code, 2) << "its models are of another machine";
 }
 
 // Every answer ends with what to do next, as it can be run.

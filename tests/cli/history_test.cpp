@@ -221,7 +221,7 @@ TEST_P(History, HoldsRunsAgainstTheLast) {
   const CommandResult gate = run({"gate", slow, "--fail-on", "latency>+10%"});
   EXPECT_EQ(gate.exit_code, 1);
   EXPECT_THAT(gate.err, HasSubstr("'latency>+10%'"));
-  EXPECT_THAT(gate.out, HasSubstr("run 1 (aaaa1111) and 3 more"));
+  EXPECT_THAT(gate.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
   EXPECT_EQ(run({"gate", copy("quick", "again", 8), "--fail-on", "latency>+10%"}).exit_code, 0);
   // Without runs it is those of the newest commit.
   run({"add", slow, "--commit", "bbbb2222"});
@@ -230,6 +230,33 @@ TEST_P(History, HoldsRunsAgainstTheLast) {
   EXPECT_EQ(diff["before"].size(), 2);
   EXPECT_EQ(get_text(diff, "outcome"), "worse");
   EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
+}
+
+// What changed between the commits of A may hide what B changed.
+TEST_P(History, TheCommitsOfASideAreToldAndSeveralAreACaveat) {
+  for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "1111111"});
+  const std::string now = copy("quick", "now", 60);
+  EXPECT_THAT(run({"diff", now}).out, testing::Not(HasSubstr("several commits")));
+  // One commit by two of its forms.
+  run({"add", copy("quick", "5", 5), copy("quick", "6", 6), "--commit", "3333333"});
+  run({"add", copy("quick", "7", 7), "--commit", "3333333abcdef"});
+  run({"add", now, copy("quick", "now2", 61), "--commit", "4444444"});
+  for (const Words& view : {Words{"diff"}, Words{"diff", "--markdown"}}) {
+    const CommandResult diff = run(view);
+    EXPECT_THAT(diff.out, HasSubstr("the last 7 runs before: 3 of 3333333abc, 4 of 1111111")) << diff.err;
+    EXPECT_THAT(diff.out, HasSubstr("2 runs of 4444444\n"));
+  }
+  EXPECT_THAT(
+      json({"diff", "--json"})["caveats"].dump(),
+      AllOf(HasSubstr("the runs of A are of several commits"), HasSubstr("--commit 3333333abcdef compares")));
+  const std::string one = run({"diff", "--commit", "1111111"}).out;
+  EXPECT_THAT(one, AllOf(HasSubstr("A  4 runs of 1111111\n"), testing::Not(HasSubstr("several commits"))));
+  for (int i = 8; i <= 10; ++i)
+    run({"add", copy("quick", std::to_string(i), i), "--commit", fmt::format("c{}", i)});
+  run({"add", copy("quick", "11", 11)});
+  EXPECT_THAT(run({"diff", "--last", "1"}).out, HasSubstr("A  run 13\n"));
+  EXPECT_THAT(run({"diff"}).out,
+              HasSubstr("A  the last 10 runs before: 1 without a commit, 1 of c10, 1 of c9 and 7 more\n"));
 }
 
 // A history of two boards, two labels and two models.
@@ -257,6 +284,10 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   // A plot has a line a machine.
   EXPECT_EQ(json({"show", "p50", "--model", "m", "--json"})["models"].size(), 2);
   EXPECT_EQ(json({"show", "p50", "--model", "m", "--host", "orin", "--json"})["models"].size(), 1);
+  EXPECT_THAT(run({"show", "p50", "--host", "nope"}).err,
+              HasSubstr("no run of the history on nope has p50;"));
+  EXPECT_THAT(run({"show", "p50", "--model", "m", "--label", "x"}).err,
+              HasSubstr("no run of the history with the label 'x' has p50 of m;"));
 
   run({"add", changed("slow", "6", 6, board("orin")), "--commit", "bbbb", "--label", "branch"});
   const CommandResult unclear = run({"diff", now});
@@ -680,6 +711,29 @@ TEST(HistoryFile, ARunThatAnEarlierVersionKeptIsNotComparedWithItself) {
   const CommandResult diff = run_headroom({"history", "diff", run_folder, "--db", file});
   EXPECT_EQ(diff.exit_code, 2) << diff.out;
   EXPECT_THAT(diff.err, HasSubstr("nothing to compare with"));
+}
+
+// Its report was changed in the file, or kept by a later Headroom.
+TEST(HistoryFile, AKeptRunThatCannotBeReadIsOneSentenceWithOneFix) {
+  Bench bench;
+  bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+  const std::string file = bench.path() / "history.sqlite";
+  ASSERT_EQ(
+      run_headroom({"history", "add", bench.run_folder(), "--commit", "1a2b3c4", "--db", file}).exit_code, 0);
+  const std::string whole = read_text(file), begin = "{\"schema_version\":1,";
+  const std::size_t at = whole.find(begin);
+  ASSERT_NE(at, std::string::npos);
+  const auto error = [&](const std::string& changed) {
+    std::string bytes = whole;
+    write_text(file, bytes.replace(at, changed.size(), changed));
+    return run_headroom({"history", "diff", "--db", file}).err;
+  };
+  const std::string damaged = error("(\"");
+  EXPECT_THAT(damaged, AllOf(HasSubstr("error: run 1 (1a2b3c4) of the history is not valid JSON: "),
+                             HasSubstr("; headroom history remove 1 takes it out\n")));
+  EXPECT_EQ(damaged.find("run 1"), damaged.rfind("run 1")) << damaged;
+  EXPECT_THAT(error("{\"schema_version\":9,"),
+              AllOf(HasSubstr("/schema_version is 9"), HasSubstr("; use a newer Headroom\n")));
 }
 
 TEST(HistoryFile, ADiskThatTakesNoMoreIsTold) {

@@ -13,7 +13,7 @@ namespace headroom::doctor {
 namespace {
 
 constexpr const char *kDocker = "Docker", *kRunc = "runc", *kContainerd = "containerd", *kPodman = "conmon",
-                     *kNomad = "Nomad";
+                     *kNomad = "Nomad", *kCrun = "crun";
 
 LogMessage killed_container(std::string_view who, std::string_view container) {
   constexpr std::size_t kShown = 12;  // of an identifier of 64 digits
@@ -64,8 +64,21 @@ std::optional<LogMessage> read_docker(std::string_view line) {
       !has(line, "OOMKilled: true"))
     return std::nullopt;
   LogMessage message = killed_container(kDocker, {});
+  message.part = "killed";
   message.add("container", name_in(line));
   add_limits(message, line);
+  return message;
+}
+
+// "ExitCode": 137 of `docker inspect`, behind whether it was for want of memory: where it was not, or Docker
+// does not know it, somebody ended it by SIGKILL.
+std::optional<LogMessage> read_exit_code(std::string_view line) {
+  const auto value = value_of(line, "ExitCode");
+  if (!value || integer_after(*value, "") != 137) return std::nullopt;
+  LogMessage message;
+  message.part = "exit code";
+  message.add("container", name_in(line));
+  message.add("exit_code", std::optional<std::int64_t>(137));
   return message;
 }
 
@@ -86,9 +99,25 @@ std::optional<LogMessage> read_inspected(std::string_view line) {
 }
 
 // "container init was OOM-killed (memory limit too low?)": before the program itself has begun.
+// crun's: "OOM: the memory limit could be too low: read from the init process".
 std::optional<LogMessage> read_runc(std::string_view line) {
+  if (has(line, "OOM: the memory limit could be too low")) return killed_container(kCrun, {});
   if (!has(line, "container init was OOM-killed")) return std::nullopt;
   return killed_container(kRunc, {});
+}
+
+// "msg="event forwarded" ns=k8s.io topic=/tasks/oom type=containerd.events.TaskOOM", which does not tell of
+// which; `ctr events`: "… default /tasks/oom {"container_id":"4f2a9c…"}".
+std::optional<LogMessage> read_events_of_containerd(std::string_view line) {
+  const auto event = text_after(line, "/tasks/oom");
+  if (!event) return std::nullopt;
+  if (const auto id = text_after(*event, " {\"container_id\":\""))
+    return killed_container(kContainerd, word_at(*id));
+  if (!has(*event, "events.TaskOOM")) return std::nullopt;
+  LogMessage message = killed_container(kContainerd, {});
+  message.is_vague = true;
+  message.part = "forwarded";
+  return message;
 }
 
 // "msg="TaskOOM event &TaskOOM{ContainerID:4f2a9c…,XXX_unrecognized:[],}"", since 1.7 "msg="TaskOOM event
@@ -99,7 +128,9 @@ std::optional<LogMessage> read_containerd(std::string_view line) {
   for (const std::string_view key : {"ContainerID:", "container_id:"})
     if (auto id = text_after(*event, key)) {
       id = id->substr(std::min(id->find_first_not_of("\\\""), id->size()));
-      return killed_container(kContainerd, word_at(*id));
+      LogMessage message = killed_container(kContainerd, word_at(*id));
+      message.part = "event";
+      return message;
     }
   return std::nullopt;
 }
@@ -121,8 +152,8 @@ std::optional<LogMessage> read_nomad(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form :
-       {read_docker, read_inspected, read_runc, read_containerd, read_conmon, read_nomad})
+  for (const auto& read_form : {read_docker, read_exit_code, read_inspected, read_runc, read_containerd,
+                                read_events_of_containerd, read_conmon, read_nomad})
     if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
@@ -135,9 +166,9 @@ Cure larger_limit(const LogMessage& message) {
     return {"raise its limit", "resources { memory_max = SIZE_IN_MB }  # of the task, in its job", {}};
   if (who == kContainerd) return {"see its limit, and whose it is", "crictl inspect " + name, {}};
   if (who == kPodman) return {"raise its limit", "podman update --memory=SIZE " + name, {}};
-  if (who == kRunc)
+  if (who == kRunc || who == kCrun)
     return {"give it a larger limit: a container takes some MiB before its program begins",
-            "docker run --memory=SIZE IMAGE",
+            fmt::format("{} run --memory=SIZE IMAGE", who == kRunc ? "docker" : "podman"),
             {}};
   const auto limit = message.bytes("limit_bytes");
   if (!limit || is_impossible(*limit))
@@ -149,7 +180,25 @@ Cure larger_limit(const LogMessage& message) {
   return {"raise its limit by a quarter, and watch whether that does", docker_update(larger, name), {}};
 }
 
+Finding explain_exit(const LogMessage& message) {
+  const std::string container = message.text("container");
+  Finding finding;
+  finding.id = "process-killed";
+  finding.severity = Severity::warning;
+  finding.title = fmt::format("{} ended by SIGKILL (exit code 137)",
+                              container.empty() ? "A container" : "The container " + container);
+  finding.cause =
+      "Docker does not say that it was for want of memory. The kernel may have killed a process in it for "
+      "want of the machine's memory; `docker stop` and `docker kill` end it so, too.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {
+      {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}},
+      {"see who stopped it", "docker events --since 24h --until 0s --filter event=kill", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
+  if (message.text("who").empty()) return explain_exit(message);
   const std::string who = message.text("who"), container = message.text("container");
   const auto limit = message.bytes("limit_bytes");
   Finding finding;
@@ -161,7 +210,7 @@ Finding explain(const LogMessage& message) {
   finding.confidence = Confidence::possible;
   finding.cause =
       "The container's limit was reached, or the machine had no memory left; this line does not tell which.";
-  if (limit || who == kRunc) {
+  if (limit || who == kRunc || who == kCrun) {
     finding.cause =
         "The container reached its limit: it is smaller than what its processes need at their worst moment, "
         "or something in it grows for ever.";
@@ -177,9 +226,9 @@ Finding explain(const LogMessage& message) {
 
 LogRule container_kill_rule() {
   LogRule rule{"container-kill",
-               {"container oom ", "OOMKilled", "\"Name\": \"/", "\"Name\":\"/",
-                "\"Memory\":", "\"MemorySwap\":", "init was OOM-killed", "TaskOOM event ", "<ninfo>: OOM ",
-                "Exit Message: \"OOM"},
+               {"container oom ", "OOMKilled", "\"Name\": \"/", "\"Name\":\"/", "\"Memory\":",
+                "\"MemorySwap\":", "init was OOM-killed", "TaskOOM event ", "/tasks/oom", "<ninfo>: OOM ",
+                "Exit Message: \"OOM", "OOM: the memory limit", "\"ExitCode\": 137", "\"ExitCode\":137"},
                read,
                explain};
   rule.from_outside = rule.repeats_kills = true;

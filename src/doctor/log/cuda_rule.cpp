@@ -6,11 +6,20 @@
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
+#include "doctor/log/torch_servers.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kHip = "HIP", kNvenc = "NVENC", kNvdec = "NVDEC";
+constexpr std::string_view kHip = "HIP", kNvenc = "NVENC", kNvdec = "NVDEC", kPaddle = "Paddle",
+                           kFaiss = "Faiss", kRmm = "RMM", kXgboost = "XGBoost", kNccl = "NCCL",
+                           kCycles = "Cycles";
+// CuPy's, also where no word before it names CUDA: "Out of memory allocating 8,000 bytes (allocated so far:
+// 4,000 bytes, limit set to: 9,000 bytes).", before 7 "out of memory to allocate 8000 bytes (total 12000
+// bytes)", with the 8000 in the total.
+constexpr std::string_view kOfCupy = " (allocated so far: ", kOfOldCupy = "out of memory to allocate ";
+
+constexpr std::string_view kOfXgboost = "Memory allocation error on worker ";
 
 // Which library's words they are; empty: of none that has to do with a GPU.
 std::string_view library_of(std::string_view line) {
@@ -19,30 +28,48 @@ std::string_view library_of(std::string_view line) {
                        [line](std::string_view words) { return has(line, words); });
   };
   constexpr std::string_view kEncoder[] = {"OpenEncodeSessionEx", "CreateBitstreamBuffer", "_nvenc @"};
-  constexpr std::string_view kCuda[] = {"CUDA",
-                                        "cuda",
-                                        "Cuda",
-                                        "GPUassert: ",
-                                        "ut of memory error on GPU ",    // Paddle's
-                                        " (error code out of memory)"};  // CUDA's samples'
-  constexpr std::string_view kRocm[] = {"HIP error", "HIP out of", "HIPError", "hipError", "hipMalloc"};
+  constexpr std::string_view kCuda[] = {
+      "CUDA", "cuda", "Cuda", "GPUassert: ", kOfCupy, " (error code out of memory)"};  // CUDA's samples'
+  constexpr std::string_view kRocm[] = {"HIP error", "HIP out of", "HIPError",
+                                        "hipError",  "hipMalloc",  "ROCm error"};
+  struct Library {
+    std::string_view words, name;
+  };
+  constexpr Library kLibraries[] = {{"ut of memory error on GPU ", kPaddle},
+                                    {"faiss::gpu", kFaiss},
+                                    {"Faiss assertion ", kFaiss},
+                                    {"alloc fail type ", kFaiss},
+                                    {"/rmm/mr/", kRmm},
+                                    {"RMM_ERROR_", kRmm},
+                                    {kOfXgboost, kXgboost},
+                                    {"Cuda failure 'out of memory'", kNccl}};
+  for (const auto& [words, name] : kLibraries)
+    if (has(line, words)) return name;
   if (has_one_of(kEncoder)) return kNvenc;
   if (has(line, "cuvid") || has(line, "CUVID")) return kNvdec;
   if (has_one_of(kRocm)) return kHip;
-  return has_one_of(kCuda) ? "CUDA" : "";
+  const auto old_cupy = text_after(line, kOfOldCupy);
+  return has_one_of(kCuda) || (old_cupy && has(*old_cupy, " bytes (total ")) ? "CUDA" : "";
 }
 
 // XGBoost tells its figures on lines of their own, behind the error: "- Free memory: 1048576", "- Requested
 // memory: 33554432".
-constexpr std::string_view kOfXgboost = "Memory allocation error on worker ";
 bool lacks_figures_of_xgboost(std::string_view line) {
   return has(line, kOfXgboost) && !has(line, "- Requested memory: ");
 }
+
+constexpr const char* kNoPool = "no pool";
 
 // Triton's pool: "Failed to allocate CUDA memory with byte size 102236160 on GPU 0:
 // CNMEM_STATUS_OUT_OF_MEMORY, falling back to pinned system memory".
 std::optional<LogMessage> read_pool(std::string_view line) {
   const auto fallback = text_after(line, "falling back to ");
+  if (fallback && has(line, "failed to allocate pinned system memory: no pinned memory pool, ")) {
+    LogMessage message;
+    message.subject = kNoPool;
+    message.add("fallback", *fallback);
+    return message;
+  }
   if (!has(line, "CNMEM_STATUS_OUT_OF_MEMORY") || !fallback) return std::nullopt;
   LogMessage message;
   message.subject = "pool";
@@ -51,10 +78,16 @@ std::optional<LogMessage> read_pool(std::string_view line) {
   return message;
 }
 
+constexpr const char *kOwnPool = "own pool", *kOtherError = "other error";
+
 // Few of those who tell it know a figure.
 void read_figures(std::string_view line, LogMessage& message) {
-  // CuPy: "Out of memory allocating 8,000 bytes (allocated so far: 4,000 bytes, limit set to: 9,000 bytes)."
   auto requested = size_after(line, "ut of memory allocating ");
+  if (const auto old_cupy = text_after(line, kOfOldCupy)) {
+    requested = leading_size(*old_cupy);
+    const auto total = size_after(*old_cupy, " bytes (total ");
+    if (requested && total && *total >= *requested) message.add("allocated_bytes", *total - *requested);
+  }
   // Paddle: "Cannot allocate 1.5GB memory on GPU 0, 7.2GB memory has been allocated and available memory is
   // only 512MB.": by all programs on the GPU, as the driver counts.
   if (const auto of_paddle = text_after(line, "Cannot allocate ");
@@ -71,6 +104,13 @@ void read_figures(std::string_view line, LogMessage& message) {
     message.add("gpu", integer_after(*of_faiss, " dev "));
     message.add("wanted", of_faiss->substr(0, of_faiss->find(' ')));
   }
+  // "Failed to cudaMalloc 536870912 bytes on device 1 (error 2 out of memory", before 1.7 without the device.
+  if (const auto of_malloc = text_after(line, "ailed to cudaMalloc ")) {
+    requested = leading_size(*of_malloc);
+    message.add("gpu", integer_after(*of_malloc, " bytes on device "));
+  }
+  // RMM since 24.12: "CUDA error (failed to allocate 8000000000 bytes) at: …/cuda_memory_resource.hpp:62: …"
+  if (const auto of_rmm = text_after(line, "(failed to allocate ")) requested = leading_size(*of_rmm);
   if (const auto of_xgboost = text_after(line, kOfXgboost)) {
     message.add("free_bytes", size_after(*of_xgboost, "- Free memory: "));
     requested = size_after(*of_xgboost, "- Requested memory: ");
@@ -80,8 +120,54 @@ void read_figures(std::string_view line, LogMessage& message) {
   message.add("limit_bytes", size_after(line, "limit set to: "));
 }
 
-std::optional<LogMessage> read(std::string_view line) {
-  if (auto pool = read_pool(line)) return pool;
+// RMM, the allocator of RAPIDS: C++'s exception of host memory, thrown for the GPU's. "std::bad_alloc: RMM
+// failure at: …/rmm/mr/device/pool_memory_resource.hpp:179: Maximum pool size exceeded", "std::bad_alloc:
+// out_of_memory: CUDA error at: …/rmm/mr/device/cuda_memory_resource.hpp", "rmm.rmm.RMMError:
+// RMM_ERROR_OUT_OF_MEMORY".
+std::optional<LogMessage> read_rmm(std::string_view line) {
+  const bool is_pool = has(line, "Maximum pool size exceeded") && has(line, "/rmm/mr/");
+  const bool is_device = has(line, "std::bad_alloc") && has(line, "/rmm/mr/");
+  if (!is_pool && !is_device && !has(line, "RMM_ERROR_OUT_OF_MEMORY")) return std::nullopt;
+  LogMessage message;
+  read_figures(line, message);
+  message.add("library", kRmm);
+  if (is_pool) message.subject = kOwnPool;
+  // "std::bad_alloc: CUDA error at: …: cudaErrorIllegalAddress an illegal memory access was encountered"
+  const std::size_t error = line.find("cudaError");
+  if (error != line.npos && !line.substr(error).starts_with("cudaErrorMemoryAllocation")) {
+    message.subject = kOtherError;
+    message.add("code", line.substr(error, line.substr(error).find_first_of(" :,)")));
+  }
+  return message;
+}
+
+// Words that name no want of memory and stand for nothing else: "System is out of GPU and shared host memory"
+// of Blender's Cycles, "'cudaMalloc(p, size) == cudaSuccess' failed" of Faiss and others (possible), and
+// Paddle's of 2018, "enforce allocating <= available failed, 10513462067 > 1369702144".
+std::optional<LogMessage> read_unnamed(std::string_view line) {
+  LogMessage message;
+  if (has(line, "System is out of GPU and shared host memory")) {
+    message.add("library", kCycles);
+    return message;
+  }
+  const std::size_t assertion = line.find(") == cudaSuccess' failed");
+  const bool is_other = has(line, "CUDA error ") && !has(line, "CUDA error 2 ");
+  if (assertion != line.npos && has(line.substr(0, assertion), "'cudaMalloc(") && !is_other) {
+    if (const std::string_view library = library_of(line); library == kFaiss) message.add("library", library);
+    return message;
+  }
+  if (const auto of_paddle = text_after(line, "enforce allocating <= available failed, ")) {
+    message.add("library", kPaddle);
+    message.add("requested_bytes", leading_size(*of_paddle));
+    message.add("free_bytes", size_after(*of_paddle, " > "));
+    return message;
+  }
+  return std::nullopt;
+}
+
+std::optional<LogMessage> read_any(std::string_view line) {
+  for (const auto& read_form : {read_pool, read_rmm, read_unnamed})
+    if (auto message = read_form(line)) return message;
   LogMessage message;
   // PyTorch's help behind its error: "Search for `cudaErrorMemoryAllocation' in …".
   if (has(line, "Search for `")) return std::nullopt;
@@ -103,6 +189,14 @@ std::optional<LogMessage> read(std::string_view line) {
   return std::nullopt;
 }
 
+std::optional<LogMessage> read(std::string_view line) {
+  auto message = read_any(line);
+  if (!message) return message;
+  message->add("runtime", torch_server_of(line));
+  if (has(line, ":\\")) message->add("system", "Windows");  // a path, "C:\src\app.cu"
+  return message;
+}
+
 Finding explain_pool(const LogMessage& message, Finding finding) {
   finding.severity = Severity::note;
   finding.title =
@@ -120,6 +214,32 @@ Finding explain_pool(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+Finding explain_no_pool(const LogMessage& message, Finding finding) {
+  finding.severity = Severity::note;
+  finding.title =
+      fmt::format("Triton has no pool of pinned memory; it went on with {}", message.text("fallback"));
+  finding.cause =
+      "Nothing failed, but copies to a GPU are slower: there is no GPU that it sees, or its pool was set to "
+      "0 "
+      "bytes.";
+  finding.confidence = Confidence::certain;
+  finding.cures = {
+      {"see whether the driver sees the GPU", "nvidia-smi", {}},
+      {"give it such a pool, in bytes", "tritonserver --pinned-memory-pool-byte-size=268435456", {}}};
+  return finding;
+}
+
+// RMM tells whatever error CUDA had as C++'s and Python's want of memory.
+Finding explain_other_error(const LogMessage& message, Finding finding) {
+  finding.severity = Severity::note;
+  finding.title = fmt::format("RMM tells an error of CUDA as std::bad_alloc: {}", message.text("code"));
+  finding.cause =
+      "It is no want of memory: something had failed on the GPU before, and this call tells it first.";
+  finding.confidence = Confidence::certain;
+  finding.cures = {{"see which call failed", "CUDA_LAUNCH_BLOCKING=1", {}}};
+  return finding;
+}
+
 // CuPy counts what its pool holds, and gives no more than it was told to.
 bool is_at_own_limit(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
@@ -130,6 +250,8 @@ bool is_at_own_limit(const LogMessage& message) {
 std::string cause_of(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
              used = message.bytes("used_bytes"), free = message.bytes("free_bytes");
+  if (message.subject == kOwnPool)
+    return "The pool that the program made of GPU memory (RMM) is used up to the limit that it set itself.";
   if (is_at_own_limit(message))
     return fmt::format("The limit that the program set itself is used up: CuPy's pool held {} of {}.",
                        format_bytes(*allocated), format_bytes(*message.bytes("limit_bytes")));
@@ -155,9 +277,37 @@ void add_library_cures(const LogMessage& message, std::vector<Cure>& cures) {
                          : fmt::format("cupy.get_default_memory_pool().set_limit(size={})", needed.count),
                      {}});
   }
+  const std::string library = message.text("library");
+  if (message.subject == kOwnPool)
+    cures.push_back({"let the pool grow to what the GPU has",
+                     "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)",
+                     {}});
+  if (library == kRmm) {
+    cures.push_back({"let the host's memory take what does not fit (slower)",
+                     "rmm.reinitialize(managed_memory=True)",
+                     {}});
+    cures.push_back({"read and compute in parts", "dask_cudf.read_parquet(path, split_row_groups=True)", {}});
+  }
+  if (library == kPaddle) {
+    cures.push_back(half_of_batch(requested));
+    cures.push_back({"take memory as it is needed, so that others have room",
+                     "FLAGS_allocator_strategy=auto_growth",
+                     {}});
+  }
+  if (library == kXgboost)
+    cures.push_back(
+        {"keep the data compressed, in fewer bins", "xgboost.QuantileDMatrix(X, y, max_bin=64)", {}});
+  if (library == kCycles) {
+    cures.push_back({"render at a lower resolution of textures", "Simplify > Texture Limit", {}});
+    cures.push_back({"render in smaller tiles", "Performance > Memory > Use Tiling", {}});
+  }
   if (message.bytes("allocated_bytes"))
     cures.push_back(
         {"give idle blocks back to the GPU", "cupy.get_default_memory_pool().free_all_blocks()", {}});
+  if (message.text("wanted") == "TemporaryMemoryBuffer")
+    cures.push_back({"let Faiss take less for the time: 256 MiB here, up to 1.5 GiB unless it is told",
+                     "res.setTempMemory(256 * 1024 * 1024)",
+                     {}});
   if (message.text("wanted") == "TemporaryMemoryOverflow")
     cures.push_back({"search for fewer vectors at once: what Faiss needs for the time grows with them",
                      "index.search(queries[i:i + 1024], k)",
@@ -169,13 +319,19 @@ Finding explain(const LogMessage& message) {
   finding.id = "cuda-out-of-memory";
   finding.severity = Severity::severe;
   if (message.subject == "pool") return explain_pool(message, finding);
+  if (message.subject == kNoPool) return explain_no_pool(message, finding);
+  if (message.subject == kOtherError) return explain_other_error(message, finding);
   const std::string library = message.text("library");
-  finding.title = (library.empty() ? "CUDA" : library) + " ran out of memory";
+  const bool is_on_gpu = library != kHip && library != kNvenc && library != kNvdec && !library.empty();
+  finding.title =
+      fmt::format("{} ran out of {}memory", library.empty() ? "CUDA" : library, is_on_gpu ? "GPU " : "");
+  if (message.subject == kOwnPool) finding.title = "RMM reached the limit of its pool of GPU memory";
   if (is_at_own_limit(message)) finding.title = "CuPy reached the limit of GPU memory that it was set";
   if (const auto requested = message.bytes("requested_bytes"))
     finding.title += ": it was asked for " + format_bytes(*requested);
   finding.cause = cause_of(message);
-  finding.confidence = is_at_own_limit(message)      ? Confidence::certain
+  const bool is_own_limit = is_at_own_limit(message) || message.subject == kOwnPool;
+  finding.confidence = is_own_limit                  ? Confidence::certain
                        : message.bytes("free_bytes") ? Confidence::likely
                                                      : Confidence::possible;
   if (library == kNvenc)
@@ -183,11 +339,16 @@ Finding explain(const LogMessage& message) {
         "The GPU's memory was full, or it has as many encoding sessions as its driver allows: both are told "
         "alike.";
   add_library_cures(message, finding.cures);
-  finding.first_cure_meets_cause = is_at_own_limit(message);
+  finding.first_cure_meets_cause = is_own_limit;
+  if (const TorchServer* const server = torch_server_of(message))
+    add_server_cures(*server, message, finding.cures);
   finding.cures.push_back({"see who holds the memory while it happens", "headroom top", {}});
   finding.cures.push_back(
       {"measure what the program needs, on the host and on the GPU", "headroom trace -- COMMAND", {}});
-  if (!is_at_own_limit(message))
+  // What runs on no Jetson: the others' libraries, more than one GPU, and Windows.
+  const bool may_be_jetson = !is_on_gpu && library != kHip && message.number("gpu").value_or(0) == 0 &&
+                             message.text("system").empty();
+  if (!is_own_limit && may_be_jetson)
     finding.cures.push_back({"on a Jetson, give the page cache back before it starts",
                              "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                              {}});
@@ -198,7 +359,10 @@ Finding explain(const LogMessage& message) {
 
 LogRule cuda_rule() {
   return {"cuda",
-          {"ut of memory", "OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "hipErrorOutOfMemory"},
+          {"ut of memory", "OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "hipErrorOutOfMemory",
+           // From where two bytes are rare together (anchor_search.h).
+           "n-pinned system memory", "rmm/mr/", "f GPU and shared host memory", "udaSuccess' failed",
+           "ing <= available failed"},
           read,
           explain};
 }

@@ -18,6 +18,7 @@ bool is_of_name(char letter) {
 bool is_told_of(std::string_view rest) {
   constexpr std::string_view kBegins[] = {"=", ",", "|", "/", "or ", "and ", "if ", "when ", "is ", "means "};
   const std::string_view text = trim(rest);
+  if (text.starts_with("when calling ")) return false;  // "Error CL_… when calling clEnqueueWriteBuffer"
   return std::any_of(std::begin(kBegins), std::end(kBegins),
                      [text](std::string_view begin) { return text.starts_with(begin); });
 }
@@ -31,6 +32,7 @@ bool is_result(std::string_view before) {
   const bool is_manual =
       text.ends_with(kOfManuals[0]) || has(text, kOfManuals[1]) || has(text, kOfManuals[2]);
   if (is_manual) return false;
+  if (text.ends_with("): ")) return true;  // "clEnqueueNDRangeKernel(): CL_OUT_OF_RESOURCES"
   return std::any_of(std::begin(kWords), std::end(kWords),
                      [&](std::string_view word) { return has(text, word); });
 }

@@ -35,6 +35,13 @@ std::optional<LogMessage> read(std::string_view line) {
     if (const auto device = text_after(line, "using device "))
       message.add("free_bytes", size_after(*device, ") - "));
   }
+  // "llama_new_context_with_model: KV self size  = 1005.79 MiB, …", since 2025 "llama_kv_cache: size =
+  // 1005.79 MiB ( 4096 cells, …": of all devices, behind those of each.
+  auto all_cache = size_after(line, "KV self size  =");
+  if (!all_cache && has(line, "llama_kv_cache") && has(line, " cells,"))
+    all_cache = size_after(line, ": size =");
+  if (all_cache) message.set({"kv_cache_bytes", all_cache->count});
+  message.add("pipeline_copies", integer_after(line, "pipeline parallelism enabled (n_copies="));
   message.add("program", ggml_program_of(line));
   if (is_word(line, "ggml_vulkan") || has(line, "loaded Vulkan backend") || has(line, "llama_model_loader: "))
     message.add("backend", "ggml");
@@ -50,7 +57,8 @@ LogRule ggml_context_rule() {
   LogRule rule{"ggml-context",
                {" layers to GPU", ": n_layer ", ": n_ctx ", ": n_ubatch ", "model buffer size =",
                 "KV buffer size =", "using device ", "retrying without pipeline parallelism", "ggml_vulkan",
-                "d Vulkan backend", "ama_model_loader: "},
+                "d Vulkan backend", "ama_model_loader: ", "l: KV self size", "t: KV self size",
+                "lama_kv_cache", "lelism enabled (n_copies"},
                read,
                explain};
   const auto& of_programs = ggml_program_anchors();

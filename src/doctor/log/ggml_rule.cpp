@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "doctor/log/ggml_programs.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/ollama_messages.h"
@@ -18,6 +19,10 @@ namespace {
 // about pinned memory.
 constexpr const char *kVulkan = "mem", *kDevice = "memory", *kHost = "memory of the host",
                      *kPinned = "pinned", *kPool = "pool";
+
+constexpr std::string_view kOfData = " && \"failed to allocate buffer\"";
+// Why a buffer was refused, where more memory is no answer.
+constexpr std::string_view kOnePiece = "larger than one buffer may be";
 
 // Where the line that tells it comes behind one that does not, only its figure gets into the event.
 void mark_host(LogMessage& message) {
@@ -47,6 +52,51 @@ std::optional<LogMessage> read_pool(std::string_view line) {
   message.add("requested_bytes", size_after(line, "(needed "));
   message.add("available_bytes", size_after(line, ", available "));
   return message;
+}
+
+// ggml ends the program where malloc gave nothing: "GGML_ASSERT: …/ggml-backend.c:460: data != NULL &&
+// "failed to allocate buffer"", "…/ggml.c:1516: GGML_ASSERT(ctx->mem_buffer != NULL) failed". Both are of the
+// host's memory. The source of it ends otherwise.
+std::optional<LogMessage> read_assert(std::string_view line) {
+  const bool is_buffer = has(line, "ctx->mem_buffer != NULL"), is_data = has(line, kOfData);
+  const bool is_failed = has(line, "GGML_ASSERT: ") || has(line, ") failed");
+  if (!is_failed || !has(line, "GGML_ASSERT") || !(is_buffer || is_data)) return std::nullopt;
+  LogMessage message;
+  mark_host(message);
+  message.part = "assert";
+  return message;
+}
+
+// ggml's buffers in the host's memory that the GPU reads without a copy: "ggml_cuda_host_malloc: failed to
+// allocate 1034.00 MiB of pinned memory: no CUDA-capable device is detected", "ggml_vulkan: Failed to
+// allocate pinned memory." with Vulkan's words on the next line, or in brackets behind it.
+std::optional<LogMessage> read_pinned(std::string_view line) {
+  if (has(line, " buffer of size ")) return std::nullopt;
+  const bool is_pinned = has(line, " of pinned memory") || (has(line, "ggml_") && has(line, "pinned memory"));
+  if (!is_pinned && !has(line, "ggml_cuda_host_malloc")) return std::nullopt;
+  const auto failed = text_after(line, "ailed to allocate ");
+  if (!failed) return std::nullopt;
+  LogMessage message;
+  message.subject = kPinned;
+  message.add("requested_bytes", leading_size(*failed));
+  if (has(line, "ErrorOutOf")) {
+    message.add("reason", "ErrorOutOfDeviceMemory");
+  } else if (const auto reason = text_after(line, "pinned memory: ");
+             reason && !has(*reason, "out of memory")) {
+    message.add("reason", trim(*reason));
+  }
+  message.may_go_on = has(line, "ggml_vulkan") && message.text("reason").empty();
+  return message;
+}
+
+// "failed to allocate CUDA4 buffer of size 150995968", "… Vulkan0 buffer …"
+std::optional<std::int64_t> gpu_of_buffer(std::string_view line) {
+  for (const std::string_view name : {"allocate CUDA", "allocate ROCm", "allocate Vulkan", "allocate SYCL"})
+    if (const auto rest = text_after(line, name))
+      if (const std::size_t end = rest->find_first_not_of("0123456789");
+          end != rest->npos && end > 0 && rest->substr(end).starts_with(" buffer"))
+        return integer_after(*rest, "");
+  return std::nullopt;
 }
 
 // What the program makes of ggml's refusal, behind it, if that is in the log: it tells what was wanted.
@@ -93,7 +143,8 @@ std::optional<LogMessage> read_vulkan(std::string_view line) {
 }
 
 std::optional<LogMessage> read_ggml(std::string_view line) {
-  for (const auto& read_form : {read_gpu_pool, read_pool, read_program, read_vulkan})
+  for (const auto& read_form :
+       {read_gpu_pool, read_pool, read_assert, read_program, read_vulkan, read_pinned})
     if (auto message = read_form(line)) return message;
   LogMessage message;
   message.subject = kDevice;
@@ -119,14 +170,7 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
     message.add("wanted", "weights");
     return message;
   }
-  const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
-  if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
-    if (!has(line, "failed to allocate")) return std::nullopt;
-    message.subject = kPinned;
-    message.add("requested_bytes", size_after(line, "failed to allocate "));
-    return message;
-  }
-  if (!is_refused) return std::nullopt;
+  if (!is_buffer && !(is_range && has(line, "failed to allocate"))) return std::nullopt;
   const auto add_first = [&](const auto& all) {
     return std::any_of(std::begin(all), std::end(all), [&](std::string_view words) {
       return add_requested(message, text_after(line, words));
@@ -137,11 +181,15 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
                                            "failed to allocate buffer, size ="};
   message.is_rounded = !add_first(kExact);
   if (message.is_rounded) add_first(kRounded);
-  if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
+  auto gpu = integer_after(line, "on device ");
+  if (!gpu) gpu = gpu_of_buffer(line);
+  message.add("gpu", gpu);
+  if (has(line, "exceeds device buffer size limit")) message.add("reason", kOnePiece);
   if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc") ||
       has(line, "ErrorOutOfHostMemory"))
     mark_host(message);
   message.part = has(line, "ErrorOutOfDeviceMemory") ? "vulkan"
+                 : has(line, "ggml_aligned_malloc")  ? "malloc"
                  : is_buffer                         ? "buffer"
                  : has(line, "alloc_tensor_range")   ? "tensors"
                                                      : "graph";
@@ -174,7 +222,8 @@ std::optional<GpuLayers> layers_that_fit(const LogMessage& message) {
   constexpr std::int64_t kMostLayers = 10'000;
   if (!requested || requested->count <= 0) return std::nullopt;
   if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
-    const std::int64_t each = model->count / *on_gpu;
+    const auto split = layers_of_gpu(message);  // its buffer holds these alone
+    const std::int64_t each = model->count / (split ? split->own : *on_gpu);
     const std::int64_t leave = (requested->count - 1) / each + 1;
     return GpuLayers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
   }
@@ -215,6 +264,14 @@ void add_cures(const LogMessage& message, Finding& finding) {
     cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
     return;
   }
+  const bool is_compute = message.text("wanted") == "compute buffer";
+  const std::int64_t copies = message.number("pipeline_copies").value_or(1);
+  if (is_compute && copies > 1)
+    cures.push_back({fmt::format("build it without pipeline parallelism, which keeps {} copies of what a "
+                                 "computation takes in",
+                                 copies),
+                     "cmake -B build -DGGML_SCHED_MAX_COPIES=1",
+                     {}});
   cures.push_back(
       {"halve the context: the key-value cache shrinks with it",
        context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
@@ -225,19 +282,20 @@ void add_cures(const LogMessage& message, Finding& finding) {
     cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
   else if (cures.size() < 3)
     cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
-  if (batch && *batch > 1 && message.text("wanted") == "compute buffer")
-    cures.push_back({"halve the micro-batch: the compute buffer shrinks with it",
-                     fmt::format("-ub {}", *batch / 2),
-                     Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
+  const auto requested = message.bytes("requested_bytes");
+  const std::string half_batch =
+      batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log";
+  if (is_compute && requested)
+    cures.push_back({"halve the micro-batch: the compute buffer shrinks with it", half_batch,
+                     Bytes{requested->count / 2}});
   else
-    cures.push_back(
-        {"use smaller micro-batches",
-         batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log",
-         {}});
+    cures.push_back({"use smaller micro-batches", half_batch, {}});
   cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
 }
 
 std::string cause_of(const LogMessage& message) {
+  if (message.text("reason") == kOnePiece)
+    return "One buffer is larger than the driver gives in one piece, however much is free.";
   const bool is_weights = message.text("wanted") == "weights";
   if (!message.text("program").empty())
     return is_weights ? "The model's weights did not fit in what was free."
@@ -261,6 +319,15 @@ Finding explain(const LogMessage& message) {
     finding.cause = "It goes on with ordinary memory. On a Jetson pinned memory saves no copy that counts.";
     finding.confidence = Confidence::likely;
     finding.cures = {{"do without pinned memory", "GGML_CUDA_NO_PINNED=1", {}}};
+    if (has(message.text("reason"), "device is detected")) {
+      finding.cause =
+          "CUDA found no GPU, so this is no want of memory: the program goes on on the processor.";
+      finding.cures = {{"see whether the driver sees the GPU", "nvidia-smi", {}}};
+    }
+    if (has(message.text("reason"), "ErrorOutOf"))  // Vulkan has no such variable
+      finding.cures = {{"see the largest allocation that the driver gives",
+                        "vulkaninfo | grep -E 'maxMemoryAllocationSize|heapSize|size.*GiB'",
+                        {}}};
     return finding;
   }
   finding.id = "ggml-out-of-memory";
@@ -271,9 +338,11 @@ Finding explain(const LogMessage& message) {
     finding.cause =
         "The program set the pool's size before it knew the graph; more memory would not help it.";
     finding.confidence = Confidence::likely;
-    finding.cures = {
-        {"use smaller micro-batches, whose graph is smaller", "-ub 128", {}},
-        {"use a build that computes the size (llama.cpp and whisper.cpp since 2023)", "git pull", {}}};
+    const Cure newer{
+        "use a build that computes the size (llama.cpp and whisper.cpp since 2023)", "git pull", {}};
+    if (!add_ggml_program_cures(message, true, finding.cures))
+      finding.cures = {{"use smaller micro-batches, whose graph is smaller", "-ub 128", {}}};
+    finding.cures.push_back(newer);
     return finding;
   }
   const std::string wanted = message.text("wanted");
@@ -282,8 +351,12 @@ Finding explain(const LogMessage& message) {
                              : wanted.empty() || wanted == "weights" ? "a buffer"
                                                                      : "its " + wanted;
   const std::string program = is_of_ollama(message) ? "Ollama" : message.text("program");
-  finding.title = fmt::format("{} could not allocate {} {}", program.empty() ? "ggml" : program + " (ggml)",
-                              buffer, is_of_host(message) ? "in the host's memory" : "on the GPU");
+  const auto gpu = message.number("gpu");
+  finding.title =
+      fmt::format("{} could not allocate {} {}", program.empty() ? "ggml" : program + " (ggml)", buffer,
+                  is_of_host(message) ? "in the host's memory"
+                  : gpu && *gpu > 0   ? fmt::format("on GPU {}", *gpu)
+                                      : "on the GPU");
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
@@ -296,7 +369,7 @@ Finding explain(const LogMessage& message) {
     return finding;
   }
   finding.cause = cause_of(message);
-  finding.confidence = Confidence::likely;
+  finding.confidence = message.text("reason") == kOnePiece ? Confidence::certain : Confidence::likely;
   add_cures(message, finding);
   return finding;
 }
@@ -325,7 +398,10 @@ LogRule ggml_rule() {
                 "memory for the compute buffer",
                 "failed to allocate memory for the model",
                 "params backend buffer failed",
-                "OutOfHostMemory"},
+                "OutOfHostMemory",
+                "e pinned memory",
+                kOfData,
+                "ctx->mem_buffer != NULL"},
                read,
                explain};
   rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());

@@ -1,7 +1,7 @@
-// What a runtime could not get: of its heap, up to a limit of its own (Java's -Xmx, Node's
-// --max-old-space-size), or of Java's other memories, of which each has a limit and cures of its own. The
-// name of Java's error is the same for all: what stands behind it tells which. A larger heap is the cure for
-// a full heap only; threads, direct buffers and classes live beside it, and it leaves them less.
+// What Java could not get: of its heap, up to a limit of its own (-Xmx), or of its other memories, of which
+// each has a limit and cures of its own. The name of Java's error is the same for all: what stands behind it
+// tells which. A larger heap is the cure for a full heap only; threads, direct buffers and classes live
+// beside it, and it leaves them less. Other runtimes' limits: script_heap_rule.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kJava = "Java", kNode = "Node.js";
+constexpr std::string_view kJava = "Java", kGradle = "Gradle";
 // Of Java, the figure "memory".
 constexpr std::string_view kHeap = "heap", kMetaspace = "metaspace", kClassSpace = "class space",
                            kPermGen = "permanent generation", kDirect = "direct buffers",
@@ -119,38 +119,85 @@ std::optional<LogMessage> read_machine(std::string_view line) {
   return message;
 }
 
-std::optional<LogMessage> read_node(std::string_view line) {
-  constexpr std::string_view kWords = "JavaScript heap out of memory";
-  const std::size_t at = line.find(kWords);
-  if (at == line.npos || (at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos))
+// Without the error's name, which another's may stand in place of: "Caused by: …BuildException: unable to
+// create native thread: possibly out of memory or process/resource limits reached". And the virtual
+// machine's own words, in two lines: "Failed to start thread "Unknown thread" - pthread_create failed
+// (EAGAIN) for attributes: …", "Failed to start the native thread for java.lang.Thread "Thread-86"".
+std::optional<LogMessage> read_thread(std::string_view line) {
+  LogMessage message = of_java(kThreads);
+  if (has(line, "unable to create native thread: possibly out of memory"))
+    message.part = "error";
+  else if (has(line, "Failed to start thread \"") && has(line, " - pthread_create failed ("))
+    message.part = "pthread";
+  else if (has(line, "Failed to start the native thread for java.lang.Thread"))
+    message.part = "thread";
+  else
     return std::nullopt;
+  return message;
+}
+
+// Gradle's, of the process that builds: "The Daemon will expire after the build after running out of JVM
+// Metaspace.", "Expiring Daemon because JVM heap space is exhausted"; and behind the first "The currently
+// configured max heap space is '4 GiB' and the configured max metaspace is '1 GiB'."
+std::optional<LogMessage> read_gradle(std::string_view line) {
   LogMessage message;
-  message.subject = kNode;
-  message.add("runtime", kNode);
+  message.subject = kGradle;
+  if (const auto heap = text_after(line, "The currently configured max heap space is '")) {
+    message.is_addition = true;
+    message.part = "limits";
+    message.add("heap_limit_bytes", leading_size(*heap));
+    message.add("metaspace_limit_bytes", size_after(*heap, "max metaspace is '"));
+    return message;
+  }
+  const bool will_expire = has(line, "Daemon will expire") && has(line, "running out of JVM ");
+  const bool expires = has(line, "Expiring Daemon because JVM ") && has(line, "exhausted");
+  if (!will_expire && !expires) return std::nullopt;
+  message.part = will_expire ? "will expire" : "expires";
+  message.add("runtime", kGradle);
+  message.add("memory", has(line, "JVM Metaspace") ? kMetaspace : kHeap);
   return message;
 }
 
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form : {read_error, read_netty, read_machine, read_node})
+  for (const auto& read_form : {read_error, read_netty, read_machine, read_thread, read_gradle})
     if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
 
 constexpr const char* kSmallerHeap = "java -XX:MaxRAMPercentage=25";
 
-Finding explain_heap(const LogMessage& message, Finding finding) {
-  const bool is_java = message.text("runtime") == kJava;
-  finding.title = fmt::format("{} reached the limit of its own heap", message.text("runtime"));
+Finding explain_heap(const LogMessage&, Finding finding) {
+  finding.title = "Java reached the limit of its own heap";
   finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
+  finding.cures = {{"raise the limit to half of the memory, if that is free (where -Xmx is set, raise that)",
+                    "java -XX:MaxRAMPercentage=50",
+                    {}},
+                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}},
+                   {"see what fills it", "jcmd PID GC.class_histogram", {}}};
+  return finding;
+}
+
+// Its daemon ends behind the build and begins anew, so the build itself may have come through.
+Finding explain_gradle(const LogMessage& message, Finding finding) {
+  const bool is_heap = message.text("memory") == kHeap;
+  const auto limit = message.bytes(is_heap ? "heap_limit_bytes" : "metaspace_limit_bytes");
+  finding.severity = Severity::warning;
+  finding.title =
+      fmt::format("Gradle's daemon reached the limit of its {}{}", is_heap ? "heap" : "memory for classes",
+                  limit ? fmt::format(", {}", format_bytes(*limit)) : "");
+  finding.cause =
+      "The limit is Gradle's own setting, not the machine's: the build needs more, or a plug-in keeps what "
+      "each build loads. The daemon ends and begins anew, which makes the next build slow.";
+  const std::string larger = limit && !is_impossible(*limit)
+                                 ? fmt::format("{}m", (limit->count + limit->count / 2) / mebibytes(1).count)
+                                 : "SIZE";
   finding.cures = {
-      {is_java ? "raise the limit to half of the memory, if that is free (where -Xmx is set, raise that)"
-               : "raise the limit to half of the memory, if that is free",
-       is_java ? "java -XX:MaxRAMPercentage=50"
-               : "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
-                 "/proc/meminfo)",
+      {"raise it by half (gradle.properties)",
+       fmt::format("org.gradle.jvmargs={}{}", is_heap ? "-Xmx" : "-XX:MaxMetaspaceSize=", larger),
        {}},
-      {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
-  if (is_java) finding.cures.push_back({"see what fills it", "jcmd PID GC.class_histogram", {}});
+      {"see how many daemons there are, and end those that are idle",
+       "./gradlew --status; ./gradlew --stop",
+       {}}};
   return finding;
 }
 
@@ -288,6 +335,7 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.confidence = Confidence::likely;
   const std::string memory = message.text("memory");
+  if (message.text("runtime") == kGradle) return explain_gradle(message, std::move(finding));
   if (memory == kMetaspace || memory == kClassSpace || memory == kPermGen)
     return explain_classes(message, std::move(finding));
   constexpr std::pair<std::string_view, Finding (*)(const LogMessage&, Finding)> kOthers[] = {
@@ -295,16 +343,17 @@ Finding explain(const LogMessage& message) {
       {kNative, explain_native}, {kMapping, explain_mapping}, {kOther, explain_other}};
   for (const auto& [name, explain_it] : kOthers)
     if (memory == name) return explain_it(message, std::move(finding));
-  const bool is_told = memory == kHeap || message.text("runtime") == kNode;
-  return is_told ? explain_heap(message, std::move(finding)) : explain_other(message, std::move(finding));
+  return memory == kHeap ? explain_heap(message, std::move(finding))
+                         : explain_other(message, std::move(finding));
 }
 
 }  // namespace
 
 LogRule heap_limit_rule() {
   return {"heap-limit",
-          {"OutOfMemoryError", "heap out of memory", "OutOfDirectMemoryError", "os::commit_memory(",
-           "Native memory allocation (", "reserve enough space for "},
+          {"OutOfMemoryError", "OutOfDirectMemoryError", "os::commit_memory(", "Native memory allocation (",
+           "reserve enough space for ", "native thread: possibly", "pthread_create failed (",
+           "native thread for ", " of JVM ", "Expiring Daemon because JVM", "max heap space is"},
           read,
           explain};
 }

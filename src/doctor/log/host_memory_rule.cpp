@@ -12,7 +12,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kArrow = "Arrow";
+constexpr std::string_view kArrow = "Arrow", kPhp = "PHP", kRedis = "Redis";
 
 // "2026-11-23 10:00:00 ERROR worker: "
 bool is_logged_as_error(std::string_view before) {
@@ -34,6 +34,7 @@ bool is_memory_error(std::string_view line) {
   const bool begins = trim(before).empty() || before.ends_with("numpy.core._exceptions._Array") ||
                       before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.") ||
                       before.ends_with("] ") || before.ends_with("]: ") ||
+                      before.ends_with("pyarrow.lib.Arrow") ||
                       before.ends_with("| ");  // of ROS 2's launch, of the journal, of docker compose
   if (!begins && !is_logged_as_error(before)) return false;
   return trim(rest).empty() || rest.front() == ':';
@@ -61,11 +62,22 @@ bool ends_in_refusal(std::string_view line) {
   return text.ends_with(": Cannot allocate memory") || text.ends_with(": cannot allocate memory");
 }
 
+// RAPIDS' allocator throws Python's and C++'s errors for the GPU's memory, which cuda_rule.cpp reads.
+bool is_of_gpu(std::string_view line) {
+  return has(line, "/rmm/") || has(line, "RMM failure") || has(line, "CUDA error") ||
+         has(line, "_OUT_OF_MEMORY:");
+}
+
 // "malloc of size 4096 failed", and that was all: not "never failed", nor "failed over to".
 bool is_number_then(std::string_view line, std::string_view words, std::string_view end) {
   const std::string_view rest = text_after(line, words).value_or("");
   const std::string_view behind = rest.substr(std::min(rest.find_first_not_of("0123456789"), rest.size()));
   return behind.starts_with(end) && !behind.substr(end.size()).starts_with(" over");
+}
+
+std::optional<std::string_view> tried_to_allocate(std::string_view line, std::string_view words) {
+  const auto rest = text_after(line, words);
+  return rest ? text_after(*rest, "(tried to allocate ") : std::nullopt;
 }
 
 std::optional<LogMessage> read(std::string_view line) {
@@ -80,11 +92,12 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("told_by", "NumPy");
     return message;
   }
-  if (is_memory_error(line)) {
-    message.add("told_by", "Python");
+  if (const bool is_of_arrow = has(line, ".ArrowMemoryError");
+      is_memory_error(line) && !is_of_gpu(line) && !(is_of_arrow && has(line, "alloc of size "))) {
+    message.add("told_by", is_of_arrow ? kArrow : "Python");
     return message;
   }
-  if (tells_bad_alloc(line)) {
+  if (tells_bad_alloc(line) && !is_of_gpu(line)) {
     message.add("told_by", "C++");
     message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
     return message;
@@ -101,12 +114,15 @@ std::optional<LogMessage> read(std::string_view line) {
   }
   // R's, git's and PostgreSQL's: "cannot allocate vector of size 7.5 Gb", "Out of memory, malloc failed
   // (tried to allocate 524288000 bytes)", "DETAIL:  Failed on request of size 1048576 in memory context".
+  // "PHP Fatal error:  Out of memory (allocated 2097152) (tried to allocate 4096 bytes)": below its own
+  // limit.
   constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {
+      {"ut of memory (allocated ", kPhp},
       {"annot allocate vector of size ", "R"},
       {"malloc failed (tried to allocate ", "git"},
       {"DETAIL:  Failed on request of size ", "PostgreSQL"}};
   for (const auto& [words, program] : kPrograms)
-    if (add_requested(message, text_after(line, words))) {
+    if (add_requested(message, program == kPhp ? tried_to_allocate(line, words) : text_after(line, words))) {
       message.add("told_by", program);
       return message;
     }
@@ -132,8 +148,18 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("told_by", "a compiler");
     return message;
   }
+  if (has(line, "mkl_malloc: failed to allocate memory")) {
+    message.add("told_by", "Intel MKL");
+    return message;
+  }
   const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
-  if (refused && !has(line, "alling back") &&
+  // "Can't save in background: fork: Cannot allocate memory", of Redis and of those made from it.
+  if (refused && has(line, "in background: fork: ")) {
+    message.add("told_by", kRedis);
+    return message;
+  }
+  // earlyoom's, at each start: "Could not lock memory - continuing anyway: Cannot allocate memory".
+  if (refused && !has(line, "alling back") && !has(line, "ontinuing anyway") &&
       (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12") ||
        has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: ") || ends_in_refusal(line))) {
     message.add("told_by", "the system");
@@ -156,6 +182,16 @@ Finding explain(const LogMessage& message) {
     finding.cures = {{"check the shapes and indices at that place", "", {}}};
     return finding;
   }
+  constexpr Bytes kPage{4096};
+  if (requested && *requested < kPage) {
+    finding.cause =
+        "A request as small as that tells of no full memory: a limit of the process was reached (ulimit -v), "
+        "its heap is damaged, or an argument was wrong (Arrow: an alignment that is no power of two).";
+    finding.confidence = Confidence::possible;
+    finding.cures = {{"see the limits of the shell", "ulimit -a", {}},
+                     {"look for writes beyond what was allocated", "valgrind COMMAND", {}}};
+    return finding;
+  }
   finding.cause =
       "The kernel refused the request: a limit of the process (ulimit -v, a control group), strict "
       "overcommit, or a "
@@ -170,6 +206,16 @@ Finding explain(const LogMessage& message) {
     finding.cures.push_back({"read in batches, or map the file",
                              "pyarrow.dataset.dataset(path).to_batches(); pyarrow.memory_map(path)",
                              requested});
+  if (message.text("told_by") == kRedis) {
+    finding.cause =
+        "Redis saves from a copy of itself (fork), which shares its memory; with vm.overcommit_memory=0 the "
+        "kernel refuses a copy that looks as if it might not fit.";
+    finding.confidence = Confidence::likely;
+    finding.cures.insert(finding.cures.begin(),
+                         {"allow the copy, as Redis' own manual says (and in /etc/sysctl.conf)",
+                          "sudo sysctl vm.overcommit_memory=1",
+                          {}});
+  }
   if (message.text("told_by") == "a compiler")
     finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
                       "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
@@ -186,7 +232,7 @@ LogRule host_memory_rule() {
            "annot allocate memory", "runtime: out of memory", "memory allocation of ",
            "called with negative number", ": out of memory allocating ", "annot allocate vector",
            "malloc of size ", "ealloc of size ", "malloc failed (tried", "DETAIL:  Failed on request",
-           "LLVM ERROR: out of memory", "virtual memory exhausted: "},
+           "LLVM ERROR: out of memory", "virtual memory exhausted: ", "mkl_malloc: failed", " (allocated "},
           read,
           explain};
 }

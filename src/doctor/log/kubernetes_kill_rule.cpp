@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
@@ -12,6 +13,8 @@ namespace headroom::doctor {
 namespace {
 
 constexpr const char* kKubernetes = "Kubernetes";
+// Before the names in messages' subjects: what tells no name goes with one of its kind.
+constexpr std::string_view kOfNode = "node ", kOfPod = "pod ";
 
 // "reason: OOMKilled", "\"reason\": \"OOMKilled\",", "reason=OOMKilled" and "Reason:       OOMKilled": a key
 // and its value, not words that name it. A metric has the reason as a label, and counts.
@@ -54,19 +57,46 @@ std::optional<PodRow> pod_of_row(std::string_view line) {
   return std::nullopt;
 }
 
+// `"exitCode": 137,` before the reason (JSON, YAML), "Exit Code:    137" behind it (`kubectl describe`):
+// where that is not OOMKilled, somebody ended the container by SIGKILL.
+std::optional<LogMessage> read_exit_code(std::string_view line) {
+  auto code = integer_after(line, "\"exitCode\":");
+  if (!code) code = integer_after(line, "Exit Code:  ");
+  if (constexpr std::string_view kOfYaml = "exitCode: "; trim(line).starts_with(kOfYaml))
+    code = integer_after(line, kOfYaml);
+  if (code != 137) return std::nullopt;
+  LogMessage message;
+  message.subject = kOfPod;
+  message.is_vague = true;
+  message.part = "exit code";
+  message.add("exit_code", code);
+  return message;
+}
+
 std::optional<LogMessage> read_kubernetes(std::string_view line) {
   LogMessage message;
   // kubelet's: "System OOM encountered, victim process: infer, pid: 99123"
   if (const auto name = text_after(line, "System OOM encountered, victim process: ")) {
     message.add("who", kKubernetes);
-    message.subject = name->substr(0, name->find(','));
-    message.add("victim", message.subject);
+    const std::string_view victim = name->substr(0, name->find(','));
+    message.subject = fmt::format("{}{}", kOfNode, victim);
+    message.add("victim", victim);
     message.add("pid", integer_after(line, ", pid: "));
+    return message;
+  }
+  // As older versions and a node's events have it: "Warning  SystemOOM  17m  kubelet, node1  System OOM
+  // encountered".
+  if (has(line, "System OOM encountered")) {
+    if (!has(line, "SystemOOM") && !trim(line).ends_with("System OOM encountered")) return std::nullopt;
+    message.add("who", kKubernetes);
+    message.subject = kOfNode;
+    message.is_vague = true;
     return message;
   }
   // "The node was low on resource: memory. Threshold quantity: 100Mi, available: 92112Ki. Container detector
   // was using 3012340Ki, request is 0, has larger consumption of memory."
-  if (const auto evicted = text_after(line, "The node was low on resource: memory")) {
+  if (auto evicted = text_after(line, "The node was low on resource: memory")) {
+    evicted = evicted->substr(0, evicted->find("The node was low on resource"));
     message.add("who", kKubernetes);
     message.add("eviction", "node");
     if (const auto container = text_after(*evicted, "Container ")) {
@@ -76,6 +106,9 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
     message.add("threshold_bytes", quantity_after(*evicted, "Threshold quantity: "));
     message.add("available_bytes", quantity_after(*evicted, "available: "));
     message.add("resident_bytes", quantity_after(*evicted, " was using "));
+    const auto request = quantity_after(*evicted, "request is ");
+    message.add("request_bytes", request ? request : quantity_after(*evicted, "exceeds its request of "));
+    message.may_go_on = !message.bytes("request_bytes");  // kubectl breaks it
     return message;
   }
   // kubelet, before it chooses whom: "Eviction manager: must evict pod(s) to reclaim" resourceName="memory"
@@ -88,11 +121,15 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
   // False, with a reason of its own.
   if (has(line, "OOMKilled=false") || has(line, "OOMKilled: false")) return std::nullopt;
   const auto pod = has(line, "OOMKilled") ? pod_of_row(line) : std::nullopt;
-  const bool is_told = has(line, "OOMKilled") && is_reason(line);
-  if (!pod && !is_told) return std::nullopt;
+  const bool is_told =
+      (has(line, "OOMKilled") && is_reason(line)) || has(line, "\"reason\": \"OOM Killed\"");  // 2014
+  if (!pod && !is_told) return read_exit_code(line);
   message.add("who", kKubernetes);
+  message.subject = kOfPod;
+  message.part = pod ? "row" : "reason";
+  message.is_vague = !pod;
   if (pod) {
-    message.subject = pod->pod;
+    message.subject.append(pod->pod);
     message.add("pod", pod->pod);
     message.add("namespace", pod->name_space);
   }
@@ -105,6 +142,8 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
 std::optional<LogMessage> read_limit(std::string_view line) {
   const std::string_view text = trim(line);
   LogMessage message;
+  message.subject = kOfPod;
+  message.is_vague = true;  // it goes with a row of that pod, too
   message.is_addition = true;
   message.part = "memory";
   if (text == "Requests:" || text.starts_with("Container ID:")) return message;
@@ -121,13 +160,18 @@ std::optional<LogMessage> read(std::string_view line) {
 
 // A pod has more names than its container; what it asked for is what the scheduler keeps free for it.
 Finding explain_eviction(const LogMessage& message, Finding finding) {
-  const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes");
+  const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes"),
+             request = message.bytes("request_bytes");
   const std::string victim = message.text("victim");
   finding.title = fmt::format("Kubernetes evicted a pod{}: its node was short of memory",
                               victim.empty() ? "" : fmt::format(" (container {})", victim));
-  finding.cause = fmt::format("The node had {} available{}. Who used more than it requested goes first.",
-                              words_for(available, "too little"),
-                              held ? fmt::format(", and the container held {}", format_bytes(*held)) : "");
+  finding.cause = fmt::format(
+      "The node had {} available{}{}. Who used more than it requested goes first.",
+      words_for(available, "too little"),
+      held ? fmt::format(", and the container held {}", format_bytes(*held)) : "",
+      held && request ? fmt::format(" where it had requested {}",
+                                    request->count > 0 ? format_bytes(*request) : std::string("nothing"))
+                      : "");
   finding.confidence = Confidence::certain;
   const std::string size =
       held && !is_impossible(*held) ? fmt::format("{}Mi", held->count / 4 * 5 / mebibytes(1).count) : "SIZE";
@@ -146,11 +190,29 @@ std::string describe_pod(const LogMessage& message) {
                      shell_word(message.text("pod")));
 }
 
+Finding explain_exit(const LogMessage& message, Finding finding) {
+  const std::string pod = message.text("pod");
+  finding.id = "process-killed";
+  finding.severity = Severity::warning;
+  finding.title = fmt::format("{} ended by SIGKILL (exit code 137)",
+                              pod.empty() ? "A container" : "A container of the pod " + pod);
+  finding.cause =
+      "Kubernetes does not say that it reached its limit. The kernel may have killed it for want of the "
+      "node's memory; a failed liveness probe, or an end that took too long, is answered so, too.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see what it was told",
+                    pod.empty() ? std::string("kubectl describe pod POD") : describe_pod(message),
+                    {}},
+                   {"read the kernel's report on its node", "journalctl -k | headroom doctor -", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   const std::string victim = message.text("victim"), pod = message.text("pod");
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
+  if (message.text("who").empty()) return explain_exit(message, std::move(finding));
   if (!message.text("eviction").empty()) return explain_eviction(message, finding);
   const auto limit = message.bytes("limit_bytes");
   const std::string name = !victim.empty()
@@ -198,8 +260,9 @@ constexpr std::string_view kName = "kubernetes-kill";
 
 LogRule kubernetes_kill_rule() {
   LogRule rule{kName,
-               {"System OOM encountered", "OOMKilled", "low on resource: memory", "pod(s) to reclaim",
-                "Requests:", "Container ID:", "memory:  "},
+               {"System OOM encountered", "OOMKilled", "\"OOM Killed\"", "low on resource: memory",
+                "pod(s) to reclaim", "exceeds its request of ", "Requests:", "Container ID:", "memory:  ",
+                "\"exitCode\": 137", "\"exitCode\":137", "exitCode: 137", "Exit Code:    137"},
                read,
                explain};
   rule.from_outside = rule.repeats_kills = true;

@@ -10,6 +10,7 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::int64_t kLeastTokens = 64;
 constexpr std::string_view kSglang = "SGLang", kTgi = "TGI";
 
 // "Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"
@@ -64,10 +65,11 @@ Finding explain_sglang(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+// A few tokens are the warm-up's smallest prompt already.
 Cure halve(std::string what, std::string_view flag, const std::optional<std::int64_t>& tokens) {
   return {std::move(what),
-          tokens && *tokens > 1 ? fmt::format("{} {}", flag, *tokens / 2)
-                                : fmt::format("{} N, half of the present number", flag),
+          tokens && *tokens >= kLeastTokens ? fmt::format("{} {}", flag, *tokens / 2)
+                                            : fmt::format("{} N, half of the present number", flag),
           {}};
 }
 
@@ -77,7 +79,8 @@ Finding explain_tgi(const LogMessage& message, Finding finding) {
   finding.title = fmt::format("TGI had no GPU memory left to warm up with {} {} tokens",
                               total.value_or(prefill.value_or(0)), total ? "total" : "prefill");
   finding.cause = "What the weights leave of the GPU does not hold one prompt of the largest length.";
-  finding.cures = {halve("take fewer tokens of prompts at once", "--max-batch-prefill-tokens", prefill)};
+  if (!total || prefill.value_or(0) >= kLeastTokens)
+    finding.cures = {halve("take fewer tokens of prompts at once", "--max-batch-prefill-tokens", prefill)};
   if (total) finding.cures.push_back(halve("keep fewer tokens at once", "--max-batch-total-tokens", total));
   finding.cures.push_back({"quantize the model while it loads", "--quantize fp8", {}});
   finding.cures.push_back({"divide the model among several GPUs", "--num-shard 2", {}});

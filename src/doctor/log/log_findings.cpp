@@ -116,6 +116,13 @@ std::string clean_whole(std::string_view text) {
 }
 std::string clean(std::string_view text) { return clean_whole(trim(text).substr(0, LogFindings::kMostText)); }
 
+// A runtime's error and a model's name may have several lines, and a sentence has one.
+std::string in_one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
 // What stands around the words by which the rule knows it: they may come late in a long line.
 std::string clean_around(const LogRule& rule, std::string_view text) {
   constexpr std::size_t kBefore = LogFindings::kMostText / 4;
@@ -253,12 +260,13 @@ void LogFindings::read_message(const LogRule& rule, LogMessage message, const Lo
   take_back_chosen(rule, message, at);
   if (!rule.figures_for.empty())
     for (const Figure& figure : message.figures) context_[rule.figures_for].set(figure);
-  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
+  const std::size_t own_figures = message.figures.size();
+  add_context(rule, message);
   if (message.answers) groups_.answer(rule.answers, at, clean(line));
   const auto size = message.asks_for_less ? message.bytes("requested_bytes") : std::nullopt;
   const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, *size}) : std::nullopt);
   const bool ends_program = message.ends_program;
-  const bool is_kept = add(rule, std::move(message), at, line);
+  const bool is_kept = add(rule, std::move(message), own_figures, at, line);
   if (ends_program) groups_.ended(at, line);
   if (is_kept && victim) groups_.add_evidence({at.file, victim->line}, clean(victim->text));
   if (size && before && before->rule == &rule && *size < before->size)
@@ -283,10 +291,14 @@ void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, con
   if (message.text("constraint").empty()) message.add("constraint", chosen->constraint);
 }
 
-bool LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
+void LogFindings::add_context(const LogRule& rule, LogMessage& message) const {
+  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
+}
+
+bool LogFindings::add(const LogRule& rule, LogMessage message, std::size_t own_figures, const LogPlace& at,
+                      std::string_view text) {
   cut_ = {};
-  if (message.may_go_on)
-    cut_ = {&rule, at, at.line, std::string(text), 1, message.figures.size(), message.is_final};
+  if (message.may_go_on) cut_ = {&rule, at, at.line, std::string(text), 1, own_figures, message.is_final};
   const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
   return groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
@@ -300,6 +312,7 @@ bool LogFindings::add_joined(const LogRule& rule, LogMessage message, const CutM
     cut_.rule = &rule;
     cut_.figures = message.figures.size();
   }
+  add_context(rule, message);
   return groups_.add(rule, std::move(message), cut.at, clean_around(rule, cut.text), may_go_on);
 }
 
@@ -359,19 +372,25 @@ std::vector<Finding> LogFindings::findings() const {
   return findings;
 }
 
+void clean_trial(TriedCure& tried) {
+  tried.sentence = in_one_line(clean_whole(tried.sentence));
+  tried.command = clean_whole(tried.command);
+}
+
 void clean_findings(std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
-    finding.title = clean(finding.title);
-    finding.cause = clean(finding.cause);
+    finding.title = in_one_line(clean(finding.title));
+    finding.cause = in_one_line(clean(finding.cause));
     for (Evidence& evidence : finding.evidence) {
       evidence.file = clean_whole(evidence.file);  // to be opened
-      evidence.text = clean(evidence.text);
+      evidence.text = in_one_line(clean(evidence.text));
     }
     for (Figure& figure : finding.figures)
       if (auto* text = std::get_if<std::string>(&figure.value)) *text = clean(*text);
     for (Cure& cure : finding.cures) {
       cure.what = clean(cure.what);
       cure.command = clean_whole(cure.command);  // to be run as it stands
+      if (cure.tried) clean_trial(*cure.tried);
     }
   }
 }
@@ -381,12 +400,39 @@ void sort_findings(std::vector<Finding>& findings) {
                    [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
 }
 
+namespace {
+
+// What a trial showed goes before what is only computed, and what it refuted behind.
+int rank_of(const Cure& cure) {
+  if (!cure.tried) return 1;
+  switch (cure.tried->verdict) {
+    case CureVerdict::helps:
+    case CureVerdict::costs_speed:
+      return 0;
+    case CureVerdict::no_difference:
+      return 2;
+    case CureVerdict::worse:
+    case CureVerdict::failed:
+      break;
+  }
+  return 3;
+}
+
+Bytes saved_by(const Cure& cure) {
+  if (cure.tried && cure.tried->saved) return *cure.tried->saved;
+  return cure.saves.value_or(Bytes{-1});
+}
+
+}  // namespace
+
 void sort_cures(Finding& finding) {
   if (finding.cures.empty()) return;
-  const auto first = finding.cures.begin() + (finding.first_cure_meets_cause ? 1 : 0);
-  std::stable_sort(first, finding.cures.end(), [](const Cure& a, const Cure& b) {
-    return a.saves.value_or(Bytes{-1}) > b.saves.value_or(Bytes{-1});
-  });
+  const bool keeps_first = finding.first_cure_meets_cause && rank_of(finding.cures.front()) <= 1;
+  std::stable_sort(finding.cures.begin() + (keeps_first ? 1 : 0), finding.cures.end(),
+                   [](const Cure& a, const Cure& b) {
+                     const int rank = rank_of(a), other = rank_of(b);
+                     return rank != other ? rank < other : saved_by(a) > saved_by(b);
+                   });
 }
 
 }  // namespace headroom::doctor

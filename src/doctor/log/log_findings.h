@@ -53,7 +53,11 @@ class LogFindings {
                     std::string_view line);
   void read_other_contexts(const LogRule& first, std::string_view line);
   void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
-  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
+  // What the program printed before it and by which its cures are computed.
+  void add_context(const LogRule& rule, LogMessage& message) const;
+  // `own_figures`: those that its line has, without what is known from before.
+  bool add(const LogRule& rule, LogMessage message, std::size_t own_figures, const LogPlace& at,
+           std::string_view text);
   bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);
   void close_report();
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
@@ -86,6 +90,7 @@ class LogFindings {
 
 // Names and texts that come from elsewhere go to terminals: without what would steer them.
 void clean_findings(std::vector<Finding>& findings);
+void clean_trial(TriedCure& tried);
 
 // The severe first; of the same severity those that came first.
 void sort_findings(std::vector<Finding>& findings);

@@ -273,6 +273,15 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
   return first;
 }
 
+// "> unable to create native thread: possibly out of memory or …": as Gradle says what a build failed with.
+bool is_of_gradle(std::string_view text) {
+  return text.starts_with("> unable to create native thread: ") || text.starts_with("> Java heap space");
+}
+
+// "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models tells why one was not loaded, and
+// often no other line does.
+bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
+
 // "# java.lang.OutOfMemoryError: Java heap space": Java's own, before it runs what -XX:OnOutOfMemoryError
 // names. That is most often a kill, and then no other line tells of it. A heading or a comment says more.
 bool is_of_java(std::string_view text) {
@@ -288,7 +297,7 @@ bool is_of_java(std::string_view text) {
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
-  if (is_of_java(text)) return false;
+  if (is_of_java(text) || is_of_gradle(text) || is_of_triton(text)) return false;
   // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes; of a mail.
   constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
                                          "f\"",   "f'",        "> ",        "ok ",    "--",   "Fixed",

@@ -149,9 +149,13 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
 
 Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& anchors,
                                    const OnLogLine& on_line) {
-  if (path == "-") return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
+  if (path == "-") {
+    if (::fstat(STDIN_FILENO, &info) == 0 && S_ISDIR(info.st_mode))
+      return input_error("standard input is a folder", "", "name it: headroom doctor FOLDER");
+    return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
+  }
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd || ::fstat(fd.get(), &info) != 0) {
     const int code = errno;
     const bool is_refused = code == EACCES || code == EPERM;

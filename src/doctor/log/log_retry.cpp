@@ -153,6 +153,17 @@ bool Traceback::ends_with(std::string_view line) {
   return !is_inside;
 }
 
+namespace {
+
+// "ERROR    | 2026-11-21 10:30:00 | app.train:run:12 - …", of a logger that puts it first.
+bool is_level(std::string_view name) {
+  constexpr std::string_view kLevels[] = {"TRACE", "DEBUG", "INFO",     "SUCCESS", "WARNING",
+                                          "WARN",  "ERROR", "CRITICAL", "FATAL"};
+  return std::find(std::begin(kLevels), std::end(kLevels), name) != std::end(kLevels);
+}
+
+}  // namespace
+
 std::string_view source_of(std::string_view line) {
   constexpr std::size_t kLongestBegin = 80;
   const std::string_view begin = line.substr(0, kLongestBegin);
@@ -160,7 +171,7 @@ std::string_view source_of(std::string_view line) {
   if (const std::size_t bar = begin.find(" | "); bar != begin.npos && bar > 0) {
     const std::string_view name = trim(begin.substr(0, bar));
     if (name == "PM2") return {};  // which tells of its programs
-    if (name.find(' ') == name.npos) return name;
+    if (name.find(' ') == name.npos && !is_level(name)) return name;
   }
   // "[detector-1] …", "[ERROR] [detector-1]: …": in brackets, with the number of the process behind it
   for (std::size_t at = begin.find('['); at != begin.npos; at = begin.find('[', at + 1)) {

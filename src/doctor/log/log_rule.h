@@ -24,6 +24,9 @@ struct LogMessage {
   bool is_vague = false;
   // systemd's, of the unit that it names: a process that the kernel killed may have been in it.
   bool is_of_unit = false;
+  // A kill, and not of which process: what a shell told of one, before it and near, is this.
+  bool is_of_unnamed = false;
+  bool tells_shell = false;  // a shell, of the program that it waited for
   // Figures for the last message of its rule and subject nearby, and no message of its own; of each part the
   // first counts.
   bool is_addition = false;
@@ -69,7 +72,8 @@ struct LogRule {
   bool is_kernel_kill = false;     // the kernel's killer: its report of many lines goes with it
   bool repeats_kills = false;      // tells of what the kernel's killer did, too
   bool is_of_memory = true;        // what is severe of it is a want of memory
-  bool waits_for_failure = false;  // alone no alarm; severe where something failed for memory near it
+  std::string_view told_better_by{};  // the rule whose failures, near, are these in a program's own words
+  bool waits_for_failure = false;     // alone no alarm; severe where something failed for memory near it
 };
 
 // The rules in the order in which they are asked: the first that reads a line has it.

@@ -29,13 +29,17 @@ const std::vector<LogRule>& log_rules() {
       nvgpu_rule(),
       page_allocation_rule(),
       oom_kill_rule(),
+      oomd_rule(),
+      earlyoom_rule(),
       oom_daemon_rule(),
       kubernetes_kill_rule(),
       container_kill_rule(),
       scheduler_kill_rule(),
       supervisor_killed_rule(),
       shell_killed_rule(),
+      watched_limit_rule(),
       heap_limit_rule(),
+      script_heap_rule(),
       llm_server_rule(),
       physx_rule(),
       openvino_rule(),
@@ -53,6 +57,9 @@ const std::vector<LogRule>& log_rules() {
       throttled_rule(),
       kubernetes_context_rule(),
       swap_write_rule(),
+      oomd_context_rule(),
+      earlyoom_context_rule(),
+      script_heap_context_rule(),
   };
   return kRules;
 }

@@ -234,6 +234,11 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   const bool is_part = is_another_part(*group, message, at);
   group->last = at;
   if (is_part) {
+    if (group->last_message.goes_on && !message.goes_on) {  // what went on has ended after all
+      group->last_message.goes_on = false;
+      --group->went_on;
+      count_unanswered(*group, at, text);
+    }
     group->parts.push_back(message.part);
     add_part(*group, message, std::move(evidence));
     return true;
@@ -363,12 +368,21 @@ void MessageGroups::make_severe_beside_failure(const Group& group, Finding& find
                   finding.cause;
 }
 
+bool MessageGroups::is_told_better(const Group& group) const {
+  const std::string_view by = group.rule->told_better_by;
+  return !by.empty() && std::any_of(groups_.begin(), groups_.end(), [&](const Group& other) {
+    return other.rule->name == by && other.times > 0 && other.is_failure && other.source == group.source &&
+           (is_near(group.last, other.last) || is_near(other.last, group.last));
+  });
+}
+
 std::vector<Finding> MessageGroups::findings() const {
   std::vector<Finding> findings;
   std::vector<const Group*> told;
   bool is_any_severe = false;
   for (const Group& group : groups_) {
     if (group.times == 0) continue;  // it was taken back
+    if (is_told_better(group)) continue;
     findings.push_back(finding_of(group));
     told.push_back(&group);
     is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;

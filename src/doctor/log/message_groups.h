@@ -87,7 +87,14 @@ class MessageGroups {
   static void add_figures_of(Group& group, const LogMessage& message, const Evidence& evidence);
   void note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                  const Evidence& evidence);
-  void take_over_told_kill(const RecentKill& kill);
+  bool tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                           const Evidence& evidence);
+  void prefer_larger_victim(const LogMessage& message, const Evidence& evidence);
+  bool take_over_told_kill(const RecentKill& kill);
+  void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
+                      const std::optional<LogTime>& time);
+  void take_over_unnamed(const LogPlace& at, const std::optional<LogTime>& time);
+  void take_over(const RecentKill& told, Group& group);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
   // Who says a line, as far as it tells.
@@ -97,6 +104,7 @@ class MessageGroups {
   static Speaker speaker_of(std::string_view text);
   static bool is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker);
   void look_beside(Group& group, const LogPlace& at);
+  bool is_told_better(const Group& group) const;
   void make_severe_beside_failure(const Group& group, Finding& finding) const;
   static Finding finding_of(const Group& group);
 

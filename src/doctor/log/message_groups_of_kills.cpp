@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "doctor/log/message_groups.h"
+#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
+
+constexpr std::string_view kOomd = "systemd-oomd";
 
 // The process that a message names by its number; empty if it does not.
 std::string process_in(const LogMessage& message) {
@@ -27,19 +30,64 @@ void keep(std::vector<Evidence>& all, const Evidence& evidence) {
 // the process that it started.
 bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                         const Evidence& evidence) {
-  if (kills_.last() == nullptr) return false;
+  if (rule.repeats_kills && !message.text("unit").empty())
+    drop_told_unit(rule, message.subject, at, time_of(evidence.text));
   if (message.is_of_unit) {
     RecentKill* const kill = kills_.of_unit(message.subject, at, time_of(evidence.text));
-    if (kill == nullptr) return false;
+    if (kill == nullptr) return tells_of_unit_again(rule, message, at, evidence);
     if (kill->unit.empty()) kill->unit = message.subject;
     add_to_kill(*kill, message, evidence);
     return true;
   }
-  if (!tells_as_another(rule)) return false;
-  const RecentKill* const kill = kills_.of_process(process_in(message), at, time_of(evidence.text));
+  if (kills_.last() == nullptr || !tells_as_another(rule)) return false;
+  const std::string process = process_in(message);
+  RecentKill* kill = kills_.of_process(process, at, time_of(evidence.text));
+  // "Killed" alone, of an interactive shell, once for each kill.
+  if (process.empty() && message.tells_shell) {
+    kill = kills_.find_last(at, time_of(evidence.text),
+                            [](const RecentKill& each) { return !each.is_known_to_shell; });
+    if (kill != nullptr) kill->is_known_to_shell = true;
+  }
   if (kill == nullptr) return false;
   keep(groups_[kill->group].evidence, evidence);
   return true;
+}
+
+// Of a unit that somebody told of: systemd tells it of each slice that the unit is in, too, and by which
+// signal its main process ended; systemd-oomd tells of processes before it tells of which unit.
+bool MessageGroups::tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                                        const Evidence& evidence) {
+  const std::string_view unit = message.subject;
+  const auto time = time_of(evidence.text);
+  for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
+    if (!group->rule->repeats_kills || group->times == 0 || !is_near(group->last, at)) continue;
+    if (!group->evidence.empty() && are_apart(time_of(group->evidence.back().text), time)) continue;
+    const std::string told = group->message.text("unit");
+    if (group->rule != &rule && !told.empty() && without_service(told) == unit) return true;
+    if (group->rule == &rule && rule.repeats_kills && !told.empty() &&
+        (is_in_slice(told, unit) || is_in_slice(unit, told))) {
+      if (is_in_slice(told, unit)) group->message.set({"unit", std::string(unit)});
+      keep(group->evidence, evidence);
+      return true;
+    }
+    if (!rule.repeats_kills && told.empty() && group->message.text("who") == kOomd) {
+      group->message.add("unit", unit);
+      keep(group->evidence, evidence);
+      return true;
+    }
+  }
+  return false;
+}
+
+// What systemd told of a unit before who killed it did.
+void MessageGroups::drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
+                                   const std::optional<LogTime>& time) {
+  const RecentKill* const told = told_kills_.find_last(at, time, [&](const RecentKill& each) {
+    return each.unit == unit && groups_[each.group].rule != &rule;
+  });
+  if (told == nullptr) return;
+  --groups_[told->group].times;
+  told_kills_.remove(told);
 }
 
 void MessageGroups::add_to_kill(const RecentKill& kill, const LogMessage& message, const Evidence& evidence) {
@@ -63,8 +111,12 @@ void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message,
     return;
   }
   const auto is_of_it = [&](const Group& group) {
-    return group.rule == &rule && group.times > 0 && is_near(group.last, at) &&
-           group.message.subject == message.subject;
+    if (group.times == 0 || !is_near(group.last, at)) return false;
+    if (group.rule == &rule)
+      return group.message.subject == message.subject ||
+             (message.is_vague && group.message.subject.starts_with(message.subject));
+    return !message.subject.empty() && group.message.text("who") == kOomd &&
+           without_service(group.message.text("unit")) == message.subject;
   };
   const auto found = std::find_if(groups_.rbegin(), groups_.rend(), is_of_it);
   if (found != groups_.rend()) add_figures_of(*found, message, evidence);
@@ -82,29 +134,78 @@ void MessageGroups::add_figures_of(Group& group, const LogMessage& message, cons
 // For the lines that tell of it later; and those that told of it before come to it.
 void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                               const Evidence& evidence) {
+  const auto time = time_of(evidence.text);
   if (rule.is_kernel_kill && !message.event.empty()) {
     std::string path = message.victim_group.empty() ? message.text("control_group") : message.victim_group;
-    const RecentKill kill{message.event, std::move(path), at, time_of(evidence.text), last_group_, {}};
-    kills_.add(kill);
-    take_over_told_kill(kill);
-  } else if (tells_as_another(rule) && !process_in(message).empty()) {
-    told_kills_.add({process_in(message), {}, at, time_of(evidence.text), last_group_, {}});
+    RecentKill kill{message.event, std::move(path), at, time, last_group_, {}};
+    kill.is_known_to_shell = take_over_told_kill(kill);
+    kills_.add(std::move(kill));
+    return;
   }
+  if (!tells_as_another(rule)) return;
+  prefer_larger_victim(message, evidence);
+  const bool is_of_unit = message.is_of_unit;
+  if (message.is_of_unnamed) take_over_unnamed(at, time);
+  if (process_in(message).empty() && !is_of_unit && !message.tells_shell) return;
+  RecentKill told{process_in(message), {}, at, time, last_group_, {}};
+  if (is_of_unit) told.unit = message.subject;
+  told.is_by_shell = message.tells_shell;
+  told_kills_.add(std::move(told));
 }
 
-void MessageGroups::take_over_told_kill(const RecentKill& kill) {
-  const RecentKill* const told = told_kills_.of_process(kill.process, kill.at, kill.time);
-  if (told == nullptr) return;
-  Group& group = groups_[told->group];
-  const auto line = std::find_if(group.evidence.begin(), group.evidence.end(), [&](const Evidence& each) {
-    return each.file == told->at.file && each.line == told->at.line;
+// Of two kills that a daemon tells of the one of the larger victim stands.
+void MessageGroups::prefer_larger_victim(const LogMessage& message, const Evidence& evidence) {
+  Group& group = groups_[last_group_];
+  const auto held = message.bytes("resident_bytes"), largest = group.message.bytes("resident_bytes");
+  if (group.last_stands || !held || !largest || *held <= *largest ||
+      message.figures.size() != group.message.figures.size())
+    return;
+  group.message = message;
+  group.last_stands = true;
+  std::erase_if(group.evidence, [&](const Evidence& each) {
+    return each.file == evidence.file && each.line == evidence.line;
   });
-  if (line != group.evidence.end()) {
-    keep(groups_[kill.group].evidence, *line);
-    group.evidence.erase(line);
+  group.evidence.insert(group.evidence.begin(), evidence);
+  if (group.evidence.size() > kMostEvidence) group.evidence.pop_back();
+}
+
+// Whether a shell had told of it.
+bool MessageGroups::take_over_told_kill(const RecentKill& kill) {
+  const RecentKill* told = told_kills_.of_process(kill.process, kill.at, kill.time);
+  if (told == nullptr)
+    told = told_kills_.find_last(
+        kill.at, kill.time, [](const RecentKill& each) { return each.is_by_shell && each.process.empty(); });
+  if (told == nullptr) return false;
+  const bool is_by_shell = told->is_by_shell;
+  take_over(*told, groups_[kill.group]);
+  return is_by_shell;
+}
+
+// Slurm does not tell which process: the shell of its script does.
+void MessageGroups::take_over_unnamed(const LogPlace& at, const std::optional<LogTime>& time) {
+  const RecentKill* const told =
+      told_kills_.find_last(at, time, [](const RecentKill& each) { return each.is_by_shell; });
+  if (told == nullptr) return;
+  Group& group = groups_[last_group_];
+  const LogMessage& named = groups_[told->group].message;
+  if (process_in(named) == told->process && !told->process.empty()) {
+    group.message.add("command", named.text("command"));
+    group.message.add("pid", named.number("pid"));
   }
-  --group.times;
-  told_kills_.remove(told);
+  take_over(*told, group);
+}
+
+void MessageGroups::take_over(const RecentKill& told, Group& group) {
+  Group& before = groups_[told.group];
+  const auto line = std::find_if(before.evidence.begin(), before.evidence.end(), [&](const Evidence& each) {
+    return each.file == told.at.file && each.line == told.at.line;
+  });
+  if (line != before.evidence.end()) {
+    keep(group.evidence, *line);
+    before.evidence.erase(line);
+  }
+  --before.times;
+  told_kills_.remove(&told);
 }
 
 }  // namespace headroom::doctor

@@ -16,6 +16,16 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(at == text.npos ? text.size() : at);
 }
 
+// The word that a text begins with, behind spaces.
+std::string_view leading_letters(std::string_view text) {
+  skip_spaces(text);
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::find_if_not(text.begin(), text.end(), is_letter);
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
+}
+
+constexpr std::size_t kLongestUnit = 16;
+
 // Of "MiB", "MB", "M", "kB"; 1 of "bytes", "B" and of other words. An E alone is more often a word's.
 double factor_of(std::string_view unit) {
   if (unit.empty()) return 1;
@@ -60,8 +70,22 @@ std::string without_commas(std::string_view text) {
     at += 1 + kGroup;
   }
   if (groups == 0) return {};
-  constexpr std::size_t kLongestUnit = 16;
   return plain.append(text.substr(at, kLongestUnit));
+}
+
+// "1900,00 MiB" with a point, as programs print it in the language of their user; empty where the comma may
+// be another's: without a unit of sizes behind it, or with the three digits of thousands.
+std::string with_point(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::size_t kMostDigits = 2;
+  const std::size_t comma = std::min(text.find_first_not_of(kDigits), text.size());
+  if (comma == 0 || comma == text.size() || text[comma] != ',') return {};
+  const std::size_t end = std::min(text.find_first_not_of(kDigits, comma + 1), text.size());
+  const std::string_view digits = text.substr(comma + 1, end - comma - 1);
+  if (digits.empty() || digits.size() > kMostDigits) return {};
+  if (factor_of(leading_letters(text.substr(end))) == 1) return {};
+  std::string plain(text.substr(0, comma));
+  return plain.append(".").append(digits).append(text.substr(end, kLongestUnit));
 }
 
 }  // namespace
@@ -101,6 +125,7 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
   skip_spaces(text);
   if (is_hexadecimal(text)) return parse_hexadecimal_size(text);
   if (const std::string plain = without_commas(text); !plain.empty()) return parse_size(plain);
+  if (const std::string plain = with_point(text); !plain.empty()) return parse_size(plain);
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
   ParsedSize size;
   double number = 0;
@@ -111,11 +136,7 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
   const bool goes_on = after + 1 < end && (*after == 'e' || *after == ',') &&
                        std::isdigit(static_cast<unsigned char>(after[1])) != 0;
   if (goes_on) return std::nullopt;
-  std::string_view rest(after, static_cast<std::size_t>(end - after));
-  skip_spaces(rest);
-  const auto letters = std::find_if(rest.begin(), rest.end(),
-                                    [](char c) { return !std::isalpha(static_cast<unsigned char>(c)); });
-  const std::string_view unit = rest.substr(0, static_cast<std::size_t>(letters - rest.begin()));
+  const std::string_view unit = leading_letters({after, static_cast<std::size_t>(end - after)});
   const double factor = factor_of(unit);
   size.bytes = number * factor;
   size.text = std::string(text.data(), after);
@@ -174,6 +195,17 @@ std::optional<Bytes> leading_quantity(std::string_view text) {
 std::optional<Bytes> size_after(std::string_view line, std::string_view words) {
   const auto text = text_after(line, words);
   return text ? leading_size(*text) : std::nullopt;
+}
+
+std::optional<Bytes> size_with_unit(std::string_view text) {
+  skip_spaces(text);
+  const bool is_cut = text.find_first_not_of("0123456789.") == text.npos;
+  return is_cut ? std::nullopt : leading_size(text);
+}
+
+std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words) {
+  const auto text = text_after(line, words);
+  return text ? size_with_unit(*text) : std::nullopt;
 }
 
 std::optional<Bytes> quantity_after(std::string_view line, std::string_view words) {

@@ -18,7 +18,7 @@ bool is_word(std::string_view line, std::string_view words);
 // What follows the first of these words; nothing if the line lacks them.
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words);
 // The text's first word that is a size: "2.00 MiB", "100Mi", "0 bytes", "3.90G", "13928044kB", "0x4000000".
-// No unit: bytes.
+// No unit: bytes. Before a unit "1900,00" has a comma for its point.
 std::optional<Bytes> leading_size(std::string_view text);
 // The same of Kubernetes' quantities: "100Mi" is 100 MiB, "500M" 500,000,000 bytes, "129e6" 129,000,000.
 std::optional<Bytes> leading_quantity(std::string_view text);
@@ -26,6 +26,10 @@ std::optional<Bytes> leading_quantity(std::string_view text);
 // "18446744073709551612", "16.0 EiB". None is real.
 std::optional<std::string> leading_overflow(std::string_view text);
 std::optional<Bytes> size_after(std::string_view line, std::string_view words);
+// The same of messages that print a unit behind each size: a number at the text's end without one was cut
+// off, "of 95.00" and "anon-rss:147", and is none.
+std::optional<Bytes> size_with_unit(std::string_view text);
+std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words);
 std::optional<Bytes> quantity_after(std::string_view line, std::string_view words);
 // Decimal, or hexadecimal behind "0x".
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);

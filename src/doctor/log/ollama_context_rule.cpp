@@ -12,6 +12,9 @@ void read_estimate(std::string_view line, LogMessage& message) {
   const auto layers = integer_after(line, " layers.model="), on_gpu = integer_after(line, " layers.offload=");
   message.add("layers", layers);
   message.add("gpu_layers", on_gpu);
+  // Of several GPUs, how many layers each has: "layers.split=10,11,11"
+  if (const auto split = text_after(line, " layers.split="); split && !split->starts_with('"'))
+    message.add("layers_split", split->substr(0, split->find(' ')));
   const bool is_host = on_gpu && *on_gpu == 0;
   message.add(is_host ? "host_kv_cache_bytes" : "kv_cache_bytes", logged_size(line, " memory.required.kv="));
   // Of several GPUs there are as many figures: "[14.9 GiB 14.9 GiB]".

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
@@ -128,6 +129,33 @@ Finding explain_ollama(const LogMessage& message) {
   return finding;
 }
 
+std::optional<LayersOfGpu> layers_of_gpu(const LogMessage& message) {
+  const std::int64_t gpu = message.number("gpu").value_or(0);
+  const std::string split_of_layers = message.text("layers_split");
+  if (split_of_layers.empty()) return std::nullopt;
+  constexpr std::int64_t kMostLayers = 10'000;
+  LayersOfGpu layers;
+  std::int64_t number = 0;
+  for (const std::string_view each : split(split_of_layers, ',')) {
+    const auto count = parse_number<std::int64_t>(each);
+    if (!count || *count < 0 || *count > kMostLayers) return std::nullopt;
+    if (number++ == gpu) layers.own = *count;
+    layers.all += *count;
+  }
+  return layers.own > 0 ? std::optional(layers) : std::nullopt;
+}
+
+namespace {
+
+// What of the cache is on the GPU that was full: as many parts of it as layers.
+std::optional<Bytes> cache_of_gpu(const LogMessage& message) {
+  const auto cache = message.bytes("kv_cache_bytes");
+  const auto layers = layers_of_gpu(message);
+  return cache && layers ? Bytes{cache->count / layers->all * layers->own} : cache;
+}
+
+}  // namespace
+
 void add_ollama_cures(const LogMessage& message, const std::optional<GpuLayers>& layers, bool is_host,
                       std::vector<Cure>& cures) {
   const bool is_weights = message.text("wanted") == "weights";
@@ -140,7 +168,7 @@ void add_ollama_cures(const LogMessage& message, const std::optional<GpuLayers>&
   // What it printed counts the contexts of all requests that run at a time.
   const std::int64_t parallel = std::max<std::int64_t>(1, message.number("parallel").value_or(1));
   const std::int64_t context = message.number("context_length").value_or(0) / parallel;
-  const auto cache = message.bytes(is_host ? "host_kv_cache_bytes" : "kv_cache_bytes");
+  const auto cache = is_host ? message.bytes("host_kv_cache_bytes") : cache_of_gpu(message);
   const auto share_of_cache = [&](std::int64_t part, std::int64_t of) -> std::optional<Bytes> {
     return cache && !is_impossible(*cache) ? std::optional(Bytes{cache->count / of * part}) : std::nullopt;
   };

@@ -2,6 +2,7 @@
 // and has none of llama.cpp's flags.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,13 @@ bool is_of_ollama(const LogMessage& message);
 // Whether it is a refusal before anything was allocated, which explain_ollama() tells.
 bool is_ollama_refusal(const LogMessage& message);
 Finding explain_ollama(const LogMessage& message);
+
+// Of several GPUs, among which Ollama divided the layers ("layers_split"): how many the one that was full
+// has, of how many. Nothing where it is not told.
+struct LayersOfGpu {
+  std::int64_t own = 0, all = 0;
+};
+std::optional<LayersOfGpu> layers_of_gpu(const LogMessage& message);
 
 // How many layers the GPU keeps, and what the others free.
 struct GpuLayers {

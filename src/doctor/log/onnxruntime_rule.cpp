@@ -28,6 +28,8 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("free_bytes", size_after(line, "Available memory of "));
     message.add("memory", "arena");
     if (const auto name = text_after(line, "Name:'")) message.add("node", name->substr(0, name->find('\'')));
+    if (const auto name = text_after(line, "Name:\\'"))  // within a string of C's or of Python's
+      message.add("node", name->substr(0, name->find("\\'")));
     if (const auto running = text_after(line, "while running "))
       message.add("operator", running->substr(0, running->find(" node")));
     message.part = part_of(line);

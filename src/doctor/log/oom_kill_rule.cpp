@@ -14,6 +14,15 @@ namespace {
 constexpr const char* kChosen = "chosen";
 constexpr const char *kPanic = "panic", *kNobody = "nobody to kill";
 
+// "anon-rss:147052kB": the kernel always tells the unit, so one without it is the begin of a number that was
+// cut.
+std::optional<Bytes> kibibytes_after(std::string_view line, std::string_view words) {
+  const auto number = text_after(line, words);
+  const std::size_t end = number ? number->find_first_not_of("0123456789") : line.npos;
+  if (end == line.npos || !number->substr(end).starts_with("kB")) return std::nullopt;
+  return leading_size(*number);
+}
+
 bool read_victim(std::string_view text, LogMessage& message) {
   const auto pid = integer_after(text, "");
   const std::size_t open = text.find(" (");
@@ -92,11 +101,11 @@ std::optional<LogMessage> read(std::string_view line) {
   const bool is_kernel = has(line, "ut of memory") || has(line, "total-vm:") || has(line, "vsz:");
   if (!is_kernel) return std::nullopt;
   if (has(line, "emory cgroup out of memory")) message.add("constraint", "control group");
-  message.add("virtual_bytes", size_after(line, "total-vm:"));
-  message.add("anonymous_bytes", size_after(line, "anon-rss:"));
-  message.add("file_bytes", size_after(line, "file-rss:"));
-  message.add("shared_bytes", size_after(line, "shmem-rss:"));
-  message.add("page_tables_bytes", size_after(line, "pgtables:"));
+  message.add("virtual_bytes", kibibytes_after(line, "total-vm:"));
+  message.add("anonymous_bytes", kibibytes_after(line, "anon-rss:"));
+  message.add("file_bytes", kibibytes_after(line, "file-rss:"));
+  message.add("shared_bytes", kibibytes_after(line, "shmem-rss:"));
+  message.add("page_tables_bytes", kibibytes_after(line, "pgtables:"));
   message.add("score", integer_after(line, " score "));
   // Up to 5.2 the kernel names whom it chose, and then kills a child of it where there is one.
   if (has(line, "or sacrifice child")) message.part = kChosen;

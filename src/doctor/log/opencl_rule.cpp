@@ -1,4 +1,7 @@
-// OpenCL's error codes of lacking memory, from whatever program.
+// OpenCL's error codes of lacking memory, from whatever program; and those of SYCL's Unified Runtime, which
+// Intel's builds of PyTorch and others run on, with OpenCL below it or not.
+#include <fmt/format.h>
+
 #include "doctor/log/error_code_text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -9,10 +12,36 @@ namespace {
 constexpr std::string_view kObject = "CL_MEM_OBJECT_ALLOCATION_FAILURE", kResources = "CL_OUT_OF_RESOURCES",
                            kHost = "CL_OUT_OF_HOST_MEMORY";
 
+// pyopencl's names lack the prefix: "clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE".
+bool is_pyopencls(std::string_view line, std::string_view code) {
+  const std::string words = fmt::format(" failed: {}", code.substr(std::string_view("CL_").size()));
+  const std::size_t at = line.find(words);
+  const std::size_t begin = at == line.npos ? at : line.substr(0, at).find_last_of(" :");
+  return at != line.npos && line.substr(begin == line.npos ? 0 : begin + 1).starts_with("cl");
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  // The context's callback tells it before the call does: "… CL_… error executing CL_COMMAND_NDRANGE_KERNEL
+  // on …".
+  message.part = has(line, " error executing CL_COMMAND_") ? "callback" : "call";
   for (const std::string_view code : {kObject, kResources, kHost})
+    if (tells_error_code(line, code) || is_pyopencls(line, code)) {
+      message.subject = code;
+      message.add("code", code);
+      return message;
+    }
+  // "clEnqueueNDRangeKernel failed with error code -5 (Out of resources)"
+  if (is_word(line, "clEnqueue") && has(line, " failed with error code -5 (Out of resources)")) {
+    message.subject = kResources;
+    message.add("code", kResources);
+    return message;
+  }
+  // "UR backend failed. UR backend returns:40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)"; "PI_…" up to 2024.
+  for (const std::string_view code :
+       {"UR_RESULT_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        "UR_RESULT_ERROR_OUT_OF_HOST_MEMORY", "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY"})
     if (tells_error_code(line, code)) {
-      LogMessage message;
       message.subject = code;
       message.add("code", code);
       return message;
@@ -30,17 +59,28 @@ Finding explain(const LogMessage& message) {
                    {"see what the device gives, in all and in one piece",
                     "clinfo | grep -iE 'global memory size|max memory allocation|local memory size'",
                     {}}};
-  if (code == kHost) {
-    finding.title = "OpenCL got no host memory (CL_OUT_OF_HOST_MEMORY)";
+  const std::string name = is_word(code, "CL_") ? "OpenCL" : "SYCL";
+  if (has(code, "OUT_OF_HOST_MEMORY")) {
+    finding.title = fmt::format("{} got no host memory ({})", name, code);
     finding.cause =
         "The driver got no memory of the host: RAM, or what the process may have of it, was used "
         "up. Some drivers say so of other failures, too.";
     finding.cures.push_back({"see the limits of the shell", "ulimit -a", {}});
     return finding;
   }
-  if (code == kResources) {
+  if (code == "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY") {
+    finding.title = fmt::format("SYCL got no memory of the device ({})", code);
+    finding.cause =
+        "The device's memory was full, or one buffer is larger than its driver gives in one piece.";
+    finding.cures.push_back({"let Intel's driver give more than 4 GiB in one piece",
+                             "UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1",
+                             {}});
+    finding.cures.push_back({"use a smaller batch or input", "batch_size = batch_size // 2", {}});
+    return finding;
+  }
+  if (has(code, "OUT_OF_RESOURCES")) {
     finding.severity = Severity::warning;  // most often it is no want of memory
-    finding.title = "OpenCL ran out of a resource of the device (CL_OUT_OF_RESOURCES)";
+    finding.title = fmt::format("{} ran out of a resource of the device ({})", name, code);
     finding.cause =
         "The device's memory was full, or the kernel takes more registers or local memory than a work-group "
         "has. NVIDIA's driver says so of a kernel that read or wrote outside of its buffers, too.";
@@ -57,6 +97,12 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule opencl_rule() { return {"opencl", {"OBJECT_ALLOCATION_FAILURE", kResources, kHost}, read, explain}; }
+LogRule opencl_rule() {
+  return {"opencl",
+          {"OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY", "OUT_OF_DEVICE_MEMORY",
+           "-5 (Out of resources)"},
+          read,
+          explain};
+}
 
 }  // namespace headroom::doctor

@@ -24,7 +24,9 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!largest) largest = size_after(*text, "max alloc size is ");
   message.add("largest_bytes", largest);
   message.add("allocated_bytes", size_after(*text, "already occupied : "));
-  message.add("total_bytes", size_after(*text, "available memory size is "));
+  auto total = size_after(*text, "available memory size is ");
+  if (!total) total = size_after(*text, "but memory size is ");  // up to 2022
+  message.add("total_bytes", total);
   message.subject = object ? "one piece" : "all";
   return message.figures.empty() ? std::nullopt : std::optional(message);
 }

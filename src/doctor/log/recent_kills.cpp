@@ -38,14 +38,6 @@ void RecentKills::add_control_group(const std::string& process, std::string_view
     if (kill.process == process && kill.control_group.empty()) kill.control_group = path;
 }
 
-template <typename IsIt>
-RecentKill* RecentKills::find_last(const LogPlace& at, const std::optional<LogTime>& time, IsIt is_it) {
-  const auto found = std::find_if(kills_.rbegin(), kills_.rend(), [&](const RecentKill& kill) {
-    return is_near(kill.at, at) && !are_apart(kill.time, time) && is_it(kill);
-  });
-  return found == kills_.rend() ? nullptr : &*found;
-}
-
 RecentKill* RecentKills::of_process(std::string_view process, const LogPlace& at,
                                     const std::optional<LogTime>& time) {
   if (process.empty()) return nullptr;

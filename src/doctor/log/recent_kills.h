@@ -2,6 +2,7 @@
 // launch file the process again. Which of them tell of the same one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,14 +20,19 @@ struct RecentKill {
   std::string control_group;  // of the victim, as a path
   LogPlace at;
   std::optional<LogTime> time;
-  std::size_t group = 0;  // of messages that it is in
-  std::string unit;       // that was told of it
+  std::size_t group = 0;                                // of messages that it is in
+  std::string unit;                                     // that was told of it
+  bool is_by_shell = false, is_known_to_shell = false;  // a shell told it first; or then
 };
+
+// Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
+inline constexpr std::int64_t kNearLines = 200;
+bool is_near(const LogPlace& before, const LogPlace& at);
 
 // Of a program that kills follow one another in, the last kMost.
 class RecentKills {
  public:
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMost = 16;
 
   void add(RecentKill kill);
   void add_control_group(const std::string& process, std::string_view path);
@@ -36,18 +42,19 @@ class RecentKills {
   RecentKill* of_unit(std::string_view unit, const LogPlace& at, const std::optional<LogTime>& time);
   // Of which this unit was told before.
   RecentKill* told_of(std::string_view unit, const LogPlace& at, const std::optional<LogTime>& time);
+  // The last one there that it calls so.
+  template <typename IsIt>
+  RecentKill* find_last(const LogPlace& at, const std::optional<LogTime>& time, IsIt is_it) {
+    const auto found = std::find_if(kills_.rbegin(), kills_.rend(), [&](const RecentKill& kill) {
+      return is_near(kill.at, at) && !are_apart(kill.time, time) && is_it(kill);
+    });
+    return found == kills_.rend() ? nullptr : &*found;
+  }
   void remove(const RecentKill* kill);
   const RecentKill* last() const { return kills_.empty() ? nullptr : &kills_.back(); }
 
  private:
-  template <typename IsIt>
-  RecentKill* find_last(const LogPlace& at, const std::optional<LogTime>& time, IsIt is_it);
-
   std::deque<RecentKill> kills_;
 };
-
-// Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
-inline constexpr std::int64_t kNearLines = 200;
-bool is_near(const LogPlace& before, const LogPlace& at);
 
 }  // namespace headroom::doctor

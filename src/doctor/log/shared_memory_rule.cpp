@@ -9,7 +9,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kTriton = "Triton's Python backend";
+constexpr std::string_view kTriton = "Triton's Python backend", kPostgresql = "PostgreSQL";
 
 // As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
 bool tells_full(std::string_view line) {
@@ -56,9 +56,22 @@ std::optional<LogMessage> read_triton(std::string_view line) {
   return message;
 }
 
+// "ERROR:  could not resize shared memory segment "/PostgreSQL.1083654800" to 25031264 bytes: No space left
+// on device": of a query that several processes work on.
+std::optional<LogMessage> read_postgresql(std::string_view line) {
+  const auto segment = text_after(line, "could not resize shared memory segment ");
+  if (!segment || !tells_full(line)) return std::nullopt;
+  LogMessage message;
+  message.add("told_by", kPostgresql);
+  message.add("requested_bytes", size_after(*segment, " to "));
+  message.part = "postgresql";
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (auto of_loader = read_loader(line)) return of_loader;
   if (auto of_triton = read_triton(line)) return of_triton;
+  if (auto of_postgresql = read_postgresql(line)) return of_postgresql;
   LogMessage message;
   const bool is_full = tells_full(line) && has(line, "/dev/shm");
   const bool cannot_grow = has(line, "unable to resize file <") ||
@@ -73,7 +86,10 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "shared-memory-full";
   finding.severity = Severity::severe;
+  const auto requested = message.bytes("requested_bytes");
+  const bool is_of_postgresql = message.text("told_by") == kPostgresql;
   finding.title = "Shared memory (/dev/shm) was full (told by " + message.text("told_by") + ")";
+  if (is_of_postgresql && requested) finding.title += ": it asked for " + format_bytes(*requested);
   finding.cause =
       "What processes hand each other, a loader's batches above all, lies in /dev/shm. It has half of the "
       "machine's memory, or in a container 64 MiB, and is charged to who filled it.";
@@ -87,18 +103,25 @@ Finding explain(const LogMessage& message) {
         "begin with less for each instance of a model, and have fewer of them (1 MiB at least)",
         "tritonserver --backend-config=python,shm-default-byte-size=1048576",
         {}};
+  if (is_of_postgresql) {
+    finding.cause =
+        "What the processes of one query hand each other lies in /dev/shm. It has half of the machine's "
+        "memory, or in a container 64 MiB.";
+    finding.cures[2] = {"let no query work in parallel", "SET max_parallel_workers_per_gather = 0;", {}};
+  }
   return finding;
 }
 
 }  // namespace
 
 LogRule shared_memory_rule() {
-  return {"shared-memory",
-          {"out of shared memory", "No space left on device", "unable to resize file <",
-           "unable to allocate shared memory(shm)", "unable to write to file </torch_",
-           "Unexpected bus error", "the shared memory pool size", "ialize shared memory key '"},
-          read,
-          explain};
+  return {
+      "shared-memory",
+      {"out of shared memory", "No space left on device", "unable to resize file <",
+       "unable to allocate shared memory(shm)", "unable to write to file </torch_", "Unexpected bus error",
+       "the shared memory pool size", "resize shared memory segment", "ialize shared memory key '"},
+      read,
+      explain};
 }
 
 }  // namespace headroom::doctor

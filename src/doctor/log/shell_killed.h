@@ -13,7 +13,8 @@ namespace headroom::doctor {
 inline constexpr std::size_t kLongestCommand = 80;
 
 // Who tells of it, the figure told_by: what it names is no command that a user could type.
-inline constexpr std::string_view kSupervisord = "supervisord", kDockerBuild = "docker build";
+inline constexpr std::string_view kSupervisord = "supervisord", kDockerBuild = "docker build",
+                                  kSystemd = "systemd", kUwsgi = "uWSGI", kRay = "Ray";
 
 // The program as its line names it; "a worker" where that does not.
 LogMessage killed(std::string_view command);

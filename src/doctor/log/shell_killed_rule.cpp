@@ -12,8 +12,10 @@
 #include "doctor/log/announced_kills.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/rules.h"
 #include "doctor/log/shell_killed.h"
+#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
@@ -167,6 +169,7 @@ std::optional<LogMessage> read_shell(std::string_view line) {
   if (command.empty()) return std::nullopt;
   LogMessage message = killed(command);
   message.add("pid", pid);
+  message.tells_shell = true;
   return message;
 }
 
@@ -184,8 +187,11 @@ std::string_view without_source(std::string_view line) {
 // [Makefile:3: train] Killed", of a container "Error 137"; "Command terminated by signal 9" (GNU time).
 std::optional<LogMessage> read_alone(std::string_view line) {
   const std::string_view text = without_source(line);
-  if (text == "Killed" || text == "Killed: 9" || text.ends_with("Command terminated by signal 9"))
-    return killed("a program");
+  if (text == "Killed" || text == "Killed: 9" || text.ends_with("Command terminated by signal 9")) {
+    LogMessage message = killed("a program");
+    message.tells_shell = true;
+    return message;
+  }
   const auto recipe = text_after(text, ": *** [");
   if (recipe && (recipe->ends_with("] Killed") || recipe->ends_with("] Error 137")))
     return killed("a command of make");
@@ -230,6 +236,9 @@ std::vector<Cure> cures_of(const LogMessage& message) {
              "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
              {}},
             see_kernel};
+  if (who == kSystemd)
+    return {see_kernel, set_property("hold it to a limit, so that it alone fails, and with a reason", {},
+                                     message.text("unit"), "MemoryMax=SIZE")};
   if (who == kLaunch) return {see_kernel, limit_node(message)};
   if (who == kCompose)
     return {{"see whether it reached a limit of its own", inspect_container(command), {}},
@@ -266,8 +275,11 @@ Finding explain_killed(const LogMessage& message) {
   finding.id = "process-killed";
   finding.severity = Severity::warning;
   const std::string command = message.text("command");
-  finding.title = command.starts_with("a ") ? fmt::format("A{} was killed (SIGKILL)", command.substr(1))
-                                            : fmt::format("'{}' was killed (SIGKILL)", command);
+  const std::string who = message.text("told_by");
+  finding.title = who == kRay       ? "A worker of Ray ended: it may have been killed (SIGKILL)"
+                  : who == kSystemd ? fmt::format("{} was killed (SIGKILL)", words_for_unit(command))
+                  : command.starts_with("a ") ? fmt::format("A{} was killed (SIGKILL)", command.substr(1))
+                                              : fmt::format("'{}' was killed (SIGKILL)", command);
   finding.cause =
       "The kernel does that where memory runs out, and so do people, supervisors and schedulers; whoever "
       "started it does not tell by whom.";

@@ -1,5 +1,5 @@
-// Who supervises programs tells that one of them was killed: supervisord, torchrun, PostgreSQL, Celery,
-// joblib, docker build, fish.
+// Who supervises programs tells that one of them was killed: systemd, supervisord, torchrun, Horovod,
+// PostgreSQL, Celery, joblib, uWSGI, Ray, docker build, fish.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 #include "doctor/log/shell_killed.h"
+#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
@@ -22,6 +23,58 @@ std::optional<LogMessage> read_supervisord(std::string_view line) {
     return std::nullopt;
   LogMessage message = killed(name->substr(0, name->find(" (")));
   message.add("told_by", kSupervisord);
+  return message;
+}
+
+// "vision.service: Main process exited, code=killed, status=9/KILL". What systemd kills itself it announces
+// (announced_kills.cpp).
+std::optional<LogMessage> read_systemd(std::string_view line) {
+  if (!has(line, "ain process exited, code=killed, status=9/KILL")) return std::nullopt;
+  const std::string_view unit = unit_of(line);
+  if (unit.empty()) return std::nullopt;
+  LogMessage message = killed(unit);
+  message.is_of_unit = true;
+  message.add("unit", unit);
+  message.add("told_by", kSystemd);
+  return message;
+}
+
+// "DAMN ! worker 2 (pid: 178) died, killed by signal 9 :( trying respawn ..."
+std::optional<LogMessage> read_uwsgi(std::string_view line) {
+  const auto worker = text_after(line, "DAMN ! worker ");
+  if (!worker || !has(*worker, " died, killed by signal 9 ")) return std::nullopt;
+  LogMessage message = killed("a worker of uWSGI");
+  message.add("pid", integer_after(*worker, "(pid: "));
+  message.add("told_by", kUwsgi);
+  return message;
+}
+
+// Horovod's ranks, in two lines: "[0]<stderr>:Killed" and "Process 0 exit with status code 137."
+std::optional<LogMessage> read_horovod(std::string_view line) {
+  const std::string_view text = trim(line);
+  const auto rank_in = [&](std::string_view begin, std::string_view end) -> std::optional<std::int64_t> {
+    if (!text.starts_with(begin) || !text.ends_with(end)) return std::nullopt;
+    const std::string_view number = text.substr(begin.size(), text.size() - begin.size() - end.size());
+    return parse_number<std::int64_t>(number);
+  };
+  auto rank = rank_in("[", "]<stderr>:Killed");
+  const bool is_of_shell = rank.has_value();
+  if (!rank) rank = rank_in("Process ", " exit with status code 137.");
+  if (!rank) return std::nullopt;
+  LogMessage message = killed(fmt::format("a process of Horovod, rank {},", *rank));
+  message.add("rank", rank);
+  message.part = is_of_shell ? "killed" : "exit";
+  return message;
+}
+
+// Ray's of a worker whose connection broke, in a list of what it may have been: "A worker died or was killed
+// … Worker PID: 261 … (1) The process is killed by SIGKILL by OOM killer due to high memory usage. …"
+std::optional<LogMessage> read_ray(std::string_view line) {
+  if (!has(line, "killed by SIGKILL by OOM killer due to high memory usage")) return std::nullopt;
+  LogMessage message = killed("a worker of Ray");
+  message.ends_program = false;
+  message.add("pid", integer_after(line, "Worker PID: "));
+  message.add("told_by", kRay);
   return message;
 }
 
@@ -84,8 +137,8 @@ std::optional<LogMessage> read_fish(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form :
-       {read_supervisord, read_torchrun, read_postgresql, read_pool, read_build, read_fish})
+  for (const auto& read_form : {read_systemd, read_supervisord, read_torchrun, read_horovod, read_postgresql,
+                                read_pool, read_uwsgi, read_ray, read_build, read_fish})
     if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
@@ -97,7 +150,9 @@ LogRule supervisor_killed_rule() {
       "supervisor-killed",
       {" (terminated by SIGKILL; not", " (exit status 137; not", "(exitcode: -9)",
        "Signal 9 (SIGKILL) received", "terminated by signal 9: Killed", "exited prematurely: signal 9",
-       "SIGKILL(-9)", "non-zero code: 137", "successfully: exit code: 137", "terminated by signal SIGKILL"},
+       "SIGKILL(-9)", "non-zero code: 137", "successfully: exit code: 137", "terminated by signal SIGKILL",
+       "code=killed, status=9/KILL", "died, killed by signal 9 ", "]<stderr>:Killed", "code 137.",
+       "killed by SIGKILL by OOM killer"},
       read,
       explain_killed};
   rule.from_outside = true;

@@ -41,14 +41,21 @@ std::optional<std::int64_t> bytes_of_type(std::string_view name) {
   return std::nullopt;
 }
 
+// "… and type float on …"; up to 1.3 only the node's own: "[[Node: x = Mul[T=DT_FLOAT, _device=…".
+std::optional<std::int64_t> bytes_of_tensor(std::string_view line) {
+  if (const auto type = text_after(line, "and type "))
+    return bytes_of_type(type->substr(0, type->find_first_of(" ,.")));
+  const auto type = text_after(line, "[T=DT_");
+  return type ? bytes_of_type(to_lower(type->substr(0, type->find_first_of(",]")))) : std::nullopt;
+}
+
 // "shape[32,256,256,64] and type float" → 536,870,912; "of shape [32,…" in 1.x. Of a product that overflows
 // the shape stands for the size.
 void add_tensor(std::string_view line, LogMessage& message) {
   auto shape = text_after(line, "shape[");
   if (!shape) shape = text_after(line, "shape [");
-  const auto type = text_after(line, "and type ");
-  if (!shape || !type) return;
-  const auto each = bytes_of_type(type->substr(0, type->find_first_of(" ,.")));
+  if (!shape) return;
+  const auto each = bytes_of_tensor(line);
   if (!each) return;
   const std::string_view dimensions = shape->substr(0, shape->find(']'));
   double product = static_cast<double>(*each);
@@ -122,13 +129,15 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = "allocator";
     return message;
   }
-  if (has(line, "failed to allocate ") && (has(line, " from device: CUDA_ERROR_OUT_OF_MEMORY") ||
-                                           has(line, " from device: RESOURCE_EXHAUSTED"))) {
+  if (has(line, "failed to allocate ") &&
+      (has(line, " from device: CUDA_ERROR_OUT_OF_MEMORY") ||
+       has(line, " from device: HIP_ERROR_OutOfMemory") || has(line, " from device: RESOURCE_EXHAUSTED"))) {
     auto requested = size_after(line, " (");  // "3.90G (4187987968 bytes)"
     if (!requested) requested = size_after(line, "failed to allocate ");
     message.add("requested_bytes", requested);
     message.part = kDevice;
     message.asks_for_less = true;
+    message.goes_on = has(line, ": I tensorflow/");  // its own level of what is no error
     return message;
   }
   // "failed to alloc 8589934592 bytes on host: CUDA_ERROR_OUT_OF_MEMORY", and what its allocator makes of it.
@@ -212,10 +221,10 @@ Finding explain(const LogMessage& message) {
 LogRule tensorflow_rule() {
   return {"tensorflow",
           {"OOM when allocating", "ran out of memory trying", "CUDA_ERROR_OUT_OF_MEMORY",
-           "from device: RESOURCE_EXHAUSTED", "could not allocate pinned", "Dst tensor is not",
-           "failed to allocate memory [Op:", "RESOURCE_EXHAUSTED: failed", "Resource exhausted: failed",
-           "ResourceExhaustedError: failed", "unable to allocate output tensor", ": INTERNAL: out of memory",
-           ": Internal: out of memory"},
+           "from device: RESOURCE_EXHAUSTED", "from device: HIP_ERROR", "could not allocate pinned",
+           "Dst tensor is not", "failed to allocate memory [Op:", "RESOURCE_EXHAUSTED: failed",
+           "Resource exhausted: failed", "ResourceExhaustedError: failed", "unable to allocate output tensor",
+           ": INTERNAL: out of memory", ": Internal: out of memory"},
           read,
           explain};
 }

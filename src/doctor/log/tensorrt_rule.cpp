@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kLongestNode = 100;
 // What it is, where it is not the usual want of GPU memory for weights, activations and workspace.
-constexpr const char *kStart = "start", *kAllocation = "allocation";
+constexpr const char *kStart = "start", *kAllocation = "allocation", *kCache = "cache";
+constexpr std::string_view kTensorrtLlm = "TensorRT-LLM";
 
 // Of the builder, which may leave out the tactic that asked, or of an allocator that works for it, too. Who
 // loads or runs an engine has no other tactic.
@@ -52,8 +53,18 @@ std::optional<LogMessage> read_allocation(std::string_view line) {
   return message;
 }
 
+// TensorRT-LLM: "maxTokensInPagedKvCache must be large enough to process at least 1 sequence to completion".
+std::optional<LogMessage> read_cache(std::string_view line) {
+  if (!has(line, "axTokensInPagedKvCache must be large enough") || has(line, "ASSERT(")) return std::nullopt;
+  LogMessage message;
+  message.subject = kCache;
+  message.is_final = true;
+  message.add("runtime", kTensorrtLlm);
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form : {read_start, read_allocation})
+  for (const auto& read_form : {read_start, read_allocation, read_cache})
     if (auto message = read_form(line)) return message;
   const bool asked =
       has(line, "Requested amount of GPU memory (") || has(line, "Requested amount of memory (");
@@ -71,6 +82,7 @@ std::optional<LogMessage> read(std::string_view line) {
   for (const std::string_view words : {"Requested amount of GPU memory (", "Requested amount of memory (",
                                        "requested size of ", "Requested size was "})
     is_size_told = is_size_told || add_requested(message, text_after(line, words));
+  if (has(line, "[TensorRT-LLM]")) message.add("runtime", kTensorrtLlm);
   if (tactic) message.add("node", trim(tactic->substr(0, kLongestNode)));
   message.part = tactic ? "tactic" : is_size_told ? "request" : "error";
   message.is_final = !may_be_builder(line);
@@ -104,6 +116,35 @@ Finding explain_allocation(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+// Its engine is built and runs: what it takes beside the weights is bounded by settings of its own.
+Finding explain_llm(const LogMessage& message, Finding finding) {
+  const bool is_cache = message.subject == kCache;
+  const std::string words = words_for_requested(message, "");
+  finding.title =
+      is_cache ? "TensorRT-LLM's cache of keys and values is too small for one sequence"
+               : "TensorRT-LLM ran out of GPU memory" + (words.empty() ? "" : ": it asked for " + words);
+  finding.cause =
+      is_cache ? "What the weights and activations leave of the GPU, or max_tokens_in_paged_kv_cache, "
+                 "holds less than one sequence of the largest length."
+               : "The weights, what a batch needs besides and the cache of keys and values did not fit "
+                 "beside what was there.";
+  finding.confidence = is_cache ? Confidence::certain : Confidence::likely;
+  const Cure share{is_cache ? "let the cache take a larger share of what is free"
+                            : "let the cache take a smaller share of what is free (0.9 unless it is told)",
+                   is_cache ? "kv_cache_free_gpu_mem_fraction: SHARE, above the present one"
+                            : "kv_cache_free_gpu_mem_fraction: 0.8",
+                   {}};
+  finding.cures = {
+      share,
+      {"build the engine for fewer requests and tokens at once",
+       "trtllm-build --max_batch_size N --max_num_tokens N, below the present ones",
+       {}},
+      {"build it for shorter sequences", "trtllm-build --max_seq_len N, below the present one", {}},
+      {"keep the weights in 8 or 4 bits", "quantize.py --qformat fp8", {}},
+      {"see who else holds the GPU's memory", "headroom top", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes");
   const std::string words = words_for_requested(message, "");
@@ -112,6 +153,8 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   if (message.subject == kStart) return explain_start(finding);
   if (message.subject == kAllocation) return explain_allocation(message, finding);
+  if (message.text("runtime") == kTensorrtLlm && !has_wrong_size(message))
+    return explain_llm(message, finding);
   finding.title = "TensorRT ran out of memory" + (words.empty() ? "" : ": it asked for " + words);
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
@@ -147,7 +190,7 @@ Finding explain(const LogMessage& message) {
 LogRule tensorrt_rule() {
   return {"tensorrt",
           {"OutOfMemory", "ut of memory", "Requested amount of GPU memory", "Requested amount of memory",
-           "FAILED_ALLOCATION", "CUDA initialization failure with error"},
+           "FAILED_ALLOCATION", "CUDA initialization failure with error", "PagedKvCache must"},
           read,
           explain};
 }

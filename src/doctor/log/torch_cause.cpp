@@ -40,12 +40,24 @@ std::string words_of_refusal(const TorchFigures& figures) {
 }
 
 // The kernel keeps some tens of MiB for itself (vm.min_free_kbytes), which a Jetson calls free; and twice the
-// request may be gone to what the driver needs beside it.
+// request may be gone to what the driver needs beside it. The last thirtieth of a large GPU goes to what its
+// driver rounds up.
 bool is_far_more_free(const TorchFigures& figures) {
   constexpr Bytes kReserve = mebibytes(64);
+  constexpr std::int64_t kPartOfAll = 30;
   if (!figures.requested || !figures.free) return false;
-  const Bytes block = block_for(*figures.requested);
-  return *figures.free - block >= std::max(block, kReserve);
+  const Bytes block = block_for(*figures.requested), part{figures.total->count / kPartOfAll};
+  return *figures.free - block >= std::max({block, kReserve, part});
+}
+
+// What is free is not told: who else there is, or which limit.
+std::string words_of_little(const TorchFigures& figures) {
+  return fmt::format(
+      "Not the program's own tensors: it held {} of {}. {}Another program may have held the rest, or a limit "
+      "of the driver or of the program's share was reached; the message does not tell.",
+      format_bytes(figures.held()), format_bytes(*figures.total),
+      asks_for_large_piece(figures) ? "Intel's driver gives 4 GiB in one piece unless it is told otherwise. "
+                                    : "");
 }
 
 std::string words_of_own_tensors(const TorchFigures& figures) {
@@ -79,6 +91,13 @@ Bytes TorchFigures::own_at_most() const {
   return std::max(Bytes{0}, *total - free.value_or(Bytes{0}) - others.value_or(Bytes{0}));
 }
 
+bool TorchFigures::leaves_much() const {
+  constexpr double kMost = 0.9;
+  if (free || !total || !requested) return false;
+  const Bytes used = held() + others.value_or(Bytes{}) + block_for(*requested);
+  return static_cast<double>(used.count) <= kMost * static_cast<double>(total->count);
+}
+
 Bytes TorchFigures::left_on_mac() const {
   return std::max(Bytes{0}, *allowed - *allocated - of_metal.value_or(Bytes{0}));
 }
@@ -89,6 +108,11 @@ Bytes block_for(Bytes requested) {
   if (requested <= kSmall) return kSmallBlock;
   if (requested < kLarge) return kLargeBlock;
   return Bytes{(requested.count + kSmallBlock.count - 1) / kSmallBlock.count * kSmallBlock.count};
+}
+
+bool asks_for_large_piece(const TorchFigures& figures) {
+  constexpr Bytes kMost = mebibytes(4096);
+  return figures.library == "XPU" && figures.requested && *figures.requested > kMost;
 }
 
 TorchCause torch_cause(const TorchFigures& figures) {
@@ -110,13 +134,13 @@ TorchCause torch_cause(const TorchFigures& figures) {
   if (is_spilled) return TorchCause::spilled;
   if (figures.others && *figures.others > figures.held()) return TorchCause::other_processes;
   if (figures.free && figures.of_the_rest() > figures.held()) return TorchCause::rest_of_system;
-  if (!allocated) return TorchCause::own_tensors;
+  const TorchCause otherwise = figures.leaves_much() ? TorchCause::not_its_own : TorchCause::own_tensors;
+  if (!allocated) return otherwise;
   // A pool is never used to its last block: what lies idle must be a fair share of it, too.
   constexpr double kFairShare = 0.05;
   const bool is_much = static_cast<double>(figures.idle.count) >=
                        kFairShare * static_cast<double>((*allocated + figures.idle).count);
-  return requested && figures.idle >= *requested && is_much ? TorchCause::fragmentation
-                                                            : TorchCause::own_tensors;
+  return requested && figures.idle >= *requested && is_much ? TorchCause::fragmentation : otherwise;
 }
 
 std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMessage& message) {
@@ -164,6 +188,8 @@ std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMes
       return words_of_own_tensors(figures);
     case TorchCause::refused_though_free:
       return words_of_refusal(figures);
+    case TorchCause::not_its_own:
+      return words_of_little(figures);
   }
   return "The message does not tell who held the memory.";
 }

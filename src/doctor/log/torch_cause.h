@@ -22,6 +22,7 @@ enum class TorchCause {
   fragmentation,    //
   own_tensors,
   refused_though_free,  // far more was free than it asked for
+  not_its_own,          // what is free is not told, and what the program held is far from all
 };
 
 struct TorchFigures {
@@ -35,6 +36,8 @@ struct TorchFigures {
   std::optional<Bytes> own() const { return allocated ? allocated : process; }
   // All that the program kept from others: what lies idle, too.
   Bytes held() const { return process.value_or(allocated.value_or(Bytes{}) + idle); }
+  // Whether no more than nine tenths would be full with what it held and asked for: the rest is the driver's.
+  bool leaves_much() const;
   // What a message that is cut off leaves to the program, and to what is of no process.
   Bytes own_at_most() const;
   // What is neither free nor the program's; where its context is not told, that is taken for the rest's.
@@ -45,6 +48,9 @@ struct TorchFigures {
 
 // What PyTorch asks the driver for: 2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, then whole 2 MiB.
 Bytes block_for(Bytes requested);
+
+// Whether Intel's driver gives none so large in one piece, unless it is told otherwise.
+bool asks_for_large_piece(const TorchFigures& figures);
 
 TorchCause torch_cause(const TorchFigures& figures);
 std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMessage& message);

@@ -165,6 +165,19 @@ std::vector<Cure> cures_of_refusal(const TorchFigures& figures) {
   return cures;
 }
 
+// What the program held is far from all: first who else there is, then which limit.
+std::vector<Cure> cures_of_little(const TorchFigures& figures) {
+  std::vector<Cure> cures{{"see who else holds the memory while it happens", "headroom top", {}}};
+  if (asks_for_large_piece(figures))
+    cures.push_back({"let Intel's driver give more than 4 GiB in one piece",
+                     "UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1",
+                     {}});
+  cures.push_back(
+      {"see whether the program sets itself a share", "grep -rn set_per_process_memory_fraction .", {}});
+  cures.push_back(smaller_batch(figures, TorchCause::not_its_own));
+  return cures;
+}
+
 // What was meant for a program whose code one can change.
 void add_program_cures(const LogMessage& message, const TorchFigures& figures, TorchCause cause,
                        std::vector<Cure>& cures) {
@@ -191,6 +204,7 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
   }
   const TorchServer* const server = torch_server_of(message);
   if (cause == TorchCause::refused_though_free) cures = cures_of_refusal(figures);
+  if (cause == TorchCause::not_its_own) cures = cures_of_little(figures);
   if (cause == TorchCause::too_large && server == nullptr) cures.push_back(smaller_batch(figures, cause));
   const auto end_others = [&] {
     cures.push_back(
@@ -211,7 +225,7 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
   }
   if (cause == TorchCause::fragmentation) cures.push_back(less_splitting(message, figures));
   finding.first_cure_meets_cause = !cures.empty();
-  if (cause == TorchCause::refused_though_free) return;
+  if (cause == TorchCause::refused_though_free || cause == TorchCause::not_its_own) return;
   if (cause != TorchCause::fragmentation && cause != TorchCause::too_large && figures.idle.count > 0 &&
       server == nullptr)
     cures.push_back(less_splitting(message, figures));

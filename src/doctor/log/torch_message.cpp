@@ -30,7 +30,7 @@ void read_processes(std::string_view line, LogMessage& message) {
     if (!rest) break;
     line = *rest;
     const auto pid = integer_after(line, "");
-    const auto held = size_after(line.substr(0, line.find("in use")), " has ");
+    const auto held = size_with_unit_after(line.substr(0, line.find("in use")), " has ");
     if (pid && held) processes.push_back({*pid, *held});
   }
   const auto allocated = message.bytes("allocated_bytes");
@@ -63,13 +63,13 @@ void read_processes(std::string_view line, LogMessage& message) {
 // "3.72 GiB allowed;": what set_per_process_memory_fraction leaves. A sentence or a figure stands before it.
 std::optional<Bytes> allowed_bytes(std::string_view line) {
   const std::size_t end = line.find(" allowed;");
-  if (end == line.npos) return size_after(line, "max allowed: ");  // on a Mac
+  if (end == line.npos) return size_with_unit_after(line, "max allowed: ");  // on a Mac
   const std::string_view before = line.substr(0, end);
   const std::size_t figure = before.find_last_of(";("), sentence = before.rfind(". ");
   const std::size_t begin = sentence == before.npos ? figure
                             : figure == before.npos ? sentence
                                                     : std::max(figure, sentence);
-  return begin == before.npos ? std::nullopt : leading_size(before.substr(begin + 1));
+  return begin == before.npos ? std::nullopt : size_with_unit(before.substr(begin + 1));
 }
 
 // The allocator of CUDA itself (backend:cudaMallocAsync), whose figures stand on lines of their own:
@@ -81,7 +81,7 @@ std::optional<LogMessage> read_async(std::string_view line) {
     if (!rest) return std::nullopt;
     // The next line may follow without a space: "58.00 MiBDevice limit".
     const std::size_t unit = rest->find("iB");
-    return size_after(unit == rest->npos ? *rest : rest->substr(0, unit + 2), ": ");
+    return size_with_unit_after(unit == rest->npos ? *rest : rest->substr(0, unit + 2), ": ");
   };
   message.add("gpu", integer_after(line, "Allocation on device "));
   message.add("allocated_bytes", figure("Currently allocated"));
@@ -125,7 +125,8 @@ bool add_request(std::string_view line, LogMessage& message) {
   auto asked = text_after(line, "ried to allocate ");
   constexpr std::string_view kMore = "more than ";
   if (asked && asked->starts_with(kMore)) asked->remove_prefix(kMore.size());
-  return add_requested(message, asked);
+  const bool is_cut = asked && leading_size(*asked) && !size_with_unit(*asked);
+  return is_cut || add_requested(message, asked);
 }
 
 // Of its messages for AMD's, Intel's and Apple's GPUs; empty: NVIDIA's, or it does not tell.
@@ -141,7 +142,7 @@ void read_figures_of_1(std::string_view line, LogMessage& message) {
     const std::size_t end = line.find(words);
     if (end == line.npos) return std::nullopt;
     const std::size_t begin = line.substr(0, end).find_last_of(";(");
-    return begin == line.npos ? std::nullopt : leading_size(line.substr(begin + 1));
+    return begin == line.npos ? std::nullopt : size_with_unit(line.substr(begin + 1));
   };
   message.add("total_bytes", before(" total capacity"));
   message.add("free_bytes", before(" free"));
@@ -153,17 +154,17 @@ void read_figures_of_1(std::string_view line, LogMessage& message) {
 }
 
 void read_figures(std::string_view line, LogMessage& message) {
-  auto total = size_after(line, "total capacity of ");
-  if (!total) total = size_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
+  auto total = size_with_unit_after(line, "total capacity of ");
+  if (!total) total = size_with_unit_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
   message.add("total_bytes", total);
-  message.add("free_bytes", size_after(line, " of which "));
-  message.add("process_bytes", size_after(line, "this process has "));
-  message.add("allocated_bytes", size_after(line, "Of the allocated memory "));
-  auto unallocated = size_after(line, "by PyTorch, and ");
+  message.add("free_bytes", size_with_unit_after(line, " of which "));
+  message.add("process_bytes", size_with_unit_after(line, "this process has "));
+  message.add("allocated_bytes", size_with_unit_after(line, "Of the allocated memory "));
+  auto unallocated = size_with_unit_after(line, "by PyTorch, and ");
   // "…, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 974.34 MiB is reserved …"
   if (const auto pools = text_after(line, "by PyTorch, with "); pools && has(*pools, "private pools")) {
-    message.add("private_pools_bytes", leading_size(*pools));
-    unallocated = size_after(*pools, "), and ");
+    message.add("private_pools_bytes", size_with_unit(*pools));
+    unallocated = size_with_unit_after(*pools, "), and ");
   }
   message.add("unallocated_bytes", unallocated);
   read_processes(line, message);
@@ -172,8 +173,8 @@ void read_figures(std::string_view line, LogMessage& message) {
 // "(MPS allocated: 8.50 GB, other allocations: 1.20 GB, max allowed: 9.07 GB)": those of PyTorch's own pools,
 // and what Metal took for the process besides.
 void read_figures_of_mac(std::string_view line, LogMessage& message) {
-  message.add("allocated_bytes", size_after(line, "(MPS allocated: "));
-  message.add("other_allocations_bytes", size_after(line, "other allocations: "));
+  message.add("allocated_bytes", size_with_unit_after(line, "(MPS allocated: "));
+  message.add("other_allocations_bytes", size_with_unit_after(line, "other allocations: "));
 }
 
 // The library, unless it is CUDA, and the allocator's variable where it is not the library's usual one.

@@ -21,6 +21,7 @@ Confidence confidence_of(TorchCause cause) {
     case TorchCause::unknown:
     case TorchCause::cut_off:
     case TorchCause::refused_though_free:
+    case TorchCause::not_its_own:
       return Confidence::possible;
     default:
       return Confidence::likely;

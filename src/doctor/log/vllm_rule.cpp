@@ -9,8 +9,23 @@
 namespace headroom::doctor {
 namespace {
 
-std::optional<LogMessage> read(std::string_view line) {
+constexpr const char* kPreempted = "preempted";
+
+// "Sequence group 147 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache
+// space. …": the request waits, and is computed again.
+std::optional<LogMessage> read_preemption(std::string_view line) {
+  if (!has(line, " is preempted by PreemptionMode.") || !has(line, "not enough KV cache space"))
+    return std::nullopt;
   LogMessage message;
+  message.subject = kPreempted;
+  message.add("preemptions", integer_after(line, "total_num_cumulative_preemption="));
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (auto preemption = read_preemption(line)) return preemption;
+  LogMessage message;
+  if (has(line, "raise ValueError(")) return std::nullopt;  // of a traceback; the error itself comes behind
   if (has(line, "when warming up sampler") && has(line, "ut of memory")) {
     message.add("dummy_requests", integer_after(line, "warming up sampler with "));
     return message;
@@ -37,6 +52,7 @@ std::optional<LogMessage> read(std::string_view line) {
       (has(line, "Free memory on device") && has(line, "is less than desired GPU memory utilization"))) {
     // "Free memory on device (3.21/7.44 GiB)"
     const auto figures = text_after(line, "Free memory on device");
+    message.add("gpu", integer_after(line, "Free memory on device cuda:"));
     const std::size_t slash = figures ? figures->find('/') : line.npos;
     if (slash != line.npos && figures->find('(') < slash) {
       const std::string free(figures->substr(figures->find('(') + 1, slash - figures->find('(') - 1));
@@ -64,6 +80,18 @@ Cure fewer_requests(const LogMessage& message) {
   return {"serve fewer requests at once",
           requests && *requests > 1 ? fmt::format("--max-num-seqs {}", *requests / 2)
                                     : "--max-num-seqs N, half of the present number",
+          {}};
+}
+
+// Half of what the present share leaves, where the log tells it.
+Cure larger_share(const LogMessage& message) {
+  constexpr std::int64_t kMost = 98, kAll = 100;
+  const std::string_view what = "let it take a larger share, if the rest of the GPU is free";
+  const auto share = message.number("share_percent");
+  if (!share || *share >= kMost || *share <= 0)
+    return {std::string(what), "--gpu-memory-utilization SHARE, above the present one", {}};
+  return {fmt::format("{} (it has {:.2f})", what, static_cast<double>(*share) / kAll),
+          fmt::format("--gpu-memory-utilization {:.2f}", static_cast<double>((*share + kAll) / 2) / kAll),
           {}};
 }
 
@@ -117,17 +145,26 @@ Finding explain(const LogMessage& message) {
       "vLLM takes the share gpu_memory_utilization of the GPU for itself; what its warm-up needs beyond that "
       "was not free.";
   finding.confidence = Confidence::likely;
-  const Cure no_graphs{"do without CUDA graphs", "--enforce-eager", {}},
-      larger_share{"let it take a larger share, if the rest of the GPU is free",
-                   "--gpu-memory-utilization SHARE, above the present one",
-                   {}};
+  const Cure no_graphs{"do without CUDA graphs", "--enforce-eager", {}};
+  if (message.subject == kPreempted) {
+    finding.severity = Severity::warning;
+    finding.title = "vLLM's cache of keys and values was too small for the requests: it put some off";
+    finding.cause =
+        "Requests that run at once need more of the cache than there is: one is taken back, and computed "
+        "again.";
+    finding.confidence = Confidence::certain;
+    finding.cures = {larger_share(message),
+                     fewer_requests(message),
+                     {"keep the cache in 8 bits", "--kv-cache-dtype fp8", {}}};
+    return finding;
+  }
   const auto context = message.number("context_length"), fits = message.number("context_that_fits");
   if (message.number("cache_blocks")) {
     // The share is used up by weights and warm-up: a smaller one would leave less.
     finding.title = "vLLM had no GPU memory left for its cache of keys and values";
     finding.cause =
         "Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.";
-    finding.cures = {larger_share, no_graphs, shorter_context(message)};
+    finding.cures = {larger_share(message), no_graphs, shorter_context(message)};
   } else if (fits || message.bytes("requested_bytes")) {
     finding.title = fmt::format("vLLM's cache of keys and values is too small for a context of {} tokens{}",
                                 context.value_or(0), fits ? fmt::format(": {} fit", *fits) : "");
@@ -135,7 +172,7 @@ Finding explain(const LogMessage& message) {
     finding.confidence = Confidence::certain;
     finding.cures = {shorter_context(message),
                      {"keep the cache in 8 bits", "--kv-cache-dtype fp8", {}},
-                     larger_share,
+                     larger_share(message),
                      no_graphs};
   } else if (message.bytes("free_bytes")) {
     explain_start(message, no_graphs, finding);
@@ -152,11 +189,11 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule vllm_rule() {
-  return {
-      "vllm",
-      {"warming up sampler", "No available memory for the cache", "Free memory on device", "max seq len ("},
-      read,
-      explain};
+  return {"vllm",
+          {"warming up sampler", "No available memory for the cache", "Free memory on device",
+           "max seq len (", "ptionMode."},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

@@ -30,7 +30,9 @@ std::optional<LogMessage> read(std::string_view line) {
     return std::nullopt;
   if (is_host) message.add("memory", "host");
   message.subject = message.text("memory");
-  message.part = "code";
+  // "VkResult: ERROR_OUT_OF_HOST_MEMORY", and the call that had it: "VkCreateFence failed with …".
+  message.part = has(line, "VkResult: ") ? "result" : "code";
+  if (has(line, "reateFence failed") || has(line, "reateSemaphore failed")) message.add("wanted", "handle");
   return message;
 }
 
@@ -51,6 +53,14 @@ Finding explain_vulkan(const LogMessage& message) {
   finding.confidence = Confidence::possible;
   finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
                    {"use smaller textures, buffers or windows: less detail, a lower resolution", "", {}}};
+  if (message.text("wanted") == "handle") {  // which takes next to no memory
+    finding.cause =
+        "It asked for a fence or a semaphore, which take next to no memory: the driver is out of handles, or "
+        "the process out of file descriptors or of its other limits.";
+    finding.cures = {{"see the limits of the shell, of open files too", "ulimit -a", {}},
+                     {"see what the driver said", "sudo dmesg | grep -iE 'NVRM|nvgpu|amdgpu|xe '", {}}};
+    return finding;
+  }
   if (is_host)
     finding.cures[1] = {"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}};
   else
@@ -61,10 +71,12 @@ Finding explain_vulkan(const LogMessage& message) {
 }
 
 LogRule vulkan_rule() {
-  return {"vulkan",
-          {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory", "f GPU memory allocating"},
-          read,
-          explain_vulkan};
+  LogRule rule{"vulkan",
+               {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory", "f GPU memory allocating"},
+               read,
+               explain_vulkan};
+  rule.told_better_by = "ggml";  // whose own words stand beside those of the driver: "MESA: error: …"
+  return rule;
 }
 
 }  // namespace headroom::doctor

@@ -33,8 +33,21 @@ std::optional<LogMessage> read_compile(std::string_view line) {
   return message;
 }
 
+// Of the lines behind the error, "BufferAssignment OOM Debugging.": "total allocation:   14.44GiB", all that
+// the step takes at once.
+std::optional<LogMessage> read_step(std::string_view line) {
+  const auto total = size_after(line, "total allocation:");
+  if (!total) return std::nullopt;
+  LogMessage message;
+  message.is_addition = true;
+  message.part = "step";
+  message.add("step_bytes", total);
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (auto compile = read_compile(line)) return compile;
+  if (auto step = read_step(line)) return step;
   LogMessage message;
   // The allocator is TensorFlow's, and JAX has it from XLA:
   // "external/xla/xla/tsl/framework/bfc_allocator.cc".
@@ -120,6 +133,10 @@ Finding explain(const LogMessage& message) {
       "The device was full: by the program's own arrays and what a compiled step needs besides, or by "
       "another "
       "program. JAX takes three quarters of a GPU when it starts, so two of them do not fit.";
+  if (const auto step = message.bytes("step_bytes"))
+    finding.cause += fmt::format(
+        " The step takes {} in all; what the device has beyond that was held by other arrays or programs.",
+        format_bytes(*step));
   finding.confidence = Confidence::possible;
   finding.cures = {
       {"take memory as it is needed, so that others have room", "XLA_PYTHON_CLIENT_PREALLOCATE=false", {}},
@@ -137,7 +154,7 @@ Finding explain(const LogMessage& message) {
 LogRule xla_rule() {
   return {"xla",
           {"RESOURCE_EXHAUSTED", "Resource exhausted", "ran out of memory trying", " from device: CUDA_ERROR",
-           "ut of memory in memory space"},
+           "ut of memory in memory space", "total allocation:"},
           read,
           explain};
 }

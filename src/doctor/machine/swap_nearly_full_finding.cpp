@@ -16,7 +16,7 @@ std::optional<Finding> swap_nearly_full(const MachineHistory& history) {
       "swap-nearly-full", Severity::warning,
       fmt::format("{} of {} of swap were used, and {} of {} of memory were available", format_bytes(used),
                   format_bytes(*sample.swap_total), format_bytes(available), format_bytes(*sample.ram_total)),
-      "Swap is smaller than what is idle: the next peak meets the kernel's killer.");
+      "Swap is smaller than what is idle: the next peak meets the kernel's killer.", Confidence::likely);
   finding.evidence = moment(history, history.fullest_swap->at, format_bytes(used) + " of swap used");
   finding.figures = {{"swap_used_bytes", used.count},
                      {"swap_bytes", sample.swap_total->count},

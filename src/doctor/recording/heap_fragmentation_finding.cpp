@@ -51,6 +51,7 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
   finding.title = fmt::format("Of a heap of {} {} lay in {} holes", format_bytes({worst.extent_bytes}),
                               format_bytes({worst.free_bytes}), worst.holes);
   finding.cause = "Blocks that live long lie between those that were released, so the heap cannot shrink.";
+  finding.confidence = Confidence::likely;
   finding.figures = {{"heap_bytes", worst.extent_bytes},
                      {"live_bytes", worst.live_bytes},
                      {"free_bytes", worst.free_bytes},

@@ -44,6 +44,14 @@ std::vector<Evidence> places_of(const analysis::LeakVerdict& leaks, const PlaceW
   return places;
 }
 
+// What each object keeps is told at the end of each video, too: the title names the level that has it first.
+std::string title_of_leak(const analysis::LeakVerdict& leaks, const std::string& level) {
+  constexpr std::string_view kBegin = "Leak: ";
+  const std::string title = report::words_for_leaks(leaks);
+  if (level == last_part(leaks.cycle) || !title.starts_with(kBegin)) return title;
+  return fmt::format("Leak of each {}: {}", level, title.substr(kBegin.size()));
+}
+
 void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
               std::vector<Finding>& findings) {
   const bool stays = leaks.growth == analysis::Growth::grew_then_stayed;
@@ -54,8 +62,10 @@ void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
   Finding finding;
   finding.id = stays ? "growth-levelled-off" : "leak";
   finding.severity = stays ? Severity::note : Severity::severe;
-  finding.title = report::words_for_leaks(leaks);
   const std::string owner = owner_of(facts, leaks.cycle), level = last_part(owner);
+  finding.title = stays ? fmt::format("Memory grew by {} over the first cycles of {} and then stayed",
+                                      format_bytes({grown_in_all}), leaks.cycle)
+                        : title_of_leak(leaks, level);
   finding.cause = stays ? "Arenas, caches and pools that filled: no leak by this recording."
                         : fmt::format("What is allocated in {} is kept when it is over.", owner);
   finding.confidence = Confidence::likely;

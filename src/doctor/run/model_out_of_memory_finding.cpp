@@ -18,6 +18,12 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model) {
           : "What a run needs beside the weights did not fit.",
       Confidence::likely);
   finding.evidence = {{"", 0, model.error}};
+  const auto add_figure = [&finding](const char* name, const std::optional<Bytes>& bytes) {
+    if (bytes) finding.figures.push_back({name, bytes->count});
+  };
+  add_figure("load_peak_bytes", model.memory.load_peak);  // as far as it came
+  add_figure("run_peak_bytes", model.memory.run_peak);
+  add_figure("file_bytes", model.file_size);
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",

@@ -28,7 +28,8 @@ void complete_settings(Finding& finding, const BenchResult& result) {
   }
 }
 
-// Nor would "headroom bench --tune". "headroom bench" alone is the run without its limits.
+// Nor would "headroom bench --tune". "headroom bench" alone and "--layers" are the run without its limits:
+// what died under them would die again, and tell nothing.
 void complete_flags(Finding& finding, const BenchResult& result, const ModelResult& model) {
   constexpr std::string_view kBench = "headroom bench";
   if (!result.options) return;
@@ -37,7 +38,7 @@ void complete_flags(Finding& finding, const BenchResult& result, const ModelResu
     const std::string flags(trim(std::string_view(cure.command).substr(kBench.size())));
     if (!flags.empty() && flags != "--tune" && flags != "--layers") continue;
     BenchResult run = result;
-    if (flags.empty()) {
+    if (flags != "--tune") {
       run.options->memory_limit.reset();
       run.options->gpu_memory_limit.clear();
     }

@@ -6,6 +6,17 @@
 #include "doctor/run/run_finding.h"
 
 namespace headroom::doctor {
+namespace {
+
+std::vector<std::string> flags_of(const BenchOptions& options) {
+  std::vector<std::string> flags;
+  if (options.parallel) flags.emplace_back("--parallel");
+  if (options.pipeline) flags.emplace_back("--pipeline");
+  if (options.pool) flags.insert(flags.end(), {"--pool", exact_size(*options.pool)});
+  return flags;
+}
+
+}  // namespace
 
 std::vector<Finding> soft_limit(const BenchResult& result) {
   if (!result.limit || result.limit->type == LimitType::hard) return {};
@@ -17,19 +28,15 @@ std::vector<Finding> soft_limit(const BenchResult& result) {
   for (const LimitRoute& route : result.limit->routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
-  // The run once more, of the first model where there are several; of a report that did not keep its settings
-  // the flags alone.
-  std::vector<std::string> words{"sudo", "headroom"};
+  // The run once more; of a report that did not keep its settings the flags alone.
+  std::string command =
+      fmt::format("headroom bench --mem-limit {} --limit-mechanism cgroup", exact_size(result.limit->bytes));
   if (result.options && !result.models.empty()) {
     BenchResult enforced = result;
     enforced.options->limit_mechanism = "cgroup";
-    for (std::string& word : bench_arguments(enforced, result.models.front(), std::nullopt))
-      words.push_back(std::move(word));
-  } else {
-    words.insert(words.end(),
-                 {"bench", "--mem-limit", exact_size(result.limit->bytes), "--limit-mechanism", "cgroup"});
+    command = command_at_once(enforced, flags_of(*result.options));
   }
-  finding.cures = {{"run where a control group can enforce it", shell_command(words), {}}};
+  finding.cures = {{"run where a control group can enforce it", "sudo " + command, {}}};
   return {finding};
 }
 

@@ -11,7 +11,9 @@
 namespace headroom::analysis {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class Gate : public testing::Test {
  protected:
@@ -196,7 +198,7 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
                                          {"leaked_bytes", 0, 4096, 4096, 4096}};
   const auto words = [](const std::string&, double value) { return std::to_string(static_cast<int>(value)); };
   const auto check = [&](std::string_view rules) {
-    auto parsed = parse_figure_gate(rules);
+    auto parsed = parse_figure_gate(rules, figures);
     EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
     return check_figure_gate(*parsed, figures, words);
   };
@@ -215,9 +217,19 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
   const auto both = check("peak_byte>+5,peak_bytes>+5%");
   EXPECT_TRUE(both.not_judged.has_value());
   EXPECT_TRUE(both.has_breach());
-  EXPECT_THAT(parse_figure_gate("peak_bytes>+5").error().sentence(),
-              HasSubstr("'5' is not a percentage or a size"));
-  EXPECT_THAT(parse_figure_gate("cpu_percent>80%").error().sentence(), HasSubstr("needs a sign"));
+  const auto error = [&](std::string_view rule) {
+    return parse_figure_gate(rule, figures).error().sentence();
+  };
+  EXPECT_THAT(error("peak_bytes>+5"),
+              AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("as in 'peak_bytes>+5%'")));
+  EXPECT_THAT(error("cpu_percent>80%"), HasSubstr("needs a sign"));
+  // Whether the amount is right depends on a figure that there is none of.
+  EXPECT_THAT(
+      check("peak>1GiB").not_judged->sentence(),
+      AllOf(HasSubstr("no figure 'peak' in common; did you mean peak_bytes?"), Not(HasSubstr("run_peak"))));
+  EXPECT_THAT(check("percent>x,cpu>1").not_judged->sentence(), HasSubstr("did you mean cpu_percent?"));
+  EXPECT_THAT(check("nonsense>1GiB").not_judged->sentence(),
+              HasSubstr("in common; there are peak_bytes, cpu_percent, leaked_bytes"));
 }
 
 TEST(ParseGate, SaysWhatIsWrongInOneSentence) {

@@ -1,7 +1,10 @@
 // Every cure that names a command of headroom's names a verb and flags that there are.
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/verb_list.h"
 #include "doctor/log/log_findings.h"
+#include "doctor/run/run_findings.h"
+#include "report/report_json.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -36,6 +39,27 @@ TEST(DoctorCures, NameVerbsAndFlagsThatThereAre) {
     }
   }
   EXPECT_GT(commands, 100);
+}
+
+// With the settings of the run in them, too, as of a report that keeps them.
+TEST(DoctorCures, OfRunsNameVerbsAndFlagsThatThereAre) {
+  int commands = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(std::filesystem::path(HEADROOM_SOURCE_DIR) /
+                                                                "tests/golden/report")) {
+    auto result = report::read_report(read_text(folder.path() / "report.json"), folder.path().string());
+    if (!result) continue;  // of a version of its own
+    for (const bool keeps_settings : {true, false}) {
+      result->options.reset();
+      if (keeps_settings) result->options.emplace().memory_limit = mebibytes(150);
+      for (const Finding& finding : doctor::run_findings(*result, "report.json"))
+        for (const Cure& cure : finding.cures) {
+          if (cure.command.starts_with("--")) continue;  // words for a command that the report did not keep
+          expect_known(cure.command);
+          commands += cure.command.empty() ? 0 : 1;
+        }
+    }
+  }
+  EXPECT_GT(commands, 20);
 }
 
 }  // namespace

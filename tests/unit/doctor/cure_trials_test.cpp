@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "doctor/log/log_findings.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -108,6 +109,14 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 220 * kMiB)}).verdict, CureVerdict::worse);
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 200 * kMiB, false), change("latency", 1e6, 2e6)}).verdict,
             CureVerdict::worse);
+  // Of few frames latency makes no verdict, but what is far slower is not called a gain without a cost.
+  analysis::MetricChange few = change("latency", 1e6, 3e6);
+  few.is_judged = false;
+  const TriedCure slow = verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few});
+  EXPECT_EQ(slow.verdict, CureVerdict::costs_speed);
+  EXPECT_THAT(slow.sentence, testing::EndsWith("latency 1.00 ms → 3.00 ms (+200.0 %, by few frames)"));
+  few.differs = false;
+  EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few}).verdict, CureVerdict::helps);
   // A large step that runs of one thing make, too, is no likeness.
   EXPECT_THAT(verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}).sentence,
               testing::StartsWith("it cannot be told, runs of one thing differ too much"));
@@ -229,6 +238,34 @@ TEST(CureTrials, EightUselessCuresShareTheFalseAlarmsOfOne) {
   constexpr int kTrials = 400;
   EXPECT_LE(false_alarms_of_trials(kTrials, 8), kTrials * 5 / 100);
   EXPECT_GE(false_alarms_of_trials(kTrials, 1), kTrials * 10 / 100);
+}
+
+TEST(CureTrials, WhatWasTriedInVainComesLast) {
+  Finding finding =
+      finding_with({{"m", "mapped=on"}, {"m", "arena=off"}, {"m", "prepack=off"}, {"m", "pattern=off"}});
+  finding.first_cure_meets_cause = true;
+  finding.cures[0].saves = mebibytes(144);
+  finding.cures[3].saves = mebibytes(100);
+  const auto order = [&] {
+    doctor::sort_cures(finding);
+    std::vector<std::string> words;
+    for (const Cure& cure : finding.cures) words.push_back(cure.settings->settings);
+    return words;
+  };
+  EXPECT_THAT(order(), ElementsAre("mapped=on", "pattern=off", "arena=off", "prepack=off"));
+  const auto tried = [](const char* settings, CureVerdict verdict, Bytes saved) {
+    TriedCure one;
+    one.settings = {"m", settings};
+    one.verdict = verdict;
+    one.saved = saved;
+    return one;
+  };
+  std::vector<Finding> findings{finding};
+  doctor::keep_trial(findings, tried("mapped=on", CureVerdict::failed, {}));
+  doctor::keep_trial(findings, tried("arena=off", CureVerdict::costs_speed, mebibytes(5)));
+  doctor::keep_trial(findings, tried("prepack=off", CureVerdict::helps, mebibytes(50)));
+  finding = findings[0];
+  EXPECT_THAT(order(), ElementsAre("prepack=off", "arena=off", "pattern=off", "mapped=on"));
 }
 
 TEST(CureTrials, TogetherAreThoseThatHelped) {

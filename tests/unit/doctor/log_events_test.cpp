@@ -531,7 +531,10 @@ TEST(LogEvents, TheEvidenceOfALongLineHasTheMessageInIt) {
 
 TEST(LogEvents, FiguresOfAnotherNotationAreNotReadByHalves) {
   EXPECT_EQ(doctor::leading_size("1e3 MiB"), std::nullopt);
-  EXPECT_EQ(doctor::leading_size("1,5 GiB"), std::nullopt);
+  EXPECT_EQ(doctor::leading_size("1,5"), std::nullopt);
+  EXPECT_EQ(doctor::leading_size("1,5 GiB"), mebibytes(1536));
+  EXPECT_EQ(doctor::leading_size("1900,00 MiB"), mebibytes(1900));
+  EXPECT_EQ(doctor::leading_size("1,5 of 2"), std::nullopt);
   EXPECT_EQ(doctor::leading_size("1,024 MiB"), mebibytes(1024));
   EXPECT_EQ(doctor::leading_size("12, of which"), Bytes{12});
   EXPECT_EQ(doctor::leading_size("9223372036854775807"), std::nullopt);

@@ -13,7 +13,7 @@ std::string next_of(const std::string& command, Severity severity = Severity::se
   report::DoctorReport report;
   report.inputs = {"run.log"};
   report.findings = {finding};
-  return doctor::next_command(report, false);
+  return doctor::next_command(report);
 }
 
 TEST(NextCommand, IsACureThatIsWhole) {
@@ -40,7 +40,8 @@ TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {
         "sudo systemctl set-property detector.service MemoryMax=SIZE",
         "echo SIZE | sudo tee /sys/fs/cgroup/foo/memory.max",
         "kubectl set resources deployment NAME --limits=memory=2Gi", "headroom run --limit 78MiB -- COMMAND",
-        "headroom bench --model NAME=model.onnx", "model.half()", "--max-model-len 16384"})
+        "headroom bench --model NAME=model.onnx", "headroom bench --tune", "model.half()",
+        "--max-model-len 16384"})
     EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
 }
 
@@ -63,9 +64,39 @@ TEST(NextCommand, IsOfTheWorstThatHasOne) {
   warning.severity = Severity::warning;
   warning.cures = {{"third", "headroom top", {}}};
   report.findings = {severe, warning};
-  EXPECT_EQ(doctor::next_command(report, false), "dmesg | headroom doctor -");
+  EXPECT_EQ(doctor::next_command(report), "dmesg | headroom doctor -");
   report.findings[0].cures.pop_back();
-  EXPECT_EQ(doctor::next_command(report, false), "headroom top");
+  EXPECT_EQ(doctor::next_command(report), "headroom top");
+}
+
+TEST(NextCommand, IsWhatATrialShowedToHelp) {
+  Finding finding;
+  finding.severity = Severity::severe;
+  finding.cures = {{"first", "headroom bench --model m=m.onnx,mapped=on", {}},
+                   {"second", "headroom bench --model m=m.onnx,arena=off", {}}};
+  for (Cure& cure : finding.cures) cure.settings = CureSettings{"m", "arena=off"};
+  report::DoctorReport report;
+  report.inputs = {"outputs/a run"};
+  report.findings = {finding};
+  EXPECT_EQ(doctor::next_command(report), finding.cures[0].command) << "no trial can be made of this input";
+  report.can_try = true;
+  EXPECT_EQ(doctor::next_command(report), "headroom doctor 'outputs/a run' --try");
+
+  report.can_try = false;
+  auto& cures = report.findings[0].cures;
+  cures[0].tried = TriedCure{};
+  cures[0].tried->verdict = CureVerdict::failed;
+  EXPECT_EQ(doctor::next_command(report), cures[1].command);
+  cures[1].tried = TriedCure{};
+  for (const CureVerdict in_vain : {CureVerdict::failed, CureVerdict::worse, CureVerdict::no_difference}) {
+    cures[1].tried->verdict = in_vain;
+    EXPECT_EQ(doctor::next_command(report), "headroom doctor --live");
+  }
+  TriedCure together;
+  together.command = "headroom bench --model m=m.onnx,mapped=on,arena=off";
+  together.verdict = CureVerdict::helps;
+  report.together = {together};
+  EXPECT_EQ(doctor::next_command(report), together.command);
 }
 
 }  // namespace

@@ -24,6 +24,9 @@ TEST(ShortFunction, LeavesOutParametersAndTemplateArguments) {
   EXPECT_EQ(short_function("operator<<(std::ostream&, int)"), "operator<<");
   EXPECT_EQ(short_function("std::vector<std::pair<int, int>>::push_back(int&&)"), "std::vector::push_back");
   EXPECT_EQ(short_function("libfoo.so+0x1a2b"), "libfoo.so+0x1a2b");
+  EXPECT_EQ(short_function("make_state(unsigned long) [clone .constprop.0]"), "make_state");
+  EXPECT_EQ(short_function("void copy<float>(float*) const [clone .isra.0] [clone .cold]"), "copy");
+  EXPECT_EQ(short_function("make_state.constprop.0"), "make_state");
   EXPECT_EQ(short_function(""), "");
 }
 

@@ -29,8 +29,9 @@ def strict(schema):
     return closed
 
 
-def breakages(report):
-    """Yields (what was done, broken copy) for the values of the report, a few of each kind."""
+def breakages(report, seen):
+    """Yields (what was done, broken copy) for the values of the report, one of each kind: those in `seen` were broken before, in
+    another report (each takes a validation of all of it)."""
     def places(value, path=()):
         yield path, value
         if isinstance(value, dict):
@@ -49,8 +50,10 @@ def breakages(report):
         return broken
 
     for path, value in places(report):
-        if not path:
+        kind = tuple(key for key in path if isinstance(key, str)), type(value)
+        if not path or kind in seen:
             continue
+        seen.add(kind)
         wrong = [] if isinstance(value, str) else "of another type"
         yield f"/{'/'.join(map(str, path))} of a wrong type", edited(path, lambda parent, key: parent.__setitem__(key, wrong))
         if isinstance(value, dict):
@@ -63,6 +66,7 @@ def main():
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(strict(schema))
     failures = reports = noticed = 0
+    seen = set()
     for argument in map(pathlib.Path, sys.argv[2:]):
         for path in sorted(argument.rglob("report.json")) if argument.is_dir() else [argument]:
             reports += 1
@@ -70,7 +74,7 @@ def main():
             for error in validator.iter_errors(report):
                 print(f"{path}: /{'/'.join(map(str, error.absolute_path))}: {error.message}")
                 failures += 1
-            for what, broken in breakages(report):
+            for what, broken in breakages(report, seen):
                 if validator.is_valid(broken):
                     print(f"{path}: {what} is not noticed")
                     failures += 1

@@ -7,6 +7,7 @@
 
 namespace headroom::tui {
 namespace {
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(ReplayLog, GivesAnySample) {
@@ -104,7 +105,8 @@ TEST(ReplayLog, WhatIsNoLogIsSaid) {
   test::write_text(folder / "empty", "\n");
   EXPECT_THAT(ReplayLog::open(folder / "empty").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "text", "hello\nworld\n");
-  EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(), HasSubstr("line 1"));
+  EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(),
+              AllOf(HasSubstr("line 1"), HasSubstr("; give a log of headroom watch --output FILE.jsonl")));
   test::write_text(folder / "gzip", "\x1f\x8b\x08");
   EXPECT_THAT(ReplayLog::open(folder / "gzip").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "middle", "{\"time_ns\":1}\n[]\n{\"time_ns\":2}\n");

@@ -30,6 +30,17 @@ TEST(OpenLog, PlainAndPackedAreTheSame) {
   EXPECT_THAT(open_log(folder / "none", "look for it").error().sentence(), HasSubstr("look for it"));
 }
 
+TEST(OpenLog, WhatStandsBehindAPackedLogIsDamage) {
+  test::TemporaryFolder folder;
+  for (const std::string& behind : {std::string("garbage"), std::string(512, '\0')}) {
+    test::write_text(folder / "a.jsonl.gz", gzip("{}\n") + behind);
+    const auto log = open_log(folder / "a.jsonl.gz", "");
+    ASSERT_TRUE(log) << log.error().sentence();
+    EXPECT_TRUE(log->is_damaged) << behind;
+    EXPECT_EQ(text_of(log->file), "{}\n");
+  }
+}
+
 // A small file may unpack to any size.
 TEST(OpenLog, MoreThanABoundIsNotUnpacked) {
   test::TemporaryFolder folder;

@@ -1,0 +1,268 @@
+// What daemons, supervisors, schedulers and runtimes report of a want of memory in several lines: one event,
+// with the figures that stand in any of them, and nothing where the log says that all is well.
+#include <string>
+#include <vector>
+
+#include "log_lines.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+using Lines = std::vector<std::string>;
+
+std::vector<std::string> ids_of(const Lines& lines) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : findings_of(lines)) ids.push_back(finding.id);
+  return ids;
+}
+
+const std::string kPressure =
+    "Mar 02 10:00:00 pc systemd-oomd[34]: Memory pressure for /work.slice is 64.15% > 1.00% for > 30s with "
+    "reclaim activity";
+std::string attempt(int pid) {
+  return "Mar 02 10:00:00 pc systemd-oomd[34]: oomd attempting to kill " + std::to_string(pid) + " with KILL";
+}
+const std::string kOomdKilled =
+    "Mar 02 10:00:01 pc systemd-oomd[34]: Killed /work.slice/sim.service due to mem>";
+const std::string kMainExited =
+    "Mar 02 10:00:01 pc systemd[1]: sim.service: Main process exited, code=killed, status=9/KILL";
+const std::string kUnitOfOomd =
+    "Mar 02 10:00:01 pc systemd[1]: sim.service: systemd-oomd killed 2 process(es) in this unit.";
+
+TEST(LogReportedKills, OomdsLinesAreOneEventWithThePressure) {
+  for (const Lines& lines :
+       {Lines{kPressure, attempt(63), attempt(66), kOomdKilled, kUnitOfOomd, kMainExited},
+        Lines{kPressure, attempt(63), kMainExited, attempt(66), kOomdKilled, kUnitOfOomd},
+        Lines{kPressure, kUnitOfOomd, kMainExited}}) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines[2];
+    EXPECT_THAT(findings[0].title, HasSubstr("sim"));
+    EXPECT_EQ(findings[0].times, 1);
+    EXPECT_EQ(text_figure(findings[0], "pressure"), "64.15% > 1.00%");
+    EXPECT_EQ(findings[0].confidence, Confidence::certain);
+  }
+  // Where nothing of the group is left it does not tell its name: the unit's own line does.
+  const auto findings = findings_of({kPressure, attempt(113), kMainExited, attempt(118)});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "process-killed-for-memory");
+  EXPECT_EQ(text_figure(findings[0], "unit"), "sim");
+}
+
+TEST(LogReportedKills, WhatSystemdEndsItselfIsNoFinding) {
+  EXPECT_EQ(ids_of({kMainExited}), Lines{"process-killed"});
+  for (const char* announced : {"systemd[1]: sim.service: State 'stop-sigterm' timed out. Killing.",
+                                "systemd[1]: sim.service: Killing process 812 (sim) with signal SIGKILL.",
+                                "systemd[1]: Stopping sim.service - Simulation..."})
+    EXPECT_TRUE(findings_of({announced, kMainExited}).empty()) << announced;
+  EXPECT_EQ(ids_of({"systemd[1]: Stopping sim.service - Simulation...",
+                    "systemd[1]: Stopped sim.service - Simulation.", kMainExited}),
+            Lines{"process-killed"});
+  EXPECT_EQ(ids_of({"systemd[1]: Stopping other.service - Other...", kMainExited}), Lines{"process-killed"});
+  EXPECT_TRUE(findings_of({"*** HARAKIRI ON WORKER 2 (pid: 178, try: 1) ***",
+                           "DAMN ! worker 2 (pid: 178) died, killed by signal 9 :( trying respawn ..."})
+                  .empty());
+  // The kernel's kill of a process of it is that.
+  EXPECT_EQ(
+      ids_of({"Mar 02 10:00:00 pc systemd[1]: sim.service: A process of this unit has been killed by the "
+              "OOM killer.",
+              kMainExited}),
+      Lines{"process-killed-for-memory"});
+  EXPECT_EQ(
+      ids_of({kMainExited, "Mar 02 10:00:02 pc systemd[1]: sim.service: Failed with result 'oom-kill'."}),
+      Lines{"process-killed-for-memory"});
+}
+
+TEST(LogReportedKills, ASliceIsToldForWhatIsInIt) {
+  const auto killed = [](const std::string& unit) {
+    return "2026-02-08T00:40:07+00:00 host systemd[1]: " + unit +
+           ": A process of this unit has been killed by the OOM killer.";
+  };
+  const auto findings =
+      findings_of({killed("user-1007.slice"), killed("system-db.slice"), killed("user@1007.service"),
+                   killed("user.slice"), killed("system.slice")});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(text_figure(findings[0], "unit"), "user@1007");
+  EXPECT_EQ(text_figure(findings[1], "unit"), "system-db.slice");
+  EXPECT_EQ(findings_of({killed("db.service"), killed("web.service")}).size(), 2U);
+  EXPECT_EQ(findings_of({killed("user-1007.slice"), killed("user@1008.service")}).size(), 2U);
+}
+
+TEST(LogReportedKills, EarlyoomTellsWhatWasLeft) {
+  const auto sent = [](int pid, const std::string& name, int mib) {
+    return "earlyoom[26]: sending SIGTERM to process " + std::to_string(pid) + " uid 1000 \"" + name +
+           "\": badness 801, VmRSS " + std::to_string(mib) + " MiB";
+  };
+  const std::string available =
+      "earlyoom[26]: mem avail:   207 of 31880 MiB ( 0.65%), swap free: 19327 of 49151 MiB (39.32%)";
+  const auto findings = findings_of({available, sent(57, "code", 5), sent(58, "code", 5400)});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 2);
+  EXPECT_EQ(figure(findings[0], "pid"), 58) << "the larger";
+  EXPECT_EQ(figure(findings[0], "available_bytes"), 207LL << 20);
+  EXPECT_EQ(findings[0].confidence, Confidence::certain);
+  EXPECT_THAT(findings[0].evidence.at(0).text, HasSubstr("5400 MiB"));
+  EXPECT_EQ(findings_of({sent(57, "node", 637), sent(57, "node", 656)}).at(0).times, 1) << "signalled twice";
+  EXPECT_TRUE(
+      findings_of({"Could not lock memory - continuing anyway: Cannot allocate memory", available}).empty());
+}
+
+TEST(LogReportedKills, AShellsLineGoesWithSlurmsKill) {
+  const auto findings = findings_of(
+      {"/var/spool/slurmd/job7/slurm_script: line 28:  8156 Killed                  python3 fit.py --all",
+       "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.",
+       "srun: error: n01: task 4: Out Of Memory"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(figure(findings[0], "pid"), 8156);
+  EXPECT_THAT(findings[0].title, HasSubstr("python3 fit.py --all"));
+  EXPECT_EQ(text_figure(findings[0], "node"), "n01");
+  EXPECT_EQ(findings[0].confidence, Confidence::likely);
+}
+
+TEST(LogReportedKills, SchedulersTellTheirFigures) {
+  const auto torque =
+      findings_of({"Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted",
+                   "resources_used.vmem=286793240kb", "req_information.total_memory.0=209715200kb"});
+  ASSERT_EQ(torque.size(), 1U);
+  EXPECT_EQ(figure(torque[0], "resident_bytes"), 286793240LL << 10);
+  EXPECT_EQ(figure(torque[0], "limit_bytes"), 209715200LL << 10);
+  EXPECT_TRUE(findings_of({"resources_used.vmem=286793240kb"}).empty());
+  const std::string reason =
+      "Container killed by YARN for exceeding memory limits. 7.2 GB of 4.2 GB virtual memory used.";
+  const auto yarn = findings_of({"Lost executor 9 on n1: " + reason,
+                                 "Lost task 3.0 in stage 1.0 (TID 10, n1, executor 9): ExecutorLostFailure "
+                                 "(executor 9 exited caused by one of the running tasks) Reason: " +
+                                     reason});
+  ASSERT_EQ(yarn.size(), 1U);
+  EXPECT_EQ(yarn[0].times, 1);
+  EXPECT_THAT(commands_of(yarn[0]), Contains("yarn.nodemanager.vmem-check-enabled=false"));
+  EXPECT_THAT(yarn[0].cause, HasSubstr("no want of memory"));
+  // Physical memory where it tells of both.
+  const auto both = findings_of(
+      {"Container [pid=4733,containerID=container_1] is running beyond physical memory limits. Current "
+       "usage: "
+       "1.0 GB of 1 GB physical memory used; 2.7 GB of 2.1 GB virtual memory used. Killing container."});
+  EXPECT_EQ(figure(both.at(0), "limit_bytes"), 1LL << 30);
+  EXPECT_EQ(text_figure(both[0], "memory"), "");
+}
+
+TEST(LogReportedKills, RaysBrokenLineIsPutTogether) {
+  const auto findings = findings_of(
+      {"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+       "Memory on the node (IP: 10.1.2.3, ...) where the lease (name=Roll.__init__, pid=37, memory "
+       "used=0.50GB)",
+       "was running was 126.50GB / 128.00GB (0.988281), which exceeds the memory usage threshold of 0.95."});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(text_figure(findings[0], "task"), "Roll.__init__");
+  EXPECT_EQ(figure(findings[0], "total_bytes"), 128LL << 30);
+  const auto workers =
+      findings_of({"(raylet) 12 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers "
+                   "crashed due to other "
+                   "reasons at node (ID: b8aa, IP: 10.1.2.4) over the last time period."});
+  EXPECT_EQ(workers.at(0).title, "Ray killed 12 workers: the node 10.1.2.4 was short of memory");
+  EXPECT_THAT(workers[0].cause, HasSubstr("More of the node's memory was used than Ray allows"));
+}
+
+TEST(LogReportedKills, AContainersExitCodeIsAWarningAlone) {
+  EXPECT_EQ(ids_of({"        \"OOMKilled\": false,", "        \"ExitCode\": 137,"}), Lines{"process-killed"});
+  EXPECT_EQ(ids_of({"        \"OOMKilled\": true,", "        \"ExitCode\": 137,"}),
+            Lines{"process-killed-for-memory"});
+  EXPECT_EQ(ids_of({"      \"exitCode\": 137,", "      \"reason\": \"Error\","}), Lines{"process-killed"});
+  EXPECT_EQ(ids_of({"      \"exitCode\": 137,", "      \"reason\": \"OOMKilled\","}),
+            Lines{"process-killed-for-memory"});
+  EXPECT_EQ(ids_of({"          exitCode: 137"}), Lines{"process-killed"});
+  EXPECT_TRUE(findings_of({"a job whose exitCode: 137 is set ends by SIGKILL"}).empty());
+  const auto pod = findings_of({"web-7d9f8c-abcde     0/1     OOMKilled   3 (25s ago)   2m11s", "",
+                                "    Last State:     Terminated", "      Reason:       OOMKilled",
+                                "      Exit Code:    137"});
+  ASSERT_EQ(pod.size(), 1U);
+  EXPECT_EQ(pod[0].times, 1);
+  EXPECT_THAT(pod[0].title, HasSubstr("web-7d9f8c-abcde"));
+}
+
+TEST(LogReportedKills, AnEvictionThatIsBrokenIsPutTogether) {
+  const std::string low = "message: 'The node was low on resource: memory. ";
+  const auto yaml = findings_of({low + "Container web was using 2097152Ki,",
+                                 "    which exceeds its request of 1Gi. '", "  phase: Failed"});
+  ASSERT_EQ(yaml.size(), 1U);
+  EXPECT_EQ(figure(yaml[0], "request_bytes"), 1LL << 30);
+  const auto second = findings_of(
+      {low, "Container web was using 2097152Ki, request is 1Gi, has larger consumption of memory."});
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(figure(second[0], "resident_bytes"), 2LL << 30);
+  EXPECT_EQ(findings_of({low, low + "Container web was using 2097152Ki, request is 0"}).size(), 2U);
+}
+
+TEST(LogReportedKills, NodesLimitIsRaisedAboveWhatItHeld) {
+  const auto findings =
+      findings_of({"[23201:0xb5d40] 58768 ms: Mark-Compact (reduce) 4098.8 (4122.6) -> 4079.8 (4105.0) MB, "
+                   "pooled: 0.0 MB, 68",
+                   "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "heap_bytes"), 4297903309);
+  EXPECT_THAT(commands_of(findings[0]), Contains("NODE_OPTIONS=--max-old-space-size=6148"));
+}
+
+TEST(LogReportedKills, GradlesLimitIsRaised) {
+  const auto findings =
+      findings_of({"The Daemon will expire after the build after running out of JVM heap space.",
+                   "The currently configured max heap space is '512 MiB' and the configured max metaspace is "
+                   "'384 MiB'."});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(commands_of(findings[0]), Contains("org.gradle.jvmargs=-Xmx768m"));
+}
+
+TEST(LogReportedKills, PhpsLimitIsRaisedByWhatLacked) {
+  const std::string said =
+      "Fatal error:  Allowed memory size of 134217728 bytes exhausted (tried to allocate 67108864 bytes)";
+  const auto findings = findings_of({"PHP " + said + " in /a.php on line 4", said + " in /a.php on line 4"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_THAT(commands_of(findings[0]), Contains("memory_limit = 192M"));
+}
+
+// The only place where Triton tells why a model was not loaded; other tables speak of it.
+TEST(LogReportedKills, TritonsTableTellsAFailure) {
+  EXPECT_EQ(ids_of({"| encoder | 1       | UNAVAILABLE: Internal: onnx runtime error 6: CUDA failure 2: out "
+                    "of memory |"})
+                .size(),
+            1U);
+  EXPECT_TRUE(findings_of({"| encoder | CUDA failure 2: out of memory | retry |"}).empty());
+  EXPECT_EQ(
+      ids_of({"> unable to create native thread: possibly out of memory or process/resource limits reached"}),
+      Lines{"native-thread-refused"});
+}
+
+// The kernel always tells the unit.
+TEST(LogReportedKills, ACutNumberIsNoSize) {
+  const auto findings =
+      findings_of({"Memory cgroup out of memory: Killed process 38287 (dd) total-vm:21724kB, anon-rss:147"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "virtual_bytes"), 21724LL << 10);
+  EXPECT_EQ(figure(findings[0], "anonymous_bytes"), -1);
+}
+
+TEST(LogReportedKills, ASmallRequestTellsOfNoFullMemory) {
+  const auto findings = findings_of({"pyarrow.lib.ArrowMemoryError: malloc of size 128 failed"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].confidence, Confidence::possible);
+  EXPECT_THAT(findings[0].cause, HasSubstr("tells of no full memory"));
+  for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.saves);
+}
+
+TEST(LogReportedKills, HorovodsRankIsToldOnce) {
+  const auto findings = findings_of({"[2]<stderr>:Killed", "Process 2 exit with status code 137."});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+}
+
+}  // namespace
+}  // namespace headroom::test
