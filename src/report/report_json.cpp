@@ -172,12 +172,13 @@ Result<BenchResult> read_report(std::string_view text, std::string_view name) {
   const auto document = parse_json(text, name);
   if (!document) {
     Error error = document.error();
-    error.fix = "it was cut off or is of another program: copy it again, or measure anew";
+    error.fix =
+        "copy it again if it was cut off, else name a run's folder, its report.json or a recording (.hrec)";
     return tl::unexpected(std::move(error));
   }
   auto result = bench_result_from_json(*document, name);
   if (!result && result.error().fix.empty())
-    result.error().fix = "it was edited, or is of another program: copy it again, or measure anew";
+    result.error().fix = "copy it again, or measure anew: somebody edited it, or another program wrote it";
   return result;
 }
 

@@ -133,7 +133,7 @@ Finding explain(const LogMessage& message) {
 
 LogRule watched_limit_rule() {
   LogRule rule{"watched-limit",
-               {"exceeds --max-memory-restart", "% memory budget. Restarting", ". Pausing worker"},
+               {"exceeds --max-memory-restart", "% memory budget. Restarting", "ng worker."},
                read,
                explain};
   rule.from_outside = true;
