@@ -50,11 +50,18 @@ export async function with_page(kind, size, scheme, check) {
   });
 }
 
-// Opens an address in a fresh profile; everything that the page says or asks for is kept.
+// One for all pages: to start it takes a second of a processor.
+let browser;
+
+// The last that a test does: the browser would keep it from ending.
+export async function close_browser() {
+  await browser?.close();
+}
+
+// Opens an address in a context of its own, which has nothing of the others; everything that the page says or asks for is kept.
 export async function with_address(address, size, scheme, check) {
-  const profile = mkdtempSync(join(folder, 'profile-'));
-  const context = await playwright.chromium.launchPersistentContext(profile,
-    {executablePath: BROWSER, args: FLAGS, ...context_options(size, scheme)});
+  browser ??= await playwright.chromium.launch({executablePath: BROWSER, args: FLAGS});
+  const context = await browser.newContext(context_options(size, scheme));
   const page = await context.newPage();
   const complaints = [];
   const requests = [];

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {check_accessibility, check_width, colors_of_canvas, folder, screenshots, SIZES, with_address, writer as headroom} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, screenshots, SIZES, with_address, writer as headroom} from './browser.mjs';
 
 // An alert that begins at once, whatever this machine has.
 const rules = join(folder, 'rules.toml');
@@ -54,3 +54,4 @@ await with_address(address, SIZES[0], 'light', async (page) => {
   assert.ok(await page.locator('canvas').count() > 0, 'what was shown stays');
 });
 console.log('the live page passes');
+await close_browser();

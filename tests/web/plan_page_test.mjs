@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import {spawnSync} from 'node:child_process';
 import {mkdirSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {check_accessibility, check_width, folder, HOSTILE_NAME, screenshots, SIZES, web, with_page, writer as headroom} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, folder, HOSTILE_NAME, screenshots, SIZES, web, with_page, writer as headroom} from './browser.mjs';
 
 const quoted = JSON.stringify(HOSTILE_NAME);
 const budget = `
@@ -74,3 +74,4 @@ for (const size of SIZES)
     });
   }
 console.log('the page of a plan passes');
+await close_browser();

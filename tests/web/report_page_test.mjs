@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
-import {check_accessibility, check_width, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, web, with_page, writer} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, web, with_page, writer} from './browser.mjs';
 
 // Of the models the first is open; a link to another opens that one. Then all are, for the checks that follow.
 async function check_folding(page) {
@@ -171,3 +171,4 @@ await with_page('bare', SIZES[0], 'light', async (page) => {
 });
 console.log('ok: a run without anything in it');
 await check_golden_reports();
+await close_browser();

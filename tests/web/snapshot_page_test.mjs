@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {mkdirSync} from 'node:fs';
 import {join} from 'node:path';
-import {check_accessibility, check_width, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, with_page, writer} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, with_page, writer} from './browser.mjs';
 
 const live_title = (page) => page.textContent('#live-title');
 
@@ -89,3 +89,4 @@ await with_page('empty', SIZES[0], 'dark', async (page) => {
   await check_accessibility(page);
 });
 console.log('ok: a snapshot without anything in it');
+await close_browser();

@@ -6,7 +6,7 @@ import {execFileSync} from 'node:child_process';
 import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import {SIZES, folder, screenshots, skip, web, with_address, writer as headroom} from './browser.mjs';
+import {close_browser, folder, screenshots, SIZES, skip, web, with_address, writer as headroom} from './browser.mjs';
 
 const index = join(web, 'node_modules/speedscope/dist/release/index.html');
 if (!existsSync(index)) skip('speedscope is not installed; run npm ci --ignore-scripts in web/');
@@ -41,3 +41,4 @@ await with_address(pathToFileURL(index).href, SIZES[0], 'light', async (page, re
   for (const request of requests) assert.match(request, /^(file:.*\/speedscope\/dist\/release\/|blob:)/);
 });
 console.log(`ok: speedscope shows ${profile.samples.length} stacks and ${name}`);
+await close_browser();
