@@ -32,7 +32,8 @@ class RecordWriter {
     header_->counted_releases.store(0, std::memory_order_relaxed);
     header_->counted_scope.store(scope, std::memory_order_relaxed);
     header_->thread = thread;
-    header_->number = number;
+    // Who sees the new number sees no record of before.
+    std::atomic_ref<std::uint64_t>(header_->number).store(number, std::memory_order_release);
     header_->base_time = time;
     header_->scope = scope;
     header_->magic = kSegmentMagic;

@@ -19,6 +19,11 @@
 namespace headroom::recording {
 namespace {
 
+// Of a segment that its process may begin anew at this moment.
+std::uint64_t number_of(const SegmentHeader& segment) {
+  return std::atomic_ref(const_cast<std::uint64_t&>(segment.number)).load(std::memory_order_acquire);
+}
+
 // Reads plain values from the payload of a metadata record; what is missing reads as zero and empty.
 class PayloadReader {
  public:
@@ -362,6 +367,8 @@ void Recording::find_segments() {
       break;
     }
     const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);
+    // Between two looks at the number: else the length may be that of the slot's former segment.
+    const std::uint64_t number = number_of(segment);
     const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
     if (segment.magic != kSegmentMagic) {
       // Claimed, and the process ended before the first record: a hole, unless something else lies there. In
@@ -379,7 +386,7 @@ void Recording::find_segments() {
           "segment {} holds {} bytes of the {} that it should: the file was cut off", i, room, committed));
     span.begin = bytes_ + at + sizeof segment;
     span.end = span.begin + std::min<std::uint64_t>(committed, room);
-    span.number = segment.number;
+    span.number = number;
     span.base_time = segment.base_time;
     span.thread = segment.thread;
     span.scope = segment.scope;
@@ -388,8 +395,8 @@ void Recording::find_segments() {
     span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
     span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
     span.slot = i;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (segment.committed.load() < committed) continue;  // another begins here, just now
+    const bool is_another = number_of(segment) != number || segment.committed.load() < committed;
+    if (is_another) continue;  // it begins here, just now
     take_seal_of(span, segment);
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
   }
