@@ -52,9 +52,10 @@ const GatedFigure* find_figure(const std::string& name, const std::vector<GatedF
 
 // A part of a name, as the unit is soon forgotten: "ram_used" is ram_used_bytes. Else a slip.
 std::string close_figure(const std::string& name, const std::vector<std::string>& names) {
+  std::vector<std::string> longer;
   for (const std::string& one : names)
-    if (!name.empty() && (one.starts_with(name + "_") || one.ends_with("_" + name))) return one;
-  return closest_match(name, names);
+    if (one.starts_with(name + "_") || one.ends_with("_" + name)) longer.push_back(one);
+  return longer.size() == 1 ? longer.front() : closest_match(name, names);
 }
 
 // What could be meant, or else what there is; of the figures of a log there are hundreds.
@@ -86,6 +87,9 @@ Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text,
   if (!limits) return tl::unexpected(with_example(std::move(limits.error()), figures));
   std::vector<FigureRule> rules;
   for (GateLimit& limit : *limits) {
+    if (limit.name.empty())
+      return tl::unexpected(
+          with_example(Error{ErrorKind::usage, "a rule of --fail-on names no figure", "", ""}, figures));
     if (find_figure(limit.name, figures) == nullptr) {
       rules.push_back({std::move(limit), 0});
       continue;

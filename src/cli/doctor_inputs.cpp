@@ -176,7 +176,14 @@ struct Kind {
 };
 
 // A footprint tells of no fault: it is what a model took where it was measured.
-Result<std::string> read_footprint(const fs::path&, std::vector<Finding>&) {
+Result<std::string> read_footprint(const fs::path& file, std::vector<Finding>&) {
+  auto text = read_file(file, kLargestReport);
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, file.string());
+  if (!document) {
+    document.error().fix = "copy it again if it was cut off, or measure anew";
+    return forward_error(document);
+  }
   return std::string(
       "a footprint of headroom bench, in which there is nothing to find; headroom diff compares it, and "
       "headroom plan reckons with it");

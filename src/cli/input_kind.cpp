@@ -79,8 +79,9 @@ bool is_report(const Json& document) {
 }
 
 bool is_sample(const std::optional<Json>& line) {
+  const auto has_list = [&](const char* key) { return line->contains(key) && (*line)[key].is_array(); };
   return line && line->is_object() && line->contains("time_ns") && !line->contains("run_name") &&
-         (line->contains("ram_total_bytes") || line->contains("gpus"));
+         (line->contains("ram_total_bytes") || has_list("gpus") || has_list("processes"));
 }
 
 }  // namespace
@@ -119,9 +120,9 @@ std::optional<InputKind> known_kind(const fs::path& file) {
   }
   const std::string_view document = document_in(begin);
   if (!document.starts_with('{')) return std::nullopt;
-  if (has_key(document, "model_fingerprint") && has_key(document, "runtime_bytes"))
-    return InputKind::footprint;
   const auto line = parse_json(first_line(file));
+  if (!line && has_key(document, "model_fingerprint") && has_key(document, "runtime_bytes"))
+    return InputKind::footprint;
   if (is_sample(line ? std::optional(*line) : std::nullopt)) return InputKind::watch_log;
   if (line && !is_report(*line)) return std::nullopt;
   // A document over several lines, a damaged one, or all in one line, as the lines of a log may be.

@@ -30,7 +30,8 @@ bool is_placeholder(std::string_view part) {
 bool is_whole(std::string_view command) {
   if (command.find("…") != command.npos) return false;
   // Of a report that did not keep its settings.
-  if (command.starts_with("headroom bench") && command.find("--model ") == command.npos) return false;
+  if (text_behind(command, "sudo ").starts_with("headroom bench") && command.find("--model ") == command.npos)
+    return false;
   for (const std::string_view word : split_words(command)) {
     const auto parts = split(word, '=');
     if (std::any_of(parts.begin(), parts.end(), is_placeholder)) return false;

@@ -142,6 +142,15 @@ struct DeviceRecord {
   std::uint8_t uuid[16];
 };
 
+// ThreadSanitizer knows no fences, and g++ ends a build for it that has one.
+inline void fence(std::memory_order order) {
+#ifdef __SANITIZE_THREAD__
+  std::atomic_signal_fence(order);
+#else
+  std::atomic_thread_fence(order);
+#endif
+}
+
 struct SegmentHeader {
   std::uint32_t magic;  // kSegmentMagic
   std::uint32_t thread;

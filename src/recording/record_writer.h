@@ -31,12 +31,13 @@ class RecordWriter {
     header_->counted_bytes.store(0, std::memory_order_relaxed);
     header_->counted_releases.store(0, std::memory_order_relaxed);
     header_->counted_scope.store(scope, std::memory_order_relaxed);
+    // Who sees anything of the new segment sees that the old one is gone; and its number with its records.
+    fence(std::memory_order_release);
     header_->thread = thread;
-    // Who sees the new number sees no record of before.
-    std::atomic_ref<std::uint64_t>(header_->number).store(number, std::memory_order_release);
     header_->base_time = time;
     header_->scope = scope;
     header_->magic = kSegmentMagic;
+    std::atomic_ref<std::uint64_t>(header_->number).store(number, std::memory_order_release);
     last_time_ = time;
     last_address_ = 0;
     last_frame_count_ = 0;

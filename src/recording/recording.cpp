@@ -395,7 +395,9 @@ void Recording::find_segments() {
     span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
     span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
     span.slot = i;
-    const bool is_another = number_of(segment) != number || segment.committed.load() < committed;
+    fence(std::memory_order_acquire);
+    // The length first: where it is that of another segment, the number is, too.
+    const bool is_another = segment.committed.load() < committed || number_of(segment) != number;
     if (is_another) continue;  // it begins here, just now
     take_seal_of(span, segment);
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);

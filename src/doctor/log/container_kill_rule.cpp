@@ -76,7 +76,8 @@ std::optional<LogMessage> read_exit_code(std::string_view line) {
   const auto value = value_of(line, "ExitCode");
   if (!value || integer_after(*value, "") != 137) return std::nullopt;
   LogMessage message;
-  message.part = "exit code";
+  message.subject = message.part = "exit code";
+  message.lines_from_whole = 4;  // "OOMKilled", "Dead", "Pid", "ExitCode"
   message.add("container", name_in(line));
   message.add("exit_code", std::optional<std::int64_t>(137));
   return message;
@@ -86,7 +87,7 @@ std::optional<LogMessage> read_exit_code(std::string_view line) {
 // "Memory": 536870912, "MemorySwap": 1073741824.
 std::optional<LogMessage> read_inspected(std::string_view line) {
   LogMessage message;
-  message.is_addition = true;
+  message.is_addition = message.is_vague = true;
   if (const std::string_view name = name_in(line); !name.empty()) {
     message.part = "name";
     message.add("container", name);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
@@ -189,11 +190,21 @@ std::optional<LogMessage> read_any(std::string_view line) {
   return std::nullopt;
 }
 
+// "C:\src\app.cu", and not "error:\n" of a text that was escaped.
+bool has_windows_path(std::string_view line) {
+  const auto is_letter = [&](std::size_t at) {
+    return std::isalpha(static_cast<unsigned char>(line[at])) != 0;
+  };
+  for (std::size_t at = line.find(":\\"); at != line.npos; at = line.find(":\\", at + 1))
+    if (at > 0 && is_letter(at - 1) && (at == 1 || !is_letter(at - 2))) return true;
+  return false;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   auto message = read_any(line);
   if (!message) return message;
   message->add("runtime", torch_server_of(line));
-  if (has(line, ":\\")) message->add("system", "Windows");  // a path, "C:\src\app.cu"
+  if (has_windows_path(line)) message->add("system", "Windows");
   return message;
 }
 

@@ -221,9 +221,12 @@ std::optional<GpuLayers> layers_that_fit(const LogMessage& message) {
   const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
   constexpr std::int64_t kMostLayers = 10'000;
   if (!requested || requested->count <= 0) return std::nullopt;
-  if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
-    const auto split = layers_of_gpu(message);  // its buffer holds these alone
-    const std::int64_t each = model->count / (split ? split->own : *on_gpu);
+  if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers) {
+    const auto split = layers_of_gpu(message);
+    const bool is_of_these = split && split->all == *on_gpu;  // its buffer holds its own alone
+    const std::int64_t held = is_of_these ? split->own : *on_gpu;
+    if (model->count < held) return std::nullopt;
+    const std::int64_t each = model->count / held;
     const std::int64_t leave = (requested->count - 1) / each + 1;
     return GpuLayers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
   }

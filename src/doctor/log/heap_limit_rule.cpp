@@ -78,6 +78,7 @@ std::optional<LogMessage> read_error(std::string_view line) {
   const auto* const want = std::find_if(std::begin(kWants), std::end(kWants),
                                         [&](const auto& each) { return has(*rest, each.first); });
   LogMessage message = of_java(want == std::end(kWants) ? kOther : want->second);
+  if (message.text("memory") == kThreads) message.part = "error";  // the machine's own words stand before it
   add_sizes(message, *rest);
   return message;
 }

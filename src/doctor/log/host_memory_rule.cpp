@@ -183,10 +183,10 @@ Finding explain(const LogMessage& message) {
     return finding;
   }
   constexpr Bytes kPage{4096};
-  if (requested && *requested < kPage) {
+  if (requested && *requested < kPage && message.text("told_by") == kArrow) {
     finding.cause =
-        "A request as small as that tells of no full memory: a limit of the process was reached (ulimit -v), "
-        "its heap is damaged, or an argument was wrong (Arrow: an alignment that is no power of two).";
+        "A request as small as that seldom tells of full memory: a limit of the process was reached (ulimit "
+        "-v), its heap is damaged, or the alignment that was asked for is no power of two.";
     finding.confidence = Confidence::possible;
     finding.cures = {{"see the limits of the shell", "ulimit -a", {}},
                      {"look for writes beyond what was allocated", "valgrind COMMAND", {}}};

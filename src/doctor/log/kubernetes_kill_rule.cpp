@@ -58,17 +58,25 @@ std::optional<PodRow> pod_of_row(std::string_view line) {
 }
 
 // `"exitCode": 137,` before the reason (JSON, YAML), "Exit Code:    137" behind it (`kubectl describe`):
-// where that is not OOMKilled, somebody ended the container by SIGKILL.
+// where that is not OOMKilled, somebody ended the container by SIGKILL. JSON and YAML of other programs have
+// the key, too.
 std::optional<LogMessage> read_exit_code(std::string_view line) {
-  auto code = integer_after(line, "\"exitCode\":");
-  if (!code) code = integer_after(line, "Exit Code:  ");
-  if (constexpr std::string_view kOfYaml = "exitCode: "; trim(line).starts_with(kOfYaml))
-    code = integer_after(line, kOfYaml);
-  if (code != 137) return std::nullopt;
+  constexpr std::int64_t kBlock = 4;  // of lines: "exitCode", "finishedAt", "message", "reason"
   LogMessage message;
-  message.subject = kOfPod;
-  message.is_vague = true;
-  message.part = "exit code";
+  auto code = integer_after(line, "Exit Code:  ");
+  if (code) {
+    message.lines_from_whole = kBlock;
+    message.add("told_by", kKubernetes);
+  } else {
+    code = integer_after(line, "\"exitCode\":");
+    if (constexpr std::string_view kOfYaml = "exitCode: "; trim(line).starts_with(kOfYaml))
+      code = integer_after(line, kOfYaml);
+    message.lines_to_whole = kBlock;
+    if (has(line, "\"containerID\"") || has(line, "\"containerStatuses\"") || has(line, "\"lastState\""))
+      message.add("told_by", kKubernetes);
+  }
+  if (code != 137) return std::nullopt;
+  message.subject = message.part = "exit code";
   message.add("exit_code", code);
   return message;
 }
@@ -194,6 +202,16 @@ Finding explain_exit(const LogMessage& message, Finding finding) {
   const std::string pod = message.text("pod");
   finding.id = "process-killed";
   finding.severity = Severity::warning;
+  if (message.text("told_by").empty()) {
+    finding.title = "A program or a container ended by SIGKILL (exit code 137)";
+    finding.cause =
+        "The kernel does that where memory runs out, and so do people, supervisors and schedulers; the line "
+        "does not tell by whom.";
+    finding.confidence = Confidence::possible;
+    finding.cures = {
+        {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}}};
+    return finding;
+  }
   finding.title = fmt::format("{} ended by SIGKILL (exit code 137)",
                               pod.empty() ? "A container" : "A container of the pod " + pod);
   finding.cause =
@@ -240,9 +258,26 @@ Finding explain(const LogMessage& message) {
   return finding;
 }
 
+// `"containerStatuses": [`, `"lastState": {`, "- containerID: containerd://4f2a": it is Kubernetes that
+// tells.
+bool is_key_of_status(std::string_view line) {
+  std::string_view text = trim(line);
+  if (text.starts_with("- ")) text.remove_prefix(2);
+  const bool is_quoted = text.starts_with('"');
+  if (is_quoted) text.remove_prefix(1);
+  for (const std::string_view key : {"containerStatuses", "lastState", "containerID"})
+    if (text.starts_with(key)) return text.substr(key.size()).starts_with(is_quoted ? "\":" : ":");
+  return false;
+}
+
 // "Name:             detector-7d9f8c-abcde" and "Namespace:        robots", the head of `kubectl describe
 // pod`.
 std::optional<LogMessage> read_head(std::string_view line) {
+  if (is_key_of_status(line)) {
+    LogMessage message;
+    message.add("told_by", kKubernetes);
+    return message;
+  }
   constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-.";
   constexpr std::string_view kName = "Name:   ", kSpace = "Namespace:   ";
   const bool is_name = line.starts_with(kName);
@@ -270,7 +305,10 @@ LogRule kubernetes_kill_rule() {
 }
 
 LogRule kubernetes_context_rule() {
-  LogRule rule{"kubernetes-context", {"Name:   ", "Namespace:   "}, read_head, explain};
+  LogRule rule{"kubernetes-context",
+               {"Name:   ", "Namespace:   ", "containerStatuses", "lastState", "containerID"},
+               read_head,
+               explain};
   rule.context_of = kName;
   return rule;
 }

@@ -386,9 +386,9 @@ void clean_findings(std::vector<Finding>& findings) {
       evidence.text = in_one_line(clean(evidence.text));
     }
     for (Figure& figure : finding.figures)
-      if (auto* text = std::get_if<std::string>(&figure.value)) *text = clean(*text);
+      if (auto* text = std::get_if<std::string>(&figure.value)) *text = in_one_line(clean(*text));
     for (Cure& cure : finding.cures) {
-      cure.what = clean(cure.what);
+      cure.what = in_one_line(clean(cure.what));
       cure.command = clean_whole(cure.command);  // to be run as it stands
       if (cure.tried) clean_trial(*cure.tried);
     }

@@ -2,6 +2,7 @@
 // <name>_rule.cpp, and one list, log_rule_list.cpp.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ struct LogMessage {
   // Figures for the last message of its rule and subject nearby, and no message of its own; of each part the
   // first counts.
   bool is_addition = false;
+  // It is no more than a part of a message of its rule so many lines behind it at most, or before it, where
+  // that has none of the like yet; alone it is a message of its own.
+  std::int64_t lines_to_whole = 0, lines_from_whole = 0;
   std::string victim_group{};  // the path of the control group that a killed process was in
   bool is_echo = false;        // of a kill that another line tells with more; only alone it is a message
   bool answers = false;        // the program did without what the rule LogRule::answers told that it lacked

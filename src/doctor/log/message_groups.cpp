@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "doctor/log/log_retry.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -219,6 +220,12 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     add_line(*same, message, std::move(evidence));
     return true;
   }
+  if (Group* const whole = whole_of(rule, message, at)) {
+    whole->last = at;
+    whole->parts.push_back(message.part);
+    add_part(*whole, message, std::move(evidence));
+    return true;
+  }
   Group* const group = group_of(rule, message, at, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
@@ -240,7 +247,10 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
       count_unanswered(*group, at, text);
     }
     group->parts.push_back(message.part);
+    const auto time = time_of(evidence.text);
     add_part(*group, message, std::move(evidence));
+    if (message.is_of_unnamed) take_over_unnamed(message, at, time);
+    if (rule.from_outside) take_over_part(rule, message, at);
     return true;
   }
   group->parts.clear();
@@ -368,11 +378,25 @@ void MessageGroups::make_severe_beside_failure(const Group& group, Finding& find
                   finding.cause;
 }
 
+// Vulkan's words are another's where that speaks of Vulkan, too, and is the same process; where that is not
+// told, where they are its own or the driver's. Another program's refusal is one of its own.
+bool MessageGroups::tells_better(const Group& other, const Group& group) {
+  if (!std::any_of(other.evidence.begin(), other.evidence.end(),
+                   [](const Evidence& line) { return has(line.text, "ulkan"); }))
+    return false;
+  const std::string_view process = process_of(other.evidence.front().text);
+  return std::all_of(group.evidence.begin(), group.evidence.end(), [&](const Evidence& line) {
+    const std::string_view own = process_of(line.text);
+    if (!own.empty() && !process.empty()) return own == process;
+    return has(line.text, "MESA") || has(line.text, "/vulkan/") || has(line.text, "ggml");
+  });
+}
+
 bool MessageGroups::is_told_better(const Group& group) const {
   const std::string_view by = group.rule->told_better_by;
   return !by.empty() && std::any_of(groups_.begin(), groups_.end(), [&](const Group& other) {
     return other.rule->name == by && other.times > 0 && other.is_failure && other.source == group.source &&
-           (is_near(group.last, other.last) || is_near(other.last, group.last));
+           (is_near(group.last, other.last) || is_near(other.last, group.last)) && tells_better(other, group);
   });
 }
 

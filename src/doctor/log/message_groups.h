@@ -93,7 +93,11 @@ class MessageGroups {
   bool take_over_told_kill(const RecentKill& kill);
   void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
                       const std::optional<LogTime>& time);
-  void take_over_unnamed(const LogPlace& at, const std::optional<LogTime>& time);
+  void take_over_unnamed(const LogMessage& message, const LogPlace& at, const std::optional<LogTime>& time);
+  bool tells_of_unnamed(const LogMessage& message, const LogPlace& at, const Evidence& evidence);
+  static void add_command(Group& group, const LogMessage& named);
+  Group* whole_of(const LogRule& rule, const LogMessage& part, const LogPlace& at);
+  void take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at);
   void take_over(const RecentKill& told, Group& group);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
@@ -104,6 +108,7 @@ class MessageGroups {
   static Speaker speaker_of(std::string_view text);
   static bool is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker);
   void look_beside(Group& group, const LogPlace& at);
+  static bool tells_better(const Group& other, const Group& group);
   bool is_told_better(const Group& group) const;
   void make_severe_beside_failure(const Group& group, Finding& finding) const;
   static Finding finding_of(const Group& group);
@@ -120,6 +125,7 @@ class MessageGroups {
   std::vector<RecentEvent> recent_;
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   RecentKills kills_, told_kills_;  // by the kernel; as those tell who started the victim
+  RecentKills unnamed_kills_;       // LogMessage::is_of_unnamed
   std::size_t last_group_ = 0;
   // The last group as it was before a message that may be taken back. It stays where it is when there is
   // none, so that a copy needs no memory: a log may be nothing but such messages.

@@ -39,7 +39,7 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
     add_to_kill(*kill, message, evidence);
     return true;
   }
-  if (kills_.last() == nullptr || !tells_as_another(rule)) return false;
+  if (!tells_as_another(rule)) return false;
   const std::string process = process_in(message);
   RecentKill* kill = kills_.of_process(process, at, time_of(evidence.text));
   // "Killed" alone, of an interactive shell, once for each kill.
@@ -48,9 +48,47 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
                             [](const RecentKill& each) { return !each.is_known_to_shell; });
     if (kill != nullptr) kill->is_known_to_shell = true;
   }
-  if (kill == nullptr) return false;
+  if (kill == nullptr) return tells_of_unnamed(message, at, evidence);
   keep(groups_[kill->group].evidence, evidence);
   return true;
+}
+
+// A shell, of what Slurm told of before.
+bool MessageGroups::tells_of_unnamed(const LogMessage& message, const LogPlace& at,
+                                     const Evidence& evidence) {
+  if (!message.tells_shell) return false;
+  RecentKill* const kill = unnamed_kills_.find_last(at, time_of(evidence.text),
+                                                    [](const RecentKill& each) { return each.unnamed > 0; });
+  if (kill == nullptr) return false;
+  --kill->unnamed;
+  add_command(groups_[kill->group], message);
+  keep(groups_[kill->group].evidence, evidence);
+  return true;
+}
+
+// The message that a part goes with, of its block of lines.
+MessageGroups::Group* MessageGroups::whole_of(const LogRule& rule, const LogMessage& part,
+                                              const LogPlace& at) {
+  if (part.lines_from_whole == 0) return nullptr;
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.rule == &rule && group.times > 0 && group.last_message.lines_from_whole == 0 &&
+           group.last_message.lines_to_whole == 0 && is_another_part(group, part, at) &&
+           at.line - group.last.line <= part.lines_from_whole;
+  });
+  return found == groups_.end() ? nullptr : &*found;
+}
+
+// The part of a message that stood before it in its block, and was taken for one of its own.
+void MessageGroups::take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at) {
+  if (message.part.empty()) return;
+  const RecentKill* const told = told_kills_.find_last(at, {}, [&](const RecentKill& each) {
+    return each.lines_to_whole > 0 && groups_[each.group].rule == &rule &&
+           at.line - each.at.line <= each.lines_to_whole;
+  });
+  if (told == nullptr) return;
+  Group& group = groups_[last_group_];
+  if (group.last_stands) group.added.add_absent(groups_[told->group].message);
+  take_over(*told, group);
 }
 
 // Of a unit that somebody told of: systemd tells it of each slice that the unit is in, too, and by which
@@ -118,8 +156,10 @@ void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message,
     return !message.subject.empty() && group.message.text("who") == kOomd &&
            without_service(group.message.text("unit")) == message.subject;
   };
-  const auto found = std::find_if(groups_.rbegin(), groups_.rend(), is_of_it);
-  if (found != groups_.rend()) add_figures_of(*found, message, evidence);
+  Group* last = nullptr;
+  for (Group& group : groups_)
+    if (is_of_it(group) && (last == nullptr || group.last.line >= last->last.line)) last = &group;
+  if (last != nullptr) add_figures_of(*last, message, evidence);
 }
 
 // Of each part the first: what follows is of the next container, or of another start of the unit.
@@ -145,9 +185,12 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
   if (!tells_as_another(rule)) return;
   prefer_larger_victim(message, evidence);
   const bool is_of_unit = message.is_of_unit;
-  if (message.is_of_unnamed) take_over_unnamed(at, time);
-  if (process_in(message).empty() && !is_of_unit && !message.tells_shell) return;
+  if (message.is_of_unnamed) take_over_unnamed(message, at, time);
+  const bool is_part = message.lines_to_whole > 0;
+  if (!is_part) take_over_part(rule, message, at);
+  if (process_in(message).empty() && !is_of_unit && !message.tells_shell && !is_part) return;
   RecentKill told{process_in(message), {}, at, time, last_group_, {}};
+  told.lines_to_whole = message.lines_to_whole;
   if (is_of_unit) told.unit = message.subject;
   told.is_by_shell = message.tells_shell;
   told_kills_.add(std::move(told));
@@ -181,18 +224,26 @@ bool MessageGroups::take_over_told_kill(const RecentKill& kill) {
   return is_by_shell;
 }
 
-// Slurm does not tell which process: the shell of its script does.
-void MessageGroups::take_over_unnamed(const LogPlace& at, const std::optional<LogTime>& time) {
-  const RecentKill* const told =
-      told_kills_.find_last(at, time, [](const RecentKill& each) { return each.is_by_shell; });
-  if (told == nullptr) return;
+// Slurm does not tell which process: the shell of its script does, before it or behind it.
+void MessageGroups::take_over_unnamed(const LogMessage& message, const LogPlace& at,
+                                      const std::optional<LogTime>& time) {
+  RecentKill unnamed{{}, {}, at, time, last_group_, {}};
   Group& group = groups_[last_group_];
-  const LogMessage& named = groups_[told->group].message;
-  if (process_in(named) == told->process && !told->process.empty()) {
-    group.message.add("command", named.text("command"));
-    group.message.add("pid", named.number("pid"));
+  for (unnamed.unnamed = message.number("kills").value_or(1); unnamed.unnamed > 0; --unnamed.unnamed) {
+    const RecentKill* const told =
+        told_kills_.find_last(at, time, [](const RecentKill& each) { return each.is_by_shell; });
+    if (told == nullptr) break;
+    const LogMessage& named = groups_[told->group].message;
+    if (process_in(named) == told->process) add_command(group, named);
+    take_over(*told, group);
   }
-  take_over(*told, group);
+  unnamed_kills_.add(std::move(unnamed));
+}
+
+void MessageGroups::add_command(Group& group, const LogMessage& named) {
+  if (process_in(named).empty() || !group.message.text("command").empty()) return;
+  group.message.add("command", named.text("command"));
+  group.message.add("pid", named.number("pid"));
 }
 
 void MessageGroups::take_over(const RecentKill& told, Group& group) {

@@ -1,5 +1,7 @@
 // What Ollama prints while it loads a model: that the log is Ollama's, and the figures that its refusals
 // lack, by which cures are computed.
+#include <string>
+
 #include "doctor/log/message_text.h"
 #include "doctor/log/ollama_messages.h"
 #include "doctor/log/rules.h"
@@ -12,9 +14,13 @@ void read_estimate(std::string_view line, LogMessage& message) {
   const auto layers = integer_after(line, " layers.model="), on_gpu = integer_after(line, " layers.offload=");
   message.add("layers", layers);
   message.add("gpu_layers", on_gpu);
-  // Of several GPUs, how many layers each has: "layers.split=10,11,11"
-  if (const auto split = text_after(line, " layers.split="); split && !split->starts_with('"'))
+  // Of several GPUs, how many layers each has: "layers.split=10,11,11"; of one, "", and it has all. That must
+  // not stay as an earlier model had it.
+  const auto split = text_after(line, " layers.split=");
+  if (split && !split->starts_with('"'))
     message.add("layers_split", split->substr(0, split->find(' ')));
+  else if (on_gpu)
+    message.add("layers_split", std::to_string(*on_gpu));
   const bool is_host = on_gpu && *on_gpu == 0;
   message.add(is_host ? "host_kv_cache_bytes" : "kv_cache_bytes", logged_size(line, " memory.required.kv="));
   // Of several GPUs there are as many figures: "[14.9 GiB 14.9 GiB]".

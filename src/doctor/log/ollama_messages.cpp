@@ -142,6 +142,8 @@ std::optional<LayersOfGpu> layers_of_gpu(const LogMessage& message) {
     if (number++ == gpu) layers.own = *count;
     layers.all += *count;
   }
+  if (layers.all != message.number("gpu_layers").value_or(layers.all))
+    return std::nullopt;  // another model's
   return layers.own > 0 ? std::optional(layers) : std::nullopt;
 }
 

@@ -53,7 +53,9 @@ std::optional<LogMessage> read_first(std::string_view line) {
   message.part = "node";
   add_address(message, line);
   if (const auto name = text_after(*used, " with name "))
-    message.add("task", name->substr(0, std::min(name->find(" and actor "), name->find(' '))));
+    message.add(
+        "task",
+        name->substr(0, std::min({name->find(" and actor "), name->find(" to avoid "), name->find(", ")})));
   message.add("used_bytes", leading_size(*used));
   message.add("total_bytes", size_after(*used, "total capacity ("));
   if (const auto threshold = text_after(*used, "exceeds threshold "))

@@ -182,7 +182,7 @@ Finding explain_virtual_of_yarn(const LogMessage& message, Finding finding) {
       mapped && limit ? fmt::format(": {} of {}", format_bytes(*mapped), format_bytes(*limit)) : "");
   finding.cause =
       "What a process maps is no memory that it holds: Java, Python and their threads map much more. YARN "
-      "allows 2.1 times what the container asked for, so this is no want of memory.";
+      "allows 2.1 times what the container asked for, so the machine's memory need not be short.";
   finding.confidence = Confidence::likely;
   finding.cures = {
       {"do not look at virtual memory (yarn-site.xml)", "yarn.nodemanager.vmem-check-enabled=false", {}},
@@ -248,19 +248,19 @@ Finding explain(const LogMessage& message) {
   const std::string step = message.text("step"), node = message.text("node"),
                     command = message.text("command"), tasks = message.text("tasks");
   const auto limit = message.bytes("limit_bytes");
-  const bool are_several = message.number("kills").value_or(1) > 1 && command.empty();
-  const std::string what = are_several ? fmt::format("{} processes", message.number("kills").value_or(1))
-                                       : std::string("A process");
+  const std::int64_t kills = message.number("kills").value_or(1);
+  const bool are_several = kills > 1;
+  const std::string what = are_several ? fmt::format("{} processes", kills) : std::string("A process");
+  const std::string others = kills > 2     ? fmt::format(" and {} other processes", kills - 1)
+                             : are_several ? " and another process"
+                                           : "";
   finding.title = fmt::format("{} {} killed for want of memory (told by Slurm)",
-                              !command.empty() ? fmt::format("'{}'", command)
+                              !command.empty() ? fmt::format("'{}'{}", command, others)
                               : step.empty()   ? what
                                                : fmt::format("{} of the step {}", what, step),
                               are_several ? "were" : "was");
-  finding.cause =
-      limit ? fmt::format(
-                  "The step reached the {} that its job asked for; this line does not tell who held it.",
-                  format_bytes(*limit))
-            : "The step reached the memory that its job asked for; this line does not tell who held it.";
+  finding.cause = fmt::format("The step reached the {} that its job asked for{}.", words_for(limit, "memory"),
+                              command.empty() ? "; this line does not tell who held it" : "");
   if (!node.empty())
     finding.cause += fmt::format(" It was on the node {}, {} {}.", node,
                                  tasks.find_first_of("-,") == tasks.npos ? "task" : "tasks", tasks);

@@ -40,13 +40,14 @@ std::string words_of_refusal(const TorchFigures& figures) {
 }
 
 // The kernel keeps some tens of MiB for itself (vm.min_free_kbytes), which a Jetson calls free; and twice the
-// request may be gone to what the driver needs beside it. The last thirtieth of a large GPU goes to what its
-// driver rounds up.
+// request may be gone to what the driver needs beside it. The last thirtieth of a GPU, up to 512 MiB, goes to
+// what its driver rounds up.
 bool is_far_more_free(const TorchFigures& figures) {
   constexpr Bytes kReserve = mebibytes(64);
   constexpr std::int64_t kPartOfAll = 30;
   if (!figures.requested || !figures.free) return false;
-  const Bytes block = block_for(*figures.requested), part{figures.total->count / kPartOfAll};
+  const Bytes block = block_for(*figures.requested),
+              part = std::min(Bytes{figures.total->count / kPartOfAll}, mebibytes(512));
   return *figures.free - block >= std::max({block, kReserve, part});
 }
 

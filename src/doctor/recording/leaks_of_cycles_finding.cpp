@@ -47,7 +47,7 @@ std::vector<Evidence> places_of(const analysis::LeakVerdict& leaks, const PlaceW
 // What each object keeps is told at the end of each video, too: the title names the level that has it first.
 std::string title_of_leak(const analysis::LeakVerdict& leaks, const std::string& level) {
   constexpr std::string_view kBegin = "Leak: ";
-  const std::string title = report::words_for_leaks(leaks);
+  std::string title = report::words_for_leaks(leaks);
   if (level == last_part(leaks.cycle) || !title.starts_with(kBegin)) return title;
   return fmt::format("Leak of each {}: {}", level, title.substr(kBegin.size()));
 }

@@ -223,6 +223,9 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
   EXPECT_THAT(error("peak_bytes>+5"),
               AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("as in 'peak_bytes>+5%'")));
   EXPECT_THAT(error("cpu_percent>80%"), HasSubstr("needs a sign"));
+  EXPECT_THAT(error(">5"), HasSubstr("a rule of --fail-on names no figure"));
+  // A part that several names have in common is none.
+  EXPECT_THAT(check("bytes>1GiB").not_judged->sentence(), HasSubstr("in common; there are peak_bytes"));
   // Whether the amount is right depends on a figure that there is none of.
   EXPECT_THAT(
       check("peak>1GiB").not_judged->sentence(),

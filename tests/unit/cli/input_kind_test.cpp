@@ -17,8 +17,8 @@ const std::string kReport = "{\n  \"schema_version\": 1,\n  \"run_name\": \"a\",
 const std::string kSorted = "{\n  \"models\": [],\n  \"run_name\": \"a\",\n  \"schema_version\": 1\n}\n";
 const std::string kSample = R"({"time_ns": 5, "ram_total_bytes": 8000, "ram_available_bytes": 4000})"
                             "\n";
-const std::string kFootprint = R"({"schema_version": 1, "model_fingerprint": "ab", "runtime_bytes": 5})"
-                               "\n";
+const std::string kFootprint =
+    "{\n  \"schema_version\": 1,\n  \"model_fingerprint\": \"ab\",\n  \"runtime_bytes\": 5\n}\n";
 
 class InputKinds : public testing::Test {
  protected:
@@ -55,6 +55,7 @@ TEST_F(InputKinds, WhateverTheOrderOfKeysAndWhatStandsBefore) {
 TEST_F(InputKinds, ADamagedOneIsStillOne) {
   EXPECT_EQ(kind(kReport.substr(0, kReport.size() - 4)), InputKind::run);
   EXPECT_EQ(kind(kSample.substr(0, kSample.size() - 4)), InputKind::watch_log);
+  EXPECT_EQ(kind(kFootprint.substr(0, kFootprint.size() - 3)), InputKind::footprint);
 }
 
 TEST_F(InputKinds, OtherDocumentsAreNone) {
@@ -69,6 +70,12 @@ TEST_F(InputKinds, OtherDocumentsAreNone) {
                                "\n";
   EXPECT_EQ(kind(one_line), InputKind::run);
   EXPECT_EQ(kind(one_line + one_line), std::nullopt) << "a log that is a document a line";
+  EXPECT_EQ(kind(R"({"time_ns": 5, "gpus": 3, "text": "a number of them"})"
+                 "\n"),
+            std::nullopt);
+  EXPECT_EQ(kind(R"({"model_fingerprint": "ab", "runtime_bytes": 5, "text": "a line of a log"})"
+                 "\n{}\n"),
+            std::nullopt);
   EXPECT_EQ(kind("{ start\n"), std::nullopt);
   EXPECT_EQ(kind(""), std::nullopt);
   EXPECT_EQ(kind("start\n" + kReport), std::nullopt) << "a log that has one";

@@ -125,6 +125,24 @@ TEST(LogReportedKills, AShellsLineGoesWithSlurmsKill) {
   EXPECT_EQ(findings[0].confidence, Confidence::likely);
 }
 
+TEST(LogReportedKills, SlurmsCountStaysWithAShellsLineOnEitherSide) {
+  const std::string shell = "script: line 28:  8156 Killed                  python3 fit.py",
+                    other = "script: line 29:  8157 Killed                  python3 fit.py --more",
+                    slurm = "slurmstepd: error: Detected 3 oom-kill event(s) in StepId=7.batch cgroup.";
+  for (const Lines& lines : {Lines{shell, slurm}, Lines{slurm, shell}, Lines{slurm, shell, other}}) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines[0];
+    EXPECT_EQ(findings[0].severity, Severity::severe);
+    EXPECT_EQ(figure(findings[0], "kills"), 3);
+    EXPECT_EQ(figure(findings[0], "pid"), 8156);
+    EXPECT_THAT(findings[0].title, HasSubstr("'python3 fit.py' and 2 other processes were killed"));
+    EXPECT_THAT(findings[0].cause, Not(HasSubstr("does not tell")));
+  }
+  const std::string one = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.";
+  EXPECT_EQ(ids_of({one, shell}), Lines{"process-killed-for-memory"});
+  EXPECT_EQ(ids_of({one, shell, other}).size(), 2U) << "more than Slurm tells of";
+}
+
 TEST(LogReportedKills, SchedulersTellTheirFigures) {
   const auto torque =
       findings_of({"Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted",
@@ -142,7 +160,7 @@ TEST(LogReportedKills, SchedulersTellTheirFigures) {
   ASSERT_EQ(yarn.size(), 1U);
   EXPECT_EQ(yarn[0].times, 1);
   EXPECT_THAT(commands_of(yarn[0]), Contains("yarn.nodemanager.vmem-check-enabled=false"));
-  EXPECT_THAT(yarn[0].cause, HasSubstr("no want of memory"));
+  EXPECT_THAT(yarn[0].cause, HasSubstr("need not be short"));
   // Physical memory where it tells of both.
   const auto both = findings_of(
       {"Container [pid=4733,containerID=container_1] is running beyond physical memory limits. Current "
@@ -170,6 +188,28 @@ TEST(LogReportedKills, RaysBrokenLineIsPutTogether) {
   EXPECT_THAT(workers[0].cause, HasSubstr("More of the node's memory was used than Ray allows"));
 }
 
+TEST(LogReportedKills, RaysFirstWordingNamesTheWholeTask) {
+  const std::string low =
+      "System memory low at node with IP 172.17.0.2. Used memory (23.63GB) / total capacity (33.28GB) "
+      "(0.709971) exceeds threshold 0.7, killing latest task with name ";
+  for (const char* rest :
+       {" and actor ID 4f2a to avoid running out of memory.", " to avoid running out.", ""})
+    EXPECT_EQ(text_figure(findings_of({low + "load the map" + rest}).at(0), "task"), "load the map") << rest;
+}
+
+TEST(LogReportedKills, AThreadThatJavaWasRefusedIsOneEvent) {
+  const Lines lines{
+      "[3.6s][warning][os,thread] Failed to start thread \"Unknown thread\" - pthread_create failed (EAGAIN) "
+      "for attributes: stacksize: 1024k, guardsize: 0k, detached.",
+      "[3.6s][warning][os,thread] Failed to start the native thread for java.lang.Thread \"Thread-86\"",
+      "Exception in thread \"main\" java.lang.OutOfMemoryError: unable to create native thread: possibly out "
+      "of memory or process/resource limits reached"};
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(findings_of({lines[2], lines[2]}).at(0).times, 2);
+}
+
 TEST(LogReportedKills, AContainersExitCodeIsAWarningAlone) {
   EXPECT_EQ(ids_of({"        \"OOMKilled\": false,", "        \"ExitCode\": 137,"}), Lines{"process-killed"});
   EXPECT_EQ(ids_of({"        \"OOMKilled\": true,", "        \"ExitCode\": 137,"}),
@@ -185,6 +225,60 @@ TEST(LogReportedKills, AContainersExitCodeIsAWarningAlone) {
   ASSERT_EQ(pod.size(), 1U);
   EXPECT_EQ(pod[0].times, 1);
   EXPECT_THAT(pod[0].title, HasSubstr("web-7d9f8c-abcde"));
+}
+
+// Two findings, of one container each; the killed one's, and the warning's.
+void expect_apart(const Lines& lines) {
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 2U) << lines[0];
+  const Finding killed = finding_of_id(findings, "process-killed-for-memory"),
+                ended = finding_of_id(findings, "process-killed");
+  EXPECT_EQ(killed.times, 1);
+  EXPECT_EQ(killed.evidence.size(), 2U);
+  EXPECT_EQ(figure(killed, "exit_code"), 137);
+  EXPECT_EQ(ended.times, 1);
+  EXPECT_EQ(ended.evidence.size(), 1U);
+}
+
+TEST(LogReportedKills, AnExitCodeGoesWithItsOwnContainersKill) {
+  const std::string code = "      \"exitCode\": 137,", finished = "      \"finishedAt\": \"2026-01-01\",",
+                    killed = "      \"reason\": \"OOMKilled\",", error = "      \"reason\": \"Error\",",
+                    name = "      \"name\": \"b\",";
+  expect_apart({code, finished, killed, name, name, code, finished, error});
+  expect_apart({code, finished, error, name, name, code, finished, killed});
+  const std::string described = "      Exit Code:    137";
+  expect_apart({"      Reason:       OOMKilled", described, "      Reason:       Error", described});
+  expect_apart({"      Reason:       Error", described, "      Reason:       OOMKilled", described});
+  const Lines first{"\"OOMKilled\": true,", "\"Dead\": false,", "\"Pid\": 0,", "\"ExitCode\": 137"},
+      second{"\"OOMKilled\": false,", "\"Dead\": false,", "\"Pid\": 0,", "\"ExitCode\": 137"};
+  for (const bool is_first : {true, false}) {
+    Lines lines = is_first ? first : second;
+    lines.insert(lines.end(), is_first ? second.begin() : first.begin(),
+                 is_first ? second.end() : first.end());
+    expect_apart(lines);
+  }
+  // The name is that of the one which it stands behind.
+  Lines named = first;
+  named.emplace_back("\"Name\": \"/detector\",");
+  named.insert(named.end(), second.begin(), second.end());
+  named.emplace_back("\"Name\": \"/other\",");
+  const auto findings = findings_of(named);
+  EXPECT_EQ(text_figure(finding_of_id(findings, "process-killed-for-memory"), "container"), "detector");
+  EXPECT_EQ(text_figure(finding_of_id(findings, "process-killed"), "container"), "other");
+}
+
+TEST(LogReportedKills, AnExitCodeInJsonIsNotAlwaysOfKubernetes) {
+  const std::string code = "      \"exitCode\": 137,";
+  const Finding alone = findings_of({code}).at(0);
+  EXPECT_THAT(alone.cause, Not(HasSubstr("Kubernetes")));
+  EXPECT_THAT(commands_of(alone), Not(Contains(HasSubstr("kubectl"))));
+  for (const std::string key :
+       {"  \"containerStatuses\": [", "    \"lastState\": {", "  - containerID: containerd://4f2a"}) {
+    const Finding finding = findings_of({key, code}).at(0);
+    EXPECT_THAT(finding.cause, HasSubstr("Kubernetes")) << key;
+    EXPECT_THAT(commands_of(finding), Contains("kubectl describe pod POD")) << key;
+  }
+  EXPECT_THAT(findings_of({"      Exit Code:    137"}).at(0).cause, HasSubstr("Kubernetes"));
 }
 
 TEST(LogReportedKills, AnEvictionThatIsBrokenIsPutTogether) {
@@ -253,7 +347,7 @@ TEST(LogReportedKills, ASmallRequestTellsOfNoFullMemory) {
   const auto findings = findings_of({"pyarrow.lib.ArrowMemoryError: malloc of size 128 failed"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
-  EXPECT_THAT(findings[0].cause, HasSubstr("tells of no full memory"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("seldom tells of full memory"));
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.saves);
 }
 

@@ -104,6 +104,18 @@ TEST(LogReportedWordings, WhatTheDriverSaysBesideGgmlIsGgmls) {
                                    "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory"});
   EXPECT_EQ(finding.id, "ggml-out-of-memory");
   EXPECT_EQ(only_of({mesa}).id, "vulkan-out-of-memory");
+  // Another program's is not, nor one beside CUDA's.
+  const std::string failed = "vkAllocateMemory failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
+                    ggml = "ggml_vulkan: Device memory allocation of size 1073741824 failed.",
+                    cuda =
+                        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 300.00 MiB on device 0: "
+                        "cudaMalloc failed: out of memory",
+                    game = "Mar 02 10:00:00 pc game[1]: ", llama = "Mar 02 10:00:05 pc llama[2]: ";
+  EXPECT_EQ(findings_of({game + failed, llama + cuda}).size(), 2U);
+  EXPECT_EQ(findings_of({game + failed, llama + ggml}).size(), 2U);
+  EXPECT_EQ(findings_of({game + mesa, llama + ggml}).size(), 2U);
+  EXPECT_EQ(findings_of({failed, cuda}).size(), 2U);
+  EXPECT_EQ(only_of({llama + failed, llama + ggml}).id, "ggml-out-of-memory");
 }
 
 TEST(LogReportedWordings, TheLargestBufferOfADeviceIsNoFullMemory) {
@@ -409,6 +421,25 @@ TEST(LogReportedWordings, XlasStepAndOllamasSplitCount) {
   ASSERT_NE(halved, ollama.cures.end());
   EXPECT_THAT(commands_of(ollama), Contains(HasSubstr("num_gpu 30 ")));  // of 1 GiB each
   EXPECT_EQ(halved->saves.value_or(Bytes{}).count, mebibytes(3072).count);
+}
+
+TEST(LogReportedWordings, AnEarlierModelsSplitIsNotTheNextOnes) {
+  const auto offload = [](const std::string& split) {
+    return "time=2025-01-01T00:00:00Z level=INFO source=memory.go:356 msg=\"offload to cuda\" "
+           "layers.requested=-1 layers.model=32 layers.offload=32 layers.split=" +
+           split + " memory.available=\"[14.9 GiB]\" memory.required.kv=\"1.0 GiB\"";
+  };
+  const std::vector<std::string> refused{
+      "load_tensors:        CUDA0 model buffer size =  3200.00 MiB",
+      "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 300.00 MiB on device 0: cudaMalloc failed: out "
+      "of memory",
+      "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 314572800"};
+  // Of a split that is not this model's, either.
+  for (const std::string split : {"\"\"", "3,5"}) {
+    std::vector<std::string> lines{offload("8,24"), offload(split)};
+    lines.insert(lines.end(), refused.begin(), refused.end());
+    EXPECT_THAT(commands_of(only_of(lines)), Contains(HasSubstr("num_gpu 29 "))) << split;
+  }
 }
 
 TEST(LogReportedWordings, TheRestOfTheFiguresIsRead) {

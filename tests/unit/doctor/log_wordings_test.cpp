@@ -26,6 +26,40 @@ TEST(LogWordings, TensorRtsTwoErrorsAreOneEvent) {
   EXPECT_EQ(figure(findings[0], "requested_bytes"), 2147483648);
 }
 
+// Figures that do not belong together: of two models, or damaged.
+TEST(LogWordings, LayersThatDoNotAddUpAreNotDividedBy) {
+  const auto findings = findings_of(
+      {R"(time=2026-01-01T00:00:00Z level=INFO source=memory.go:356 msg="offload to cuda" layers.requested=-1 layers.model=1 layers.offload=1 layers.split=10000 memory.available="[14.9 GiB]")",
+       "load_tensors: offloaded 1/1 layers to GPU",
+       "load_tensors:        CUDA0 model buffer size =     0.001 MiB",
+       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 144.00 MiB on device 0: cudaMalloc failed: "
+       "out of memory",
+       "alloc_tensor_range: failed to allocate CUDA0 buffer of size 150994944"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "ggml-out-of-memory");
+}
+
+// A large share of a large GPU is no full memory.
+TEST(LogWordings, GibibytesThatAreFreeAreNotCalledNone) {
+  const auto findings = findings_of(
+      {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total "
+       "capacity "
+       "of 79.18 GiB of which 3.50 GiB is free. Including non-PyTorch memory, this process has 75.60 GiB "
+       "memory in use. Of the allocated memory 74.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved "
+       "by PyTorch but unallocated."});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].cause, HasSubstr("far more than it asked for"));
+}
+
+// Of full memory a small request is refused, too.
+TEST(LogWordings, ASmallRequestIsNoDamagedHeap) {
+  const auto findings =
+      findings_of({"ERROR:  out of memory",
+                   "DETAIL:  Failed on request of size 48 in memory context \"ExecutorState\"."});
+  ASSERT_FALSE(findings.empty());
+  EXPECT_THAT(findings[0].cause, HasSubstr("The kernel refused the request"));
+}
+
 // More workspace would find no more where the GPU had less.
 TEST(LogWordings, TensorRtsNodeIsToldWhatItsTacticLacked) {
   const auto findings = findings_of(

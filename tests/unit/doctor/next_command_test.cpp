@@ -40,8 +40,8 @@ TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {
         "sudo systemctl set-property detector.service MemoryMax=SIZE",
         "echo SIZE | sudo tee /sys/fs/cgroup/foo/memory.max",
         "kubectl set resources deployment NAME --limits=memory=2Gi", "headroom run --limit 78MiB -- COMMAND",
-        "headroom bench --model NAME=model.onnx", "headroom bench --tune", "model.half()",
-        "--max-model-len 16384"})
+        "headroom bench --model NAME=model.onnx", "headroom bench --tune",
+        "sudo headroom bench --mem-limit 128MiB", "model.half()", "--max-model-len 16384"})
     EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
 }
 
