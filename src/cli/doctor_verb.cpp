@@ -119,7 +119,6 @@ Result<int> run(const std::vector<std::string>& arguments) {
   }
   for (TriedCure& together : trials.together) doctor::clean_trial(together);
   report.together = std::move(trials.together);
-  report.can_try = !tries && files.size() == 1 && !live && can_try_cures(files.front(), report.findings);
   for (Finding& finding : examination.logs.findings()) report.findings.push_back(std::move(finding));
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
@@ -128,12 +127,15 @@ Result<int> run(const std::vector<std::string>& arguments) {
     print_output(to_text(findings_to_json(report)));
   else if (values->toggle("markdown"))
     print_output(findings_to_markdown(report));
-  else if (!first_error || !report.findings.empty())
+  else if (!first_error || !report.findings.empty()) {
+    // Only here: it reads the run once more.
+    report.can_try = !tries && files.size() == 1 && !live && can_try_cures(files.front(), report.findings);
     print_output(findings_to_terminal(report, wants_color(*values),
                                       is_terminal(STDOUT_FILENO)
                                           ? std::optional(terminal_width(STDOUT_FILENO))
                                           : std::nullopt) +
                  fmt::format("\nNext: {}\n", doctor::next_command(report)));
+  }
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {
     log::warning("interrupted; what was not tried before is not told");

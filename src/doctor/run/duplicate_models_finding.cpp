@@ -33,7 +33,7 @@ Bytes private_peaks(const BenchResult& result, const std::vector<const ModelResu
   return sum;
 }
 
-// By blocks: two copies of 4 GiB take as long as they take to be read, byte by byte five times as long.
+// By blocks: such files have gigabytes.
 bool has_same_bytes(const std::string& a, const std::string& b) {
   std::ifstream one(a, std::ios::binary), other(b, std::ios::binary);
   if (!one || !other) return false;
