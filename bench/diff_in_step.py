@@ -4,8 +4,10 @@
 Pairs of runs are started at once and take turns frame by frame: plain and plain, plain and slower by 3 %. The fault is
 real: bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins for 3 % of its time. Each pair goes
 through `headroom diff --json` as a user has it; then a hundred sides of as many pairs as `--sides` says are drawn of them.
+With --repeat each side is one `headroom bench --repeat N`, and nothing is drawn: no two comparisons have a run in common.
 
     bench/diff_in_step.py --model FILE.onnx [--frames 1000] [--pairs 100] [--threads 1] [--settings spinning=off] [--sides 8]
+                          [--repeat N] [--same-per-slower N] [--minutes N]
                           [--build build/release]
 
 Prints Markdown: a row of a table whose head is --head's.
@@ -34,7 +36,7 @@ def start_run(arguments, side, name, slow):
     command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", model,
                "--max-frames", str(arguments.frames), "--threads", str(arguments.threads), "--quiet",
                "--output-dir", str(arguments.folder / side), "--prepared-dir", str(arguments.folder / f"prepared-{side}")]
-    command += ["--in-step", name] if name else []
+    command += ["--in-step", name, "--repeat", str(arguments.repeat)] if name else []
     command += ["--skip-setup"] if (arguments.folder / f"prepared-{side}").exists() else []
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
@@ -46,16 +48,16 @@ def ended(process):
 
 
 def measure_pair(arguments, slow, seed):
-    """The folders of two runs that took turns."""
+    """The folders of the runs that took turns: those of before, those of after."""
     name = f"in-step-{os.getpid()}-{seed}"
     for process in [start_run(arguments, side, name, slow and side == "after") for side in ("before", "after")]:
         ended(process)
-    return [max((arguments.folder / side).iterdir()) for side in ("before", "after")]
+    return [sorted((arguments.folder / side).iterdir())[-arguments.repeat:] for side in ("before", "after")]
 
 
 def compare(arguments, pairs):
     """The latency row of the comparison, and the names of the judged rows that differ."""
-    before, after = zip(*pairs)
+    before, after = (sum(side, []) for side in zip(*pairs))
     done = subprocess.run([str(arguments.build / "bin/headroom"), "diff", "--json", *map(str, before), ":", *map(str, after)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -88,6 +90,9 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--settings", default="", help="words behind the model's path, such as spinning=off")
     parser.add_argument("--sides", default="8", help="pairs a side, besides one")
+    parser.add_argument("--repeat", type=int, default=1, help="runs a side of each pair, by one call of headroom bench")
+    parser.add_argument("--same-per-slower", type=int, default=1, help="pairs of the same for each that is slower")
+    parser.add_argument("--minutes", type=float, help="end with the pairs that were made by then")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--planted", type=pathlib.Path)
     parser.add_argument("--head", action="store_true", help="the table's head, too")
@@ -100,18 +105,21 @@ def main():
         started, load, same, slower = time.time(), [], [], []
         for i in range(arguments.pairs):
             same.append(measure_pair(arguments, False, 2 * i))
-            slower.append(measure_pair(arguments, True, 2 * i + 1))
+            if i % arguments.same_per_slower == 0:
+                slower.append(measure_pair(arguments, True, 2 * i + 1))
             load.append(os.getloadavg()[0])
             print(f"\r{i + 1} of {arguments.pairs}", end="", file=sys.stderr)
+            if arguments.minutes and time.time() - started > 60 * arguments.minutes:
+                break
         print(file=sys.stderr)
         facts = f"{(time.time() - started) / 60:.0f} | {statistics.mean(load):.1f}, at most {max(load):.1f}"
         if arguments.head:
             print("| model, frames, threads | a frame | minutes for all pairs | load average | pairs a side | false alarms | "
                   "of them latency | 3 % slower found | median told | of the same, one standard deviation | interval, median |")
             print("|---|---|---|---|---|---|---|---|---|---|---|")
-        row(arguments, "1", [compare(arguments, [pair]) for pair in same], [compare(arguments, [pair]) for pair in slower], facts)
+        row(arguments, str(arguments.repeat), [compare(arguments, [pair]) for pair in same], [compare(arguments, [pair]) for pair in slower], facts)
         random.seed(1)
-        for size in map(int, filter(None, arguments.sides.split(","))):
+        for size in map(int, filter(None, "" if arguments.repeat > 1 else arguments.sides.split(","))):
             drawn = [[compare(arguments, random.sample(pairs, size)) for _ in range(100)] for pairs in (same, slower)]
             row(arguments, f"{size}, drawn", *drawn, facts)
 

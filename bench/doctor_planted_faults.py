@@ -185,6 +185,7 @@ def duplicates(trials, model, other):
                                                   [f"a={model}{settings}", f"b={model}{settings}"]))
         after, after_code = trials.doctor(cured)
         saves = cure.get("saves_bytes", 0)
+        print(f"    at most {saves / MIB:.1f} MiB, saved {tried['saved_bytes'] / MIB:.1f}; findings when cured: {ids(after['findings'])}", file=sys.stderr)
         trials.add(f"duplicate sessions; cured: {cure['what']}", finding["id"], "session",
                    "shares of pages, all processes", f"{tried['before']['run_peak_bytes'] / MIB:.1f} MiB",
                    f"{tried['after']['run_peak_bytes'] / MIB:.1f} MiB", ids(after["findings"]),

@@ -18,7 +18,7 @@ import sys
 import unity_batches
 
 UNREADABLE = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
-ALONE = re.compile(r"/(demangle|terminal_screen)\.cpp$|/src/tracer/")  # what they include has names of ours; with a .clang-tidy of its own
+ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks)\.cpp$")  # what they include has names of ours; another one of a variable
 MOST_FILES, MOST_LINES = 60, 6000
 
 
@@ -38,6 +38,12 @@ def flags_of(entry):
     return tuple(kept)
 
 
+def checks_beside(source):
+    """The .clang-tidy of the source's own folder, which its batch must have beside it, too."""
+    file = pathlib.Path(source).parent / ".clang-tidy"
+    return file if file.is_file() else None
+
+
 def main():
     build, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,14 +56,19 @@ def main():
             if not os.path.relpath(source).startswith("src/") or source in seen or UNREADABLE.search(source):
                 continue
             seen.add(source)
-            groups.setdefault(flags_of(entry), []).append(source)
+            groups.setdefault((flags_of(entry), checks_beside(source)), []).append(source)
     unity_batches.MOST_FILES, unity_batches.MOST_LINES = MOST_FILES, MOST_LINES
     entries = []
 
     def add(file, flags):
         command = shlex.join(["clang++", *flags, "-c", str(file)])
         entries.append({"directory": str(folder), "file": str(file), "command": command})
-    for number, (flags, sources) in enumerate(groups.items()):
+    for number, ((flags, checks), sources) in enumerate(groups.items()):
+        place = folder
+        if checks:
+            place = folder / checks.parent.name
+            place.mkdir(exist_ok=True)
+            unity_batches.write_if_new(place / checks.name, checks.read_text())
         together = [source for source in sources if source.endswith(".cpp") and not ALONE.search(source)]
         for source in sources:
             if source not in together:
@@ -66,7 +77,7 @@ def main():
             if len(batch.sources) == 1:
                 add(batch.sources[0].path, flags)
                 continue
-            file = folder / f"batch_{number}_{count}.cpp"
+            file = place / f"batch_{number}_{count}.cpp"
             unity_batches.write_if_new(file, batch.text())
             add(file, flags)
     (folder / "compile_commands.json").write_text(json.dumps(entries, indent=1))

@@ -75,7 +75,8 @@ std::string figures_to_name(const std::string& name, const std::vector<GatedFigu
 // The rule's own example is one of runs.
 Error with_example(Error error, const std::vector<GatedFigure>& figures) {
   const std::string name = figures.empty() ? "ram_used_bytes" : figures.front().name;
-  error.fix = fmt::format("write FIGURE>+5%, FIGURE>+20MiB or FIGURE>80, as in '{}>+5%'", name);
+  error.fix = fmt::format("write FIGURE>+5%, or with the figure's unit FIGURE>{}, as in '{}>+5%'",
+                          is_in_bytes(name) ? "+20MiB" : "80", name);
   return error;
 }
 
@@ -98,7 +99,7 @@ Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text,
     auto amount = limit_of(
         limit, in_bytes ? bytes_of : number_of,
         in_bytes ? "a percentage or a size: +5%, +20MiB, 6GiB" : "a percentage or a number: +5%, +10, 80");
-    if (!amount) return tl::unexpected(with_example(std::move(amount.error()), figures));
+    if (!amount) return tl::unexpected(with_example(std::move(amount.error()), {{.name = limit.name}}));
     rules.push_back({std::move(limit), *amount});
   }
   return rules;

@@ -61,9 +61,10 @@ Status check_flags(InputKind kind, const FlagValues& values) {
   const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
   for (const char* flag : of_recordings)
     if (kind != InputKind::recording && values.has(flag))
-      return usage_error(
-          fmt::format("--{} is for recordings", flag), "these are none",
-          std::string_view(flag) == "fail-above" ? "take --fail-on 'run_peak>+5%'" : "leave it out");
+      return usage_error(fmt::format("--{} is for recordings", flag), "these are none",
+                         std::string_view(flag) != "fail-above" ? "leave it out"
+                         : kind == InputKind::watch_log         ? "take --fail-on 'ram_used_bytes>+5%'"
+                                                                : "take --fail-on 'run_peak>+5%'");
   if (values.toggle("json") + values.toggle("csv") + values.toggle("markdown") > 1)
     return usage_error("--json, --csv and --markdown are views of their own", "", "give one of them");
   return {};

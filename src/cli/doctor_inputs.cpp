@@ -111,22 +111,34 @@ std::string machine_words(const doctor::MachineHistory& history) {
   return words;
 }
 
+// A run's metrics.jsonl, named alone.
+bool is_of_run(const fs::path& file) {
+  std::error_code code;
+  return file.filename() == "metrics.jsonl" && fs::exists(file.parent_path() / "report.json", code);
+}
+
 Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& findings,
                                    const std::string& name) {
   auto log = tui::ReplayLog::open(file);
   if (!log) return forward_error(log);
   doctor::MachineHistory history;
+  std::int64_t unread = 0;  // torn where the power went, and the next session wrote on
   for (std::size_t i = 0; i < log->size(); ++i) {
     auto sample = log->read(i);
-    if (!sample) {
-      append(findings, doctor::machine_findings(history, name));
+    if (sample)
+      history.add(*sample);
+    else if (history.samples == 0 && i + 1 == log->size())
       return forward_error(sample);
-    }
-    history.add(*sample);
+    else
+      ++unread;
   }
   append(findings, doctor::machine_findings(history, name));
-  return "a log of headroom watch, " + machine_words(history) +
-         (log->is_cut() ? "; its last line is cut off" : "");
+  const std::string torn = unread == 0
+                               ? ""
+                               : fmt::format("; {} {} no sample and passed over",
+                                             counted(unread, "line", "lines"), unread == 1 ? "is" : "are");
+  return (is_of_run(file) ? "the samples of a run of headroom bench, " : "a log of headroom watch, ") +
+         machine_words(history) + torn + (log->is_cut() ? "; its last line is cut off" : "");
 }
 
 Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& findings) {

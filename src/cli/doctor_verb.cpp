@@ -154,11 +154,12 @@ const Verb& doctor_verb() {
     Verb verb;
     verb.name = "doctor";
     verb.summary = "Say why memory ran out, what wastes it, and what helps";
-    verb.usage = "headroom doctor FILE… [--live] [FLAGS]";
+    verb.usage = "headroom doctor [FILE…] [--live] [FLAGS]";
     verb.description =
         "Reads logs and consoles of any program, dmesg and the journal (plain or gzip; - is standard input), "
         "recordings of headroom trace, memory snapshots of PyTorch, run folders of headroom bench, logs of "
-        "headroom watch, text of tegrastats, folders of them and, with --live, this machine. Says what "
+        "headroom watch, text of tegrastats, nvidia-smi and /proc/meminfo, folders of them and, with --live, "
+        "this machine. Says what "
         "happened, where that is told, what the "
         "likely cause is and what helps, the largest gain first. Exit code 1 when something severe was "
         "found. With --try the cures of a run that are settings of headroom bench are tried, each in a bench "

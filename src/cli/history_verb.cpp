@@ -49,11 +49,12 @@ std::string place_of(const FlagValues& values) {
 
 std::string commit_of_environment() { return first_of_environment({"GITHUB_SHA", "CI_COMMIT_SHA"}); }
 
-constexpr const char* kNoLabel = "none";  // of --label, for runs without one
+constexpr const char* kNone = "none";  // of --label and --commit, for runs without one
 
-std::string label_of(const FlagValues& values) {
-  return values.text("label") == kNoLabel ? std::string() : values.text("label");
+std::string word_of(const FlagValues& values, const char* flag) {
+  return values.text(flag) == kNone ? std::string() : values.text(flag);
 }
+std::string label_of(const FlagValues& values) { return word_of(values, "label"); }
 
 // Behind "the runs".
 std::string label_words(const std::string& label) {
@@ -81,7 +82,7 @@ Result<RunsByKey> kept_already(RunHistory& history, const analysis::Side& runs) 
 // A run stays what it was added as: who adds it again by another name is told how that is changed.
 void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   std::string command;
-  if (values.has("commit") && values.text("commit") != kept.commit)
+  if (values.has("commit") && word_of(values, "commit") != kept.commit)
     command += " --commit " + shell_word(values.text("commit"));
   if (values.has("label") && label_of(values) != kept.label)
     command += " --label " + shell_word(values.text("label"));
@@ -95,7 +96,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (runs.empty())
     return usage_error("headroom history add takes runs", "none given", "headroom history add RUN");
   for (const std::string& run : runs) {
-    auto kind = kind_of_input(run);
+    auto kind = kind_of_run(run);
     if (!kind) return forward_error(kind);
     if (*kind != InputKind::run)
       return usage_error(fmt::format("{} cannot be kept", run), fmt::format("it is {}", words_for(*kind)),
@@ -115,7 +116,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
       continue;
     }
     KeptRun made = kept_run(run);
-    made.commit = values.has("commit") ? values.text("commit") : commit_of_environment();
+    made.commit = values.has("commit") ? word_of(values, "commit") : commit_of_environment();
     made.label = label_of(values);
     kept.push_back(std::move(made));
   }
@@ -123,7 +124,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (!added) return forward_error(added);
   const std::size_t given = loaded->side.size();
   const std::string there = *added < given ? fmt::format(", {} there already", given - *added) : "";
-  print_output(fmt::format("{} of {} runs added{}\n", *added, given, there));
+  print_output(fmt::format("{} of {} {} added{}\n", *added, given, given == 1 ? "run" : "runs", there));
   return 0;
 }
 
@@ -168,7 +169,7 @@ Result<int> relabel_runs(const Words& words, const FlagValues& values) {
   auto numbers = run_numbers(words, "relabel");
   if (!numbers) return forward_error(numbers);
   std::optional<std::string> commit, label;
-  if (values.has("commit")) commit = values.text("commit");
+  if (values.has("commit")) commit = word_of(values, "commit");
   if (values.has("label")) label = label_of(values);
   if (!commit && !label)
     return usage_error("headroom history relabel takes what the runs are of", "neither is given",
@@ -327,7 +328,7 @@ Status check_labels(const std::vector<KeptRun>& runs, const history::RunChoice& 
   for (const KeptRun& run : runs) labels.insert(run.label);
   if (labels.size() < 2) return {};
   std::vector<std::string> words;
-  for (const std::string& label : labels) words.push_back(label.empty() ? kNoLabel : harmless(label));
+  for (const std::string& label : labels) words.push_back(label.empty() ? kNone : harmless(label));
   return usage_error("it is not clear which runs these are compared with",
                      fmt::format("those of {} have the labels {}", choice.host.value_or("all machines"),
                                  fmt::join(words, ", ")),
@@ -340,14 +341,13 @@ Result<std::vector<KeptRun>> runs_before(RunHistory& history, const FlagValues& 
   auto kept = history.load(choice);
   if (!kept) return kept;
   if (kept->empty())
-    return input_error(
-        "there is nothing to compare with",
-        fmt::format(
-            "the history has no other run of these models on {}{}{}{}", choice.host.value_or("a machine"),
-            choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
-            choice.label && !choice.label->empty() ? fmt::format(" with the label '{}'", *choice.label) : "",
-            choice.commits.empty() ? "" : " of commit " + values.text("commit")),
-        "headroom history list shows them; --host, --label and --commit choose");
+    return input_error("there is nothing to compare with",
+                       fmt::format("the history has no other run of these models on {}{}{}{}",
+                                   choice.host.value_or("a machine"),
+                                   choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
+                                   choice.label ? label_words(*choice.label) : "",
+                                   choice.commits.empty() ? "" : " of commit " + values.text("commit")),
+                       "headroom history list shows them; --host, --label and --commit choose");
   if (auto clear = check_labels(*kept, choice); !clear) return forward_error(clear);
   return kept;
 }
@@ -447,7 +447,7 @@ const Verb& history_verb() {
     Flag db = make_flag("db", FlagKind::text, "FILE|URL", "where it lies; postgresql://… is a server");
     db.default_text = "$HEADROOM_HISTORY, else headroom-history.sqlite";
     Flag commit =
-        make_flag("commit", FlagKind::text, "SHA", "of the runs added or relabelled, or compared with");
+        make_flag("commit", FlagKind::text, "SHA", "of the runs added or relabelled (none: without), or compared with");
     commit.default_text = "of add: $GITHUB_SHA, $CI_COMMIT_SHA";
     Flag last = make_flag("last", FlagKind::integer, "N", "the last N runs only");
     last.default_text = "10; list: all";

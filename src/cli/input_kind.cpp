@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "base/json.h"
+#include "base/json_keys.h"
 #include "base/text.h"
 #include "cli/recording_report.h"
 #include "tui/replay_log.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBegin = 4096;
 constexpr std::string_view kGzip = "\x1f\x8b";
-// A report whose keys come in another order is known by parsing all of it; the largest of the tests has 0.3
+// A report whose keys come in another order is known by reading all of it; the largest of the tests has 0.3
 // MiB.
 constexpr Bytes kLargestSorted = mebibytes(64);
 
@@ -74,14 +74,20 @@ std::string first_line(const fs::path& file) {
   return std::string(document_in(line));
 }
 
-bool is_report(const Json& document) {
-  return document.is_object() && document.contains("run_name") && document.contains("schema_version");
+bool is_report(const JsonKeys& keys) { return keys.has("run_name") && keys.has("schema_version"); }
+
+bool is_sample(const JsonKeys& line) {
+  return line.is_whole && line.has("time_ns") && !line.has("run_name") &&
+         (line.has("ram_total_bytes") || line.has_list("gpus") || line.has_list("processes"));
 }
 
-bool is_sample(const std::optional<Json>& line) {
-  const auto has_list = [&](const char* key) { return line->contains(key) && (*line)[key].is_array(); };
-  return line && line->is_object() && line->contains("time_ns") && !line->contains("run_name") &&
-         (line->contains("ram_total_bytes") || has_list("gpus") || has_list("processes"));
+// Logs of other programs are JSON, too, and as large as the disk lets them: no tree of them is made.
+JsonKeys keys_of(const fs::path& file, Bytes most) {
+  std::error_code code;
+  const std::uintmax_t size = fs::file_size(file, code);
+  if (code || size > static_cast<std::uintmax_t>(most.count)) return {};
+  std::ifstream stream(file, std::ios::binary);
+  return read_json_keys(stream);
 }
 
 }  // namespace
@@ -120,17 +126,16 @@ std::optional<InputKind> known_kind(const fs::path& file) {
   }
   const std::string_view document = document_in(begin);
   if (!document.starts_with('{')) return std::nullopt;
-  const auto line = parse_json(first_line(file));
-  if (!line && has_key(document, "model_fingerprint") && has_key(document, "runtime_bytes"))
+  const JsonKeys line = read_json_keys(first_line(file));
+  if (!line.is_whole && has_key(document, "model_fingerprint") && has_key(document, "runtime_bytes"))
     return InputKind::footprint;
-  if (is_sample(line ? std::optional(*line) : std::nullopt)) return InputKind::watch_log;
-  if (line && !is_report(*line)) return std::nullopt;
+  if (is_sample(line)) return InputKind::watch_log;
+  if (line.is_whole && !is_report(line)) return std::nullopt;
   // A document over several lines, a damaged one, or all in one line, as the lines of a log may be.
   const bool names_itself = has_key(document, "run_name") && has_key(document, "schema_version");
-  const auto text = read_file(file, names_itself ? kLargestReport : kLargestSorted);
-  const auto whole = text ? parse_json(document_in(*text)) : parse_json("");
-  if (whole ? is_report(*whole) : names_itself && !line) return InputKind::run;
-  if (!whole && has_key(document, "time_ns") && has_key(document, "ram_total_bytes"))
+  const JsonKeys whole = keys_of(file, names_itself ? kLargestReport : kLargestSorted);
+  if (whole.is_whole ? is_report(whole) : names_itself && !line.is_whole) return InputKind::run;
+  if (!whole.is_whole && has_key(document, "time_ns") && has_key(document, "ram_total_bytes"))
     return InputKind::watch_log;
   return std::nullopt;
 }

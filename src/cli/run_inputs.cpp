@@ -193,6 +193,14 @@ std::string key_of(const BenchResult& run) {
   return fingerprint_of(text);
 }
 
+Result<InputKind> kind_of_run(const fs::path& path) {
+  auto kind = kind_of_input(path);
+  // What it could be beside a run is no help here.
+  if (!kind && kind.error().fix == kWhatIsCompared)
+    kind.error().fix = "name run folders of headroom bench, or folders of them";
+  return kind;
+}
+
 Result<InputKind> kind_of_input(const fs::path& path) {
   std::error_code code;
   if (!fs::exists(path, code))

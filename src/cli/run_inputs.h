@@ -16,6 +16,8 @@ namespace headroom::cli {
 
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
 Result<InputKind> kind_of_input(const std::filesystem::path& path);
+// The same for who takes runs alone: its errors name nothing else. What is of another kind is none of them.
+Result<InputKind> kind_of_run(const std::filesystem::path& path);
 
 // Of what does not change from one version of Headroom to the next, so that a run is known again: when and
 // where it was made, and its first figures.

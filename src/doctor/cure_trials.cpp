@@ -178,12 +178,7 @@ bool takes_less(CureVerdict verdict) {
 std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
   if (weighed.is_mixed && weighed.smaller) return "the largest peak falls, and another grows";
   if (weighed.is_mixed && !weighed.larger) return "one peak falls, and another grows";
-  // Medians that far apart are no likeness: the runs of one side differ by as much.
-  constexpr double kFarApart = 0.1;
-  const bool is_far = std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
-    return figure.name.ends_with("_peak_bytes") && std::abs(figure.after / figure.before - 1) >= kFarApart;
-  });
-  if (tried.verdict == CureVerdict::no_difference && is_far)
+  if (needs_more_runs(tried))
     return "it cannot be told, runs of one thing differ too much (more of them, --repeat N, may tell)";
   return first_words(tried.verdict, weighed.larger);
 }
@@ -222,6 +217,16 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& wor
 }
 
 }  // namespace
+
+bool needs_more_runs(const TriedCure& tried) {
+  // Medians that far apart are no likeness: the runs of one side differ by as much.
+  constexpr double kFarApart = 0.1;
+  return tried.verdict == CureVerdict::no_difference &&
+         std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
+           return figure.name.ends_with("_peak_bytes") &&
+                  std::abs(figure.after / figure.before - 1) >= kFarApart;
+         });
+}
 
 std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run) {
   std::vector<CureSettings> cures;

@@ -33,6 +33,9 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
 // each time with the cure.
 TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
 
+// Whether its peaks lie far apart and the runs of one side differ by as much, so that more of them may tell.
+bool needs_more_runs(const TriedCure& tried);
+
 // All models of the run that were in memory at once, as one: the most that their shares of pages came to at
 // one moment while they ran (PSS; where those were not sampled the joint peak). It failed where one of them
 // did, and where the run has no such part.

@@ -70,6 +70,20 @@ bool helped(const TriedCure& tried) {
   return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
 }
 
+// Where no cure alone and not all of them together came through, nothing that searches among them will.
+bool all_failed(const report::DoctorReport& report) {
+  std::vector<const TriedCure*> tried;
+  for (const TriedCure& one : report.together) tried.push_back(&one);
+  for (const Finding& finding : report.findings)
+    for (const Cure& cure : finding.cures)
+      if (cure.tried) tried.push_back(&*cure.tried);
+  return !tried.empty() && std::all_of(tried.begin(), tried.end(), [](const TriedCure* one) {
+    return one->verdict == CureVerdict::failed;
+  });
+}
+
+bool is_search(std::string_view command) { return command.ends_with(" --tune"); }
+
 }  // namespace
 
 std::string next_command(const report::DoctorReport& report) {
@@ -77,12 +91,13 @@ std::string next_command(const report::DoctorReport& report) {
     return fmt::format("headroom doctor {} --try", shell_word(report.inputs.front()));
   for (const TriedCure& together : report.together)
     if (helped(together)) return together.command;
+  const bool is_in_vain = all_failed(report);
   for (const Finding& finding : report.findings) {
     const bool is_note = finding.severity != Severity::severe && finding.severity != Severity::warning;
     // Of a note what looks at the very file; what sets something is for what needs a cure.
     for (const Cure& cure : finding.cures)
       if ((!cure.tried || helped(*cure.tried)) && is_to_be_run(cure.command) &&
-          (!is_note || cure.command.starts_with("headroom ")))
+          !(is_in_vain && is_search(cure.command)) && (!is_note || cure.command.starts_with("headroom ")))
         return cure.command;
   }
   const bool is_live = std::find(report.inputs.begin(), report.inputs.end(), "--live") != report.inputs.end();

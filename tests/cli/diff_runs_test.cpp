@@ -602,6 +602,11 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
       run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free>1GiB"}, options);
   EXPECT_EQ(misspelt.exit_code, 2);
   EXPECT_THAT(misspelt.err, HasSubstr("no figure 'ram_free' in common; did you mean ram_free_bytes?"));
+  EXPECT_THAT(
+      run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free_bytes>5"}, options).err,
+      HasSubstr("write FIGURE>+5%, or with the figure's unit FIGURE>+20MiB, as in 'ram_free_bytes>+5%'"));
+  EXPECT_THAT(run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-above", "5%"}, options).err,
+              HasSubstr("take --fail-on 'ram_used_bytes>+5%'"));
   // The free memory is halved, the processor is as it was.
   const CommandResult gate = run_headroom(
       {"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free_bytes<-5%,cpu_percent>+1%"}, options);

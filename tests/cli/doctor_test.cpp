@@ -190,8 +190,10 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
       std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen";
   const CommandResult run_folder = run({golden.string(), "oom.log"});
   EXPECT_EQ(run_folder.exit_code, 1);
-  EXPECT_THAT(run_folder.out, AllOf(HasSubstr("huge ran out of memory while it ran [model-out-of-memory]"),
-                                    HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
+  EXPECT_THAT(
+      run_folder.out,
+      AllOf(HasSubstr("huge ran out of memory while it ran, under a limit of 1.0 GiB [model-out-of-memory]"),
+            HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
   EXPECT_EQ(run({(golden / "report.json").string()}).exit_code, 1);
 
   std::string log;
@@ -205,6 +207,14 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   EXPECT_THAT(run({"watch.jsonl.gz"}).out,
               HasSubstr("[no-swap-no-reserve]\n  seen: watch.jsonl.gz: 286.1 MiB available, in the first of "
                         "4 samples over 3.000 s"));
+  // Where the power went a line is torn, and another session wrote on.
+  const std::size_t half = log.find('\n', log.size() / 2) + 1;
+  write_text(folder_ / "torn.jsonl",
+             log.substr(0, half) + "{\"time_ns\":7,\"ram" + std::string(8, '\0') + "\n" + log.substr(half));
+  const CommandResult torn = run({"torn.jsonl"});
+  EXPECT_EQ(torn.exit_code, 0) << torn.err;
+  EXPECT_THAT(torn.out,
+              AllOf(HasSubstr("4 samples over 3.000 s"), HasSubstr("; 1 line is no sample and passed over")));
   write_text(folder_ / "watch.csv", "time_seconds,unix_time_seconds,cpu_percent\n0,1,2\n");
   EXPECT_THAT(run({"watch.csv"}).err, HasSubstr("it is a table of headroom watch"));
   EXPECT_EQ(run({"watch.csv"}).exit_code, 2);

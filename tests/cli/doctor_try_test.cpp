@@ -89,6 +89,13 @@ TEST_F(DoctorTry, TellsThatThereIsNoGain) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps"))));
 }
 
+TEST_F(DoctorTry, WhatThreeRunsCannotTellIsMeasuredAgain) {
+  const std::string run = tuned_run("pattern vary 60\nrun sleep 1");
+  const CommandResult result = doctor({run, "--try"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("of 6 runs each, as 3 could not tell"));
+}
+
 TEST_F(DoctorTry, OneSessionForTwoIsMeasuredByAllThatIsInMemoryAtOnce) {
   const std::string model = bench_.model("m", "load allocate 96\nrun sleep 20");
   const CommandResult ran = bench_.run({"--backend", "misbehaving", "--max-frames", "15", "--parallel",

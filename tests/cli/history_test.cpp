@@ -161,8 +161,8 @@ TEST_P(History, KeepsARunOnce) {
   const std::string first = copy("quick", "1", 1);
   const CommandResult added = run({"add", first, "--commit", "aaaa1111", "--label", "orin's 'board'"});
   EXPECT_EQ(added.exit_code, 0) << added.err;
-  EXPECT_EQ(added.out, "1 of 1 runs added\n");
-  EXPECT_EQ(run({"add", first}).out, "0 of 1 runs added, 1 there already\n");
+  EXPECT_EQ(added.out, "1 of 1 run added\n");
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 there already\n");
   const Json list = json({"list", "--json"});
   ASSERT_EQ(list["runs"].size(), 1);
   EXPECT_EQ(get_text(list["runs"][0], "commit"), "aaaa1111");
@@ -295,6 +295,8 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   EXPECT_THAT(unclear.err, AllOf(HasSubstr("not clear"), HasSubstr("none, branch"), HasSubstr("--label")));
   EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
   EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
+  EXPECT_THAT(run({"diff", now, "--host", "xavier", "--label", "none", "--commit", "bbbb"}).err,
+              HasSubstr("no other run of these models on xavier without a label of commit bbbb"));
 }
 
 // Others may be labelled as they like; only what is compared must be of one label.
@@ -436,7 +438,7 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   const std::string first = copy("quick", "1", 1);
   run({"add", first, copy("quick", "2", 2), "--label", "main"});
   const CommandResult again = run({"add", first, "--commit", "aaaa1111", "--label", "main"});
-  EXPECT_EQ(again.out, "0 of 1 runs added, 1 there already\n");
+  EXPECT_EQ(again.out, "0 of 1 run added, 1 there already\n");
   EXPECT_THAT(again.err, AllOf(HasSubstr("run 1 was there already without a commit, label main"),
                                HasSubstr("headroom history relabel 1 --commit aaaa1111\n")));
   EXPECT_EQ(run({"relabel", "1", "2", "--commit", "aaaa1111"}).out, "2 runs changed\n");
@@ -446,6 +448,8 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   EXPECT_EQ(get_text(list["runs"][0], "label"), "main");
   EXPECT_EQ(get_text(list["runs"][1], "commit"), "aaaa1111");
   EXPECT_FALSE(list["runs"][1].contains("label"));
+  EXPECT_EQ(run({"relabel", "2", "--commit", "none"}).out, "1 run changed\n");
+  EXPECT_FALSE(json({"list", "--json"})["runs"][1].contains("commit"));
   // All of them or none.
   const CommandResult absent = run({"remove", "1", "7"});
   EXPECT_EQ(absent.exit_code, 2);
@@ -454,7 +458,7 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   EXPECT_EQ(run({"remove", "1"}).out, "1 run removed\n");
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
   EXPECT_EQ(json({"show", "p50", "--json"})["models"][0]["points"].size(), 1);
-  EXPECT_EQ(run({"add", first}).out, "1 of 1 runs added\n");
+  EXPECT_EQ(run({"add", first}).out, "1 of 1 run added\n");
   for (const Words& wrong : {Words{"remove"}, Words{"remove", "x"}, Words{"remove", "0"},
                              Words{"relabel", "1"}, Words{"remove", "1", "--label", "x"}})
     EXPECT_EQ(run(wrong).exit_code, 2) << wrong.back();
@@ -518,7 +522,7 @@ TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
   ASSERT_TRUE(report.has_value());
   (*report)["host"]["cpu_governor"] = "of a later version";
   write_text(first + "/report.json", report->dump());
-  EXPECT_EQ(run({"add", first}).out, "0 of 1 runs added, 1 there already\n");
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 there already\n");
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
 }
 
@@ -707,7 +711,7 @@ TEST(HistoryFile, ARunThatAnEarlierVersionKeptIsNotComparedWithItself) {
     bytes.replace(at, kKeySize, std::string(kKeySize, '0'));
   write_text(file, bytes);
   EXPECT_EQ(run_headroom({"history", "add", run_folder, "--db", file}).out,
-            "0 of 1 runs added, 1 there already\n");
+            "0 of 1 run added, 1 there already\n");
   const CommandResult diff = run_headroom({"history", "diff", run_folder, "--db", file});
   EXPECT_EQ(diff.exit_code, 2) << diff.out;
   EXPECT_THAT(diff.err, HasSubstr("nothing to compare with"));
@@ -747,7 +751,7 @@ TEST(HistoryFile, ADiskThatTakesNoMoreIsTold) {
   EXPECT_EQ(full.exit_code, 2) << full.out;
   EXPECT_THAT(full.err, AllOf(HasSubstr("disk I/O error"), HasSubstr("`ulimit -f`")));
   EXPECT_THAT(run_headroom({"history", "list", "--db", file}).err, HasSubstr("nothing was added to it yet"));
-  EXPECT_EQ(run_headroom(add).out, "1 of 1 runs added\n");
+  EXPECT_EQ(run_headroom(add).out, "1 of 1 run added\n");
 }
 
 // That it is not there would be wrong, and its runs not lost.

@@ -3,6 +3,7 @@
 //   load threads 300 (that wait) |
 //   load share 100 (MiB of shared memory, kept) | load say (a coloured warning) | run kill (SIGKILL) |
 //   pattern allocate 200 (while it loads with the setting memory_pattern) |
+//   pattern vary 60 (MiB, once to six times: another process, another number) |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -33,6 +35,7 @@
 constexpr const char* kNoNames[] = {"", "", "", ""};
 
 struct hr_session {
+  std::string path;
   struct Command {
     std::string stage, action;
     long amount = 0;
@@ -102,6 +105,19 @@ int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
 
 std::atomic<int> loaded_sessions = 0;
 
+// 1 to 6, from process to process in no order that a comparison in turns could know.
+long turn_of(const std::string& path) {
+  static const long turn = [&] {
+    constexpr std::array kTurns{2L, 5L, 1L, 6L, 3L, 4L};
+    std::size_t calls = 0;
+    const std::string counter = path + ".turns";
+    std::ifstream(counter) >> calls;
+    std::ofstream(counter) << calls + 1;
+    return kTurns[calls % kTurns.size()];
+  }();
+  return turn;
+}
+
 int obey(hr_session& session, const std::string& stage, hr_error* error) {
   for (const auto& command : session.commands) {
     if (command.stage != stage) continue;
@@ -137,8 +153,10 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       session.kept.clear();
     }
     if (command.action == "device" && allocate_on_device(session, command.amount, error) != 0) return 1;
-    if (command.action == "allocate" || (command.action == "allocate_beside" && has_company)) {
-      const auto bytes = static_cast<std::size_t>(command.amount) << 20;
+    const bool varies = command.action == "vary";
+    if (command.action == "allocate" || varies || (command.action == "allocate_beside" && has_company)) {
+      const long times = varies ? turn_of(session.path) : 1;
+      const auto bytes = static_cast<std::size_t>(command.amount * times) << 20;
       char* memory = new (std::nothrow) char[bytes];
       if (memory == nullptr) return fail(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
       std::memset(memory, 1, bytes);
@@ -171,6 +189,7 @@ int load(const char* path, const hr_settings* settings, hr_session** session, hr
   if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
   auto* loaded = new hr_session;
   ++loaded_sessions;
+  loaded->path = path;
   loaded->on_device = std::strcmp(settings->device, "cpu") != 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -203,7 +203,7 @@ bool has_windows_path(std::string_view line) {
 std::optional<LogMessage> read(std::string_view line) {
   auto message = read_any(line);
   if (!message) return message;
-  message->add("runtime", torch_server_of(line));
+  message->add("runtime", torch_server_of_message(line));
   if (has_windows_path(line)) message->add("system", "Windows");
   return message;
 }

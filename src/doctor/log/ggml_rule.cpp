@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/log/ggml_cache.h"
+#include "doctor/log/ggml_layers.h"
 #include "doctor/log/ggml_programs.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/ollama_messages.h"
@@ -213,31 +215,6 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
-// Layers that leave the GPU take their weights along: as many as make room for the request, or, where the
-// weights themselves did not fit, as many as do fit.
-std::optional<GpuLayers> layers_that_fit(const LogMessage& message) {
-  const auto requested = message.bytes("requested_bytes"), model = message.bytes("model_buffer_bytes"),
-             free = message.bytes("free_bytes");
-  const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
-  constexpr std::int64_t kMostLayers = 10'000;
-  if (!requested || requested->count <= 0) return std::nullopt;
-  if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers) {
-    const auto split = layers_of_gpu(message);
-    const bool is_of_these = split && split->all == *on_gpu;  // its buffer holds its own alone
-    const std::int64_t held = is_of_these ? split->own : *on_gpu;
-    if (model->count < held) return std::nullopt;
-    const std::int64_t each = model->count / held;
-    const std::int64_t leave = (requested->count - 1) / each + 1;
-    return GpuLayers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
-  }
-  if (free && layers && !model && *layers > 0 && *layers < kMostLayers && *free < *requested) {
-    const double part = static_cast<double>(free->count) / static_cast<double>(requested->count);
-    const auto stay = static_cast<std::int64_t>(part * static_cast<double>(*layers));
-    return GpuLayers{stay, Bytes{requested->count / *layers * (*layers - stay)}};
-  }
-  return std::nullopt;
-}
-
 // By the figures that llama.cpp printed before (ggml_context_rule.cpp), where the log has them.
 void add_cures(const LogMessage& message, Finding& finding) {
   const auto context = message.number("context_length"), batch = message.number("micro_batch");
@@ -248,6 +225,7 @@ void add_cures(const LogMessage& message, Finding& finding) {
   const auto layers = is_host ? std::nullopt : layers_that_fit(message);
   if (is_of_ollama(message)) return add_ollama_cures(message, layers, is_host, cures);
   if (add_ggml_program_cures(message, is_host, cures)) return;
+  if (is_cache_refused(message)) return add_cache_cures(message, is_host, finding);
   if (layers)
     cures.push_back(
         {fmt::format(
@@ -299,6 +277,7 @@ void add_cures(const LogMessage& message, Finding& finding) {
 std::string cause_of(const LogMessage& message) {
   if (message.text("reason") == kOnePiece)
     return "One buffer is larger than the driver gives in one piece, however much is free.";
+  if (is_cache_refused(message)) return cause_of_cache(message, is_of_host(message));
   const bool is_weights = message.text("wanted") == "weights";
   if (!message.text("program").empty())
     return is_weights ? "The model's weights did not fit in what was free."
@@ -350,9 +329,10 @@ Finding explain(const LogMessage& message) {
   }
   const std::string wanted = message.text("wanted");
   const bool is_size_told = !words_for_requested(message, "").empty();
-  const std::string buffer = is_size_told                            ? "a buffer of " + size
-                             : wanted.empty() || wanted == "weights" ? "a buffer"
-                                                                     : "its " + wanted;
+  const std::string buffer = is_size_told && is_cache_refused(message) ? "its " + wanted + " of " + size
+                             : is_size_told                            ? "a buffer of " + size
+                             : wanted.empty() || wanted == "weights"   ? "a buffer"
+                                                                       : "its " + wanted;
   const std::string program = is_of_ollama(message) ? "Ollama" : message.text("program");
   const auto gpu = message.number("gpu");
   finding.title =

@@ -7,14 +7,18 @@
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/oom_kill_cures.h"
+#include "doctor/log/pod_names.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr const char* kKubernetes = "Kubernetes";
 // Before the names in messages' subjects: what tells no name goes with one of its kind.
-constexpr std::string_view kOfNode = "node ", kOfPod = "pod ";
+constexpr std::string_view kOfNode = "node ";
+
+// kube-state-metrics': a gauge for each reason, 1 of the one that it was.
+constexpr std::string_view kOfMetric = "_reason{";
 
 // "reason: OOMKilled", "\"reason\": \"OOMKilled\",", "reason=OOMKilled" and "Reason:       OOMKilled": a key
 // and its value, not words that name it. A metric has the reason as a label, and counts.
@@ -28,8 +32,23 @@ bool is_reason(std::string_view line) {
   before.remove_suffix(1);
   if (before.ends_with('"')) before.remove_suffix(1);
   if (!before.ends_with("eason")) return false;
-  const auto value = rest.starts_with("\"") ? text_after(rest, "} ") : std::nullopt;
-  return !has(line, "{") || !value || !has(line, "_reason{") || trim(*value) == "1";
+  if (!has(line, kOfMetric)) return true;
+  const auto value = split_words(text_after(rest, "}").value_or(""));
+  return !value.empty() && value[0] == "1";
+}
+
+// `detector` of `…_reason{namespace="robots",pod="det-0",container="detector",reason="OOMKilled"} 1`.
+std::string_view label_of(std::string_view line, std::string_view label) {
+  for (const char before : {'{', ','})
+    if (const auto value = text_after(line, fmt::format("{}{}=\"", before, label)))
+      return value->substr(0, value->find('"'));
+  return {};
+}
+
+void read_labels(std::string_view line, LogMessage& message) {
+  if (!has(line, kOfMetric)) return;
+  for (const std::string_view label : {"namespace", "pod", "container"})
+    message.add(label, label_of(line, label));
 }
 
 // "detector-7d9f-abcde     0/1     OOMKilled   3 (25s ago)   2m11s": a row of `kubectl get pods`, or of
@@ -76,9 +95,19 @@ std::optional<LogMessage> read_exit_code(std::string_view line) {
       message.add("told_by", kKubernetes);
   }
   if (code != 137) return std::nullopt;
-  message.subject = message.part = "exit code";
+  message.subject = message.part = kPodExitCode;
   message.add("exit_code", code);
   return message;
+}
+
+// "robots  5m  Warning  Evicted  pod/redis-0  The node was low …" of `kubectl get events`, which has the
+// namespace with --all-namespaces only.
+void read_pod_of_event(std::string_view before, LogMessage& message) {
+  const auto words = split_words(before);
+  constexpr std::string_view kKind = "pod/";
+  if (words.size() < 3 || !words.back().starts_with(kKind) || words[words.size() - 2] != "Evicted") return;
+  message.add("pod", words.back().substr(kKind.size()));
+  if (words.size() == 5) message.add("namespace", words[0]);
 }
 
 std::optional<LogMessage> read_kubernetes(std::string_view line) {
@@ -107,6 +136,7 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
     evicted = evicted->substr(0, evicted->find("The node was low on resource"));
     message.add("who", kKubernetes);
     message.add("eviction", "node");
+    read_pod_of_event(line.substr(0, line.find("The node was low")), message);
     if (const auto container = text_after(*evicted, "Container ")) {
       message.subject = container->substr(0, container->find(' '));
       message.add("victim", message.subject);
@@ -134,12 +164,14 @@ std::optional<LogMessage> read_kubernetes(std::string_view line) {
   if (!pod && !is_told) return read_exit_code(line);
   message.add("who", kKubernetes);
   message.subject = kOfPod;
-  message.part = pod ? "row" : "reason";
-  message.is_vague = !pod;
+  message.part = pod ? "row" : kPodReason;
+  message.is_vague = true;  // of which container a row does not tell
   if (pod) {
-    message.subject.append(pod->pod);
+    message.subject = subject_of_pod(pod->pod, {});
     message.add("pod", pod->pod);
     message.add("namespace", pod->name_space);
+  } else {
+    read_labels(line, message);
   }
   return message;
 }
@@ -161,17 +193,13 @@ std::optional<LogMessage> read_limit(std::string_view line) {
   return message;
 }
 
-std::optional<LogMessage> read(std::string_view line) {
-  if (auto message = read_limit(line)) return message;
-  return read_kubernetes(line);
-}
-
 // A pod has more names than its container; what it asked for is what the scheduler keeps free for it.
 Finding explain_eviction(const LogMessage& message, Finding finding) {
   const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes"),
              request = message.bytes("request_bytes");
-  const std::string victim = message.text("victim");
-  finding.title = fmt::format("Kubernetes evicted a pod{}: its node was short of memory",
+  const std::string victim = message.text("victim"), pod = message.text("pod");
+  finding.title = fmt::format("Kubernetes evicted {}{}: its node was short of memory",
+                              pod.empty() ? "a pod" : "the pod " + pod,
                               victim.empty() ? "" : fmt::format(" (container {})", victim));
   finding.cause = fmt::format(
       "The node had {} available{}{}. Who used more than it requested goes first.",
@@ -185,10 +213,17 @@ Finding explain_eviction(const LogMessage& message, Finding finding) {
       held && !is_impossible(*held) ? fmt::format("{}Mi", held->count / 4 * 5 / mebibytes(1).count) : "SIZE";
   finding.cures = {
       {"request what it needs, so that it is placed where that is free",
-       fmt::format("kubectl set resources deployment NAME --requests=memory={}", size),
+       set_pod_memory("requests", size, message.text("namespace"), victim),
        {}},
       {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}}};
   return finding;
+}
+
+// "The container detector of the pod det-0", as far as it is told.
+std::string container_words(const LogMessage& message) {
+  const std::string container = message.text("container"), pod = message.text("pod");
+  return fmt::format("{}{}", container.empty() ? "A container" : "The container " + container,
+                     pod.empty() ? "" : " of the pod " + pod);
 }
 
 std::string describe_pod(const LogMessage& message) {
@@ -212,8 +247,7 @@ Finding explain_exit(const LogMessage& message, Finding finding) {
         {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}}};
     return finding;
   }
-  finding.title = fmt::format("{} ended by SIGKILL (exit code 137)",
-                              pod.empty() ? "A container" : "A container of the pod " + pod);
+  finding.title = fmt::format("{} ended by SIGKILL (exit code 137)", container_words(message));
   finding.cause =
       "Kubernetes does not say that it reached its limit. The kernel may have killed it for want of the "
       "node's memory; a failed liveness probe, or an end that took too long, is answered so, too.";
@@ -235,8 +269,8 @@ Finding explain(const LogMessage& message) {
   const auto limit = message.bytes("limit_bytes");
   const std::string name = !victim.empty()
                                ? fmt::format("{} (process {})", victim, message.number("pid").value_or(0))
-                           : !pod.empty() ? "A container of the pod " + pod
-                                          : "A process";
+                           : !pod.empty() || !message.text("container").empty() ? container_words(message)
+                                                                                : "A process";
   finding.title = fmt::format("{} was killed for want of memory (told by {}){}", name, kKubernetes,
                               limit ? fmt::format(": its limit was {}", format_bytes(*limit)) : "");
   finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
@@ -250,43 +284,19 @@ Finding explain(const LogMessage& message) {
       "The container reached its limit: it is smaller than what its processes need at their worst moment, or "
       "something in it grows for ever.";
   finding.confidence = Confidence::likely;
+  const std::int64_t larger = std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count);
   finding.cures.insert(finding.cures.begin(),
                        {"raise its limit by a quarter, and watch whether that does",
-                        fmt::format("kubectl set resources deployment NAME --limits=memory={}Mi",
-                                    std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)),
+                        set_pod_memory("limits", fmt::format("{}Mi", larger), message.text("namespace"),
+                                       message.text("container")),
                         {}});
   return finding;
 }
 
-// `"containerStatuses": [`, `"lastState": {`, "- containerID: containerd://4f2a": it is Kubernetes that
-// tells.
-bool is_key_of_status(std::string_view line) {
-  std::string_view text = trim(line);
-  if (text.starts_with("- ")) text.remove_prefix(2);
-  const bool is_quoted = text.starts_with('"');
-  if (is_quoted) text.remove_prefix(1);
-  for (const std::string_view key : {"containerStatuses", "lastState", "containerID"})
-    if (text.starts_with(key)) return text.substr(key.size()).starts_with(is_quoted ? "\":" : ":");
-  return false;
-}
-
-// "Name:             detector-7d9f8c-abcde" and "Namespace:        robots", the head of `kubectl describe
-// pod`.
-std::optional<LogMessage> read_head(std::string_view line) {
-  if (is_key_of_status(line)) {
-    LogMessage message;
-    message.add("told_by", kKubernetes);
-    return message;
-  }
-  constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-.";
-  constexpr std::string_view kName = "Name:   ", kSpace = "Namespace:   ";
-  const bool is_name = line.starts_with(kName);
-  if (!is_name && !line.starts_with(kSpace)) return std::nullopt;
-  const std::string_view value = trim(line.substr(is_name ? kName.size() : kSpace.size()));
-  if (value.empty() || value.find_first_not_of(kOfNames) != value.npos) return std::nullopt;
-  LogMessage message;
-  message.add(is_name ? "pod" : "namespace", value);
-  return message;
+std::optional<LogMessage> read(std::string_view line) {
+  for (const auto& read_form : {read_pod_names, read_limit, read_kubernetes})
+    if (auto message = read_form(line)) return message;
+  return std::nullopt;
 }
 
 constexpr std::string_view kName = "kubernetes-kill";
@@ -295,21 +305,31 @@ constexpr std::string_view kName = "kubernetes-kill";
 
 LogRule kubernetes_kill_rule() {
   LogRule rule{kName,
-               {"System OOM encountered", "OOMKilled", "\"OOM Killed\"", "low on resource: memory",
-                "pod(s) to reclaim", "exceeds its request of ", "Requests:", "Container ID:", "memory:  ",
-                "\"exitCode\": 137", "\"exitCode\":137", "exitCode: 137", "Exit Code:    137"},
+               {"System OOM encountered",
+                "OOMKilled",
+                "\"OOM Killed\"",
+                "low on resource: memory",
+                "pod(s) to reclaim",
+                "exceeds its request of ",
+                "Requests:",
+                "Container ID:",
+                "memory:  ",
+                "\"exitCode\": 137",
+                "\"exitCode\":137",
+                "exitCode: 137",
+                "Exit Code:    137",
+                "Name:   ",
+                "Namespace:   ",
+                "Containers:",
+                "\"kind\": \"Pod\"",
+                "kind: Pod",
+                "containerStatuses",
+                "containerID"},
                read,
                explain};
   rule.from_outside = rule.repeats_kills = true;
-  return rule;
-}
-
-LogRule kubernetes_context_rule() {
-  LogRule rule{"kubernetes-context",
-               {"Name:   ", "Namespace:   ", "containerStatuses", "lastState", "containerID"},
-               read_head,
-               explain};
-  rule.context_of = kName;
+  rule.read_behind = read_names_behind;
+  rule.lines_behind = 100;  // a container's state, volumes and limits
   return rule;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "doctor/log/log_prose.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -13,12 +14,30 @@ namespace {
 constexpr std::int64_t kLeastTokens = 64;
 constexpr std::string_view kSglang = "SGLang", kTgi = "TGI";
 
+LogMessage of_sglang(std::string_view part) {
+  LogMessage message;
+  message.subject = kSglang;
+  message.part = part;
+  message.add("runtime", kSglang);
+  return message;
+}
+
+// "max_total_num_tokens=-3542", of each of its processes, before the error: what room for tokens the weights
+// leave. Of a start that works it is above zero, and -1 is what settings have for none.
+std::optional<LogMessage> read_token_budget(std::string_view line) {
+  const auto tokens = integer_after(line, "max_total_num_tokens=");
+  constexpr std::int64_t kNone = -1;
+  if (!tokens || *tokens >= kNone || is_prose(line)) return std::nullopt;
+  LogMessage message = of_sglang("budget");
+  message.event = "budget of tokens";
+  message.add("token_budget", tokens);
+  return message;
+}
+
 // "Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"
 std::optional<LogMessage> read_sglang(std::string_view line) {
   if (!has(line, "Not enough memory. Please try to increase --mem-fraction-static")) return std::nullopt;
-  LogMessage message;
-  message.subject = kSglang;
-  message.add("runtime", kSglang);
+  LogMessage message = of_sglang("error");
   if (const auto share = text_after(line, "mem_fraction_static="))
     message.add("share", share->substr(0, share->find_first_not_of("0123456789.")));
   return message;
@@ -44,8 +63,20 @@ std::optional<LogMessage> read_tgi(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto budget = read_token_budget(line)) return budget;
   auto message = read_sglang(line);
   return message ? message : read_tgi(line);
+}
+
+// What the weights leave of the share is less than nothing: the weights have to shrink, or the share to grow.
+void explain_token_budget(std::int64_t tokens, const std::string& share, Finding& finding) {
+  finding.title = fmt::format(
+      "SGLang's weights are larger than its share of the GPU: {} tokens are left for its cache", tokens);
+  finding.cause = fmt::format(
+      "The weights, and what else loading them took, are more than the share of the GPU that "
+      "mem_fraction_static gives to weights and cache{}: a cache of fewer tokens does not help.",
+      share.empty() ? "" : " (" + share + ")");
+  std::rotate(finding.cures.begin() + 1, finding.cures.begin() + 2, finding.cures.end());  // others come last
 }
 
 Finding explain_sglang(const LogMessage& message, Finding finding) {
@@ -62,6 +93,7 @@ Finding explain_sglang(const LogMessage& message, Finding finding) {
       {"see who else holds the GPU's memory", "headroom top", {}},
       {"use a quantized model (AWQ, GPTQ), or quantize it while it loads", "--quantization fp8", {}},
       {"divide the model among several GPUs", "--tp-size 2", {}}};
+  if (const auto tokens = message.number("token_budget")) explain_token_budget(*tokens, share, finding);
   return finding;
 }
 
@@ -99,7 +131,7 @@ Finding explain(const LogMessage& message) {
 
 LogRule llm_server_rule() {
   // Of "Not enough memory …" from where two bytes are rare together (anchor_search.h).
-  return {"llm-server", {"--mem-fraction-static", "h memory to handle "}, read, explain};
+  return {"llm-server", {"--mem-fraction-static", "l_num_tokens=-", "h memory to handle "}, read, explain};
 }
 
 }  // namespace headroom::doctor

@@ -88,7 +88,9 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return std::min(at, text.size());
 }
 
-constexpr std::string_view kKeys[] = {"\"MESSAGE\"", "\"log\"", "\"message\"", "\"msg\""};
+// Of the journal, Docker, most loggers, Google's logging and structlog.
+constexpr std::string_view kKeys[] = {"\"MESSAGE\"", "\"log\"",         "\"message\"",
+                                      "\"msg\"",     "\"textPayload\"", "\"event\""};
 
 // Of a record, or of a line of one that is printed with a field on each.
 bool is_record(std::string_view line) {
@@ -113,6 +115,24 @@ std::optional<Value> message_of_json(std::string_view line) {
   return std::nullopt;
 }
 
+// `time=… level=error msg="…"`, where the message has quotation marks or lines of its own: others can be read
+// as they stand, with the figures that some programs put behind them.
+std::optional<Value> message_of_logfmt(std::string_view line) {
+  const std::size_t equals = line.find('=');
+  if (equals == line.npos || line.find(' ') < equals) return std::nullopt;
+  for (const std::string_view key : {" msg=\"", " message=\""})
+    if (const std::size_t at = line.find(key); at != line.npos) {
+      const std::size_t begin = at + key.size(), end = end_of_string(line, begin);
+      if (line.substr(begin, end - begin).find('\\') != line.npos) return Value{begin, end, false};
+    }
+  return std::nullopt;
+}
+
+std::optional<Value> message_in(std::string_view line) {
+  const auto message = message_of_json(line);
+  return message ? message : message_of_logfmt(line);
+}
+
 // "2026-11-23T10:00:00.000000000Z stderr F ": F is a whole line, P a part of one.
 std::string_view without_node_prefix(std::string_view line) {
   constexpr std::size_t kLongestTime = 40;
@@ -134,7 +154,7 @@ const std::vector<std::string_view>& envelope_anchors() {
 std::string_view without_envelope(std::string_view line, std::string& buffer) {
   constexpr char kEscape = '\x1b';
   line = without_node_prefix(line);
-  if (const auto message = message_of_json(line)) {
+  if (const auto message = message_in(line)) {
     const std::string_view value = line.substr(message->begin, message->end - message->begin);
     buffer = message->is_array ? decoded_bytes(value) : decoded(value);
     line = buffer;
@@ -144,9 +164,17 @@ std::string_view without_envelope(std::string_view line, std::string& buffer) {
   return buffer;
 }
 
+std::string_view without_quote_marks(std::string_view line) {
+  while (line.starts_with('>') && !line.starts_with(">>>")) {
+    line.remove_prefix(1);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+  }
+  return line;
+}
+
 std::string beside_message(std::string_view line) {
   line = without_node_prefix(line);
-  const auto message = message_of_json(line);
+  const auto message = message_in(line);
   if (!message) return {};
   return std::string(line.substr(0, message->begin)).append(line.substr(message->end));
 }

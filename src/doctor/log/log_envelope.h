@@ -14,6 +14,10 @@ namespace headroom::doctor {
 // may have several lines. Any other line is given back as it is. `buffer` holds the text where it differs.
 std::string_view without_envelope(std::string_view line, std::string& buffer);
 
+// Without the marks that mails and issues put before what they quote: "> ", "> > ", ">>". Python's prompt
+// ">>>" is none, and what stands behind it is source code.
+std::string_view without_quote_marks(std::string_view line);
+
 // The other fields of such a record: the line without that text. Empty where it is none.
 std::string beside_message(std::string_view line);
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "doctor/log/anchor_search.h"
+#include "doctor/log/broken_kill.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
 
@@ -65,12 +66,18 @@ class WordOwners {
   std::vector<Set> owners_;  // of each word
 };
 
+// What was asked for, and what there was: "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity".
+bool tells_amounts(const LogMessage& message) {
+  return std::count_if(message.figures.begin(), message.figures.end(),
+                       [](const Figure& figure) { return figure.name.ends_with("_bytes"); }) >= 2;
+}
+
 const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, LogMessage& message) {
   const auto& rules = log_rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (!owners[WordOwners::of_rule(i)]) continue;
     if (auto read = rules[i].read(line)) {
-      if (is_only_spoken_of(line)) return nullptr;
+      if (is_only_spoken_of(line, tells_amounts(*read))) return nullptr;
       message = std::move(*read);
       return &rules[i];
     }
@@ -149,12 +156,16 @@ Result<std::int64_t> LogFindings::read_file(const std::string& path) {
 }
 
 void LogFindings::end_file() {
+  if (const auto kill = std::exchange(broken_kill_, std::nullopt))
+    read_whole_line(kill->at.file, kill->at.line, kill->text);
   close_report();
   bytes_ = {};
   report_ = {};
   announced_ = {};
   context_.clear();
   cut_ = {};
+  followed_.reset();
+  repeated_ = {};
   chosen_.reset();
   refused_.reset();
   traceback_ = {};
@@ -173,6 +184,7 @@ void LogFindings::close_report() {
 }
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
+  line = without_quote_marks(line);
   if (bytes_.take(line, number))
     return bytes_.is_open() ||
            read_plain_text(file, bytes_.first_line(), without_terminal_control(bytes_.text()));
@@ -194,6 +206,25 @@ bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, 
 }
 
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
+  BrokenKill next{{file, number}, number, {}};
+  auto kill = std::exchange(broken_kill_, std::nullopt);
+  if (kill) {
+    const bool is_next = kill->at.file == file && number - kill->last_line <= 1;
+    const auto rest = is_next ? rest_of_kill(line) : std::nullopt;
+    if (rest && kill->text.size() + rest->size() < kLongestLogLine) {
+      next = {kill->at, number, fmt::format("{} {}", trim(kill->text), *rest)};
+      line = next.text;
+    } else {
+      read_whole_line(kill->at.file, kill->at.line, kill->text);
+    }
+  }
+  if (!may_be_broken_kill(line)) return read_whole_line(file, next.at.line, line);
+  if (next.text.empty()) next.text = line;
+  broken_kill_ = std::move(next);
+  return true;
+}
+
+bool LogFindings::read_whole_line(const std::string& file, std::int64_t number, std::string_view line) {
   if (waits_for_answer_ && trim(line).empty()) return true;
   const LogPlace at{file, number};
   const WordOwners::Set owners = WordOwners::all().of(line);
@@ -223,6 +254,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
       rule != nullptr && rule->is_of_memory && !rule->from_outside && rule->context_of.empty();
   if (rule == nullptr) {
     if (report_.is_open()) report_.read(line, number);
+    read_behind(at, line);
   } else if (!rule->context_of.empty()) {
     read_context(*rule, message, at, line);
     read_other_contexts(*rule, line);
@@ -231,7 +263,33 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     read_message(*rule, std::move(message), at, line);
   }
   if (owners[WordOwners::kRetry]) read_retry(at, line, is_failure);
-  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
+  const bool is_followed = followed_ && number < followed_->last_line;
+  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr ||
+         is_followed;
+}
+
+// Figures of the message that stands a few lines before.
+void LogFindings::read_behind(const LogPlace& at, std::string_view line) {
+  if (!followed_) return;
+  if (followed_->file != at.file || at.line > followed_->last_line) {
+    followed_.reset();
+    return;
+  }
+  auto figures = followed_->rule->read_behind(line);
+  if (!figures) return;
+  figures->subject = followed_->subject;
+  figures->is_addition = true;
+  groups_.add(*followed_->rule, std::move(*figures), at, clean(line));
+}
+
+// What a second logger repeats is no event of its own; that it ended the program counts all the same. Kills
+// are known by their process.
+bool LogFindings::is_told_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                                std::string_view line) {
+  if (rule.is_kernel_kill || message.is_addition) return false;
+  if (!repeated_.is_told_again(at, line)) return false;
+  if (message.is_final || message.ends_program) groups_.ended(at, line);
+  return true;
 }
 
 void LogFindings::read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
@@ -252,7 +310,7 @@ void LogFindings::read_other_contexts(const LogRule& first, std::string_view lin
 
 void LogFindings::read_message(const LogRule& rule, LogMessage message, const LogPlace& at,
                                std::string_view line) {
-  if (announced_.explain(message, at.line)) return;
+  if (announced_.explain(message, at.line) || is_told_again(rule, message, at, line)) return;
   if (rule.is_kernel_kill) report_.note_kill(message);
   // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
   const bool is_kill = rule.is_kernel_kill && !message.event.empty();
@@ -264,12 +322,15 @@ void LogFindings::read_message(const LogRule& rule, LogMessage message, const Lo
   add_context(rule, message);
   if (message.answers) groups_.answer(rule.answers, at, clean(line));
   const auto size = message.asks_for_less ? message.bytes("requested_bytes") : std::nullopt;
-  const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, *size}) : std::nullopt);
+  const Bytes asked = size.value_or(Bytes{});
+  const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, asked}) : std::nullopt);
   const bool ends_program = message.ends_program;
+  if (rule.read_behind != nullptr)
+    followed_ = Followed{&rule, message.subject, at.file, at.line + rule.lines_behind};
   const bool is_kept = add(rule, std::move(message), own_figures, at, line);
   if (ends_program) groups_.ended(at, line);
   if (is_kept && victim) groups_.add_evidence({at.file, victim->line}, clean(victim->text));
-  if (size && before && before->rule == &rule && *size < before->size)
+  if (size && before && before->rule == &rule && asked < before->size)
     groups_.answer(rule.name, at, clean(line));
 }
 
@@ -342,6 +403,7 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
       best_rule != nullptr && (best_rule != cut.rule || best.figures.size() > cut.figures);
   if (!tells_more) return false;
   groups_.take_back();
+  repeated_.forget(cut.at);  // its first line is not the whole of it
   cut.last_line = number;
   ++cut.lines;
   cut.text = std::move(best_text);

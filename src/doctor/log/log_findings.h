@@ -14,6 +14,7 @@
 #include "doctor/log/log_rule.h"
 #include "doctor/log/message_groups.h"
 #include "doctor/log/oom_report.h"
+#include "doctor/log/repeated_messages.h"
 
 namespace headroom::doctor {
 
@@ -48,7 +49,12 @@ class LogFindings {
   };
   // Without what loggers put around it; a text of several lines.
   bool read_plain_text(const std::string& file, std::int64_t number, std::string_view text);
+  // Of a kill's line that may be broken the next one is waited for.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
+  bool read_whole_line(const std::string& file, std::int64_t number, std::string_view line);
+  void read_behind(const LogPlace& at, std::string_view line);
+  bool is_told_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                     std::string_view line);
   void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view line);
   void read_other_contexts(const LogRule& first, std::string_view line);
@@ -72,6 +78,20 @@ class LogFindings {
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with
   CutMessage cut_;
+  struct BrokenKill {
+    LogPlace at;  // of its first line
+    std::int64_t last_line = 0;
+    std::string text;
+  };
+  std::optional<BrokenKill> broken_kill_;
+  // The last message that figures may follow (LogRule::read_behind), to which line.
+  struct Followed {
+    const LogRule* rule = nullptr;
+    std::string subject, file;
+    std::int64_t last_line = 0;
+  };
+  std::optional<Followed> followed_;
+  RepeatedMessages repeated_;
   // Whom an old kernel chose to kill, as the last message said.
   struct Chosen {
     std::string event, constraint;

@@ -133,7 +133,9 @@ std::string_view after_last(std::string_view text, const auto& marks) {
 // "If you are running out of memory, …", "CUDA graphs can run out of memory": what would happen, in the
 // clause that the words end. "could not", "cannot" and "can't" tell what did.
 bool is_supposed(std::string_view before) {
-  constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] "}, kClause[] = {", "};
+  // " - " and "| " are what loggers put between their fields.
+  constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] ", " - ", "| "},
+                             kClause[] = {", "};
   constexpr std::string_view kConditions[] = {"if", "If", "unless", "Unless", "whether", "Whether"};
   constexpr std::string_view kModals[] = {"may", "might", "can", "could", "would", "should"};
   const auto is_one_of = [](std::string_view word, const auto& words) {
@@ -273,11 +275,6 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
   return first;
 }
 
-// "> unable to create native thread: possibly out of memory or …": as Gradle says what a build failed with.
-bool is_of_gradle(std::string_view text) {
-  return text.starts_with("> unable to create native thread: ") || text.starts_with("> Java heap space");
-}
-
 // "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models tells why one was not loaded, and
 // often no other line does.
 bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
@@ -297,13 +294,16 @@ bool is_of_java(std::string_view text) {
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
-  if (is_of_java(text) || is_of_gradle(text) || is_of_triton(text)) return false;
-  // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes; of a mail.
+  if (is_of_java(text) || is_of_triton(text)) return false;
+  // Of lists, headings, source code, tables and prompts; of results of tests; of lists of changes; of a mail.
   constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
-                                         "f\"",   "f'",        "> ",        "ok ",    "--",   "Fixed",
+                                         "f\"",   "f'",        ">>> ",      "ok ",    "--",   "Fixed",
                                          "Fixes", "Changelog", "Subject: ", "Title: "};
-  // Python draws one bar at the left of a group of exceptions.
-  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos;
+  // Python draws one bar at the left of a group of exceptions, and some loggers one before each field.
+  constexpr std::string_view kLevels[] = {" ERROR ", " CRITICAL ", " FATAL ", " WARNING "};
+  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos &&
+                      std::none_of(std::begin(kLevels), std::end(kLevels),
+                                   [text](std::string_view level) { return has(text, level); });
   return is_row || starts_with_any(text, kMarks) || (text.starts_with('"') && !is_json_key(text));
 }
 
@@ -312,7 +312,8 @@ bool is_counter(std::string_view line, std::string_view words) {
   if (!rest) return false;
   const std::string_view before = text_before(line, words);
   if (rest->starts_with("_total") || rest->starts_with("_count") || is_column(before, *rest)) return true;
-  if (rest->starts_with("\"} ")) return true;  // a label's value
+  // A label's value; kube-state-metrics' gauge of the reason that it was is 1.
+  if (rest->starts_with("\"} ")) return !(has(before, "_reason{") && rest->starts_with("\"} 1"));
   if (ends_in_no_times(before)) return true;
   for (const std::string_view word :
        {" errors", " error", " events", " event", " count", " kills", " (count)"})
@@ -348,8 +349,11 @@ bool is_advice(std::string_view line, std::string_view words) {
                                           "njecting ",  "njected ",  "ecovered from "};
   const std::string_view before = text_before(line, words);
   if (ends_with_any(before, kBefore) || ends_with_any(before, kStaged) || is_supposed(before)) return true;
-  if (has(before, "ault injection") || has(before, "ault-injection") || has(before, "ault_injection"))
-    return true;
+  // Not of a node's name: "[fault_injection_node-1] RuntimeError: …".
+  for (const std::string_view word : {"ault injection", "ault-injection", "ault_injection"})
+    if (const auto behind = text_after(before, word);
+        behind && (behind->empty() || !is_name_letter(behind->front())))
+      return true;
   // What is there for it, or may be done.
   constexpr std::string_view kBehind[] = {
       " handler",    " callback",      " gracefully",     " can be ",       " checks",     "? ",
@@ -415,14 +419,17 @@ bool is_quotation(std::string_view line, std::string_view words) {
   return rest.starts_with(line[lead->size()]) && starts_with_any(rest.substr(1), kStates);
 }
 
-bool is_only_spoken_of(std::string_view line) {
+bool is_only_spoken_of(std::string_view line, bool tells_amounts) {
   const auto found = first_phrase(line);
   if (!found) return false;
   const std::string_view words = kPhrases[found->number], before = line.substr(0, found->at);
   const bool is_longer_name = found->number < kNames && !before.empty() && is_name_letter(before.back());
-  return is_longer_name || is_prose(line) || is_counter(line, words) || is_advice(line, words) ||
-         is_source_code(line, words) || is_commit(before) || is_test(before) || is_test_result(line, words) ||
-         is_quotation(line, words) || is_configuration(line, words);
+  const bool is_item =
+      line.starts_with("- ") && line.size() > 2 && line[2] != ' ';  // no code is set in by one space
+  const bool is_told = tells_amounts && (is_item || !is_of_diff(line));
+  return is_longer_name || (!is_told && (is_prose(line) || is_advice(line, words))) ||
+         is_counter(line, words) || is_source_code(line, words) || is_commit(before) || is_test(before) ||
+         is_test_result(line, words) || is_quotation(line, words) || is_configuration(line, words);
 }
 
 }  // namespace headroom::doctor

@@ -6,8 +6,10 @@
 
 namespace headroom::doctor {
 
-// By the first of the phrases in it that programs print and people write about; false where it has none.
-bool is_only_spoken_of(std::string_view line);
+// By the first of the phrases in it that programs print and people write about; false where it has none. A
+// line that tells how much was asked for and how much there was is no advice, list or table: it happened,
+// whatever stands before it ("worker may restart - CUDA out of memory. Tried to allocate 2.00 GiB …").
+bool is_only_spoken_of(std::string_view line, bool tells_amounts = false);
 
 // Whether the line is an item of a list, a comment, a row of a table, a line of a diff, a change in a list of
 // changes.

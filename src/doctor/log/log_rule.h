@@ -78,6 +78,9 @@ struct LogRule {
   bool is_of_memory = true;        // what is severe of it is a want of memory
   std::string_view told_better_by{};  // the rule whose failures, near, are these in a program's own words
   bool waits_for_failure = false;     // alone no alarm; severe where something failed for memory near it
+  // Reads figures in so many lines behind a message of this rule, in words too common to look for elsewhere.
+  std::optional<LogMessage> (*read_behind)(std::string_view line) = nullptr;
+  std::int64_t lines_behind = 0;
 };
 
 // The rules in the order in which they are asked: the first that reads a line has it.

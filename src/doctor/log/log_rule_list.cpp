@@ -43,6 +43,7 @@ const std::vector<LogRule>& log_rules() {
       llm_server_rule(),
       physx_rule(),
       openvino_rule(),
+      rknn_rule(),
       vulkan_rule(),
       cuda_rule(),
       host_memory_rule(),

@@ -74,8 +74,9 @@ MessageGroups::Group* MessageGroups::near_group(const LogRule& rule, const LogMe
     if (group.rule != &rule || group.times == 0 || !is_near(group.last, at) || group.source != source)
       continue;
     const std::string &subject = message.subject, &known = group.message.subject;
+    const bool is_begin_of_it = group.is_vague && subject.starts_with(known);
     const bool goes_with =
-        message.is_vague ? known.starts_with(subject) : group.is_vague && subject.starts_with(known);
+        message.is_vague ? known.starts_with(subject) || (is_begin_of_it && !known.empty()) : is_begin_of_it;
     if (goes_with && (last == nullptr || group.last.line >= last->last.line)) last = &group;
   }
   return last;
@@ -91,6 +92,10 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
   if (message.is_vague || found == by_key_.end()) {
     if (Group* const near = near_group(rule, message, at, source)) {
       last_group_ = static_cast<std::size_t>(near - groups_.data());
+      // From now on it is of this one: of a pod's container, that is not the next container's.
+      const bool tells_whose =
+          !near->message.subject.empty() && message.subject.starts_with(near->message.subject);
+      if (tells_whose) near->message.subject = message.subject;
       if (!message.is_vague) set_key(last_group_, std::move(key));
       return near;
     }
@@ -169,10 +174,11 @@ void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence e
 }
 
 // The same, told in other words. Of an event whose first line has no figure the line that has one comes
-// first.
+// first, unless it is no more than a part.
 void MessageGroups::add_part(Group& group, const LogMessage& part, Evidence evidence) {
   add_figures(group.last_message, part);
-  bool is_first = group.last_stands && part.figures.size() > group.first_figures;
+  bool is_first =
+      group.last_stands && part.lines_from_whole == 0 && part.figures.size() > group.first_figures;
   if (group.last_stands) {
     add_figures(group.message, part);
   } else if (tells_more(group.last_message, group.message)) {
@@ -207,10 +213,24 @@ bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& mes
   return tells_of_kill_again(rule, message, at, evidence);
 }
 
+// The name of a message's container may stand behind it.
+void MessageGroups::read_names(const LogMessage& names, const LogPlace& at) {
+  const auto named = names_.read(names, at);
+  if (!named) return;
+  Group& group = groups_[*named];
+  if (group.last_stands && group.message.text("container").empty())
+    group.message.add("container", names_.container());
+}
+
 bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   may_take_back_ = false;
   Evidence evidence{at.file, at.line, std::string(text)};
+  if (PodNames::are_told_by(message)) {
+    read_names(message, at);
+    return true;
+  }
+  names_.explain(message, at);
   if (is_of_known_event(rule, message, at, evidence)) return true;
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
@@ -231,6 +251,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
     return false;
   }
+  names_.wait_for_container(message, last_group_);
   keep_before(*group, may_be_taken_back);
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
@@ -381,6 +402,11 @@ void MessageGroups::make_severe_beside_failure(const Group& group, Finding& find
 // Vulkan's words are another's where that speaks of Vulkan, too, and is the same process; where that is not
 // told, where they are its own or the driver's. Another program's refusal is one of its own.
 bool MessageGroups::tells_better(const Group& other, const Group& group) {
+  // A build of TensorRT's that found no tactic has what the GPU refused it among its figures ("lacked"). What
+  // a built engine was refused (a phase), or the host, is another matter.
+  if (group.rule->name == "tensorrt")
+    return !group.message.text("lacked").empty() && group.message.text("phase").empty() &&
+           !other.message.text("lacked").empty();
   if (!std::any_of(other.evidence.begin(), other.evidence.end(),
                    [](const Evidence& line) { return has(line.text, "ulkan"); }))
     return false;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/log/pod_names.h"
 #include "doctor/log/log_place.h"
 #include "doctor/log/log_rule.h"
 #include "doctor/log/recent_kills.h"
@@ -73,6 +74,7 @@ class MessageGroups {
   Group* near_group(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view source);
   void set_key(std::size_t group, std::string key);
+  void read_names(const LogMessage& names, const LogPlace& at);
   static void add_line(Group& group, const LogMessage& message, Evidence evidence);
   static void add_part(Group& group, const LogMessage& part, Evidence evidence);
   void keep_before(const Group& group, bool may_be_taken_back);
@@ -126,6 +128,7 @@ class MessageGroups {
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   RecentKills kills_, told_kills_;  // by the kernel; as those tell who started the victim
   RecentKills unnamed_kills_;       // LogMessage::is_of_unnamed
+  PodNames names_;
   std::size_t last_group_ = 0;
   // The last group as it was before a message that may be taken back. It stays where it is when there is
   // none, so that a copy needs no memory: a log may be nothing but such messages.

@@ -47,6 +47,20 @@ bool is_word(std::string_view line, std::string_view words) {
   return false;
 }
 
+bool has_shape(std::string_view text, std::string_view shape) {
+  if (text.size() < shape.size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(text[i]);
+    const bool is_digit = std::isdigit(letter) != 0;
+    bool fits = text[i] == shape[i];
+    if (shape[i] == '0') fits = is_digit;
+    if (shape[i] == '9') fits = is_digit || letter == ' ';
+    if (shape[i] == 'a') fits = std::isalpha(letter) != 0;
+    if (!fits) return false;
+  }
+  return true;
+}
+
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
   if (at == line.npos) return std::nullopt;

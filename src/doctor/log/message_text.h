@@ -15,6 +15,8 @@ namespace headroom::doctor {
 bool has(std::string_view line, std::string_view words);
 // Whether they stand there with no letter, digit or underscore before them.
 bool is_word(std::string_view line, std::string_view words);
+// Whether the text begins like this: a digit for each 0, a digit or a space for each 9, a letter for each a.
+bool has_shape(std::string_view text, std::string_view shape);
 // What follows the first of these words; nothing if the line lacks them.
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words);
 // The text's first word that is a size: "2.00 MiB", "100Mi", "0 bytes", "3.90G", "13928044kB", "0x4000000".

@@ -16,6 +16,12 @@ namespace headroom::doctor {
 namespace {
 
 constexpr std::int64_t kMib = mebibytes(1).count;
+constexpr std::string_view kScope = ".scope", kSession = "session-";
+
+// Units and containers of a user's are not the machine's.
+std::string as_user(std::string_view user) {
+  return user.empty() ? std::string() : fmt::format(" (as user {}, whose it is)", user);
+}
 
 // A quarter more is a first try: how much was missing nobody measured. Nothing where the limit is not known.
 std::optional<ContainerLimit> larger_limit(const LogMessage& message) {
@@ -35,9 +41,12 @@ std::string size_of(const std::optional<ContainerLimit>& limit, std::string_view
 }
 
 Cure of_pod(const std::optional<ContainerLimit>& limit) {
-  return {raise_words("the pod's", limit),
-          fmt::format("kubectl set resources deployment NAME --limits=memory={}", size_of(limit, "Mi")),
-          {}};
+  return {raise_words("the container's", limit), set_pod_memory("limits", size_of(limit, "Mi"), {}, {}), {}};
+}
+
+// As a node's events tell of the kernel's kill: neither the pod nor the container is in them.
+std::vector<Cure> of_pod_of_node(const std::optional<ContainerLimit>& limit, std::string_view node) {
+  return {of_pod(limit), see_pods_of_node(node)};
 }
 
 Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view name) {
@@ -47,9 +56,23 @@ Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view n
           {}};
 }
 
+// The runtime sets limits of its own when it starts a container, so it is the runtime that is told.
+Cure of_podman(const std::optional<ContainerLimit>& limit, std::string_view user, std::string_view id) {
+  return {fmt::format("{} (kept from Podman 5.1 on; before, until the container stops){}",
+                      raise_words("the container's", limit), as_user(user)),
+          fmt::format("{}podman update --memory={} {}", user.empty() ? "sudo " : "", size_of(limit, "m"), id),
+          {}};
+}
+
 Cure of_unit(const std::optional<ContainerLimit>& limit, std::string_view group, std::string_view unit) {
   return set_property(raise_words("the unit's", limit), user_of(group), unit,
                       "MemoryMax=" + size_of(limit, "M"));
+}
+
+// A session's scope went with it, and so did its limit.
+Cure of_session(const std::optional<ContainerLimit>& limit, std::string_view slice) {
+  return set_property("limit the user's slice instead: the session's scope is gone, and its limit with it",
+                      {}, slice, "MemoryMax=" + size_of(limit, "M"));
 }
 
 // Headroom has removed the group by now: the next run has another one.
@@ -84,15 +107,51 @@ Cure of_group_of_version_1(const std::optional<ContainerLimit>& limit, std::stri
   return {raise_words("the group's", limit), command, {}};
 }
 
-// What stands behind the last "/" of a path, or of a group that is named as systemd names a container's:
-// "docker-0123….scope".
+// What stands behind the last "/" of a path; Podman has a container's processes in a group in its scope.
 std::string_view name_in(std::string_view group) {
-  std::string_view name = group.substr(group.rfind('/') + 1);
-  if (name.starts_with("docker-") && name.ends_with(".scope")) {
-    name.remove_prefix(std::string_view("docker-").size());
-    name.remove_suffix(std::string_view(".scope").size());
-  }
-  return name;
+  constexpr std::string_view kInScope = "/container";
+  if (group.ends_with(".scope/container")) group.remove_suffix(kInScope.size());
+  return group.substr(group.rfind('/') + 1);
+}
+
+constexpr std::size_t kContainerId = 64, kShownOfId = 12;
+bool is_container_id(std::string_view name) {
+  return name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+// "0123456789ab" of "libpod-0123….scope"; empty of any other unit.
+std::string_view container_in(std::string_view unit, std::string_view prefix) {
+  if (!unit.starts_with(prefix) || !unit.ends_with(kScope)) return {};
+  const std::string_view id = unit.substr(prefix.size(), unit.size() - prefix.size() - kScope.size());
+  return is_container_id(id) ? id.substr(0, kShownOfId) : std::string_view();
+}
+constexpr std::string_view kOfPodman = "libpod-", kOfDocker = "docker-";
+
+// "user-1000.slice" of "/user.slice/user-1000.slice/session-2.scope".
+std::string_view slice_of_session(std::string_view group) {
+  const std::string_view name = name_in(group);
+  if (!name.starts_with(kSession) || !name.ends_with(kScope) || name.size() >= group.size()) return {};
+  const std::string_view slice = name_in(group.substr(0, group.size() - name.size() - 1));
+  return slice.ends_with(".slice") ? slice : std::string_view();
+}
+
+// A scope, or what systemd-run named, ends with its processes; the next one has another name.
+bool is_transient(std::string_view unit) {
+  return unit.ends_with(kScope) || (unit.starts_with("run-") && unit.ends_with(".service"));
+}
+
+// Where the log does not tell whose a scope is: desktops' are the user's.
+bool is_of_a_user(std::string_view unit) {
+  return unit.starts_with("app-") || unit.starts_with("vte-spawn-");
+}
+
+// "sudo systemd-run --scope -p MemoryMax=640M COMMAND": the next of these.
+std::string start_with(std::string_view user, std::string_view unit, std::string_view properties) {
+  std::string command = !user.empty() || is_of_a_user(unit) ? "systemd-run --user" : "sudo systemd-run";
+  if (unit.ends_with(kScope)) command += " --scope";
+  if (unit.starts_with(kSession)) command += " --uid=$USER";
+  for (const std::string_view property : split_words(properties)) command += fmt::format(" -p {}", property);
+  return command + " COMMAND";
 }
 
 // What a reserve of 15 %, the other processes and what belongs to none leave to the one that held most;
@@ -150,24 +209,58 @@ std::string_view user_of(std::string_view group) {
   return parse_number<std::int64_t>(number) ? number : std::string_view();
 }
 
-Cure set_property(std::string what, std::string_view user, std::string_view unit, std::string_view property) {
-  const std::string rest = fmt::format("set-property {} {}", shell_word(unit), property);
-  if (user.empty()) return {std::move(what), "sudo systemctl " + rest, {}};
-  return {fmt::format("{} (as user {}, whose unit it is)", what, user), "systemctl --user " + rest, {}};
+Cure set_property(std::string what, std::string_view user, std::string_view unit,
+                  std::string_view properties) {
+  if (is_transient(unit))
+    return {fmt::format("{}: start it with that, as its unit is gone{}", what, as_user(user)),
+            start_with(user, unit, properties),
+            {}};
+  return {what + as_user(user),
+          fmt::format("{}set-property {} {}", user.empty() ? "sudo systemctl " : "systemctl --user ",
+                      shell_word(unit), properties),
+          {}};
+}
+
+bool is_container(std::string_view unit) {
+  return !container_in(unit, kOfPodman).empty() || !container_in(unit, kOfDocker).empty() ||
+         unit.starts_with("cri-containerd-") || unit.starts_with("crio-");
+}
+
+Cure limit_container(std::string_view user, std::string_view unit) {
+  if (const auto id = container_in(unit, kOfPodman); !id.empty()) return of_podman({}, user, id);
+  if (const auto id = container_in(unit, kOfDocker); !id.empty()) return of_container({}, id);
+  return of_pod({});
+}
+
+std::string set_pod_memory(std::string_view which, std::string_view size, std::string_view name_space,
+                           std::string_view container) {
+  return fmt::format("kubectl set resources deployment NAME {}-c {} --{}=memory={}",
+                     name_space.empty() ? "" : fmt::format("--namespace {} ", shell_word(name_space)),
+                     container.empty() ? "CONTAINER" : shell_word(container), which, size);
+}
+
+Cure see_pods_of_node(std::string_view node) {
+  return {"see which of the node's pods restarted: one of those it was",
+          fmt::format("kubectl get pods --all-namespaces --field-selector spec.nodeName={}",
+                      node.empty() ? "NODE" : shell_word(node)),
+          {}};
 }
 
 std::vector<Cure> larger_limits(const LogMessage& message) {
   const std::string group = message.text("control_group");
   const auto limit = larger_limit(message);
   const std::string_view name = name_in(group), label = label_of_own_group(group);
-  constexpr std::size_t kContainerId = 64, kShown = 12;
-  const bool is_container =
-      name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
   if (!label.empty() || (group.empty() && message.text("victim") == "headroom"))
     return {of_own_run(limit, label)};
   if (has(group, "kubepods")) return {of_pod(limit)};
-  if (has(group, "docker") && is_container) return {of_container(limit, name.substr(0, kShown))};
-  if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice"))
+  if (group.empty() && message.text("told_by") == kKubernetes)
+    return of_pod_of_node(limit, message.text("node"));
+  if (const auto id = container_in(name, kOfPodman); !id.empty())
+    return {of_podman(limit, user_of(group), id)};
+  if (const auto id = container_in(name, kOfDocker); !id.empty()) return {of_container(limit, id)};
+  if (has(group, "docker") && is_container_id(name)) return {of_container(limit, name.substr(0, kShownOfId))};
+  if (const auto slice = slice_of_session(group); !slice.empty()) return {of_session(limit, slice)};
+  if (name.ends_with(".service") || name.ends_with(kScope) || name.ends_with(".slice"))
     return {of_unit(limit, group, name)};
   if (!group.empty())
     return {message.number("control_groups_version") == 1 ? of_group_of_version_1(limit, group)
@@ -202,6 +295,13 @@ void add_machine_cures(const LogMessage& message, Finding& finding) {
                    room ? fmt::format("{}MiB", room->count / kMib) : "SIZE"),
        {}});
   add_swap_cure(message, finding);
+}
+
+void add_node_cures(const LogMessage& message, Finding& finding) {
+  finding.cures = {
+      {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}},
+      see_pods_of_node(message.text("node")),
+      {"give the container a limit, so that it fails alone", set_pod_memory("limits", "SIZE", {}, {}), {}}};
 }
 
 }  // namespace headroom::doctor

@@ -82,6 +82,16 @@ std::optional<LogMessage> read_beside(std::string_view line) {
   return message;
 }
 
+// "2m11s  Warning  OOMKilling  node/edge-07  Memory cgroup out of memory: Killed process …",
+// "Reason:OOMKilling Message:Memory cgroup …": of Kubernetes' nodes, by its node-problem-detector.
+void read_event(std::string_view line, LogMessage& message) {
+  const auto event = text_after(line, "OOMKilling");
+  if (!event) return;
+  message.add("told_by", kKubernetes);
+  if (const auto node = text_after(event->substr(0, event->find(':')), "node/"))
+    message.add("node", node->substr(0, node->find(' ')));
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "oom-kill:constraint=")) return read_summary(line);
   // "Kernel panic - not syncing: System is deadlocked on memory" since Linux 5.0.
@@ -101,6 +111,7 @@ std::optional<LogMessage> read(std::string_view line) {
   const bool is_kernel = has(line, "ut of memory") || has(line, "total-vm:") || has(line, "vsz:");
   if (!is_kernel) return std::nullopt;
   if (has(line, "emory cgroup out of memory")) message.add("constraint", "control group");
+  read_event(line, message);
   message.add("virtual_bytes", kibibytes_after(line, "total-vm:"));
   message.add("anonymous_bytes", kibibytes_after(line, "anon-rss:"));
   message.add("file_bytes", kibibytes_after(line, "file-rss:"));
@@ -223,7 +234,10 @@ Finding explain(const LogMessage& message) {
     finding.confidence = Confidence::possible;
   }
   add_swap_and_unit(message, finding);
-  add_machine_cures(message, finding);
+  if (message.text("told_by") == kKubernetes)
+    add_node_cures(message, finding);
+  else
+    add_machine_cures(message, finding);
   return finding;
 }
 

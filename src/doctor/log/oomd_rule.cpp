@@ -107,14 +107,28 @@ std::optional<LogMessage> read_pressure(std::string_view line) {
   return message;
 }
 
-constexpr const char* kPrefer = "let it choose another first";
+// A container's scope is its runtime's, which has no such preference.
+void add_preference(const LogMessage& message, Finding& finding) {
+  const std::string unit = message.text("unit"), user = message.text("user_id");
+  finding.cures.push_back(is_container(unit)
+                              ? limit_container(user, unit)
+                              : set_property("let it choose another first", user,
+                                             unit.empty() ? "UNIT" : unit, "ManagedOOMPreference=avoid"));
+}
+
+void add_limit(const LogMessage& message, Finding& finding) {
+  const std::string unit = message.text("unit"), user = message.text("user_id");
+  finding.cures.push_back(is_container(unit)
+                              ? limit_container(user, unit)
+                              : set_property("hold the group to a limit, so that it alone is short of memory",
+                                             user, unit, "MemoryMax=SIZE MemorySwapMax=SIZE"));
+}
 
 // It looks at swap, as where that is full the machine stalls before the kernel kills.
 void explain_full_swap(const LogMessage& message, Finding& finding) {
   const auto used = message.bytes("swap_used_bytes"), total = message.bytes("swap_bytes"),
              held = message.bytes("ram_used_bytes"), ram = message.bytes("ram_bytes");
-  const std::string limit = message.text("swap_used_limit"), unit = message.text("unit"),
-                    user = message.text("user_id");
+  const std::string limit = message.text("swap_used_limit"), unit = message.text("unit");
   finding.cause = fmt::format(
       "Swap was nearly full: {} of {} were used{}, more than {}. systemd-oomd then ends the group that has "
       "most in swap.",
@@ -125,9 +139,9 @@ void explain_full_swap(const LogMessage& message, Finding& finding) {
   finding.cures.push_back(
       make_swap_file("add swap, if the programs need it for a while only", ram, SwapFile::another));
   finding.cures.push_back({"swap into compressed memory first", "sudo apt install zram-tools", {}});
-  finding.cures.push_back(set_property("hold the group to a limit, so that it alone is short of memory", user,
-                                       unit, "MemoryMax=SIZE MemorySwapMax=SIZE"));
-  finding.cures.push_back(set_property(kPrefer, user, unit, "ManagedOOMPreference=avoid"));
+  add_limit(message, finding);
+  // For swap it heeds the preference of groups that root owns alone: a user's are the user's.
+  if (message.text("user_id").empty() && unit.ends_with(".service")) add_preference(message, finding);
   finding.cures.push_back(
       {"let it wait until swap is fuller (/etc/systemd/oomd.conf)", "SwapUsedLimit=95%", {}});
 }
@@ -156,8 +170,7 @@ Finding explain(const LogMessage& message) {
                               "memory too long ({}).",
                               pressure);
     if (!pressure.empty()) finding.confidence = Confidence::certain;
-    finding.cures.push_back(set_property(kPrefer, message.text("user_id"), unit.empty() ? "UNIT" : unit,
-                                         "ManagedOOMPreference=avoid"));
+    add_preference(message, finding);
   }
   if (const auto peak = message.bytes("memory_peak_bytes"))
     finding.cause += fmt::format(" The unit held up to {}.", format_bytes(*peak));

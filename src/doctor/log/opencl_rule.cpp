@@ -2,6 +2,10 @@
 // Intel's builds of PyTorch and others run on, with OpenCL below it or not.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
 #include "doctor/log/error_code_text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -49,6 +53,71 @@ std::optional<LogMessage> read(std::string_view line) {
   return std::nullopt;
 }
 
+// "max alloc size" of "max alloc size: 268435456", in small letters; and the size.
+std::pair<std::string, std::optional<Bytes>> name_and_size(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t colon = text.find_last_of(":=");
+  const std::size_t digit = text.find_first_of(kDigits, colon == text.npos ? 0 : colon);
+  if (digit == text.npos) return {};
+  std::string_view name = trim(text.substr(0, colon == text.npos ? digit : colon));
+  return {to_lower(name), leading_size(text.substr(digit))};
+}
+
+// What a program prints behind the error, or clinfo's words for it: "requested: 536870912 bytes", "max alloc
+// size: 268435456", "Max memory allocation   268435456 (256MiB)", "CL_DEVICE_GLOBAL_MEM_SIZE = 1073741824".
+std::optional<LogMessage> read_behind(std::string_view line) {
+  constexpr std::string_view kRequested[] = {"requested", "requested size", "requested bytes",
+                                             "size requested", "request size"};
+  LogMessage message;
+  std::string text(line);
+  for (std::size_t at = 0; (at = text.find(", ", at)) != text.npos;) text[at] = '\n';
+  for (const std::string_view each : split(text, '\n')) {
+    const auto [name, size] = name_and_size(each);
+    const auto ends_name = [&name = name](std::string_view words) { return name.ends_with(words); };
+    if (std::any_of(std::begin(kRequested), std::end(kRequested), ends_name))
+      message.add("requested_bytes", size);
+    else if (has(name, "max") && has(name, "alloc"))
+      message.add("largest_buffer_bytes", size);
+    else if (ends_name("global memory size") || ends_name("global_mem_size"))
+      message.add("total_bytes", size);
+  }
+  if (message.figures.empty()) return std::nullopt;
+  message.part = message.figures.front().name;
+  return message;
+}
+
+// A buffer that was not got: larger than one may be, or all that is left is too little.
+void explain_buffer(const LogMessage& message, Finding& finding) {
+  const auto requested = message.bytes("requested_bytes"), largest = message.bytes("largest_buffer_bytes");
+  finding.title = fmt::format("OpenCL could not allocate a buffer{} ({})",
+                              requested ? " of " + format_bytes(*requested) : "", kObject);
+  finding.cause =
+      "The device's memory was full, or the buffer is larger than the device gives in one piece "
+      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of its memory).";
+  Cure divide{"divide what it computes into smaller buffers", "", {}};
+  const bool are_known = requested && largest && largest->count > 0;
+  if (!are_known) {
+    finding.cures.push_back(std::move(divide));
+    return;
+  }
+  finding.confidence = Confidence::likely;
+  if (*requested <= *largest) {
+    finding.cause = fmt::format(
+        "The device's memory was full: it gives up to {} in one piece, so the buffer is none too large.",
+        format_bytes(*largest));
+    finding.cures.push_back(std::move(divide));
+    return;
+  }
+  finding.cause = fmt::format(
+      "The buffer is larger than the {} that the device gives in one piece, however much is free "
+      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE).",
+      format_bytes(*largest));
+  divide.what = fmt::format("divide what it computes into {} buffers or more",
+                            (requested->count - 1) / largest->count + 1);
+  finding.cures.insert(finding.cures.begin(), std::move(divide));
+  finding.first_cure_meets_cause = true;
+}
+
 Finding explain(const LogMessage& message) {
   const std::string code = message.text("code");
   Finding finding;
@@ -87,22 +156,21 @@ Finding explain(const LogMessage& message) {
     finding.cures.push_back({"use smaller buffers, and smaller work-groups", "", {}});
     return finding;
   }
-  finding.title = "OpenCL could not allocate a buffer (CL_MEM_OBJECT_ALLOCATION_FAILURE)";
-  finding.cause =
-      "The device's memory was full, or the buffer is larger than the device gives in one piece "
-      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of its memory).";
-  finding.cures.push_back({"divide what it computes into smaller buffers", "", {}});
+  explain_buffer(message, finding);
   return finding;
 }
 
 }  // namespace
 
 LogRule opencl_rule() {
-  return {"opencl",
-          {"OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY", "OUT_OF_DEVICE_MEMORY",
-           "-5 (Out of resources)"},
-          read,
-          explain};
+  LogRule rule{"opencl",
+               {"OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY", "OUT_OF_DEVICE_MEMORY",
+                "-5 (Out of resources)"},
+               read,
+               explain};
+  rule.read_behind = read_behind;
+  rule.lines_behind = 3;
+  return rule;
 }
 
 }  // namespace headroom::doctor

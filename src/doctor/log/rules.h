@@ -37,6 +37,7 @@ LogRule openvino_rule();
 LogRule page_allocation_rule();
 LogRule physx_rule();
 LogRule ray_rule();
+LogRule rknn_rule();
 LogRule scheduler_kill_rule();
 LogRule script_heap_context_rule();
 LogRule script_heap_rule();

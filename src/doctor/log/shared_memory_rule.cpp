@@ -1,6 +1,9 @@
-// /dev/shm is full: what processes hand each other lies there, and containers give it 64 MiB unless they are
-// told otherwise. PyTorch's DataLoader ends with a bus error then.
+// Shared memory is full. Most often that is /dev/shm: what processes hand each other lies there, and
+// containers give it 64 MiB unless they are told otherwise. PyTorch's DataLoader ends with a bus error then.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
@@ -9,6 +12,9 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kLocks = "locks";
+constexpr std::string_view kLettersOfSettings = "abcdefghijklmnopqrstuvwxyz_";
+constexpr std::string_view kLockSetting = "max_locks_per_transaction";
 constexpr std::string_view kTriton = "Triton's Python backend", kPostgresql = "PostgreSQL";
 
 // As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
@@ -68,10 +74,53 @@ std::optional<LogMessage> read_postgresql(std::string_view line) {
   return message;
 }
 
+// "HINT:  " behind what a logger puts there, or the key of a record.
+bool is_behind_hint(std::string_view before) {
+  constexpr std::string_view kName = "HINT:  ";
+  if (before.ends_with("\"hint\":\"") || before.ends_with("\"hint\": \"")) return true;
+  if (!before.ends_with(kName)) return false;
+  before.remove_suffix(kName.size());
+  return before.empty() || before.ends_with(' ');
+}
+
+// "HINT:  You might need to increase "max_locks_per_transaction".", before PostgreSQL 17 without the
+// quotation marks, escaped ones in its logs of JSON; or max_pred_locks_per_transaction.
+std::string_view setting_of_hint(std::string_view line) {
+  constexpr std::string_view kWords = "You might need to increase ";
+  auto setting = text_after(line, kWords);
+  if (!setting || !is_behind_hint(line.substr(0, line.find(kWords)))) return {};
+  setting->remove_prefix(std::min(setting->find_first_not_of("\\\""), setting->size()));
+  const std::string_view name = setting->substr(0, setting->find_first_not_of(kLettersOfSettings));
+  return name.ends_with("locks_per_transaction") ? name : std::string_view();
+}
+
+// "ERROR:  out of shared memory", and no more: as PostgreSQL words it, and drivers hand it on
+// ("psycopg2.errors.OutOfMemory: out of shared memory"). Other programs say so with words around it.
+bool tells_full_lock_table(std::string_view line) {
+  constexpr std::string_view kWords = "out of shared memory";
+  const std::string_view text = trim(line);
+  if (!text.ends_with(kWords)) return false;
+  const std::string_view before = text.substr(0, text.size() - kWords.size());
+  return before.ends_with("ERROR:  ") || before.ends_with("FATAL:  ") || before.ends_with(".OutOfMemory: ");
+}
+
+// PostgreSQL's table of locks, which has a fixed size from its start: no want of the machine's memory.
+std::optional<LogMessage> read_locks(std::string_view line) {
+  const std::string_view setting = setting_of_hint(line);
+  if (setting.empty() && !tells_full_lock_table(line)) return std::nullopt;
+  LogMessage message;
+  message.subject = kLocks;
+  message.part = setting.empty() ? "error" : "hint";
+  message.add("told_by", kPostgresql);
+  message.add("setting", setting);
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (auto of_loader = read_loader(line)) return of_loader;
   if (auto of_triton = read_triton(line)) return of_triton;
   if (auto of_postgresql = read_postgresql(line)) return of_postgresql;
+  if (auto of_locks = read_locks(line)) return of_locks;
   LogMessage message;
   const bool is_full = tells_full(line) && has(line, "/dev/shm");
   const bool cannot_grow = has(line, "unable to resize file <") ||
@@ -82,8 +131,37 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
+// Its size is max_locks_per_transaction for each connection and prepared transaction. 64 is the setting's
+// default; a session that needs more borrows what others leave.
+Finding explain_locks(const LogMessage& message, Finding finding) {
+  std::string setting = message.text("setting");
+  finding.confidence = setting.empty() ? Confidence::likely : Confidence::certain;
+  if (setting.empty()) setting = kLockSetting;
+  finding.id = "lock-table-full";
+  finding.title = fmt::format("PostgreSQL's table of locks was full ({}): no want of memory", setting);
+  finding.cause =
+      "The table has room for so many locks for each connection, and is made when the server starts. A "
+      "transaction that touches many tables or partitions (pg_dump, DROP of a large schema) took them all; "
+      "how "
+      "much memory the machine has is no matter.";
+  finding.cures = {
+      {"let it hold more locks, and restart PostgreSQL: the table is made when it starts",
+       fmt::format("ALTER SYSTEM SET {} = 256;", setting),
+       {}},
+      {"see the present setting, and who holds the locks",
+       fmt::format("SHOW {}; SELECT pid, count(*) FROM pg_locks GROUP BY pid ORDER BY 2 DESC;", setting),
+       {}},
+      {"touch fewer tables in one transaction", "", {}}};
+  finding.first_cure_meets_cause = true;
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
   Finding finding;
+  if (message.subject == kLocks) {
+    finding.severity = Severity::severe;
+    return explain_locks(message, std::move(finding));
+  }
   finding.id = "shared-memory-full";
   finding.severity = Severity::severe;
   const auto requested = message.bytes("requested_bytes");
@@ -115,13 +193,13 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule shared_memory_rule() {
-  return {
-      "shared-memory",
-      {"out of shared memory", "No space left on device", "unable to resize file <",
-       "unable to allocate shared memory(shm)", "unable to write to file </torch_", "Unexpected bus error",
-       "the shared memory pool size", "resize shared memory segment", "ialize shared memory key '"},
-      read,
-      explain};
+  return {"shared-memory",
+          {"out of shared memory", "No space left on device", "unable to resize file <",
+           "unable to allocate shared memory(shm)", "unable to write to file </torch_",
+           "Unexpected bus error", "the shared memory pool size", "resize shared memory segment",
+           "ialize shared memory key '", "locks_per_transaction"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

@@ -253,7 +253,7 @@ std::vector<Cure> cures_of(const LogMessage& message) {
             see_kernel};
   if (who == kKubectl)
     return {{"see whether its limit was reached (OOMKilled)", "kubectl describe pod POD", {}},
-            {"raise the pod's limit", "kubectl set resources deployment NAME --limits=memory=SIZE", {}}};
+            {"raise the pod's limit", set_pod_memory("limits", "SIZE", "", ""), {}}};
   return {see_kernel,
           {"hold it to a limit, so that it alone fails, and with a reason",
            "headroom run --limit SIZE -- " + (who.empty() ? command_or_word(command) : "COMMAND"),

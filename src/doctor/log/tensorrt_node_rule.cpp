@@ -14,7 +14,7 @@ namespace {
 // With a capital since TensorRT 8.
 constexpr std::string_view kWords = "ould not find any implementation for node ";
 constexpr std::size_t kLongestNode = 100;
-constexpr const char* kGpuMemory = "GPU memory";  // as tensorrt_tactic_rule.cpp tells it
+constexpr const char* kGpuMemory = "GPU memory";  // as tensorrt_tactic_rule.cpp and tensorrt_rule.cpp tell it
 
 std::optional<LogMessage> read(std::string_view line) {
   const auto node = text_after(line, kWords);
@@ -43,7 +43,7 @@ Finding explain(const LogMessage& message) {
     finding.cause = "The workspace was too small for each of its tactics.";
     finding.confidence = Confidence::certain;
   }
-  // Of the tactic that was left out last.
+  // Of the tactic that was left out last, or of what the GPU refused before.
   const auto requested = message.bytes("requested_bytes"), free = message.bytes("free_bytes");
   const bool is_known = requested && !is_impossible(*requested);
   const bool gpu_was_full = message.text("lacked") == kGpuMemory;
@@ -60,9 +60,14 @@ Finding explain(const LogMessage& message) {
             "headroom top", *requested - *free};
   }
   if (gpu_was_full && !free) {
-    finding.cause = "The GPU had no memory for the last tactic that was left out.";
+    const std::string asked = is_known ? format_bytes(*requested) : std::string();
+    finding.cause =
+        asked.empty() ? "The GPU had no memory for the last tactic that was left out."
+                      : fmt::format("The GPU had no memory for the {} that a tactic asked for last.", asked);
     finding.confidence = Confidence::likely;
-    room = {"make room before the build", "headroom top", {}};
+    room = {"make room before the build" + (asked.empty() ? "" : fmt::format(": {} and more", asked)),
+            "headroom top",
+            {}};
   }
   finding.cures = {room,
                    {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
@@ -16,6 +18,12 @@ constexpr std::size_t kLongestNode = 100;
 // What it is, where it is not the usual want of GPU memory for weights, activations and workspace.
 constexpr const char *kStart = "start", *kAllocation = "allocation", *kCache = "cache";
 constexpr std::string_view kTensorrtLlm = "TensorRT-LLM";
+// Of a built engine: its weights come to the GPU as it is loaded, its activations as a context is made.
+constexpr std::string_view kLoad = "load", kContext = "context";
+// All three or the second alone: trtexec refuses the others.
+constexpr std::string_view kSmallerShapes =
+    "trtexec --onnx=model.onnx --minShapes=INPUT:SHAPE --optShapes=INPUT:SHAPE --maxShapes=INPUT:SHAPE";
+constexpr std::string_view kGpuMemory = "GPU memory";  // as tensorrt_node_rule.cpp reads it
 
 // Of the builder, which may leave out the tactic that asked, or of an allocator that works for it, too. Who
 // loads or runs an engine has no other tactic.
@@ -25,6 +33,23 @@ bool may_be_builder(std::string_view line) {
         "virtualMemoryBuffer", "defaultAllocator", "uilder", "optimizer"})
     if (has(line, words)) return true;
   return false;
+}
+
+std::string_view phase_of(std::string_view line) {
+  if (has(line, "eserializeEngine") || has(line, "eserializeCudaEngine")) return kLoad;
+  return has(line, "createExecutionContext") || has(line, "executionContext.cpp") ? kContext : "";
+}
+
+// "[E] Engine deserialization failed", "INVALID_CONFIG: Deserialize the cuda engine failed.": behind a
+// refusal it tells what that was for; alone it may have any reason.
+std::optional<LogMessage> read_load(std::string_view line) {
+  if (!has(line, "ngine deserialization failed") && !has(line, "eserialize the cuda engine failed"))
+    return std::nullopt;
+  LogMessage message;
+  message.add("phase", kLoad);
+  message.part = "load";
+  message.is_addition = true;
+  return message;
 }
 
 // "[TRT] CUDA initialization failure with error: 2": of CUDA's numbers that alone is of memory.
@@ -64,7 +89,7 @@ std::optional<LogMessage> read_cache(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
-  for (const auto& read_form : {read_start, read_allocation, read_cache})
+  for (const auto& read_form : {read_start, read_allocation, read_cache, read_load})
     if (auto message = read_form(line)) return message;
   const bool asked =
       has(line, "Requested amount of GPU memory (") || has(line, "Requested amount of memory (");
@@ -84,8 +109,11 @@ std::optional<LogMessage> read(std::string_view line) {
     is_size_told = is_size_told || add_requested(message, text_after(line, words));
   if (has(line, "[TensorRT-LLM]")) message.add("runtime", kTensorrtLlm);
   if (tactic) message.add("node", trim(tactic->substr(0, kLongestNode)));
-  message.part = tactic ? "tactic" : is_size_told ? "request" : "error";
-  message.is_final = !may_be_builder(line);
+  const std::string_view phase = phase_of(line);
+  message.part = tactic ? "tactic" : !phase.empty() ? phase : is_size_told ? "request" : "error";
+  message.is_final = !phase.empty() || !may_be_builder(line);
+  message.add("phase", phase);
+  if (asked || !phase.empty()) message.add("lacked", kGpuMemory);
   return message;
 }
 
@@ -113,6 +141,56 @@ Finding explain_allocation(const LogMessage& message, Finding finding) {
       {"measure what it needs, on the host and on the GPU",
        "headroom trace -- trtexec --onnx=model.onnx",
        {}}};
+  return finding;
+}
+
+// The bound on the workspace is the builder's, and frees nothing of an engine that is built.
+void add_context_cures(std::vector<Cure>& cures) {
+  cures = {{"build the engine for a smaller batch or input: a context has room for the largest",
+            std::string(kSmallerShapes),
+            {}},
+           {"make fewer contexts (trtexec --infStreams=1): each has activations of its own", "", {}},
+           {"let contexts that never run at once share one piece of memory (before TensorRT 10 "
+            "createExecutionContextWithoutDeviceMemory())",
+            "createExecutionContext(ExecutionContextAllocationStrategy::kUSER_MANAGED), setDeviceMemoryV2()",
+            {}}};
+}
+
+void add_load_cures(std::vector<Cure>& cures) {
+  cures = {
+      {"load each engine once, and make a context of it for each thread: they share its weights", "", {}},
+      {"keep part of the weights in the host's memory (TensorRT 10; no gain on a Jetson, whose GPU has the "
+       "host's; a program sets it by setWeightStreamingBudgetV2())",
+       "trtexec --onnx=model.onnx --stronglyTyped --allowWeightStreaming --weightStreamingBudget=50%",
+       {}}};
+}
+
+Finding explain_built(const LogMessage& message, Finding finding) {
+  const bool is_load = message.text("phase") == kLoad;
+  const std::string words = words_for_requested(message, "");
+  finding.title = fmt::format("TensorRT ran out of memory {} a built engine{}",
+                              is_load ? "as it loaded" : "for a context of",
+                              words.empty() ? "" : ": it asked for " + words);
+  finding.cause =
+      is_load
+          ? "The engine's weights did not fit beside what was there."
+          : "Each execution context has room for the activations of the largest shapes that the engine is "
+            "built for; that did not fit beside its weights and what else was there.";
+  finding.confidence = Confidence::likely;
+  if (is_load)
+    add_load_cures(finding.cures);
+  else
+    add_context_cures(finding.cures);
+  const std::vector<Cure> others{
+      {"build it with half precision: weights and activations take half (--int8: a quarter, where the model "
+       "is calibrated)",
+       "trtexec --onnx=model.onnx --fp16 --saveEngine=model.engine",
+       {}},
+      {"see who holds the rest, and end it", "headroom top", {}},
+      {"measure what the engine needs to load and to run",
+       "headroom bench --backend tensorrt --model NAME=model.engine --source DIR",
+       {}}};
+  finding.cures.insert(finding.cures.end(), others.begin(), others.end());
   return finding;
 }
 
@@ -160,9 +238,10 @@ Finding explain(const LogMessage& message) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
     finding.cures = {
-        {"check the largest shapes that the engine is built for", "--maxShapes=INPUT:SHAPE", {}}};
+        {"check the largest shapes that the engine is built for", std::string(kSmallerShapes), {}}};
     return finding;
   }
+  if (!message.text("phase").empty()) return explain_built(message, std::move(finding));
   finding.cause =
       "The engine's weights, its activations or the workspace of the build did not fit beside what was "
       "there.";
@@ -188,11 +267,14 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule tensorrt_rule() {
-  return {"tensorrt",
-          {"OutOfMemory", "ut of memory", "Requested amount of GPU memory", "Requested amount of memory",
-           "FAILED_ALLOCATION", "CUDA initialization failure with error", "PagedKvCache must"},
-          read,
-          explain};
+  LogRule rule{"tensorrt",
+               {"OutOfMemory", "ut of memory", "Requested amount of GPU memory", "Requested amount of memory",
+                "FAILED_ALLOCATION", "CUDA initialization failure with error", "PagedKvCache must",
+                "deserialization failed", "eserialize the cuda engine"},
+               read,
+               explain};
+  rule.figures_for = rule.told_better_by = "tensorrt-node";  // why no tactic for a node was left
+  return rule;
 }
 
 }  // namespace headroom::doctor

@@ -216,7 +216,7 @@ std::optional<LogMessage> read_torch(std::string_view line) {
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
   add_library(line, message);
-  message.add("runtime", torch_server_of(line));
+  message.add("runtime", torch_server_of_message(line));
   // The last of its figures.
   message.may_go_on = is_of_mac ? !has(line, " pool") : !has(line, "reserved") && !has(line, " cached)");
   return message;

@@ -28,6 +28,23 @@ bool is_in_vllm(std::string_view line) {
                              [&](std::string_view folder) { return path->starts_with(folder); });
 }
 
+// "ERROR 05-12 10:11:12 [core.py:396] ", as vLLM's own logger begins each line.
+bool is_in_preamble_of_vllm(std::string_view line) {
+  constexpr std::size_t kLongestBegin = 120;
+  constexpr std::string_view kTime = " 00-00 00:00:00", kLevels[] = {"ERROR", "WARNING", "CRITICAL", "INFO"};
+  const std::string_view begin = line.substr(0, kLongestBegin);
+  for (std::size_t at = begin.find(" ["); at != begin.npos; at = begin.find(" [", at + 1)) {
+    if (at < kTime.size() || !has_shape(begin.substr(at - kTime.size(), kTime.size()), kTime)) continue;
+    const std::string_view place = line.substr(at + 2, line.find("] ", at) - at - 2);
+    const std::string_view before = begin.substr(0, at - kTime.size());
+    if (has(place, ".py:") && place.find(' ') == place.npos &&
+        std::any_of(std::begin(kLevels), std::end(kLevels),
+                    [before](std::string_view level) { return before.ends_with(level); }))
+      return true;
+  }
+  return false;
+}
+
 bool is_of_vllm(std::string_view line) {
   constexpr std::string_view kWords[] = {"(EngineCore",         "] EngineCore ",           " VllmWorker",
                                          "(VllmWorker",         "vLLM API server version", " vllm[",
@@ -60,6 +77,11 @@ std::string_view torch_server_of(std::string_view line) {
   if (has(line, "/sglang/srt/") || has(line, "server_args=ServerArgs(")) return "SGLang";
   if (has_any(line, kTgi)) return "TGI";
   return is_of_vllm(line) ? "vLLM" : "";
+}
+
+std::string_view torch_server_of_message(std::string_view line) {
+  const std::string_view server = torch_server_of(line);
+  return server.empty() && is_in_preamble_of_vllm(line) ? "vLLM" : server;
 }
 
 const TorchServer* torch_server_of(const LogMessage& message) {

@@ -17,6 +17,9 @@ struct TorchServer {
 
 // Whose line it is, by what stands around the message, or where its code lies; empty: of none of them.
 std::string_view torch_server_of(std::string_view line);
+// The same of a message, which vLLM's preamble before it makes vLLM's, too; of other lines it does not tell
+// whose log it is: programs that borrow vLLM's layers, as SGLang did, have lines of its logger.
+std::string_view torch_server_of_message(std::string_view line);
 // The one whose figure "runtime" a message has; nullptr: none.
 const TorchServer* torch_server_of(const LogMessage& message);
 

@@ -83,15 +83,29 @@ Cure fewer_requests(const LogMessage& message) {
           {}};
 }
 
-// Half of what the present share leaves, where the log tells it.
+// The share that weights and warm-up fill before any cache, in hundredths, up; 100 and more: no share does.
+std::optional<std::int64_t> filled_share(const LogMessage& message) {
+  const auto share = message.number("share_percent");
+  const auto lacking = message.bytes("lacking_bytes"), total = message.bytes("total_bytes");
+  if (!share || !lacking || !total || total->count <= 0 || *lacking > *total) return std::nullopt;
+  const double part = static_cast<double>(lacking->count) / static_cast<double>(total->count);
+  return *share + static_cast<std::int64_t>(std::ceil(100 * part));
+}
+
+// Half of what the present share, or the one that is needed, leaves, where the log tells it.
 Cure larger_share(const LogMessage& message) {
   constexpr std::int64_t kMost = 98, kAll = 100;
   const std::string_view what = "let it take a larger share, if the rest of the GPU is free";
-  const auto share = message.number("share_percent");
-  if (!share || *share >= kMost || *share <= 0)
+  const auto share = message.number("share_percent"), filled = filled_share(message);
+  const std::int64_t least = filled.value_or(share.value_or(0));
+  if (!share || least >= kMost || least <= 0)
     return {std::string(what), "--gpu-memory-utilization SHARE, above the present one", {}};
-  return {fmt::format("{} (it has {:.2f})", what, static_cast<double>(*share) / kAll),
-          fmt::format("--gpu-memory-utilization {:.2f}", static_cast<double>((*share + kAll) / 2) / kAll),
+  const auto as_share = [](std::int64_t percent) { return static_cast<double>(percent) / kAll; };
+  const std::string needed =
+      filled ? fmt::format("; {:.2f} holds the weights and the warm-up, without a cache", as_share(*filled))
+             : "";
+  return {fmt::format("{} (it has {:.2f}{})", what, as_share(*share), needed),
+          fmt::format("--gpu-memory-utilization {:.2f}", as_share((least + kAll) / 2)),
           {}};
 }
 
@@ -164,7 +178,19 @@ Finding explain(const LogMessage& message) {
     finding.title = "vLLM had no GPU memory left for its cache of keys and values";
     finding.cause =
         "Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.";
-    finding.cures = {larger_share(message), no_graphs, shorter_context(message)};
+    if (const auto lacking = message.bytes("lacking_bytes")) {
+      finding.cause = fmt::format(
+          "Weights and warm-up take {} more than the share of the GPU that gpu_memory_utilization gives to "
+          "vLLM.",
+          format_bytes(*lacking));
+      finding.confidence = Confidence::certain;
+    }
+    finding.cures = {no_graphs, shorter_context(message)};
+    constexpr std::int64_t kNoShare = 98;  // hundredths: what is left holds no cache
+    if (const auto filled = filled_share(message); filled && *filled >= kNoShare)
+      finding.cures.push_back({"use a model of fewer bits (AWQ or GPTQ takes about a quarter)", "", {}});
+    else
+      finding.cures.insert(finding.cures.begin(), larger_share(message));
   } else if (fits || message.bytes("requested_bytes")) {
     finding.title = fmt::format("vLLM's cache of keys and values is too small for a context of {} tokens{}",
                                 context.value_or(0), fits ? fmt::format(": {} fit", *fits) : "");

@@ -12,7 +12,26 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr std::string_view kNcnn = "ncnn";
+
+// ncnn prints Vulkan's number of an error: "vkAllocateMemory failed -2" is VK_ERROR_OUT_OF_DEVICE_MEMORY, -1
+// that of the host's. "-1000072003" begins with the same digit.
+std::optional<LogMessage> read_number(std::string_view line) {
+  const auto number = text_after(line, "vkAllocateMemory failed -");
+  if (!number || number->empty()) return std::nullopt;
+  const bool is_host = number->front() == '1', is_device = number->front() == '2';
+  const bool is_whole = number->size() == 1 || number->substr(1).find_first_of("0123456789") != 0;
+  if (!is_whole || !(is_host || is_device)) return std::nullopt;
+  LogMessage message;
+  if (is_host) message.add("memory", "host");
+  message.subject = message.text("memory");
+  message.part = "number";
+  message.add("runtime", kNcnn);
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto numbered = read_number(line)) return numbered;
   LogMessage message;
   // "Out of GPU memory allocating resource 'x' [size: 134217728]"
   if (const auto resource = text_after(line, "Out of GPU memory allocating resource ")) {
@@ -61,6 +80,12 @@ Finding explain_vulkan(const LogMessage& message) {
                      {"see what the driver said", "sudo dmesg | grep -iE 'NVRM|nvgpu|amdgpu|xe '", {}}};
     return finding;
   }
+  if (!is_host && message.text("runtime") == kNcnn) {
+    finding.cures[1] = {"use smaller tiles (waifu2x-, realesrgan-, realcugan-ncnn-vulkan)", "-t 128", {}};
+    finding.cures.push_back({"or, in a program of one's own, compute on the processor",
+                             "net.opt.use_vulkan_compute = false;",
+                             {}});
+  }
   if (is_host)
     finding.cures[1] = {"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}};
   else
@@ -72,7 +97,8 @@ Finding explain_vulkan(const LogMessage& message) {
 
 LogRule vulkan_rule() {
   LogRule rule{"vulkan",
-               {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory", "f GPU memory allocating"},
+               {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory", "f GPU memory allocating",
+                "vkAllocateMemory failed -"},
                read,
                explain_vulkan};
   rule.told_better_by = "ggml";  // whose own words stand beside those of the driver: "MESA: error: …"

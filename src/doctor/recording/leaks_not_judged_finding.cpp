@@ -10,6 +10,7 @@ namespace headroom::doctor {
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   const auto& analysis = facts.analysis;
   if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::unknown) return {};
+  if (analysis.events == 0 && !analysis.complete) return {};          // nothing of it is there, which is told
   if (auto grown = steady_growth(facts)) return {std::move(*grown)};  // which tells more
   Finding finding;
   finding.id = "leaks-not-judged";

@@ -7,7 +7,7 @@
 namespace headroom::doctor {
 
 // The search times algorithms that need much memory, and the arena keeps what they took.
-std::optional<Finding> convolution_search(const ModelResult& model) {
+std::optional<Finding> convolution_search(const ModelResult& model, const BenchResult&) {
   if (is_on_cpu(model) || !is_onnxruntime(model) || model.gpu_memory.empty()) return std::nullopt;
   if (model.settings.conv_search != ConvSearch::exhaustive || model.smallest_settings) return std::nullopt;
   const GpuMemory& gpu = model.gpu_memory.front();

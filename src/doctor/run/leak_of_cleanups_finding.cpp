@@ -7,7 +7,7 @@
 namespace headroom::doctor {
 
 // The ends of objects and of videos, after their state was cleaned.
-std::optional<Finding> leak_of_cleanups(const ModelResult& model) {
+std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchResult&) {
   for (const std::string level : {"object", "video"}) {
     std::vector<std::int64_t> cycles, bytes;
     for (const CleanupPoint& point : model.cleanups) {

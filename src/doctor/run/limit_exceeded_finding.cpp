@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> limit_exceeded(const ModelResult& model) {
+std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&) {
   if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
   Finding finding =
       new_finding("limit-exceeded", Severity::severe, fmt::format("{} took more than the limit", model.name),

@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> load_peak_over_run_peak(const ModelResult& model) {
+std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const BenchResult&) {
   const auto &load = model.memory.load_peak, &run = model.memory.run_peak;
   if (!load || !run || load->count - run->count < kWorthTellingOfModels || load->count * 4 < run->count * 5)
     return std::nullopt;

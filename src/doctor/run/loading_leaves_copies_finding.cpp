@@ -9,7 +9,7 @@ namespace headroom::doctor {
 // What loading took may stay in the heap, where the run peak is no lower than the load peak: a model of 64
 // MiB of weights that are transposed while it is loaded held 220 MiB from then on, and 76 with its weights
 // mapped.
-std::optional<Finding> loading_leaves_copies(const ModelResult& model) {
+std::optional<Finding> loading_leaves_copies(const ModelResult& model, const BenchResult&) {
   const auto &loaded = model.memory.loaded, &runtime = model.memory.runtime, &file = model.file_size;
   if (!loaded || !runtime || !file || !can_map(model) || model.status != ModelStatus::ok) return std::nullopt;
   // The runtime's own code and tables take 20 to 40 MiB more with whatever model: 42 with one of 3.5 MiB.

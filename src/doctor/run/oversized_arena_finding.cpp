@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> oversized_arena(const ModelResult& model) {
+std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&) {
   if (!model.layers) return std::nullopt;
   Bytes unused;
   for (const MemoryShare& share : model.layers->shares)

@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> oversized_workspace(const ModelResult& model) {
+std::optional<Finding> oversized_workspace(const ModelResult& model, const BenchResult&) {
   if (!model.layers) return std::nullopt;
   Bytes workspace;
   for (const MemoryShare& share : model.layers->shares)

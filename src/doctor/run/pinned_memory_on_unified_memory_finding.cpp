@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model) {
+std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model, const BenchResult&) {
   for (const GpuMemory& gpu : model.gpu_memory) {
     if (!gpu.is_integrated.value_or(false) || !gpu.pinned_host ||
         gpu.pinned_host->count < kWorthTellingOfModels)

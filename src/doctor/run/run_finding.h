@@ -9,21 +9,21 @@
 
 namespace headroom::doctor {
 
-using ModelFinding = std::optional<Finding> (*)(const ModelResult&);
+using ModelFinding = std::optional<Finding> (*)(const ModelResult&, const BenchResult&);
 // Of several models, or of files that several of them are: one each.
 using RunFinding = std::vector<Finding> (*)(const BenchResult&);
 
-// Of each model.
-std::optional<Finding> convolution_search(const ModelResult& model);
-std::optional<Finding> leak_of_cleanups(const ModelResult& model);
-std::optional<Finding> limit_exceeded(const ModelResult& model);
-std::optional<Finding> load_peak_over_run_peak(const ModelResult& model);
-std::optional<Finding> loading_leaves_copies(const ModelResult& model);
-std::optional<Finding> model_out_of_memory(const ModelResult& model);
-std::optional<Finding> oversized_arena(const ModelResult& model);
-std::optional<Finding> oversized_workspace(const ModelResult& model);
-std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model);
-std::optional<Finding> smaller_settings(const ModelResult& model);
+// Of each model of a run.
+std::optional<Finding> convolution_search(const ModelResult& model, const BenchResult&);
+std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchResult&);
+std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&);
+std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const BenchResult&);
+std::optional<Finding> loading_leaves_copies(const ModelResult& model, const BenchResult&);
+std::optional<Finding> model_out_of_memory(const ModelResult& model, const BenchResult&);
+std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&);
+std::optional<Finding> oversized_workspace(const ModelResult& model, const BenchResult&);
+std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model, const BenchResult&);
+std::optional<Finding> smaller_settings(const ModelResult& model, const BenchResult&);
 
 // Of the run.
 std::vector<Finding> duplicate_models(const BenchResult& result);

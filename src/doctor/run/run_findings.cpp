@@ -61,7 +61,7 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
   };
   for (const ModelResult& model : result.models)
     for (const ModelFinding look_for : model_finding_list())
-      if (std::optional<Finding> found = look_for(model)) {
+      if (std::optional<Finding> found = look_for(model, result)) {
         complete_flags(*found, result, model);
         add(std::move(*found));
       }

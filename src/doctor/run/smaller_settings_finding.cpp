@@ -6,7 +6,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> smaller_settings(const ModelResult& model) {
+std::optional<Finding> smaller_settings(const ModelResult& model, const BenchResult&) {
   if (!model.smallest_settings) return std::nullopt;
   std::optional<Bytes> now, small;
   for (const TuneTrial& trial : model.trials) {

@@ -118,10 +118,13 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   few.differs = false;
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few}).verdict, CureVerdict::helps);
   // A large step that runs of one thing make, too, is no likeness.
-  EXPECT_THAT(verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}).sentence,
-              testing::StartsWith("it cannot be told, runs of one thing differ too much"));
-  EXPECT_THAT(verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)}).sentence,
-              testing::StartsWith("no difference beyond that of runs of one thing"));
+  const TriedCure untold = verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}),
+                  alike = verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)});
+  EXPECT_THAT(untold.sentence, testing::StartsWith("it cannot be told, runs of one thing differ too much"));
+  EXPECT_TRUE(doctor::needs_more_runs(untold));
+  EXPECT_THAT(alike.sentence, testing::StartsWith("no difference beyond that of runs of one thing"));
+  EXPECT_FALSE(doctor::needs_more_runs(alike));
+  EXPECT_FALSE(doctor::needs_more_runs(smaller));
   // One peak falls and the other grows: the larger decides, and not by a per cent.
   const auto mixed = [&](double load) {
     return verdict({change("run_peak", 200 * kMiB, 210 * kMiB), change("load_peak", 300 * kMiB, load * kMiB)})

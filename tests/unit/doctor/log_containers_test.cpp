@@ -75,7 +75,8 @@ TEST(LogContainers, KubectlDescribeTellsPodAndLimit) {
   const auto findings = findings_of(described);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(figure(findings[0], "limit_bytes"), 536870912);
-  EXPECT_EQ(findings[0].cures.at(0).command, "kubectl set resources deployment NAME --limits=memory=640Mi");
+  EXPECT_EQ(findings[0].cures.at(0).command,
+            "kubectl set resources deployment NAME --namespace robots -c CONTAINER --limits=memory=640Mi");
   EXPECT_THAT(commands_of(findings[0]),
               Contains("kubectl describe pod --namespace robots detector-7d9f8c-abcde"));
   // Without a limit, what it requests is none, and neither is another container's.

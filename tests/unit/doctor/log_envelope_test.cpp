@@ -50,6 +50,18 @@ TEST(LogEnvelope, ALineOfARecordThatIsPrintedPrettyIsReadWithoutItsKey) {
   EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory");
 }
 
+TEST(LogEnvelope, GooglesStructlogsAndLogfmtsMessagesAreUnwrapped) {
+  for (
+      const std::string line :
+      {R"({"textPayload": "Traceback:\nRuntimeError: CUDA error: out of memory", "severity": "ERROR"})",
+       R"({"level": "error", "event": "Traceback:\nRuntimeError: CUDA error: out of memory"})",
+       R"(time=2025-03-04T10:11:12Z level=error msg="Traceback:\nRuntimeError: CUDA error: out of memory" pid=3)"}) {
+    const auto findings = findings_of({line});
+    ASSERT_EQ(findings.size(), 1U) << line;
+    EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory") << line;
+  }
+}
+
 TEST(LogEnvelope, BytesWithoutAnEndAreBounded) {
   LogFindings logs;
   EXPECT_TRUE(logs.read_line("log", 1, "\"MESSAGE\" : ["));

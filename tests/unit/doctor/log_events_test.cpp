@@ -630,10 +630,10 @@ TEST(LogEvents, NamesFromLogsAreQuotedInCommands) {
                       .at(0)),
       testing::Contains("echo SIZE | sudo tee '/sys/fs/cgroup/a; rm -rf ~;#/b/memory.max'"));
   EXPECT_THAT(
-      commands_of(findings_of({"systemd-oomd[612]: Killed /user.slice/app-a\\x2db-4242.scope due to memory "
-                               "pressure for /user.slice being 62.10% > 50.00% for > 20s"})
+      commands_of(findings_of({"systemd-oomd[612]: Killed /system.slice/a\\x2db.service due to memory "
+                               "pressure for /system.slice being 62.10% > 50.00% for > 20s"})
                       .at(0)),
-      testing::Contains("sudo systemctl set-property 'app-a\\x2db-4242.scope' ManagedOOMPreference=avoid"));
+      testing::Contains("sudo systemctl set-property 'a\\x2db.service' ManagedOOMPreference=avoid"));
   EXPECT_THAT(
       commands_of(
           findings_of({"sending SIGTERM to process 4 uid 1000 \"a'; rm -rf ~; '\": badness 800"}).at(0)),

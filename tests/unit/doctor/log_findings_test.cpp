@@ -115,7 +115,7 @@ TEST(LogFindings, ALargerLimitIsSetByWhoeverMadeTheGroup) {
   EXPECT_EQ(command("/system.slice/docker-" + id + ".scope"),
             "docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP aaaaaaaaaaaa");
   EXPECT_EQ(command("/kubepods/burstable/pod1/" + id),
-            "kubectl set resources deployment NAME --limits=memory=SIZE");
+            "kubectl set resources deployment NAME -c CONTAINER --limits=memory=SIZE");
   EXPECT_EQ(command("/user.slice/user-1000.slice"),
             "sudo systemctl set-property user-1000.slice MemoryMax=SIZE");
   EXPECT_EQ(command("/robot/vision"), "echo SIZE | sudo tee /sys/fs/cgroup/robot/vision/memory.max");

@@ -215,8 +215,8 @@ TEST(LogKills, SystemdOomdTellsOfFullSwap) {
   EXPECT_THAT(
       commands_of(finding),
       testing::IsSupersetOf({"SwapUsedLimit=95%",
-                             "systemctl --user set-property app-x.scope ManagedOOMPreference=avoid",
-                             "systemctl --user set-property app-x.scope MemoryMax=SIZE MemorySwapMax=SIZE"}));
+                             "systemd-run --user --scope -p MemoryMax=SIZE -p MemorySwapMax=SIZE COMMAND"}));
+  EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("ManagedOOMPreference")))) << "a user's is not heeded";
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("mkswap")));
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("zram")));
   // Up to systemd 248.
@@ -226,6 +226,10 @@ TEST(LogKills, SystemdOomdTellsOfFullSwap) {
                    "being more than 90.00%"});
   EXPECT_THAT(old.at(0).cause, HasSubstr("3.60 GiB of 3.70 GiB were used, more than"));
   EXPECT_EQ(figure(old[0], "ram_bytes"), -1);
+  EXPECT_THAT(commands_of(old[0]),
+              testing::IsSupersetOf({"sudo systemctl set-property det.service ManagedOOMPreference=avoid",
+                                     "sudo systemctl set-property det.service MemoryMax=SIZE "
+                                     "MemorySwapMax=SIZE"}));
   // Pressure is pressure.
   const auto pressure = findings_of({"systemd-oomd[400]: Killed " + group + " due to memory pressure for " +
                                      group + " being 62.10% > 50.00% for > 20s with reclaim activity"});
@@ -288,17 +292,15 @@ TEST(LogKills, AUsersUnitsAreSetByTheUser) {
   const auto cure = [](const std::string& group) {
     return findings_of({summary(group, "python3", 77)}).at(0).cures.at(1);
   };
-  EXPECT_EQ(cure(user + "/app.slice/app-vision.scope").command,
-            "systemctl --user set-property app-vision.scope MemoryMax=SIZE");
-  EXPECT_THAT(cure(user + "/app.slice/app-vision.scope").what, HasSubstr("as user 1000"));
+  EXPECT_EQ(cure(user + "/app.slice/vision.service").command,
+            "systemctl --user set-property vision.service MemoryMax=SIZE");
+  EXPECT_THAT(cure(user + "/app.slice/vision.service").what, HasSubstr("as user 1000"));
   EXPECT_EQ(cure(user).command, "sudo systemctl set-property user@1000.service MemoryMax=SIZE");
-  EXPECT_EQ(cure("/user.slice/user-1000.slice/session-2.scope").command,
-            "sudo systemctl set-property session-2.scope MemoryMax=SIZE");
   EXPECT_THAT(commands_of(findings_of({"systemd-oomd[612]: Killed " + user +
-                                       "/app.slice/app-vision.scope due to memory pressure for " + user +
+                                       "/app.slice/vision.service due to memory pressure for " + user +
                                        " being 62.10% > 50.00% for > 20s"})
                               .at(0)),
-              Contains("systemctl --user set-property app-vision.scope ManagedOOMPreference=avoid"));
+              Contains("systemctl --user set-property vision.service ManagedOOMPreference=avoid"));
   EXPECT_EQ(doctor::user_of("/user@x; rm.service/a"), "");
 }
 

@@ -97,6 +97,30 @@ TEST(LogProse, OfATracebackTheErrorIsToldAndNotItsSource) {
   EXPECT_EQ(findings[0].evidence.at(0).line, 4);
 }
 
+// As loggers write it, with words before it that would make an advice, a list or a table of it.
+TEST(LogProse, WhatTellsItsAmountsHappened) {
+  const std::string message =
+      "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already "
+      "allocated; 0.50 GiB free; 6.10 GiB reserved in total by PyTorch)";
+  for (const std::string before :
+       {"2025-03-04 10:11:12,345 - det - ERROR - worker may restart - ",
+        "ERROR - could not check if engine fits - ", "| 2025-03-04 10:00:00 | ERROR | ",
+        "[ERROR] [det-1]: inference aborted when ", "job 3 runs ",
+        "[fault_injection_node-1] RuntimeError: ", "- RuntimeError: "})
+    EXPECT_EQ(findings_of({before + message}).size(), 1U) << before;
+  EXPECT_TRUE(findings_of({"+    " + message}).empty()) << "a line of a diff";
+  EXPECT_TRUE(findings_of({"✓ reports " + message}).empty());
+  // Without amounts the logger's fields are still told from what is spoken of.
+  for (const std::string line :
+       {"2025-03-04 10:11:12,345 - det - ERROR - worker may restart - CUDA out of memory",
+        "| 2025-03-04 10:00:00 | ERROR | CUDA out of memory", "[fault_injection_node-1] CUDA out of memory"})
+    EXPECT_FALSE(is_only_spoken_of(line)) << line;
+  for (const std::string line :
+       {"| CUDA out of memory | lower the batch size |", "fault injection: CUDA out of memory",
+        "2025-03-04 10:11:12,345 - det - INFO - the batch may run CUDA out of memory"})
+    EXPECT_TRUE(is_only_spoken_of(line)) << line;
+}
+
 // With its key before it, too; what another field tells stays.
 TEST(LogProse, AFieldThatOnlySpeaksOfItIsNoFinding) {
   EXPECT_TRUE(findings_of({R"({"message":"✓ handles CUDA out of memory","level":"info"})"}).empty());

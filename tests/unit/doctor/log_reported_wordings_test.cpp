@@ -458,5 +458,110 @@ TEST(LogReportedWordings, TheRestOfTheFiguresIsRead) {
   EXPECT_THAT(fence.cause, HasSubstr("file descriptors"));
 }
 
+TEST(LogReportedWordings, SglangsWeightsMayBeLargerThanItsShare) {
+  const std::string error = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.";
+  for (const std::string budget :
+       {"[2025-05-12 10:11:12 TP0] max_total_num_tokens=-2817",
+        "max_total_num_tokens=-2817, max_prefill_tokens=16384, context_len=4096"}) {
+    const Finding finding = only_of({budget, "Traceback (most recent call last):", error});
+    EXPECT_EQ(finding.id, "sglang-out-of-memory");
+    EXPECT_THAT(finding.title, HasSubstr("weights are larger than its share of the GPU: -2817 tokens"));
+    EXPECT_EQ(figure(finding, "token_budget"), -2817);
+    EXPECT_THAT(commands_of(finding).at(0), HasSubstr("--mem-fraction-static"));
+    EXPECT_EQ(commands_of(finding).back(), "headroom top");
+  }
+  // Each of its processes tells it, and one that is alone is enough.
+  EXPECT_EQ(only_of({"[gpu=0] max_total_num_tokens=-12", "[gpu=1] max_total_num_tokens=-12", error}).id,
+            "sglang-out-of-memory");
+  EXPECT_THAT(only_of({error}).title, HasSubstr("had no GPU memory left for its cache"));
+  for (const std::string line :
+       {"max_total_num_tokens=441960, chunked_prefill_size=8192", "max_total_num_tokens=-1",
+        "# max_total_num_tokens=-5", "max_total_num_tokens=0"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+// Its name is in none of these lines.
+TEST(LogReportedWordings, VllmIsKnownByItsLoggersPreamble) {
+  for (const std::string preamble : {"", "ERROR 05-12 10:11:12 [core.py:396] "}) {
+    const Finding blocks =
+        only_of({preamble + "ValueError: No available memory for the cache blocks. Try increasing "
+                            "`gpu_memory_utilization` when initializing the engine."});
+    EXPECT_EQ(blocks.id, "vllm-out-of-memory");
+    const Finding context = only_of(
+        {preamble +
+         "ValueError: The model's max seq len (16384) is larger than the maximum number of tokens that can "
+         "be "
+         "stored in KV cache (9872). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` "
+         "when initializing the engine."});
+    EXPECT_EQ(context.id, "vllm-out-of-memory");
+    EXPECT_EQ(commands_of(context).at(0), "--max-model-len 9872");
+  }
+  for (const std::string preamble :
+       {"ERROR 05-12 10:11:12 [core.py:396] ", "(Worker pid=7) ERROR 05-12 10:11:12 [v1/gpu_worker.py:96] "})
+    EXPECT_THAT(commands_of(only_of({preamble + kTorch})), Contains(HasSubstr("--gpu-memory-utilization")))
+        << preamble;
+  for (const std::string preamble :
+       {"ERROR 2025-05-12 10:11:12 [train.py:39] ", "[train.py:39] ", "ERROR 05-12 10:11:12 [trainer] "})
+    EXPECT_THAT(commands_of(only_of({preamble + kTorch})), Contains("model.half()")) << preamble;
+}
+
+// SGLang borrowed vLLM's layers, whose logger wrote to its log.
+TEST(LogReportedWordings, ALineOfVllmsLoggerDoesNotTellWhoseLogItIs) {
+  const std::string borrowed = "WARNING 05-12 10:11:12 [fp8.py:63] dtype=torch.bfloat16";
+  EXPECT_THAT(only_of({borrowed, kTorch}).title, HasSubstr("PyTorch ran out"));
+}
+
+TEST(LogReportedWordings, PostgresqlsTableOfLocksIsNoMemoryOfTheMachine) {
+  const std::string old_hint = "HINT:  You might need to increase max_locks_per_transaction.",
+                    new_hint = R"(HINT:  You might need to increase "max_locks_per_transaction".)";
+  for (const std::string prefix : {"", "2025-05-12 10:11:12.123 UTC [1234] "})
+    for (const std::string& hint : {old_hint, new_hint}) {
+      const Finding finding = only_of({prefix + "ERROR:  out of shared memory", prefix + hint});
+      EXPECT_EQ(finding.id, "lock-table-full");
+      EXPECT_THAT(finding.title, HasSubstr("table of locks was full (max_locks_per_transaction)"));
+      EXPECT_EQ(finding.confidence, Confidence::certain);
+      EXPECT_EQ(commands_of(finding).at(0), "ALTER SYSTEM SET max_locks_per_transaction = 256;");
+      EXPECT_THAT(finding.cures[0].what, HasSubstr("restart PostgreSQL"));
+      EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("shm"))));
+    }
+  EXPECT_EQ(only_of({R"({"message":"out of shared memory","hint":"You might need to increase )"
+                     R"(\"max_pred_locks_per_transaction\"."})"})
+                .cures.at(0)
+                .command,
+            "ALTER SYSTEM SET max_pred_locks_per_transaction = 256;");
+  const Finding alone = only_of({"psycopg2.errors.OutOfMemory: out of shared memory"});
+  EXPECT_EQ(alone.id, "lock-table-full");
+  EXPECT_EQ(alone.confidence, Confidence::likely);
+  const std::vector<std::string> twice{"ERROR:  out of shared memory", old_hint,
+                                       "ERROR:  out of shared memory", old_hint};
+  EXPECT_EQ(findings_of(twice).at(0).times, 2);
+  for (const std::string line : {"You might need to increase max_locks_per_transaction.",
+                                 "HINT:  You might need to increase max_slot_wal_keep_size.",
+                                 "// HINT: \"HINT:  You might need to increase max_locks_per_transaction.\"",
+                                 "the kernel ran out of shared memory", "set max_locks_per_transaction = 64"})
+    EXPECT_TRUE(findings_of({line}).empty()) << line;
+}
+
+TEST(LogReportedWordings, OpenclsFiguresFollowItsError) {
+  const std::string error = "ERROR: clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)";
+  const Finding too_large = only_of({error, "  requested: 805306368 bytes", "  max alloc size: 268435456"});
+  EXPECT_EQ(figure(too_large, "requested_bytes"), mebibytes(768).count);
+  EXPECT_EQ(figure(too_large, "largest_buffer_bytes"), mebibytes(256).count);
+  EXPECT_THAT(too_large.title, HasSubstr("a buffer of 768.0 MiB"));
+  EXPECT_THAT(too_large.cause, HasSubstr("larger than the 256.0 MiB that the device gives in one piece"));
+  EXPECT_EQ(too_large.cures.at(0).what, "divide what it computes into 3 buffers or more");
+  const Finding full = only_of({error, "[cl] requested size = 64 MiB, max alloc: 256 MiB",
+                                "  Global memory size                              1073741824 (1024MiB)"});
+  EXPECT_THAT(full.cause, HasSubstr("memory was full"));
+  EXPECT_EQ(figure(full, "total_bytes"), mebibytes(1024).count);
+  const Finding of_clinfo =
+      only_of({"requested: 7", error, "  CL_DEVICE_MAX_MEM_ALLOC_SIZE: 268435456",
+               "  Max memory allocation    1 (1)", "http request: 200", "requested: 536870912 bytes"});
+  EXPECT_EQ(figure(of_clinfo, "largest_buffer_bytes"), mebibytes(256).count);
+  EXPECT_EQ(figure(of_clinfo, "requested_bytes"), -1);  // it stands too far behind
+  EXPECT_EQ(of_clinfo.confidence, Confidence::possible);
+  EXPECT_TRUE(findings_of({"requested: 536870912 bytes", "max alloc size: 268435456"}).empty());
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -92,6 +92,14 @@ TEST(NextCommand, IsWhatATrialShowedToHelp) {
     cures[1].tried->verdict = in_vain;
     EXPECT_EQ(doctor::next_command(report), "headroom doctor --live");
   }
+  // What none of them reached no search among them will.
+  cures.push_back({"search", "headroom bench --model m=m.onnx --tune", {}});
+  cures.push_back({"measure", "headroom bench --model m=m.onnx", {}});
+  EXPECT_EQ(doctor::next_command(report), "headroom bench --model m=m.onnx --tune")
+      << "one of them came through";
+  for (Cure& cure : cures)
+    if (cure.tried) cure.tried->verdict = CureVerdict::failed;
+  EXPECT_EQ(doctor::next_command(report), "headroom bench --model m=m.onnx");
   TriedCure together;
   together.command = "headroom bench --model m=m.onnx,mapped=on,arena=off";
   together.verdict = CureVerdict::helps;

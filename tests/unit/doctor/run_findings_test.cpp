@@ -271,6 +271,22 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(findings[0].title, "a ran out of memory while it was loaded");
   EXPECT_EQ(findings[0].evidence[0].text, "the kernel killed it");
+  // The weights are not to blame for what a small file needs.
+  EXPECT_THAT(findings[0].cause, HasSubstr("the weights and their re-packed copies"));
+  Limit limit;
+  limit.bytes = mebibytes(12);
+  result.limit = limit;
+  result.models[0].file_size = kibibytes(310);
+  result.models[0].memory.runtime = mebibytes(21);
+  result.models[0].memory.load_peak = mebibytes(32);
+  const Finding small = doctor::run_findings(result, "").at(0);
+  EXPECT_EQ(small.title, "a ran out of memory while it was loaded, under a limit of 12.0 MiB");
+  EXPECT_EQ(small.cause,
+            "The runtime and what it builds of the model need most of it: the model's file has 310.0 KiB, "
+            "and 32.0 MiB "
+            "were resident, 21.0 MiB of them before it was loaded.");
+  EXPECT_EQ(small.cures[0].what, "measure what it needs where nothing limits it");
+  EXPECT_THAT(small.figures, testing::Contains(testing::Field(&Figure::name, "limit_bytes")));
 }
 
 TEST(RunFindings, ALeakIsNamedByItsLevel) {
