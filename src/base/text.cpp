@@ -85,8 +85,7 @@ bool natural_less(std::string_view a, std::string_view b) {
 
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  // Two letters of three would be another word.
-  std::size_t best_distance = (word.size() <= 3 ? 1 : std::max<std::size_t>(2, word.size() / 3)) + 1;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     std::vector<std::size_t> row(candidate.size() + 1);
     std::iota(row.begin(), row.end(), 0U);
@@ -99,6 +98,11 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
         row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substitute});
       }
     }
+    // Two other letters of three make another word; two that changed places do not.
+    constexpr std::size_t kShort = 3;
+    if (word.size() <= kShort && row.back() > 1 &&
+        !std::is_permutation(word.begin(), word.end(), candidate.begin(), candidate.end()))
+      continue;
     if (row.back() < best_distance) {
       best_distance = row.back();
       best = candidate;

@@ -90,7 +90,7 @@ TEST_F(DoctorTry, TellsThatThereIsNoGain) {
 }
 
 TEST_F(DoctorTry, WhatThreeRunsCannotTellIsMeasuredAgain) {
-  const std::string run = tuned_run("pattern vary 60\nrun sleep 1");
+  const std::string run = tuned_run("load allocate 200\npattern vary 60\nrun sleep 1");
   const CommandResult result = doctor({run, "--try"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("of 6 runs each, as 3 could not tell"));

@@ -3,7 +3,7 @@
 //   load threads 300 (that wait) |
 //   load share 100 (MiB of shared memory, kept) | load say (a coloured warning) | run kill (SIGKILL) |
 //   pattern allocate 200 (while it loads with the setting memory_pattern) |
-//   pattern vary 60 (MiB, once to six times: another process, another number) |
+//   pattern vary 60 (MiB, once to seven times: another process, another number) |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
@@ -105,10 +105,11 @@ int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
 
 std::atomic<int> loaded_sessions = 0;
 
-// 1 to 6, from process to process in no order that a comparison in turns could know.
+// 1 to 7, from process to process in no order that a comparison in turns could know.
 long turn_of(const std::string& path) {
   static const long turn = [&] {
-    constexpr std::array kTurns{2L, 5L, 1L, 6L, 3L, 4L};
+    constexpr std::array kTurns{1L, 6L, 2L, 7L,
+                                3L, 5L, 4L};  // a prime number of them: a run has several processes
     std::size_t calls = 0;
     const std::string counter = path + ".turns";
     std::ifstream(counter) >> calls;

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "doctor/log/pod_names.h"
 #include "doctor/log/log_place.h"
 #include "doctor/log/log_rule.h"
+#include "doctor/log/pod_names.h"
 #include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
