@@ -153,13 +153,15 @@ TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
   ASSERT_TRUE(document.has_value()) << result.out;
   const Json& cures = (*document)["findings"][0]["cures"];
   ASSERT_EQ(cures.size(), 2U);
-  const Json& tried = get_member(cures[0], "tried");
+  // On a busy machine it may be slower by chance, and one that was tried in vain stands last.
+  const std::size_t first = cures[0].contains("tried") ? 0 : 1;
+  const Json& tried = get_member(cures[first], "tried");
   EXPECT_NE(get_text(tried, "verdict"), "failed") << tried;
   EXPECT_GT(get_integer(get_member(tried, "after"), "load_peak_bytes").value_or(0), 1 << 20);
   EXPECT_THAT(get_text(tried, "command"),
               AllOf(HasSubstr("threads=1,arena=off,"), HasSubstr("--source image_dir=")));
   EXPECT_EQ(get_text(tried, "settings"), "mapped=on,prepack=off");
-  EXPECT_FALSE(cures[1].contains("tried")) << "a plan is no setting of headroom bench";
+  EXPECT_FALSE(cures[1 - first].contains("tried")) << "a plan is no setting of headroom bench";
 }
 
 TEST_F(DoctorTry, WhatCannotBeTriedIsSaidInOneSentence) {
