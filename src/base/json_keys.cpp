@@ -22,7 +22,7 @@ class KeyReader final : public Json::json_sax_t {
   bool end_array() override { return end(); }
   bool key(string_t& name) override {
     constexpr std::size_t kMost = 1000;
-    if (depth_ == 1 && keys_.lists.size() < kMost) last_ = &(keys_.lists[name] = false);
+    if (depth_ == 1) last_ = keys_.lists.size() < kMost ? &(keys_.lists[name] = false) : nullptr;
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {

@@ -23,7 +23,9 @@ std::optional<LogMessage> read(std::string_view line) {
     const auto rest = text_after(line, name);
     const std::size_t at = rest ? rest->find_first_not_of(' ') : line.npos;
     if (at == line.npos || (*rest)[at] != '=') return std::nullopt;
-    return integer_after(*rest, "=");
+    const auto value = integer_after(*rest, "=");
+    constexpr std::int64_t kMost = 100'000'000;  // what is more, or none, is no setting that a model has
+    return value && *value > 0 && *value <= kMost ? value : std::nullopt;
   };
   message.add("layers", setting(": n_layer "));
   message.add("context_length", setting(": n_ctx "));

@@ -107,13 +107,6 @@ Cure of_group_of_version_1(const std::optional<ContainerLimit>& limit, std::stri
   return {raise_words("the group's", limit), command, {}};
 }
 
-// What stands behind the last "/" of a path; Podman has a container's processes in a group in its scope.
-std::string_view name_in(std::string_view group) {
-  constexpr std::string_view kInScope = "/container";
-  if (group.ends_with(".scope/container")) group.remove_suffix(kInScope.size());
-  return group.substr(group.rfind('/') + 1);
-}
-
 constexpr std::size_t kContainerId = 64, kShownOfId = 12;
 bool is_container_id(std::string_view name) {
   return name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
@@ -137,6 +130,7 @@ std::string_view slice_of_session(std::string_view group) {
 
 // A scope, or what systemd-run named, ends with its processes; the next one has another name.
 bool is_transient(std::string_view unit) {
+  if (unit == "init.scope") return false;  // systemd itself, or a user's
   return unit.ends_with(kScope) || (unit.starts_with("run-") && unit.ends_with(".service"));
 }
 
@@ -221,9 +215,15 @@ Cure set_property(std::string what, std::string_view user, std::string_view unit
           {}};
 }
 
+std::string_view name_in(std::string_view group) {
+  constexpr std::string_view kInScope = "/container";
+  if (group.ends_with(".scope/container")) group.remove_suffix(kInScope.size());
+  return group.substr(group.rfind('/') + 1);
+}
+
 bool is_container(std::string_view unit) {
   return !container_in(unit, kOfPodman).empty() || !container_in(unit, kOfDocker).empty() ||
-         unit.starts_with("cri-containerd-") || unit.starts_with("crio-");
+         !container_in(unit, "cri-containerd-").empty() || !container_in(unit, "crio-").empty();
 }
 
 Cure limit_container(std::string_view user, std::string_view unit) {

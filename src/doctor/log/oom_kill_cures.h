@@ -19,6 +19,8 @@ std::string_view user_of(std::string_view group);
 Cure set_property(std::string what, std::string_view user, std::string_view unit,
                   std::string_view properties);
 
+// What stands behind the last "/" of a path; Podman has a container's processes in a group in its scope.
+std::string_view name_in(std::string_view group);
 // Whether the unit is a container's scope, which its runtime makes and limits, and a limit for that.
 bool is_container(std::string_view unit);
 Cure limit_container(std::string_view user, std::string_view unit);

@@ -62,7 +62,7 @@ std::optional<LogMessage> read_oomd(std::string_view line) {
     if (end == line.npos) continue;
     LogMessage message;
     const std::string_view group = path->substr(0, end), why = path->substr(end);
-    const std::string_view unit = group.substr(group.rfind('/') + 1);
+    const std::string_view unit = name_in(group);
     message.subject = without_service(unit);
     message.add("unit", unit);
     message.add("user_id", user_of(group));

@@ -33,7 +33,10 @@ void read_share(std::string_view line, LogMessage& message) {
 // "…; the rest of the memory reserved for KV Cache is -0.43GiB." What it lacks comes before any cache.
 void read_lack(std::string_view line, LogMessage& message) {
   for (const std::string_view words : {"Available KV cache memory: -", "reserved for KV Cache is -"})
-    if (const auto lack = text_after(line, words)) message.add("lacking_bytes", leading_size(*lack));
+    if (const auto lack = text_after(line, words)) {
+      const auto size = leading_size(*lack);
+      if (size && size->count > 0) message.add("lacking_bytes", size);
+    }
 }
 
 std::optional<LogMessage> read(std::string_view line) {

@@ -85,6 +85,8 @@ Cure fewer_requests(const LogMessage& message) {
 
 // The share that weights and warm-up fill before any cache, in hundredths, up; 100 and more: no share does.
 std::optional<std::int64_t> filled_share(const LogMessage& message) {
+  // Of what had room for a cache an earlier start in the log may have lacked it.
+  if (!message.number("cache_blocks")) return std::nullopt;
   const auto share = message.number("share_percent");
   const auto lacking = message.bytes("lacking_bytes"), total = message.bytes("total_bytes");
   if (!share || !lacking || !total || total->count <= 0 || *lacking > *total) return std::nullopt;

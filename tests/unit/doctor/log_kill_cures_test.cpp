@@ -215,6 +215,20 @@ TEST(LogKillCures, AGaugesLabelsNameTheContainer) {
 const std::string kSizes =
     "Killed process 19877 (tritonserver) total-vm:9123400kB, anon-rss:2087132kB, file-rss:0kB";
 
+TEST(LogKillCures, UnitsThatOnlyLookLikeContainersAreNone) {
+  const auto cures_of = [](const std::string& group) {
+    return commands_of(
+        findings_of({"systemd-oomd[1]: Killed " + group + " due to memory pressure for /user.slice"}).at(0));
+  };
+  const std::string podman = "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" +
+                             std::string(64, 'a') + ".scope/container";
+  EXPECT_THAT(cures_of(podman), Contains(HasSubstr("podman update")));
+  EXPECT_THAT(cures_of(podman), Each(Not(HasSubstr("set-property container"))));
+  EXPECT_THAT(cures_of("/user.slice/crio-wipe.service"), Each(Not(HasSubstr("kubectl"))));
+  EXPECT_THAT(cures_of("/user.slice/user-1000.slice/user@1000.service/init.scope"),
+              Each(Not(HasSubstr("systemd-run"))));
+}
+
 TEST(LogKillCures, WhatANodesEventsTellIsKubernetes) {
   const auto full =
       findings_of({"2m11s  Warning  OOMKilling  node/edge-07  Memory cgroup out of memory: " + kSizes});

@@ -193,6 +193,15 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
                "= 3.60GiB",
                "the rest of the memory reserved for KV Cache is -1.43GiB.", kNoBlocks});
   EXPECT_THAT(commands_of(none), Each(Not(HasSubstr("utilization"))));
+  // An earlier start lacked it; this one's cache is only too small.
+  for (const Finding& finding : findings_of(
+           {"[gpu_worker.py:298] non-default args: {'gpu_memory_utilization': 0.6}",
+            "[gpu_worker.py:298] Available KV cache memory: -5.00 GiB",
+            "non-default args: {'gpu_memory_utilization': 0.8}",
+            "[gpu_worker.py:298] Available KV cache memory: 4.00 GiB",
+            "ValueError: To serve at least one request with the models's max seq len (32768), (8.00 GiB KV "
+            "cache is needed, which is larger than the available KV cache memory (4.00 GiB)."}))
+    for (const Cure& cure : finding.cures) EXPECT_THAT(cure.what, Not(HasSubstr("holds the weights")));
   // A start that has room says the same words, and is none of its failures.
   EXPECT_TRUE(findings_of({"[gpu_worker.py:298] Available KV cache memory: 3.62 GiB",
                            "[gpu_worker.py:298] Available KV cache memory: -0.62 GiB"})
