@@ -446,8 +446,8 @@ const Verb& history_verb() {
     verb.positional = "ACTION [RUN…|METRIC]";
     Flag db = make_flag("db", FlagKind::text, "FILE|URL", "where it lies; postgresql://… is a server");
     db.default_text = "$HEADROOM_HISTORY, else headroom-history.sqlite";
-    Flag commit =
-        make_flag("commit", FlagKind::text, "SHA", "of the runs added or relabelled (none: without), or compared with");
+    Flag commit = make_flag("commit", FlagKind::text, "SHA",
+                            "of the runs added or relabelled (none: without), or compared with");
     commit.default_text = "of add: $GITHUB_SHA, $CI_COMMIT_SHA";
     Flag last = make_flag("last", FlagKind::integer, "N", "the last N runs only");
     last.default_text = "10; list: all";
