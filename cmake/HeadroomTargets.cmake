@@ -93,7 +93,6 @@ function(headroom_test name)
   if(ARG_LABELS)
     set(labels LABELS "${ARG_LABELS}")
   endif()
-  # "[  SKIPPED ]", without its brackets: CMake 4 cannot read back a property that ends in one, and one alone joins a list.
   if((HEADROOM_SANITIZER OR CMAKE_CROSSCOMPILING) AND NOT ARG_APART)
     set(shards 8)
     math(EXPR last "${shards} - 1")
@@ -101,13 +100,15 @@ function(headroom_test name)
       math(EXPR number "${shard} + 1")
       set(test "${name} (${number} of ${shards})")  # run_tests.sh counts what such a process says that it ran
       add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
+      # A hundred threads that allocate took 112 s of a processor under a sanitizer, and more than 240 beside others.
       set_tests_properties(${test} PROPERTIES TIMEOUT 1200 ${labels}
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
     endforeach()
     return()
   endif()
+  # "[  SKIPPED ]", without its brackets: CMake 4 cannot read back a property that ends in one, and one alone joins a list.
   set(timeout 240)
-  if(HEADROOM_SANITIZER)
+  if(HEADROOM_SANITIZER)  # beside others a session of ONNX Runtime takes many times as long there
     set(timeout 600)
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60

@@ -96,7 +96,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (runs.empty())
     return usage_error("headroom history add takes runs", "none given", "headroom history add RUN");
   for (const std::string& run : runs) {
-    auto kind = kind_of_run(run);
+    auto kind = kind_of_input(run, kWhatIsKept);
     if (!kind) return forward_error(kind);
     if (*kind != InputKind::run)
       return usage_error(fmt::format("{} cannot be kept", run), fmt::format("it is {}", words_for(*kind)),

@@ -60,7 +60,7 @@ bool has_key(std::string_view text, std::string_view key) {
 
 // The first line that is not empty. A sample with all processes of a large machine is some hundred KiB.
 std::string first_line(const fs::path& file) {
-  constexpr std::size_t kLongestLine = 4 << 20;
+  constexpr std::size_t kLongestLine = 1 << 20;
   std::ifstream stream(file, std::ios::binary);
   std::string line;
   for (char c = 0; line.size() < kLongestLine && stream.get(c);) {

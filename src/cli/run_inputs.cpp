@@ -26,8 +26,6 @@ namespace {
 constexpr Bytes kLargestFrames = mebibytes(512);
 constexpr Bytes kLargestFootprint = mebibytes(1);
 constexpr std::size_t kMostRuns = 1000;
-constexpr std::string_view kWhatIsCompared =
-    "name recordings (.hrec), run folders of headroom bench, their footprints or logs of headroom watch";
 
 struct FolderOfRuns {
   std::vector<fs::path> runs;         // in the order of their names
@@ -72,7 +70,7 @@ Result<FolderOfRuns> runs_in(const fs::path& folder) {
 }
 
 // Also of logs of headroom watch of which a part is damaged: reading them tells what is wrong.
-Result<InputKind> kind_of_file(const fs::path& path) {
+Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits) {
   if (const auto known = known_kind(path)) return *known;
   std::ifstream stream(path, std::ios::binary);
   std::string begin(4096, '\0');
@@ -85,7 +83,7 @@ Result<InputKind> kind_of_file(const fs::path& path) {
                        "log to FILE.jsonl: headroom watch --output FILE.jsonl");
   return input_error(fmt::format("{} is nothing that can be compared", path.string()),
                      begin.empty() ? "it is empty" : "it is of no kind that Headroom knows",
-                     std::string(kWhatIsCompared));
+                     std::string(what_fits));
 }
 
 bool is_file(const fs::path& path) {
@@ -193,23 +191,15 @@ std::string key_of(const BenchResult& run) {
   return fingerprint_of(text);
 }
 
-Result<InputKind> kind_of_run(const fs::path& path) {
-  auto kind = kind_of_input(path);
-  // What it could be beside a run is no help here.
-  if (!kind && kind.error().fix == kWhatIsCompared)
-    kind.error().fix = "name run folders of headroom bench, or folders of them";
-  return kind;
-}
-
-Result<InputKind> kind_of_input(const fs::path& path) {
+Result<InputKind> kind_of_input(const fs::path& path, std::string_view what_fits) {
   std::error_code code;
   if (!fs::exists(path, code))
     return input_error(fmt::format("cannot open {}", path.string()),
                        code ? code.message() : "no such file or folder", "check the path");
-  if (fs::is_regular_file(path, code)) return kind_of_file(path);
+  if (fs::is_regular_file(path, code)) return kind_of_file(path, what_fits);
   if (!fs::is_directory(path, code))
     return input_error(fmt::format("{} is nothing that can be compared", path.string()),
-                       "it is neither a file nor a folder", std::string(kWhatIsCompared));
+                       "it is neither a file nor a folder", std::string(what_fits));
   const auto is_run = has_report(path);
   if (!is_run) return tl::unexpected(is_run.error());
   if (*is_run) return InputKind::run;
@@ -220,7 +210,7 @@ Result<InputKind> kind_of_input(const fs::path& path) {
   return input_error(fmt::format("{} has no report.json", path.string()),
                      fmt::format("it is no run of headroom bench, nor a folder of runs{}",
                                  folder->left_out.empty() ? "" : ": " + folder->left_out.front()),
-                     std::string(kWhatIsCompared));
+                     std::string(what_fits));
 }
 
 Status check_figures(const BenchResult& run, const std::string& name, Sizes sizes) {

@@ -14,10 +14,14 @@
 
 namespace headroom::cli {
 
+// What errors say is to be named.
+inline constexpr std::string_view kWhatIsCompared =
+    "name recordings (.hrec), run folders of headroom bench, their footprints or logs of headroom watch";
+inline constexpr std::string_view kWhatIsKept = "name run folders of headroom bench, or folders of them";
+
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
-Result<InputKind> kind_of_input(const std::filesystem::path& path);
-// The same for who takes runs alone: its errors name nothing else. What is of another kind is none of them.
-Result<InputKind> kind_of_run(const std::filesystem::path& path);
+Result<InputKind> kind_of_input(const std::filesystem::path& path,
+                                std::string_view what_fits = kWhatIsCompared);
 
 // Of what does not change from one version of Headroom to the next, so that a run is known again: when and
 // where it was made, and its first figures.

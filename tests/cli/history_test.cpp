@@ -459,6 +459,9 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
   EXPECT_EQ(json({"show", "p50", "--json"})["models"][0]["points"].size(), 1);
   EXPECT_EQ(run({"add", first}).out, "1 of 1 run added\n");
+  write_text(bench_->path() / "text.txt", "hello");
+  EXPECT_THAT(run({"add", (bench_->path() / "text.txt").string()}).err,
+              HasSubstr("name run folders of headroom bench, or folders of them"));
   for (const Words& wrong : {Words{"remove"}, Words{"remove", "x"}, Words{"remove", "0"},
                              Words{"relabel", "1"}, Words{"remove", "1", "--label", "x"}})
     EXPECT_EQ(run(wrong).exit_code, 2) << wrong.back();

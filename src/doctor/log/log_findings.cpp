@@ -206,6 +206,7 @@ bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, 
 }
 
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
+  if (!broken_kill_ && !may_be_broken_kill(line)) return read_whole_line(file, number, line);
   BrokenKill next{{file, number}, number, {}};
   auto kill = std::exchange(broken_kill_, std::nullopt);
   if (kill) {

@@ -1,6 +1,8 @@
 // What the doctor finds in lines of a log that a test makes.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,6 +19,15 @@ inline std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
   std::int64_t number = 0;
   for (const std::string& line : lines) logs.read_line("log", ++number, line);
   return logs.findings();
+}
+
+// Of one message there is one finding, of one event.
+inline Finding only_of(const std::vector<std::string>& lines) {
+  const auto findings = findings_of(lines);
+  EXPECT_EQ(findings.size(), 1U) << lines.back();
+  if (findings.empty()) return {};
+  EXPECT_EQ(findings[0].times, 1) << lines.back();
+  return findings[0];
 }
 
 inline std::int64_t figure(const Finding& finding, std::string_view name) {

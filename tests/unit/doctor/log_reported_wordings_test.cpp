@@ -14,15 +14,6 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-// Of one message there is one finding, of one event.
-Finding only_of(const std::vector<std::string>& lines) {
-  const auto findings = findings_of(lines);
-  EXPECT_EQ(findings.size(), 1U) << lines.back();
-  if (findings.empty()) return {};
-  EXPECT_EQ(findings[0].times, 1) << lines.back();
-  return findings[0];
-}
-
 TEST(LogReportedWordings, GgmlOnAmdIsGgmls) {
   const Finding alone =
       only_of({"ROCm error: out of memory",

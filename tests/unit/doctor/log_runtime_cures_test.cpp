@@ -12,12 +12,6 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-Finding only_of(const std::vector<std::string>& lines) {
-  const auto findings = findings_of(lines);
-  EXPECT_EQ(findings.size(), 1U);
-  return findings.empty() ? Finding{} : findings.front();
-}
-
 // The cure with this command; one without a command where there is none.
 Cure cure_of(const Finding& finding, std::string_view command) {
   for (const Cure& cure : finding.cures)
