@@ -117,10 +117,8 @@ class RecordWriter {
     return add(header_->counted_allocations, 1);
   }
   std::uint64_t count_release() { return add(header_->counted_releases, 1); }
-  std::uint64_t counted_allocations() const {
-    return header_->counted_allocations.load(std::memory_order_relaxed);
-  }
-  std::uint64_t counted_releases() const { return header_->counted_releases.load(std::memory_order_relaxed); }
+  // Where these are, for who counts without the writer.
+  SegmentHeader* header() const { return header_; }
   bool has_counted() const {
     return at_ != nullptr && (header_->counted_allocations.load(std::memory_order_relaxed) |
                               header_->counted_releases.load(std::memory_order_relaxed)) != 0;

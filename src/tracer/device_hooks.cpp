@@ -154,7 +154,7 @@ void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
 
 void note_driver_out_of_reach() {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_traced(thread) || !account_is_open(thread)) return;
+  if (thread.is_busy() || !is_traced(thread) || !account_is_open(thread)) return;
   device_ledger.account().note_out_of_reach();
   if (!is_recording(thread) || !recording_is_ours()) return;
   const Guard guard(thread);

@@ -80,7 +80,7 @@ class DriverHook {
 
   // False: only forward. The driver called itself, the tracer works, or nothing was asked for.
   bool counts() {
-    return thread_.driver_depth == 1 && thread_.guard == 0 && is_traced(thread_) && is_ready();
+    return thread_.driver_depth == 1 && !thread_.is_busy() && is_traced(thread_) && is_ready();
   }
   // False where there is none; then the driver's call will fail.
   bool get_current(CurrentDevice& current);

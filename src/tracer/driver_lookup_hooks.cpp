@@ -124,7 +124,7 @@ int look_behind(dl_phdr_info* module, std::size_t, void* data) {
 
 [[gnu::noinline, gnu::cold]] void look_at_libraries(ThreadLocal& thread) {
   // A child that has no recording yet must not write into its parent's.
-  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording ||
+  if (thread.is_busy() || process.phase.load(std::memory_order_acquire) != Phase::recording ||
       !recording_is_ours())
     return;
   const Guard guard(thread);

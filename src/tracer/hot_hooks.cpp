@@ -1,47 +1,46 @@
 // malloc, free, new and delete, as nearly all calls go: see short_way.h. In one file, so that their code lies
-// together.
+// together, and without frame pointers, so that each goes through two lines of it.
 #include "tracer/long_way.h"
 #include "tracer/real_functions.h"
 #include "tracer/short_way.h"
 
 using namespace headroom::tracer;
 
-namespace {
-
-bool may_take_operators() { return short_way.has_operators.load(std::memory_order_relaxed) != 0; }
-
-}  // namespace
-
-// By names of their own they call each other without asking the loader's table, and know themselves.
+// By names of their own they know each other without asking the loader's table.
 extern "C" {
 
-[[gnu::hot, gnu::visibility("hidden")]] void headroom_trace_free(void* pointer) {
-  if (__builtin_expect(!is_bootstrap(pointer) && short_way.counts_release(pointer), 1))
+[[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_free(void* pointer) {
+  if (__builtin_expect(short_way.counts_release(short_way.for_malloc, pointer), 1))
     return short_way.free(pointer);
   release_long_way(pointer);
 }
 
-// The standard library's does no more than free; its sized one, no more than the plain one.
-[[gnu::hot, gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
-  if (__builtin_expect(may_take_operators(), 1)) return headroom_trace_free(pointer);
-  delete_long_way(pointer);
-}
-[[gnu::hot, gnu::visibility("default")]] void _ZdlPvm(void* pointer, std::size_t size) {
-  if (__builtin_expect(may_take_operators(), 1)) return headroom_trace_free(pointer);
-  delete_sized_long_way(pointer, size);
-}
-
-[[gnu::hot, gnu::visibility("hidden")]] void* headroom_trace_malloc(std::size_t size) {
-  if (__builtin_expect(!short_way.counts_allocation(size), 0)) return allocate_long_way(size);
+[[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_malloc(
+    std::size_t size) {
+  if (__builtin_expect(!short_way.counts_allocation(short_way.for_malloc, size), 0))
+    return allocate_long_way(size);
   void* const pointer = short_way.malloc(size);
   if (__builtin_expect(pointer == nullptr, 0)) count_failed_allocation();
   return pointer;
 }
 
-// The standard library's asks malloc for a byte where none is wanted; where malloc has none, it calls the
-// program's handler and throws, which is left to it.
-[[gnu::hot, gnu::visibility("hidden")]] void* headroom_trace_new(std::size_t size) {
-  if (__builtin_expect(may_take_operators() && size != 0 && short_way.counts_allocation(size), 1)) {
+// The standard library's does no more than free; its sized one, no more than the plain one.
+[[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
+  if (__builtin_expect(short_way.counts_release(short_way.for_operators, pointer), 1))
+    return short_way.free(pointer);
+  delete_long_way(pointer);
+}
+[[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("default")]] void _ZdlPvm(void* pointer,
+                                                                                std::size_t size) {
+  if (__builtin_expect(short_way.counts_release(short_way.for_operators, pointer), 1))
+    return short_way.free(pointer);
+  delete_sized_long_way(pointer, size);
+}
+
+// The standard library's asks malloc for a byte where none is wanted, which the C library's does by itself;
+// where malloc has none, it calls the program's handler and throws, which is left to it.
+[[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_new(std::size_t size) {
+  if (__builtin_expect(short_way.counts_allocation(short_way.for_operators, size), 1)) {
     void* const pointer = short_way.malloc(size);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
     count_failed_allocation();

@@ -28,7 +28,7 @@ void finish_without_exit(const CallFrame& caller) {
 
 void name_has_changed() {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || thread.state == nullptr) return;
+  if (thread.is_busy() || thread.state == nullptr) return;
   const Guard guard(thread);
   write_thread_name(thread);
 }

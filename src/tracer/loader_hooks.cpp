@@ -47,7 +47,7 @@ NextFunction<Dlmopen> next_dlmopen("dlmopen");
 [[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode, const void* caller) {
   void* const handle = next(file, mode);
   ThreadLocal& thread = thread_local_state;
-  if (handle == nullptr || thread.guard != 0 || !is_recording(thread)) return handle;
+  if (handle == nullptr || thread.is_busy() || !is_recording(thread)) return handle;
   if (recording_is_ours()) {
     const Guard guard(thread);
     refresh_modules();
@@ -69,7 +69,7 @@ NextFunction<Dlmopen> next_dlmopen("dlmopen");
   const bool is_kept = !keeps_device_limit();
   const int result = is_kept ? mode : mode & ~RTLD_DEEPBIND;
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread) || !recording_is_ours() || is_noted.exchange(true))
+  if (thread.is_busy() || !is_recording(thread) || !recording_is_ours() || is_noted.exchange(true))
     return result;
   const Guard guard(thread);
   process.file.note(
@@ -102,9 +102,9 @@ bool is_driver(const char* file) {
 // The hook does not see how such a call ends, so the thread's next events look whether something has come.
 [[gnu::noinline]] void look_later() {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
+  if (thread.is_busy() || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
   thread.looks_at_loader = kLooksAtLoader;
-  if (thread.state != nullptr) thread.state->counts_small = 0;
+  if (thread.state != nullptr) thread.state->counters = nullptr;
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ HEADROOM_HOOK int dlclose(void* handle) {
   const auto next = next_dlclose.get();
   const int result = next(handle);
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread) || !recording_is_ours()) return result;
+  if (thread.is_busy() || !is_recording(thread) || !recording_is_ours()) return result;
   const Guard guard(thread);
   refresh_modules();
   forget_frame_rules();

@@ -13,7 +13,7 @@ using namespace headroom::tracer;
 namespace {
 
 [[gnu::always_inline]] inline bool should_record(ThreadLocal& thread) {
-  if (__builtin_expect(thread.guard != 0, 0)) {
+  if (__builtin_expect(thread.is_busy(), 0)) {
     ++thread.nested_calls;
     return false;
   }

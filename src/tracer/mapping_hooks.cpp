@@ -34,7 +34,7 @@ NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
   next_sbrk.get();
 }
 
-bool should_record(ThreadLocal& thread) { return thread.guard == 0 && is_recording(thread); }
+bool should_record(ThreadLocal& thread) { return !thread.is_busy() && is_recording(thread); }
 
 std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 

@@ -112,7 +112,7 @@ bool is_of_standard_library(Function function) {
                          is_of_standard_library(plain.next_sized_delete.get());
     const Way way = are_all ? Way::standard : Way::through_malloc;
     plain.way.store(way, std::memory_order_relaxed);
-    if (are_all && are_hot_hooks_in_force()) short_way.has_operators.store(1, std::memory_order_relaxed);
+    if (are_all && are_hot_hooks_in_force()) open_short_way_for_operators();
     return way;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
@@ -126,7 +126,7 @@ bool is_of_standard_library(Function function) {
 
 [[gnu::always_inline]] inline bool should_record_here(ThreadLocal& thread) {
   const Way known = plain.way.load(std::memory_order_relaxed);
-  if (__builtin_expect(known == Way::standard, 1) || known == Way::through_malloc || thread.guard != 0)
+  if (__builtin_expect(known == Way::standard, 1) || known == Way::through_malloc || thread.is_busy())
     return false;
   if (known == Way::untried && try_out(thread) != Way::own) return false;
   return is_recording(thread);

@@ -95,7 +95,7 @@ bool profile_prefix(char* prefix, std::size_t size) {
 
 void note(const char* sentence) {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread)) return;
+  if (thread.is_busy() || !is_recording(thread)) return;
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
@@ -202,7 +202,7 @@ void end_profiles_before_death(const CallFrame& caller, ProcessEnd end) {
   ThreadLocal& thread = thread_local_state;
   std::size_t count = 0;
   all_sessions(count);
-  if (count == 0 || thread.guard != 0 || depth_in_runtime != 0) return;
+  if (count == 0 || thread.is_busy() || depth_in_runtime != 0) return;
   {
     const Guard guard(thread);
     // What a handler interrupted may hold the locks that the runtime is about to take.

@@ -176,7 +176,7 @@ void finish_recording() {
 
 bool finish_quietly() {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return false;
+  if (thread.is_busy() || process.phase.load(std::memory_order_acquire) != Phase::recording) return false;
   const Guard guard(thread);
   finish_recording();
   return recording_is_ours() && process.file.header()->pid == ::getpid();

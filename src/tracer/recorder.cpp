@@ -74,7 +74,7 @@ template <class Write>
 
 void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
-  if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread, time_now());
+  if (state == nullptr || state->counters == nullptr) state = prepare_to_record(thread, time_now());
   if (state == nullptr) return;
   if (is_time_to_look(state->writer.count_allocation(size))) look_at_clock(*state);
 }
@@ -104,7 +104,7 @@ std::atomic<bool> noted_full_set{false};
 [[gnu::noinline]] void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                                                const CallFrame& caller) {
   ThreadState* state = thread.state;
-  const bool was_ready = state != nullptr && state->counts_small != 0;
+  const bool was_ready = state != nullptr && state->counters != nullptr;
   // The sampler has chosen it, or has not been asked.
   if (!was_ready) {
     state = prepare_to_record(thread, time_now());
@@ -194,7 +194,7 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 [[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
   // Counting ends with the bound on events, even in a thread that only counts.
   if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
-    state.counts_small = 0;
+    state.counters = nullptr;
   const std::uint64_t now = time_now();
   // Units are 20 to 40 ns: 2^22 of them are about a tenth of a second.
   constexpr std::uint64_t kInterval = 1 << 22;

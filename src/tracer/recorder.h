@@ -42,7 +42,7 @@ void look_at_clock(ThreadState& state);
 // Whether an allocation of `size` bytes is done with, being small and not chosen: then it was counted.
 [[gnu::always_inline]] inline bool is_only_counted(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* const state = thread.state;
-  if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counts_small == 0 ||
+  if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counters == nullptr ||
                            state->sampler.chooses(size),
                        0))
     return false;
@@ -85,7 +85,8 @@ void count_release_slowly(ThreadLocal& thread);
 [[gnu::always_inline]] inline void finish_release(ThreadLocal& thread, const Release& release) {
   if (release.is_recorded) return record_release(thread, release);
   ThreadState* const state = thread.state;
-  if (__builtin_expect(state == nullptr || state->counts_small == 0, 0)) return count_release_slowly(thread);
+  if (__builtin_expect(state == nullptr || state->counters == nullptr, 0))
+    return count_release_slowly(thread);
   if (__builtin_expect(is_time_to_look(state->writer.count_release()), 0)) look_at_clock(*state);
 }
 // It did not take place after all.

@@ -160,7 +160,7 @@ void close_latest(ThreadLocal& thread, Domain domain) {
 void write_profile(MetadataKind kind, std::uint32_t number, const recording::ProfileRecord& record,
                    const char* path) {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread)) return;
+  if (thread.is_busy() || !is_recording(thread)) return;
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
@@ -172,7 +172,7 @@ void write_profile(MetadataKind kind, std::uint32_t number, const recording::Pro
 
 std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
   ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread)) return 0;
+  if (thread.is_busy() || !is_recording(thread)) return 0;
   const Guard guard(thread);
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (length > kMaxScopeName) {
@@ -191,7 +191,7 @@ std::uint32_t current_scope() { return thread_local_state.scope; }
 void set_scope(std::uint32_t id) {
   ThreadLocal& thread = thread_local_state;
   if (thread.scope == id) return;
-  if (thread.guard != 0 || !is_recording(thread)) {
+  if (thread.is_busy() || !is_recording(thread)) {
     thread.scope = id;
     return;
   }

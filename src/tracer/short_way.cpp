@@ -4,6 +4,7 @@
 
 #include "tracer/host_hooks.h"
 #include "tracer/process.h"
+#include "tracer/real_functions.h"
 
 namespace headroom::tracer {
 
@@ -25,7 +26,7 @@ void prepare_short_way() {
   const void* const c_library = library_of(::dlsym(RTLD_NEXT, "gnu_get_libc_version"));
   if (c_library == nullptr || library_of(next_malloc) != c_library || library_of(next_free) != c_library)
     return;
-  short_way.thread_offset =
+  short_way.distance =
       reinterpret_cast<char*>(&thread_local_state) - static_cast<char*>(__builtin_thread_pointer());
   short_way.free = reinterpret_cast<void (*)(void*)>(next_free);
   short_way.malloc = reinterpret_cast<void* (*)(std::size_t)>(next_malloc);
@@ -33,18 +34,33 @@ void prepare_short_way() {
 
 void open_short_way() {
   if (short_way.malloc == nullptr || process.large_bytes == 0 || !process.options.host) return;
+  process.recorded.always_ask(0, 1);
+  process.recorded.always_ask(reinterpret_cast<std::uint64_t>(bootstrap_arena), kBootstrapBytes);
   short_way.large_bytes = process.large_bytes;
   short_way.recorded = process.recorded.filter();
-  short_way.is_open.store(1, std::memory_order_release);
+  short_way.for_malloc.store(short_way.distance, std::memory_order_release);
+  if (short_way.has_operators.load())
+    short_way.for_operators.store(short_way.distance, std::memory_order_release);
 }
 
-void close_short_way() { short_way.is_open.store(0, std::memory_order_relaxed); }
+void close_short_way() {
+  short_way.for_malloc.store(0, std::memory_order_relaxed);
+  short_way.for_operators.store(0, std::memory_order_relaxed);
+}
+
+// Two threads may come here at once, one of which opens the recording: whoever is the later finds what the
+// other has stored.
+void open_short_way_for_operators() {
+  short_way.has_operators.store(true);
+  if (short_way.for_malloc.load() != 0)
+    short_way.for_operators.store(short_way.distance, std::memory_order_release);
+}
 
 [[gnu::noinline, gnu::cold]] void count_failed_allocation() {
   ThreadLocal& thread = thread_local_state;
   const Guard guard(thread);
   ThreadState* const state = thread.state;
-  if (state != nullptr && state->counts_small != 0) state->writer.count_release();
+  if (state != nullptr && state->counters != nullptr) state->writer.count_release();
 }
 
 }  // namespace headroom::tracer

@@ -3,9 +3,11 @@
 //
 // Between two allocations of a runtime that launches kernels nothing of this is in the first-level caches: a
 // pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
-// and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
-// asks for five lines of data: this struct, the thread's, its state, the counters in its segment, and one of
-// the filter; and for eight of code, which lie together (hot_hooks.cpp), and no detour by the C++ runtime.
+// and some twenty of code, 15 when it asked for five and eight (ONNX Runtime's resnet50 on an H200,
+// bench/results/gpu_trace_cost.md). A processor goes on while it waits for data and stands still for want of
+// code, so here each of the four functions takes two lines of code, about as much as the C++ runtime's way
+// to malloc that it saves; and a pair takes five lines of data: this struct, the thread's, its state, the
+// counters in its segment, and one of the filter.
 //
 // Whatever is not as expected, and one allocation and release in 1024, goes the long way (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.
@@ -22,50 +24,81 @@
 
 namespace headroom::tracer {
 
+// The distance of thread_local_state from the thread pointer, the same in all threads. 0, which none has: the
+// way is closed.
+using ThreadDistance = std::atomic<std::ptrdiff_t>;
+
+[[gnu::always_inline]] inline ThreadLocal& thread_at(std::ptrdiff_t distance) {
+  return *reinterpret_cast<ThreadLocal*>(static_cast<char*>(__builtin_thread_pointer()) + distance);
+}
+
 struct alignas(kCacheLine) ShortWay {
-  // Not 0: this process records in default mode, and the functions below are known.
-  std::atomic<std::uint32_t> is_open{0};
-  // Not 0: new and delete are the standard library's, made of this library's malloc and free.
-  std::atomic<std::uint32_t> has_operators{0};
-  std::uint64_t large_bytes = 0;
-  AddressSet::Filter recorded;
-  std::ptrdiff_t thread_offset = 0;  // of thread_local_state from the thread pointer: the same in all threads
-  // The C library's own, which call none of the hooks: so the guard need not be up meanwhile. Null: others
+  // malloc and free: this process records in default mode, and the functions below are known.
+  ThreadDistance for_malloc{0};
+  // new and delete: they are the standard library's, besides, made of this library's malloc and free.
+  ThreadDistance for_operators{0};
+  // The C library's own, which call none of the hooks: so the thread need not be busy meanwhile. Null: others
   // stand behind this library.
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
+  AddressSet::Filter recorded;
+  std::uint64_t large_bytes = 0;
+  std::ptrdiff_t distance = 0;  // of a way that is open
+  std::atomic<bool> has_operators{false};
 
-  ThreadLocal& thread() const {
-    return *reinterpret_cast<ThreadLocal*>(static_cast<char*>(__builtin_thread_pointer()) + thread_offset);
-  }
   // Whether an allocation of so many bytes is counted, and that was all.
-  [[gnu::always_inline]] bool counts_allocation(std::uint64_t size) const {
-    if (__builtin_expect(is_open.load(std::memory_order_acquire) == 0 || size >= large_bytes, 0))
-      return false;
-    ThreadLocal& local = thread();
-    ThreadState* const state = local.state;
-    if (__builtin_expect(local.guard != 0 || state == nullptr || state->counts_small == 0, 0)) return false;
-    // A handler that interrupts this may have the segment closed: so with the guard up.
-    const OuterGuard guard(local);
-    if (__builtin_expect(
-            is_time_to_look(state->writer.counted_allocations() + 1) || !state->sampler.passes(size), 0))
-      return false;
-    state->writer.count_allocation(size);
+  [[gnu::always_inline]] bool counts_allocation(const ThreadDistance& way, std::uint64_t size) const {
+    const std::ptrdiff_t open = way.load(std::memory_order_acquire);
+    if (__builtin_expect(open == 0 || size >= large_bytes, 0)) return false;
+    ThreadLocal& thread = thread_at(open);
+    ThreadState* const state = thread.ready;
+    if (__builtin_expect(state == nullptr, 0)) return false;
+    const Busy busy(thread, state);
+    recording::SegmentHeader* const counters = state->counters;
+    if (__builtin_expect(counters == nullptr, 0)) return false;
+    const std::uint64_t count = counters->counted_allocations.load(std::memory_order_relaxed) + 1;
+    if (__builtin_expect(is_time_to_look(count) || !state->sampler.passes(size), 0)) return false;
+    counters->counted_allocations.store(count, std::memory_order_relaxed);
+    counters->counted_bytes.store(counters->counted_bytes.load(std::memory_order_relaxed) + size,
+                                  std::memory_order_relaxed);
     return true;
   }
-  [[gnu::always_inline]] bool counts_release(const void* pointer) const {
-    if (__builtin_expect(is_open.load(std::memory_order_acquire) == 0 || pointer == nullptr ||
-                             recorded.may_hold(reinterpret_cast<std::uint64_t>(pointer)),
-                         0))
+  // Null and what came before the first recording are held by the filter.
+  [[gnu::always_inline]] bool counts_release(const ThreadDistance& way, const void* pointer) const {
+    const std::ptrdiff_t open = way.load(std::memory_order_acquire);
+    if (__builtin_expect(open == 0 || recorded.may_hold(reinterpret_cast<std::uint64_t>(pointer)), 0))
       return false;
-    ThreadLocal& local = thread();
-    ThreadState* const state = local.state;
-    if (__builtin_expect(local.guard != 0 || state == nullptr || state->counts_small == 0, 0)) return false;
-    const OuterGuard guard(local);
-    if (__builtin_expect(is_time_to_look(state->writer.counted_releases() + 1), 0)) return false;
-    state->writer.count_release();
+    ThreadLocal& thread = thread_at(open);
+    ThreadState* const state = thread.ready;
+    if (__builtin_expect(state == nullptr, 0)) return false;
+    const Busy busy(thread, state);
+    recording::SegmentHeader* const counters = state->counters;
+    if (__builtin_expect(counters == nullptr, 0)) return false;
+    const std::uint64_t count = counters->counted_releases.load(std::memory_order_relaxed) + 1;
+    if (__builtin_expect(is_time_to_look(count), 0)) return false;
+    counters->counted_releases.store(count, std::memory_order_relaxed);
     return true;
   }
+
+ private:
+  // A handler that interrupts this must not have the segment closed that is counted in.
+  class Busy {
+   public:
+    [[gnu::always_inline]] Busy(ThreadLocal& thread, ThreadState* state) : thread_(thread), state_(state) {
+      thread_.ready = nullptr;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    [[gnu::always_inline]] ~Busy() {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      thread_.ready = state_;
+    }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    ThreadLocal& thread_;
+    ThreadState* const state_;
+  };
 };
 extern ShortWay short_way;
 
@@ -75,6 +108,8 @@ void prepare_short_way();
 // This process records from now on, as `process` says.
 void open_short_way();
 void close_short_way();
+// new and delete are the standard library's, made of this library's malloc and free.
+void open_short_way_for_operators();
 // An allocation that was counted before it was tried, and failed, is told as released at once.
 void count_failed_allocation();
 

@@ -175,7 +175,7 @@ bool claim_next(ThreadState& state) {
 }
 
 bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
-  state.counts_small = 0;
+  state.counters = nullptr;
   if (state.segment.memory == nullptr || state.writer.is_open()) {
     if (!claim_next(state)) return false;
   }
@@ -270,12 +270,12 @@ void note_why_there_is_no_room(const ThreadState& state) {
     return drop_event(state);
   }
   if (state->quota == 0 && !take_quota(*state)) {
-    state->counts_small = 0;
+    state->counters = nullptr;
     return drop_event(state);
   }
   if (!state->writer.has_room() && !make_room(thread, *state, time)) {
     note_why_there_is_no_room(*state);
-    state->counts_small = 0;
+    state->counters = nullptr;
     if (state->drops_between_tries == 0) state->drops_between_tries = kFirstDropsBetweenTries;
     state->retry_in = state->drops_between_tries;
     // A file system that has no space left looks for some each time that it is asked, and the program waits.
@@ -291,7 +291,7 @@ void note_why_there_is_no_room(const ThreadState& state) {
     state->gap = 0;
   }
   state->drops_between_tries = kFirstDropsBetweenTries;
-  state->counts_small = thread.looks_at_loader == 0 ? 1 : 0;
+  state->counters = thread.looks_at_loader == 0 ? state->writer.header() : nullptr;
   return state;
 }
 
@@ -314,7 +314,7 @@ void detach(ThreadLocal& thread) {
   if (state == nullptr || !recording_is_ours()) return;
   const OwnSystemCalls own_calls;
   write_thread_name(thread);
-  state->counts_small = 0;
+  state->counters = nullptr;
   state->retry_in = 0;
   if (process.options.events != 0) process.events_left.fetch_add(state->quota);
   state->quota = 0;

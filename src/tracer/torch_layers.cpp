@@ -278,7 +278,7 @@ OpenModule look_up(Object* module, std::uint32_t outer) {
 bool enter_module(Object* module) {
   ThreadLocal& thread = thread_local_state;
   OpenModules& modules = open_modules;
-  if (thread.guard != 0 || !is_recording(thread) || modules.depth == kMaxScopeDepth) return false;
+  if (thread.is_busy() || !is_recording(thread) || modules.depth == kMaxScopeDepth) return false;
   const OpenModule opened = look_up(module, thread.scope);
   // Looking up may have run other code, which has left what it entered.
   if (!enter_scope(opened.scope, kModuleDomain)) return false;

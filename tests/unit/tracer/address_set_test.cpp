@@ -34,6 +34,33 @@ TEST(TracerAddressSet, MostOthersAreToldApartByTheFilter) {
   EXPECT_LT(held, asked / 50);
 }
 
+// glibc gives each thread a heap that begins at a multiple of 64 MiB: what is recorded of one must not have
+// the frees of the others look at the set.
+TEST(TracerAddressSet, TheHeapsOfThreadsHaveCountersOfTheirOwn) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  constexpr std::uint64_t kFirst = 0x7f1200000000, kApart = 64 << 20, kUsed = 1 << 20;
+  for (std::uint64_t at = 0; at < kUsed; at += 1 << 11) ASSERT_TRUE(set.insert(kFirst + 0x30 + at));
+  for (std::uint64_t thread = 1; thread < 16; ++thread)
+    for (std::uint64_t at = 0; at < kUsed; at += 1 << 11)
+      ASSERT_FALSE(set.may_hold(kFirst + thread * kApart + 0x40 + at)) << thread << " " << at;
+}
+
+TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  set.always_ask(0, 1);
+  set.always_ask(0x600010, 64 << 10);
+  EXPECT_TRUE(set.may_hold(0));
+  EXPECT_TRUE(set.may_hold(0x600010));
+  EXPECT_TRUE(set.may_hold(0x600010 + (64 << 10) - 1));
+  EXPECT_FALSE(set.may_hold(0x600010 + (68 << 10)));
+  EXPECT_FALSE(set.remove(0x600020));  // and none of them is held
+  ASSERT_TRUE(set.insert(0x600020));
+  ASSERT_TRUE(set.remove(0x600020));
+  EXPECT_TRUE(set.may_hold(0x600020));
+}
+
 TEST(TracerAddressSet, AMillionIsRefusedHonestly) {
   AddressSet set;
   ASSERT_TRUE(set.create());

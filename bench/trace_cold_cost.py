@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What does default mode add to a pair of new and delete that finds nothing of what it needs in the first-level caches? Runs
+bench/cold_allocations.cpp by itself and under the preload library, in turns in one run, with more and more other code between two
+of them.
+
+    bench/trace_cold_cost.py --build build/release --rounds 15 --output bench/results/trace_cold_cost [--other LIBRARY]
+
+"Added" is a mode's time in a round less the program's own in the same round; the median over the rounds has a distribution-free
+95 % interval. All processes run at the same addresses (setarch -R), where the machine has that. --other: another build's
+libheadroom_trace.so, beside. Only the Python standard library is used.
+"""
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from medians import confidence_of_median
+
+
+def run(program, library, folder):
+    environment = dict(os.environ)
+    if library is not None:
+        path = os.path.join(folder, "cold.hrec")
+        environment |= {"LD_PRELOAD": library, "HEADROOM_TRACE_FILE": path, "HEADROOM_TRACE_OPTIONS": "full=0"}
+        if os.path.exists(path):
+            os.remove(path)
+    fixed = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
+    output = subprocess.run(fixed + program, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return json.loads(output)
+
+
+def measure(arguments, blocks, libraries):
+    program = [os.path.join(arguments.build, "tests/cold_allocations"), str(blocks), str(arguments.pairs)]
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(arguments.rounds):
+            rounds.append({mode: run(program, library, folder) for mode, library in libraries.items()})
+    print(f"trace_cold_cost: {blocks} functions between, {arguments.rounds} rounds", file=sys.stderr)
+    return rounds
+
+
+def row(blocks, mode, rounds):
+    def added(key):
+        values = [one[mode][key] - one["alone"][key] for one in rounds]
+        low, high = confidence_of_median(values)
+        return f"{statistics.median(values):.1f} ({low:.1f} to {high:.1f})"
+
+    for one in rounds:
+        for result in one.values():
+            result["pair_ns"] = result["new_ns"] + result["delete_ns"]
+    return f"| {blocks} | {mode} | {added('new_ns')} | {added('delete_ns')} | {added('pair_ns')} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--other", help="another build's libheadroom_trace.so")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--pairs", type=int, default=10000)
+    parser.add_argument("--blocks", type=int, nargs="+", default=[0, 10, 30, 100, 400], help="functions of some 500 bytes between two")
+    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    arguments = parser.parse_args()
+    libraries = {"alone": None, "default": os.path.abspath(os.path.join(arguments.build, "bin/libheadroom_trace.so"))}
+    if arguments.other:
+        libraries["default, of the other build"] = os.path.abspath(arguments.other)
+    load_before = os.getloadavg()[0]
+    results = {blocks: measure(arguments, blocks, libraries) for blocks in arguments.blocks}
+    page = "\n".join([
+        "# What default mode adds to an allocation among other code", "",
+        f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{' --other …' if arguments.other else ''}`. "
+        f"Machine: {os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load_before:.1f}, when it "
+        f"ended {os.getloadavg()[0]:.1f}. Median of the rounds (95 % of it), in nanoseconds.", "",
+        "| functions between | mode | added to new | added to delete | added to the pair |", "|--:|---|--:|--:|--:|",
+        *[row(blocks, mode, rounds) for blocks, rounds in results.items() for mode in libraries if mode != "alone"], ""])
+    print(page)
+    if arguments.output:
+        with open(arguments.output + ".json", "w", encoding="utf-8") as file:
+            json.dump({"load_before": load_before, "rounds": results}, file, indent=1)
+            file.write("\n")
+        with open(arguments.output + ".md", "w", encoding="utf-8") as file:
+            file.write(page)
+
+
+if __name__ == "__main__":
+    main()
