@@ -1,13 +1,18 @@
 // Runs when it is told to, so that two programs can take turns without one being stopped in the middle of a
 // run, with work of its own still on the GPU: for each line of standard input, a number, so many runs. The
-// answer is one line of JSON with the times.
+// answer is one line of JSON with the times. `hooks` or `past` before the number: with the hooks of a
+// preloaded tracer, or past them (allocator_binding.h); the answer then tells how many places were written.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <vector>
+
+#include "allocator_binding.h"
 
 // `timed_run` makes one run and returns its nanoseconds. Ends with the input.
 template <class TimedRun>
@@ -16,12 +21,21 @@ int run_on_command(const TimedRun& timed_run) {
   std::fflush(stdout);
   char line[32];
   std::vector<std::int64_t> times;
+  std::optional<AllocatorBinding> binding;
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
+    const char* number = line;
+    for (const char* word : {"hooks ", "past "}) {
+      if (std::strncmp(line, word, std::strlen(word)) != 0) continue;
+      number = line + std::strlen(word);
+      if (!binding) binding.emplace();
+      word[0] == 'h' ? binding->to_hooks() : binding->past_hooks();
+    }
     times.clear();
-    for (int left = std::max(1, std::atoi(line)); left > 0; --left) times.push_back(timed_run());
+    for (int left = std::max(1, std::atoi(number)); left > 0; --left) times.push_back(timed_run());
     std::sort(times.begin(), times.end());
-    std::printf("{\"n\":%zu,\"p50_ns\":%lld,\"min_ns\":%lld}\n", times.size(),
-                static_cast<long long>(times[times.size() / 2]), static_cast<long long>(times.front()));
+    std::printf("{\"n\":%zu,\"p50_ns\":%lld,\"min_ns\":%lld,\"places\":%zu}\n", times.size(),
+                static_cast<long long>(times[times.size() / 2]), static_cast<long long>(times.front()),
+                binding ? binding->places() : 0);
     std::fflush(stdout);
   }
   return 0;

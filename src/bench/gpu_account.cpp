@@ -110,7 +110,8 @@ std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& l
     if (limit != ledger::kNoLimit) {
       memory.limit = Bytes{static_cast<std::int64_t>(limit)};
       if (memory.total == memory.limit) memory.total.reset();  // the ledger tells the program the limit
-      memory.within_limit = status != ModelStatus::oom || memory.refused == 0;
+      const std::optional<Bytes> peak = std::max(memory.load_peak, memory.run_peak);
+      memory.within_limit = (status != ModelStatus::oom || memory.refused == 0) && peak <= memory.limit;
     }
     list.push_back(std::move(memory));
   }

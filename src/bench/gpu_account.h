@@ -19,7 +19,8 @@ class GpuAccount {
   void add_device(const nlohmann::ordered_json& event);
   // The "gpu" member of a phase's event; of an error's event with the phase that the worker was in then.
   void add_phase(Phase phase, const nlohmann::ordered_json& gpu, bool has_failed = false);
-  // A list, by device; empty for a worker on the CPU. `limits` absent: none was set.
+  // A list, by device; empty for a worker on the CPU. `limits` absent: none was set. Within the limit: it
+  // lived by it, and its own peaks did not pass it.
   std::vector<GpuMemory> memory(const std::optional<ledger::Limits>& limits, ModelStatus status) const;
 
  private:

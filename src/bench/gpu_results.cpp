@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "model/device_name.h"
 #include "trace/tracer_environment.h"
 
@@ -11,15 +12,20 @@ namespace headroom::bench {
 namespace {
 
 // The larger of load and run peak; absent if the ledger was not there.
+std::optional<Bytes> peak_of(const GpuMemory& gpu) { return std::max(gpu.load_peak, gpu.run_peak); }
 std::optional<Bytes> peak_on(const ModelResult& model, const std::string& device) {
   for (const GpuMemory& gpu : model.gpu_memory)
-    if (gpu.device == device) return std::max(gpu.load_peak, gpu.run_peak);
+    if (gpu.device == device) return peak_of(gpu);
   return std::nullopt;
 }
 
 }  // namespace
 
 void add_gpu_warnings(ModelResult& result) {
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (const auto peak = peak_of(gpu); gpu.limit && peak > gpu.limit)
+      result.warnings.push_back(fmt::format("{} of {} were held at a moment, more than the limit of {}",
+                                            format_bytes(*peak), gpu.device, format_bytes(*gpu.limit)));
   for (const GpuMemory& gpu : result.gpu_memory)
     if (result.status == ModelStatus::ok && gpu.refused > 0)
       result.warnings.push_back(fmt::format(
@@ -53,6 +59,9 @@ std::vector<JointGpuMemory> joint_gpu_memory(const trace::DeviceAccount& account
     for (const ModelResult& model : together)
       is_counted = is_counted || peak_on(model, joint.device).has_value();
     if (is_counted) joint.joint_peak = Bytes{static_cast<std::int64_t>(account.peak(ordinal))};
+    if (joint.is_over_limit())
+      log::error("all at once: {} of {} were held at a moment, more than the limit of {}",
+                 format_bytes(*joint.joint_peak), joint.device, format_bytes(*joint.limit));
     for (const ModelResult& model : together) {
       const auto same = [&](const ModelResult& other) { return other.name == model.name; };
       const auto by_itself = std::find_if(alone.begin(), alone.end(), same);

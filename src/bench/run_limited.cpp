@@ -41,7 +41,7 @@ std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& acco
     const std::uint64_t refused = account.refused(device);
     // One limit for all devices: only those that were used have something to tell.
     if (limit == ledger::kNoLimit || (peak == 0 && refused == 0 && device > 0)) continue;
-    was_passed = was_passed || peak > limit;
+    was_passed = was_passed || !account.has_kept_limit(device);
     text +=
         fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
     if (refused > 0)

@@ -25,7 +25,10 @@ bool limit_violated(const BenchResult& result) {
     return model.memory.within_limit == false || gpu_over(model.gpu_memory);
   };
   return std::any_of(result.models.begin(), result.models.end(), over) ||
-         (result.parallel && result.parallel->within_limit == false) ||
+         (result.parallel &&
+          (result.parallel->within_limit == false ||
+           std::any_of(result.parallel->gpu_memory.begin(), result.parallel->gpu_memory.end(),
+                       [](const JointGpuMemory& gpu) { return gpu.is_over_limit(); }))) ||
          (result.pipeline &&
           (result.pipeline->memory.within_limit == false || gpu_over(result.pipeline->gpu_memory))) ||
          (result.pool && (result.pool->memory.within_limit == false || gpu_over(result.pool->gpu_memory)));

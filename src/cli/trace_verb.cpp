@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "bench/gpu_limit.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
 #include "trace/device_account.h"
-#include "trace/inherited_limit.h"
 #include "trace/run_trace.h"
 #include "trace/tracer_environment.h"
 
@@ -202,17 +203,23 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   auto options = trace_options_from(arguments);
   if (!options) return exit_code_of(options.error());
   Limit proved;
-  if (options->device_limits.any()) {
-    auto gpu =
-        bench::prove_gpu_limit(trace::smaller_of(options->device_limits, trace::inherited_limit().limits));
+  // Here already, as only the account knows the limit of a name. The trace finds it open.
+  std::optional<trace::DeviceAccount> account;
+  if (options->device_limits.any() || !options->share.empty()) {
+    auto opened = trace::DeviceAccount::open(options->device_limits, options->share);
+    if (!opened) return exit_code_of(opened.error());
+    account.emplace(std::move(*opened));
+    auto gpu = bench::prove_gpu_limit(account->limits());
     if (!gpu) return exit_code_of(gpu.error());
     if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
     proved = std::move(gpu->limit);
   }
   const int code = exit_code_of(trace::run_trace(*options));
-  if (proved.type != LimitType::unavailable)
-    log::info("the limit on GPU memory was {}: {}{}", name_of(proved.type), bench::words_for_routes(proved),
-              proved.note.empty() ? "" : "; " + proved.note);
+  if (proved.type == LimitType::unavailable) return code;
+  const bool was_passed = account && !account->has_kept_limits();
+  log::info("the limit on GPU memory was {}: {}{}{}", name_of(was_passed ? LimitType::soft : proved.type),
+            bench::words_for_routes(proved), was_passed ? "; more was held at a moment" : "",
+            proved.note.empty() ? "" : "; " + proved.note);
   return code;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -20,7 +21,7 @@ namespace headroom::ledger {
 
 // In a file: what has another size or magic is of another version and not used.
 struct AccountPage {
-  static constexpr std::uint64_t kMagic = 0x3354434341524448;  // "HDRACCT3"
+  static constexpr std::uint64_t kMagic = 0x3454434341524448;  // "HDRACCT4"
   std::uint64_t magic;
   std::uint64_t page_bytes;
   pthread_mutex_t mutex;
@@ -32,6 +33,7 @@ struct AccountPage {
   std::uint64_t refused[kMostDevices], refused_bytes[kMostDevices];
   struct Slot {
     ProcessIdentity owner;
+    std::uint64_t is_locked;  // whoever has it holds the lock on its byte, so that alone tells
     std::uint64_t charged[kMostDevices];
   } slots[kMostMembers];
 };
@@ -107,6 +109,31 @@ void unmap_page(AccountPage* page) {
   ::syscall(SYS_munmap, page, sizeof *page);
 }
 
+// A descriptor out of the way of programs that count on the small numbers.
+int move_up(int fd) {
+  constexpr int kOutOfTheWay = 500;
+  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
+  if (high < 0) return fd;
+  ::close(fd);
+  return high;
+}
+
+// For F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).
+struct flock byte_of(unsigned slot, short type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(slot);
+  range.l_len = 1;
+  return range;
+}
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 bool file_is_sound(int fd, struct stat& info) {
   if (::fstat(fd, &info) != 0) return false;
   if (S_ISREG(info.st_mode) && info.st_size == static_cast<off_t>(sizeof(AccountPage)) &&
@@ -148,10 +175,13 @@ bool Account::open_shared(const char* path) {
   if (fd < 0) return false;
   struct stat info {};
   if (file_is_sound(fd, info)) page_ = map_page(MAP_SHARED, fd);
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  if (page_ == nullptr) return false;
+  if (page_ == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return false;
+  }
+  description_ = move_up(fd);
   shared_ = true;
   file_system_ = info.st_dev;
   file_number_ = info.st_ino;
@@ -190,6 +220,9 @@ bool Account::create_shared(const char* path, const Limits& limits) {
 void Account::close() {
   if (page_ != nullptr) unmap_page(page_);
   page_ = nullptr;
+  if (description_ >= 0) ::close(description_);
+  description_ = -1;
+  is_parents_description_ = false;
   slot_ = kNoSlot;
   shared_ = false;
   file_system_ = file_number_ = 0;
@@ -245,6 +278,8 @@ void Account::leave() {
     if (one->slot_ == kNoSlot) continue;
     one->lock();
     one->page_->slots[one->slot_] = {};
+    if (struct flock range = byte_of(one->slot_, F_UNLCK); one->has_description())
+      ::fcntl(one->description_, F_OFD_SETLK, &range);
     one->slot_ = kNoSlot;
     one->unlock();
   }
@@ -254,6 +289,7 @@ void Account::leave_to_parent() {
   for (Account* const one : all())
     if (one != this) one->leave_to_parent();
   slot_ = kNoSlot;
+  is_parents_description_ = true;
   for (std::uint64_t& peak : peaks_) peak = 0;
   for (auto& number : numbers_) number = 0;
   if (page_ == nullptr || shared_) return;
@@ -285,35 +321,82 @@ std::uint64_t Account::sum(unsigned device) const {
   return bytes;
 }
 
-void Account::expel_the_dead() {
+// Under the lock, as all that follows. False where the program closed the descriptor or has another file at
+// its number.
+bool Account::has_description() {
+  const auto is_ours = [&](int fd) {
+    struct stat info {};
+    return fd >= 0 && ::fstat(fd, &info) == 0 && info.st_dev == file_system_ && info.st_ino == file_number_;
+  };
+  if (!is_ours(description_)) return false;
+  if (!is_parents_description_) return true;
+  // The parent's stays open: its lock is what says that this process has the parent's memory, too.
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", description_);
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  // The page is mapped by the parent's; this one is kept open by a mapping of its own, which nobody uses.
+  if (!is_ours(fd) || ::syscall(SYS_mmap, nullptr, 1, PROT_NONE, MAP_SHARED, fd, long{0}) == -1) {
+    ::close(fd);
+    return false;
+  }
+  description_ = move_up(fd);
+  is_parents_description_ = false;
+  return true;
+}
+
+// By a process that has a description of its own.
+bool Account::is_gone(unsigned slot) {
+  const AccountPage::Slot& asked = page_->slots[slot];
+  if (asked.is_locked == 0) return !may_be_alive(asked.owner);
+  struct flock range = byte_of(slot, F_WRLCK);
+  return ::fcntl(description_, F_OFD_GETLK, &range) == 0 && range.l_type == F_UNLCK;
+}
+
+void Account::expel_the_dead(unsigned device) {
   if (!shared_) return;
+  bool has_looked = false;
   for (unsigned i = 0; i < page_->slots_used; ++i) {
-    if (i == slot_.load(std::memory_order_relaxed) || page_->slots[i].owner.pid == 0 ||
-        may_be_alive(page_->slots[i].owner))
+    const AccountPage::Slot& slot = page_->slots[i];
+    if (i == slot_.load(std::memory_order_relaxed) || slot.owner.pid == 0 ||
+        (device < kMostDevices && slot.charged[device] == 0))
       continue;
-    page_->slots[i] = {};
+    // Who cannot ask expels nobody: the limit must hold.
+    if (!has_looked && !has_description()) return;
+    has_looked = true;
+    if (is_gone(i)) page_->slots[i] = {};
   }
 }
 
-// Under the lock. A process that became another program by execve takes over its own slot: what the earlier
-// program held on a device is gone with it.
-bool Account::join() {
-  const ProcessIdentity self = this_process();
-  unsigned free = kNoSlot;
-  for (int attempt = 0; attempt < 2 && free == kNoSlot; ++attempt) {
-    for (unsigned i = 0; i < page_->slots_used; ++i) {
-      const ProcessIdentity& owner = page_->slots[i].owner;
-      if (same(owner, self)) free = i;
-      if (free == kNoSlot && owner.pid == 0) free = i;
-    }
-    if (free == kNoSlot && page_->slots_used < kMostMembers) free = page_->slots_used++;
-    if (free == kNoSlot) expel_the_dead();
+// False: somebody holds the slot. Where nothing can be locked (an old kernel, no descriptor left) a process
+// has its slot as long as it lives, in whatever program.
+bool Account::take_slot(unsigned slot, const ProcessIdentity& self) {
+  bool is_locked = false;
+  if (shared_ && has_description()) {
+    struct flock range = byte_of(slot, F_WRLCK);
+    is_locked = ::fcntl(description_, F_OFD_SETLK, &range) == 0;
+    if (!is_locked && (errno == EAGAIN || errno == EACCES)) return false;
   }
-  if (free == kNoSlot) return false;
-  page_->slots[free] = {};
-  page_->slots[free].owner = self;
-  slot_ = free;
+  page_->slots[slot] = {};
+  page_->slots[slot].owner = self;
+  page_->slots[slot].is_locked = is_locked ? 1 : 0;
+  page_->slots_used = std::max(page_->slots_used, slot + 1);
+  slot_ = slot;
   return true;
+}
+
+// A process that became another program by execve takes over its own slot, if it has one still, unless
+// children of the earlier program hold it: what that held on a device is gone with it.
+bool Account::join() {
+  expel_the_dead();
+  const ProcessIdentity self = this_process();
+  for (unsigned i = 0; i < page_->slots_used; ++i)
+    if (same(page_->slots[i].owner, self) && take_slot(i, self)) return true;
+  for (unsigned i = 0; i < kMostMembers; ++i) {
+    const bool is_free = i == page_->slots_used || page_->slots[i].owner.pid == 0;
+    if (is_free && take_slot(i, self)) return true;
+  }
+  return false;
 }
 
 // Under the lock. `bytes` may be anything that a program asks for, so nothing is added to it.
@@ -349,7 +432,27 @@ bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
 void Account::note_peaks(unsigned device) {
   const std::uint64_t own = page_->slots[slot_].charged[device], all = sum(device);
   if (own > peaks_[device]) peaks_[device] = own;
-  if (all > page_->peaks[device]) page_->peaks[device] = all;
+  if (all <= page_->peaks[device]) return;
+  if (all == own || !is_time_to_look()) {
+    page_->peaks[device] = all;
+    return;
+  }
+  expel_the_dead(device);
+  page_->peaks[device] = std::max(page_->peaks[device], sum(device));
+}
+
+// A look takes 1 to 2 us for each process beside this one, and programs start with a new peak at every call.
+bool Account::is_time_to_look() {
+  constexpr std::int64_t kIntervalNs = 1'000'000;
+  const std::int64_t now = monotonic_ns();
+  if (now - looked_at_ns_ < kIntervalNs) return false;
+  looked_at_ns_ = now;
+  return true;
+}
+
+bool Account::has_kept_limit(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return true;
+  return peak(device) <= page_->limits[number_of(device)];
 }
 
 std::uint64_t Account::peak_of_this_process(unsigned device) {
@@ -485,8 +588,8 @@ unsigned Account::members_elsewhere() {
   lock();
   unsigned count = 0;
   for (unsigned i = 0; i < page_->slots_used; ++i) {
-    const ProcessIdentity& owner = page_->slots[i].owner;
-    count += owner.pid != 0 && owner.pid_namespace != here ? 1 : 0;
+    const AccountPage::Slot& slot = page_->slots[i];
+    count += slot.owner.pid != 0 && slot.is_locked == 0 && slot.owner.pid_namespace != here ? 1 : 0;
   }
   unlock();
   return count;

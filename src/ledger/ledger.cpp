@@ -14,12 +14,6 @@ bool Ledger::is_charged(unsigned device, DeviceMemoryKind kind) const {
   return device < kMostDevices && takes_device_memory(kind, devices_[device].is_integrated);
 }
 
-bool Ledger::charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  if (account_.charge(device, bytes)) return true;
-  refuse(device, kind, bytes);
-  return false;
-}
-
 void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed) {
   const Account::Room room = account_.tightest(device);
   const std::uint64_t own = account_.charged_to_this_process(device);
@@ -32,17 +26,33 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
 }
 
 bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  return !is_charged(device, kind) || charge(device, kind, bytes);
+  const std::uint64_t charged = charge_of(device, kind, bytes);
+  if (!is_charged(device, kind) || account_.charge(device, charged)) return true;
+  refuse(device, kind, bytes, charged);
+  return false;
+}
+
+bool Ledger::reserve_instead(unsigned device, DeviceMemoryKind kind, std::uint64_t before,
+                             std::uint64_t bytes) {
+  const std::uint64_t had = charge_of(device, kind, before), needed = charge_of(device, kind, bytes);
+  if (!is_charged(device, kind) || had == needed) return true;
+  if (needed < had) {
+    account_.discharge(device, had - needed);
+  } else if (!account_.charge(device, needed - had)) {
+    refuse(device, kind, bytes, needed - had);
+    return false;
+  }
+  return true;
 }
 
 void Ledger::cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  if (is_charged(device, kind)) account_.discharge(device, bytes);
+  if (is_charged(device, kind)) account_.discharge(device, charge_of(device, kind, bytes));
 }
 
 void Ledger::count_in(const Entry& entry) {
   KindFigures& figures = of(entry.device, entry.kind);
   figures.live_bytes += entry.bytes;
-  figures.rounding_bytes += rounding_of(entry.kind, entry.bytes);
+  if (granule(entry.device) == 0) figures.rounding_bytes += rounding_of(entry.kind, entry.bytes);
   ++figures.live_count;
   ++figures.allocations;
   if (figures.live_bytes > figures.peak_bytes) figures.peak_bytes = figures.live_bytes;
@@ -51,7 +61,7 @@ void Ledger::count_in(const Entry& entry) {
 void Ledger::count_out(const Entry& entry) {
   KindFigures& figures = of(entry.device, entry.kind);
   figures.live_bytes -= entry.bytes;
-  figures.rounding_bytes -= rounding_of(entry.kind, entry.bytes);
+  if (granule(entry.device) == 0) figures.rounding_bytes -= rounding_of(entry.kind, entry.bytes);
   --figures.live_count;
   ++figures.releases;
 }
@@ -59,18 +69,30 @@ void Ledger::count_out(const Entry& entry) {
 void Ledger::commit(Entry entry, bool was_reserved) {
   // What is in a pool or a graph is charged with that.
   const bool is_part = entry.kind == DeviceMemoryKind::pool || entry.kind == DeviceMemoryKind::graph;
-  entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part ? entry.bytes : 0;
+  entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part
+                      ? charge_of(entry.device, entry.kind, entry.bytes)
+                      : 0;
   Entry replaced;
   {
     const Locked locked(*this);
-    // Its release was not seen (a context that went in a way of its own): what it was charged is free.
-    if (table_.take(entry.space, entry.address, replaced)) count_out(replaced);
-    // Without memory for the entry its release will not be known: then it stays charged, as a limit must
-    // hold.
-    if (table_.insert(entry)) count_in(entry);
+    replaced = put(entry);
   }
   // Addresses are unified over devices: what lay there may have been another's.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+}
+
+Entry Ledger::put(const Entry& entry) {
+  Entry replaced;
+  // Its release was not seen (a context that went in a way of its own): what it was charged is free.
+  if (table_.take(entry.space, entry.address, replaced)) {
+    count_out(replaced);
+    if (is_left_by_graph(replaced) && replaced.device < kMostDevices)
+      devices_[replaced.device].left_by_graphs -= replaced.charged;
+    replaced.charged = charge_that_goes_with(replaced);
+  }
+  // Without memory for the entry its release will not be known: then it stays charged, as a limit must hold.
+  if (table_.insert(entry)) count_in(entry);
+  return replaced;
 }
 
 void Ledger::keep_charged(std::uint64_t pointer) {
@@ -103,6 +125,11 @@ bool Ledger::is_last_reference(std::uint64_t pointer) {
   return false;
 }
 
+void Ledger::add_reference(std::uint64_t pointer) {
+  const Locked locked(*this);
+  if (Entry* const entry = table_.find(Space::pointer, pointer)) ++entry->references;
+}
+
 bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry) {
   const Locked locked(*this);
   // What a node made is the graph's as long as that lives: its next launch makes it again.
@@ -117,9 +144,11 @@ void Ledger::undo_release(const Entry& entry) {
 }
 
 void Ledger::finish_release(const Entry& entry, bool is_in_order) {
+  std::uint64_t charged = 0;
   {
     const Locked locked(*this);
     count_out(entry);
+    charged = charge_that_goes_with(entry);
     // What it had of a pool stays charged with the pool, until the driver tells that it went.
     if (Entry* const pool =
             entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
@@ -128,8 +157,7 @@ void Ledger::finish_release(const Entry& entry, bool is_in_order) {
       note_context_of_pool(*pool, entry.context);
     }
   }
-  if (entry.charged > 0 && (entry.references & kHeldByOthers) == 0)
-    account_.discharge(entry.device, entry.charged);
+  if (charged > 0) account_.discharge(entry.device, charged);
 }
 
 // --- contexts and processes
@@ -180,7 +208,7 @@ Refusal Ledger::last_refusal() {
 void Ledger::reset_in_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   table_.clear();
-  for (PerDevice& device : devices_) device = PerDevice{};
+  for (PerDevice& device : devices_) device.reset();
   last_refusal_ = Refusal{};
   captures_ = destroyed_pools_ = 0;
   account_.leave_to_parent();

@@ -9,8 +9,9 @@
 //   … the driver's call; on failure: ledger.undo_release(entry)            address to another thread at once
 //   ledger.finish_release(entry);                                          after
 //
-// Bytes are those that were asked for (pitched and array memory: those that the driver needs for it). What a
-// reserve() granted is charged until cancel() or finish_release(), so racing threads never get past a limit.
+// Bytes are those that were asked for (pitched and array memory: those that the driver needs for it). Charged
+// is what the device gives for them: whole granules, where it tells how large they are. What a reserve()
+// granted is charged until cancel() or finish_release(), so racing threads never get past a limit.
 // Thread-safe; allocates through the kernel only, throws nothing.
 #pragma once
 
@@ -29,7 +30,8 @@ struct KindFigures {
   std::uint64_t live_bytes = 0, live_count = 0, peak_bytes = 0;
   std::uint64_t allocations = 0, releases = 0;
   std::uint64_t refused_bytes = 0, refused_count = 0;
-  std::uint64_t rounding_bytes = 0;  // that the driver gave beyond the live ones; not charged
+  // That the driver gave beyond the live ones, where that is not charged because granules are not known.
+  std::uint64_t rounding_bytes = 0;
 };
 
 struct Refusal {
@@ -47,14 +49,30 @@ class Ledger {
   Account& account() { return account_; }
   void set_integrated(unsigned device, bool is_integrated);
   bool is_charged(unsigned device, DeviceMemoryKind kind) const;
+  // In what the device gives memory: whole ones for each allocation that is larger than half of one, while
+  // smaller ones share them (2 MiB on an H100 and an H200). A power of 2; 0, as at first: it is not known.
+  void set_granule(unsigned device, std::uint64_t bytes);
+  std::uint64_t granule(unsigned device) const;
+  // What the account is charged for an allocation that shares no granule.
+  std::uint64_t charge_of(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
 
   // False: refused; counted, and told by last_refusal_of_this_thread().
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   // `needed`: that would have been charged, where it is more than was asked for.
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed = 0);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  // What was reserved for `before` bytes is for `bytes` now. False: refused, and as it was.
+  bool reserve_instead(unsigned device, DeviceMemoryKind kind, std::uint64_t before, std::uint64_t bytes);
   // `was_reserved`: reserve() was asked; false for memory that the program had before.
   void commit(Entry entry, bool was_reserved = true);
+  // Memory by pointer that shares a granule with others: in which one it lies its address tells, so after the
+  // driver's call. `is_paid`: a granule was charged before, in case that it needs a new one; what is not
+  // needed goes back. False: it is a new one, not paid, and refused (but not counted so); the memory is to be
+  // given back.
+  bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
+  bool commit_in_granule(Entry entry, bool is_paid);
+  // Whether some granule has so many bytes free, perhaps not in one piece.
+  bool has_room_in_granules(unsigned device, std::uint64_t bytes);
   // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
   // released.
   void keep_charged(std::uint64_t pointer);
@@ -63,6 +81,7 @@ class Ledger {
   bool reopen(const Entry& entry);
   // One reference less, or, if it is the last, none less and true: then it is to be released.
   bool is_last_reference(std::uint64_t pointer);
+  void add_reference(std::uint64_t pointer);  // again, as the driver did not close it
 
   bool begin_release(Space space, std::uint64_t address, Entry& entry);
   void undo_release(const Entry& entry);
@@ -102,7 +121,7 @@ class Ledger {
   // H200), which the driver's figures show, so a request is charged for the steps that it will take.
   // Until growth was seen: what a driver is taken to grow by, so that its first step is charged before it is
   // taken.
-  void assume_pool_step(std::uint64_t bytes) { pool_step_ = bytes; }
+  void assume_pool_step(std::uint64_t bytes) { pool_step_ = graph_step_ = bytes; }
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   bool has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
@@ -130,49 +149,70 @@ class Ledger {
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 
-  // --- graphs: charged for the most that can be live at once. A node may take what another freed only if the
-  // graph orders it behind that: of two branches each needs its own, whatever the order in which they were
-  // added. A graph is one for each device that its nodes have memory of.
+  // --- graphs: charged for the blocks that their nodes need, each graph in whole steps of its own, as pools
+  // are. A node may take the block that another freed only if the graph orders it behind that (of two
+  // branches each needs its own, whatever the order in which they were added) and if it fits in it: the
+  // driver joins no blocks. A graph is one for each device that its nodes have memory of.
   //
   // `freed_before`: nodes that free, and that the new one comes behind (any others are no matter).
   struct GraphGrowth {
     bool granted = false;
-    std::uint64_t before = 0, after = 0;  // that the graph is charged on this device
+    std::uint64_t before = 0, after = 0;  // bytes of the graph's blocks on this device
+    std::uint64_t charged = 0;            // that the account was charged for it
+    std::uint64_t spare = 0;              // of the block that the node has, beyond its own bytes
+    std::size_t taken = 0;                // which of `freed_before` had the block; their number: it is new
   };
   GraphGrowth reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                                std::span<const std::uint64_t> freed_before = {});
+  bool has_room_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
+                         std::span<const std::uint64_t> freed_before = {});
   // The driver could not add the node.
   void cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, const GraphGrowth& growth,
                        std::span<const std::uint64_t> freed_before = {});
-  void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes);
+  void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes,
+                   std::uint64_t spare = 0);
   // The node (0: not known) frees what a node of the same graph made; false if none did. (What another graph
   // made is freed when this one runs, which is not watched.)
   bool free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node = 0);
-  // What this node of the graph freed on the device and no other has taken.
+  // The block that this node of the graph freed on the device, if no other has taken it.
   std::uint64_t freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node);
-  // Whether any node did.
-  bool has_freed_nodes(std::uint64_t graph, unsigned device);
+  // Whether there are such blocks, and so many bytes of them.
+  bool has_freed_nodes(std::uint64_t graph, unsigned device, std::uint64_t bytes = 1);
   // The child is a part of the other from now on, and goes with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
   // What was instantiated from it holds its memory, too.
   void instantiate(std::uint64_t graph, std::uint64_t exec);
+  // Whether something was, or was updated to it.
+  bool is_held(std::uint64_t graph);
+  // What is updated to it holds it, too, beside what it was instantiated from. Before the driver's call, as
+  // what others hold already is charged once more; so is what is instantiated again, under a number of the
+  // caller's. False: refused (`charged` on `device`), and not counted yet.
+  bool begin_update(std::uint64_t exec, std::uint64_t graph, Entry& refused);
+  void cancel_update(std::uint64_t exec);
+  void finish_update(std::uint64_t exec) { finish_update(exec, exec); }
+  void finish_update(std::uint64_t number, std::uint64_t exec);
+  // One that it was updated to before that it holds no more. False after the last; else `freed` is as below,
+  // if nothing else holds it either. In the end, or before finish_update().
+  bool drop_update(std::uint64_t exec, Entry& freed);
   // Of a graph or of what was instantiated, after the driver's call: `freed` is the graph's memory on the
   // next device at or behind `device` (0 at first), if nothing holds it any more. It stays charged as
   // leaving. What none of its nodes frees outlives it if a launch made it: that stays charged, as allocations
-  // of their own.
+  // of their own. What was updated needs drop_update() besides.
   bool destroy_graph(Space space, std::uint64_t handle, unsigned& device, Entry& freed);
   // Memory that a graph left and that the driver was told to free, in the order of a stream.
   void finish_release_of_graph(const Entry& entry);
-  // With the driver's figure of what it keeps for all graphs of the device: no more than that can be leaving.
+  // With the driver's figure of what it keeps for all graphs of the device: no more than that can be leaving,
+  // and what it has beyond all that is charged for graphs is charged, too, until the figure falls.
   void settle_leaving_graphs(unsigned device, std::uint64_t reserved_bytes);
+  // Or more than was foreseen.
   bool has_leaving_graphs(unsigned device);
   // Those that outlive it: the next at or behind `place` (0 at first), whose place is then `place`.
   // `references` is 0 until keep_left_by_graph() has said that it is known. False after the last.
   bool next_left_by_graph(unsigned device, std::size_t& place, Entry& left);
   bool keep_left_by_graph(std::uint64_t address);               // false if it is gone already
   bool drop_left_by_graph(std::uint64_t address, Entry& left);  // it is not live: leaving; the same
-  // With those, and what is leaving. What the device is charged, which is not what a launch got: the driver
-  // rounds, and keeps some.
+  // With those, what is leaving, and what was not foreseen. What the device is charged, which is not what a
+  // launch got: the driver keeps some.
   std::uint64_t charged_for_graphs(unsigned device);
   bool has_left_by_graphs() const { return graphs_left_some_.load(std::memory_order_relaxed); }
   // A capture that ends in a graph, or does not: then that has gone. A graph of 0: one that outlives it.
@@ -200,15 +240,36 @@ class Ledger {
  private:
   struct PerDevice {
     bool is_integrated = false;
+    std::atomic<std::uint64_t> granule{0};
+    std::uint64_t last_granule = 0;  // in which something was put
     KindFigures kinds[kDeviceMemoryKinds];
-    std::uint64_t leaving_graphs = 0;  // charged for graphs that were destroyed
+    // Charged for graphs: that live; that were destroyed; what those left; what the driver has beyond all.
+    std::uint64_t graphs = 0, leaving_graphs = 0, left_by_graphs = 0, beyond_graphs = 0;
+    std::uint64_t figure_of_graphs = 0;  // the driver's last
+    // All but the granule, which the next that meets the device finds as it was.
+    void reset() {
+      is_integrated = false;
+      last_granule = 0;
+      for (KindFigures& kind : kinds) kind = {};
+      graphs = leaving_graphs = left_by_graphs = beyond_graphs = figure_of_graphs = 0;
+    }
   };
   class Locked;
 
-  bool charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  // In the place of what lay there, which is given back with all that is to be discharged now.
+  Entry put(const Entry& entry);
+  // Of what is gone: with its granule, if it was the last in that.
+  std::uint64_t charge_that_goes_with(const Entry& entry);
   Entry* find_or_insert(const Entry& fresh);  // null where there is no memory
+  // An allocation of its own, whose graph is gone.
+  static bool is_left_by_graph(const Entry& entry) {
+    return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link == 0;
+  }
+  GraphGrowth plan_in_graph(const Entry& whole, std::uint64_t bytes,
+                            std::span<const std::uint64_t> freed_before);
   void drop_nodes_that_free(std::uint64_t graph_on_device);
-  void keep_as_leaving(unsigned device, std::uint64_t charged) { devices_[device].leaving_graphs += charged; }
+  void give_up_handle(Entry& graph);
+  bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
   bool drop_physical_reference(std::uint64_t number, Entry& freed);
@@ -223,7 +284,9 @@ class Ledger {
   Refusal last_refusal_;
   std::uint64_t last_physical_ = 0;
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
+  std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever
+  std::atomic<bool> has_updates_{false};       // ever, of instances of graphs
   std::atomic<bool> has_parts_{false};         // ever
   std::atomic<unsigned> captures_{0}, destroyed_pools_{0};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;

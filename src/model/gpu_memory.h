@@ -37,6 +37,7 @@ struct JointGpuMemory {
   std::string device;
   std::optional<Bytes> joint_peak, sum_of_peaks;  // the sum: of the models alone
   std::optional<Bytes> limit;
+  bool is_over_limit() const { return limit && joint_peak && *joint_peak > *limit; }
   friend bool operator==(const JointGpuMemory&, const JointGpuMemory&) = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "report/limit_words.h"
@@ -146,11 +147,26 @@ std::string describe_excess(const ModelResult& model, const std::optional<Limit>
   return text;
 }
 
+// GPUs have limits of their own, which the sentence says nothing of. What did not come through has its
+// reason.
+void describe_gpu_excess(std::string_view whose, ModelStatus status, const std::vector<GpuMemory>& gpus,
+                         std::vector<std::string>& details) {
+  if (status != ModelStatus::ok) return;
+  for (const GpuMemory& gpu : gpus) {
+    if (gpu.within_limit != false || !gpu.limit) continue;
+    const auto peak = std::max(gpu.load_peak, gpu.run_peak);
+    details.push_back(fmt::format("{}: over the limit of {} of {}{}", whose, format_bytes(*gpu.limit),
+                                  gpu.device,
+                                  peak ? fmt::format(", with a peak of {}", format_bytes(*peak)) : ""));
+  }
+}
+
 Verdict verdict_of(const BenchResult& result) {
   Verdict verdict;
   for (const ModelResult& model : result.models) {
     if (outcome_of(model) == Outcome::fallen) verdict.details.push_back(describe_fall(model));
     if (outcome_of(model) == Outcome::over) verdict.details.push_back(describe_excess(model, result.limit));
+    describe_gpu_excess(model.name, model.status, model.gpu_memory, verdict.details);
   }
   if (result.parallel) {
     if (result.parallel->within_limit == false)
@@ -159,6 +175,11 @@ Verdict verdict_of(const BenchResult& result) {
           result.parallel->joint_peak && result.parallel->joint_peak_source == "pss_samples"
               ? fmt::format(": {} resident together (PSS)", format_bytes(*result.parallel->joint_peak))
               : ""));
+    for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
+      if (gpu.is_over_limit())
+        verdict.details.emplace_back(
+            fmt::format("all at once: {} of {} were held at a moment, more than the limit of {}",
+                        format_bytes(*gpu.joint_peak), gpu.device, format_bytes(*gpu.limit)));
     for (const ModelResult& model : result.parallel->together)
       if (outcome_of(model) == Outcome::fallen)
         verdict.details.push_back("all at once: " + describe_fall(model));
@@ -173,6 +194,9 @@ Verdict verdict_of(const BenchResult& result) {
     verdict.details.push_back(fmt::format("pipeline: over the limit with {}",
                                           words_for(limit_peak(result.pipeline->memory, result.limit))));
 
+  if (result.pipeline)
+    describe_gpu_excess("pipeline", result.pipeline->status, result.pipeline->gpu_memory, verdict.details);
+
   if (result.pool && result.pool->status != ModelStatus::ok && result.pool->status != ModelStatus::skipped &&
       !was_cut_short(*result.pool))
     verdict.details.push_back(
@@ -182,6 +206,8 @@ Verdict verdict_of(const BenchResult& result) {
   else if (result.pool && result.pool->memory.within_limit == false)
     verdict.details.push_back(fmt::format("pool: over the limit with {}",
                                           words_for(limit_peak(result.pool->memory, result.limit))));
+
+  if (result.pool) describe_gpu_excess("pool", result.pool->status, result.pool->gpu_memory, verdict.details);
 
   const Tally tally = count_models(result);
   verdict.sentence = sentence_of(tally, result);

@@ -127,10 +127,17 @@ void remove_abandoned(const fs::path& folder) {
 }
 
 // The process' own membership; one account at a time is enough for a conductor.
-Account& joined() {
-  static Account account;
-  return account;
+struct Membership {
+  Account account;
+  fs::path file;
+  Limits limits;
+  int users = 0;
+};
+Membership& membership() {
+  static Membership own;
+  return own;
 }
+Account& joined() { return membership().account; }
 
 }  // namespace
 
@@ -169,6 +176,15 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                                           const fs::path& folder) {
   DeviceAccount result;
   result.is_shared_by_name_ = !name.empty();
+  const std::string owner =
+      name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
+  const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
+  if (Membership& own = membership(); own.users > 0 && own.file == file) {
+    ++own.users;
+    result.file_ = file;
+    result.limits_ = own.limits;
+    return result;
+  }
   const InheritedLimit around = inherited_limit();
   if (around.accounts.size() + 1 >= ledger::kMostAccounts)
     return usage_error("cannot make an account of GPU memory",
@@ -181,9 +197,6 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
     log::warning("this runs under a GPU limit of {}, so that holds instead of {}", words_for(outer),
                  words_for(limits));
-  const std::string owner =
-      name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
-  const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
   const std::string what = fmt::format("cannot make the account of GPU memory {}", file.string());
   const UniqueFd lock = lock_folder(folder);
   if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or run without the limit");
@@ -230,7 +243,10 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                    "wait for one to end, or take another name");
   }
   identify(account, uuids);
-  result.file_ = file;
+  Membership& own = membership();
+  own.file = result.file_ = file;
+  own.limits = result.limits_;
+  own.users = 1;
   return result;
 }
 
@@ -244,9 +260,15 @@ std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().ch
 std::uint64_t DeviceAccount::refused(unsigned device) const { return joined().refused(device); }
 std::uint32_t DeviceAccount::out_of_reach() const { return joined().out_of_reach(); }
 void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
+bool DeviceAccount::has_kept_limit(unsigned device) const { return joined().has_kept_limit(device); }
+bool DeviceAccount::has_kept_limits() const {
+  for (unsigned device = 0; device < kMostDevices; ++device)
+    if (!has_kept_limit(device)) return false;
+  return true;
+}
 
 DeviceAccount::~DeviceAccount() {
-  if (file_.empty()) return;
+  if (file_.empty() || --membership().users > 0) return;
   const UniqueFd lock = lock_folder(file_.parent_path());
   Account& account = joined();
   account.leave();

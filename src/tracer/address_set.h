@@ -9,6 +9,10 @@
 // their own. Only where the counter is not 0 is the set looked at: 131072 buckets of eight addresses, a cache
 // line each. A bucket that is full spills into its neighbour; when both are full the address is not taken,
 // and its allocation must be counted instead of recorded.
+//
+// Samples have a filter of their own besides: who knows that a block is a small one asks for no others.
+// Blocks of 4 KiB and more lie among the small ones of a heap, and of ONNX Runtime's resnet50 on a GPU, which
+// frees 920 blocks a run, up to 270 had one within 2 KiB: looking at the set for them was 1 % of the run.
 #pragma once
 
 #include <atomic>
@@ -36,28 +40,32 @@ class AddressSet {
   // False when there is no memory.
   bool create() {
     if (buckets_ == nullptr) buckets_ = reserve_array<Bucket>(kBuckets);
-    if (filter_.counters_ == nullptr)
-      filter_.counters_ = reserve_array<std::atomic<std::uint8_t>>(kFilterBytes);
-    return buckets_ != nullptr && filter_.counters_ != nullptr;
+    for (Filter* filter : {&filter_, &samples_})
+      if (filter->counters_ == nullptr)
+        filter->counters_ = reserve_array<std::atomic<std::uint8_t>>(kFilterBytes);
+    return buckets_ != nullptr && filter_.counters_ != nullptr && samples_.counters_ != nullptr;
   }
 
   bool may_hold(std::uint64_t address) const { return filter_.may_hold(address); }
-  const Filter& filter() const { return filter_; }
-  // From now on may_hold() says yes for all these addresses, so that who asks it needs no check of its own.
+  const Filter& samples() const { return samples_; }
+  // From now on samples() say yes for all these addresses, so that who asks them needs no check of its own.
   void always_ask(std::uint64_t first, std::uint64_t bytes) {
     const std::uint64_t last = first + bytes - 1;
     for (std::uint64_t cell = first >> kCellBits; cell <= last >> kCellBits; ++cell)
-      filter_.counters_[counter_of(cell << kCellBits)].store(kTop, std::memory_order_relaxed);
+      samples_.counters_[counter_of(cell << kCellBits)].store(kTop, std::memory_order_relaxed);
   }
 
-  bool insert(std::uint64_t address) {
+  // Addresses are multiples of 16.
+  bool insert(std::uint64_t address, bool is_sample = false) {
     const std::uint64_t hash = hash_of(address);
     for (Bucket* bucket : {bucket_of(hash), neighbour_of(hash)})
       for (auto& slot : bucket->slots) {
         std::uint64_t empty = 0;
-        if (slot.load(std::memory_order_relaxed) != 0 || !slot.compare_exchange_strong(empty, address))
+        if (slot.load(std::memory_order_relaxed) != 0 ||
+            !slot.compare_exchange_strong(empty, address | (is_sample ? kSample : 0)))
           continue;
-        count(address, 1);
+        count(filter_, address, 1);
+        if (is_sample) count(samples_, address, 1);
         return true;
       }
     return false;
@@ -68,10 +76,10 @@ class AddressSet {
     const std::uint64_t hash = hash_of(address);
     for (Bucket* bucket : {bucket_of(hash), neighbour_of(hash)})
       for (auto& slot : bucket->slots) {
-        std::uint64_t expected = address;
-        if (slot.load(std::memory_order_relaxed) != address || !slot.compare_exchange_strong(expected, 0))
-          continue;
-        count(address, -1);
+        std::uint64_t found = slot.load(std::memory_order_relaxed);
+        if ((found & ~kSample) != address || !slot.compare_exchange_strong(found, 0)) continue;
+        count(filter_, address, -1);
+        if ((found & kSample) != 0) count(samples_, address, -1);
         return true;
       }
     return false;
@@ -81,6 +89,7 @@ class AddressSet {
   static constexpr unsigned kBucketBits = 17, kFilterBits = 16;
   static constexpr unsigned kCellBits = 11, kFoldBits = 5;
   static constexpr std::uint8_t kTop = 0xff;
+  static constexpr std::uint64_t kSample = 1;
   static constexpr std::size_t kBuckets = std::size_t{1} << kBucketBits,
                                kFilterBytes = std::size_t{1} << kFilterBits;
   struct alignas(64) Bucket {
@@ -96,8 +105,8 @@ class AddressSet {
   Bucket* bucket_of(std::uint64_t hash) const { return buckets_ + (hash >> (64 - kBucketBits)); }
   Bucket* neighbour_of(std::uint64_t hash) const { return buckets_ + (hash >> (64 - kBucketBits) ^ 1); }
   // A counter that reached its top stays there: then the set is asked, which is slower but right.
-  void count(std::uint64_t address, int change) {
-    auto& counter = filter_.counters_[counter_of(address)];
+  static void count(const Filter& filter, std::uint64_t address, int change) {
+    auto& counter = filter.counters_[counter_of(address)];
     std::uint8_t value = counter.load(std::memory_order_relaxed);
     do {
       if (value == kTop) return;
@@ -105,7 +114,7 @@ class AddressSet {
   }
 
   Bucket* buckets_ = nullptr;
-  Filter filter_;
+  Filter filter_, samples_;
 };
 
 }  // namespace headroom::tracer

@@ -1,7 +1,7 @@
 // Memory nodes of graphs. The driver gets the memory when the graph runs and keeps it until the graph and
-// what was instantiated from it are gone, so a launch need not be watched: the graph is charged for the most
-// that its nodes can have at once, when they are added. What no node frees lives on after the graph, if it
-// ran.
+// what was instantiated from it are gone, so a launch need not be watched: the graph is charged for the
+// blocks that its nodes need, when they are added. What no node frees lives on after the graph, if it ran. An
+// instance may be updated to another graph, whose nodes may need more.
 #include "tracer/graph_nodes.h"
 
 namespace headroom::tracer::driver {
@@ -61,26 +61,69 @@ std::span<const Opaque> nodes(const Opaque* first, std::size_t count) {
   return first != nullptr ? std::span(first, count) : std::span<const Opaque>();
 }
 
+// Each instance has memory of its own: what another has of the graph is no part of it.
+bool reserve_instance(DriverHook& hook, std::uint64_t exec, Opaque graph, const CallFrame& caller) {
+  Entry refused;
+  if (device_ledger.begin_update(exec, number_of(graph), refused)) return true;
+  hook.settle_pools(refused.device);
+  if (device_ledger.begin_update(exec, number_of(graph), refused)) return true;
+  device_ledger.refuse(refused.device, DeviceMemoryKind::graph, refused.charged);
+  hook.record_last_refusal(caller);
+  return false;
+}
+
 template <class Call>
-Result instantiate(Opaque* exec, Opaque graph, const Call& call) {
+Result instantiate(Opaque* exec, Opaque graph, const CallFrame& caller, const Call& call) {
   DriverHook hook;
+  if (exec == nullptr || !hook.counts()) return call();
   const DriverOrder order;
+  const std::uint64_t number = number_of(&hook);  // until the instance has one
+  const bool is_held = device_ledger.is_held(number_of(graph));
+  if (is_held && !reserve_instance(hook, number, graph, caller)) return kOutOfMemory;
   const Result result = call();
-  if (result == kSuccess && exec != nullptr && hook.counts())
-    device_ledger.instantiate(number_of(graph), number_of(*exec));
+  if (result == kSuccess) device_ledger.instantiate(number_of(graph), number_of(*exec));
+  if (is_held && result == kSuccess) device_ledger.finish_update(number, number_of(*exec));
+  if (is_held && result != kSuccess) device_ledger.cancel_update(number);
   return result;
 }
 
-// With the order: the driver has destroyed it already, and frees what it had when that is not in use any
+// All with the order: the driver has destroyed it already, and frees what it had when that is not in use any
 // more.
+void settle_gone(DriverHook& hook, const Entry& gone, std::uint64_t time, const CallFrame& caller) {
+  if (gone.charged > 0) hook.record_release(gone, time);
+  hook.settle_leaving_graphs(gone.device);
+  hook.settle_graphs(gone.device, &caller);
+  hook.look_at_graphs(gone.device);
+}
+
+void forget_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time, const CallFrame& caller) {
+  Entry freed;
+  while (device_ledger.drop_update(exec, freed)) settle_gone(hook, freed, time, caller);
+}
+
 void forget(DriverHook& hook, Space space, std::uint64_t graph, std::uint64_t time, const CallFrame& caller) {
   Entry freed;
-  for (unsigned device = 0; device_ledger.destroy_graph(space, graph, device, freed); ++device) {
-    if (freed.charged > 0) hook.record_release(freed, time);
-    hook.settle_leaving_graphs(device);
-    hook.settle_graphs(device, &caller);
-    hook.look_at_graphs(device);
+  for (unsigned device = 0; device_ledger.destroy_graph(space, graph, device, freed); ++device)
+    settle_gone(hook, freed, time, caller);
+  if (space == Space::graph_exec) forget_updates(hook, graph, time, caller);
+}
+
+template <class Call>
+Result update(Opaque exec, Opaque graph, const CallFrame& caller, const Call& call) {
+  DriverHook hook;
+  if (!hook.counts()) return call();
+  const DriverOrder order;
+  const std::uint64_t key = number_of(exec);
+  if (!reserve_instance(hook, key, graph, caller)) return kOutOfMemory;
+  const std::uint64_t time = hook.stamp();
+  const Result result = call();
+  if (result != kSuccess) {
+    device_ledger.cancel_update(key);
+    return result;
   }
+  forget_updates(hook, key, time, caller);
+  device_ledger.finish_update(key);
+  return result;
 }
 
 Result destroy(Result (*call)(Opaque), Space space, Opaque graph, const CallFrame& caller) {
@@ -156,28 +199,40 @@ HEADROOM_HOOK Result cuGraphInstantiate(Opaque* exec, Opaque graph, Opaque* node
                                         std::size_t bytes) {
   const auto call = HEADROOM_REAL(cuGraphInstantiate);
   if (call == nullptr) return kNotFound;
-  return instantiate(exec, graph, [&] { return call(exec, graph, node, log, bytes); });
+  return instantiate(exec, graph, caller_of_this_function(),
+                     [&] { return call(exec, graph, node, log, bytes); });
 }
 HEADROOM_HOOK Result cuGraphInstantiate_v2(Opaque* exec, Opaque graph, Opaque* node, char* log,
                                            std::size_t bytes) {
   const auto call = HEADROOM_REAL(cuGraphInstantiate_v2);
   if (call == nullptr) return kNotFound;
-  return instantiate(exec, graph, [&] { return call(exec, graph, node, log, bytes); });
+  return instantiate(exec, graph, caller_of_this_function(),
+                     [&] { return call(exec, graph, node, log, bytes); });
 }
 HEADROOM_HOOK Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned long long flags) {
   const auto call = HEADROOM_REAL(cuGraphInstantiateWithFlags);
   if (call == nullptr) return kNotFound;
-  return instantiate(exec, graph, [&] { return call(exec, graph, flags); });
+  return instantiate(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, flags); });
 }
 HEADROOM_HOOK Result cuGraphInstantiateWithParams(Opaque* exec, Opaque graph, void* parameters) {
   const auto call = HEADROOM_REAL(cuGraphInstantiateWithParams);
   if (call == nullptr) return kNotFound;
-  return instantiate(exec, graph, [&] { return call(exec, graph, parameters); });
+  return instantiate(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, parameters); });
 }
 HEADROOM_HOOK Result cuGraphInstantiateWithParams_ptsz(Opaque* exec, Opaque graph, void* parameters) {
   const auto call = HEADROOM_REAL(cuGraphInstantiateWithParams_ptsz);
   if (call == nullptr) return kNotFound;
-  return instantiate(exec, graph, [&] { return call(exec, graph, parameters); });
+  return instantiate(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, parameters); });
+}
+HEADROOM_HOOK Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque* node, int* outcome) {
+  const auto call = HEADROOM_REAL(cuGraphExecUpdate);
+  if (call == nullptr) return kNotFound;
+  return update(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, node, outcome); });
+}
+HEADROOM_HOOK Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void* outcome) {
+  const auto call = HEADROOM_REAL(cuGraphExecUpdate_v2);
+  if (call == nullptr) return kNotFound;
+  return update(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, outcome); });
 }
 HEADROOM_HOOK Result cuGraphExecDestroy(Opaque exec) {
   return destroy(HEADROOM_REAL(cuGraphExecDestroy), Space::graph_exec, exec, caller_of_this_function());

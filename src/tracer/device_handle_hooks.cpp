@@ -125,6 +125,13 @@ HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared
   const Result result = call(handle, shared, type);
   if (result != kSuccess || handle == nullptr || !hook.counts() || !hook.get_current(where)) return result;
   if (device_ledger.reuse_handle(*handle)) return result;
+  AllocationProperties properties{};
+  if (real.cuMemGetAllocationPropertiesFromHandle != nullptr &&
+      real.cuMemGetAllocationPropertiesFromHandle(&properties, *handle) == kSuccess &&
+      properties.location.type == kLocationDevice && properties.location.id >= 0) {
+    where.device = static_cast<unsigned>(properties.location.id);
+    hook.meet(where.device);
+  }
   Entry entry = entry_of(Space::physical, DeviceMemoryKind::imported, where, 0);
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0);
   hook.record_allocation(entry, caller_of_this_function());

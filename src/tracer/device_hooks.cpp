@@ -215,15 +215,32 @@ std::int64_t DriverHook::given_bytes(unsigned device) {
   return charged - charged_for_graphs + static_cast<std::int64_t>(kept - 1);
 }
 
+// In what it gives memory, as it tells for memory by handle; a driver that does not, or tells what is no
+// power of 2, is charged by the byte.
+static std::uint64_t granule_of(unsigned device) {
+  driver::AllocationProperties properties{};
+  properties.type = driver::kPinnedMemory;
+  properties.location = {driver::kLocationDevice, static_cast<int>(device)};
+  std::size_t bytes = 0;
+  constexpr int kMinimum = 0;
+  if (driver::real.cuMemGetAllocationGranularity == nullptr ||
+      driver::real.cuMemGetAllocationGranularity(&bytes, &properties, kMinimum) != driver::kSuccess)
+    return 0;
+  return bytes;
+}
+
 void DriverHook::meet(unsigned device) {
   if (device >= ledger::kMostDevices) return;
   identify(device);
   if (__builtin_expect(!is_met[device].load(std::memory_order_acquire), 0)) {
     int integrated = 0;
-    if (driver::real.cuDeviceGetAttribute != nullptr)
-      driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated, static_cast<int>(device));
+    // Before cuInit() the driver tells nothing: then it is asked again.
+    const bool is_told = driver::real.cuDeviceGetAttribute == nullptr ||
+                         driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated,
+                                                           static_cast<int>(device)) == driver::kSuccess;
     device_ledger.set_integrated(device, integrated != 0);
-    is_met[device].store(true, std::memory_order_release);
+    if (is_told && integrated == 0) device_ledger.set_granule(device, granule_of(device));
+    is_met[device].store(is_told, std::memory_order_release);
   }
   if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1) || process.options.ledger)
     return;
@@ -234,13 +251,38 @@ void DriverHook::meet(unsigned device) {
     describe(device);
 }
 
+void DriverHook::find_device_of(std::uint64_t pointer, CurrentDevice& where) {
+  int device = -1;
+  if (driver::real.cuPointerGetAttribute == nullptr ||
+      driver::real.cuPointerGetAttribute(&device, driver::kPointerDevice, pointer) != driver::kSuccess ||
+      device < 0 || static_cast<unsigned>(device) == where.device)
+    return;
+  where.device = static_cast<unsigned>(device);
+  meet(where.device);
+}
+
 bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
                          const CallFrame& caller) {
-  if (device_ledger.is_charged(device, kind) && !device_ledger.account().has_room(device, bytes))
+  if (device_ledger.is_charged(device, kind)) look_at_launched_graphs_unless_busy(device);
+  if (device_ledger.is_charged(device, kind) &&
+      !device_ledger.account().has_room(device, device_ledger.charge_of(device, kind, bytes)))
     make_room(device);
   if (device_ledger.reserve(device, kind, bytes)) return true;
   record_last_refusal(caller);
   return false;
+}
+
+bool DriverHook::pay_granule(unsigned device) {
+  look_at_launched_graphs_unless_busy(device);
+  const std::uint64_t bytes = device_ledger.granule(device);
+  if (device_ledger.account().charge(device, bytes)) return true;
+  make_room(device);
+  return device_ledger.account().charge(device, bytes);
+}
+
+void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {
+  device_ledger.refuse(entry.device, entry.kind, entry.bytes, device_ledger.granule(entry.device));
+  record_last_refusal(caller);
 }
 
 void DriverHook::record_last_refusal(const CallFrame& caller) {
@@ -299,9 +341,19 @@ bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_li
   return settled.fits;
 }
 
+bool DriverHook::may_have_launched_graphs(unsigned device) {
+  return kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0;
+}
+
 void DriverHook::look_at_launched_graphs(unsigned device) {
-  if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0)
-    look_at_graphs(device);
+  if (may_have_launched_graphs(device)) look_at_graphs(device);
+}
+
+void DriverHook::look_at_launched_graphs_unless_busy(unsigned device) {
+  if (!may_have_launched_graphs(device) || !is_limited.load(std::memory_order_relaxed) || !try_driver_order())
+    return;
+  look_at_graphs(device);
+  end_driver_order();
 }
 
 void DriverHook::look_at_graphs(unsigned device) {
@@ -332,9 +384,11 @@ void DriverHook::settle_leaving_graphs(unsigned device) {
 void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
   std::size_t place = 0;
   Entry left;
-  if (!device_ledger.has_left_by_graphs()) return;
+  const bool may_have_left = device_ledger.has_left_by_graphs();
+  if (!may_have_left && !may_have_launched_graphs(device)) return;
   const DriverOrder order;
-  if (!device_ledger.next_left_by_graph(device, place, left)) return;
+  look_at_launched_graphs(device);
+  if (!may_have_left || !device_ledger.next_left_by_graph(device, place, left)) return;
   bool has_dropped = false;
   trim_graphs(device);
   while (device_ledger.next_left_by_graph(device, place, left)) {

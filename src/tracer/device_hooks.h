@@ -98,9 +98,14 @@ class DriverHook {
   std::int64_t given_bytes(unsigned device);
   // As identify(), and to the ledger and the recording.
   void meet(unsigned device);
+  // That on which the memory lies, whichever is current; as it was where the driver does not tell.
+  void find_device_of(std::uint64_t pointer, CurrentDevice& where);
 
   // Before the driver is asked. False: refused, and recorded so.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
+  // Charges a granule, in case that what is asked for next needs one. False: there is no room for it.
+  bool pay_granule(unsigned device);
+  void refuse_granule(const Entry& entry, const CallFrame& caller);
   void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger
   // Tries to find room by giving back what pools and graphs keep and nobody uses.
   void settle_pools(unsigned device);
@@ -112,8 +117,8 @@ class DriverHook {
   void look_at_graphs(unsigned device);
   // If the device ever had a graph with memory: a launch gets it.
   void look_at_launched_graphs(unsigned device);
-  // What graphs left when they were destroyed: takes back what is not live, and records what is as made by
-  // `caller`, if there is one.
+  // What graphs got and left, as the driver tells: charges what was not foreseen, takes back what is not live
+  // of those that were destroyed, and records what is as made by `caller`, if there is one.
   void settle_graphs(unsigned device, const CallFrame* caller);
   // What graphs no longer use stays with the device until it is told to trim: no part of a limit may stay
   // there.
@@ -129,6 +134,9 @@ class DriverHook {
 
  private:
   bool is_ready();
+  static bool may_have_launched_graphs(unsigned device);
+  // Before a call that does not wait for others: it is not looked at while another thread has the order.
+  void look_at_launched_graphs_unless_busy(unsigned device);
   bool has_something_to_settle(unsigned device);
   void wait_for_what_was_freed();
   ThreadLocal& thread_;

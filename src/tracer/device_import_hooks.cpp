@@ -14,6 +14,7 @@ Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer,
   Pointer base = 0;
   std::size_t bytes = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
+  hook.find_device_of(*pointer, where);
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
   // A handle that is opened again gives the same address, and one closing ends each.
@@ -34,7 +35,12 @@ HEADROOM_HOOK Result cuIpcCloseMemHandle(Pointer pointer) {
   const auto call = HEADROOM_REAL(cuIpcCloseMemHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts() || !device_ledger.is_last_reference(pointer)) return call(pointer);
+  if (!hook.counts()) return call(pointer);
+  if (!device_ledger.is_last_reference(pointer)) {
+    const Result result = call(pointer);
+    if (result != kSuccess) device_ledger.add_reference(pointer);
+    return result;
+  }
   return release(hook, Space::pointer, pointer, [&] { return call(pointer); });
 }
 

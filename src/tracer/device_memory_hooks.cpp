@@ -6,16 +6,69 @@
 namespace headroom::tracer::driver {
 namespace {
 
+// Which granule it lies in is known when the driver has given it. So near the limit a new one is paid before,
+// unless some granule has room: should the driver take a new one all the same, because that room is in
+// pieces, it is paid then, or the memory goes back. Elsewhere each of the threads that are here may take a
+// granule and still be far from the limit. `size()` is what it was given, then.
+template <class Call, class Address, class Bytes>
+Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
+                           const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
+  constexpr std::uint64_t kFarInGranules = 128;
+  const std::uint64_t granule = device_ledger.granule(entry.device);
+  bool is_paid = false;
+  if (!device_ledger.account().has_room(entry.device, kFarInGranules * granule) &&
+      !device_ledger.has_room_in_granules(entry.device, entry.bytes)) {
+    is_paid = hook.pay_granule(entry.device);
+    if (!is_paid) {
+      hook.refuse_granule(entry, caller);
+      return kOutOfMemory;
+    }
+  }
+  const Result result = call();
+  if (result != kSuccess) {
+    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+    return result;
+  }
+  entry.address = *pointer;
+  entry.bytes = size();
+  // Rows that became longer than it seemed.
+  if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
+    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+    if (!hook.reserve(entry.device, entry.kind, entry.bytes, caller)) {
+      free(*pointer);
+      *pointer = 0;
+      return kOutOfMemory;
+    }
+    device_ledger.commit(entry);
+    hook.record_allocation(entry, caller);
+    return kSuccess;
+  }
+  if (!device_ledger.commit_in_granule(entry, is_paid) &&
+      !(hook.pay_granule(entry.device) && device_ledger.commit_in_granule(entry, true))) {
+    free(*pointer);
+    *pointer = 0;
+    hook.refuse_granule(entry, caller);
+    return kOutOfMemory;
+  }
+  hook.record_allocation(entry, caller);
+  return kSuccess;
+}
+
 // The first versions of these calls have sizes and pointers of 32 bits.
 template <class Size>
-Result allocate_pointer(Result (*call)(Size*, Size), Size* pointer, Size bytes, const CallFrame& caller) {
+Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size* pointer, Size bytes,
+                        const CallFrame& caller) {
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes);
-  return allocate(
-      hook, entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes), caller,
-      [&] { return call(pointer, bytes); }, [&] { return std::uint64_t{*pointer}; });
+  if (pointer == nullptr || free == nullptr || !hook.counts() || !hook.get_current(where))
+    return call(pointer, bytes);
+  const Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
+  const auto call_driver = [&] { return call(pointer, bytes); };
+  if (device_ledger.shares_granule(where.device, entry.kind, bytes))
+    return allocate_in_granule(
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{bytes}; }, free, caller);
+  return allocate(hook, entry, caller, call_driver, [&] { return std::uint64_t{*pointer}; });
 }
 
 // How long the rows of a device become is the driver's choice: whole steps, of 512 bytes on all GPUs that
@@ -31,13 +84,14 @@ std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*,
     return 1;
   std::atomic<std::size_t>& known = row_steps[where.device];
   if (known.load(std::memory_order_relaxed) != 0) return known;
-  constexpr Size kWidth = 16, kMost = 4096;
+  constexpr Size kWidth = 16;
+  const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
   Address pointer = 0;
   Size pitch = 0;
-  if (!device_ledger.account().charge(where.device, kMost)) return kUsualRowStep;
+  if (!device_ledger.account().charge(where.device, most)) return kUsualRowStep;
   const bool is_told = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
   if (is_told) free(pointer);
-  device_ledger.account().discharge(where.device, kMost);
+  device_ledger.account().discharge(where.device, most);
   if (!is_told || pitch == 0) return kUsualRowStep;
   known = pitch;
   return pitch;
@@ -61,20 +115,26 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
   if (__builtin_add_overflow(std::uint64_t{width}, std::uint64_t{step - 1}, &row) ||
       __builtin_mul_overflow(row / step * step, std::uint64_t{height}, &wanted))
     return call(pointer, pitch, width, height, element);
-  if (!hook.reserve(where.device, DeviceMemoryKind::device, wanted, caller)) return kOutOfMemory;
-  const Result result = call(pointer, pitch, width, height, element);
+  constexpr auto kKind = DeviceMemoryKind::device;
+  const auto call_driver = [&] { return call(pointer, pitch, width, height, element); };
+  Entry entry = entry_of(Space::pointer, kKind, where, wanted);
+  if (device_ledger.shares_granule(where.device, kKind, wanted))
+    return allocate_in_granule(
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free, caller);
+  if (!hook.reserve(where.device, kKind, wanted, caller)) return kOutOfMemory;
+  const Result result = call_driver();
   if (result != kSuccess || __builtin_mul_overflow(std::uint64_t{*pitch}, std::uint64_t{height}, &bytes)) {
-    device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted);
+    device_ledger.cancel(where.device, kKind, wanted);
     return result;
   }
-  if (bytes > wanted && !hook.reserve(where.device, DeviceMemoryKind::device, bytes - wanted, caller)) {
+  if (!device_ledger.reserve_instead(where.device, kKind, wanted, bytes)) {
+    hook.record_last_refusal(caller);
     free(*pointer);
     *pointer = 0;
-    device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted);
+    device_ledger.cancel(where.device, kKind, wanted);
     return kOutOfMemory;
   }
-  if (bytes < wanted) device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted - bytes);
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
+  entry.bytes = bytes;
   entry.address = *pointer;
   device_ledger.commit(entry);
   hook.record_allocation(entry, caller);
@@ -158,10 +218,12 @@ Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
 }  // namespace
 
 HEADROOM_HOOK Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
-  return allocate_pointer(HEADROOM_REAL(cuMemAlloc_v2), pointer, bytes, caller_of_this_function());
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc_v2), HEADROOM_REAL(cuMemFree_v2), pointer, bytes,
+                          caller_of_this_function());
 }
 HEADROOM_HOOK Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
-  return allocate_pointer(HEADROOM_REAL(cuMemAlloc), pointer, bytes, caller_of_this_function());
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc), HEADROOM_REAL(cuMemFree), pointer, bytes,
+                          caller_of_this_function());
 }
 HEADROOM_HOOK Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
                                         std::size_t height, unsigned element) {

@@ -251,6 +251,7 @@ HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void*
   std::size_t bytes = 0;
   Pointer base = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
+  hook.find_device_of(*pointer, where);
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);

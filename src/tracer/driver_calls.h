@@ -93,6 +93,8 @@
   CALL(cuGraphInstantiateWithFlags, (Opaque*, Opaque, unsigned long long))                                    \
   CALL(cuGraphInstantiateWithParams, (Opaque*, Opaque, void*))                                                \
   CALL(cuGraphInstantiateWithParams_ptsz, (Opaque*, Opaque, void*))                                           \
+  CALL(cuGraphExecUpdate, (Opaque, Opaque, Opaque*, int*))                                                    \
+  CALL(cuGraphExecUpdate_v2, (Opaque, Opaque, void*))                                                         \
   CALL(cuGraphExecDestroy, (Opaque))                                                                          \
   CALL(cuGraphDestroy, (Opaque))                                                                              \
   /* contexts and modules */                                                                                  \
@@ -147,6 +149,8 @@
   CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \
   CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \
+  CALL(cuMemGetAllocationPropertiesFromHandle, (AllocationProperties*, Handle))                               \
+  CALL(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int))                       \
   CALL(cuPointerGetAttribute, (void*, int, Pointer))                                                          \
   CALL(cuMemGetAddressRange_v2, (Pointer*, std::size_t*, Pointer))                                            \
   CALL(cuArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))                                   \

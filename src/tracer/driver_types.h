@@ -16,6 +16,7 @@ using Opaque = void*;           // CUcontext, CUstream, CUarray, CUmemoryPool, C
 using Device = int;             // its ordinal
 
 inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kPinnedMemory = 1;    // CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kManagedMemory = 2;   // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13
 struct Location {
   int type, id;
@@ -125,6 +126,7 @@ struct NodeParameters {  // CUgraphNodeParams
 inline constexpr int kPoolReservedCurrent = 5;              // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 inline constexpr int kGraphReservedCurrent = 2;             // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 inline constexpr int kAttributeIntegrated = 18;             // CU_DEVICE_ATTRIBUTE_INTEGRATED
+inline constexpr int kPointerDevice = 9;                    // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 inline constexpr int kPointerMapped = 13;                   // CU_POINTER_ATTRIBUTE_MAPPED
 inline constexpr int kCaptureNone = 0, kCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_NONE, _ACTIVE
 inline constexpr int kCaptureRelaxed = 2;                   // CU_STREAM_CAPTURE_MODE_RELAXED

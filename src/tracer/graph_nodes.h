@@ -20,18 +20,18 @@ struct Capture {
 };
 Capture capture_of(DefaultStream kind, Opaque stream);
 
-// The recording has the graph as one allocation that grows with its nodes.
+// The recording has the graph as one allocation that grows with the blocks that its nodes need.
 template <class Call, class Address>
 Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
                      std::span<const Opaque> dependencies, const CallFrame& caller, const Call& call,
                      const Address& address) {
   const DriverOrder order;
   const std::uint64_t key = number_of(graph);
-  if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device);
   constexpr std::size_t kMostFrees = 256;
   std::uint64_t frees[kMostFrees];
   const std::span<const std::uint64_t> before(frees,
                                               frees_before(graph, where.device, dependencies, bytes, frees));
+  if (!device_ledger.has_room_in_graph(key, where.device, bytes, before)) hook.settle_pools(where.device);
   const auto growth = device_ledger.reserve_in_graph(key, where.device, bytes, before);
   if (!growth.granted) {
     hook.record_last_refusal(caller);
@@ -42,7 +42,7 @@ Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where,
     device_ledger.cancel_in_graph(key, where.device, bytes, growth, before);
     return result;
   }
-  device_ledger.commit_node(key, address(), where.device, bytes);
+  device_ledger.commit_node(key, address(), where.device, bytes, growth.spare);
   hook.look_at_graphs(where.device);
   if (growth.after == growth.before) return result;
   Entry whole = entry_of(Space::graph, DeviceMemoryKind::graph, where, growth.after);

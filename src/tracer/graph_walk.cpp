@@ -8,6 +8,9 @@ namespace headroom::tracer::driver {
 namespace {
 
 constexpr std::size_t kMostNodes = 1 << 15, kSlots = 2 * kMostNodes;  // half full at most
+// That are looked at for a block that fits better, once there is one: in a long graph to look at all of them
+// for each new one would take as long as the square of their number.
+constexpr std::uint32_t kFurtherNodes = 256;
 
 // The nodes that were met, in the order in which they were: those behind `next` are still to be looked at.
 struct Walk {
@@ -56,7 +59,7 @@ void reset_walk_in_child() { walk_lock.reset(); }
 std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
                          std::uint64_t wanted, std::span<std::uint64_t> found) {
   const std::uint64_t key = number_of(graph);
-  if (!device_ledger.has_freed_nodes(key, device)) return 0;
+  if (wanted == 0 || !device_ledger.has_freed_nodes(key, device, wanted)) return 0;
   const Guard guard(thread_local_state);
   const Locked locked(walk_lock);
   if (walk == nullptr) walk = reserve_array<Walk>(1);
@@ -64,12 +67,13 @@ std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> 
   std::uint32_t count = 0;
   for (Opaque const node : dependencies) add(number_of(node), count);
   std::size_t written = 0;
-  std::uint64_t bytes = 0;
-  for (std::uint32_t next = 0; next < count && written < found.size() && bytes < wanted; ++next) {
+  std::uint32_t end = kMostNodes;
+  for (std::uint32_t next = 0; next < count && next < end && written < found.size(); ++next) {
     const std::uint64_t node = walk->nodes[next];
-    if (const std::uint64_t freed = device_ledger.freed_by_node(key, device, node); freed > 0) {
+    if (const std::uint64_t freed = device_ledger.freed_by_node(key, device, node); freed >= wanted) {
+      if (written == 0) end = next + kFurtherNodes;
       found[written++] = node;
-      bytes += freed;
+      if (freed == wanted) break;
     }
     Opaque before[64];
     const std::size_t behind = dependencies_of(node, before);

@@ -111,7 +111,7 @@ std::atomic<bool> noted_full_set{false};
     if (state == nullptr) return;
   }
   const bool is_chosen = was_ready || state->sampler.chooses(size);
-  if (is_chosen && process.recorded.insert(address)) {
+  if (is_chosen && process.recorded.insert(address, true)) {
     const std::uint64_t time = time_now();
     if ((state = ready_to_record(thread, time)) != nullptr)
       state->writer.sample(time, address, size, stack_of(*state, time, caller));

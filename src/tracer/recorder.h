@@ -91,7 +91,8 @@ void count_release_slowly(ThreadLocal& thread);
 }
 // It did not take place after all.
 inline void cancel_release(const Release& release) {
-  if (release.is_recorded && process.large_bytes != 0) process.recorded.insert(release.address);
+  // As a sample, which asks less of who looks for it: what it was is not known any more.
+  if (release.is_recorded && process.large_bytes != 0) process.recorded.insert(release.address, true);
 }
 
 }  // namespace headroom::tracer

@@ -3,11 +3,10 @@
 //
 // Between two allocations of a runtime that launches kernels nothing of this is in the first-level caches: a
 // pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
-// and some twenty of code, 15 when it asked for five and eight (ONNX Runtime's resnet50 on an H200,
-// bench/results/gpu_trace_cost.md). A processor goes on while it waits for data and stands still for want of
-// code, so here each of the four functions takes two lines of code, about as much as the C++ runtime's way
-// to malloc that it saves; and a pair takes five lines of data: this struct, the thread's, its state, the
-// counters in its segment, and one of the filter.
+// and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
+// asks for five lines of data: this struct, the thread's, its state, the counters in its segment, and one of
+// the filter; and each of the four functions takes two lines of code, about as many as the C++ runtime's way
+// to malloc that it saves.
 //
 // Whatever is not as expected, and one allocation and release in 1024, goes the long way (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.
@@ -32,6 +31,13 @@ using ThreadDistance = std::atomic<std::ptrdiff_t>;
   return *reinterpret_cast<ThreadLocal*>(static_cast<char*>(__builtin_thread_pointer()) + distance);
 }
 
+// What the C library's allocator has in the word before each block: its bytes and 8 to 32 more, in the lowest
+// three bits something else. Whether it does is tried before this is used, and free asks for that line
+// anyway.
+[[gnu::always_inline]] inline std::size_t chunk_size(const void* block) {
+  return static_cast<const std::size_t*>(block)[-1];
+}
+
 struct alignas(kCacheLine) ShortWay {
   // malloc and free: this process records in default mode, and the functions below are known.
   ThreadDistance for_malloc{0};
@@ -41,7 +47,8 @@ struct alignas(kCacheLine) ShortWay {
   // stand behind this library.
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
-  AddressSet::Filter recorded;
+  // Holds samples, null, and what was allocated before the first recording.
+  AddressSet::Filter asks_first;
   std::uint64_t large_bytes = 0;
   std::ptrdiff_t distance = 0;  // of a way that is open
   std::atomic<bool> has_operators{false};
@@ -63,10 +70,12 @@ struct alignas(kCacheLine) ShortWay {
                                   std::memory_order_relaxed);
     return true;
   }
-  // Null and what came before the first recording are held by the filter.
+  // A large block is recorded, and told by its size; of the small ones those that were sampled are.
   [[gnu::always_inline]] bool counts_release(const ThreadDistance& way, const void* pointer) const {
     const std::ptrdiff_t open = way.load(std::memory_order_acquire);
-    if (__builtin_expect(open == 0 || recorded.may_hold(reinterpret_cast<std::uint64_t>(pointer)), 0))
+    if (__builtin_expect(open == 0 || asks_first.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
+                             chunk_size(pointer) >= large_bytes,
+                         0))
       return false;
     ThreadLocal& thread = thread_at(open);
     ThreadState* const state = thread.ready;

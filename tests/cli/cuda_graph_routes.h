@@ -41,15 +41,48 @@ struct AllocatingGraph {
           "instantiate");
   }
   void launch() {
-    check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(exec, nullptr), "launch");
+    launch_in(nullptr);
     check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
   }
+  void launch_in(Opaque stream) {
+    check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(exec, stream), "launch");
+  }
+  // To another graph's nodes.
+  Result update(const AllocatingGraph& other, bool by_first_version) {
+    Opaque node = nullptr;
+    int outcome = 0;
+    if (by_first_version)
+      return FIND((Opaque, Opaque, Opaque*, int*), "cuGraphExecUpdate", "cuGraphExecUpdate", 10020)(
+          exec, other.graph, &node, &outcome);
+    std::uint64_t information[8] = {};  // CUgraphExecUpdateResultInfo
+    return FIND((Opaque, Opaque, void*), "cuGraphExecUpdate_v2", "cuGraphExecUpdate", 12000)(
+        exec, other.graph, information);
+  }
+  void destroy_graph() {
+    if (graph != nullptr)
+      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
+    graph = last = nullptr;
+  }
   void destroy() {
-    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
-    check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
-    graph = exec = last = nullptr;
+    destroy_graph();
+    if (exec != nullptr)
+      check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
+    exec = nullptr;
   }
 };
+
+constexpr std::uint64_t in_granules(std::uint64_t bytes) {
+  return (bytes + kPoolGranule - 1) / kPoolGranule * kPoolGranule;
+}
+
+// What the driver has for all graphs, in use or not.
+inline std::uint64_t reserved_for_graphs() {
+  std::uint64_t bytes = 0;
+  check(FIND((Device, int, void*), "cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040)(
+            0, kGraphReservedCurrent, &bytes),
+        "graph memory");
+  return bytes;
+}
 
 // Nodes of one graph. It is launched before it is destroyed, or never.
 struct GraphNodes : Pointers {
@@ -69,9 +102,13 @@ struct GraphNodes : Pointers {
     graph[0].destroy();
     graph.clear();
     if (!runs) return all.clear();
-    if (left() != left_before) give_up("what a graph made is live without it", "left", 0);
+    const std::uint64_t left_after = left();
+    if (left_after < left_before || left_after - left_before >= kPoolGranule)
+      give_up("what a graph made is live without it", "left", 0);
     Pointers::free_all();
   }
+  bool is_exact() const override { return false; }
+  std::uint64_t granule() const override { return kPoolGranule; }
 };
 
 // A stream's work that was to become a graph, and does not: waiting for the stream is an error meanwhile.
@@ -102,6 +139,8 @@ struct FailedCapture : Route {
       give_up("a capture that failed gave a graph", "cuStreamEndCapture", 0);
     is_begun = false;
   }
+  bool is_exact() const override { return false; }
+  std::uint64_t granule() const override { return kPoolGranule; }
 };
 
 // What is live when, by the ways in which a graph's memory is freed.
@@ -110,7 +149,7 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
   bool all_sound = true;
   const auto expect = [&](const char* what, std::uint64_t held) {
     const std::uint64_t found = left();
-    const bool sound = found == limit - held;
+    const bool sound = found == limit - in_granules(held);
     std::printf("lives    %s: left %llu of %llu: %s\n", what, static_cast<unsigned long long>(found),
                 static_cast<unsigned long long>(limit), sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
@@ -153,6 +192,149 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
   }
   std::printf("lives    %s\n", all_sound ? "each graph's memory as long as it lives: sound" : "WRONG");
   return all_sound;
+}
+
+// Many small graphs, each of which runs in a stream of its own: each has a whole granule of the device.
+inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
+  constexpr std::uint64_t kBytes = std::uint64_t{64} << 10;
+  constexpr std::size_t kMost = 4096;
+  const auto make_stream = FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000);
+  std::vector<AllocatingGraph> graphs;
+  Result end = kSuccess;
+  std::uint64_t most = 0;
+  while (end == kSuccess && graphs.size() < kMost) {
+    AllocatingGraph& graph = graphs.emplace_back();
+    Pointer pointer = 0;
+    end = graph.allocate(kBytes, pointer);
+    if (end != kSuccess) break;
+    graph.free(pointer);
+    graph.instantiate();
+    Opaque stream = nullptr;
+    check(make_stream(&stream, 1), "stream");
+    graph.launch_in(stream);
+    most = std::max(most, reserved_for_graphs());
+  }
+  check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+  const std::size_t count = graphs.size() - 1;
+  for (AllocatingGraph& graph : graphs) graph.destroy();
+  const bool sound = end == kOutOfMemory && count == limit / kPoolGranule && most <= limit && left() == limit;
+  std::printf("many     %zu graphs of 64 KiB had %llu of %llu at most: %s\n", count,
+              static_cast<unsigned long long>(most), static_cast<unsigned long long>(limit),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// Instances of small graphs that become those of large ones, each of one of its own that is destroyed at
+// once, or all of the same: five would have more than the limit.
+inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
+  const std::uint64_t large = limit / 10 * 3;
+  const auto fill = [](AllocatingGraph& graph, std::uint64_t bytes) {
+    Pointer pointer = 0;
+    const Result result = graph.allocate(bytes, pointer);
+    if (result == kSuccess) graph.free(pointer);
+    return result == kSuccess;
+  };
+  std::uint64_t most = 0;
+  const auto become = [&](AllocatingGraph& graph, AllocatingGraph& other, bool by_first_version) {
+    const bool is_granted = graph.update(other, by_first_version) == kSuccess;
+    if (is_granted) graph.launch();
+    most = std::max(most, reserved_for_graphs());
+    return is_granted;
+  };
+  AllocatingGraph graphs[5];
+  bool sound = true;
+  int updated = 0, of_one = 0, again = 0;
+  for (AllocatingGraph& graph : graphs) {
+    check(fill(graph, std::uint64_t{64} << 10) ? kSuccess : kOutOfMemory, "small node");
+    graph.instantiate();
+  }
+  for (AllocatingGraph& graph : graphs) {
+    AllocatingGraph other;
+    if (fill(other, large) && become(graph, other, updated % 2 == 0)) ++updated;
+    other.destroy();
+  }
+  sound = sound && updated > 0 && updated < 5;
+  // The first again and again, as who captures each round anew does: what it was before is kept no longer
+  // than it must.
+  for (AllocatingGraph& graph : graphs)
+    if (&graph != graphs) graph.destroy();
+  for (int i = 0; i < 20; ++i) {
+    AllocatingGraph other;
+    if (fill(other, large) && become(graphs[0], other, false)) ++again;
+    other.destroy();
+  }
+  graphs[0].destroy();
+  sound = sound && again == 20 && left() == limit;
+  AllocatingGraph one;
+  sound = sound && fill(one, large);
+  for (AllocatingGraph& graph : graphs) {
+    graph = AllocatingGraph();
+    if (!fill(graph, std::uint64_t{64} << 10)) continue;
+    graph.instantiate();
+    if (become(graph, one, false)) ++of_one;
+  }
+  for (AllocatingGraph& graph : graphs) graph.destroy();
+  one.destroy();
+  sound = sound && of_one > 0 && of_one < 5 && most <= limit && left() == limit;
+  std::printf(
+      "updates  %d of 5 instances, %d of 20 times, %d of 5 of one graph, had %llu of %llu at most: %s\n",
+      updated, again, of_one, static_cast<unsigned long long>(most), static_cast<unsigned long long>(limit),
+      sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// One behind the other, each larger and freed before the next: the driver joins no blocks, so each has its
+// own. Shrinking ones have that of the first.
+inline bool run_growing_nodes(std::uint64_t limit, std::uint64_t) {
+  const auto run = [&](std::vector<std::uint64_t> parts, std::uint64_t& most) {
+    AllocatingGraph graph;
+    Result result = kSuccess;
+    for (const std::uint64_t part : parts) {
+      Pointer pointer = 0;
+      result = graph.allocate(limit / 100 * part, pointer);
+      if (result != kSuccess) break;
+      graph.free(pointer);
+    }
+    graph.instantiate();
+    graph.launch();
+    most = reserved_for_graphs();
+    graph.destroy();
+    return result;
+  };
+  std::uint64_t fits = 0, beyond = 0, shrinks = 0;
+  const bool is_granted = run({7, 14, 21, 28}, fits) == kSuccess;
+  const bool is_refused = run({15, 25, 35, 45}, beyond) == kOutOfMemory;
+  const bool takes_again = run({80, 60, 40, 20}, shrinks) == kSuccess;
+  const bool sound = is_granted && is_refused && takes_again && fits <= limit && beyond <= limit &&
+                     shrinks <= limit && left() == limit;
+  std::printf("growing  nodes that grow had %llu, then %llu, that shrink %llu of %llu: %s\n",
+              static_cast<unsigned long long>(fits), static_cast<unsigned long long>(beyond),
+              static_cast<unsigned long long>(shrinks), static_cast<unsigned long long>(limit),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// A driver that takes more for a graph than was foreseen: that is charged as soon as its figure says so, and
+// no more when it falls. (The fake one does where FAKE_CUDA_GRAPH_STEP is larger; a real one need not.)
+inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
+  AllocatingGraph graph;
+  Pointer pointer = 0;
+  check(graph.allocate(1 << 16, pointer), "node");
+  graph.instantiate();
+  graph.launch();
+  const std::uint64_t found = left(), reserved = reserved_for_graphs();
+  Plain all;
+  std::uint64_t cost = 0;
+  const bool is_refused = all.take(limit - reserved + 1, cost) == kOutOfMemory;
+  const bool is_granted = all.take(whole_granules_of(limit - reserved), cost) == kSuccess;
+  all.free_all();
+  check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
+  graph.destroy();
+  const bool sound = found == limit - reserved && is_refused && is_granted && left() == limit;
+  std::printf("beyond   the driver has %llu for 64 KiB, left %llu of %llu: %s\n",
+              static_cast<unsigned long long>(reserved), static_cast<unsigned long long>(found),
+              static_cast<unsigned long long>(limit), sound ? "sound" : "WRONG");
+  return sound;
 }
 
 }  // namespace cuda_guest

@@ -108,14 +108,14 @@ inline bool run_races(std::uint64_t limit, std::uint64_t) {
   // What a graph had of the last launch is settled at the next look.
   Plain all;
   std::uint64_t cost = 0;
-  const bool is_given_back = all.take(limit, cost) == kSuccess;
+  const bool is_given_back = all.take(whole_granules_of(limit), cost) == kSuccess;
   all.free_all();
   return tell("races", "9 threads on pools, graphs and pointers",
               turns > 10 && is_given_back && most_given() <= limit);
 }
 
 // Of branches of a graph, which nothing keeps apart, each has memory of its own; what comes behind all of
-// them may take what they freed.
+// them may take what one of them freed, but not what only several have together: the driver joins no blocks.
 inline bool run_branches(std::uint64_t limit, std::uint64_t) {
   AllocatingGraph graph;
   const std::uint64_t bytes = limit / 5 * 2;
@@ -146,7 +146,8 @@ inline bool run_branches(std::uint64_t limit, std::uint64_t) {
     Opaque joined = nullptr;
     check(join(&joined, graph.graph, both, 2), "empty node");
     graph.last = joined;
-    in_a_row = in_a_row && graph.allocate(2 * bytes, pointer) == kSuccess;
+    in_a_row = in_a_row && graph.allocate(2 * bytes, pointer) == kOutOfMemory &&
+               graph.allocate(bytes, pointer) == kSuccess;
     if (in_a_row) graph.free(pointer);
   }
   graph.instantiate();
@@ -227,7 +228,7 @@ inline bool run_column(std::uint64_t limit, std::uint64_t) {
   check(allocate(&pointer, &pitch, 1, 1, 4), "a row");
   check(free(pointer), "free");
   const bool is_refused = allocate(&pointer, &pitch, 1, limit / pitch + 1, 4) == kOutOfMemory;
-  const bool is_granted = allocate(&pointer, &pitch, 1, limit / pitch, 4) == kSuccess;
+  const bool is_granted = allocate(&pointer, &pitch, 1, whole_granules_of(limit) / pitch, 4) == kSuccess;
   if (is_granted) check(free(pointer), "free");
   return tell("column", "one row too many refused, as many as fit granted",
               is_refused && is_granted && left() == limit && most_given() <= limit);

@@ -217,13 +217,32 @@ class RandomCaller {
   void run_or_destroy_graph() {
     if (graphs_.empty()) return;
     Graph& graph = graphs_[any(graphs_)];
-    if (graph.exec == nullptr)
-      return check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
-                        "cuGraphInstantiateWithFlags", 11040)(&graph.exec, graph.graph, 0),
-                   "instantiate");
+    if (graph.exec == nullptr) {
+      // That others were updated to it may leave no room.
+      const Result result = FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
+                                 "cuGraphInstantiateWithFlags", 11040)(&graph.exec, graph.graph, 0);
+      if (result != kOutOfMemory) check(result, "instantiate");
+      return;
+    }
     if (random_() % 2 == 0) return destroy_graph();
+    if (random_() % 4 == 0) return update(graph.exec);
     // Its memory was granted when its nodes were added: the launch must get it.
     check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, nullptr), "launch");
+  }
+  // To one that nothing runs by itself, which is gone at once or lives on, for others too: for these it may
+  // be refused.
+  void update(Opaque exec) {
+    for (Graph& other : graphs_) {
+      if (other.exec != nullptr) continue;
+      std::uint64_t outcome[8] = {};
+      const Result result = FIND((Opaque, Opaque, void*), "cuGraphExecUpdate_v2", "cuGraphExecUpdate", 12000)(
+          exec, other.graph, outcome);
+      if (result != kOutOfMemory) check(result, "update");
+      if (random_() % 2 == 0) return;
+      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(other.graph), "graph destroy");
+      std::swap(other, graphs_.back());
+      return graphs_.pop_back();
+    }
   }
   void destroy_graph() {
     const Graph graph = take_any(graphs_);

@@ -313,6 +313,20 @@ inline std::uint64_t left() {
   return free;
 }
 
+// The most that memory by pointer can have of this: it is given in whole granules. (The fake driver has them
+// only if it is told to.)
+inline constexpr std::uint64_t kDeviceGranule = 2 << 20;
+inline std::uint64_t whole_granules_of(std::uint64_t bytes) {
+  const auto ask = reinterpret_cast<Result (*)(std::size_t*, const AllocationProperties*, int)>(
+      dlsym(way == "linked" ? RTLD_DEFAULT : library, "cuMemGetAllocationGranularity"));
+  AllocationProperties properties{};
+  properties.type = kPinnedMemory;
+  properties.location = {kLocationDevice, 0};
+  std::size_t granule = 0;
+  if (ask == nullptr || ask(&granule, &properties, 0) != kSuccess) return bytes;
+  return bytes / granule * granule;
+}
+
 inline bool run(const char* name, Route& route, std::uint64_t limit, std::uint64_t step) {
   const std::uint64_t left_before = left();
   const Outcome once = fill(route, step);

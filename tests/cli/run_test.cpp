@@ -187,6 +187,25 @@ TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
   EXPECT_EQ(both("1=50MiB", "1 " + plain, "0,1 " + plain), "got 48, then 2\ngot 1024, then 0\n");
 }
 
+// A forked child keeps its dead parent's memory, as the driver does; a program that a process becomes has
+// none.
+TEST_F(Run, WhoHoldsMemoryIsChargedAndNobodyElse) {
+  for (const char* route : {"heir", "successor"}) {
+    const CommandResult result = guest({"--gpu-limit", "50MiB"}, route, "52428800");
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("sound\n")) << route;
+  }
+}
+
+TEST_F(Run, ThePeakOfProgramsOneAfterTheOtherIsThatOfOne) {
+  const std::string one = HEADROOM_GUEST " proc hold 20971520 5242880 </dev/null";
+  const CommandResult result =
+      run({"--gpu-limit", "1GiB", "--", "sh", "-c", one + " && " + one + " && " + one});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "20971520\n20971520\n20971520\n");
+  EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 20.0 MiB of 1.00 GiB (hard"));
+}
+
 TEST_F(Run, NothingIsRecorded) {
   const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.err;

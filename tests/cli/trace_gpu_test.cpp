@@ -299,13 +299,54 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     ASSERT_TRUE(account.open_shared(other->file().c_str()));
     ASSERT_TRUE(account.charge(0, 100 << 20));
     // It has the limit of the first without being told, and what the first left of it.
-    EXPECT_EQ(trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20)).exit_code, 1);
+    const CommandResult within = trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20));
+    EXPECT_EQ(within.exit_code, 1);
+    EXPECT_THAT(within.err, HasSubstr("the limit on GPU memory was hard: all "));
     const CommandResult result = trace({"--share", name, "--gpu-mem-limit", "1GiB", "--force"}, "plain", "1");
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("is not that of --share"));
   }
   const CommandResult alone = trace({"--share", name, "--force"}, "plain", "1");
   EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";
+}
+
+// The probe proves what can be proved before; what the command did counts, too.
+TEST_F(TraceGpu, ALimitThatWasPassedIsSoft) {
+  const std::string name = "headroom-test-" + std::to_string(::getpid());
+  ledger::Limits limits;
+  for (std::uint64_t& limit : limits.bytes) limit = 256 << 20;
+  auto other = trace::DeviceAccount::open(limits, name);
+  ASSERT_TRUE(other) << other.error().sentence();
+  EXPECT_TRUE(other->has_kept_limits());
+  ledger::Account account;
+  ASSERT_TRUE(account.open_shared(other->file().c_str()));
+  account.charge_anyway(1, 300 << 20);
+  EXPECT_FALSE(other->has_kept_limits());
+  EXPECT_FALSE(other->has_kept_limit(1));
+  EXPECT_TRUE(other->has_kept_limit(0));
+  const CommandResult result = trace({"--share", name}, "plain", std::to_string(256 << 20));
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was soft: all "));
+  EXPECT_THAT(result.err, HasSubstr("; more was held at a moment"));
+}
+
+// As a verb that wants to know its limit before it traces.
+TEST_F(TraceGpu, AProcessThatOpensAnAccountTwiceHasOne) {
+  ledger::Limits limits;
+  limits.bytes[0] = 1000;
+  auto first = trace::DeviceAccount::open(limits, "", folder_.path());
+  ASSERT_TRUE(first);
+  const fs::path file = first->file();
+  {
+    auto second = trace::DeviceAccount::open(limits, "", folder_.path());
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->file(), file);
+    EXPECT_EQ(second->limits().bytes[0], 1000u);
+  }
+  EXPECT_TRUE(fs::exists(file));
+  ledger::Account account;
+  ASSERT_TRUE(account.open_shared(file.c_str()));
+  EXPECT_EQ(account.members(), 1u);
 }
 
 TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {

@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "cli/cuda_graph_routes.h"
+#include "cli/cuda_granule_routes.h"
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
 #include "cli/cuda_random_routes.h"
@@ -135,6 +136,57 @@ bool share_with(const char* name, const Child& child, std::uint64_t limit, std::
               static_cast<unsigned long long>(held), static_cast<unsigned long long>(beside.bytes),
               static_cast<unsigned long long>(after.bytes), sound ? "sound" : "WRONG");
   return sound;
+}
+
+// After a process that held memory was killed or became another program: either its child has that, or
+// nobody.
+bool wait_until_left(std::uint64_t bytes) {
+  for (int i = 0; i < 1000 && left() != bytes; ++i) ::usleep(5000);
+  return left() == bytes;
+}
+bool run_after(const char* name, const Child& child, std::uint64_t limit, std::uint64_t step, bool is_held) {
+  char line[64] = {};
+  if (::read(child.from, line, sizeof line - 1) <= 0) return false;
+  const std::uint64_t held = std::strtoull(line, nullptr, 10);
+  if (is_held) {  // its end is not waited for: a child of its own lives on
+    int status = 0;
+    ::waitpid(child.pid, &status, 0);
+  }
+  start_context();
+  const std::uint64_t free = is_held ? limit - held : limit;
+  bool sound = held > 0 && wait_until_left(free);
+  Plain route;
+  const Outcome beside = fill(route, step);
+  route.free_all();
+  sound = sound && beside.end == kOutOfMemory && beside.bytes <= free && free - beside.bytes < step;
+  end(child, false);
+  sound = sound && wait_until_left(limit);
+  std::printf("%-8s held %llu, %llu beside it: %s\n", name, static_cast<unsigned long long>(held),
+              static_cast<unsigned long long>(beside.bytes), sound ? "sound" : "WRONG");
+  return sound;
+}
+// Takes so many bytes, says how many it has, and is killed, while a child that it forked lives until its
+// input ends: as a program's workers after an OOM kill.
+int leave_to_child(std::uint64_t bytes, std::uint64_t step) {
+  start_context();
+  Plain route;
+  std::uint64_t held = 0, cost = 0;
+  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  if (::fork() == 0) {
+    char byte = 0;
+    ::_exit(::read(0, &byte, 1) >= 0 ? 0 : 1);
+  }
+  return ::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0 ? 1 : ::raise(SIGKILL);
+}
+// The same, and becomes a program without a driver.
+int become_another(std::uint64_t bytes, std::uint64_t step) {
+  start_context();
+  Plain route;
+  std::uint64_t held = 0, cost = 0;
+  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  if (::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
+  ::execl("/bin/cat", "cat", nullptr);
+  return 3;
 }
 
 // Memory of another process: charged once, to the one that made it.
@@ -278,6 +330,7 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
                                     "cuImportExternalMemory",
                                     "cuGraphAddMemAllocNode",
                                     "cuGraphAddNode",
+                                    "cuGraphExecUpdate",
                                     "cuMemPoolImportPointer",
                                     "cuMemImportFromShareableHandle",
                                     "cuMemExportToShareableHandle",
@@ -358,6 +411,8 @@ int main(int count, char** arguments) {
   }
   if (library == nullptr) give_up("no driver", dlerror(), 0);
   if (route == "hold") return hold(limit, step, 0, 1);
+  if (route == "bequeath") return leave_to_child(limit, step);
+  if (route == "replace") return become_another(limit, step);
   if (route == "export") return export_memory(step);
   if (route == "descriptor") return hold_by_descriptor(limit, step);
   const bool all = route == "all";
@@ -377,6 +432,12 @@ int main(int count, char** arguments) {
         start([&](int input, int output) { return become(self, "hold", limit / 2, step, input, output); });
     sound = share_with("process", child, limit, step, true) && sound;
   }
+  const auto start_anew = [&](const char* role) {
+    return start([&](int input, int output) { return become(self, role, limit / 2, step, input, output); });
+  };
+  if (is_asked_for("heir")) sound = run_after("heir", start_anew("bequeath"), limit, step, true) && sound;
+  if (is_asked_for("successor"))
+    sound = run_after("successor", start_anew("replace"), limit, step, false) && sound;
   if (is_asked_for("ipc")) sound = run_ipc(self, limit, step) && sound;
   if (is_asked_for("shared")) sound = run_shareable(self, limit, step) && sound;
   start_context();
@@ -412,6 +473,10 @@ int main(int count, char** arguments) {
   try_route("unrun", GraphNodes(false));
   try_route("capture", FailedCapture());
   if (is_asked_for("lives")) sound = run_graph_lives(limit, step) && sound;
+  if (is_asked_for("many")) sound = run_many_graphs(limit, step) && sound;
+  if (is_asked_for("updates")) sound = run_graph_updates(limit, step) && sound;
+  if (is_asked_for("growing")) sound = run_growing_nodes(limit, step) && sound;
+  if (is_asked_for("beyond")) sound = run_unforeseen(limit, step) && sound;
   if (is_asked_for("host")) sound = run_host(limit, step) && sound;
   if (is_asked_for("threads")) sound = run_threads(limit, step) && sound;
   if (is_asked_for("devices")) sound = run_devices(limit, step) && sound;
@@ -422,6 +487,7 @@ int main(int count, char** arguments) {
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;
   if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
   if (is_asked_for("races")) sound = run_races(limit, step) && sound;
+  if (route == "granules") sound = run_granules(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;
   if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
   // The driver's own account, if it is the fake one.

@@ -36,7 +36,7 @@ struct Model {
     std::uint64_t used = 0, charged = 0, figure = 0;
   };
   struct Graph {
-    std::uint64_t charged = 0;
+    std::uint64_t charged = 0, blocks = 0;
     int users = 1;
     bool may_run = false;  // something was instantiated from it
   };
@@ -46,13 +46,21 @@ struct Model {
   std::map<std::uint64_t, int> mappings;
   std::map<std::uint64_t, std::pair<std::uint64_t, int>> parts;  // array, physical
   std::map<std::uint64_t, Pool> pools;
-  std::map<std::uint64_t, Pool> destroyed_pools;                           // under numbers that no handle has
-  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> frees;  // nodes that free: graph, bytes
+  std::map<std::uint64_t, Pool> destroyed_pools;  // under numbers that no handle has
+  struct Node {
+    std::uint64_t graph, bytes, block;
+  };
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> frees;  // nodes that free: graph, block
   std::uint64_t leaving = 0;                                               // of graphs that were destroyed
-  std::map<std::uint64_t, Graph> graphs;
-  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // graph, bytes
-  std::map<std::uint64_t, std::uint64_t> left;                             // by graphs that are gone: bytes
+  std::uint64_t beyond = 0, graph_figure = 0;
+  std::map<std::uint64_t, Graph> graphs;  // without a handle: under a number that no handle has
+  std::map<std::uint64_t, Node> nodes;
+  std::map<std::uint64_t, std::uint64_t> left;  // by graphs that are gone: bytes
   std::map<std::uint64_t, std::uint64_t> execs;
+  struct Update {
+    std::uint64_t exec, graph, charged;
+  };
+  std::vector<Update> updates;
   int next = 0;
   std::uint64_t pool_step = 0;
 
@@ -62,8 +70,17 @@ struct Model {
     for (const auto& [number, one] : physical) sum += one.bytes;
     for (const auto& [handle, pool] : pools) sum += pool.charged;
     for (const auto& [number, pool] : destroyed_pools) sum += pool.charged;
+    return sum + charged_for_graphs() + beyond;
+  }
+  std::uint64_t charged_for_graphs() const {
+    std::uint64_t sum = 0;
     for (const auto& [handle, graph] : graphs) sum += graph.charged;
+    for (const Update& one : updates) sum += one.charged;
     return sum + bytes_left() + leaving;
+  }
+  std::uint64_t in_steps(std::uint64_t bytes) const {
+    while (pool_step > 0 && bytes % pool_step != 0) ++bytes;
+    return bytes;
   }
   std::uint64_t bytes_left() const {
     std::uint64_t sum = 0;
@@ -78,14 +95,29 @@ struct Model {
     if (graphs.at(graph).may_run) {
       leaving += graphs.at(graph).charged;
       for (const auto& [address, node] : nodes)
-        if (node.first == graph) {
-          left[address] = node.second;
-          leaving -= node.second;
+        if (node.graph == graph) {
+          left[address] = node.bytes;
+          leaving -= node.bytes;
         }
     }
     graphs.erase(graph);
     std::erase_if(frees, [&](const auto& one) { return one.second.first == graph; });
-    std::erase_if(nodes, [&](const auto& node) { return node.second.first == graph; });
+    std::erase_if(nodes, [&](const auto& node) { return node.second.graph == graph; });
+  }
+  // An instance holds it; the handle may be another graph's.
+  void give_up_handle(std::uint64_t graph) {
+    const auto found = graphs.find(graph);
+    if (found == graphs.end()) return;
+    const std::uint64_t name = 0x10000 + static_cast<std::uint64_t>(++next);
+    graphs[name] = found->second;
+    graphs.erase(graph);
+    std::erase_if(frees, [&](const auto& one) { return one.second.first == graph; });
+    for (auto& [address, node] : nodes)
+      if (node.graph == graph) node.graph = name;
+    for (auto& [exec, of] : execs)
+      if (of == graph) of = name;
+    for (Update& one : updates)
+      if (one.graph == graph) one.graph = name;
   }
   void free_block(std::uint64_t address) {
     const Block block = blocks.at(address);
@@ -166,7 +198,8 @@ class Calls {
           break;
       }
       require(ledger_.account().charged(0) == model_.charged());
-      require(ledger_.account().charged(0) <= kLimit);
+      require(ledger_.account().charged(0) - model_.beyond <= kLimit);
+      require(ledger_.charged_for_graphs(0) == model_.charged_for_graphs() + model_.beyond);
     }
   }
 
@@ -309,7 +342,7 @@ class Calls {
     while (growth > 0 && model_.pool_step > 0 && (of.charged + growth) % model_.pool_step != 0) ++growth;
     require(ledger_.has_room_in_pool(pool, 0, bytes) == fits(growth));
     const bool granted = ledger_.reserve_in_pool(pool, 0, bytes);
-    require(granted == fits(growth));
+    require(granted == (growth == 0 || fits(growth)));
     if (!granted) return;
     Entry entry;
     entry.address = where;
@@ -349,45 +382,38 @@ class Calls {
   void add_node() {
     const std::uint64_t graph = 0x50 + next() % 3, bytes = size(), where = address();
     if (is_taken(where)) return;
-    // One that is only held by what was instantiated from it takes no more nodes.
-    if (model_.graphs.count(graph) != 0 && gone_.count(graph) != 0) return;
     Model::Graph& of = model_.graphs[graph];
     // Behind some of the nodes that free, of this graph and of others.
     std::vector<std::uint64_t> before;
     for (const auto& [node, freed] : model_.frees)
       if (next() % 2 == 0) before.push_back(node);
-    std::uint64_t growth = bytes;
-    for (const std::uint64_t node : before)
-      if (model_.frees.at(node).first == graph) growth -= std::min(growth, model_.frees.at(node).second);
-    const auto result = ledger_.reserve_in_graph(graph, 0, bytes, before);
-    require(result.granted == fits(growth) && result.before == of.charged);
-    if (!result.granted) return;
-    require(result.after == of.charged + growth);
-    if (next() % 8 == 0) return cancel_node(graph, bytes, result, before);
-    of.charged += growth;
-    std::uint64_t taken = bytes - growth;
+    // The smallest block that it fits in, all of it.
+    std::uint64_t block = 0, taken = 0;
     for (const std::uint64_t node : before) {
-      auto& [of_graph, freed] = model_.frees.at(node);
-      const std::uint64_t part = of_graph == graph ? std::min(taken, freed) : 0;
-      freed -= part;
-      taken -= part;
-      if (of_graph == graph) require(ledger_.freed_by_node(graph, 0, node) == freed);
+      const auto& [of_graph, freed] = model_.frees.at(node);
+      if (of_graph != graph || freed < bytes || bytes == 0 || (taken != 0 && freed >= block)) continue;
+      block = freed;
+      taken = node;
     }
-    ledger_.commit_node(graph, where, 0, bytes);
-    model_.nodes[where] = {graph, bytes};
-  }
-  // What it would have taken of others is one of theirs again.
-  void cancel_node(std::uint64_t graph, std::uint64_t bytes, const Ledger::GraphGrowth& growth,
-                   const std::vector<std::uint64_t>& before) {
-    ledger_.cancel_in_graph(graph, 0, bytes, growth, before);
-    std::uint64_t sum = 0, expected = 0;
-    for (auto& [node, freed] : model_.frees) {
-      if (freed.first != graph) continue;
-      expected += freed.second;
-      freed.second = ledger_.freed_by_node(graph, 0, node);
-      sum += freed.second;
+    if (taken == 0) block = bytes;
+    const std::uint64_t blocks = of.blocks + (taken == 0 ? bytes : 0), needed = model_.in_steps(blocks);
+    const std::uint64_t growth = needed > of.charged ? needed - of.charged : 0;
+    require(ledger_.has_room_in_graph(graph, 0, bytes, before) == fits(growth));
+    const auto result = ledger_.reserve_in_graph(graph, 0, bytes, before);
+    require(result.granted == (growth == 0 || fits(growth)) && result.before == of.blocks);
+    if (!result.granted) return;
+    require(result.after == blocks && result.charged == growth && result.spare == block - bytes);
+    if (next() % 8 == 0) {
+      ledger_.cancel_in_graph(graph, 0, bytes, result, before);
+      // Steps that were seen since then are due now.
+      of.charged = std::max(of.charged, std::min(of.charged + growth, model_.in_steps(of.blocks)));
+      return require(taken == 0 || ledger_.freed_by_node(graph, 0, taken) == block);
     }
-    require(sum == expected);
+    of.charged += growth;
+    of.blocks = blocks;
+    if (taken != 0) model_.frees.at(taken).second = 0;
+    ledger_.commit_node(graph, where, 0, bytes, result.spare);
+    model_.nodes[where] = {graph, bytes, block};
   }
   void free_node() {
     const std::uint64_t where = address();
@@ -398,28 +424,23 @@ class Calls {
     }
     const std::uint64_t graph = 0x50 + next() % 3;
     const std::uint64_t node = 0x900 + static_cast<std::uint64_t>(++model_.next);
-    require(ledger_.free_node(graph, where, node) == (graph == known->second.first));
-    if (graph != known->second.first) return;
-    model_.frees[node] = known->second;
+    require(ledger_.free_node(graph, where, node) == (graph == known->second.graph));
+    if (graph != known->second.graph) return;
+    model_.frees[node] = {graph, known->second.block};
+    require(ledger_.freed_by_node(graph, 0, node) == known->second.block);
     model_.nodes.erase(known);
   }
   void change_graph() {
     const std::uint64_t graph = 0x50 + next() % 3, exec = 0x70 + next() % 3;
-    switch (next() % 6) {
+    switch (next() % 7) {
       case 0:
-        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0)
-          return;
-        ledger_.instantiate(graph, exec);
-        ++model_.graphs.at(graph).users;
-        model_.graphs.at(graph).may_run = true;
-        model_.execs[exec] = graph;
-        return;
+        if (model_.graphs.count(graph) == 0 || model_.execs.count(exec) != 0) return;
+        return instantiate(graph, exec);
       case 1:
-        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0) return;
+        if (model_.graphs.count(graph) == 0) return;
         require(destroy(Space::graph, graph) == (model_.graphs.at(graph).users == 1));
-        gone_[graph] = true;
         model_.drop_graph(graph);
-        break;
+        return model_.give_up_handle(graph);
       case 2:
         return drop_left();
       case 3:
@@ -428,16 +449,72 @@ class Calls {
         const std::uint64_t reserved = size(), left = model_.bytes_left();
         ledger_.settle_leaving_graphs(0, reserved);
         model_.leaving = std::min(model_.leaving, reserved > left ? reserved - left : 0);
-        return require(ledger_.has_leaving_graphs(0) == (model_.leaving > 0));
+        const std::uint64_t fallen = model_.graph_figure > reserved ? model_.graph_figure - reserved : 0;
+        const std::uint64_t foreseen = model_.charged_for_graphs();
+        model_.beyond -= std::min(model_.beyond, fallen);
+        model_.beyond = std::max(model_.beyond, reserved > foreseen ? reserved - foreseen : 0);
+        model_.graph_figure = reserved;
+        return require(ledger_.has_leaving_graphs(0) == (model_.leaving > 0 || model_.beyond > 0));
       }
+      case 5:
+        if (model_.execs.count(exec) != 0 && model_.graphs.count(graph) != 0) update(exec, graph);
+        return;
       default:
         if (model_.execs.count(exec) == 0) return;
         destroy(Space::graph_exec, exec);
         const std::uint64_t of = model_.execs.at(exec);
         model_.execs.erase(exec);
         model_.drop_graph(of);
+        drop_updates(exec);
     }
-    std::erase_if(gone_, [&](const auto& one) { return model_.graphs.count(one.first) == 0; });
+  }
+  void instantiate(std::uint64_t graph, std::uint64_t exec) {
+    Model::Graph& of = model_.graphs.at(graph);
+    constexpr std::uint64_t kNumber = 0x7f;
+    const bool is_held = of.users > 1;
+    require(ledger_.is_held(graph) == is_held);
+    if (is_held) {
+      Entry refused;
+      const bool granted = ledger_.begin_update(kNumber, graph, refused);
+      require(granted == (of.charged == 0 || fits(of.charged)));
+      if (!granted) return;
+      ++of.users;
+    }
+    ledger_.instantiate(graph, exec);
+    if (is_held) ledger_.finish_update(kNumber, exec);
+    if (is_held) model_.updates.push_back({exec, graph, of.charged});
+    ++of.users;
+    of.may_run = true;
+    model_.execs[exec] = graph;
+  }
+  // What others than the instance hold is charged once more.
+  void update(std::uint64_t exec, std::uint64_t graph) {
+    Model::Graph& of = model_.graphs.at(graph);
+    int own = model_.execs.at(exec) == graph ? 1 : 0;
+    for (const Model::Update& one : model_.updates) own += one.exec == exec && one.graph == graph ? 1 : 0;
+    const std::uint64_t more = of.users > 1 + own ? of.charged : 0;
+    Entry refused;
+    const bool granted = ledger_.begin_update(exec, graph, refused);
+    require(granted == (more == 0 || fits(more)));
+    if (!granted) return require(refused.charged == more);
+    if (next() % 4 == 0) return ledger_.cancel_update(exec);
+    ++of.users;
+    of.may_run = true;
+    drop_updates(exec);
+    ledger_.finish_update(exec);
+    model_.updates.push_back({exec, graph, more});
+  }
+  void drop_updates(std::uint64_t exec) {
+    std::size_t gone = 0;
+    for (Entry freed; ledger_.drop_update(exec, freed);) ++gone;
+    const std::size_t before = model_.graphs.size();
+    for (const Model::Update& one : model_.updates) {
+      if (one.exec != exec) continue;
+      model_.leaving += one.charged;
+      model_.drop_graph(one.graph);
+    }
+    std::erase_if(model_.updates, [&](const Model::Update& one) { return one.exec == exec; });
+    require(model_.graphs.size() + gone == before);
   }
 
   bool destroy(Space space, std::uint64_t handle) {
@@ -469,13 +546,14 @@ class Calls {
   // What was instantiated before is not a child's any more.
   void move_graph(std::uint64_t child, std::uint64_t parent) {
     if (child == parent || model_.graphs.count(child) == 0 || model_.graphs.at(child).users != 1 ||
-        model_.graphs.at(child).may_run || model_.graphs.count(parent) == 0 || gone_.count(parent) != 0)
+        model_.graphs.at(child).may_run || model_.graphs.count(parent) == 0)
       return;
     ledger_.move_graph(child, parent);
     model_.graphs.at(parent).charged += model_.graphs.at(child).charged;
+    model_.graphs.at(parent).blocks += model_.graphs.at(child).blocks;
     model_.graphs.erase(child);
     for (auto& [address, node] : model_.nodes)
-      if (node.first == child) node.first = parent;
+      if (node.graph == child) node.graph = parent;
     for (auto& [number, freed] : model_.frees)
       if (freed.first == child) freed.first = parent;
   }
@@ -495,7 +573,6 @@ class Calls {
   const std::uint8_t* end_;
   Ledger ledger_;
   Model model_;
-  std::map<std::uint64_t, bool> gone_;  // graphs that were destroyed and live on in an instance
 };
 
 }  // namespace

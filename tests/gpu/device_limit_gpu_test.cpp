@@ -59,7 +59,14 @@ TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
   const std::string way = std::get<1>(GetParam());
   expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
                              "all", std::to_string(kLimit), std::to_string(kStep)}),
-               31);
+               37);
+}
+
+TEST_F(LimitOnAGpu, WholeGranulesAreCharged) {
+  trace("full=0");
+  expect_sound(traced_->run({guest("trace_guest_cuda"), "dlsym", "granules", std::to_string(kLimit),
+                             std::to_string(kStep)}),
+               1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay,

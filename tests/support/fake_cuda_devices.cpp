@@ -38,10 +38,7 @@ EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
   std::uint64_t used = in_use[device];
   for (const auto& [address, block] : blocks) {
     if (granule == 0 || block.device != device || block.pool != nullptr || block.graph != nullptr) continue;
-    if (block.is_managed)
-      used -= block.bytes;
-    else if (block.bytes > granule / 2)
-      used += (granule - block.bytes % granule) % granule;
+    if (block.is_managed) used -= block.bytes;
   }
   return used + (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) + loaded_at_launch : 0);
 }

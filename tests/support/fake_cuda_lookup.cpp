@@ -53,6 +53,8 @@ using namespace fake_cuda;
   CALL("cuGraphAddMemFreeNode", 11040, 0, cuGraphAddMemFreeNode) \
   CALL("cuGraphDestroy", 10000, 0, cuGraphDestroy) \
   CALL("cuGraphInstantiateWithFlags", 11040, 0, cuGraphInstantiateWithFlags) \
+  CALL("cuGraphExecUpdate", 10020, 0, cuGraphExecUpdate) \
+  CALL("cuGraphExecUpdate", 12000, 0, cuGraphExecUpdate_v2) \
   CALL("cuGraphExecDestroy", 10000, 0, cuGraphExecDestroy) \
   CALL("cuGraphLaunch", 10000, 0, cuGraphLaunch) \
   CALL("cuStreamCreate", 2000, 0, cuStreamCreate) \
@@ -65,6 +67,7 @@ using namespace fake_cuda;
   CALL("cuDevicePrimaryCtxReset", 11000, 0, cuDevicePrimaryCtxReset_v2) \
   CALL("cuDevicePrimaryCtxRelease", 11000, 0, cuDevicePrimaryCtxRelease_v2) \
   CALL("cuCtxSynchronize", 2000, 0, cuCtxSynchronize) \
+  CALL("cuDeviceGetGraphMemAttribute", 11040, 0, cuDeviceGetGraphMemAttribute) \
   CALL("cuDeviceGetMemPool", 11020, 0, cuDeviceGetMemPool) \
   CALL("cuDeviceGetDefaultMemPool", 11020, 0, cuDeviceGetDefaultMemPool) \
   CALL("cuDeviceGetCount", 2000, 0, cuDeviceGetCount) \

@@ -22,11 +22,42 @@ Result fake_cuda_take(std::uint64_t pointer) {
 
 namespace {
 
-Result give(std::uint64_t* pointer, std::uint64_t bytes) {
+std::uint64_t in_whole(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
+
+// In multiples of 512 bytes, in the first granule that has room.
+Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_t granule) {
+  const std::uint64_t needed = in_whole(bytes, 512);
+  auto found = granules.begin();
+  while (found != granules.end() &&
+         (found->second.device != current_device() || found->second.used + needed > granule))
+    ++found;
+  if (found == granules.end()) {
+    if (!grow(current_device(), granule)) return kOutOfMemory;
+    next_number = in_whole(next_number, granule);
+    found = granules.emplace(number(granule), Granule{current_device(), 0, 0}).first;
+  }
+  *pointer = found->first + found->second.used;
+  found->second.used += needed;
+  ++found->second.live;
+  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true, false, granule, found->first};
+  return kSuccess;
+}
+
+Result give(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = false) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (current == nullptr) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
+  const std::uint64_t granule = is_managed ? 0 : setting("FAKE_CUDA_GRANULE", 0);
+  if (granule != 0) {
+    if (bytes <= granule / 2) return give_of_granule(pointer, bytes, granule);
+    const std::uint64_t taken = in_whole(bytes, granule);
+    if (!grow(current_device(), taken)) return kOutOfMemory;
+    next_number = in_whole(next_number, granule);
+    *pointer = number(taken);
+    blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true, false, taken};
+    return kSuccess;
+  }
   if (!grow(current_device(), bytes)) return kOutOfMemory;
   *pointer = number(bytes);
   blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true};
@@ -56,10 +87,13 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   if (current == nullptr) return kInvalidContext;
   const bool is_deferred = (shape.flags & (kArrayDeferred | kArraySparse)) != 0;
   const std::uint64_t bytes = array_bytes(shape, levels);
-  if (!is_deferred && !grow(current_device(), bytes)) return kOutOfMemory;
+  const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
+  const std::uint64_t taken = granule != 0 && bytes > granule / 2 ? in_whole(bytes, granule) : bytes;
+  if (!is_deferred && !grow(current_device(), taken)) return kOutOfMemory;
   *array = handle();
   blocks[reinterpret_cast<std::uint64_t>(*array)] = {
-      current_device(), is_deferred ? 0 : bytes, nullptr, nullptr, current, true};
+      current_device(),       is_deferred ? 0 : bytes, nullptr, nullptr, current, true, false,
+      is_deferred ? 0 : taken};
   // A deferred one is asked how much it would need.
   if (is_deferred)
     handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0, false};
@@ -112,7 +146,7 @@ EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::si
   return give(pointer, *pitch * height);
 }
 EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
-  const Result result = give(pointer, bytes);
+  const Result result = give(pointer, bytes, true);
   const std::lock_guard lock(mutex);
   if (result == kSuccess) blocks[*pointer].is_managed = true;
   return result;
@@ -137,10 +171,21 @@ EXPORTED Result cuMemGetAddressRange_v2(Pointer* base, std::size_t* bytes, Point
   return kSuccess;
 }
 
+EXPORTED Result cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationProperties*, int) {
+  constexpr Result kNotSupported = 801;
+  *bytes = setting("FAKE_CUDA_GRANULE", 0);
+  return *bytes != 0 ? kSuccess : kNotSupported;
+}
+
 EXPORTED Result cuPointerGetAttribute(void* value, int attribute, Pointer pointer) {
   const std::lock_guard lock(mutex);
   const auto found = blocks.find(pointer);
-  if (attribute != kPointerMapped || found == blocks.end()) return kInvalidValue;
+  if (found == blocks.end()) return kInvalidValue;
+  if (attribute == kPointerDevice) {
+    *static_cast<int*>(value) = static_cast<int>(found->second.device);
+    return kSuccess;
+  }
+  if (attribute != kPointerMapped) return kInvalidValue;
   const auto graph = graphs.find(found->second.graph);
   const bool is_mapped = graph != graphs.end() ? graph->second.has_run : found->second.is_live;
   *static_cast<int*>(value) = is_mapped ? 1 : 0;

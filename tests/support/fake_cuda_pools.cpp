@@ -33,7 +33,8 @@ Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
 
 std::uint64_t add_allocation(Opaque graph, Opaque node, unsigned device, std::uint64_t bytes) {
   const std::uint64_t pointer = number(bytes);
-  graphs[graph].allocations[pointer] = {device, bytes, node, nullptr};
+  Graph& of = graphs[graph];
+  of.allocations[pointer] = {device, bytes, node, nullptr, of.allocations.size()};
   blocks[pointer] = {device, bytes, nullptr, graph, nullptr, false};
   return pointer;
 }
@@ -83,6 +84,35 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
   return kSuccess;
 }
 
+Opaque make_graph() {
+  Opaque graph = nullptr;
+  if (free_graphs.empty()) {
+    graph = handle();
+  } else {
+    graph = free_graphs.back();
+    free_graphs.pop_back();
+  }
+  graphs[graph];
+  return graph;
+}
+
+// What has its memory knows it by another name from then on.
+void give_up_handle(Opaque graph) {
+  const Opaque name = handle();
+  auto entry = graphs.extract(graph);
+  if (!entry.empty()) {
+    entry.key() = name;
+    graphs.insert(std::move(entry));
+  }
+  for (auto& [node, one] : nodes)
+    if (one.graph == graph) one.graph = name;
+  for (auto& [pointer, block] : blocks)
+    if (block.graph == graph) block.graph = name;
+  for (auto& [exec, of] : instances)
+    if (of.graph == graph) of.graph = name;
+  free_graphs.push_back(graph);
+}
+
 void drop_graph(Opaque graph) {
   const auto found = graphs.find(graph);
   if (found == graphs.end() || --found->second.users > 0) return;
@@ -94,14 +124,28 @@ void drop_graph(Opaque graph) {
     ++it;
   }
   for (unsigned device = 0; found->second.has_run && device < kMost; ++device)
-    kept_for_graphs[device] += need_of(found->second, device);
+    kept_for_graphs[device] += found->second.running * found->second.need[device];
   // What lives on is not kept, but is its own.
-  if (found->second.has_run)
-    for (const auto& [pointer, block] : blocks)
-      if (block.graph == graph) kept_for_graphs[block.device] -= block.bytes;
+  for (unsigned device = 0; found->second.has_run && device < kMost; ++device)
+    kept_for_graphs[device] -= left_by(graph, device);
   for (auto it = nodes.begin(); it != nodes.end();)
     it = it->second.graph == graph ? nodes.erase(it) : std::next(it);
   graphs.erase(found);
+}
+
+// Its memory is kept for others, but what is live.
+void drop_instance(Opaque exec) {
+  const Instance gone = instances[exec];
+  instances.erase(exec);
+  const auto found = graphs.find(gone.graph);
+  bool has_live = false;
+  for (const auto& [pointer, block] : blocks)
+    has_live = has_live || (block.graph == gone.graph && block.is_live);
+  if (found != graphs.end() && gone.has_run && (found->second.running > 1 || !has_live)) {
+    --found->second.running;
+    for (unsigned device = 0; device < kMost; ++device) kept_for_graphs[device] += found->second.need[device];
+  }
+  drop_graph(gone.graph);
 }
 
 }  // namespace
@@ -195,8 +239,7 @@ EXPORTED Result cuStreamGetCaptureInfo_v2_ptsz(Opaque stream, int* status, std::
 
 EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
   const std::lock_guard lock(mutex);
-  *graph = handle();
-  graphs[*graph];
+  *graph = make_graph();
   return kSuccess;
 }
 EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque* dependencies,
@@ -236,7 +279,7 @@ EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned
   const std::lock_guard lock(mutex);
   *exec = handle();
   ++graphs[graph].users;
-  instances[*exec] = graph;
+  instances[*exec] = {graph};
   return kSuccess;
 }
 // Of what is put into a stream only allocations become nodes. One stream is captured at a time.
@@ -244,10 +287,9 @@ EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
   const std::lock_guard lock(mutex);
   if (stream == nullptr || captured_stream != nullptr) return kInvalidValue;
   captured_stream = stream;
-  captured_graph = handle();
+  captured_graph = make_graph();
   last_captured_node = nullptr;
   capture_is_invalid = false;
-  graphs[captured_graph];
   return kSuccess;
 }
 EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
@@ -255,7 +297,10 @@ EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
   if (stream == nullptr || stream != captured_stream) return kInvalidValue;
   captured_stream = nullptr;
   *graph = capture_is_invalid ? nullptr : captured_graph;
-  if (capture_is_invalid) drop_graph(captured_graph);
+  if (capture_is_invalid) {
+    drop_graph(captured_graph);
+    give_up_handle(captured_graph);
+  }
   return capture_is_invalid ? kCaptureInvalidated : kSuccess;
 }
 EXPORTED Result cuStreamBeginCapture_v2_ptsz(Opaque stream, int mode) {
@@ -269,32 +314,56 @@ EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
   const std::lock_guard lock(mutex);
   const auto instance = instances.find(exec);
   if (instance == instances.end()) return kInvalidValue;
-  const Opaque graph = instance->second;
+  const Opaque graph = instance->second.graph;
   Graph& of = graphs[graph];
   for (const auto& [pointer, block] : blocks)
     if (block.graph == graph && block.is_live) return kInvalidValue;  // to be freed before the next launch
-  for (unsigned device = 0; !of.has_run && device < kMost; ++device)
-    if (!grow(device, need_of(of, device))) return kOutOfMemory;
-  of.has_run = true;
+  for (unsigned device = 0; !instance->second.has_run && device < kMost; ++device) {
+    of.need[device] = need_of(of, device);
+    if (!grow(device, of.need[device])) return kOutOfMemory;
+  }
+  of.running += instance->second.has_run ? 0 : 1;
+  instance->second.has_run = of.has_run = true;
   for (auto& [pointer, block] : blocks)
     if (block.graph == graph) block.is_live = true;
   for (const std::uint64_t pointer : of.frees) {
     const auto block = blocks.find(pointer);
     if (block == blocks.end() || !block->second.is_live) return kInvalidValue;
-    block->second.is_live = false;
-    if (graphs.count(block->second.graph) != 0) continue;
+    if (graphs.count(block->second.graph) != 0) {
+      block->second.is_live = false;
+      continue;
+    }
     give_back(block->second);
     blocks.erase(block);
   }
   return kSuccess;
 }
+// It has the other graph's memory from then on, at its next launch.
+EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
+  constexpr Result kUpdateFailure = 910;
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  const auto instance = instances.find(exec);
+  if (instance == instances.end() || graphs.count(graph) == 0) return kUpdateFailure;
+  ++graphs[graph].users;
+  // Under a name that stays, as the graph before may have lost its handle when the device comes to it.
+  const Opaque before = handle();
+  instances[before] = instance->second;
+  instance->second = {graph};
+  const auto drop = [before] { drop_instance(before); };
+  if (is_busy)
+    pending.emplace_back(drop);
+  else
+    drop();
+  return kSuccess;
+}
+EXPORTED Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque*, int*) {
+  return cuGraphExecUpdate_v2(exec, graph, nullptr);
+}
 EXPORTED Result cuGraphExecDestroy(Opaque exec) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto drop = [exec] {
-    drop_graph(instances[exec]);
-    instances.erase(exec);
-  };
+  const auto drop = [exec] { drop_instance(exec); };
   if (is_busy)
     pending.emplace_back(drop);
   else
@@ -310,11 +379,11 @@ EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void*
   const std::lock_guard lock(mutex);
   const auto of_device = static_cast<unsigned>(device);
   std::uint64_t reserved = kept_for_graphs[device];
-  for (const auto& [handle_of, graph] : graphs)
-    if (graph.has_run) reserved += need_of(graph, of_device);
+  for (const auto& [handle_of, graph] : graphs) reserved += graph.running * graph.need[of_device];
+  std::set<Opaque> gone;
   for (const auto& [pointer, block] : blocks)
-    if (block.graph != nullptr && graphs.count(block.graph) == 0 && block.device == of_device)
-      reserved += block.bytes;
+    if (block.graph != nullptr && graphs.count(block.graph) == 0 && gone.insert(block.graph).second)
+      reserved += left_by(block.graph, of_device);
   *static_cast<std::uint64_t*>(value) = attribute == kGraphReservedCurrent ? reserved : 0;
   return kSuccess;
 }
@@ -329,5 +398,6 @@ EXPORTED Result cuGraphDestroy(Opaque graph) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   drop_graph(graph);
+  give_up_handle(graph);
   return kSuccess;
 }

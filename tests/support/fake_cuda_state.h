@@ -3,10 +3,11 @@
 // truth that a limit is held to.
 //
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
-// FAKE_CUDA_GRANULE (bytes of which fake_cuda_used() counts whole ones, 0), FAKE_CUDA_CONTEXT (bytes of a
-// device's primary context, 0: beside fake_cuda_peak()), CUDA_VISIBLE_DEVICES (numbers of one digit: which
-// are shown, and in which order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some
-// microseconds, before or after its work, so that threads meet in every order).
+// FAKE_CUDA_GRANULE (in which memory by pointer and arrays are given, smaller ones sharing them; 0: by the
+// byte), FAKE_CUDA_CONTEXT (bytes of a device's primary context, 0: beside fake_cuda_peak()),
+// CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and in which order), FAKE_CUDA_PREEMPT (one
+// call in so many is interrupted for some microseconds, before or after its work, so that threads meet in
+// every order), FAKE_CUDA_GRAPH_STEP (in which each graph that runs has memory, 32 MiB).
 //
 // Between fake_cuda_busy(1) and a call that waits, what is freed in the order of a stream and instances of
 // graphs that are destroyed stay: the device has not come to them.
@@ -18,6 +19,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -50,6 +52,12 @@ struct Block {
   Opaque context = nullptr;
   bool is_live = true;  // of a graph: a launch made it, and nobody has freed it since
   bool is_managed = false;
+  std::uint64_t taken = 0;    // of its device, where that is not its bytes
+  std::uint64_t granule = 0;  // address of the one that it shares with others
+};
+struct Granule {
+  unsigned device = 0;
+  std::uint64_t used = 0, live = 0;
 };
 struct Physical {
   unsigned device = 0;
@@ -66,8 +74,9 @@ struct Pool {
   bool is_destroyed = false;
 };
 constexpr std::uint64_t kPoolStep = 32 << 20;  // as on an H200
-// Its nodes have addresses from the beginning, and memory from the first launch on. It keeps that, and what
-// is live when it is destroyed stays until it is freed.
+// Its nodes have addresses from the beginning, and memory from the first launch on. It keeps that, in whole
+// steps of its own, and what is live when it is destroyed stays until it is freed. The handle of one that was
+// destroyed is given to the next, also while an instance has its memory.
 struct Node {
   std::vector<Opaque> dependencies;
   Opaque graph = nullptr;
@@ -77,11 +86,18 @@ struct Graph {
     unsigned device = 0;
     std::uint64_t bytes = 0;
     Opaque made_by = nullptr, freed_by = nullptr;
+    std::uint64_t number = 0;  // in the order in which they were added
   };
   std::map<std::uint64_t, Allocation> allocations;  // by address, those that a node frees too
   int users = 1;
   bool has_run = false;
+  std::uint64_t need[kMost] = {};    // once it has run
+  unsigned running = 0;              // instances that have memory, each its own
   std::vector<std::uint64_t> frees;  // what other graphs made
+};
+struct Instance {
+  Opaque graph = nullptr;
+  bool has_run = false;
 };
 struct Context {
   unsigned device = 0;
@@ -93,6 +109,7 @@ inline bool is_initialized = false;
 inline std::uint64_t next_number = 0x7f0000000000;
 inline std::uint64_t in_use[kMost] = {}, peak[kMost] = {};
 inline std::map<std::uint64_t, Block> blocks;
+inline std::map<std::uint64_t, Granule> granules;  // that are shared, by address
 inline std::map<std::uint64_t, Physical> handles;
 inline std::map<std::uint64_t, std::pair<std::uint64_t, Handle>> mappings;  // by address: bytes, handle
 inline std::map<std::uint64_t, std::map<unsigned, Handle>> tiles;           // of arrays, by column
@@ -100,7 +117,8 @@ inline std::map<int, Handle> descriptors;
 inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Node> nodes;
-inline std::map<Opaque, Opaque> instances;
+inline std::map<Opaque, Instance> instances;
+inline std::vector<Opaque> free_graphs;   // handles
 inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
 inline std::set<Opaque> own_contexts;
@@ -118,6 +136,10 @@ inline std::uint64_t queries = 0;
 inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+inline std::uint64_t in_graph_steps(std::uint64_t bytes) {
+  static const std::uint64_t kStep = setting("FAKE_CUDA_GRAPH_STEP", kPoolStep);
+  return (bytes + kStep - 1) / kStep * kStep;
 }
 inline std::uint64_t total() { return setting("FAKE_CUDA_TOTAL", std::uint64_t{64} << 30); }
 inline const char* shown() { return std::getenv("CUDA_VISIBLE_DEVICES"); }
@@ -168,31 +190,66 @@ inline bool comes_behind(Opaque later, Opaque earlier) {
   return false;
 }
 
-// The most that can be live at once on the device: the heaviest set of allocations of which no two are kept
-// apart by the graph's order. By trying all sets, so of 16 at most; of more their sum.
-inline std::uint64_t need_of(const Graph& graph, unsigned device) {
-  std::vector<const Graph::Allocation*> all;
-  std::uint64_t sum = 0;
-  for (const auto& [address, one] : graph.allocations)
-    if (one.device == device) all.push_back(&one), sum += one.bytes;
-  if (all.size() > 16) return sum;
-  std::vector<unsigned> apart(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t j = 0; j < all.size(); ++j)
-      if (all[i]->freed_by != nullptr && comes_behind(all[j]->made_by, all[i]->freed_by))
-        apart[i] |= 1u << j, apart[j] |= 1u << i;
-  std::uint64_t most = 0;
-  for (unsigned set = 0; set < 1u << all.size(); ++set) {
-    std::uint64_t bytes = 0;
-    bool is_possible = true;
-    for (std::size_t i = 0; i < all.size() && is_possible; ++i) {
-      if ((set >> i & 1) == 0) continue;
-      bytes += all[i]->bytes;
-      is_possible = (apart[i] & set) == 0;
-    }
-    if (is_possible && bytes > most) most = bytes;
+// What the blocks of a graph have of the device at least, in its steps: each allocation has a block of its
+// own or that of one before it that is as large, if the graph's order keeps it apart from all that have it.
+// By trying all ways, so of 8 at most; of more their sum.
+class Need {
+ public:
+  Need(const Graph& graph, unsigned device) {
+    for (const auto& [address, one] : graph.allocations)
+      if (one.device == device) all_.push_back(one);
+    std::sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
   }
-  return most;
+  std::uint64_t bytes() {
+    for (const Graph::Allocation& one : all_) least_ += one.bytes;
+    if (all_.size() > 8) return in_graph_steps(least_);
+    for (const Graph::Allocation& one : all_) {
+      unsigned apart = 0;
+      for (std::size_t i = 0; i < all_.size(); ++i) apart |= are_apart(all_[i], one) ? 1u << i : 0;
+      apart_.push_back(apart);
+    }
+    try_all(0, 0);
+    return in_graph_steps(least_);
+  }
+
+ private:
+  struct Block {
+    std::uint64_t bytes = 0;
+    unsigned had_by = 0;  // a bit each
+  };
+  static bool are_apart(const Graph::Allocation& a, const Graph::Allocation& b) {
+    return (a.freed_by != nullptr && comes_behind(b.made_by, a.freed_by)) ||
+           (b.freed_by != nullptr && comes_behind(a.made_by, b.freed_by));
+  }
+  void try_all(std::size_t next, std::uint64_t bytes) {
+    if (next == all_.size()) least_ = std::min(least_, bytes);
+    if (next == all_.size() || bytes >= least_) return;
+    const std::uint64_t wanted = all_[next].bytes;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const Block before = blocks_[i];
+      if (before.bytes < wanted || (before.had_by & ~apart_[next]) != 0) continue;
+      blocks_[i].had_by |= 1u << next;
+      try_all(next + 1, bytes);
+      blocks_[i] = before;
+    }
+    blocks_.push_back({wanted, 1u << next});
+    try_all(next + 1, bytes + wanted);
+    blocks_.pop_back();
+  }
+  std::vector<Graph::Allocation> all_;
+  std::vector<unsigned> apart_;  // by allocation: those that it is kept apart from
+  std::vector<Block> blocks_;
+  std::uint64_t least_ = 0;
+};
+inline std::uint64_t need_of(const Graph& graph, unsigned device) { return Need(graph, device).bytes(); }
+
+// What a graph that is gone has left on the device and is live; without `but`, which is to be freed.
+inline std::uint64_t left_by(Opaque graph, unsigned device, const Block* but = nullptr) {
+  std::uint64_t bytes = 0;
+  for (const auto& [pointer, block] : blocks)
+    if (block.graph == graph && block.device == device && block.is_live && &block != but)
+      bytes += block.bytes;
+  return in_graph_steps(bytes);
 }
 
 inline std::uint64_t number(std::uint64_t bytes) {
@@ -212,9 +269,13 @@ inline unsigned current_device() { return static_cast<Context*>(current)->device
 
 inline void give_back(const Block& block) {
   if (block.graph != nullptr)
-    kept_for_graphs[block.device] += block.bytes;
+    kept_for_graphs[block.device] +=
+        left_by(block.graph, block.device) - left_by(block.graph, block.device, &block);
+  else if (block.granule != 0 && --granules[block.granule].live > 0)
+    return;
   else if (block.pool == nullptr)
-    in_use[block.device] -= block.bytes;
+    in_use[block.device] -= block.taken != 0 ? block.taken : block.bytes;
+  granules.erase(block.granule);
   if (block.pool == nullptr) return;
   Pool& pool = pools[block.pool];
   pool.used -= block.bytes;

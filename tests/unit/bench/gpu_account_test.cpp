@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/json.h"
+#include "bench/gpu_results.h"
 
 namespace headroom::bench {
 namespace {
@@ -87,6 +88,41 @@ TEST(GpuAccount, WhatARefusedModelHadIsThePeakOfTheStepThatItWasAt) {
   ledger::Limits others;
   others.bytes[0] = 100;
   EXPECT_EQ(account.memory(others, ModelStatus::oom)[0].within_limit, std::nullopt);
+}
+
+TEST(GpuAccount, APeakBeyondTheLimitIsNotWithinIt) {
+  ledger::Limits limits;
+  limits.bytes[1] = 100;
+  const auto within = [&](std::int64_t load_peak, std::int64_t run_peak) {
+    GpuAccount account;
+    account.add_device(kDevice);
+    account.add_phase(Phase::model_loaded, ledger(20, load_peak));
+    account.add_phase(Phase::running, ledger(20, run_peak));
+    return account.memory(limits, ModelStatus::ok)[0].within_limit;
+  };
+  EXPECT_EQ(within(100, 100), true);
+  EXPECT_EQ(within(101, 50), false);
+  EXPECT_EQ(within(50, 101), false);
+  GpuAccount unknown;
+  unknown.add_device(kDevice);
+  EXPECT_EQ(unknown.memory(limits, ModelStatus::ok)[0].within_limit, true) << "no peak was told";
+}
+
+TEST(GpuWarnings, APeakBeyondTheLimitIsNamed) {
+  ModelResult result;
+  GpuMemory gpu;
+  gpu.device = "cuda:1";
+  gpu.limit = mebibytes(100);
+  gpu.load_peak = mebibytes(50);
+  gpu.run_peak = mebibytes(100);
+  result.gpu_memory = {gpu};
+  add_gpu_warnings(result);
+  EXPECT_TRUE(result.warnings.empty());
+  result.gpu_memory[0].load_peak = mebibytes(102);
+  add_gpu_warnings(result);
+  EXPECT_THAT(
+      result.warnings,
+      testing::ElementsAre("102.0 MiB of cuda:1 were held at a moment, more than the limit of 100.0 MiB"));
 }
 
 TEST(GpuAccount, TheTotalThatTheLedgerToldTheProgramIsNotTheDevices) {

@@ -83,6 +83,33 @@ TEST(Verdict, ModelsThatFitAloneMayNotFitTogether) {
                                            StartsWith("all at once: text: out of memory")));
 }
 
+TEST(Verdict, AnExcessOfAGpuIsNamedBesideTheLimitOfTheMachine) {
+  BenchResult run = test::typical_run();
+  GpuMemory gpu;
+  gpu.device = "cuda:0";
+  gpu.limit = Bytes{1 << 30};
+  gpu.run_peak = Bytes{3 << 29};
+  gpu.within_limit = false;
+  run.models.front().gpu_memory = {gpu};
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.tone, Tone::bad);
+  EXPECT_THAT(verdict.sentence, StartsWith("All 3 models stayed inside the hard limit of 512.0 MiB"));
+  EXPECT_THAT(verdict.details,
+              ElementsAre(run.models.front().name +
+                          ": over the limit of 1.00 GiB of cuda:0, with a peak of 1.50 GiB"));
+}
+
+TEST(Verdict, AllAtOnceBeyondTheLimitOfAGpuIsBad) {
+  BenchResult run = test::parallel_run();
+  const std::size_t before = verdict_of(run).details.size();
+  run.parallel->gpu_memory = {{"cuda:0", Bytes{3 << 29}, Bytes{1 << 30}, Bytes{1 << 30}}};
+  const Verdict verdict = verdict_of(run);
+  ASSERT_EQ(verdict.details.size(), before + 1);
+  EXPECT_THAT(verdict.details, testing::Contains(HasSubstr("all at once: 1.50 GiB of cuda:0 were held")));
+  run.parallel->gpu_memory[0].joint_peak = Bytes{1 << 30};
+  EXPECT_EQ(verdict_of(run).details.size(), before);
+}
+
 TEST(Verdict, AFailedPipelineIsBad) {
   BenchResult run = test::pipeline_run();
   run.pipeline->status = ModelStatus::oom;

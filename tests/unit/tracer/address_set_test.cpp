@@ -46,19 +46,34 @@ TEST(TracerAddressSet, TheHeapsOfThreadsHaveCountersOfTheirOwn) {
       ASSERT_FALSE(set.may_hold(kFirst + thread * kApart + 0x40 + at)) << thread << " " << at;
 }
 
+TEST(TracerAddressSet, SamplesHaveAFilterOfTheirOwn) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  ASSERT_TRUE(set.insert(address(1)));
+  EXPECT_FALSE(set.samples().may_hold(address(1)));
+  ASSERT_TRUE(set.insert(address(2), true));
+  EXPECT_TRUE(set.samples().may_hold(address(2)));
+  ASSERT_TRUE(set.remove(address(2)));
+  EXPECT_FALSE(set.remove(address(2)));
+  EXPECT_FALSE(set.samples().may_hold(address(2)));
+  EXPECT_TRUE(set.may_hold(address(1)));
+  EXPECT_TRUE(set.remove(address(1)));
+  EXPECT_FALSE(set.may_hold(address(1)));
+}
+
 TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   set.always_ask(0, 1);
   set.always_ask(0x600010, 64 << 10);
-  EXPECT_TRUE(set.may_hold(0));
-  EXPECT_TRUE(set.may_hold(0x600010));
-  EXPECT_TRUE(set.may_hold(0x600010 + (64 << 10) - 1));
-  EXPECT_FALSE(set.may_hold(0x600010 + (68 << 10)));
-  EXPECT_FALSE(set.remove(0x600020));  // and none of them is held
-  ASSERT_TRUE(set.insert(0x600020));
+  EXPECT_TRUE(set.samples().may_hold(0));
+  EXPECT_TRUE(set.samples().may_hold(0x600010));
+  EXPECT_TRUE(set.samples().may_hold(0x600010 + (64 << 10) - 1));
+  EXPECT_FALSE(set.samples().may_hold(0x600010 + (68 << 10)));
+  EXPECT_FALSE(set.may_hold(0x600020));  // and none of them is held
+  ASSERT_TRUE(set.insert(0x600020, true));
   ASSERT_TRUE(set.remove(0x600020));
-  EXPECT_TRUE(set.may_hold(0x600020));
+  EXPECT_TRUE(set.samples().may_hold(0x600020));
 }
 
 TEST(TracerAddressSet, AMillionIsRefusedHonestly) {

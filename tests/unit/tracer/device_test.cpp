@@ -36,6 +36,17 @@ class TraceDevices : public testing::Test {
   int accounts_ = 0;
 };
 
+// What counts is what the device gives: whole granules, which small allocations share.
+TEST_F(TraceDevices, WholeGranulesAreCharged) {
+  for (const char* mode : {"full=1", "gpu"}) {
+    TracedGuest traced(options(mode));
+    traced.set_environment("FAKE_CUDA_GRANULE", "2097152");
+    const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", "granules");
+    EXPECT_TRUE(run.status.success()) << run.output;
+    EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
+  }
+}
+
 // By either library, and however a program finds the driver.
 class TraceDeviceWays : public TraceDevices,
                         public testing::WithParamInterface<std::tuple<const char*, const char*>> {};

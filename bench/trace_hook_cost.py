@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What do the hooks of `headroom trace` in default mode add to inference with ONNX Runtime? In one traced process the calls of
+malloc, free, new and delete go to the hooks and past them, by turns (bench/allocator_binding.h): addresses, threads, the machine's other
+guests and the GPU are the same for both, so a fraction of a per mille can be told where two processes differ by per cents.
+
+    bench/trace_hook_cost.py --build build/release/bin --model resnet50.onnx [--device cuda:0] [--processes 3] [--seconds 60]
+
+For each process a second one, of another build (--other FOLDER) if given, and one that nothing traces, whose turns differ in nothing:
+what the method itself tells. What recorded a block in one turn may not see its release in the next: that the hooks then find more in
+their tables is counted against them. A turn is --slice seconds of runs after two that are not counted; the ratio of a pair of turns is with hooks /
+past them, and its median has a distribution-free 95 % interval: of the pairs, so what differs from process to process is seen in the
+last column alone. What tracing adds besides its hooks of the heap is in
+gpu_trace_cost.py's mode `gpu` (nothing that was found). Only the Python standard library is used.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from medians import confidence_of_median
+
+
+class Loop:
+    def __init__(self, command):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env=os.environ | {"LD_BIND_NOW": "1"})
+        self.answer()
+
+    def answer(self):
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise SystemExit(f"trace_hook_cost: {' '.join(map(str, self.process.args))} ended early")
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def pairs_of(loop, seconds, slice_seconds):
+    loop.ask("30")
+    runs = max(6, round(slice_seconds / (loop.ask("30")["p50_ns"] / 1e9)))
+    ratios, past = [], []
+    spent, places, index = 0.0, 0, 0
+    while spent < seconds:
+        found = {}
+        for side in ("hooks", "past") if index % 2 == 0 else ("past", "hooks"):
+            loop.ask(f"{side} 2")
+            answer = loop.ask(f"{side} {runs}")
+            found[side], places = answer["p50_ns"], answer["places"]
+            spent += found[side] * (runs + 2) / 1e9
+        ratios.append(found["hooks"] / found["past"])
+        past.append(found["past"])
+        index += 1
+    if places == 0:
+        raise SystemExit("trace_hook_cost: no library of this process calls malloc, free, new or delete by the loader's tables: nothing can be told")
+    return {"ratios": ratios, "past_ns": statistics.median(past), "runs": runs, "places": places}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="the folder of headroom's programs")
+    parser.add_argument("--other", type=pathlib.Path, help="that of another build")
+    parser.add_argument("--flags", action="append", default=[], metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
+    parser.add_argument("--preload", action="append", default=[], metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--dims")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20, help="of each process' turns")
+    parser.add_argument("--slice", type=float, default=0.03, help="seconds of a turn")
+    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    options = parser.parse_args()
+    loop = [options.build / "bare_onnxruntime_loop", "--model", options.model, "--threads", "1", "--device", options.device, "--on-command", "on"]
+    if options.dims:
+        loop += ["--dims", options.dims]
+    def traced(build, flags=""):
+        return lambda folder: [build / "headroom", "trace", *flags.split(), "--force", "--out", f"{folder}/a.hrec", "--"]
+
+    kinds = {"default": traced(options.build), "not traced": lambda _: []}
+    if options.other:
+        kinds["default, of the other build"] = traced(options.other)
+    for name, _, flags in (one.partition("=") for one in options.flags):
+        kinds[name] = traced(options.build, flags)
+    for name, _, library in (one.partition("=") for one in options.preload):
+        kinds[name] = lambda _, library=library: ["env", f"LD_PRELOAD={os.path.abspath(library)}"]
+    found = {kind: [] for kind in kinds}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.processes):
+            for kind, before in kinds.items():
+                program = Loop(before(folder) + loop)
+                found[kind].append(pairs_of(program, options.seconds, options.slice))
+                program.end()
+                ratios = found[kind][-1]["ratios"]
+                print(f"trace_hook_cost: {kind}, process {number + 1}: {statistics.median(ratios):.4f} of {len(ratios)} pairs", file=sys.stderr)
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True,
+                         check=False).stdout.strip() if options.device != "cpu" else ""
+    machine = f"{gpu + ', ' if gpu else ''}{os.cpu_count()} processors, {platform.machine()}, kernel {platform.release()}"
+    lines = ["# What the hooks of default mode add to inference, by turns in one process", "",
+             f"{machine}, {datetime.date.today()}. Command: `bench/trace_hook_cost.py --model {os.path.basename(options.model)} "
+             f"--device {options.device} --processes {options.processes} --seconds {options.seconds:g}{' --other …' if options.other else ''}`.", "",
+             "| process | pairs of turns | P50 past the hooks, ms | with hooks / past them | 95 % of its median | of each process |",
+             "|---|--:|--:|--:|--:|---|"]
+    for kind, processes in found.items():
+        ratios = [ratio for one in processes for ratio in one["ratios"]]
+        low, high = confidence_of_median(ratios)
+        each = ", ".join(f"{statistics.median(one['ratios']):.4f}" for one in processes)
+        lines.append(f"| {kind} | {len(ratios)} | {statistics.median(one['past_ns'] for one in processes) / 1e6:.3f} | "
+                     f"{statistics.median(ratios):.4f} | {low:.4f}–{high:.4f} | {each} |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if options.output:
+        pathlib.Path(options.output + ".md").write_text(text, encoding="utf-8")
+        pathlib.Path(options.output + ".json").write_text(json.dumps({"machine": machine, "found": found}) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

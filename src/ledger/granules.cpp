@@ -1,0 +1,110 @@
+// What the device gives for memory by pointer and for arrays: whole granules.
+//
+// On an H100 and an H200 (driver 580) an allocation of more than 1 MiB has granules of 2 MiB to itself: 1,023
+// times 1 MiB and a byte took 2 GiB. Smaller ones, in multiples of 512 bytes, share one, which goes back when
+// the last in it is freed: of 2,048 times 32 KiB, of which all but one in 64 were freed, all 64 MiB stayed.
+// So what counts is in how many granules there is something, and in which one an allocation lies its address
+// tells.
+//
+// Arrays have handles and no addresses: small ones are charged what the driver says that each needs.
+#include "ledger/ledger.h"
+#include "ledger/ledger_lock.h"
+
+namespace headroom::ledger {
+namespace {
+
+// A granule's entry has in `pending` what is in use of it.
+std::uint64_t in_pieces(std::uint64_t bytes) {
+  constexpr std::uint64_t kPiece = 512;
+  return (bytes + kPiece - 1) / kPiece * kPiece;
+}
+
+}  // namespace
+
+void Ledger::set_granule(unsigned device, std::uint64_t bytes) {
+  if (device < kMostDevices && (bytes & (bytes - 1)) == 0) devices_[device].granule.store(bytes);
+}
+
+std::uint64_t Ledger::granule(unsigned device) const {
+  return device < kMostDevices ? devices_[device].granule.load(std::memory_order_relaxed) : 0;
+}
+
+std::uint64_t Ledger::charge_of(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const {
+  const bool has_granules = kind == DeviceMemoryKind::device || kind == DeviceMemoryKind::array;
+  const std::uint64_t step = has_granules ? granule(device) : 0;
+  std::uint64_t whole = bytes;
+  if (step == 0 || bytes <= step / 2 || __builtin_add_overflow(bytes, -bytes & (step - 1), &whole))
+    return bytes;
+  return whole;
+}
+
+bool Ledger::shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const {
+  return kind == DeviceMemoryKind::device && granule(device) != 0 && bytes <= granule(device) / 2;
+}
+
+std::uint64_t Ledger::charge_that_goes_with(const Entry& entry) {
+  const bool may_share = entry.space == Space::pointer && entry.kind == DeviceMemoryKind::device;
+  Entry* const shared = may_share && entry.link != 0 ? table_.find(Space::granule, entry.link) : nullptr;
+  const std::uint32_t held = entry.references & kHeldByOthers;
+  const std::uint64_t own = held != 0 ? 0 : entry.charged;
+  Entry gone;
+  if (shared == nullptr) return own;
+  shared->pending -= in_pieces(entry.bytes);
+  shared->references = (shared->references - 1) | held;
+  if ((shared->references & ~kHeldByOthers) > 0 || !table_.take(Space::granule, entry.link, gone)) return own;
+  // What others hold of it keeps it, and it stays charged; but its addresses may be given anew.
+  return (gone.references & kHeldByOthers) != 0 ? own : own + gone.charged;
+}
+
+bool Ledger::has_room_in_granules(unsigned device, std::uint64_t bytes) {
+  const Locked locked(*this);
+  const Entry* const last =
+      device < kMostDevices ? table_.find(Space::granule, devices_[device].last_granule) : nullptr;
+  if (last != nullptr && last->pending + in_pieces(bytes) <= last->charged) return true;
+  std::size_t place = 0;
+  return table_.find_from(place, [&](const Entry& entry) {
+    return entry.space == Space::granule && entry.device == device &&
+           entry.pending + in_pieces(bytes) <= entry.charged;
+  }) != nullptr;
+}
+
+bool Ledger::commit_in_granule(Entry entry, bool is_paid) {
+  const std::uint64_t bytes = granule(entry.device);
+  Entry fresh;
+  fresh.space = Space::granule;
+  constexpr unsigned kAboveNumbers = 57;
+  fresh.address = (entry.address / bytes + 1) | std::uint64_t{entry.device} << kAboveNumbers;
+  fresh.device = entry.device;
+  fresh.charged = bytes;
+  fresh.references = 0;
+  entry.charged = 0;
+  Entry replaced;
+  for (bool is_put = false; !is_put;) {
+    {
+      const Locked locked(*this);
+      Entry* shared = table_.find(Space::granule, fresh.address);
+      if (shared == nullptr && is_paid) {
+        is_paid = false;
+        shared = find_or_insert(fresh);
+        // Without memory for it: as if the allocation had one to itself.
+        if (shared == nullptr) entry.charged = bytes;
+      }
+      if (shared != nullptr) {
+        ++shared->references;
+        shared->pending += in_pieces(entry.bytes);
+        entry.link = fresh.address;
+        if (entry.device < kMostDevices) devices_[entry.device].last_granule = fresh.address;
+      }
+      is_put = shared != nullptr || entry.charged != 0;
+      if (is_put) replaced = put(entry);
+    }
+    if (is_put) break;
+    if (!account_.charge(entry.device, bytes)) return false;
+    is_paid = true;
+  }
+  if (is_paid) account_.discharge(entry.device, bytes);  // it lies in one that was there
+  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+  return true;
+}
+
+}  // namespace headroom::ledger

@@ -1,0 +1,52 @@
+// Allocations of sizes that fill no whole granules: what counts against the limit is what the device gives,
+// 2 MiB for each that is larger than 1 MiB, and 2 MiB for all that lie in one of 2 MiB by their addresses.
+#pragma once
+
+#include <set>
+
+#include "cli/cuda_routes.h"
+
+namespace cuda_guest {
+
+inline bool run_granules(std::uint64_t limit, std::uint64_t) {
+  constexpr std::uint64_t kGranule = kDeviceGranule;
+  constexpr std::size_t kMost = 6000;
+  const auto take = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
+  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const std::uint64_t room = left();
+  bool all_sound = true;
+  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{100'000}, std::uint64_t{700'000},
+                                   kGranule / 2, kGranule / 2 + 1, kGranule + 1, 3 * kGranule - 1}) {
+    std::vector<Pointer> all;
+    std::set<std::uint64_t> shared;
+    const bool is_small = size <= kGranule / 2;
+    const std::uint64_t whole = (size + kGranule - 1) / kGranule * kGranule;
+    Result end = kSuccess;
+    while (end == kSuccess && all.size() < kMost) {
+      Pointer pointer = 0;
+      if ((end = take(&pointer, size)) != kSuccess) continue;
+      all.push_back(pointer);
+      shared.insert(pointer / kGranule);
+    }
+    const std::uint64_t given = is_small ? shared.size() * kGranule : all.size() * whole;
+    const std::uint64_t found = left();
+    // Of the small ones the last granule may be full, or not.
+    const bool is_full = end == kOutOfMemory && room - given < whole;
+    const bool sound = given <= room && (is_full || (end == kSuccess && all.size() == kMost)) &&
+                       (found == room - given || (found == 0 && given >= room));
+    std::printf("granules %llu times %llu bytes: %llu given, %llu left: %s\n",
+                static_cast<unsigned long long>(all.size()), static_cast<unsigned long long>(size),
+                static_cast<unsigned long long>(given), static_cast<unsigned long long>(found),
+                sound ? "as it should" : "WRONG");
+    all_sound = all_sound && sound;
+    // Every other first: a granule goes back with the last that lies in it.
+    for (const std::size_t from : {std::size_t{0}, std::size_t{1}})
+      for (std::size_t i = from; i < all.size(); i += 2) check(free(all[i]), "cuMemFree");
+    all_sound = all_sound && left() == room;
+  }
+  std::printf("granules under %llu: %s\n", static_cast<unsigned long long>(limit),
+              all_sound ? "sound" : "WRONG");
+  return all_sound;
+}
+
+}  // namespace cuda_guest

@@ -1,0 +1,146 @@
+// What the device gives for small and for odd sizes.
+#include "ledger/ledger.h"
+#include "support/test_support.h"
+
+namespace headroom::ledger {
+namespace {
+
+using Kind = DeviceMemoryKind;
+constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB;
+
+class GranulesTest : public testing::Test {
+ protected:
+  void limit(std::uint64_t bytes) {
+    Limits limits;
+    limits.bytes[0] = bytes;
+    ASSERT_TRUE(ledger_.account().open_private(limits));
+    ledger_.set_granule(0, kGranule);
+  }
+  static Entry entry_at(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device) {
+    Entry entry;
+    entry.address = address;
+    entry.bytes = bytes;
+    entry.kind = kind;
+    entry.context = 7;
+    return entry;
+  }
+  bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device) {
+    if (ledger_.shares_granule(0, kind, bytes))
+      return ledger_.commit_in_granule(entry_at(address, bytes), false);
+    if (!ledger_.reserve(0, kind, bytes)) return false;
+    ledger_.commit(entry_at(address, bytes, kind));
+    return true;
+  }
+  void release(std::uint64_t address) {
+    Entry entry;
+    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ledger_.finish_release(entry);
+  }
+  std::uint64_t charged() { return ledger_.account().charged(0); }
+  Ledger ledger_;
+};
+
+TEST_F(GranulesTest, WhatIsLargerThanHalfOfOneHasWholeOnes) {
+  limit(8 * kGranule);
+  ASSERT_TRUE(allocate(1 * kGranule, kMiB + 1));
+  EXPECT_EQ(charged(), kGranule);
+  ASSERT_TRUE(allocate(2 * kGranule, kGranule + 1));
+  EXPECT_EQ(charged(), 3 * kGranule);
+  ASSERT_TRUE(allocate(9 * kGranule, kGranule));
+  EXPECT_EQ(charged(), 4 * kGranule);
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_bytes, kMiB + 1 + 2 * kGranule + 1);
+  EXPECT_EQ(ledger_.rounding_bytes(0), 0u) << "it is charged";
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 4 * kGranule + 1));
+  EXPECT_TRUE(ledger_.reserve(0, Kind::device, 4 * kGranule));
+  ledger_.cancel(0, Kind::device, 4 * kGranule);
+  release(2 * kGranule);
+  EXPECT_EQ(charged(), 2 * kGranule);
+}
+
+TEST_F(GranulesTest, ArraysHaveThemToo) {
+  limit(2 * kGranule);
+  EXPECT_EQ(ledger_.charge_of(0, Kind::array, kMiB + 1), kGranule);
+  EXPECT_EQ(ledger_.charge_of(0, Kind::array, kMiB), kMiB);
+  EXPECT_EQ(ledger_.charge_of(0, Kind::managed, kMiB + 1), kMiB + 1) << "that comes and goes by pages";
+  EXPECT_FALSE(ledger_.shares_granule(0, Kind::array, 1));
+}
+
+TEST_F(GranulesTest, SmallOnesShareThoseThatTheirAddressesTell) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(allocate(5 * kGranule, 1));
+  ASSERT_TRUE(allocate(5 * kGranule + 512, kMiB));
+  EXPECT_EQ(charged(), kGranule);
+  ASSERT_TRUE(allocate(6 * kGranule, 100));
+  EXPECT_EQ(charged(), 2 * kGranule);
+  EXPECT_FALSE(allocate(7 * kGranule, 100)) << "a third one";
+  EXPECT_TRUE(allocate(6 * kGranule + 512, 100));
+  release(5 * kGranule);
+  EXPECT_EQ(charged(), 2 * kGranule);
+  release(5 * kGranule + 512);
+  EXPECT_EQ(charged(), kGranule);
+  release(6 * kGranule);
+  release(6 * kGranule + 512);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(GranulesTest, OneThatWasPaidBeforeGoesBackIfItIsNotNeeded) {
+  limit(kGranule);
+  ASSERT_TRUE(ledger_.account().charge(0, kGranule));
+  ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule, 100), true));
+  EXPECT_EQ(charged(), kGranule);
+  EXPECT_TRUE(ledger_.has_room_in_granules(0, kGranule - 512));
+  EXPECT_FALSE(ledger_.has_room_in_granules(0, kGranule - 511));
+  EXPECT_FALSE(ledger_.account().charge(0, kGranule));
+  ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule + 512, 100), false));
+  EXPECT_EQ(charged(), kGranule);
+}
+
+TEST_F(GranulesTest, AnAddressThatIsGivenAnewIsNotCountedTwice) {
+  limit(4 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, 100));
+  ASSERT_TRUE(allocate(kGranule, 200));  // its release was not seen
+  EXPECT_EQ(charged(), kGranule);
+  release(kGranule);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(GranulesTest, WhatOthersHoldKeepsItsGranule) {
+  limit(4 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, 100));
+  ledger_.keep_charged(kGranule);
+  release(kGranule);
+  EXPECT_EQ(charged(), kGranule);
+}
+
+TEST_F(GranulesTest, AContextTakesItsOwnWithIt) {
+  limit(4 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, 100));
+  ASSERT_TRUE(allocate(3 * kGranule, kMiB + 1));
+  Ledger::Pass pass;
+  Entry dropped;
+  int count = 0;
+  while (ledger_.drop_from_context(7, pass, dropped)) ++count;
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(GranulesTest, AReservationIsChangedByWholeOnes) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::device, kMiB + 1));
+  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kMiB + 1, kMiB + 2));
+  EXPECT_EQ(charged(), kGranule);
+  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kMiB + 2, kGranule + 1));
+  EXPECT_EQ(charged(), 2 * kGranule);
+  EXPECT_FALSE(ledger_.reserve_instead(0, Kind::device, kGranule + 1, 2 * kGranule + 1));
+  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kGranule + 1, kMiB + 1));
+  EXPECT_EQ(charged(), kGranule);
+}
+
+TEST_F(GranulesTest, WhatIsNoPowerOfTwoIsNone) {
+  limit(kGranule);
+  ledger_.set_granule(0, 3 * kMiB);
+  EXPECT_EQ(ledger_.granule(0), kGranule);
+}
+
+}  // namespace
+}  // namespace headroom::ledger

@@ -1,0 +1,355 @@
+// What a process is charged for memory nodes of graphs.
+#include "ledger/ledger.h"
+
+#include "support/test_support.h"
+
+namespace headroom::ledger {
+namespace {
+
+class LedgerGraphs : public testing::Test {
+ protected:
+  using Kind = DeviceMemoryKind;
+  static constexpr std::uint64_t kStep = 32;  // where a test has steps
+  void SetUp() override { limit(100); }
+  void limit(std::uint64_t bytes) {
+    Limits limits;
+    limits.bytes[0] = bytes;
+    ASSERT_TRUE(ledger_.account().open_private(limits));
+  }
+  bool release(std::uint64_t address) {
+    Entry entry;
+    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    ledger_.finish_release(entry);
+    return true;
+  }
+  std::uint64_t charged() { return ledger_.account().charged(0); }
+  void add_node(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes, unsigned device = 0) {
+    ASSERT_TRUE(ledger_.reserve_in_graph(graph, device, bytes).granted);
+    ledger_.commit_node(graph, address, device, bytes);
+  }
+  // A node that comes behind others that free, and is freed by a node itself. What the graph is charged more.
+  std::uint64_t add_freed(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes, std::uint64_t node,
+                          const std::vector<std::uint64_t>& behind = {}) {
+    const std::uint64_t before = charged();
+    const auto growth = ledger_.reserve_in_graph(graph, 0, bytes, behind);
+    EXPECT_TRUE(growth.granted);
+    ledger_.commit_node(graph, address, 0, bytes, growth.spare);
+    EXPECT_TRUE(ledger_.free_node(graph, address, node));
+    return charged() - before;
+  }
+  // And nothing is kept for graphs but what they left.
+  bool destroy(Space space, std::uint64_t handle) {
+    Entry freed;
+    unsigned device = 0;
+    bool is_gone = false;
+    for (; ledger_.destroy_graph(space, handle, device, freed); ++device) is_gone = true;
+    settle();
+    return is_gone;
+  }
+  void settle() {
+    std::uint64_t bytes = 0;
+    std::size_t place = 0;
+    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) bytes += entry.bytes;
+    ledger_.settle_leaving_graphs(0, bytes);
+  }
+  // The addresses of what graphs left.
+  std::vector<std::uint64_t> left() {
+    std::vector<std::uint64_t> all;
+    std::size_t place = 0;
+    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) all.push_back(entry.address);
+    return all;
+  }
+  Ledger ledger_;
+};
+
+TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
+  const std::uint64_t first[] = {0xf1}, second[] = {0xf2};
+  auto growth = ledger_.reserve_in_graph(3, 0, 80);
+  ASSERT_TRUE(growth.granted);
+  EXPECT_EQ(growth.after, 80u);
+  ledger_.commit_node(3, 0x1000, 0, 80);
+  EXPECT_FALSE(ledger_.free_node(4, 0x1000, 0xf1)) << "another graph frees it when that one runs";
+  EXPECT_FALSE(ledger_.has_freed_nodes(3, 0));
+  EXPECT_TRUE(ledger_.free_node(3, 0x1000, 0xf1));
+  EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1));
+  EXPECT_TRUE(ledger_.has_freed_nodes(3, 0, 80));
+  EXPECT_FALSE(ledger_.has_freed_nodes(3, 0, 81));
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 80u);
+  EXPECT_FALSE(ledger_.has_room_in_graph(3, 0, 81, first));
+  EXPECT_TRUE(ledger_.has_room_in_graph(3, 0, 60, first));
+  growth = ledger_.reserve_in_graph(3, 0, 60, first);
+  ASSERT_TRUE(growth.granted);
+  EXPECT_EQ(growth.before, growth.after);
+  EXPECT_EQ(growth.spare, 20u);
+  ledger_.commit_node(3, 0x2000, 0, 60, growth.spare);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, first).granted) << "it has the whole block";
+  EXPECT_EQ(charged(), 80u);
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21).granted) << "a branch that does not come behind it";
+  growth = ledger_.reserve_in_graph(3, 0, 30, second);
+  EXPECT_EQ(growth.after, 80u);
+  ledger_.cancel_in_graph(3, 0, 30, growth, second);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 80u) << "the driver could not add the node";
+  ledger_.instantiate(3, 0xe);
+  Entry freed;
+  unsigned device = 0;
+  EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, device, freed)) << "what was instantiated holds it";
+  EXPECT_EQ(charged(), 80u);
+  EXPECT_TRUE(ledger_.destroy_graph(Space::graph_exec, 0xe, device = 0, freed));
+  EXPECT_EQ(freed.charged, 80u);
+  EXPECT_EQ(freed.address, 3u);
+  EXPECT_EQ(charged(), 80u) << "until the driver has less for graphs";
+  EXPECT_TRUE(ledger_.has_leaving_graphs(0));
+  ledger_.settle_leaving_graphs(0, 50);
+  EXPECT_EQ(charged(), 50u);
+  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
+}
+
+TEST_F(LedgerGraphs, BlocksAreNotJoinedAndTheSmallestThatFitsIsTaken) {
+  limit(1000);
+  EXPECT_EQ(add_freed(3, 0x1000, 33, 0xf1), 33u);
+  EXPECT_EQ(add_freed(3, 0x2000, 97, 0xf2, {0xf1}), 97u);
+  EXPECT_EQ(add_freed(3, 0x3000, 65, 0xf3, {0xf1}), 65u) << "behind the first alone";
+  EXPECT_EQ(add_freed(3, 0x4000, 129, 0xf4, {0xf1, 0xf2, 0xf3}), 129u);
+  EXPECT_EQ(add_freed(3, 0x5000, 60, 0xf5, {0xf1, 0xf2, 0xf3, 0xf4}), 0u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf3), 0u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf5), 65u) << "the whole block, for the next";
+  EXPECT_EQ(add_freed(3, 0x6000, 65, 0xf6, {0xf5}), 0u);
+}
+
+TEST_F(LedgerGraphs, EachGraphHasWholeSteps) {
+  ledger_.assume_pool_step(kStep);
+  add_node(3, 0x1000, 1);
+  EXPECT_EQ(charged(), kStep);
+  add_node(3, 0x2000, kStep - 1);
+  EXPECT_EQ(charged(), kStep) << "nodes of one graph share them";
+  add_node(4, 0x3000, 1);
+  EXPECT_EQ(charged(), 2 * kStep);
+  const auto growth = ledger_.reserve_in_graph(4, 0, kStep);
+  ASSERT_TRUE(growth.granted);
+  EXPECT_EQ(growth.after, 1 + kStep) << "of its blocks";
+  EXPECT_EQ(charged(), 3 * kStep);
+  EXPECT_FALSE(ledger_.has_room_in_graph(5, 0, 1));
+  EXPECT_FALSE(ledger_.reserve_in_graph(5, 0, 1).granted) << "a step more than the limit";
+  EXPECT_TRUE(ledger_.reserve_in_graph(3, 0, 0).granted);
+  ledger_.cancel_in_graph(4, 0, kStep, growth);
+  EXPECT_EQ(charged(), 2 * kStep);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, ~std::uint64_t{0}).granted);
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(Space::graph, 4));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsCharged) {
+  add_node(3, 0x1000, 20);
+  ledger_.instantiate(3, 0xe);
+  ledger_.settle_leaving_graphs(0, 20);
+  EXPECT_FALSE(ledger_.has_leaving_graphs(0));
+  ledger_.settle_leaving_graphs(0, 50);
+  EXPECT_EQ(charged(), 50u);
+  EXPECT_TRUE(ledger_.has_leaving_graphs(0)) << "who needs room may ask for it";
+  EXPECT_EQ(ledger_.charged_for_graphs(0), 50u);
+  add_node(4, 0x2000, 30);
+  ledger_.settle_leaving_graphs(0, 50);
+  EXPECT_EQ(charged(), 80u) << "another graph's memory is yet to come";
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 21));
+  ledger_.settle_leaving_graphs(0, 140);
+  EXPECT_EQ(charged(), 140u) << "it is there, whatever the limit";
+  ledger_.settle_leaving_graphs(0, 10);
+  EXPECT_EQ(charged(), 50u) << "given back: what was foreseen";
+  EXPECT_FALSE(ledger_.has_leaving_graphs(0));
+  EXPECT_TRUE(destroy(Space::graph, 4));
+  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_EQ(charged(), 20u) << "a node's memory that outlives it";
+  Entry left;
+  EXPECT_TRUE(ledger_.drop_left_by_graph(0x1000, left));
+  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
+  EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
+  EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
+  ledger_.instantiate(3, 0xe);
+  Entry freed;
+  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
+  ledger_.finish_update(0xe);
+  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_EQ(charged(), 60u) << "the instance may be launched";
+  // The next has its handle, and the instance becomes that one.
+  EXPECT_EQ(add_freed(4, 0x3000, 40, 0xf3), 40u);
+  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
+  EXPECT_TRUE(ledger_.drop_update(0xe, freed));
+  EXPECT_EQ(freed.charged, 50u);
+  EXPECT_EQ(freed.address, 4u);
+  EXPECT_FALSE(ledger_.drop_update(0xe, freed)) << "the new one is not finished";
+  ledger_.finish_update(0xe);
+  settle();
+  EXPECT_EQ(charged(), 50u);
+  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 50u);
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(ledger_.drop_update(0xe, freed));
+  settle();
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
+  EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
+  EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
+  ledger_.instantiate(3, 0xe);
+  Entry freed;
+  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
+  ledger_.cancel_update(0xe);
+  EXPECT_TRUE(destroy(Space::graph, 4));
+  EXPECT_FALSE(ledger_.has_leaving_graphs(0)) << "it never ran";
+  EXPECT_EQ(charged(), 10u);
+}
+
+TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
+  EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
+  EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
+  ledger_.instantiate(3, 0xe1);
+  Entry freed;
+  for (const std::uint64_t exec : {0xe1, 0xe2}) {
+    EXPECT_TRUE(ledger_.begin_update(exec, 4, freed));
+    ledger_.finish_update(exec);
+  }
+  EXPECT_EQ(charged(), 90u);
+  EXPECT_FALSE(ledger_.begin_update(0xe3, 4, freed)) << "it holds what the others hold";
+  EXPECT_EQ(freed.charged, 40u);
+  EXPECT_EQ(charged(), 90u);
+  EXPECT_FALSE(ledger_.drop_update(0xe2, freed)) << "the graph is there";
+  EXPECT_TRUE(ledger_.has_leaving_graphs(0));
+  settle();
+  EXPECT_EQ(charged(), 50u);
+  // The same of what is made from it meanwhile.
+  EXPECT_FALSE(ledger_.is_held(5));
+  EXPECT_TRUE(ledger_.is_held(4));
+  EXPECT_TRUE(ledger_.begin_update(0x77, 4, freed));
+  ledger_.instantiate(4, 0xe4);
+  ledger_.finish_update(0x77, 0xe4);
+  EXPECT_EQ(charged(), 90u);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe4));
+  EXPECT_FALSE(ledger_.drop_update(0xe4, freed));
+  settle();
+  EXPECT_EQ(charged(), 50u);
+}
+
+TEST_F(LedgerGraphs, AnInstanceMayBeUpdatedToItsOwnGraph) {
+  EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
+  ledger_.instantiate(3, 0xe);
+  Entry freed;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(ledger_.begin_update(0xe, 3, freed));
+    EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+    ledger_.finish_update(0xe);
+  }
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {
+  add_node(3, 0x1000, 30);
+  ledger_.instantiate(3, 0xe);
+  EXPECT_FALSE(destroy(Space::graph, 3));
+  add_node(3, 0x2000, 40);
+  EXPECT_EQ(charged(), 70u);
+  EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1)) << "a node of the one before";
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_EQ(charged(), 70u);
+  EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 30u);
+}
+
+TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
+  add_node(3, 0x1000, 20);
+  add_node(3, 0x2000, 30);
+  add_node(3, 0x3000, 40);
+  ASSERT_TRUE(ledger_.free_node(3, 0x2000));
+  ledger_.instantiate(3, 0xe);
+  EXPECT_FALSE(release(0x1000)) << "the graph keeps it for its next launch";
+  EXPECT_FALSE(ledger_.has_left_by_graphs());
+  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x3000u));
+  Entry released;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, released));
+  ledger_.finish_release_of_graph(released);
+  EXPECT_EQ(charged(), 60u) << "the driver keeps it for the next graph";
+  settle();
+  EXPECT_EQ(charged(), 40u);
+  Entry dropped;
+  EXPECT_TRUE(ledger_.drop_left_by_graph(0x3000, dropped)) << "the driver says that it is not live";
+  EXPECT_FALSE(ledger_.drop_left_by_graph(0x3000, dropped));
+  settle();
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
+}
+
+TEST_F(LedgerGraphs, AGraphThatNeverCouldRunLeavesNothing) {
+  add_node(3, 0x1000, 90);
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
+  add_node(3, 0x1000, 40);
+  add_node(4, 0x2000, 30);
+  ASSERT_TRUE(ledger_.free_node(4, 0x2000));
+  ledger_.move_graph(4, 3);
+  EXPECT_EQ(charged(), 70u);
+  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+  add_node(5, 0x3000, 50);
+  ledger_.move_graph(5, 6);
+  EXPECT_TRUE(destroy(Space::graph, 6)) << "a parent without memory of its own";
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
+  Limits limits;
+  limits.bytes[0] = limits.bytes[1] = 100;
+  ASSERT_TRUE(ledger_.account().open_private(limits));
+  add_node(3, 0x1000, 40);
+  add_node(3, 0x2000, 70, 1);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_EQ(ledger_.account().charged_to_this_process(1), 70u);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 1, 31).granted);
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf1));
+  EXPECT_EQ(ledger_.freed_by_node(3, 1, 0xf1), 70u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
+  ledger_.instantiate(3, 0xe);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  ledger_.settle_leaving_graphs(1, 0);
+  EXPECT_EQ(ledger_.account().charged_to_this_process(1), 0u);
+}
+
+TEST_F(LedgerGraphs, ACaptureIsKnownByItsStream) {
+  EXPECT_FALSE(ledger_.has_captures());
+  ledger_.begin_capture(0x70, 3);
+  EXPECT_TRUE(ledger_.has_captures());
+  EXPECT_EQ(ledger_.end_capture(0x71), 0u);
+  EXPECT_TRUE(ledger_.has_captures());
+  EXPECT_EQ(ledger_.end_capture(0x70), 3u);
+  EXPECT_EQ(ledger_.end_capture(0x70), 0u);
+  EXPECT_FALSE(ledger_.has_captures());
+}
+
+}  // namespace
+}  // namespace headroom::ledger

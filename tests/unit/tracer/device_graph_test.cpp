@@ -1,0 +1,64 @@
+// Memory nodes of graphs under the preload library, against the fake driver: what only these need. The routes
+// of trace_guest_cuda.cpp that device_test.cpp tries have the rest.
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+class TraceDeviceGraphs : public testing::Test {
+ protected:
+  using Kind = MemoryEventKind;
+  static constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
+  GuestRun run(TracedGuest& traced, const std::string& route) {
+    traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+    return traced.run(
+        {guest("trace_guest_cuda"), "proc", route, std::to_string(kLimit), std::to_string(kStep)});
+  }
+};
+
+TEST_F(TraceDeviceGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsChargedWhenItsFigureSaysSo) {
+  for (const char* mode : {"full=1,device=", "gpu,ledger=1,device="}) {
+    TracedGuest traced(mode + std::to_string(kLimit));
+    traced.set_environment("FAKE_CUDA_GRAPH_STEP", std::to_string(96 << 20));
+    const GuestRun run = this->run(traced, "beyond");
+    EXPECT_TRUE(run.status.success()) << run.output;
+    EXPECT_THAT(run.output, testing::HasSubstr("the driver has 100663296 for 64 KiB")) << run.output;
+  }
+}
+
+// The account has whole steps; the recording what was asked for.
+TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
+  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  const GuestRun run = this->run(traced, "many");
+  ASSERT_TRUE(run.status.success()) << run.output;
+  std::size_t made = 0, gone = 0, refused = 0;
+  for (const SeenEvent& one : traced.root().events) {
+    if (one.event.device_kind != DeviceMemoryKind::graph) continue;
+    if (one.event.kind == Kind::device_allocate) {
+      EXPECT_EQ(one.event.size, 64u << 10);
+      ++made;
+    }
+    if (one.event.kind == Kind::device_release) ++gone;
+    if (one.event.kind == Kind::device_refused) ++refused;
+  }
+  EXPECT_EQ(made, kLimit >> 25);
+  EXPECT_EQ(gone, made);
+  EXPECT_EQ(refused, 1u);
+}
+
+TEST_F(TraceDeviceGraphs, AnInstanceThatBecomesALargerGraphIsRecordedUntilItGoes) {
+  TracedGuest traced("gpu,device=" + std::to_string(kLimit));
+  const GuestRun run = this->run(traced, "updates");
+  ASSERT_TRUE(run.status.success()) << run.output;
+  std::size_t made = 0, gone = 0;
+  for (const SeenEvent& one : traced.root().events) {
+    if (one.event.device_kind != DeviceMemoryKind::graph) continue;
+    made += one.event.kind == Kind::device_allocate ? 1 : 0;
+    gone += one.event.kind == Kind::device_release ? 1 : 0;
+  }
+  EXPECT_GT(made, 20u);
+  EXPECT_EQ(gone, made);
+}
+
+}  // namespace
+}  // namespace headroom::test
