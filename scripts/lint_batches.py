@@ -3,8 +3,8 @@
 
     lint_batches.py BUILD FOLDER
 
-BUILD has the compile_commands.json of a build, in batches or not. Sources that are compiled with the same flags are put into batches
-across targets (unity_batches.py), larger ones than a build's. FOLDER gets them, and a compile_commands.json of its own, whose files
+BUILD has the compile_commands.json of a build, in batches or not. Sources are put into batches across targets (unity_batches.py), larger
+ones than a build's: a batch has the include folders and definitions of all its targets, where no two of them define a name otherwise. FOLDER gets them, and a compile_commands.json of its own, whose files
 are printed. Files that the build leaves out (a plug-in without its runtime's headers here) cannot be read, nor can those with
 LibTorch's headers: clang 14 does not take them in C++20 with libstdc++ 12.
 """
@@ -18,7 +18,7 @@ import sys
 import unity_batches
 
 UNREADABLE = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
-ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks)\.cpp$")  # what they include has names of ours; another one of a variable
+ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks|plugin)\.cpp$")  # what they include has names of ours; another one of a variable; one of each backend
 MOST_FILES, MOST_LINES = 60, 6000
 
 
@@ -38,6 +38,38 @@ def flags_of(entry):
     return tuple(kept)
 
 
+def split(flags):
+    """Those that only add to what a source may include or ask for, and all others."""
+    adding, others, i = [], [], 0
+    while i < len(flags):
+        count = 2 if flags[i] in ("-I", "-isystem", "-D") else 1
+        (adding if re.match(r"-I|-isystem|-D", flags[i]) else others).extend([flags[i:i + count]])
+        i += count
+    return adding, tuple(word for words in others for word in words)
+
+
+def definitions(flags):
+    return dict(re.match(r"(\w+)=?(.*)", words[-1].removeprefix("-D"), re.DOTALL).groups() for words in flags if words[0].startswith("-D"))
+
+
+class Group:
+    """Sources that can be read together."""
+
+    def __init__(self, others, checks):
+        self.others, self.checks, self.adding, self.defined, self.sources = others, checks, [], {}, []
+
+    def takes(self, others, checks, defined):
+        return (others, checks) == (self.others, self.checks) and all(self.defined.get(name, value) == value for name, value in defined.items())
+
+    def add(self, source, adding, defined):
+        self.sources.append(source)
+        self.adding += [words for words in adding if words not in self.adding]
+        self.defined |= defined
+
+    def flags(self):
+        return [*self.others, *(word for words in self.adding for word in words)]
+
+
 def checks_beside(source):
     """The .clang-tidy of the source's own folder, which its batch must have beside it, too."""
     file = pathlib.Path(source).parent / ".clang-tidy"
@@ -48,7 +80,7 @@ def main():
     build, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
-    groups, seen = {}, set()
+    groups, seen = [], set()
     for entry in json.loads((build / "compile_commands.json").read_text()):
         batch = entry["file"]
         sources = re.findall(r'#include "(/[^"]+\.cpp)"', open(batch).read()) if f"{build}/unity/" in batch else [batch]
@@ -56,15 +88,20 @@ def main():
             if not os.path.relpath(source).startswith("src/") or source in seen or UNREADABLE.search(source):
                 continue
             seen.add(source)
-            groups.setdefault((flags_of(entry), checks_beside(source)), []).append(source)
+            adding, others = split(flags_of(entry))
+            defined, checks = definitions(adding), checks_beside(source)
+            group = next((one for one in groups if one.takes(others, checks, defined)), None)
+            if group is None:
+                groups.append(group := Group(others, checks))
+            group.add(source, adding, defined)
     unity_batches.MOST_FILES, unity_batches.MOST_LINES = MOST_FILES, MOST_LINES
     entries = []
 
     def add(file, flags):
         command = shlex.join(["clang++", *flags, "-c", str(file)])
         entries.append({"directory": str(folder), "file": str(file), "command": command})
-    for number, ((flags, checks), sources) in enumerate(groups.items()):
-        place = folder
+    for number, group in enumerate(groups):
+        place, flags, checks, sources = folder, group.flags(), group.checks, group.sources
         if checks:
             place = folder / checks.parent.name
             place.mkdir(exist_ok=True)

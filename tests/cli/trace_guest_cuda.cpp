@@ -23,8 +23,8 @@
 #include <set>
 #include <thread>
 
-#include "cli/cuda_graph_routes.h"
 #include "cli/cuda_granule_routes.h"
+#include "cli/cuda_graph_routes.h"
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
 #include "cli/cuda_random_routes.h"
@@ -269,6 +269,33 @@ bool run_host(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
+// A device whose memory is the machine's: what is pinned is bounded with the rest, what is only registered
+// the program had before.
+bool run_unified(std::uint64_t limit, std::uint64_t step) {
+  const auto allocate = FIND((void**, std::size_t, unsigned), "cuMemHostAlloc", "cuMemHostAlloc", 2020);
+  const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
+  const auto enlist = FIND((void*, std::size_t, unsigned), "cuMemHostRegister_v2", "cuMemHostRegister", 6050);
+  const auto strike = FIND((void*), "cuMemHostUnregister", "cuMemHostUnregister", 4000);
+  std::vector<void*> all;
+  void* pinned = nullptr;
+  Result end = kSuccess;
+  while ((end = allocate(&pinned, step, 0)) == kSuccess) all.push_back(pinned);
+  const std::uint64_t found = left();
+  Plain device;
+  std::uint64_t cost = 0;
+  const bool is_one_account = end == kOutOfMemory && all.size() == limit / step &&
+                              found == limit - all.size() * step && device.take(step, cost) == kOutOfMemory;
+  std::vector<char> own(1 << 20);
+  check(enlist(own.data(), own.size(), 0), "register");
+  const bool is_free = left() == found;
+  check(strike(own.data()), "unregister");
+  for (void* one : all) check(free(one), "cuMemFreeHost");
+  const bool sound = is_one_account && is_free && left() == limit;
+  std::printf("unified  pinned %zu of %llu, registered for nothing: %s\n", all.size(),
+              static_cast<unsigned long long>(limit / step), sound ? "sound" : "WRONG");
+  return sound;
+}
+
 // Memory of another device than the current one is charged to where it lives.
 bool run_devices(std::uint64_t limit, std::uint64_t step) {
   int count = 0;
@@ -487,6 +514,7 @@ int main(int count, char** arguments) {
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;
   if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
   if (is_asked_for("races")) sound = run_races(limit, step) && sound;
+  if (route == "unified") sound = run_unified(limit, step) && sound;
   if (route == "granules") sound = run_granules(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;
   if (route == "several") sound = run_graph_of_devices(limit, step) && sound;

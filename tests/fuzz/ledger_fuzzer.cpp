@@ -62,7 +62,8 @@ struct Model {
   };
   std::vector<Update> updates;
   int next = 0;
-  std::uint64_t pool_step = 0;
+  std::uint64_t pool_step = 0;   // that divides all growth that was seen
+  std::uint64_t graph_step = 0;  // assumed, and no pool changes it
 
   std::uint64_t charged() const {
     std::uint64_t sum = 0;
@@ -79,7 +80,7 @@ struct Model {
     return sum + bytes_left() + leaving;
   }
   std::uint64_t in_steps(std::uint64_t bytes) const {
-    while (pool_step > 0 && bytes % pool_step != 0) ++bytes;
+    while (graph_step > 0 && bytes % graph_step != 0) ++bytes;
     return bytes;
   }
   std::uint64_t bytes_left() const {
@@ -145,6 +146,8 @@ class Calls {
     Limits limits;
     limits.bytes[0] = kLimit;
     require(ledger_.account().open_private(limits));
+    model_.pool_step = model_.graph_step = size % 2 == 0 ? 0 : 32;
+    ledger_.assume_pool_step(model_.graph_step);
   }
 
   void make_all() {

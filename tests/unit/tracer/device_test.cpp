@@ -171,6 +171,18 @@ TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
   EXPECT_TRUE(traced.root().info.devices[0].integrated);
 }
 
+// As on a Jetson: one memory, in which granules are not the driver's to tell.
+TEST_F(TraceDevices, AnIntegratedDevicesLimitBoundsWhatIsPinnedToo) {
+  for (const char* route : {"unified", "host", "plain"}) {
+    TracedGuest traced(options("gpu"));
+    traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
+    traced.set_environment("FAKE_CUDA_GRANULE", std::string(route) == "unified" ? "2097152" : "0");
+    const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", route);
+    EXPECT_TRUE(run.status.success()) << run.output;
+    EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
+  }
+}
+
 TEST_F(TraceDevices, ALimitHoldsWhereNothingCanBeRecorded) {
   // The bound on the recording is met at once; the limit is not the recording's.
   TracedGuest traced("full=1,events=1,device=" + std::to_string(kLimit));
