@@ -41,6 +41,15 @@ constexpr auto all_blocks(std::integer_sequence<unsigned, Block...> /*numbers*/)
 }
 constexpr auto blocks = all_blocks(std::make_integer_sequence<unsigned, kBlocks>());
 
+// As a compiler has it by default: clang does not tell the size.
+inline void release(void* pointer) {
+#ifdef __cpp_sized_deallocation
+  ::operator delete(pointer, kBytes);
+#else
+  ::operator delete(pointer);
+#endif
+}
+
 using Clock = std::chrono::steady_clock;
 
 double mean_of_faster(std::vector<std::int64_t>& times) {
@@ -69,7 +78,7 @@ int main(int argc, char** argv) {
     void*& pointer = live[i % live.size()];
     run_others();
     const auto before_delete = Clock::now();
-    ::operator delete(pointer, kBytes);
+    release(pointer);
     deletes.push_back((Clock::now() - before_delete).count());
     run_others();
     const auto before_new = Clock::now();
@@ -77,7 +86,7 @@ int main(int argc, char** argv) {
     news.push_back((Clock::now() - before_new).count());
     *static_cast<unsigned*>(pointer) = x;
   }
-  for (void* pointer : live) ::operator delete(pointer, kBytes);
+  for (void* pointer : live) release(pointer);
   std::printf(R"({"blocks": %u, "pairs": %zu, "new_ns": %.2f, "delete_ns": %.2f})"
               "\n",
               between, pairs, mean_of_faster(news), mean_of_faster(deletes));
