@@ -13,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "ledger/high_descriptor.h"
+
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -107,15 +109,6 @@ void unmap_page(AccountPage* page) {
   __tsan_mutex_destroy(&page->mutex, 0);
 #endif
   ::syscall(SYS_munmap, page, sizeof *page);
-}
-
-// A descriptor out of the way of programs that count on the small numbers.
-int move_up(int fd) {
-  constexpr int kOutOfTheWay = 500;
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
-  if (high < 0) return fd;
-  ::close(fd);
-  return high;
 }
 
 // For F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).

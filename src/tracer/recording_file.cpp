@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "ledger/high_descriptor.h"
 #include "recording/checksum.h"
 #include "tracer/clock.h"
 #include "tracer/memory.h"
@@ -33,15 +34,6 @@ constexpr std::uint32_t kMachine = 183;
 #else
 #error "recordings are defined for x86-64 and AArch64"
 #endif
-
-// A descriptor out of the way of programs that count on the small numbers.
-int move_up(int fd) {
-  constexpr int kOutOfTheWay = 500;
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
-  if (high < 0) return fd;
-  ::close(fd);
-  return high;
-}
 
 // Shared with the file.
 void* map_file(int fd, std::uint64_t bytes, std::uint64_t offset) {
@@ -153,7 +145,7 @@ std::uint64_t most_segments(const Options& options) {
 bool RecordingFile::open_new(const char* path) {
   fd_ = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) return false;
-  fd_ = move_up(fd_);
+  fd_ = ledger::move_up(fd_);
   std::snprintf(path_, sizeof path_, "%s", path);
   return true;
 }
@@ -270,7 +262,7 @@ bool RecordingFile::own_descriptor() {
     ::close(again);
     return false;
   }
-  fd_ = move_up(again);
+  fd_ = ledger::move_up(again);
   return true;
 }
 

@@ -46,8 +46,8 @@ struct alignas(kCacheLine) ThreadState {
 // More than the loader allocates for one library; a look takes about 0.1 µs.
 inline constexpr std::uint32_t kLooksAtLoader = 1000;
 
-// So aligned the first ones lie in one line of the cache. Not to a whole
-// line: a library that is loaded late, as Python does MemoryTracer's, has its share of 1664 bytes.
+// So aligned the first ones lie in one line of the cache. Not to a whole line: a library that is loaded late,
+// as Python does MemoryTracer's, has its share of 1664 bytes.
 struct alignas(32) ThreadLocal {
   // The state, or null while a hook is at work, or the short way (short_way.h): all that this asks of a
   // thread.
