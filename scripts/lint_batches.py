@@ -70,6 +70,11 @@ class Group:
         return [*self.others, *(word for words in self.adding for word in words)]
 
 
+def includes_source(source):
+    """Whether it is another one's text once more: beside that one in a batch each name would be there twice."""
+    return re.search(r'^#include "[^"]+\.cpp"', pathlib.Path(source).read_text(), re.MULTILINE)
+
+
 def checks_beside(source):
     """The .clang-tidy of the source's own folder, which its batch must have beside it, too."""
     file = pathlib.Path(source).parent / ".clang-tidy"
@@ -106,7 +111,7 @@ def main():
             place = folder / checks.parent.name
             place.mkdir(exist_ok=True)
             unity_batches.write_if_new(place / checks.name, checks.read_text())
-        together = [source for source in sources if source.endswith(".cpp") and not ALONE.search(source)]
+        together = [source for source in sources if source.endswith(".cpp") and not ALONE.search(source) and not includes_source(source)]
         for source in sources:
             if source not in together:
                 add(source, flags)
