@@ -459,7 +459,7 @@ std::uint64_t Account::peak_of_this_process(unsigned device) {
 void Account::reset_peak_of_this_process(unsigned device) {
   if (page_ == nullptr || device >= kMostDevices) return;
   lock();
-  peaks_[number_of(device)] = charged_to_this_process(device);
+  peaks_[number_of(device)] = own_charge(device);
   unlock();
 }
 
@@ -548,11 +548,16 @@ std::uint64_t Account::charged(unsigned device) {
   return bytes;
 }
 
-std::uint64_t Account::charged_to_this_process(unsigned device) const {
-  const unsigned slot = slot_;
-  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot
-             ? 0
-             : page_->slots[slot].charged[number_of(device)];
+std::uint64_t Account::charged_to_this_process(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return 0;
+  lock();
+  const std::uint64_t bytes = own_charge(device);
+  unlock();
+  return bytes;
+}
+
+std::uint64_t Account::own_charge(unsigned device) const {
+  return slot_ == kNoSlot ? 0 : page_->slots[slot_].charged[number_of(device)];
 }
 
 void Account::note_out_of_reach() {

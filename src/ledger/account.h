@@ -105,7 +105,7 @@ class Account {
   void discharge(unsigned device, std::uint64_t bytes);
   // Of all processes that are alive; of this account alone.
   std::uint64_t charged(unsigned device);
-  std::uint64_t charged_to_this_process(unsigned device) const;
+  std::uint64_t charged_to_this_process(unsigned device);
   // How many processes that are alive have joined.
   unsigned members();
   // Of those the ones of which nobody can tell from here whether they are alive: in another PID namespace (a
@@ -148,6 +148,7 @@ class Account {
   // `device`: only where something is charged on it, which is cheaper.
   void expel_the_dead(unsigned device = kMostDevices);
   std::uint64_t sum(unsigned device) const;
+  std::uint64_t own_charge(unsigned device) const;
   bool add(unsigned device, std::uint64_t bytes, bool within_limit);
   bool fits(unsigned device, std::uint64_t bytes) const;
   void note_peaks(unsigned device);

@@ -15,7 +15,7 @@ namespace cuda_guest {
 // Null where the driver has none, or the fake driver is not there.
 template <class Function>
 Function optional(const char* name) {
-  return reinterpret_cast<Function>(dlsym(library, name));
+  return reinterpret_cast<Function>(symbol_of(library, name));
 }
 
 inline std::uint64_t most_given(unsigned device = 0) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <random>
 
@@ -10,10 +11,11 @@
 
 namespace cuda_guest {
 
-// What one thread has, and its next call.
+// What one thread has, and its next call, as the numbers say.
 class RandomCaller {
  public:
-  RandomCaller(std::uint64_t seed, std::uint64_t limit) : random_(seed), limit_(limit) {}
+  using Numbers = std::function<std::uint64_t()>;
+  RandomCaller(Numbers numbers, std::uint64_t limit) : random_(std::move(numbers)), limit_(limit) {}
 
   void call() {
     switch (random_() % 16) {
@@ -260,7 +262,7 @@ class RandomCaller {
     if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) busy(1);
   }
 
-  std::mt19937_64 random_;
+  Numbers random_;
   std::uint64_t limit_;
   Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
   std::vector<Pointer> pointers_;
@@ -283,7 +285,7 @@ inline bool run_random(std::uint64_t limit, std::uint64_t) {
   for (std::uint64_t i = 0; i < setting("GUEST_THREADS", 3); ++i)
     threads.emplace_back([&, i] {
       set(context);
-      RandomCaller caller(seed * 1000 + i, limit);
+      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
       caller.give_all_back();
     });

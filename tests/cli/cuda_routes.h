@@ -19,6 +19,10 @@ using namespace headroom::tracer::driver;
 
 inline void* library = nullptr;
 inline std::string way;
+// By what the library's functions are looked up: a program that has the hooks in itself puts them in between.
+inline void* (*symbol_of)(void* from, const char* name) = [](void* from, const char* name) {
+  return dlsym(from, name);
+};
 
 [[noreturn]] inline void give_up(const char* what, const char* name, int code) {
   std::fprintf(stderr, "%s: %s (%d)\n", what, name, code);
@@ -30,14 +34,14 @@ template <class Function>
 Function find(const char* exported, const char* name, int version) {
   void* function = nullptr;
   if (way == "dlsym" || way == "linked") {
-    function = dlsym(way == "linked" ? RTLD_DEFAULT : library, exported);
+    function = symbol_of(way == "linked" ? RTLD_DEFAULT : library, exported);
   } else if (way == "first") {
     const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(
-        dlsym(library, "cuGetProcAddress"));
+        symbol_of(library, "cuGetProcAddress"));
     if (get(name, &function, version, 0) != kSuccess) function = nullptr;
   } else {
     const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
-        dlsym(library, "cuGetProcAddress_v2"));
+        symbol_of(library, "cuGetProcAddress_v2"));
     int status = 0;
     if (get(name, &function, version, way == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
   }
@@ -318,7 +322,7 @@ inline std::uint64_t left() {
 inline constexpr std::uint64_t kDeviceGranule = 2 << 20;
 inline std::uint64_t whole_granules_of(std::uint64_t bytes) {
   const auto ask = reinterpret_cast<Result (*)(std::size_t*, const AllocationProperties*, int)>(
-      dlsym(way == "linked" ? RTLD_DEFAULT : library, "cuMemGetAllocationGranularity"));
+      symbol_of(way == "linked" ? RTLD_DEFAULT : library, "cuMemGetAllocationGranularity"));
   AllocationProperties properties{};
   properties.type = kPinnedMemory;
   properties.location = {kLocationDevice, 0};

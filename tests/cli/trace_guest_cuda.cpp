@@ -14,6 +14,7 @@
 // prints the library that has this function for the program.
 #include <execinfo.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -337,6 +338,37 @@ bool run_devices(std::uint64_t limit, std::uint64_t step) {
   return all_sound;
 }
 
+// The driver goes and comes again, at another place where it can: the limit stands in front of it each time,
+// and what its context took along is free again.
+bool run_unload(std::uint64_t limit, std::uint64_t step) {
+  constexpr int kRounds = 4;
+  std::set<void*> places;
+  bool sound = true;
+  for (int round = 0; round < kRounds; ++round) {
+    if (round > 0) {
+      library = dlopen("libcuda.so.1", RTLD_NOW);
+      if (library == nullptr) give_up("no driver", dlerror(), 0);
+      start_context();
+    }
+    Plain route;
+    const Outcome once = fill(route, step);
+    sound = sound && once.end == kOutOfMemory && once.bytes <= limit && limit - once.bytes < step;
+    if (round % 2 == 0) route.free_all();  // otherwise its context takes it along
+    check(FIND((Device), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(0), "release");
+    Dl_info real{};
+    void* const own = symbol_of(library, "cuInit");  // that nothing stands in front of
+    if (dladdr(own, &real) == 0) return false;
+    places.insert(real.dli_fbase);
+    dlclose(library);
+    constexpr std::size_t kPage = 4096;
+    ::mmap(real.dli_fbase, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  }
+  library = dlopen("libcuda.so.1", RTLD_NOW);
+  start_context();
+  std::printf("unload   %d rounds at %zu places: %s\n", kRounds, places.size(), sound ? "sound" : "WRONG");
+  return sound && left() == limit;
+}
+
 // Whatever version and default stream a function is asked for, what is handed out stands in front of the
 // driver; those that allocate by pointer are also tried.
 bool run_versions(std::uint64_t limit, std::uint64_t step) {
@@ -514,6 +546,7 @@ int main(int count, char** arguments) {
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;
   if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
   if (is_asked_for("races")) sound = run_races(limit, step) && sound;
+  if (route == "unload") sound = run_unload(limit, step) && sound;
   if (route == "unified") sound = run_unified(limit, step) && sound;
   if (route == "granules") sound = run_granules(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;

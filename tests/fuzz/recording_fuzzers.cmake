@@ -4,3 +4,9 @@ headroom_fuzzer(recording_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/recording_fuz
 # The ledger of GPU memory on sequences of calls.
 headroom_fuzzer(ledger_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/ledger_fuzzer.cpp LINK headroom_ledger
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/ledger)
+# The same from without: the hooks of a GPU's driver, in front of the fake one.
+headroom_fuzzer(device_hooks_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/device_hooks_fuzzer.cpp LINK headroom_tracer_device_hooks
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/device_hooks)
+target_include_directories(device_hooks_fuzzer PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+target_compile_definitions(device_hooks_fuzzer PRIVATE HEADROOM_FAKE_CUDA="${fake_cuda}")
+add_dependencies(device_hooks_fuzzer fake_cuda_driver)

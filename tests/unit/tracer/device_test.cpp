@@ -212,6 +212,18 @@ TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 9));
 
+// A recording keeps the driver, whose functions its thread calls; the ledger alone lets it go.
+TEST_F(TraceDevices, ADriverThatIsUnloadedAndComesAgainStandsUnderTheLimit) {
+  for (const char* mode : {"gpu,ledger=1", "gpu", "full=1"})
+    for (const char* way : {"dlsym", "proc", "first"}) {
+      TracedGuest traced(options(mode));
+      const GuestRun run = this->run(traced, "trace_guest_cuda", way, "unload");
+      EXPECT_TRUE(run.status.success()) << mode << ' ' << way << '\n' << run.output;
+      const bool is_kept = std::string(mode) != "gpu,ledger=1";
+      EXPECT_THAT(run.output, testing::HasSubstr(is_kept ? "at 1 places" : "at 4 places")) << mode;
+    }
+}
+
 // A limit that others have, too, is not to be had alone.
 TEST_F(TraceDevices, AProcessThatCannotShareTheLimitGetsNothing) {
   TracedGuest traced("gpu,ledger=1,device=" + std::to_string(kLimit) +

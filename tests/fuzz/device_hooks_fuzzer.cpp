@@ -1,0 +1,52 @@
+// The hooks of the GPU's driver, all of them, in front of the fake driver, on any sequence of calls: the
+// driver, which counts for itself, never gives more than the limit, and what was given back is to be had
+// again.
+#include <cstdint>
+#include <cstdlib>
+
+#include "support/hooked_cuda.h"
+
+namespace {
+
+constexpr std::uint64_t kLimit = std::uint64_t{1} << 30;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Two bytes of the input each; zeros when it has ended. In the lowest bits they differ as the bytes do, in all
+// others more.
+struct Numbers {
+  const std::uint8_t*& at;
+  const std::uint8_t* end;
+  std::uint64_t operator()() const {
+    constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+    std::uint64_t number = 0;
+    for (int i = 0; i < 2 && at != end; ++i) number = number << 8 | *at++;
+    return number * kSpread;
+  }
+};
+
+void start() {
+  ::setenv("FAKE_CUDA_GRANULE", "2097152", 0);
+  cuda_guest::stand_before_driver("", kLimit);
+  require(cuda_guest::has_all(kLimit));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const bool is_started = (start(), true);
+  require(is_started);
+  const std::uint8_t* at = data;
+  const std::uint8_t* const end = data + size;
+  cuda_guest::RandomCaller caller(Numbers{at, end}, kLimit);
+  while (at != end) {
+    caller.call();
+    require(cuda_guest::most_given() <= kLimit);
+  }
+  caller.give_all_back();
+  cuda_guest::synchronize();
+  require(cuda_guest::has_all(kLimit));
+  return 0;
+}

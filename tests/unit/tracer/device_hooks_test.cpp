@@ -1,0 +1,49 @@
+// The hooks of the GPU's driver inside of the test, in front of the fake driver, by threads at once: this is
+// what the sanitizers see of them.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "recording/recording.h"
+#include "support/hooked_cuda.h"
+#include "support/test_support.h"
+#include "tracer/process.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer {
+namespace {
+
+// One process has one ledger and one recording, so this is one test.
+TEST(TracerDeviceHooks, AnyCallsByThreadsStayWithinTheLimitAndAreRecorded) {
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 30;
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "hooks.hrec").string();
+  ::setenv("FAKE_CUDA_GRANULE", "2097152", 1);
+  ::setenv("FAKE_CUDA_PREEMPT", "16", 1);
+  ::setenv("GUEST_CALLS", "500", 1);
+  cuda_guest::stand_before_driver(path, kLimit);
+  for (int seed = 1; seed <= 4; ++seed) {
+    ::setenv("GUEST_SEED", std::to_string(seed).c_str(), 1);
+    EXPECT_TRUE(cuda_guest::run_random(kLimit, 0)) << "seed " << seed;
+  }
+  {
+    const Guard guard(thread_local_state);
+    finish_recording();
+  }
+  auto recording = recording::Recording::open(path);
+  ASSERT_TRUE(recording) << recording.error().sentence();
+  std::map<MemoryEventKind, int> count;
+  std::map<std::pair<DeviceMemoryKind, std::uint64_t>, std::uint64_t> live;
+  recording->for_each_event([&](const MemoryEvent& event) {
+    ++count[event.kind];
+    const std::pair key{event.device_kind, event.address};
+    if (event.kind == MemoryEventKind::device_allocate) live[key] = event.size;
+    if (event.kind == MemoryEventKind::device_release) live.erase(key);
+  });
+  EXPECT_GT(count[MemoryEventKind::device_allocate], 1000);
+  EXPECT_GT(count[MemoryEventKind::device_refused], 10);
+  EXPECT_TRUE(live.empty()) << live.size() << " allocations were never released";
+}
+
+}  // namespace
+}  // namespace headroom::tracer
