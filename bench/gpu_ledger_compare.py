@@ -6,7 +6,7 @@
 SAMPLES are those of nvml_sampler.py. What the driver takes for itself (contexts, modules, streams) is what NVML says beyond the recorded
 allocations, at the end of the last phase before which the program made or loaded something of that kind; from then on it is held to stand still. So
 every later move of NVML's figure must be explained by recorded allocations alone: `unexplained_bytes` is what is not, lowest and highest of the
-samples of a phase. The recording's own figure for contexts, which follows NVML, takes no part in it. Reads the recording by
+samples of a phase. The recording's own figures for contexts and for the driver's later growth take no part in it. Reads the recording by
 tests/golden/read_recording.py. Prints JSON.
 """
 import bisect

@@ -49,7 +49,7 @@ def main():
               "At rest in each phase, ten samples a second. What the driver takes for itself (contexts, modules, its streams) is what NVML says beyond the recorded allocations "
               "at the end of a phase in which the program made or loaded something of that kind (**bold**); from then on it is held to stand still. Any later move of NVML's figure must be "
               "explained by recorded allocations alone, and what is not is told: lowest and highest of the samples, and the larger of the two as a share of NVML's figure. "
-              "The ledger's own figure for contexts, which follows NVML, takes no part in this. Allocations and arrays larger than 1 MiB count in whole granules of 2 MiB, as the "
+              "The ledger's own figures for contexts and for what the driver takes later, which are NVML's too, take no part in this. Allocations and arrays larger than 1 MiB count in whole granules of 2 MiB, as the "
               "driver gives them; managed memory is left out, as NVML counts none of it to a process; what another process made and this one opened counts to neither figure.", "",
               "| program | phase | NVML MiB | allocations MiB, in granules | driver's own | unexplained MiB | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|"]
     for one in compared.values():

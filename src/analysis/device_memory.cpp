@@ -65,6 +65,8 @@ std::string_view name_of(DeviceMemoryKind kind) {
       return "graph_reserved";
     case DeviceMemoryKind::context:
       return "context";
+    case DeviceMemoryKind::driver_growth:
+      return "driver_growth";
   }
   return "device";
 }
@@ -178,6 +180,8 @@ void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
   if (event.device_kind == DeviceMemoryKind::context)
     of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
+  if (event.device_kind == DeviceMemoryKind::driver_growth)
+    of.figures.driver_growth_bytes = std::max(bytes, of.figures.driver_growth_bytes.value_or(0));
   if (event.device_kind == DeviceMemoryKind::graph_reserved)
     of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));
   if (event.device_kind != DeviceMemoryKind::pool_reserved) return;

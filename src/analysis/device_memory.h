@@ -65,6 +65,7 @@ struct DeviceFigures {
   std::optional<std::int64_t> graph_reserved_peak_bytes;
   std::optional<std::int64_t> overhead_bytes;  // of modules, by difference, the last
   std::optional<std::int64_t> context_bytes;   // by difference, the most
+  std::optional<std::int64_t> driver_growth_bytes;  // by difference, the most
   std::int64_t rounding_at_peak_bytes = 0;     // that the driver gave beyond the total, by rounding_of()
   std::vector<DeviceKindFigures> kinds;        // those that occur
   std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first

@@ -19,9 +19,10 @@ enum class DeviceMemoryKind : std::uint8_t {
   pool_reserved = 11,   // what the driver keeps for pools, in use or not: a figure, no allocation
   overhead = 12,        // modules, found by difference: a figure, no allocation
   graph_reserved = 13,  // what the driver keeps for graphs: a figure, no allocation
-  context = 14,         // contexts, found by difference: a figure, no allocation
+  context = 14,         // contexts when they were made, by difference: a figure, no allocation
+  driver_growth = 15,   // what the driver takes for itself later, by difference: a figure, no allocation
 };
-inline constexpr unsigned kDeviceMemoryKinds = 15;  // with the unused 0
+inline constexpr unsigned kDeviceMemoryKinds = 16;  // with the unused 0
 
 // Whether it takes up a device's own memory, and counts against a limit. On an integrated GPU the device's
 // memory is the machine's, so what is pinned there counts, too.

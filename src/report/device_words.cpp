@@ -34,6 +34,8 @@ std::string_view words_for(DeviceMemoryKind kind) {
       return "kept for graphs";
     case DeviceMemoryKind::context:
       return "contexts, by difference";
+    case DeviceMemoryKind::driver_growth:
+      return "the driver's own beside contexts and modules, by difference";
   }
   return "";
 }

@@ -68,6 +68,10 @@ class Section {
     if (figures_.context_bytes)
       line(fmt::format("Contexts   {} by difference, beside what was allocated",
                        bytes(*figures_.context_bytes)));
+    if (figures_.driver_growth_bytes)
+      line(fmt::format("Driver     {} more at most after that, by difference: kernels that a first launch loads, "
+                       "what pools and graphs need besides",
+                       bytes(*figures_.driver_growth_bytes)));
     if (figures_.rounding_at_peak_bytes > 0)
       line(fmt::format(
           "Granules   {} more at the peak: the driver rounds what is larger than 1 MiB up to whole 2 MiB",
@@ -201,6 +205,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
   set_if(object, "graph_reserved_peak_bytes", figures.graph_reserved_peak_bytes);
   set_if(object, "context_bytes", figures.context_bytes);
+  set_if(object, "driver_growth_bytes", figures.driver_growth_bytes);
   if (figures.rounding_at_peak_bytes > 0) object["rounding_at_peak_bytes"] = figures.rounding_at_peak_bytes;
   set_if(object, "overhead_bytes", figures.overhead_bytes);
   Json& kinds = object["kinds"] = Json::array();

@@ -1,9 +1,10 @@
 // Contexts, which take what was made in them along when they go, and modules. What both take lies in the
 // driver's own allocations, and is known only by what is in use before and after: contexts by NVML, as there
 // is nothing else to ask before the first. Other processes of the device may come and go meanwhile, so these
-// are figures of their own and never a part of what was recorded. Where NVML tells what this process has, a
-// thread follows what its contexts grow by later (device_watch.h): a module that is loaded by the launch of
-// its first kernel is in that.
+// are figures of their own and never a part of what was recorded. What else the driver takes, no call tells
+// when: a module that is loaded by the launch of its first kernel, what pools and graphs need besides at
+// their first use (70 MiB on an H100). Where NVML tells what this process has, a thread follows it
+// (device_watch.h), as a figure apart: the contexts' moves when one is made or destroyed, and not otherwise.
 #include <algorithm>
 #include <iterator>
 
@@ -14,7 +15,8 @@ namespace headroom::tracer::driver {
 namespace {
 
 std::atomic<std::uint64_t> primary_contexts[ledger::kMostDevices];
-std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices];
+std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices],
+    growth_bytes[ledger::kMostDevices];
 
 // Those that are there, with what was in use for each when it was made.
 struct Context {
@@ -61,6 +63,8 @@ void note_context_gone(DriverHook& hook, std::uint64_t number) {
     context_bytes[gone.device] = 0;
     if (module_bytes[gone.device].exchange(0) != 0)
       hook.record_figure(gone.device, DeviceMemoryKind::overhead, 0);
+    if (growth_bytes[gone.device].exchange(0) != 0)
+      hook.record_figure(gone.device, DeviceMemoryKind::driver_growth, 0);
   } else {
     left = context_bytes[gone.device].fetch_sub(gone.bytes) - gone.bytes;
   }
@@ -136,6 +140,21 @@ bool is_active(Device device) {
          real.cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess && active != 0;
 }
 
+// What NVML says that this process has beyond all that is known, the hook's own call aside. False where it
+// does not tell, or another call of the driver may have been under way: it gives before or after the ledger
+// knows.
+bool ask_unknown(DriverHook& hook, unsigned device, std::int64_t& bytes) {
+  const std::uint64_t ended = driver_calls.ended, begun = driver_calls.begun;
+  constexpr std::uint64_t kOwn = 1;
+  std::uint64_t used = 0;
+  if (begun != ended + kOwn) return false;
+  const std::int64_t given = hook.given_bytes(device);
+  if (!hook.used_by_this_process(device, used) || driver_calls.begun != begun) return false;
+  bytes = static_cast<std::int64_t>(used) - given - module_bytes[device] - context_bytes[device] -
+          growth_bytes[device];
+  return true;
+}
+
 template <class Call>
 Result make_context(Opaque* context, Device ordinal, const Call& call) {
   DriverHook hook;
@@ -143,16 +162,18 @@ Result make_context(Opaque* context, Device ordinal, const Call& call) {
   std::uint64_t before = 0, after = 0;
   if (!hook.counts() || device >= ledger::kMostDevices) return call();
   const bool is_told = hook.used_of_device(device, before);
+  std::int64_t grown = 0, unknown_before = 0, unknown = 0;
+  if (has_context(device)) ask_unknown(hook, device, unknown_before);
   const Result result = call();
   if (result != kSuccess) return result;
   hook.meet(device);
-  std::int64_t grown = 0;
-  if (is_told && hook.used_of_device(device, after) && after > before) {
-    grown = static_cast<std::int64_t>(after - before);
+  if (is_told && hook.used_of_device(device, after)) grown = static_cast<std::int64_t>(after - before);
+  // Better, as other processes take no part in it.
+  if (ask_unknown(hook, device, unknown)) grown = unknown - unknown_before;
+  if (grown > 0)
     hook.record_figure(device, DeviceMemoryKind::context,
                        static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
-  }
-  if (context != nullptr) note_context(number_of(*context), device, grown);
+  if (context != nullptr) note_context(number_of(*context), device, grown > 0 ? grown : 0);
   watch_device(device);
   return result;
 }
@@ -200,22 +221,16 @@ void reset_contexts_in_child() {
   for (Context& context : green_contexts) context = {};
   for (auto& bytes : context_bytes) bytes = 0;
   for (auto& bytes : module_bytes) bytes = 0;
+  for (auto& bytes : growth_bytes) bytes = 0;
   for (auto& context : primary_contexts) context = 0;
 }
 
-// While NVML was asked no other call of the driver may have been under way: it gives before or after the
-// ledger knows.
 void look_at_contexts(DriverHook& hook, unsigned device) {
-  if (!has_context(device)) return;
-  const std::uint64_t ended = driver_calls.ended, begun = driver_calls.begun;
-  constexpr std::uint64_t kOwn = 1;
-  std::uint64_t used = 0;
-  if (begun != ended + kOwn) return;
-  const std::int64_t given = hook.given_bytes(device);
-  if (!hook.used_by_this_process(device, used) || driver_calls.begun != begun) return;
-  const std::int64_t bytes = static_cast<std::int64_t>(used) - given - module_bytes[device];
-  if (bytes > 0 && context_bytes[device].exchange(bytes) != bytes)
-    hook.record_figure(device, DeviceMemoryKind::context, static_cast<std::uint64_t>(bytes));
+  std::int64_t more = 0;
+  if (!has_context(device) || !ask_unknown(hook, device, more) || more == 0) return;
+  const std::int64_t growth = growth_bytes[device].fetch_add(more) + more;
+  hook.record_figure(device, DeviceMemoryKind::driver_growth,
+                     static_cast<std::uint64_t>(growth > 0 ? growth : 0));
 }
 
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {

@@ -386,6 +386,7 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
   const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "overhead_bytes"), 3 << 20);
+  EXPECT_FALSE(device.contains("driver_growth_bytes"));
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB by difference, beside what was allocated"));
@@ -434,7 +435,10 @@ TEST_F(TraceGpu, ContextsThatAreGoneAreCountedNoMore) {
 // Launches are not hooked; what they brought is found soon after.
 TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
   const Json device = device_of("launches");
-  EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000 + (12 << 20));
+  EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
+  EXPECT_EQ(get_integer(device, "driver_growth_bytes"), 12 << 20);
+  EXPECT_THAT(run_headroom({"report", recording().string()}).out,
+              HasSubstr("Driver     12.0 MiB more at most after that, by difference"));
   EXPECT_EQ(get_integer(device, "graph_reserved_peak_bytes"), 32 << 20);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 96 << 20);
 }

@@ -201,6 +201,7 @@ export interface Device {
   pool_reserved_at_end_bytes?: number;
   graph_reserved_peak_bytes?: number;
   context_bytes?: number;
+  driver_growth_bytes?: number;
   rounding_at_peak_bytes?: number;
   overhead_bytes?: number;
   timeline: Curve;
