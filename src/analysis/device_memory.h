@@ -63,12 +63,12 @@ struct DeviceFigures {
   std::int64_t unknown_releases = 0;
   std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // as drivers tell
   std::optional<std::int64_t> graph_reserved_peak_bytes;
-  std::optional<std::int64_t> overhead_bytes;  // of modules, by difference, the last
-  std::optional<std::int64_t> context_bytes;   // by difference, the most
+  std::optional<std::int64_t> overhead_bytes;       // of modules, by difference, the last
+  std::optional<std::int64_t> context_bytes;        // by difference, the most
   std::optional<std::int64_t> driver_growth_bytes;  // by difference, the most
-  std::int64_t rounding_at_peak_bytes = 0;     // that the driver gave beyond the total, by rounding_of()
-  std::vector<DeviceKindFigures> kinds;        // those that occur
-  std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first
+  std::int64_t rounding_at_peak_bytes = 0;          // that the driver gave beyond the total, by rounding_of()
+  std::vector<DeviceKindFigures> kinds;             // those that occur
+  std::vector<DeviceShare> layers, stacks;          // of the total; most at the peak first
   std::int64_t refused_count = 0, refused_bytes = 0;
   std::vector<DeviceRefusal> refusals;  // the first
   DeviceCurve curve;                    // of the total

@@ -69,9 +69,10 @@ class Section {
       line(fmt::format("Contexts   {} by difference, beside what was allocated",
                        bytes(*figures_.context_bytes)));
     if (figures_.driver_growth_bytes)
-      line(fmt::format("Driver     {} more at most after that, by difference: kernels that a first launch loads, "
-                       "what pools and graphs need besides",
-                       bytes(*figures_.driver_growth_bytes)));
+      line(fmt::format(
+          "Driver     {} more at most after that, by difference: kernels that a first launch loads, "
+          "what pools and graphs need besides",
+          bytes(*figures_.driver_growth_bytes)));
     if (figures_.rounding_at_peak_bytes > 0)
       line(fmt::format(
           "Granules   {} more at the peak: the driver rounds what is larger than 1 MiB up to whole 2 MiB",

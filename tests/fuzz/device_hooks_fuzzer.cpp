@@ -14,8 +14,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Two bytes of the input each; zeros when it has ended. In the lowest bits they differ as the bytes do, in all
-// others more.
+// Two bytes of the input each; zeros when it has ended. In the lowest bits they differ as the bytes do, in
+// all others more.
 struct Numbers {
   const std::uint8_t*& at;
   const std::uint8_t* end;
