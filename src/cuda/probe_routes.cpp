@@ -31,6 +31,13 @@ struct Calls {
   Code (*cuGraphCreate)(Handle*, unsigned);
   Code (*cuGraphDestroy)(Handle);
   Code (*cuGraphAddMemAllocNode)(Handle*, Handle, const Handle*, std::size_t, void*);
+  Code (*cuGraphAddMemFreeNode)(Handle*, Handle, const Handle*, std::size_t, Pointer);
+  Code (*cuGraphInstantiateWithFlags)(Handle*, Handle, unsigned long long);
+  Code (*cuGraphLaunch)(Handle, Handle);
+  Code (*cuGraphExecDestroy)(Handle);
+  Code (*cuDeviceGetGraphMemAttribute)(int, int, void*);
+  Code (*cuDeviceGraphMemTrim)(int);
+  Code (*cuMemGetAllocationGranularity)(std::size_t*, const void*, int);
 };
 
 struct AllocationProperties {  // CUmemAllocationProp
@@ -63,6 +70,9 @@ struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
 constexpr int kPinned = 1, kOnDevice = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
 constexpr unsigned kManagedGlobal = 1;
 constexpr int kFloats = 0x20;  // CU_AD_FORMAT_FLOAT
+constexpr int kReserved = 2;   // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+constexpr int kMinimum = 0;    // CU_MEM_ALLOC_GRANULARITY_MINIMUM
+constexpr Code kNotSupported = 801;
 
 template <class Function>
 void take(const char* name, Function& function) {
@@ -88,15 +98,104 @@ Calls find_calls() {
   take("cuGraphCreate", calls.cuGraphCreate);
   take("cuGraphDestroy", calls.cuGraphDestroy);
   take("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
+  take("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
+  take("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
+  take("cuGraphLaunch", calls.cuGraphLaunch);
+  take("cuGraphExecDestroy", calls.cuGraphExecDestroy);
+  take("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
+  take("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
+  take("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
   return calls;
 }
 
-// One step of a way: takes `bytes`, and leaves what gives them back.
+// One step of a way: takes `bytes`, and leaves what gives them back. `has` tells what the device gave for all
+// steps so far, where that is more than was asked for.
 struct Way {
   std::string name;
   bool is_there;
   std::function<Code(std::size_t bytes, std::function<void()>& give_back)> take;
+  std::function<std::int64_t(std::size_t steps)> has = nullptr;
+  std::function<void()> end = nullptr;  // when all is given back
 };
+
+// Of what is a byte more than this, the device gives a granule more.
+constexpr std::size_t kSmall = std::size_t{1} << 20;
+
+// A byte more than half a granule each: the device gives whole ones.
+Way granules_way(const Functions& call, const Calls& more, int device) {
+  const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
+  std::size_t granule = 0;
+  if (more.cuMemGetAllocationGranularity == nullptr ||
+      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimum) != kSuccess)
+    granule = 0;
+  return {"granules", granule > kSmall,
+          [&call](std::size_t, std::function<void()>& give_back) {
+            Pointer memory = 0;
+            const Code code = call.cuMemAlloc_v2(&memory, kSmall + 1);
+            if (code == kSuccess) give_back = [&call, memory] { call.cuMemFree_v2(memory); };
+            return code;
+          },
+          [granule](std::size_t steps) { return static_cast<std::int64_t>(steps * granule); }};
+}
+
+// Small graphs that are launched: each has the driver's whole steps, which it tells.
+class LaunchedGraphs {
+ public:
+  LaunchedGraphs(const Calls& more, int device) : more_(more), device_(device) {}
+
+  bool is_there() const {
+    return more_.cuGraphCreate != nullptr && more_.cuGraphDestroy != nullptr &&
+           more_.cuGraphAddMemAllocNode != nullptr && more_.cuGraphAddMemFreeNode != nullptr &&
+           more_.cuGraphInstantiateWithFlags != nullptr && more_.cuGraphLaunch != nullptr &&
+           more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGetGraphMemAttribute != nullptr &&
+           more_.cuDeviceGraphMemTrim != nullptr;
+  }
+  Code launch(const Functions& call, std::function<void()>& give_back) const {
+    Handle graph = nullptr, exec = nullptr;
+    Code code = more_.cuGraphCreate(&graph, 0);
+    if (code != kSuccess) return code;
+    code = instantiate(graph, exec);
+    if (code == kSuccess) code = more_.cuGraphLaunch(exec, nullptr);
+    if (code == kSuccess) code = call.cuStreamSynchronize(nullptr);
+    const auto destroy = [this, graph, exec] {
+      if (exec != nullptr) more_.cuGraphExecDestroy(exec);
+      more_.cuGraphDestroy(graph);
+    };
+    if (code != kSuccess)
+      destroy();
+    else
+      give_back = destroy;
+    return code;
+  }
+  std::int64_t reserved() const {
+    std::uint64_t bytes = 0;
+    return more_.cuDeviceGetGraphMemAttribute(device_, kReserved, &bytes) == kSuccess
+               ? static_cast<std::int64_t>(bytes)
+               : 0;
+  }
+  void trim() const { more_.cuDeviceGraphMemTrim(device_); }
+
+ private:
+  Code instantiate(Handle graph, Handle& exec) const {
+    AllocationNode allocation{{kPinned, 0, kOnDevice, device_, nullptr, 0, {}}, nullptr, 0, kSmall, 0};
+    Handle made = nullptr, freed = nullptr;
+    Code code = more_.cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &allocation);
+    if (code == kSuccess) code = more_.cuGraphAddMemFreeNode(&freed, graph, &made, 1, allocation.address);
+    if (code == kSuccess) code = more_.cuGraphInstantiateWithFlags(&exec, graph, 0);
+    return code;
+  }
+  const Calls& more_;
+  int device_;
+};
+
+Way launched_graphs_way(const Functions& call, const Calls& more, int device) {
+  const LaunchedGraphs graphs(more, device);
+  return {"launched_graphs", graphs.is_there(),
+          [&call, graphs](std::size_t, std::function<void()>& give_back) {
+            return graphs.launch(call, give_back);
+          },
+          [graphs](std::size_t) { return graphs.reserved(); }, [graphs] { graphs.trim(); }};
+}
 
 std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
   const Functions& call = driver.call();
@@ -198,8 +297,13 @@ std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) give_back = [&more, graph] { more.cuGraphDestroy(graph); };
          return code;
        }},
+      granules_way(call, more, device),
+      launched_graphs_way(call, more, device),
   };
 }
+
+// Where the device gives less for a step than was thought, this is the end.
+constexpr std::size_t kMostSteps = 1024;
 
 RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes step) {
   RouteOutcome outcome;
@@ -211,12 +315,15 @@ RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes s
     const Code code = way.take(static_cast<std::size_t>(step.count), give_back);
     if (code != kSuccess) {
       outcome.stopped_by = driver.name_of(code);
+      outcome.is_there = code != kNotSupported || !held.empty();
       break;
     }
     held.push_back(std::move(give_back));
-    outcome.taken += step;
+    outcome.taken = way.has ? Bytes{way.has(held.size())} : outcome.taken + step;
+    if (held.size() == kMostSteps) break;
   }
   for (const auto& give_back : held) give_back();
+  if (way.end) way.end();
   return outcome;
 }
 

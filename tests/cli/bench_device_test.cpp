@@ -15,7 +15,8 @@ class BenchDevice : public testing::Test {
  protected:
   CommandResult run(Words words, bool with_driver = true) {
     CommandOptions options;
-    if (with_driver) options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+    if (with_driver)
+      options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}, {"FAKE_CUDA_GRANULE", "2097152"}};
     words.insert(words.begin(), {"--task", "none", "--max-frames", "5", "--warmup", "2"});
     return bench_.run(words, options);
   }
@@ -100,7 +101,7 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
   EXPECT_EQ(get_text(limit, "mechanism"), "device_ledger");
   EXPECT_EQ(get_integer(limit, "bytes"), 100 * kMiB);
-  EXPECT_EQ(get_member(limit, "routes").size(), 11U);
+  EXPECT_EQ(get_member(limit, "routes").size(), 13U);
   for (const Json& route : get_member(limit, "routes"))
     EXPECT_EQ(get_text(route, "outcome"), "refused") << route;
   for (const char* name : {"small", "after"}) {
@@ -127,9 +128,9 @@ TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {
   const Json report = bench_.report();
   const Json& limit = get_member(report, "gpu_limit");
   EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
-  EXPECT_EQ(get_member(limit, "routes").size(), 22U);
+  EXPECT_EQ(get_member(limit, "routes").size(), 26U);
   EXPECT_EQ(get_text(get_member(limit, "routes").at(0), "name"), "cuda:0 device");
-  EXPECT_EQ(get_text(get_member(limit, "routes").at(11), "name"), "cuda:1 device");
+  EXPECT_EQ(get_text(get_member(limit, "routes").at(13), "name"), "cuda:1 device");
   for (const Json& route : get_member(limit, "routes"))
     EXPECT_EQ(get_text(route, "outcome"), "refused") << route;
   EXPECT_EQ(get_text(limit, "note"), "cuda:1 has 50.0 MiB");
