@@ -18,12 +18,12 @@
 // process of the account.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "ledger/process_identity.h"
 
 namespace headroom::ledger {
 
@@ -44,16 +44,6 @@ struct Limits {
     return false;
   }
 };
-
-// A process, so that a later one with its number is not taken for it.
-struct ProcessIdentity {
-  std::uint32_t pid = 0;            // 0: none
-  std::uint64_t start_ticks = 0;    // field 22 of /proc/PID/stat
-  std::uint64_t pid_namespace = 0;  // a number means something only in its namespace
-};
-ProcessIdentity this_process();
-// False only if it is certain that the process is gone.
-bool may_be_alive(const ProcessIdentity& process);
 
 struct AccountPage;
 
@@ -129,7 +119,7 @@ class Account {
 
   // Drivers that a process of the account loaded where nothing stands in front of them.
   void note_out_of_reach();
-  std::uint32_t out_of_reach() const;
+  std::uint32_t out_of_reach();
 
   // Gives up the process' slot, and with it all that it was charged.
   void leave();
@@ -176,6 +166,7 @@ class Account {
   // the parent's until the child needs one.
   int description_ = -1;
   bool is_parents_description_ = false;
+  void* held_open_ = nullptr;      // a mapping of that description, where the page is mapped by another
   std::int64_t looked_at_ns_ = 0;  // for the dead, before a new peak
 };
 

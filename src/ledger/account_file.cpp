@@ -1,0 +1,179 @@
+// How an account's page comes and goes, and what processes agree on of their devices.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "ledger/account_page.h"
+#include "ledger/high_descriptor.h"
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace headroom::ledger {
+
+void set_up(AccountPage& page, const Limits& limits) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&page.mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+  std::memcpy(page.limits, limits.bytes, sizeof page.limits);
+  page.page_bytes = sizeof page;
+  page.magic = AccountPage::kMagic;
+}
+
+namespace {
+
+// Straight from the kernel: in the preload library mmap and munmap are hooked. The last argument lies on the
+// stack, where an int would leave half of the offset as it was.
+AccountPage* map_page(int flags, int fd) {
+  const long memory =
+      ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, long{0});
+  return memory == -1 ? nullptr : reinterpret_cast<AccountPage*>(memory);
+}
+
+void unmap_page(AccountPage* page) {
+#if defined(__SANITIZE_THREAD__)
+  // Which sees no system call: the order of this lock would be held against the next one at its address.
+  __tsan_mutex_destroy(&page->mutex, 0);
+#endif
+  ::syscall(SYS_munmap, page, sizeof *page);
+}
+
+bool file_is_sound(int fd, struct stat& info) {
+  if (::fstat(fd, &info) != 0) return false;
+  if (S_ISREG(info.st_mode) && info.st_size == static_cast<off_t>(sizeof(AccountPage)) &&
+      (info.st_uid == ::geteuid() || ::geteuid() == 0))
+    return true;
+  errno = EINVAL;
+  return false;
+}
+
+}  // namespace
+
+bool Account::open_private(const Limits& limits) {
+  close();
+  page_ = map_page(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (page_ == nullptr) return false;
+  set_up(*page_, limits);
+  all_[0] = this;
+  count_ = 1;
+  return true;
+}
+
+bool Account::open_shared(const char* path) {
+  close();
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  struct stat info {};
+  if (file_is_sound(fd, info)) page_ = map_page(MAP_SHARED, fd);
+  if (page_ == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return false;
+  }
+  description_ = move_up(fd);
+  shared_ = true;
+  file_system_ = info.st_dev;
+  file_number_ = info.st_ino;
+  all_[0] = this;
+  count_ = 1;
+  if (page_->magic == AccountPage::kMagic && page_->page_bytes == sizeof(AccountPage)) return true;
+  close();
+  errno = EINVAL;
+  return false;
+}
+
+bool Account::create_shared(const char* path, const Limits& limits) {
+  char temporary[4096];
+  if (std::snprintf(temporary, sizeof temporary, "%s.%d.new", path, ::getpid()) >=
+      static_cast<int>(sizeof temporary)) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  const int fd = ::open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return false;
+  // Space first: a page that a full file system cannot give would kill its writer.
+  int error = ::posix_fallocate(fd, 0, sizeof(AccountPage));
+  AccountPage* page = error == 0 ? map_page(MAP_SHARED, fd) : nullptr;
+  if (error == 0 && page == nullptr) error = errno;
+  if (page != nullptr) {
+    set_up(*page, limits);
+    unmap_page(page);
+    if (::link(temporary, path) != 0) error = errno;  // unlike rename, it never replaces
+  }
+  ::close(fd);
+  ::unlink(temporary);
+  errno = error;
+  return error == 0;
+}
+
+void Account::close() {
+  if (page_ != nullptr) unmap_page(page_);
+  page_ = nullptr;
+  if (held_open_ != nullptr) ::syscall(SYS_munmap, held_open_, 1);
+  held_open_ = nullptr;
+  if (description_ >= 0) ::close(description_);
+  description_ = -1;
+  is_parents_description_ = false;
+  slot_ = kNoSlot;
+  shared_ = false;
+  file_system_ = file_number_ = 0;
+  count_ = 0;
+  for (auto& number : numbers_) number = 0;
+}
+
+void Account::identify(unsigned device, const std::uint8_t (&uuid)[16]) {
+  if (device >= kMostDevices) return;
+  for (Account* const one : all()) one->identify_here(device, uuid);
+}
+
+void Account::identify_here(unsigned device, const std::uint8_t (&uuid)[16]) {
+  static constexpr std::uint8_t kUntold[16] = {};
+  const auto find = [&](const std::uint8_t(&wanted)[16], unsigned otherwise) {
+    for (unsigned i = 0; i < kMostDevices; ++i)
+      if (std::memcmp(page_->uuids[i], wanted, sizeof wanted) == 0) return i;
+    return otherwise;
+  };
+  if (std::memcmp(uuid, kUntold, sizeof uuid) == 0) return;
+  lock();
+  unsigned number = find(uuid, kMostDevices);
+  if (number == kMostDevices) {
+    const bool is_free = std::memcmp(page_->uuids[device], kUntold, sizeof uuid) == 0;
+    number = is_free ? device : find(kUntold, device);
+    if (std::memcmp(page_->uuids[number], kUntold, sizeof uuid) == 0)
+      std::memcpy(page_->uuids[number], uuid, sizeof uuid);
+  }
+  unlock();
+  numbers_[device] = static_cast<std::uint8_t>(device ^ number);
+}
+
+bool Account::is_same_file(const Account& other) const {
+  return file_number_ != 0 && file_number_ == other.file_number_ && file_system_ == other.file_system_;
+}
+
+bool Account::is_locked_before(const Account& other) const {
+  return file_system_ != other.file_system_ ? file_system_ < other.file_system_
+                                            : file_number_ < other.file_number_;
+}
+
+void Account::lie_within(Account& outer) {
+  for (const Account* const one : all())
+    if (one->is_same_file(outer)) return;
+  if (page_ == nullptr || outer.page_ == nullptr || count_ == kMostAccounts) return;
+  unsigned at = count_++;
+  for (; at > 0 && outer.is_locked_before(*all_[at - 1]); --at) all_[at] = all_[at - 1];
+  all_[at] = &outer;
+}
+
+}  // namespace headroom::ledger

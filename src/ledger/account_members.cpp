@@ -1,0 +1,162 @@
+// Who has a slot of an account, and who holds it still.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "ledger/account_page.h"
+#include "ledger/high_descriptor.h"
+
+namespace headroom::ledger {
+
+namespace {
+
+// For F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).
+struct flock byte_of(unsigned slot, short type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(slot);
+  range.l_len = 1;
+  return range;
+}
+
+}  // namespace
+
+// Under the lock, as all that follows to join(). False where the program closed the descriptor or has another
+// file at its number.
+bool Account::has_description() {
+  const auto is_ours = [&](int fd) {
+    struct stat info {};
+    return fd >= 0 && ::fstat(fd, &info) == 0 && info.st_dev == file_system_ && info.st_ino == file_number_;
+  };
+  if (!is_ours(description_)) return false;
+  if (!is_parents_description_) return true;
+  // The parent's stays open: its lock is what says that this process has the parent's memory, too.
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", description_);
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  // The page is mapped by the parent's; this one is kept open by a mapping of its own, which nobody uses.
+  const long held = is_ours(fd) ? ::syscall(SYS_mmap, nullptr, 1, PROT_NONE, MAP_SHARED, fd, long{0}) : -1;
+  if (held == -1) {
+    ::close(fd);
+    return false;
+  }
+  held_open_ = reinterpret_cast<void*>(held);
+  description_ = move_up(fd);
+  is_parents_description_ = false;
+  return true;
+}
+
+// By a process that has a description of its own.
+bool Account::is_gone(unsigned slot) {
+  const AccountPage::Slot& asked = page_->slots[slot];
+  if (asked.is_locked == 0) return !may_be_alive(asked.owner);
+  struct flock range = byte_of(slot, F_WRLCK);
+  return ::fcntl(description_, F_OFD_GETLK, &range) == 0 && range.l_type == F_UNLCK;
+}
+
+void Account::expel_the_dead(unsigned device) {
+  if (!shared_) return;
+  bool has_looked = false;
+  for (unsigned i = 0; i < page_->slots_used; ++i) {
+    const AccountPage::Slot& slot = page_->slots[i];
+    if (i == slot_.load(std::memory_order_relaxed) || slot.owner.pid == 0 ||
+        (device < kMostDevices && slot.charged[device] == 0))
+      continue;
+    // Who cannot ask expels nobody: the limit must hold.
+    if (!has_looked && !has_description()) return;
+    has_looked = true;
+    if (is_gone(i)) page_->slots[i] = {};
+  }
+}
+
+// False: somebody holds the slot. Where nothing can be locked (an old kernel, no descriptor left) a process
+// has its slot as long as it lives, in whatever program.
+bool Account::take_slot(unsigned slot, const ProcessIdentity& self) {
+  bool is_locked = false;
+  if (shared_ && has_description()) {
+    struct flock range = byte_of(slot, F_WRLCK);
+    is_locked = ::fcntl(description_, F_OFD_SETLK, &range) == 0;
+    if (!is_locked && (errno == EAGAIN || errno == EACCES)) return false;
+  }
+  page_->slots[slot] = {};
+  page_->slots[slot].owner = self;
+  page_->slots[slot].is_locked = is_locked ? 1 : 0;
+  page_->slots_used = std::max(page_->slots_used, slot + 1);
+  slot_ = slot;
+  return true;
+}
+
+// A process that became another program by execve takes over its own slot, if it has one still, unless
+// children of the earlier program hold it: what that held on a device is gone with it.
+bool Account::join() {
+  expel_the_dead();
+  const ProcessIdentity self = this_process();
+  for (unsigned i = 0; i < page_->slots_used; ++i)
+    if (page_->slots[i].owner == self && take_slot(i, self)) return true;
+  for (unsigned i = 0; i < kMostMembers; ++i) {
+    const bool is_free = i == page_->slots_used || page_->slots[i].owner.pid == 0;
+    if (is_free && take_slot(i, self)) return true;
+  }
+  return false;
+}
+
+void Account::leave() {
+  for (Account* const one : all()) {
+    if (one->slot_ == kNoSlot) continue;
+    one->lock();
+    one->page_->slots[one->slot_] = {};
+    if (struct flock range = byte_of(one->slot_, F_UNLCK); one->has_description())
+      ::fcntl(one->description_, F_OFD_SETLK, &range);
+    one->slot_ = kNoSlot;
+    one->unlock();
+  }
+}
+
+void Account::leave_to_parent() {
+  for (Account* const one : all())
+    if (one != this) one->leave_to_parent();
+  slot_ = kNoSlot;
+  is_parents_description_ = true;
+  for (std::uint64_t& peak : peaks_) peak = 0;
+  for (auto& number : numbers_) number = 0;
+  if (page_ == nullptr || shared_) return;
+  // A copy of the parent's own, perhaps with its lock held.
+  Limits limits;
+  std::memcpy(limits.bytes, page_->limits, sizeof limits.bytes);
+  std::memset(static_cast<void*>(page_), 0, sizeof *page_);
+  set_up(*page_, limits);
+}
+
+unsigned Account::members() {
+  if (page_ == nullptr) return 0;
+  lock();
+  expel_the_dead();
+  unsigned count = 0;
+  for (unsigned i = 0; i < page_->slots_used; ++i) count += page_->slots[i].owner.pid != 0 ? 1 : 0;
+  unlock();
+  return count;
+}
+
+unsigned Account::members_elsewhere() {
+  if (page_ == nullptr) return 0;
+  const std::uint64_t here = own_pid_namespace();
+  lock();
+  unsigned count = 0;
+  for (unsigned i = 0; i < page_->slots_used; ++i) {
+    const AccountPage::Slot& slot = page_->slots[i];
+    count += slot.owner.pid != 0 && slot.is_locked == 0 && slot.owner.pid_namespace != here ? 1 : 0;
+  }
+  unlock();
+  return count;
+}
+
+}  // namespace headroom::ledger
