@@ -2,11 +2,11 @@
 # Builds the fuzzers in the sanitizers' build and runs each for FUZZ_SECONDS (20) from its corpus. A crash is left in
 # build/asan/fuzz_runs.
 # FUZZ_SEED makes runs try the same inputs in the same order, and begins without what earlier ones found: a change is
-# judged by what it changed. Without it each run looks further.
+# judged by what it changed. Without it each run looks further. SANITIZE: as of `make sanitize`, whose build it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-20}
-cmake --preset asan ${CMAKE_LAUNCHER:-} >/dev/null
+cmake --preset asan ${CMAKE_LAUNCHER:-} ${SANITIZE:-} >/dev/null
 cmake --build --preset asan --target fuzzers --parallel "$(nproc)"
 runs=$PWD/build/asan/fuzz_runs
 run_one() {
