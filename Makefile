@@ -48,7 +48,7 @@ lint: deps-test  ## formatting, layering, local paths, clang-tidy
 	@scripts/run_clang_tidy.sh
 
 sanitize: deps-test  ## the tests under AddressSanitizer and UBSan (SANITIZE=-DHEADROOM_COMMAND_TESTS=OFF: without those of the command line)
-	@cmake --preset asan $(LAUNCHER) $(or $(SANITIZE),-DHEADROOM_COMMAND_TESTS=ON)
+	@cmake --preset asan $(LAUNCHER) $(SANITIZE)
 	@cmake --build --preset asan --parallel $(JOBS)
 	@scripts/run_tests.sh build/asan
 

@@ -180,7 +180,7 @@ void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
   if (event.device_kind == DeviceMemoryKind::context)
     of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
-  if (event.device_kind == DeviceMemoryKind::driver_growth)
+  if (event.device_kind == DeviceMemoryKind::driver_growth && bytes > 0)
     of.figures.driver_growth_bytes = std::max(bytes, of.figures.driver_growth_bytes.value_or(0));
   if (event.device_kind == DeviceMemoryKind::graph_reserved)
     of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));

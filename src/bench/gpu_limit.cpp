@@ -32,6 +32,7 @@ Result<Json> probe(const Json& job) {
     entry["is_there"] = outcome.is_there;
     entry["taken_bytes"] = outcome.taken.count;
     entry["stopped_by"] = outcome.stopped_by;
+    entry["is_refused"] = outcome.is_refused;
     answer["routes"].push_back(std::move(entry));
   }
   return answer;
@@ -44,6 +45,11 @@ LimitRoute route_of(const Json& entry, Bytes limit, const std::string& device) {
   if (taken > limit)
     return {name, "escaped",
             fmt::format("took {} under a limit of {}", format_bytes(taken), format_bytes(limit))};
+  if (get_bool(entry, "is_refused") != true)
+    return {name, "not_tried",
+            stopped_by.empty()
+                ? fmt::format("the driver gave {} for as much as was asked for", format_bytes(taken))
+                : fmt::format("the driver answered {} after {}", stopped_by, format_bytes(taken))};
   return {name, "refused", fmt::format("{} after {}", stopped_by, format_bytes(taken))};
 }
 

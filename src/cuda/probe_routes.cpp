@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "cuda/driver.h"
@@ -69,9 +71,10 @@ struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
 };
 constexpr int kPinned = 1, kOnDevice = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
 constexpr unsigned kManagedGlobal = 1;
-constexpr int kFloats = 0x20;  // CU_AD_FORMAT_FLOAT
-constexpr int kReserved = 2;   // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
-constexpr int kMinimum = 0;    // CU_MEM_ALLOC_GRANULARITY_MINIMUM
+constexpr int kFloats = 0x20;    // CU_AD_FORMAT_FLOAT
+constexpr int kReserved = 2;     // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+constexpr int kIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
+constexpr int kMinimum = 0;      // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 constexpr Code kNotSupported = 801;
 
 template <class Function>
@@ -108,8 +111,8 @@ Calls find_calls() {
   return calls;
 }
 
-// One step of a way: takes `bytes`, and leaves what gives them back. `has` tells what the device gave for all
-// steps so far, where that is more than was asked for.
+// One step of a way: takes `bytes`, or what it takes whatever is asked for, and leaves what gives that back.
+// `has` tells what the device gave for all steps so far, where that is more than was asked for.
 struct Way {
   std::string name;
   bool is_there;
@@ -118,20 +121,20 @@ struct Way {
   std::function<void()> end = nullptr;  // when all is given back
 };
 
-// Of what is a byte more than this, the device gives a granule more.
-constexpr std::size_t kSmall = std::size_t{1} << 20;
-
 // A byte more than half a granule each: the device gives whole ones.
 Way granules_way(const Functions& call, const Calls& more, int device) {
   const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
   std::size_t granule = 0;
+  int is_integrated = 0;
   if (more.cuMemGetAllocationGranularity == nullptr ||
-      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimum) != kSuccess)
+      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimum) != kSuccess ||
+      call.cuDeviceGetAttribute(&is_integrated, kIntegrated, device) != kSuccess)
     granule = 0;
-  return {"granules", granule > kSmall,
-          [&call](std::size_t, std::function<void()>& give_back) {
+  // An integrated one gives pages of the machine's memory, and is charged by the byte.
+  return {"granules", std::has_single_bit(granule) && granule > 1 && is_integrated == 0,
+          [&call, granule](std::size_t, std::function<void()>& give_back) {
             Pointer memory = 0;
-            const Code code = call.cuMemAlloc_v2(&memory, kSmall + 1);
+            const Code code = call.cuMemAlloc_v2(&memory, granule / 2 + 1);
             if (code == kSuccess) give_back = [&call, memory] { call.cuMemFree_v2(memory); };
             return code;
           },
@@ -144,11 +147,10 @@ class LaunchedGraphs {
   LaunchedGraphs(const Calls& more, int device) : more_(more), device_(device) {}
 
   bool is_there() const {
-    return more_.cuGraphCreate != nullptr && more_.cuGraphDestroy != nullptr &&
+    return reserved().has_value() && more_.cuGraphCreate != nullptr && more_.cuGraphDestroy != nullptr &&
            more_.cuGraphAddMemAllocNode != nullptr && more_.cuGraphAddMemFreeNode != nullptr &&
            more_.cuGraphInstantiateWithFlags != nullptr && more_.cuGraphLaunch != nullptr &&
-           more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGetGraphMemAttribute != nullptr &&
-           more_.cuDeviceGraphMemTrim != nullptr;
+           more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGraphMemTrim != nullptr;
   }
   Code launch(const Functions& call, std::function<void()>& give_back) const {
     Handle graph = nullptr, exec = nullptr;
@@ -157,9 +159,9 @@ class LaunchedGraphs {
     code = instantiate(graph, exec);
     if (code == kSuccess) code = more_.cuGraphLaunch(exec, nullptr);
     if (code == kSuccess) code = call.cuStreamSynchronize(nullptr);
-    const auto destroy = [this, graph, exec] {
-      if (exec != nullptr) more_.cuGraphExecDestroy(exec);
-      more_.cuGraphDestroy(graph);
+    const auto destroy = [&more = more_, graph, exec] {
+      if (exec != nullptr) more.cuGraphExecDestroy(exec);
+      more.cuGraphDestroy(graph);
     };
     if (code != kSuccess)
       destroy();
@@ -167,23 +169,25 @@ class LaunchedGraphs {
       give_back = destroy;
     return code;
   }
-  std::int64_t reserved() const {
+  std::optional<std::int64_t> reserved() const {
     std::uint64_t bytes = 0;
-    return more_.cuDeviceGetGraphMemAttribute(device_, kReserved, &bytes) == kSuccess
-               ? static_cast<std::int64_t>(bytes)
-               : 0;
+    if (more_.cuDeviceGetGraphMemAttribute == nullptr ||
+        more_.cuDeviceGetGraphMemAttribute(device_, kReserved, &bytes) != kSuccess)
+      return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
   }
   void trim() const { more_.cuDeviceGraphMemTrim(device_); }
 
  private:
   Code instantiate(Handle graph, Handle& exec) const {
-    AllocationNode allocation{{kPinned, 0, kOnDevice, device_, nullptr, 0, {}}, nullptr, 0, kSmall, 0};
+    AllocationNode allocation{{kPinned, 0, kOnDevice, device_, nullptr, 0, {}}, nullptr, 0, kBytes, 0};
     Handle made = nullptr, freed = nullptr;
     Code code = more_.cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &allocation);
     if (code == kSuccess) code = more_.cuGraphAddMemFreeNode(&freed, graph, &made, 1, allocation.address);
     if (code == kSuccess) code = more_.cuGraphInstantiateWithFlags(&exec, graph, 0);
     return code;
   }
+  static constexpr std::size_t kBytes = std::size_t{1} << 20;
   const Calls& more_;
   int device_;
 };
@@ -194,7 +198,7 @@ Way launched_graphs_way(const Functions& call, const Calls& more, int device) {
           [&call, graphs](std::size_t, std::function<void()>& give_back) {
             return graphs.launch(call, give_back);
           },
-          [graphs](std::size_t) { return graphs.reserved(); }, [graphs] { graphs.trim(); }};
+          [graphs](std::size_t) { return graphs.reserved().value_or(0); }, [graphs] { graphs.trim(); }};
 }
 
 std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
@@ -302,7 +306,7 @@ std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
   };
 }
 
-// Where the device gives less for a step than was thought, this is the end.
+// Where the device gives less for a step than was thought, this is the end, at which nothing was refused.
 constexpr std::size_t kMostSteps = 1024;
 
 RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes step) {
@@ -315,6 +319,7 @@ RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes s
     const Code code = way.take(static_cast<std::size_t>(step.count), give_back);
     if (code != kSuccess) {
       outcome.stopped_by = driver.name_of(code);
+      outcome.is_refused = code == kOutOfMemory;
       outcome.is_there = code != kNotSupported || !held.empty();
       break;
     }
@@ -357,6 +362,7 @@ RouteOutcome try_threads(const Driver& driver, Handle context, Bytes target, Byt
     for (const Pointer memory : mine) call.cuMemFree_v2(memory);
   outcome.taken = Bytes{taken};
   if (stopped_by != kSuccess) outcome.stopped_by = driver.name_of(stopped_by);
+  outcome.is_refused = stopped_by == kOutOfMemory;
   return outcome;
 }
 

@@ -15,6 +15,7 @@ struct RouteOutcome {
   bool is_there = true;    // the driver has this way
   Bytes taken;             // before the first refusal, or all that was asked for
   std::string stopped_by;  // "CUDA_ERROR_OUT_OF_MEMORY"; empty: nothing stopped it
+  bool is_refused = false;  // it was stopped for want of memory
 };
 
 // Takes at most `target` of the device by each way in turn, in steps of `step`, and gives it back before the

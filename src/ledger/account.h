@@ -166,7 +166,8 @@ class Account {
   // the parent's until the child needs one.
   int description_ = -1;
   bool is_parents_description_ = false;
-  void* held_open_ = nullptr;      // a mapping of that description, where the page is mapped by another
+  // A mapping of that description, where the page is mapped by another; an ancestor's own stays behind.
+  void* held_open_ = nullptr;
   std::int64_t looked_at_ns_ = 0;  // for the dead, before a new peak
 };
 

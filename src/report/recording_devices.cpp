@@ -71,7 +71,7 @@ class Section {
     if (figures_.driver_growth_bytes)
       line(fmt::format(
           "Driver     {} more at most after that, by difference: kernels that a first launch loads, "
-          "what pools and graphs need besides",
+          "stacks, streams",
           bytes(*figures_.driver_growth_bytes)));
     if (figures_.rounding_at_peak_bytes > 0)
       line(fmt::format(

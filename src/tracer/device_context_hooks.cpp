@@ -2,9 +2,9 @@
 // driver's own allocations, and is known only by what is in use before and after: contexts by NVML, as there
 // is nothing else to ask before the first. Other processes of the device may come and go meanwhile, so these
 // are figures of their own and never a part of what was recorded. What else the driver takes, no call tells
-// when: a module that is loaded by the launch of its first kernel, what pools and graphs need besides at
-// their first use (70 MiB on an H100). Where NVML tells what this process has, a thread follows it
-// (device_watch.h), as a figure apart: the contexts' moves when one is made or destroyed, and not otherwise.
+// when: a module that is loaded by the launch of its first kernel, stacks, streams. Where NVML tells what
+// this process has, a thread follows it (device_watch.h), as a figure apart: the contexts' moves when one is
+// made or destroyed, and not otherwise.
 #include <algorithm>
 #include <iterator>
 
@@ -17,6 +17,8 @@ namespace {
 std::atomic<std::uint64_t> primary_contexts[ledger::kMostDevices];
 std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices],
     growth_bytes[ledger::kMostDevices];
+// The context whose bytes the next look is to put right: NVML could not be asked of the process just then.
+std::atomic<std::uint64_t> provisional_contexts[ledger::kMostDevices];
 
 // Those that are there, with what was in use for each when it was made.
 struct Context {
@@ -37,13 +39,23 @@ std::uint64_t primary_of(unsigned device) {
   return known != 0 ? known : ~std::uint64_t{0} - device;
 }
 
-void note_context(std::uint64_t number, unsigned device, std::int64_t bytes) {
+// False: another thread, which asked for it at the same time, has noted it.
+bool note_context(std::uint64_t number, unsigned device, std::int64_t bytes) {
   const Locked locked(contexts_lock);
+  Context* free = nullptr;
   for (Context& context : contexts) {
-    if (context.number != 0) continue;
-    context = {number, device, bytes};
-    return;
+    if (context.number == number) return false;
+    if (context.number == 0 && free == nullptr) free = &context;
   }
+  if (free != nullptr) *free = {number, device, bytes};
+  return true;
+}
+
+std::uint64_t shown(std::int64_t bytes) { return static_cast<std::uint64_t>(bytes > 0 ? bytes : 0); }
+
+void record_if_changed(DriverHook& hook, unsigned device, DeviceMemoryKind kind, std::int64_t before,
+                       std::int64_t now) {
+  if (shown(before) != shown(now)) hook.record_figure(device, kind, shown(now));
 }
 
 // With the last context of a device all that the driver had for them is gone, and their modules, too.
@@ -52,23 +64,24 @@ void note_context_gone(DriverHook& hook, std::uint64_t number) {
   bool is_last = true;
   {
     const Locked locked(contexts_lock);
-    for (Context& context : contexts)
-      if (context.number == number && number != 0) std::swap(gone, context);
+    for (Context& context : contexts) {
+      if (context.number != number || number == 0) continue;
+      std::swap(gone, context);
+      break;
+    }
     for (const Context& context : contexts)
       is_last = is_last && (context.number == 0 || context.device != gone.device);
   }
   if (gone.number == 0) return;
-  std::int64_t left = 0;
-  if (is_last) {
-    context_bytes[gone.device] = 0;
-    if (module_bytes[gone.device].exchange(0) != 0)
-      hook.record_figure(gone.device, DeviceMemoryKind::overhead, 0);
-    if (growth_bytes[gone.device].exchange(0) != 0)
-      hook.record_figure(gone.device, DeviceMemoryKind::driver_growth, 0);
-  } else {
-    left = context_bytes[gone.device].fetch_sub(gone.bytes) - gone.bytes;
+  if (!is_last) {
+    const std::int64_t before = context_bytes[gone.device].fetch_sub(gone.bytes);
+    return record_if_changed(hook, gone.device, DeviceMemoryKind::context, before, before - gone.bytes);
   }
-  hook.record_figure(gone.device, DeviceMemoryKind::context, static_cast<std::uint64_t>(left > 0 ? left : 0));
+  provisional_contexts[gone.device] = 0;
+  record_if_changed(hook, gone.device, DeviceMemoryKind::context, context_bytes[gone.device].exchange(0), 0);
+  record_if_changed(hook, gone.device, DeviceMemoryKind::overhead, module_bytes[gone.device].exchange(0), 0);
+  record_if_changed(hook, gone.device, DeviceMemoryKind::driver_growth, growth_bytes[gone.device].exchange(0),
+                    0);
 }
 
 bool has_context(unsigned device) {
@@ -155,30 +168,54 @@ bool ask_unknown(DriverHook& hook, unsigned device, std::int64_t& bytes) {
   return true;
 }
 
-template <class Call>
-Result make_context(Opaque* context, Device ordinal, const Call& call) {
+// What it takes is what NVML says that the process has more, or, where that cannot be asked just then, what
+// is more in use on the device; then, if it is the device's first, the next look puts that right. `number()`
+// is asked when it is there.
+template <class Call, class Number>
+Result make_context(Device ordinal, const Call& call, const Number& number) {
   DriverHook hook;
   const auto device = static_cast<unsigned>(ordinal);
   std::uint64_t before = 0, after = 0;
   if (!hook.counts() || device >= ledger::kMostDevices) return call();
   const bool is_told = hook.used_of_device(device, before);
   std::int64_t grown = 0, unknown_before = 0, unknown = 0;
-  if (has_context(device)) ask_unknown(hook, device, unknown_before);
+  const bool is_first = !has_context(device);
+  const bool is_known_before = is_first || ask_unknown(hook, device, unknown_before);
   const Result result = call();
   if (result != kSuccess) return result;
   hook.meet(device);
   if (is_told && hook.used_of_device(device, after)) grown = static_cast<std::int64_t>(after - before);
-  // Better, as other processes take no part in it.
-  if (ask_unknown(hook, device, unknown)) grown = unknown - unknown_before;
-  if (grown > 0)
-    hook.record_figure(device, DeviceMemoryKind::context,
-                       static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
-  if (context != nullptr) note_context(number_of(*context), device, grown > 0 ? grown : 0);
+  const bool is_exact = is_known_before && ask_unknown(hook, device, unknown);
+  if (is_exact) grown = unknown - unknown_before;
+  if (grown < 0) grown = 0;
+  if (const std::uint64_t made = number(); note_context(made, device, grown)) {
+    const std::int64_t had = context_bytes[device].fetch_add(grown);
+    record_if_changed(hook, device, DeviceMemoryKind::context, had, had + grown);
+    if (is_first && !is_exact) provisional_contexts[device] = made;
+  }
   watch_device(device);
   return result;
 }
 
 // What this process was charged meanwhile, by another thread, is no module's.
+template <class Call>
+Result make_context(Opaque* context, Device ordinal, const Call& call) {
+  return make_context(ordinal, call, [&] {
+    return context != nullptr ? number_of(*context) : primary_of(static_cast<unsigned>(ordinal));
+  });
+}
+
+// All that is not known of the process yet is its.
+void settle_context(DriverHook& hook, unsigned device, std::uint64_t number, std::int64_t more) {
+  {
+    const Locked locked(contexts_lock);
+    for (Context& context : contexts)
+      if (context.number == number) context.bytes += more;
+  }
+  const std::int64_t had = context_bytes[device].fetch_add(more);
+  record_if_changed(hook, device, DeviceMemoryKind::context, had, had + more);
+}
+
 template <class Call>
 Result change_modules(const Call& call) {
   DriverHook hook;
@@ -222,15 +259,17 @@ void reset_contexts_in_child() {
   for (auto& bytes : context_bytes) bytes = 0;
   for (auto& bytes : module_bytes) bytes = 0;
   for (auto& bytes : growth_bytes) bytes = 0;
+  for (auto& context : provisional_contexts) context = 0;
   for (auto& context : primary_contexts) context = 0;
 }
 
-void look_at_contexts(DriverHook& hook, unsigned device) {
+void look_at_driver_growth(DriverHook& hook, unsigned device) {
   std::int64_t more = 0;
-  if (!has_context(device) || !ask_unknown(hook, device, more) || more == 0) return;
-  const std::int64_t growth = growth_bytes[device].fetch_add(more) + more;
-  hook.record_figure(device, DeviceMemoryKind::driver_growth,
-                     static_cast<std::uint64_t>(growth > 0 ? growth : 0));
+  if (!has_context(device) || !ask_unknown(hook, device, more)) return;
+  if (const std::uint64_t context = provisional_contexts[device].exchange(0); context != 0)
+    return settle_context(hook, device, context, more);
+  const std::int64_t before = growth_bytes[device].fetch_add(more);
+  record_if_changed(hook, device, DeviceMemoryKind::driver_growth, before, before + more);
 }
 
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
@@ -272,10 +311,7 @@ HEADROOM_HOOK Result cuGreenCtxCreate(Opaque* green, Opaque resources, Device de
   if (call == nullptr) return kNotFound;
   const auto create = [&] { return call(green, resources, device, flags); };
   if (is_active(device)) return create();
-  const Result result = make_context(nullptr, device, create);
-  if (result == kSuccess && device >= 0 && device < static_cast<int>(ledger::kMostDevices))
-    note_context(primary_of(static_cast<unsigned>(device)), static_cast<unsigned>(device), 0);
-  return result;
+  return make_context(device, create, [&] { return primary_of(static_cast<unsigned>(device)); });
 }
 HEADROOM_HOOK Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
   const auto call = HEADROOM_REAL(cuCtxFromGreenCtx);

@@ -56,7 +56,7 @@ void look_at_all() {
     if (!try_driver_order()) continue;  // the next time
     hook.look_at_launched_graphs(device);
     end_driver_order();
-    driver::look_at_contexts(hook, device);
+    driver::look_at_driver_growth(hook, device);
   }
 }
 
@@ -122,7 +122,7 @@ void watch_device(unsigned device) {
   pthread_condattr_destroy(&attributes);
   if (!start())
     return process.file.note(
-        "no thread could be started: what the driver takes for itself is told as when each context was made");
+        "no thread could be started: what the driver takes for itself after a context was made is not told");
   if (is_first) std::atexit(stop);
 }
 

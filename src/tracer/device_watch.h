@@ -1,5 +1,5 @@
-// What no call tells of a GPU: what the driver takes for itself (contexts, the kernels that a launch loads,
-// stacks and streams), and what graphs took when they were launched. A thread asks once a second, and writes
+// What no call tells of a GPU: what the driver takes for itself (the kernels that a launch loads, stacks and
+// streams), and what graphs took when they were launched. A thread asks once a second, and writes
 // it as figures.
 //
 // With PyTorch on an H200 610 MiB after the first launch, 12 more when a network of convolutions has run, 70
@@ -17,9 +17,9 @@ void watch_device(unsigned device);
 void reset_watch_in_child();
 
 namespace driver {
-// What NVML says that this process has of the device, beyond what it was given and its modules: the figure of
-// its contexts.
-void look_at_contexts(DriverHook& hook, unsigned device);
+// What NVML says that this process has of the device, beyond what it was given, its modules and what its
+// contexts were when they were made: a figure of its own.
+void look_at_driver_growth(DriverHook& hook, unsigned device);
 }  // namespace driver
 
 }  // namespace headroom::tracer

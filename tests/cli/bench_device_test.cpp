@@ -15,8 +15,7 @@ class BenchDevice : public testing::Test {
  protected:
   CommandResult run(Words words, bool with_driver = true) {
     CommandOptions options;
-    if (with_driver)
-      options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}, {"FAKE_CUDA_GRANULE", "2097152"}};
+    if (with_driver) options.environment = driver_;
     words.insert(words.begin(), {"--task", "none", "--max-frames", "5", "--warmup", "2"});
     return bench_.run(words, options);
   }
@@ -28,6 +27,8 @@ class BenchDevice : public testing::Test {
     return list.is_array() && !list.empty() ? list[0] : Json();
   }
   Bench bench_;
+  std::vector<std::pair<std::string, std::string>> driver_{{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
+                                                           {"FAKE_CUDA_GRANULE", "2097152"}};
 };
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
@@ -118,6 +119,21 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   const Json grows = model_of(report, "grows");
   EXPECT_EQ(get_text(grows, "status"), "oom");
   EXPECT_EQ(get_bool(gpu_of("grows"), "within_limit"), false);
+}
+
+TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
+  driver_.emplace_back("FAKE_CUDA_WITHOUT_MANAGED", "1");
+  driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // and is charged by the byte
+  run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
+       model("small", "load device 90")});
+  const Json report = bench_.report();
+  const Json& limit = get_member(report, "gpu_limit");
+  EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
+  for (const Json& route : get_member(limit, "routes")) {
+    const std::string name = get_text(route, "name");
+    const bool is_there = name != "managed" && name != "granules";
+    EXPECT_EQ(get_text(route, "outcome"), is_there ? "refused" : "not_tried") << route;
+  }
 }
 
 TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {

@@ -272,17 +272,13 @@ class RandomCaller {
   std::vector<Graph> graphs_;
 };
 
-// GUEST_SEED (1), GUEST_CALLS (2000) of each thread, GUEST_THREADS (3).
-inline bool run_random(std::uint64_t limit, std::uint64_t) {
-  const auto setting = [](const char* name, std::uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-  };
-  const std::uint64_t seed = setting("GUEST_SEED", 1), calls = setting("GUEST_CALLS", 2000);
+// `calls` of each of so many threads.
+inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint64_t calls,
+                             std::uint64_t thread_count) {
   const Opaque context = current_context();
   const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
   std::vector<std::thread> threads;
-  for (std::uint64_t i = 0; i < setting("GUEST_THREADS", 3); ++i)
+  for (std::uint64_t i = 0; i < thread_count; ++i)
     threads.emplace_back([&, i] {
       set(context);
       RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit);
@@ -296,6 +292,16 @@ inline bool run_random(std::uint64_t limit, std::uint64_t) {
   const bool is_given_back = all.take(limit, cost) == kSuccess;
   all.free_all();
   return tell("random", "any calls", is_given_back && most_given() <= limit);
+}
+
+// GUEST_SEED (1), GUEST_CALLS (2000) of each thread, GUEST_THREADS (3).
+inline bool run_random(std::uint64_t limit, std::uint64_t) {
+  const auto setting = [](const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+  };
+  return run_random_calls(limit, setting("GUEST_SEED", 1), setting("GUEST_CALLS", 2000),
+                          setting("GUEST_THREADS", 3));
 }
 
 }  // namespace cuda_guest

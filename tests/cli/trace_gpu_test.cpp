@@ -386,7 +386,7 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
   const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "overhead_bytes"), 3 << 20);
-  EXPECT_FALSE(device.contains("driver_growth_bytes"));
+  EXPECT_FALSE(device.contains("driver_growth_bytes")) << "the driver took nothing more";
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB by difference, beside what was allocated"));

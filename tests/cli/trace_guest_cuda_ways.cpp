@@ -6,9 +6,10 @@
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
 // waits until NVML was asked of it. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed
-// memory, and waits, too. `contexts` makes and gives up the primary context three times; `closes` gives the
-// driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain` after
-// taking LD_PRELOAD out of the environment.
+// memory, and waits, too. `grows` makes a second context while the driver has loaded something that nobody
+// asked for yet, and destroys it; each time it waits. `contexts` makes and gives up the primary context three
+// times; `closes` gives the driver back while it is traced, and goes on for half a second. `system` and
+// `popen` start `plain` after taking LD_PRELOAD out of the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -139,6 +140,22 @@ int take_in_granules(void* library) {
   return wait_until_asked();
 }
 
+int grow(void* library) {
+  void *context = nullptr, *second = nullptr;
+  const auto load = find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch");
+  constexpr std::uint64_t kMiB = 1 << 20;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  load(12 * kMiB);
+  if (const int failed = wait_until_asked(); failed != 0) return failed;
+  load(5 * kMiB);
+  find<int (*)(void**, unsigned, int)>(library, "cuCtxCreate_v2")(&second, 0, 0);
+  if (const int failed = wait_until_asked(); failed != 0) return failed;
+  load(0 - 20 * kMiB);  // less than there was: the figures before were too high
+  find<int (*)(void*)>(library, "cuCtxDestroy_v2")(second);
+  return wait_until_asked();
+}
+
 int make_contexts(void* library) {
   void* context = nullptr;
   find<int (*)(unsigned)>(library, "cuInit")(0);
@@ -181,6 +198,7 @@ int main(int count, char** arguments) {
   if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "system" || way == "popen")

@@ -14,8 +14,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Two bytes of the input each; zeros when it has ended. In the lowest bits they differ as the bytes do, in
-// all others more.
+// Two bytes of the input each, spread over 64 bits by an odd factor, so that the lowest bits are the input's
+// own; zeros when it has ended.
 struct Numbers {
   const std::uint8_t*& at;
   const std::uint8_t* end;

@@ -40,7 +40,10 @@ EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
     if (granule == 0 || block.device != device || block.pool != nullptr || block.graph != nullptr) continue;
     if (block.is_managed) used -= block.bytes;
   }
-  return used + (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) + loaded_at_launch : 0);
+  const std::uint64_t of_context = setting("FAKE_CUDA_CONTEXT", 0);
+  for (Opaque const context : own_contexts)
+    if (static_cast<Context*>(context)->device == device) used += of_context;
+  return used + (primary[device].users > 0 ? of_context + loaded_at_launch : 0);
 }
 // What else a program does while a module is loaded.
 static void (*while_loading)() = nullptr;

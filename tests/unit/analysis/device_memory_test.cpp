@@ -119,6 +119,17 @@ TEST_F(DeviceMemory, AddressesImportsAndPinnedMemoryStandApart) {
   EXPECT_FALSE(device.overhead_bytes.has_value());
 }
 
+TEST_F(DeviceMemory, WhatTheDriverTookLaterIsTheMostOfIt) {
+  builder_.device_figure(0, 10, 0, Memory::context, 500);
+  builder_.device_figure(0, 11, 0, Memory::driver_growth, 0);
+  builder_.device_figure(0, 12, 1, Memory::driver_growth, 7);
+  builder_.device_figure(0, 13, 1, Memory::driver_growth, 0);
+  const RecordingAnalysis analysis = analyze();
+  EXPECT_EQ(analysis.devices[0].context_bytes, 500);
+  EXPECT_FALSE(analysis.devices[0].driver_growth_bytes.has_value()) << "nothing";
+  EXPECT_EQ(analysis.devices[1].driver_growth_bytes, 7);
+}
+
 TEST_F(DeviceMemory, OnAnIntegratedDevicePinnedMemoryIsTheDevices) {
   recording::DeviceRecord record{};
   record.flags = recording::kDeviceIntegrated;

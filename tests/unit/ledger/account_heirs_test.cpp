@@ -1,9 +1,7 @@
 // Who holds what a process had that is gone: its children, as they have the driver's files open, and no
 // program that took its place.
-#include <sched.h>
 #include <sys/syscall.h>
 
-#include <cerrno>
 #include <functional>
 
 #include "unit/ledger/shared_account.h"

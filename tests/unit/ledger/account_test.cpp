@@ -4,13 +4,11 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <functional>
 #include <thread>
 #include <vector>
 

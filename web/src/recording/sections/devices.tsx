@@ -51,7 +51,7 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
           ` The driver rounds what is larger than 1 MiB up to whole 2 MiB: ${bytes(device.rounding_at_peak_bytes)} more.`}
         {device.context_bytes !== undefined && ` Contexts took ${bytes(device.context_bytes)} by difference, beside what was allocated.`}
         {device.driver_growth_bytes !== undefined &&
-          ` The driver took ${bytes(device.driver_growth_bytes)} more for itself after that, by difference: kernels that a first launch loads, what pools and graphs need besides.`}
+          ` The driver took ${bytes(device.driver_growth_bytes)} more for itself after that, by difference: kernels that a first launch loads, stacks, streams.`}
         {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} by difference, beside what was allocated.`}
         {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')} of ${bytes(device.refused_bytes)} in all.`}
       </p>
