@@ -12,9 +12,9 @@ namespace headroom::cuda {
 
 struct RouteOutcome {
   std::string name;
-  bool is_there = true;    // the driver has this way
-  Bytes taken;             // before the first refusal, or all that was asked for
-  std::string stopped_by;  // "CUDA_ERROR_OUT_OF_MEMORY"; empty: nothing stopped it
+  bool is_there = true;     // the driver has this way
+  Bytes taken;              // before the first refusal, or all that was asked for
+  std::string stopped_by;   // "CUDA_ERROR_OUT_OF_MEMORY"; empty: nothing stopped it
   bool is_refused = false;  // it was stopped for want of memory
 };
 
