@@ -17,7 +17,7 @@ constexpr const char *kPreload = "LD_PRELOAD=", *kOptions = "HEADROOM_TRACE_OPTI
 
 // As they were when the program started. The program may write over its environment.
 bool has_limit = false;
-char library[PATH_MAX], options[4096], file[PATH_MAX];
+char kept_library[PATH_MAX], kept_options[4096], kept_file[PATH_MAX];
 
 void remember(char* text, std::size_t room, const char* key, const char* value) {
   if (value == nullptr || std::strlen(key) + std::strlen(value) >= room) return;
@@ -30,10 +30,10 @@ void remember(char* text, std::size_t room, const char* key, const char* value) 
   if (set == nullptr || !parse_options(set).device_limits.any() ||
       ::dladdr(reinterpret_cast<void*>(&remember_limit), &own) == 0 || own.dli_fname == nullptr)
     return;
-  remember(library, sizeof library, "", own.dli_fname);
-  remember(options, sizeof options, kOptions, set);
-  remember(file, sizeof file, kFile, std::getenv("HEADROOM_TRACE_FILE"));
-  has_limit = library[0] != 0 && options[0] != 0;
+  remember(kept_library, sizeof kept_library, "", own.dli_fname);
+  remember(kept_options, sizeof kept_options, kOptions, set);
+  remember(kept_file, sizeof kept_file, kFile, std::getenv("HEADROOM_TRACE_FILE"));
+  has_limit = kept_library[0] != 0 && kept_options[0] != 0;
 }
 
 // The value, or null.
@@ -64,7 +64,7 @@ std::size_t bytes_to_keep_limit(Strings environment) {
   std::size_t count = 0;
   for (Strings at = environment; at != nullptr && *at != nullptr; ++at) ++count;
   const char* preload = value_in(environment, kPreload);
-  return (count + kAdded + kEnd) * sizeof(char*) + std::strlen(kPreload) + std::strlen(library) +
+  return (count + kAdded + kEnd) * sizeof(char*) + std::strlen(kPreload) + std::strlen(kept_library) +
          (preload != nullptr ? std::strlen(preload) : 0) + sizeof ":";
 }
 
@@ -77,14 +77,14 @@ Strings keep_limit(Strings environment, char* memory) {
                              (adds_options && std::strncmp(*at, kOptions, std::strlen(kOptions)) == 0);
     if (!is_replaced) kept[count++] = *at;
   }
-  if (adds_options) kept[count++] = options;
-  if (adds_options && file[0] != 0 && value_in(environment, kFile) == nullptr) kept[count++] = file;
+  if (adds_options) kept[count++] = kept_options;
+  if (adds_options && kept_file[0] != 0 && value_in(environment, kFile) == nullptr) kept[count++] = kept_file;
   // The text lies behind the pointers: those that were left out, added and the end.
   char* const text = reinterpret_cast<char*>(kept + count + (adds_library ? 2 : 1));
   if (adds_library) {
     const char* theirs = value_in(environment, kPreload);
     std::strcpy(text, kPreload);
-    std::strcat(text, library);
+    std::strcat(text, kept_library);
     if (theirs != nullptr && *theirs != 0) std::strcat(std::strcat(text, ":"), theirs);
     kept[count++] = text;
   }
@@ -97,16 +97,16 @@ void put_limit_back() {
   if (!has_our_library(environ)) {
     const char* theirs = value_in(environ, kPreload);
     char both[2 * PATH_MAX];
-    const bool has_more =
-        theirs != nullptr && *theirs != 0 && std::strlen(library) + std::strlen(theirs) + 2 < sizeof both;
-    std::strcpy(both, library);
+    const bool has_more = theirs != nullptr && *theirs != 0 &&
+                          std::strlen(kept_library) + std::strlen(theirs) + 2 < sizeof both;
+    std::strcpy(both, kept_library);
     if (has_more) std::strcat(std::strcat(both, ":"), theirs);
     ::setenv("LD_PRELOAD", both, 1);
   }
   if (has_options(environ)) return;
-  ::setenv("HEADROOM_TRACE_OPTIONS", options + std::strlen(kOptions), 1);
-  if (file[0] != 0 && value_in(environ, kFile) == nullptr)
-    ::setenv("HEADROOM_TRACE_FILE", file + std::strlen(kFile), 1);
+  ::setenv("HEADROOM_TRACE_OPTIONS", kept_options + std::strlen(kOptions), 1);
+  if (kept_file[0] != 0 && value_in(environ, kFile) == nullptr)
+    ::setenv("HEADROOM_TRACE_FILE", kept_file + std::strlen(kFile), 1);
 }
 
 }  // namespace headroom::tracer
