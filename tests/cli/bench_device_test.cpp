@@ -26,9 +26,10 @@ class BenchDevice : public testing::Test {
     const Json list = get_member(model_of(bench_.report(), name), "gpu_memory");
     return list.is_array() && !list.empty() ? list[0] : Json();
   }
+  void give_in_granules() { driver_.emplace_back("FAKE_CUDA_GRANULE", "2097152"); }
+
   Bench bench_;
-  std::vector<std::pair<std::string, std::string>> driver_{{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
-                                                           {"FAKE_CUDA_GRANULE", "2097152"}};
+  std::vector<std::pair<std::string, std::string>> driver_{{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
 };
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
@@ -92,6 +93,7 @@ TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
 }
 
 TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
+  give_in_granules();
   const CommandResult result =
       run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
            model("small", "load device 90"), "--model", model("large", "load device 128"), "--model",
@@ -122,6 +124,7 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
 }
 
 TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
+  give_in_granules();
   driver_.emplace_back("FAKE_CUDA_WITHOUT_MANAGED", "1");
   driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // and is charged by the byte
   run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
@@ -137,6 +140,7 @@ TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
 }
 
 TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {
+  give_in_granules();
   const CommandResult result = run({"--backend", "misbehaving", "--gpu-mem-limit", "0=100MiB,1=50MiB",
                                     "--model", model("first", "load device 90") + ",device=cuda:0", "--model",
                                     model("second", "load device 60") + ",device=cuda:1"});
