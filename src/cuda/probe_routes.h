@@ -18,8 +18,8 @@ struct RouteOutcome {
   bool is_refused = false;  // it was stopped for want of memory
 };
 
-// Takes at most `target` of the device by each way in turn, in steps of `step`, and gives it back before the
-// next. Errors: no driver, no such device, no context.
+// Takes at most `target` of the device by each way in turn, in steps of `step` or of its own, and gives it
+// back before the next. Errors: no driver, no such device, no context.
 Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Bytes step);
 
 }  // namespace headroom::cuda

@@ -4,7 +4,7 @@
 // are figures of their own and never a part of what was recorded. What else the driver takes, no call tells
 // when: a module that is loaded by the launch of its first kernel, stacks, streams. Where NVML tells what
 // this process has, a thread follows it (device_watch.h), as a figure apart: the contexts' moves when one is
-// made or destroyed, and not otherwise.
+// made or destroyed, and not otherwise (but that of a device's first may be put right once, soon after).
 #include <algorithm>
 #include <iterator>
 
@@ -197,7 +197,6 @@ Result make_context(Device ordinal, const Call& call, const Number& number) {
   return result;
 }
 
-// What this process was charged meanwhile, by another thread, is no module's.
 template <class Call>
 Result make_context(Opaque* context, Device ordinal, const Call& call) {
   return make_context(ordinal, call, [&] {
@@ -205,17 +204,24 @@ Result make_context(Opaque* context, Device ordinal, const Call& call) {
   });
 }
 
-// All that is not known of the process yet is its.
-void settle_context(DriverHook& hook, unsigned device, std::uint64_t number, std::int64_t more) {
-  {
+// All that is not known of the process yet is its. False: it is gone.
+bool settle_context(DriverHook& hook, unsigned device, std::uint64_t number, std::int64_t more) {
+  const auto is_found = [&] {
     const Locked locked(contexts_lock);
-    for (Context& context : contexts)
-      if (context.number == number) context.bytes += more;
-  }
+    for (Context& context : contexts) {
+      if (context.number != number) continue;
+      context.bytes += more;
+      return true;
+    }
+    return false;
+  };
+  if (!is_found()) return false;
   const std::int64_t had = context_bytes[device].fetch_add(more);
   record_if_changed(hook, device, DeviceMemoryKind::context, had, had + more);
+  return true;
 }
 
+// What this process was charged meanwhile, by another thread, is no module's.
 template <class Call>
 Result change_modules(const Call& call) {
   DriverHook hook;
@@ -266,8 +272,8 @@ void reset_contexts_in_child() {
 void look_at_driver_growth(DriverHook& hook, unsigned device) {
   std::int64_t more = 0;
   if (!has_context(device) || !ask_unknown(hook, device, more)) return;
-  if (const std::uint64_t context = provisional_contexts[device].exchange(0); context != 0)
-    return settle_context(hook, device, context, more);
+  const std::uint64_t context = provisional_contexts[device].exchange(0);
+  if (context != 0 && settle_context(hook, device, context, more)) return;
   const std::int64_t before = growth_bytes[device].fetch_add(more);
   record_if_changed(hook, device, DeviceMemoryKind::driver_growth, before, before + more);
 }

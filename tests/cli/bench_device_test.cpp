@@ -123,19 +123,26 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   EXPECT_EQ(get_bool(gpu_of("grows"), "within_limit"), false);
 }
 
+// Nor does one prove anything that ends with another error than that of no memory.
 TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
   give_in_granules();
-  driver_.emplace_back("FAKE_CUDA_WITHOUT_MANAGED", "1");
   driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // and is charged by the byte
-  run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
-       model("small", "load device 90")});
-  const Json report = bench_.report();
-  const Json& limit = get_member(report, "gpu_limit");
-  EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
-  for (const Json& route : get_member(limit, "routes")) {
-    const std::string name = get_text(route, "name");
-    const bool is_there = name != "managed" && name != "granules";
-    EXPECT_EQ(get_text(route, "outcome"), is_there ? "refused" : "not_tried") << route;
+  for (const std::string code : {"801", "1"}) {
+    driver_.emplace_back("FAKE_CUDA_MANAGED", code);
+    run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
+         model("small", "load device 90")});
+    driver_.pop_back();
+    const Json report = bench_.report();
+    const Json& limit = get_member(report, "gpu_limit");
+    EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
+    for (const Json& route : get_member(limit, "routes")) {
+      const std::string name = get_text(route, "name");
+      const bool is_there = name != "managed" && name != "granules";
+      EXPECT_EQ(get_text(route, "outcome"), is_there ? "refused" : "not_tried") << code << ' ' << route;
+      if (name == "managed" && code == "1") {
+        EXPECT_THAT(get_text(route, "detail"), HasSubstr("the driver answered "));
+      }
+    }
   }
 }
 

@@ -7,9 +7,10 @@
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
 // waits until NVML was asked of it. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed
 // memory, and waits, too. `grows` makes a second context while the driver has loaded something that nobody
-// asked for yet, and destroys it; each time it waits. `contexts` makes and gives up the primary context three
-// times; `closes` gives the driver back while it is traced, and goes on for half a second. `system` and
-// `popen` start `plain` after taking LD_PRELOAD out of the environment.
+// asked for yet, and destroys it; each time it waits. `together` makes those of two devices by eight threads
+// at once, and waits. `contexts` makes and gives up the primary context three times; `closes` gives the
+// driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain` after
+// taking LD_PRELOAD out of the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -18,12 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tracer/driver_types.h"
 
@@ -156,6 +159,23 @@ int grow(void* library) {
   return wait_until_asked();
 }
 
+int make_together(void* library) {
+  constexpr int kThreads = 8;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      void* context = nullptr;
+      const auto retain = find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain");
+      for (++ready; ready < kThreads;) {
+      }
+      retain(&context, i % 2);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return wait_until_asked();
+}
+
 int make_contexts(void* library) {
   void* context = nullptr;
   find<int (*)(unsigned)>(library, "cuInit")(0);
@@ -199,6 +219,7 @@ int main(int count, char** arguments) {
   if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "together") return make_together(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "system" || way == "popen")

@@ -146,8 +146,8 @@ EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::si
   return give(pointer, *pitch * height);
 }
 EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
-  constexpr Result kNotSupported = 801;
-  if (setting("FAKE_CUDA_WITHOUT_MANAGED", 0) != 0) return kNotSupported;
+  if (const auto answer = static_cast<Result>(setting("FAKE_CUDA_MANAGED", kSuccess)); answer != kSuccess)
+    return answer;
   const Result result = give(pointer, bytes, true);
   const std::lock_guard lock(mutex);
   if (result == kSuccess) blocks[*pointer].is_managed = true;

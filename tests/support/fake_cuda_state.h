@@ -4,11 +4,11 @@
 //
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
 // FAKE_CUDA_GRANULE (in which memory by pointer and arrays are given, smaller ones sharing them; 0: by the
-// byte), FAKE_CUDA_CONTEXT (bytes of each context, 0: beside fake_cuda_peak()), FAKE_CUDA_WITHOUT_MANAGED
-// (that memory is not supported), CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and in which
-// order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some microseconds, before or after its
-// work, so that threads meet in every order), FAKE_CUDA_GRAPH_STEP (in which each graph that runs has memory,
-// 32 MiB).
+// byte), FAKE_CUDA_CONTEXT (bytes of each context, 0: beside fake_cuda_peak()), FAKE_CUDA_MANAGED
+// (the code that answers requests for it), CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and
+// in which order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some microseconds, before or
+// after its work, so that threads meet in every order), FAKE_CUDA_GRAPH_STEP (in which each graph that runs
+// has memory, 32 MiB).
 //
 // Between fake_cuda_busy(1) and a call that waits, what is freed in the order of a stream and instances of
 // graphs that are destroyed stay: the device has not come to them.

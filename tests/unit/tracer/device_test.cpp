@@ -228,6 +228,25 @@ TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
   EXPECT_THAT(figures[DeviceMemoryKind::driver_growth], testing::ElementsAre(12 * kMiB, 17 * kMiB, 0));
 }
 
+// NVML cannot be asked of the process while other threads are in the driver, and what they make is seen of
+// the device, by each: it is put right soon after.
+TEST_F(TraceDevices, ContextsThatThreadsMakeAtOnceAreCountedOnce) {
+  TracedGuest traced("gpu");
+  traced.set_environment("LD_LIBRARY_PATH",
+                         HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
+  traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
+  const GuestRun run = traced.run({guest("trace_guest_cuda_ways"), "together", ""});
+  ASSERT_TRUE(run.status.success()) << run.output;
+  std::map<std::pair<unsigned, DeviceMemoryKind>, std::uint64_t> last;
+  for (const SeenEvent& one : traced.root().events)
+    if (one.event.kind == Kind::device_figure)
+      last[{one.event.device, one.event.device_kind}] = one.event.size;
+  for (const unsigned device : {0u, 1u}) {
+    EXPECT_EQ((last[{device, DeviceMemoryKind::context}]), 500'000'000u);
+    EXPECT_EQ((last[{device, DeviceMemoryKind::driver_growth}]), 0u);
+  }
+}
+
 // A recording keeps the driver, whose functions its thread calls; the ledger alone lets it go.
 TEST_F(TraceDevices, ADriverThatIsUnloadedAndComesAgainStandsUnderTheLimit) {
   for (const char* mode : {"gpu,ledger=1", "gpu", "full=1"})
