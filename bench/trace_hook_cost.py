@@ -5,7 +5,7 @@ guests and the GPU are the same for both, so a fraction of a per mille can be to
 
     bench/trace_hook_cost.py --build build/release/bin --model resnet50.onnx [--device cuda:0] [--processes 3] [--seconds 60]
 
-For each process a second one, of another build (--other FOLDER) if given, and one that nothing traces, whose turns differ in nothing:
+For each process a second one, of other builds (--other NAME=FOLDER) if given, and one that nothing traces, whose turns differ in nothing:
 what the method itself tells. What recorded a block in one turn may not see its release in the next: that the hooks then find more in
 their tables is counted against them. A turn is --slice seconds of runs after two that are not counted; the ratio of a pair of turns is with hooks /
 past them, and its median has a distribution-free 95 % interval: of the pairs, so what differs from process to process is seen in the
@@ -71,7 +71,7 @@ def pairs_of(loop, seconds, slice_seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="the folder of headroom's programs")
-    parser.add_argument("--other", type=pathlib.Path, help="that of another build")
+    parser.add_argument("--other", action="append", default=[], metavar="NAME=FOLDER", help="another kind of process: of another build")
     parser.add_argument("--flags", action="append", default=[], metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
     parser.add_argument("--preload", action="append", default=[], metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
     parser.add_argument("--model", required=True)
@@ -89,8 +89,8 @@ def main():
         return lambda folder: [build / "headroom", "trace", *flags.split(), "--force", "--out", f"{folder}/a.hrec", "--"]
 
     kinds = {"default": traced(options.build), "not traced": lambda _: []}
-    if options.other:
-        kinds["default, of the other build"] = traced(options.other)
+    for name, _, folder in (one.partition("=") for one in options.other):
+        kinds[name] = traced(pathlib.Path(folder))
     for name, _, flags in (one.partition("=") for one in options.flags):
         kinds[name] = traced(options.build, flags)
     for name, _, library in (one.partition("=") for one in options.preload):

@@ -63,17 +63,21 @@ struct StackTrace {
 // frame. But most frames of a thread lie where those of its last walk lay. Where the stack pointer and the
 // rule are the same as then, so are the places of the caller's address and frame pointer; so these can be
 // read at once, for many frames ahead, while the processor still checks that the rules are the same. Nothing
-// is taken on trust: each address is read from the stack again, and its rule is looked up.
+// is taken on trust: each address is read from the stack again, and only where it is that of the last walk is
+// its rule known to be the same. Else the rule is looked up, in a table whose every word lies in another line
+// of the cache and mostly in another page: between two samples of a program that has much else to do, those
+// are what a walk waits for.
 struct WalkHistory {
   struct Step {
-    std::uint64_t rule;        // of the frame's address, as in its word (frame_rules.h); kNever matches none
-    std::uint64_t sp, fp;      // where the step starts
-    std::uint64_t fp_matters;  // all ones if the rule counts from the frame pointer, else 0
-    std::uint64_t return_at;   // where the return address lies,
-    std::uint64_t fp_at;       // and the caller's frame pointer; 0: it is the same
-    std::uint64_t caller_sp;
+    std::uint64_t pc;         // 0: nothing is known of this step
+    std::uint64_t sp, fp;     // where the step starts
+    std::uint32_t rule;       // of pc, as in its word (frame_rules.h)
+    std::uint32_t to_caller;  // from sp to the caller's,
+    std::uint32_t to_return;  // to where the return address lies,
+    std::uint32_t to_fp;      // and to the caller's frame pointer; kSameFp: it is the same
   };
-  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::uint32_t kNoRule = ~std::uint32_t{0}, kSameFp = ~std::uint32_t{0};
+  std::uint64_t epoch = 0;  // stack_epoch of the steps
   std::uint32_t count = 0;
   Step steps[recording::kMaxFrames];  // outermost first, so that they can stay where they are
   Step fresh[recording::kMaxFrames];  // of the walk that goes on, innermost first

@@ -50,9 +50,10 @@ inline constexpr std::uint64_t kRuleBits = (std::uint64_t{1} << 30) - 1;
 inline std::uint64_t load(std::uint64_t pc) {
   return frame_rule_words[index_of(pc)].load(std::memory_order_relaxed);
 }
+inline FrameRule::Kind kind_of(std::uint64_t word) { return static_cast<FrameRule::Kind>(word >> 27 & 7); }
 inline FrameRule unpack(std::uint64_t word) {
   FrameRule rule;
-  rule.kind = static_cast<FrameRule::Kind>(word >> 27 & 7);
+  rule.kind = kind_of(word);
   rule.cfa_offset = static_cast<std::uint32_t>(word >> 8 & 0x7ffff) * 8;
   const auto saved = static_cast<std::uint32_t>(word & 0xff);
 #if defined(__aarch64__)

@@ -10,38 +10,39 @@ using namespace headroom::tracer;
 extern "C" {
 
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_free(void* pointer) {
-  if (__builtin_expect(short_way.counts_release(short_way.for_malloc, pointer), 1))
-    return short_way.free(pointer);
+  const auto way = short_way.read_for_release(short_way.for_malloc);
+  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
   release_long_way(pointer);
 }
 
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_malloc(
     std::size_t size) {
-  if (__builtin_expect(!short_way.counts_allocation(short_way.for_malloc, size), 0))
-    return allocate_long_way(size);
-  void* const pointer = short_way.malloc(size);
+  const auto way = short_way.read_for_allocation(short_way.for_malloc);
+  if (__builtin_expect(!ShortWay::counts_allocation(way, size), 0)) return allocate_long_way(size);
+  void* const pointer = way.function(size);
   if (__builtin_expect(pointer == nullptr, 0)) count_failed_allocation();
   return pointer;
 }
 
 // The standard library's does no more than free; its sized one, no more than the plain one.
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
-  if (__builtin_expect(short_way.counts_release(short_way.for_operators, pointer), 1))
-    return short_way.free(pointer);
+  const auto way = short_way.read_for_release(short_way.for_operators);
+  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
   delete_long_way(pointer);
 }
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("default")]] void _ZdlPvm(void* pointer,
                                                                                 std::size_t size) {
-  if (__builtin_expect(short_way.counts_release(short_way.for_operators, pointer), 1))
-    return short_way.free(pointer);
+  const auto way = short_way.read_for_release(short_way.for_operators);
+  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
   delete_sized_long_way(pointer, size);
 }
 
 // The standard library's asks malloc for a byte where none is wanted, which the C library's does by itself;
 // where malloc has none, it calls the program's handler and throws, which is left to it.
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_new(std::size_t size) {
-  if (__builtin_expect(short_way.counts_allocation(short_way.for_operators, size), 1)) {
-    void* const pointer = short_way.malloc(size);
+  const auto way = short_way.read_for_allocation(short_way.for_operators);
+  if (__builtin_expect(ShortWay::counts_allocation(way, size), 1)) {
+    void* const pointer = way.function(size);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
     count_failed_allocation();
   }

@@ -86,6 +86,7 @@ void open_recording() {
 // Linux before 4.14 does not wipe pages at fork, so here they are wiped by hand. Handlers that other
 // libraries registered before may have allocated already: on such a system their events may be lost.
 void after_fork_in_child() {
+  close_short_way();
   if (fork_mark->load() != kOurs) return;
   wipe_threads();
   fork_mark->store(kForked);

@@ -72,6 +72,20 @@ template <class Write>
   done(thread);
 }
 
+// The same for a block of default mode, which the set must know. False: it has no room.
+template <class Write>
+[[gnu::always_inline]] inline bool record_block(ThreadLocal& thread, std::uint64_t address, bool is_sample,
+                                                const CallFrame& caller, const Write& write) {
+  process.recorded.fetch(address);  // comes while the stack is walked
+  const std::uint64_t time = time_now();
+  ThreadState* const state = ready_to_record(thread, time);
+  const std::uint32_t stack = state != nullptr ? stack_of(*state, time, caller) : 0;
+  if (!process.recorded.insert(address, is_sample)) return false;
+  if (state != nullptr) write(*state, time, stack);
+  done(thread);
+  return true;
+}
+
 void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
   if (state == nullptr || state->counters == nullptr) state = prepare_to_record(thread, time_now());
@@ -85,39 +99,38 @@ std::atomic<bool> noted_full_set{false};
 
 [[gnu::noinline]] void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                                          const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (process.large_bytes != 0 && !process.recorded.insert(address)) {
+  if (process.large_bytes == 0) {
+    record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+      writer.allocate(time, address, size, stack);
+    });
+  } else if (!record_block(thread, address, false, caller,
+                           [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
+                             state.writer.allocate(time, address, size, stack);
+                           })) {
     // Its release could not be told from a small one's.
     if (!noted_full_set.exchange(true)) {
       const OwnSystemCalls own_calls;
       process.file.note(recording::kNoteUnrecordedLarge);
     }
-    return count_allocation(thread, size);
+    count_allocation(thread, size);
   }
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.allocate(time, address, size, stack);
-  }
-  done(thread);
 }
 
 [[gnu::noinline]] void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                                                const CallFrame& caller) {
-  ThreadState* state = thread.state;
-  const bool was_ready = state != nullptr && state->counters != nullptr;
   // The sampler has chosen it, or has not been asked.
-  if (!was_ready) {
-    state = prepare_to_record(thread, time_now());
-    if (state == nullptr) return;
+  bool is_chosen = thread.state != nullptr && thread.state->counters != nullptr;
+  if (!is_chosen) {
+    if (prepare_to_record(thread, time_now()) == nullptr) return;
+    is_chosen = thread.sampler.chooses(size);
   }
-  const bool is_chosen = was_ready || state->sampler.chooses(size);
-  if (is_chosen && process.recorded.insert(address, true)) {
-    const std::uint64_t time = time_now();
-    if ((state = ready_to_record(thread, time)) != nullptr)
-      state->writer.sample(time, address, size, stack_of(*state, time, caller));
-  } else {
-    count_allocation(thread, size);
-  }
+  if (is_chosen && record_block(thread, address, true, caller,
+                                [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
+                                  state.writer.sample(time, address, size, stack);
+                                  look_at_clock(state);
+                                }))
+    return;
+  count_allocation(thread, size);
   done(thread);
 }
 

@@ -36,14 +36,15 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 // The counters become a record of their own ten times a second.
 void look_at_clock(ThreadState& state);
 // So many allocations, or releases, since the counters were last written. The counters themselves tell, so
-// that the short way keeps no count of its own: what it stores and loads again the next time it waits for.
+// that the short way keeps no count of its own. It asks at releases only; an allocation that is sampled looks
+// at the clock, too.
 [[gnu::always_inline]] inline bool is_time_to_look(std::uint64_t counted) { return counted % 1024 == 0; }
 
 // Whether an allocation of `size` bytes is done with, being small and not chosen: then it was counted.
 [[gnu::always_inline]] inline bool is_only_counted(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* const state = thread.state;
   if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counters == nullptr ||
-                           state->sampler.chooses(size),
+                           thread.sampler.chooses(size),
                        0))
     return false;
   if (__builtin_expect(is_time_to_look(state->writer.count_allocation(size)), 0)) look_at_clock(*state);

@@ -51,7 +51,7 @@ class Sampler {
   }
 
   std::uint64_t left_ = 0;  // bytes until the next chosen one
-  std::uint64_t random_ = 1, period_ = 1;
+  std::uint64_t random_ = 0, period_ = 0;
 };
 
 }  // namespace headroom::tracer

@@ -1,16 +1,37 @@
 #include "tracer/short_way.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
 #include "tracer/host_hooks.h"
+#include "tracer/memory.h"
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
 
 namespace headroom::tracer {
 
-constinit ShortWay short_way;
+// Alone in its page, however large pages are, and so in memory of no file, which the kernel can wipe.
+struct ShortWayPage {
+  char before[64 << 10] = {};
+  ShortWay way;
+  char after[64 << 10] = {};
+};
+extern "C" {
+[[gnu::used, gnu::visibility("hidden")]] constinit ShortWayPage headroom_trace_short_way_page;
+}
+static_assert(sizeof(ShortWayPage) == 2 * 65536 + sizeof(ShortWay));
+__asm__(
+    ".hidden headroom_trace_short_way\n"
+    ".globl headroom_trace_short_way\n"
+    ".set headroom_trace_short_way, headroom_trace_short_way_page + 65536");
 
 namespace {
+
+// What a child after fork needs to open its own.
+ShortWay::Malloc c_library_malloc = nullptr;  // null: others stand behind this library
+ShortWay::Free c_library_free = nullptr;
+std::ptrdiff_t distance_of_threads = 0;
+std::atomic<bool> operators_are_standard{false};
 
 constexpr std::size_t kLargestPage = 64 << 10;  // that a block of its own is rounded to
 
@@ -36,44 +57,56 @@ bool tells_chunk_sizes(void* (*allocate)(std::size_t), void (*release)(void*)) {
 
 }  // namespace
 
+void ShortWay::open(Malloc allocate, Free release, std::ptrdiff_t distance) {
+  malloc_ = allocate;
+  free_ = release;
+  asks_first_ = process.recorded.samples();
+  large_bytes_ = process.large_bytes;
+  for_malloc.store(distance);  // before operators_are_standard is asked: open_short_way_for_operators()
+}
+
+void ShortWay::open_for_operators(std::ptrdiff_t distance) {
+  for_operators.store(distance, std::memory_order_release);
+}
+
+void ShortWay::close() {
+  for_malloc.store(0, std::memory_order_relaxed);
+  for_operators.store(0, std::memory_order_relaxed);
+}
+
 void prepare_short_way() {
-  if (!kHasHostHooks || short_way.malloc != nullptr) return;
+  if (!kHasHostHooks || c_library_malloc != nullptr) return;
   void* const next_malloc = ::dlsym(RTLD_NEXT, "malloc");
   void* const next_free = ::dlsym(RTLD_NEXT, "free");
   const void* const c_library = library_of(::dlsym(RTLD_NEXT, "gnu_get_libc_version"));
   if (c_library == nullptr || library_of(next_malloc) != c_library || library_of(next_free) != c_library)
     return;
-  const auto allocate = reinterpret_cast<void* (*)(std::size_t)>(next_malloc);
-  const auto release = reinterpret_cast<void (*)(void*)>(next_free);
+  const auto allocate = reinterpret_cast<ShortWay::Malloc>(next_malloc);
+  const auto release = reinterpret_cast<ShortWay::Free>(next_free);
   if (!tells_chunk_sizes(allocate, release)) return;
-  short_way.distance =
+  const std::size_t page = ::getauxval(AT_PAGESZ);
+  wipe_on_fork(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&short_way) & ~(page - 1)), page);
+  distance_of_threads =
       reinterpret_cast<char*>(&thread_local_state) - static_cast<char*>(__builtin_thread_pointer());
-  short_way.free = release;
-  short_way.malloc = allocate;
+  c_library_free = release;
+  c_library_malloc = allocate;
 }
 
 void open_short_way() {
-  if (short_way.malloc == nullptr || process.large_bytes == 0 || !process.options.host) return;
+  if (c_library_malloc == nullptr || process.large_bytes == 0 || !process.options.host) return;
   process.recorded.always_ask(0, 1);
   process.recorded.always_ask(reinterpret_cast<std::uint64_t>(bootstrap_arena), kBootstrapBytes);
-  short_way.large_bytes = process.large_bytes;
-  short_way.asks_first = process.recorded.samples();
-  short_way.for_malloc.store(short_way.distance);  // before the load: open_short_way_for_operators()
-  if (short_way.has_operators.load())
-    short_way.for_operators.store(short_way.distance, std::memory_order_release);
+  short_way.open(c_library_malloc, c_library_free, distance_of_threads);
+  if (operators_are_standard.load()) short_way.open_for_operators(distance_of_threads);
 }
 
-void close_short_way() {
-  short_way.for_malloc.store(0, std::memory_order_relaxed);
-  short_way.for_operators.store(0, std::memory_order_relaxed);
-}
+void close_short_way() { short_way.close(); }
 
 // Two threads may come here at once, one of which opens the recording: whoever is the later finds what the
 // other has stored.
 void open_short_way_for_operators() {
-  short_way.has_operators.store(true);
-  if (short_way.for_malloc.load() != 0)
-    short_way.for_operators.store(short_way.distance, std::memory_order_release);
+  operators_are_standard.store(true);
+  if (short_way.for_malloc.load() != 0) short_way.open_for_operators(distance_of_threads);
 }
 
 [[gnu::noinline, gnu::cold]] void count_failed_allocation() {

@@ -4,9 +4,13 @@
 // Between two allocations of a runtime that launches kernels nothing of this is in the first-level caches: a
 // pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
 // and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
-// asks for five lines of data: this struct, the thread's, its state, the counters in its segment, and one of
-// the filter; and each of the four functions takes two lines of code, about as many as the C++ runtime's way
-// to malloc that it saves.
+// asks for four lines of data: this struct, the thread's, the counters in its segment, and one of the filter;
+// and each of the four functions takes two lines of code, about as many as the C++ runtime's way to malloc
+// that it saves.
+//
+// In a child after fork, however that was made, the kernel has wiped this struct, so that the way is closed:
+// the thread's counters are its parent's. (Where the kernel cannot, a handler of fork closes it:
+// process.cpp.)
 //
 // Whatever is not as expected, and one allocation and release in 1024, goes the long way (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.
@@ -38,50 +42,57 @@ using ThreadDistance = std::atomic<std::ptrdiff_t>;
   return static_cast<const std::size_t*>(block)[-1];
 }
 
-struct alignas(kCacheLine) ShortWay {
-  // malloc and free: this process records in default mode, and the functions below are known.
+class alignas(kCacheLine) ShortWay {
+ public:
+  // The C library's own, which call none of the hooks.
+  using Malloc = void* (*)(std::size_t);
+  using Free = void (*)(void*);
+
+  // malloc and free: this process records in default mode.
   ThreadDistance for_malloc{0};
   // new and delete: they are the standard library's, besides, made of this library's malloc and free.
   ThreadDistance for_operators{0};
-  // The C library's own, which call none of the hooks: so the thread need not be busy meanwhile. Null: others
-  // stand behind this library.
-  void* (*malloc)(std::size_t) = nullptr;
-  void (*free)(void*) = nullptr;
-  // Holds samples, null, and what was allocated before the first recording.
-  AddressSet::Filter asks_first;
-  std::uint64_t large_bytes = 0;
-  std::ptrdiff_t distance = 0;  // of a way that is open
-  std::atomic<bool> has_operators{false};
+
+  // What a hook needs of this, read before it asks whether the way is open. A signal's handler may fork in
+  // the midst of a hook and go on in the child, where `large_bytes` has become 0, which all blocks have, and
+  // what is read later is nothing.
+  template <class Function>
+  struct Read {
+    std::uint64_t large_bytes;
+    AddressSet::Filter asks_first;
+    Function function;
+    std::ptrdiff_t distance;
+  };
+  [[gnu::always_inline]] Read<Malloc> read_for_allocation(const ThreadDistance& way) const {
+    return read(way, malloc_);
+  }
+  [[gnu::always_inline]] Read<Free> read_for_release(const ThreadDistance& way) const {
+    return read(way, free_);
+  }
 
   // Whether an allocation of so many bytes is counted, and that was all.
-  [[gnu::always_inline]] bool counts_allocation(const ThreadDistance& way, std::uint64_t size) const {
-    const std::ptrdiff_t open = way.load(std::memory_order_acquire);
-    if (__builtin_expect(open == 0 || size >= large_bytes, 0)) return false;
-    ThreadLocal& thread = thread_at(open);
-    ThreadState* const state = thread.ready;
-    if (__builtin_expect(state == nullptr, 0)) return false;
-    const Busy busy(thread, state);
-    recording::SegmentHeader* const counters = state->counters;
-    if (__builtin_expect(counters == nullptr, 0)) return false;
-    const std::uint64_t count = counters->counted_allocations.load(std::memory_order_relaxed) + 1;
-    if (__builtin_expect(is_time_to_look(count) || !state->sampler.passes(size), 0)) return false;
-    counters->counted_allocations.store(count, std::memory_order_relaxed);
-    counters->counted_bytes.store(counters->counted_bytes.load(std::memory_order_relaxed) + size,
-                                  std::memory_order_relaxed);
+  [[gnu::always_inline]] static bool counts_allocation(const Read<Malloc>& read, std::uint64_t size) {
+    if (__builtin_expect(read.distance == 0 || size >= read.large_bytes, 0)) return false;
+    ThreadLocal& thread = thread_at(read.distance);
+    if (__builtin_expect(thread.is_busy(), 0)) return false;
+    const Busy busy(thread);
+    recording::SegmentHeader* const counters = thread.counters;
+    if (__builtin_expect(counters == nullptr || !thread.sampler.passes(size), 0)) return false;
+    add(counters->counted_allocations, 1);
+    add(counters->counted_bytes, size);
     return true;
   }
   // A large block is recorded, and told by its size; of the small ones those that were sampled are.
-  [[gnu::always_inline]] bool counts_release(const ThreadDistance& way, const void* pointer) const {
-    const std::ptrdiff_t open = way.load(std::memory_order_acquire);
-    if (__builtin_expect(open == 0 || asks_first.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
-                             chunk_size(pointer) >= large_bytes,
+  [[gnu::always_inline]] static bool counts_release(const Read<Free>& read, const void* pointer) {
+    if (__builtin_expect(read.distance == 0 ||
+                             read.asks_first.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
+                             chunk_size(pointer) >= read.large_bytes,
                          0))
       return false;
-    ThreadLocal& thread = thread_at(open);
-    ThreadState* const state = thread.ready;
-    if (__builtin_expect(state == nullptr, 0)) return false;
-    const Busy busy(thread, state);
-    recording::SegmentHeader* const counters = state->counters;
+    ThreadLocal& thread = thread_at(read.distance);
+    if (__builtin_expect(thread.is_busy(), 0)) return false;
+    const Busy busy(thread);
+    recording::SegmentHeader* const counters = thread.counters;
     if (__builtin_expect(counters == nullptr, 0)) return false;
     const std::uint64_t count = counters->counted_releases.load(std::memory_order_relaxed) + 1;
     if (__builtin_expect(is_time_to_look(count), 0)) return false;
@@ -89,27 +100,54 @@ struct alignas(kCacheLine) ShortWay {
     return true;
   }
 
+  void open(Malloc allocate, Free release, std::ptrdiff_t distance);
+  void open_for_operators(std::ptrdiff_t distance);
+  void close();
+
  private:
   // A handler that interrupts this must not have the segment closed that is counted in.
   class Busy {
    public:
-    [[gnu::always_inline]] Busy(ThreadLocal& thread, ThreadState* state) : thread_(thread), state_(state) {
-      thread_.ready = nullptr;
+    [[gnu::always_inline]] explicit Busy(ThreadLocal& thread) : thread_(thread) {
+      thread_.guard = 1;
       std::atomic_signal_fence(std::memory_order_seq_cst);
     }
     [[gnu::always_inline]] ~Busy() {
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      thread_.ready = state_;
+      thread_.guard = 0;
     }
     Busy(const Busy&) = delete;
     Busy& operator=(const Busy&) = delete;
 
    private:
     ThreadLocal& thread_;
-    ThreadState* const state_;
   };
+
+  // Only the segment's owner counts, so a load and a store will do.
+  [[gnu::always_inline]] static void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
+
+  template <class Function>
+  [[gnu::always_inline]] Read<Function> read(const ThreadDistance& way, const Function& function) const {
+    const std::uint64_t large_bytes = large_bytes_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    const Function found = function;
+    const AddressSet::Filter asks_first = asks_first_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return {large_bytes, asks_first, found, way.load(std::memory_order_acquire)};
+  }
+
+  Malloc malloc_ = nullptr;
+  Free free_ = nullptr;
+  // Holds samples, null, and what was allocated before the first recording.
+  AddressSet::Filter asks_first_;
+  std::uint64_t large_bytes_ = 0;
 };
-extern ShortWay short_way;
+
+// In the midst of short_way_page (short_way.cpp), by a name of its own, which makes the addresses in the
+// hooks short.
+extern ShortWay short_way __asm__("headroom_trace_short_way") __attribute__((visibility("hidden")));
 
 // Looked up before the first recording begins. Not in a child after fork, which must not wait for the
 // loader's lock and has its parent's.

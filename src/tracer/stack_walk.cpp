@@ -131,17 +131,37 @@ namespace {
 
 using Step = WalkHistory::Step;
 
-// The rule of this address as it stands in its word; kNever if it does not fit into one.
-std::uint64_t rule_bits_of(std::uint64_t pc) {
+// The rule of this address as it stands in its word; kNoRule if it does not fit into one, which is no rule's.
+std::uint32_t rule_bits_of(std::uint64_t pc) {
   const std::uint64_t word = frame_rule_word::load(pc);
-  return word >> 30 == frame_rule_word::tag_of(pc) ? word & frame_rule_word::kRuleBits : WalkHistory::kNever;
+  return word >> 30 == frame_rule_word::tag_of(pc)
+             ? static_cast<std::uint32_t>(word & frame_rule_word::kRuleBits)
+             : WalkHistory::kNoRule;
+}
+bool counts_from_fp(std::uint32_t rule) { return frame_rule_word::kind_of(rule) == FrameRule::kFp; }
+
+// A step whose distances make no sense stays one of which nothing is known.
+void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64_t return_at,
+              std::uint64_t fp_at) {
+  constexpr std::uint64_t kFarthest = WalkHistory::kSameFp;
+  const std::uint64_t to_caller = cfa - frame.sp, to_return = return_at - frame.sp;
+  const std::uint64_t to_fp = fp_at != 0 ? fp_at - frame.sp : 0;
+  const std::uint32_t rule = rule_bits_of(frame.pc);
+  if (rule == WalkHistory::kNoRule || (to_caller | to_return | to_fp) >= kFarthest) return;
+  step = {frame.pc,
+          frame.sp,
+          frame.fp,
+          rule,
+          static_cast<std::uint32_t>(to_caller),
+          static_cast<std::uint32_t>(to_return),
+          fp_at != 0 ? static_cast<std::uint32_t>(to_fp) : WalkHistory::kSameFp};
 }
 
 // Goes to the caller by the rule of the frame's address, and remembers the way in `step`. False: there is no
 // caller, or the chain makes no sense.
 [[gnu::noinline]] bool step_by_rule(StackReader& stack, CallFrame& frame, Step& step) {
   const FrameRule rule = rule_at(frame.pc);
-  step = {WalkHistory::kNever, frame.sp, frame.fp, 0, 0, 0, 0};
+  step = {0, frame.sp, frame.fp, WalkHistory::kNoRule, 0, 0, 0};
   std::uint64_t cfa = 0;
   switch (rule.kind) {
     case FrameRule::kSp:
@@ -172,29 +192,31 @@ std::uint64_t rule_bits_of(std::uint64_t pc) {
   }
   const bool restores_fp = rule.fp_offset != 0;
   if (restores_fp && !stack.may_read(fp_at)) return false;
-  step.rule = rule_bits_of(frame.pc);
-  step.fp_matters = rule.kind == FrameRule::kFp ? ~std::uint64_t{0} : 0;
-  step.return_at = return_at;
-  step.fp_at = restores_fp ? fp_at : 0;
-  step.caller_sp = cfa;
+  remember(step, frame, cfa, return_at, restores_fp ? fp_at : 0);
   frame = {plain_address(word_at(return_at)), cfa, restores_fp ? word_at(fp_at) : frame.fp};
   return true;
 }
 
+// Whether the frame at a remembered step's stack pointer has another rule than it had then.
+[[gnu::always_inline]] inline bool has_other_rule(Step& step, std::uint64_t pc) {
+  if (__builtin_expect(pc == step.pc, 1)) return false;
+  if (frame_rule_word::load(pc) != (frame_rule_word::tag_of(pc) << 30 | step.rule)) return true;
+  step.pc = pc;  // another place in the same function
+  return false;
+}
+
 // The same for a frame whose stack pointer is that of a remembered step: by it if the rule is the same, too.
 [[gnu::always_inline]] inline bool step_from(Step& step, StackReader& stack, CallFrame& frame) {
-  const std::uint64_t as_then = frame_rule_word::tag_of(frame.pc) << 30 | step.rule;
-  const std::uint64_t differs =
-      (frame_rule_word::load(frame.pc) ^ as_then) | ((frame.fp ^ step.fp) & step.fp_matters);
-  if (__builtin_expect(differs != 0, 0)) {
+  if (__builtin_expect(has_other_rule(step, frame.pc) || (frame.fp != step.fp && counts_from_fp(step.rule)),
+                       0)) {
     CallFrame next = frame;  // a copy, so that `frame` may stay in registers
     const bool goes_on = step_by_rule(stack, next, step);
     frame = next;
     return goes_on;
   }
-  frame.pc = plain_address(word_at(step.return_at));
-  frame.sp = step.caller_sp;
-  if (step.fp_at != 0) frame.fp = word_at(step.fp_at);
+  frame.pc = plain_address(word_at(frame.sp + step.to_return));
+  if (step.to_fp != WalkHistory::kSameFp) frame.fp = word_at(frame.sp + step.to_fp);
+  frame.sp += step.to_caller;
   return true;
 }
 
@@ -204,7 +226,9 @@ void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHi
                        StackTrace& result) {
   StackReader stack{readable_from(start.sp, bounds)};
   const bool is_own_stack = stack.bounds.high == bounds.high;
-  if (!is_own_stack) history.count = 0;
+  const std::uint64_t epoch = stack_epoch.load(std::memory_order_relaxed);
+  if (!is_own_stack || history.epoch != epoch) history.count = 0;
+  history.epoch = epoch;
   Step* const steps = history.steps;
   std::uint32_t fresh_count = 0;
   std::uint32_t known = history.count;  // steps[0, known) are of the last walk and lie at or above the frame

@@ -21,9 +21,6 @@ inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
 // Lies in memory that the kernel wipes in a child after fork, so that all zeros must mean "not usable": a
 // child that wrote into its parent's segments would spoil them.
 struct alignas(kCacheLine) ThreadState {
-  // What a small allocation asks for, up to the segment, lies in one line of the cache: between two of them a
-  // program has often driven the others out.
-  Sampler sampler;
   recording::SegmentHeader* counters = nullptr;  // where small allocations may be counted: the open segment's
   recording::RecordWriter writer;
   std::uint64_t quota = 0;           // events that it may still write before it asks again
@@ -46,18 +43,21 @@ struct alignas(kCacheLine) ThreadState {
 // More than the loader allocates for one library; a look takes about 0.1 µs.
 inline constexpr std::uint32_t kLooksAtLoader = 1000;
 
-// So aligned the first ones lie in one line of the cache. Not to a whole line: a library that is loaded late,
-// as Python does MemoryTracer's, has its share of 1664 bytes.
+// So aligned the first ones, which are all that the short way (short_way.h) asks of a thread, lie in one line
+// of the cache. Not to a whole line: a library that is loaded late, as Python does MemoryTracer's, has its
+// share of 1664 bytes.
 struct alignas(32) ThreadLocal {
-  // The state, or null while a hook is at work, or the short way (short_way.h): all that this asks of a
-  // thread.
-  ThreadState* ready = nullptr;
-  ThreadState* state = nullptr;
-  std::uint32_t guard = 0;         // not 0: inside of a hook
+  // The state's, as it was when the last hook ended. In a child after fork they are the parent's until a hook
+  // has run; the short way is closed there.
+  recording::SegmentHeader* counters = nullptr;
+  // Not 0: inside of a hook, or of the short way, which a signal's handler may have interrupted. What is
+  // called meanwhile is not the program's doing, or cannot be recorded.
+  std::uint32_t guard = 0;
   std::uint32_t nested_calls = 0;  // of malloc while the thread was busy
-  // Inside of a hook, or in a signal's handler that interrupted the short way: what is called meanwhile is
-  // not the program's doing, or cannot be recorded.
-  bool is_busy() const { return guard != 0 || (ready == nullptr && state != nullptr); }
+  Sampler sampler;
+  ThreadState* state = nullptr;
+  bool is_busy() const { return guard != 0; }
+  void hook_ends() { counters = state != nullptr ? state->counters : nullptr; }
   std::uint32_t scope = 0;
   bool has_ended = false;  // the thread's last destructors have run
   // Not 0: inside of a call of a GPU's driver; what that calls is its own doing.
@@ -85,14 +85,12 @@ extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_
 // Up while the tracer works or an allocator does.
 class Guard {
  public:
-  explicit Guard(ThreadLocal& thread) : thread_(thread), is_outermost_(!thread.is_busy()) {
+  explicit Guard(ThreadLocal& thread) : thread_(thread) {
     ++thread_.guard;
-    thread_.ready = nullptr;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~Guard() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (is_outermost_) thread_.ready = thread_.state;
+    if (thread_.guard == 1) thread_.hook_ends();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     --thread_.guard;
   }
@@ -101,7 +99,6 @@ class Guard {
 
  private:
   ThreadLocal& thread_;
-  bool is_outermost_;
 };
 
 // The same where the thread is known not to be busy: nothing is loaded that was stored a moment ago. Of a
@@ -111,12 +108,10 @@ class OuterGuard {
  public:
   explicit OuterGuard(ThreadLocal& thread) : thread_(thread) {
     thread_.guard = 1;
-    thread_.ready = nullptr;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~OuterGuard() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    thread_.ready = thread_.state;
+    thread_.hook_ends();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread_.guard = 0;
   }

@@ -13,10 +13,6 @@
 #include "tracer/process.h"
 #include "tracer/thread_state.h"
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-
 namespace headroom::tracer {
 
 constinit thread_local ThreadLocal thread_local_state;
@@ -81,7 +77,7 @@ ThreadState* new_state() {
   if (registry == nullptr || registered == kMostThreads) return nullptr;
   auto* state = reserve_array<ThreadState>(1);
   if (state == nullptr) return nullptr;
-  ::madvise(state, sizeof *state, MADV_WIPEONFORK);
+  wipe_on_fork(state, sizeof *state);
   registry[++registered] = {state, nullptr, kNone, false};
   state->registry_slot = registered;
   return state;
@@ -113,7 +109,7 @@ ThreadState* attach(ThreadLocal& thread) {
   // A child after fork goes on on the same stack, which need not be the main thread's.
   if (thread.stack.high == 0) thread.stack = stack_bounds_of_this_thread();
   state->stack = thread.stack;
-  state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
+  thread.sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
   state->history.count = 0;  // another thread's stack
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
@@ -380,7 +376,7 @@ void wipe_threads() {
 
 std::atomic<std::uint32_t>* create_fork_mark() {
   auto* mark = reserve_array<std::atomic<std::uint32_t>>(1);
-  if (mark != nullptr) ::madvise(mark, 4096, MADV_WIPEONFORK);
+  if (mark != nullptr) wipe_on_fork(mark, 4096);
   return mark;
 }
 
