@@ -68,12 +68,19 @@ def pairs_of(loop, seconds, slice_seconds):
     return {"ratios": ratios, "past_ns": statistics.median(past), "runs": runs, "places": places}
 
 
+def named(words):
+    name, sign, value = words.partition("=")
+    if not (name and sign and value):
+        raise argparse.ArgumentTypeError(f"'{words}' has no name: write NAME={words}")
+    return name, value
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="the folder of headroom's programs")
-    parser.add_argument("--other", action="append", default=[], metavar="NAME=FOLDER", help="another kind of process: of another build")
-    parser.add_argument("--flags", action="append", default=[], metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
-    parser.add_argument("--preload", action="append", default=[], metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
+    parser.add_argument("--other", action="append", default=[], type=named, metavar="NAME=FOLDER", help="another kind of process: of another build")
+    parser.add_argument("--flags", action="append", default=[], type=named, metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
+    parser.add_argument("--preload", action="append", default=[], type=named, metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
     parser.add_argument("--model", required=True)
     parser.add_argument("--dims")
     parser.add_argument("--device", default="cpu")
@@ -89,11 +96,11 @@ def main():
         return lambda folder: [build / "headroom", "trace", *flags.split(), "--force", "--out", f"{folder}/a.hrec", "--"]
 
     kinds = {"default": traced(options.build), "not traced": lambda _: []}
-    for name, _, folder in (one.partition("=") for one in options.other):
+    for name, folder in options.other:
         kinds[name] = traced(pathlib.Path(folder))
-    for name, _, flags in (one.partition("=") for one in options.flags):
+    for name, flags in options.flags:
         kinds[name] = traced(options.build, flags)
-    for name, _, library in (one.partition("=") for one in options.preload):
+    for name, library in options.preload:
         kinds[name] = lambda _, library=library: ["env", f"LD_PRELOAD={os.path.abspath(library)}"]
     found = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:

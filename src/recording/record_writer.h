@@ -117,7 +117,12 @@ class RecordWriter {
     return add(header_->counted_allocations, 1);
   }
   std::uint64_t count_release() { return add(header_->counted_releases, 1); }
-  // Where these are, for who counts without the writer.
+  static std::uint64_t add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    const std::uint64_t sum = counter.load(std::memory_order_relaxed) + value;
+    counter.store(sum, std::memory_order_relaxed);
+    return sum;
+  }
+  // Where these are, for who counts without the writer, by add().
   SegmentHeader* header() const { return header_; }
   bool has_counted() const {
     return at_ != nullptr && (header_->counted_allocations.load(std::memory_order_relaxed) |
@@ -209,11 +214,6 @@ class RecordWriter {
     for (const std::uint64_t field : fields) at_ = put_varint(at_, field);
     *length = static_cast<std::uint8_t>(at_ - length - 1);
     commit();
-  }
-  static std::uint64_t add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-    const std::uint64_t sum = counter.load(std::memory_order_relaxed) + value;
-    counter.store(sum, std::memory_order_relaxed);
-    return sum;
   }
   // An exchange would do the same at 20 ns more.
   static std::uint64_t take(std::atomic<std::uint64_t>& counter) {

@@ -65,8 +65,8 @@ struct StackTrace {
 // read at once, for many frames ahead, while the processor still checks that the rules are the same. Nothing
 // is taken on trust: each address is read from the stack again, and only where it is that of the last walk is
 // its rule known to be the same. Else the rule is looked up, in a table whose every word lies in another line
-// of the cache and mostly in another page: between two samples of a program that has much else to do, those
-// are what a walk waits for.
+// of the cache and mostly in another page. What that saves between a runtime's launches of kernels has not
+// been measured.
 struct WalkHistory {
   struct Step {
     std::uint64_t pc;         // 0: nothing is known of this step

@@ -127,7 +127,7 @@ std::atomic<bool> noted_full_set{false};
   if (is_chosen && record_block(thread, address, true, caller,
                                 [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
                                   state.writer.sample(time, address, size, stack);
-                                  look_at_clock(state);
+                                  write_counters_if_due(state, time);
                                 }))
     return;
   count_allocation(thread, size);
@@ -205,10 +205,13 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 }
 
 [[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
+  write_counters_if_due(state, time_now());
+}
+
+void write_counters_if_due(ThreadState& state, std::uint64_t now) {
   // Counting ends with the bound on events, even in a thread that only counts.
   if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
     state.counters = nullptr;
-  const std::uint64_t now = time_now();
   // Units are 20 to 40 ns: 2^22 of them are about a tenth of a second.
   constexpr std::uint64_t kInterval = 1 << 22;
   if (now - state.counters_written < kInterval || !state.writer.has_room()) return;

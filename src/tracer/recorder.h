@@ -35,6 +35,7 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
 // The counters become a record of their own ten times a second.
 void look_at_clock(ThreadState& state);
+void write_counters_if_due(ThreadState& state, std::uint64_t now);
 // So many allocations, or releases, since the counters were last written. The counters themselves tell, so
 // that the short way keeps no count of its own. It asks at releases only; an allocation that is sampled looks
 // at the clock, too.

@@ -78,8 +78,8 @@ class alignas(kCacheLine) ShortWay {
     const Busy busy(thread);
     recording::SegmentHeader* const counters = thread.counters;
     if (__builtin_expect(counters == nullptr || !thread.sampler.passes(size), 0)) return false;
-    add(counters->counted_allocations, 1);
-    add(counters->counted_bytes, size);
+    recording::RecordWriter::add(counters->counted_allocations, 1);
+    recording::RecordWriter::add(counters->counted_bytes, size);
     return true;
   }
   // A large block is recorded, and told by its size; of the small ones those that were sampled are.
@@ -122,11 +122,6 @@ class alignas(kCacheLine) ShortWay {
    private:
     ThreadLocal& thread_;
   };
-
-  // Only the segment's owner counts, so a load and a store will do.
-  [[gnu::always_inline]] static void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-  }
 
   template <class Function>
   [[gnu::always_inline]] Read<Function> read(const ThreadDistance& way, const Function& function) const {

@@ -77,6 +77,15 @@ int run(const std::string& mode, char** argv) {
     }
     return wait_for(child);
   }
+  if (mode == "clone") {  // a child of which no library is told
+    allocate(77705, 5);
+    const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    if (child == 0) {
+      allocate(77706, 600);
+      _exit(0);
+    }
+    return wait_for(child);
+  }
   if (mode == "fork-cleared") {
     clearenv();
     const pid_t child = fork();

@@ -60,13 +60,31 @@ TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
   }
 }
 
-TEST(TraceProcess, ACrashInDefaultModeLosesNoCounts) {
-  TracedGuest traced("full=0,large=1000000,period=1000000000000");
-  EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
+// Default mode that records next to nothing.
+constexpr const char* kOnlyCounts = "full=0,large=1000000,period=1000000000000";
+
+std::uint64_t counted_bytes(const SeenRecording& recording) {
   std::uint64_t bytes = 0;
-  for (const SeenEvent& seen : traced.root().events)
+  for (const SeenEvent& seen : recording.events)
     if (seen.event.kind == MemoryEventKind::counters) bytes += seen.event.size;
-  EXPECT_GE(bytes, 3u * 77701);
+  return bytes;
+}
+
+TEST(TraceProcess, ACrashInDefaultModeLosesNoCounts) {
+  TracedGuest traced(kOnlyCounts);
+  EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
+  EXPECT_GE(counted_bytes(traced.root()), 3u * 77701);
+}
+
+TEST(TraceProcess, WhatAClonedChildCountsIsNotItsParents) {
+  TracedGuest traced(kOnlyCounts);
+  ASSERT_TRUE(run_process(traced, "clone").status.success());
+  const std::uint64_t of_parent = counted_bytes(traced.root());
+  EXPECT_GE(of_parent, 5u * 77705);
+  EXPECT_LT(of_parent, 100u * 77706);
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_GE(counted_bytes(others.begin()->second), 600u * 77706);
 }
 
 TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
