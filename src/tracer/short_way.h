@@ -59,7 +59,7 @@ class alignas(kCacheLine) ShortWay {
   template <class Function>
   struct Read {
     std::uint64_t large_bytes;
-    AddressSet::Filter asks_first;
+    AddressSet::SampleFilter asks_first;
     Function function;
     std::ptrdiff_t distance;
   };
@@ -128,7 +128,7 @@ class alignas(kCacheLine) ShortWay {
     const std::uint64_t large_bytes = large_bytes_;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const Function found = function;
-    const AddressSet::Filter asks_first = asks_first_;
+    const AddressSet::SampleFilter asks_first = asks_first_;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return {large_bytes, asks_first, found, way.load(std::memory_order_acquire)};
   }
@@ -136,7 +136,7 @@ class alignas(kCacheLine) ShortWay {
   Malloc malloc_ = nullptr;
   Free free_ = nullptr;
   // Holds samples, null, and what was allocated before the first recording.
-  AddressSet::Filter asks_first_;
+  AddressSet::SampleFilter asks_first_;
   std::uint64_t large_bytes_ = 0;
 };
 

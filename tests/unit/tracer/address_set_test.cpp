@@ -61,6 +61,23 @@ TEST(TracerAddressSet, SamplesHaveAFilterOfTheirOwn) {
   EXPECT_FALSE(set.may_hold(address(1)));
 }
 
+// A sample that stays has its neighbours freed for as long as the program runs: those must not look at the
+// set, though they are of the same 2 KiB.
+TEST(TracerAddressSet, NeighboursOfASampleAreToldFromIt) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  constexpr std::uint64_t kHeap = 100 << 20, kStep = 128 << 10, kFirst = 0x555500000010;
+  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.insert(kFirst + at, true));
+  int held = 0, asked = 0;
+  for (std::uint64_t at = 0; at < kHeap; at += kStep)
+    for (std::uint64_t near = 16; near < 2016; near += 16, ++asked)
+      held += set.samples().may_hold(kFirst + at + near);
+  EXPECT_LT(held, asked / 50);
+  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.samples().may_hold(kFirst + at));
+  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.remove(kFirst + at));
+  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_FALSE(set.samples().may_hold(kFirst + at));
+}
+
 TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
   AddressSet set;
   ASSERT_TRUE(set.create());
