@@ -42,7 +42,14 @@ bool is_tracer_code(std::uint64_t pc) {
   return number;
 }
 
-// The number of the caller's stack in the thread's segment; defines it there if it is new.
+// The number of a stack in the thread's segment; defines it there if it is new.
+[[gnu::always_inline]] inline std::uint32_t number_of(ThreadState& state, std::uint64_t time,
+                                                      StackTrace& trace) {
+  const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
+  return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
+}
+
+// That of the caller.
 [[gnu::always_inline]] inline std::uint32_t stack_of(ThreadState& state, std::uint64_t time,
                                                      const CallFrame& caller) {
   StackTrace trace{state.frames};
@@ -56,8 +63,28 @@ bool is_tracer_code(std::uint64_t pc) {
       walk_frame_pointers(caller, state.stack, trace);
       break;
   }
-  const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
-  return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
+  return number_of(state, time, trace);
+}
+
+// The same for blocks that are recorded now and then: what the last walk has left in the caches is gone.
+[[gnu::always_inline]] inline std::uint32_t stack_of_block(ThreadState& state, std::uint64_t time,
+                                                           const CallFrame& caller) {
+  if (process.options.stacks != StackMode::unwind) return stack_of(state, time, caller);
+  KnownWalks::Walk* walk = state.known_walks.find(caller);
+  if (walk != nullptr && walk->segment == state.segment_serial) return walk->number;
+  StackTrace trace{state.frames};
+  if (walk != nullptr) {
+    trace = walk->trace(state.frames);
+  } else {
+    walk_unwind_rules(caller, state.stack, state.history, trace);
+    walk = state.known_walks.keep(caller, state.stack, state.history, trace);
+  }
+  const std::uint32_t number = number_of(state, time, trace);
+  if (walk != nullptr) {
+    walk->segment = state.segment_serial;
+    walk->number = number;
+  }
+  return number;
 }
 
 // One event of now with the stack of its caller: `write` gets the writer, the time and the stack's number.
@@ -79,7 +106,7 @@ template <class Write>
   process.recorded.fetch(address);  // comes while the stack is walked
   const std::uint64_t time = time_now();
   ThreadState* const state = ready_to_record(thread, time);
-  const std::uint32_t stack = state != nullptr ? stack_of(*state, time, caller) : 0;
+  const std::uint32_t stack = state != nullptr ? stack_of_block(*state, time, caller) : 0;
   if (!process.recorded.insert(address, is_sample)) return false;
   if (state != nullptr) write(*state, time, stack);
   done(thread);

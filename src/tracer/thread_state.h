@@ -7,6 +7,7 @@
 #include "recording/record_writer.h"
 #include "tracer/call_frame.h"
 #include "tracer/hot_data.h"
+#include "tracer/known_walks.h"
 #include "tracer/recording_file.h"
 #include "tracer/sampler.h"
 #include "tracer/scopes.h"
@@ -37,6 +38,7 @@ struct alignas(kCacheLine) ThreadState {
   Segment segment;
   std::uint64_t frames[recording::kMaxFrames] = {};
   WalkHistory history;
+  KnownWalks known_walks;
   StackDictionary dictionary;
 };
 

@@ -112,6 +112,7 @@ ThreadState* attach(ThreadLocal& thread) {
   thread.sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
   state->history.count = 0;  // another thread's stack
+  state->known_walks.forget();
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
   write_thread_name(thread);

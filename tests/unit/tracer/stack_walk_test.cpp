@@ -7,12 +7,14 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "recording/format.h"
 #include "tracer/call_frame.h"
 #include "tracer/frame_rules.h"
+#include "tracer/known_walks.h"
 
 namespace headroom::tracer {
 namespace {
@@ -31,6 +33,7 @@ struct Frames {
 
 struct Walks {
   Frames truth, rules, frame_pointers;
+  Frames known;  // by a walk that was kept; none if there was none
 };
 
 struct TruthSoFar {
@@ -52,6 +55,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 }
 
 thread_local WalkHistory history;
+thread_local KnownWalks known_walks;
 
 #ifdef __clang__  // Only for builds with sanitizers, in which every function keeps its frame pointer.
 #define HEADROOM_KEEP_FRAME_POINTER
@@ -65,9 +69,16 @@ thread_local WalkHistory history;
   TruthSoFar truth{&walks.truth, 1};  // without this function itself
   _Unwind_Backtrace(add_frame, &truth);
   const StackBounds bounds = stack_bounds_of_this_thread();
+  walks.known.count = 0;
+  const KnownWalks::Walk* const known = known_walks.find(caller);
+  if (known != nullptr) {
+    const StackTrace trace = known->trace(walks.known.pcs.data());
+    walks.known.count = trace.count;
+  }
   StackTrace by_rules{walks.rules.pcs.data()};
   walk_unwind_rules(caller, bounds, history, by_rules);
   walks.rules.count = by_rules.count;
+  if (known == nullptr) known_walks.keep(caller, bounds, history, by_rules);
   StackTrace by_frame_pointers{walks.frame_pointers.pcs.data()};
   walk_frame_pointers(caller, bounds, by_frame_pointers);
   walks.frame_pointers.count = by_frame_pointers.count;
@@ -76,6 +87,9 @@ thread_local WalkHistory history;
 void expect_same(const Walks& walks, const char* where) {
   EXPECT_GT(walks.truth.count, 3u) << where;
   EXPECT_EQ(walks.rules.list(), walks.truth.list()) << where;
+  if (walks.known.count > 0) {
+    EXPECT_EQ(walks.known.list(), walks.truth.list()) << where;
+  }
 }
 
 // Makes the compiler believe that the memory is used.
@@ -103,6 +117,116 @@ TEST(TracerStackWalk, WhatIsRememberedEndsWithItsModule) {
   expect_same(walks, "forgotten");
 }
 
+[[gnu::noinline]] void with_a_large_frame(Walks& walks) {
+  char memory[1'000'000];
+  keep(memory);
+  take(walks);
+  keep(memory);
+}
+
+[[gnu::noinline]] void with_an_aligned_frame(Walks& walks, std::size_t size) {
+  alignas(64) char memory[64];
+  void* more = __builtin_alloca(size);
+  keep(memory);
+  keep(more);
+  take(walks);
+  keep(memory);
+}
+
+// From the second walk on, until a module goes or the stack is another thread's.
+TEST(TracerStackWalk, IsKnownWhereItWasMadeTwice) {
+  Walks walks;
+  const auto take_often = [&] {
+    std::string known;
+    for (int i = 0; i < 4; ++i) {
+      take(walks);
+      expect_same(walks, "often");
+      known += walks.known.count > 0 ? 'k' : '-';
+    }
+    return known;
+  };
+  std::string found;
+  for (int i = 0; i < 3; ++i) {
+    found += take_often() + " ";
+    if (i == 0) forget_stacks();
+    if (i == 1) known_walks.forget();
+  }
+  EXPECT_EQ(found, "--kk --kk --kk ");
+}
+
+[[gnu::noinline]] void with_a_frame_of(Walks& walks, std::size_t size) {
+  void* memory = __builtin_alloca(size);
+  keep(memory);
+  take(walks);
+  keep(memory);
+}
+
+// Started at one place of the stack, with other callers.
+TEST(TracerStackWalk, AWalkWithOtherCallersIsNotTheKnownOne) {
+  Walks walks;
+  int known = 0, others = 0;
+  const std::function<void(std::size_t)> by_one = [&](std::size_t size) { with_a_frame_of(walks, size); };
+  const std::function<void(std::size_t)> by_another = [&](std::size_t size) {
+    with_a_frame_of(walks, size);
+    keep(&known);
+  };
+  std::vector<std::uint64_t> last;
+  for (std::size_t i = 0; i < 64; ++i) {
+    (i / 4 % 2 == 0 ? by_one : by_another)(i / 8 % 4 * 16);
+    expect_same(walks, "by turns");
+    known += walks.known.count > 0;
+    others += walks.truth.list() != last;
+    last = walks.truth.list();
+  }
+  EXPECT_GT(known, 0);
+  EXPECT_GE(others, 16);
+}
+
+[[gnu::noinline]] void by_a_small_frame(Walks& walks) { take(walks); }
+
+// Its memory holds what lay there when the caller's was the larger one: pairs of a frame pointer and a return
+// address.
+[[gnu::noinline]] void with_a_frame_above(Walks& walks, std::size_t size, bool is_direct) {
+  static std::uint64_t stale[2] = {};
+  auto* const memory = static_cast<std::uint64_t*>(__builtin_alloca(size));
+  if (size == 128) {
+    stale[0] = *static_cast<const std::uint64_t*>(__builtin_frame_address(0));
+    stale[1] = reinterpret_cast<std::uint64_t>(__builtin_return_address(0));
+  }
+  for (std::size_t i = 0; i < size / sizeof(std::uint64_t); ++i) memory[i] = stale[i % 2];
+  if (is_direct)
+    take(walks);
+  else
+    by_a_small_frame(walks);
+  keep(memory);
+}
+
+[[gnu::noinline]] void with_two_frames(Walks& walks, std::size_t size, bool is_direct) {
+  void* memory = __builtin_alloca(1280 - size);
+  keep(memory);
+  if (size == 128)
+    with_a_frame_above(walks, size, is_direct);
+  else
+    with_a_frame_above(walks, size, is_direct);
+  keep(memory);
+}
+
+// A frame counted from a frame pointer lies elsewhere than before, though it was entered at one place of the
+// stack; where its return address was, the same still lies. The frame pointer is the start's own, or is read
+// from the stack.
+TEST(TracerStackWalk, AWalkWithAnotherFramePointerIsNotTheKnownOne) {
+  for (const bool is_direct : {true, false}) {
+    Walks walks[4];
+    for (int i = 0; i < 4; ++i) with_two_frames(walks[i], i < 3 ? 128 : 1152, is_direct);
+    const Walks &before = walks[2], &then = walks[3];
+    EXPECT_GT(before.known.count, 0u);
+    EXPECT_EQ(before.truth.pcs[0], then.truth.pcs[0]);
+    EXPECT_NE(before.truth.list()[is_direct ? 1 : 2], then.truth.list()[is_direct ? 1 : 2]);
+    expect_same(before, "before");
+    expect_same(then, "then");
+  }
+}
+
 TEST(TracerStackWalk, AgreesFromInsideTheCLibrary) {
   // qsort of the C library keeps no frame pointers.
   static Walks walks;
@@ -127,22 +251,6 @@ TEST(TracerStackWalk, AgreesFromFramesOfVaryingSize) {
   };
   deeper(6);
   expect_same(walks, "alloca");
-}
-
-[[gnu::noinline]] void with_a_large_frame(Walks& walks) {
-  char memory[1'000'000];
-  keep(memory);
-  take(walks);
-  keep(memory);
-}
-
-[[gnu::noinline]] void with_an_aligned_frame(Walks& walks, std::size_t size) {
-  alignas(64) char memory[64];
-  void* more = __builtin_alloca(size);
-  keep(memory);
-  keep(more);
-  take(walks);
-  keep(memory);
 }
 
 TEST(TracerStackWalk, AgreesFromLargeAndAlignedFrames) {
@@ -192,7 +300,7 @@ TEST(TracerStackWalk, ADeepStackIsCutAtTheLimit) {
 // parting and meeting again, with frames of other sizes, past the limit and back.
 struct RandomPath {
   std::uint64_t random = 1;
-  std::size_t wrong = 0;
+  std::size_t wrong = 0, known = 0;
   std::uint64_t next() { return random = random * 6364136223846793005 + 1442695040888963407; }
 };
 
@@ -205,8 +313,13 @@ template <unsigned Kind>
   keep(fixed);
   if (depth == 0) {
     Walks walks;
-    take(walks);
-    path.wrong += walks.rules.list() == walks.truth.list() ? 0 : 1;
+    for (int i = 0; i < 3; ++i) {
+      take(walks);
+      path.wrong += walks.rules.list() == walks.truth.list() ? 0 : 1;
+      if (walks.known.count == 0) continue;
+      ++path.known;
+      path.wrong += walks.known.list() == walks.truth.list() ? 0 : 1;
+    }
   } else {
     switch (path.next() >> 61) {
       case 0:
@@ -236,6 +349,7 @@ TEST(TracerStackWalk, AgreesAlongRandomPaths) {
   for (int i = 0; i < 300; ++i) wander<0>(path, static_cast<unsigned>(path.next() >> 59));
   for (int i = 0; i < 20; ++i) wander<0>(path, 40 + static_cast<unsigned>(path.next() >> 59));
   EXPECT_EQ(path.wrong, 0u);
+  EXPECT_GT(path.known, 0u);
 }
 
 TEST(TracerStackWalk, FramePointersAreFollowedWhereTheyAreKept) {

@@ -1,0 +1,58 @@
+#include "tracer/known_walks.h"
+
+#include "tracer/frame_rules.h"
+
+namespace headroom::tracer {
+
+KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bounds,
+                                   const WalkHistory& history, const StackTrace& trace) {
+  if (start.sp < bounds.low || start.sp >= bounds.high) return nullptr;  // a coroutine's, a handler's
+  Walk& walk = walks_[index_of(start)];
+  const bool is_second = starts_at(walk, start);
+  walk.pc_ = start.pc;
+  walk.sp_ = start.sp;
+  walk.era_ = era_;
+  walk.segment = walk.count_ = 0;
+  // The history may go on further out, with what this walk has not come to; it lacks what did not fit into
+  // it.
+  if (!is_second || trace.is_full() || trace.count > kMostFrames || history.count < trace.count ||
+      !fill(walk, start, history, trace))
+    return nullptr;
+  walk.fp_ = start.fp;
+  walk.hash_ = trace.hash;
+  for (std::uint32_t i = 0; i < trace.count; ++i) walk.frames_[i] = trace.frames[i];
+  walk.count_ = trace.count;
+  return &walk;
+}
+
+// Which words the walk read. False: not all of them are known.
+bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& history,
+                      const StackTrace& trace) {
+  walk.word_count_ = 0;
+  const auto add = [&](std::uint64_t address) {
+    if (walk.word_count_ == Walk::kMostWords) return false;
+    walk.offsets_[walk.word_count_] = static_cast<std::uint32_t>(address - start.sp);
+    walk.words_[walk.word_count_++] = *reinterpret_cast<const std::uint64_t*>(address);
+    return true;
+  };
+  walk.depends_on_fp_ = false;
+  std::uint64_t fp_at = 0;  // where the frame pointer was read; 0: it is that of the start
+  for (std::uint32_t i = 0; i < trace.count; ++i) {
+    const WalkHistory::Step& step = history.steps[history.count - 1 - i];
+    if (step.rule == WalkHistory::kNoRule)  // known only where it says that there is no caller
+      return i == trace.count - 1 && rule_at(trace.frames[i]).kind == FrameRule::kOutermost;
+    const std::uint64_t reach = step.sp - start.sp;
+    if (reach >= WalkHistory::kSameFp / 2) return false;
+    if (frame_rule_word::kind_of(step.rule) == FrameRule::kFp) {
+      if (fp_at == 0)
+        walk.depends_on_fp_ = true;
+      else if (!add(fp_at))
+        return false;
+    }
+    if (!add(step.sp + step.to_return)) return false;
+    if (step.to_fp != WalkHistory::kSameFp) fp_at = step.sp + step.to_fp;
+  }
+  return true;
+}
+
+}  // namespace headroom::tracer
