@@ -24,16 +24,19 @@ extern "C" {
   return pointer;
 }
 
-// The standard library's does no more than free; its sized one, no more than the plain one.
+// The standard library's does no more than free; its sized one, no more than the plain one. Where that is
+// known, the way is open, and what is not counted need not go through both of them and come here again.
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
   const auto way = short_way.read_for_release(short_way.for_operators);
   if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
+  if (way.distance != 0) return release_long_way(pointer);
   delete_long_way(pointer);
 }
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("default")]] void _ZdlPvm(void* pointer,
                                                                                 std::size_t size) {
   const auto way = short_way.read_for_release(short_way.for_operators);
   if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
+  if (way.distance != 0) return release_long_way(pointer);
   delete_sized_long_way(pointer, size);
 }
 
