@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 JOBS ?= $(shell nproc)
 BUILD := build/release
+space := $(subst ,, )
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 
 .PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross clean
@@ -58,10 +59,10 @@ tsan: deps-test  ## the recorder under ThreadSanitizer
 fuzz: deps-test  ## every fuzzer for FUZZ_SECONDS (20)
 	@CMAKE_LAUNCHER="$(LAUNCHER)" scripts/run_fuzzers.sh
 
-cross: deps-test  ## the rooms without foreign libraries for aarch64, their tests under qemu-user
+cross: deps-test  ## the rooms without foreign libraries for aarch64, their tests under qemu-user (CROSS="base_test …": those alone)
 	@cmake --preset aarch64 $(LAUNCHER)
-	@cmake --build --preset aarch64 --parallel $(JOBS)
-	@scripts/run_tests.sh build/aarch64
+	@cmake --build --preset aarch64 --parallel $(JOBS) $(if $(CROSS),--target $(CROSS))
+	@scripts/run_tests.sh build/aarch64 $(if $(CROSS),-R '^($(subst $(space),|,$(strip $(CROSS)))) ')
 
 clean:  ## remove builds (not the fetched packages)
 	@rm -rf build web/dist
