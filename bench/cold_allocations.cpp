@@ -2,11 +2,13 @@
 // first-level caches: so it is in a runtime that launches kernels. (In a loop of them, bench/trace_storm.cpp,
 // everything is in the caches, and a hook seems to cost less than it does.)
 //
-//     cold_allocations [BLOCKS] [PAIRS]
+//     cold_allocations [BLOCKS] [PAIRS] [BYTES] [FAR]
 //
 // Between two of them BLOCKS functions of 400 run, in turn; all together have 200 KiB of code and ask for 100
-// KiB of data. Prints the nanoseconds of one new and of one delete, with those of reading the clock, as the
-// means of the faster four fifths.
+// KiB of data. Then FAR MiB are read, a word of each line, which drives all else out of the second-level
+// cache, too: that is how a block is met that default mode records (BYTES of 4096 and more), as few are.
+// Blocks are had and released below eighteen functions of their own. Prints the nanoseconds of one new and of
+// one delete, with those of reading the clock, as the means of the faster four fifths of the second half.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,7 +22,8 @@
 namespace {
 
 constexpr unsigned kBlocks = 400, kSteps = 4;
-constexpr std::size_t kWords = 1 << 15, kBytes = 64;
+constexpr std::size_t kWords = 1 << 15, kWordsOfMiB = (1 << 20) / sizeof(unsigned);
+constexpr unsigned kDepth = 18;
 std::array<unsigned, kWords> data;  // written by main(), so that no compiler knows what it holds
 
 // Most of a block is nothing but code that must be fetched.
@@ -42,9 +45,9 @@ constexpr auto all_blocks(std::integer_sequence<unsigned, Block...> /*numbers*/)
 constexpr auto blocks = all_blocks(std::make_integer_sequence<unsigned, kBlocks>());
 
 // As a compiler has it by default: clang does not tell the size.
-inline void release(void* pointer) {
+inline void release(void* pointer, [[maybe_unused]] std::size_t bytes) {
 #ifdef __cpp_sized_deallocation
-  ::operator delete(pointer, kBytes);
+  ::operator delete(pointer, bytes);
 #else
   ::operator delete(pointer);
 #endif
@@ -52,7 +55,31 @@ inline void release(void* pointer) {
 
 using Clock = std::chrono::steady_clock;
 
+// What happens to `pointer` below so many functions: released if there is one, else had. The nanoseconds of
+// it.
+template <unsigned Depth>
+[[gnu::noinline]] std::int64_t below(void*& pointer, std::size_t bytes) {
+  volatile unsigned place[16 + Depth * 4];  // a frame of its own size, which is there until the end
+  place[0] = Depth;
+  std::int64_t nanoseconds = 0;
+  if constexpr (Depth > 0) {
+    nanoseconds = below<Depth - 1>(pointer, bytes);
+  } else {
+    const auto before = Clock::now();
+    if (pointer != nullptr) {
+      release(pointer, bytes);
+      pointer = nullptr;
+    } else {
+      pointer = ::operator new(bytes);
+    }
+    nanoseconds = (Clock::now() - before).count();
+  }
+  place[1] = place[0];
+  return nanoseconds;
+}
+
 double mean_of_faster(std::vector<std::int64_t>& times) {
+  times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
   std::sort(times.begin(), times.end());
   const std::size_t count = times.size() * 4 / 5;
   double sum = 0;
@@ -65,7 +92,10 @@ double mean_of_faster(std::vector<std::int64_t>& times) {
 int main(int argc, char** argv) {
   const unsigned between = argc > 1 ? static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10)) : kBlocks;
   const std::size_t pairs = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 10000;
+  const std::size_t bytes = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 64;
+  const std::size_t far_mib = argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 0;
   for (std::size_t i = 0; i < kWords; ++i) data[i] = between * static_cast<unsigned>(i);
+  const std::vector<unsigned> far(far_mib * kWordsOfMiB, between);
   std::vector<std::int64_t> news, deletes;
   news.reserve(pairs);
   deletes.reserve(pairs);
@@ -73,20 +103,17 @@ int main(int argc, char** argv) {
   unsigned x = 1, at = 0;
   const auto run_others = [&] {
     for (unsigned i = 0; i < between; ++i) x = blocks[at = at + 1 == kBlocks ? 0 : at + 1](x);
+    for (std::size_t i = 0; i < far.size(); i += 16) x += far[i];
   };
   for (std::size_t i = 0; i < pairs; ++i) {
     void*& pointer = live[i % live.size()];
     run_others();
-    const auto before_delete = Clock::now();
-    release(pointer);
-    deletes.push_back((Clock::now() - before_delete).count());
+    if (pointer != nullptr) deletes.push_back(below<kDepth>(pointer, bytes));
     run_others();
-    const auto before_new = Clock::now();
-    pointer = ::operator new(kBytes);
-    news.push_back((Clock::now() - before_new).count());
+    news.push_back(below<kDepth>(pointer, bytes));
     *static_cast<unsigned*>(pointer) = x;
   }
-  for (void* pointer : live) release(pointer);
+  for (void* pointer : live) release(pointer, bytes);
   std::printf(R"({"blocks": %u, "pairs": %zu, "new_ns": %.2f, "delete_ns": %.2f})"
               "\n",
               between, pairs, mean_of_faster(news), mean_of_faster(deletes));

@@ -35,7 +35,7 @@ def run(program, library, folder):
 
 
 def measure(arguments, blocks, libraries):
-    program = [os.path.join(arguments.build, "tests/cold_allocations"), str(blocks), str(arguments.pairs)]
+    program = [os.path.join(arguments.build, "tests/cold_allocations"), str(blocks), str(arguments.pairs), str(arguments.bytes), str(arguments.far)]
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.rounds):
@@ -63,6 +63,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--pairs", type=int, default=10000)
     parser.add_argument("--blocks", type=int, nargs="+", default=[0, 10, 30, 100, 400], help="functions of some 500 bytes between two")
+    parser.add_argument("--bytes", type=int, default=64, help="of an allocation; those of 4096 and more are recorded, and not only counted")
+    parser.add_argument("--far", type=int, default=0, help="MiB that are read between two")
     parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
     arguments = parser.parse_args()
     libraries = {"alone": None, "default": os.path.abspath(os.path.join(arguments.build, "bin/libheadroom_trace.so"))}
@@ -72,7 +74,7 @@ def main():
     results = {blocks: measure(arguments, blocks, libraries) for blocks in arguments.blocks}
     page = "\n".join([
         "# What default mode adds to an allocation among other code", "",
-        f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{' --other …' if arguments.other else ''}`. "
+        f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{f' --bytes {arguments.bytes} --far {arguments.far}' if arguments.bytes != 64 or arguments.far else ''}{' --other …' if arguments.other else ''}`. "
         f"Machine: {os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load_before:.1f}, when it "
         f"ended {os.getloadavg()[0]:.1f}. Median of the rounds (95 % of it), in nanoseconds.", "",
         "| functions between | mode | added to new | added to delete | added to the pair |", "|--:|---|--:|--:|--:|",

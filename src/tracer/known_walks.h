@@ -55,10 +55,7 @@ class KnownWalks {
     Walk& walk = walks_[index_of(start)];
     if (!starts_at(walk, start) || walk.count_ == 0 || (walk.depends_on_fp_ && walk.fp_ != start.fp))
       return nullptr;
-    std::uint64_t differing = 0;
-    for (std::uint32_t i = 0; i < walk.word_count_; ++i)
-      differing |= *reinterpret_cast<const std::uint64_t*>(start.sp + walk.offsets_[i]) ^ walk.words_[i];
-    return differing == 0 ? &walk : nullptr;
+    return reads_the_same(walk) ? &walk : nullptr;
   }
 
   // What was just walked from here, with the history of that walk. Null if it is not kept.
@@ -76,6 +73,7 @@ class KnownWalks {
   bool starts_at(const Walk& walk, const CallFrame& start) const {
     return walk.pc_ == start.pc && walk.sp_ == start.sp && walk.era_ == era_;
   }
+  static bool reads_the_same(const Walk& walk);
   static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
 
   // A new era begins when a module goes and when the stack is another's.
