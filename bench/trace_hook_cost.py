@@ -65,7 +65,7 @@ def pairs_of(loop, seconds, slice_seconds):
         index += 1
     if places == 0:
         raise SystemExit("trace_hook_cost: no library of this process calls malloc, free, new or delete by the loader's tables: nothing can be told")
-    return {"ratios": ratios, "past_ns": statistics.median(past), "runs": runs, "places": places}
+    return {"ratios": [round(ratio, 5) for ratio in ratios], "past_ns": statistics.median(past), "runs": runs, "places": places}
 
 
 def named(words):
@@ -73,6 +73,21 @@ def named(words):
     if not (name and sign and value):
         raise argparse.ArgumentTypeError(f"'{words}' has no name: write NAME={words}")
     return name, value
+
+
+def page(options, machine, found):
+    lines = ["# What the hooks of default mode add to inference, by turns in one process", "",
+             f"{machine}, {datetime.date.today()}. Command: `bench/trace_hook_cost.py --model {os.path.basename(options.model)} "
+             f"--device {options.device} --processes {options.processes} --seconds {options.seconds:g}{' --other …' if options.other else ''}`.", "",
+             "| process | pairs of turns | P50 past the hooks, ms | with hooks / past them | 95 % of its median | of each process |",
+             "|---|--:|--:|--:|--:|---|"]
+    for kind, processes in found.items():
+        ratios = [ratio for one in processes for ratio in one["ratios"]]
+        low, high = confidence_of_median(ratios)
+        each = ", ".join(f"{statistics.median(one['ratios']):.4f}" for one in processes)
+        lines.append(f"| {kind} | {len(ratios)} | {statistics.median(one['past_ns'] for one in processes) / 1e6:.3f} | "
+                     f"{statistics.median(ratios):.4f} | {low:.4f}–{high:.4f} | {each} |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -103,6 +118,10 @@ def main():
     for name, library in options.preload:
         kinds[name] = lambda _, library=library: ["env", f"LD_PRELOAD={os.path.abspath(library)}"]
     found = {kind: [] for kind in kinds}
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True,
+                         check=False).stdout.strip() if options.device != "cpu" else ""
+    machine = f"{gpu + ', ' if gpu else ''}{os.cpu_count()} processors, {platform.machine()}, kernel {platform.release()}"
+    text = ""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.processes):
             for kind, before in kinds.items():
@@ -111,25 +130,11 @@ def main():
                 program.end()
                 ratios = found[kind][-1]["ratios"]
                 print(f"trace_hook_cost: {kind}, process {number + 1}: {statistics.median(ratios):.4f} of {len(ratios)} pairs", file=sys.stderr)
-    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True,
-                         check=False).stdout.strip() if options.device != "cpu" else ""
-    machine = f"{gpu + ', ' if gpu else ''}{os.cpu_count()} processors, {platform.machine()}, kernel {platform.release()}"
-    lines = ["# What the hooks of default mode add to inference, by turns in one process", "",
-             f"{machine}, {datetime.date.today()}. Command: `bench/trace_hook_cost.py --model {os.path.basename(options.model)} "
-             f"--device {options.device} --processes {options.processes} --seconds {options.seconds:g}{' --other …' if options.other else ''}`.", "",
-             "| process | pairs of turns | P50 past the hooks, ms | with hooks / past them | 95 % of its median | of each process |",
-             "|---|--:|--:|--:|--:|---|"]
-    for kind, processes in found.items():
-        ratios = [ratio for one in processes for ratio in one["ratios"]]
-        low, high = confidence_of_median(ratios)
-        each = ", ".join(f"{statistics.median(one['ratios']):.4f}" for one in processes)
-        lines.append(f"| {kind} | {len(ratios)} | {statistics.median(one['past_ns'] for one in processes) / 1e6:.3f} | "
-                     f"{statistics.median(ratios):.4f} | {low:.4f}–{high:.4f} | {each} |")
-    text = "\n".join(lines) + "\n"
+            text = page(options, machine, found)
+            if options.output:  # after each round: a run that is cut off has told what it found
+                pathlib.Path(options.output + ".md").write_text(text, encoding="utf-8")
+                pathlib.Path(options.output + ".json").write_text(json.dumps({"machine": machine, "found": found}) + "\n", encoding="utf-8")
     print(text)
-    if options.output:
-        pathlib.Path(options.output + ".md").write_text(text, encoding="utf-8")
-        pathlib.Path(options.output + ".json").write_text(json.dumps({"machine": machine, "found": found}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
