@@ -1,5 +1,5 @@
 // malloc, free, new and delete, as nearly all calls go: see short_way.h. In one file, so that their code lies
-// together, and without frame pointers, so that each goes through two lines of it.
+// together, and without frame pointers, so that the usual way of each goes through two lines of it.
 #include "tracer/long_way.h"
 #include "tracer/real_functions.h"
 #include "tracer/short_way.h"

@@ -4,9 +4,9 @@
 
 namespace headroom::tracer {
 
-// By now the words may be of other frames, or between what lies in them, which a sanitizer would not have
-// read.
-[[gnu::no_sanitize_address]] bool KnownWalks::reads_the_same(const Walk& walk) {
+// By now the words may be of other frames, or between what lies in them, or be another thread's to write: no
+// sanitizer would have them read. Then they are not what they were.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool KnownWalks::reads_the_same(const Walk& walk) {
   std::uint64_t differing = 0;
   for (std::uint32_t i = 0; i < walk.word_count_; ++i)
     differing |= *reinterpret_cast<const std::uint64_t*>(walk.sp_ + walk.offsets_[i]) ^ walk.words_[i];
@@ -39,8 +39,9 @@ bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& his
                       const StackTrace& trace) {
   walk.word_count_ = 0;
   const auto add = [&](std::uint64_t address) {
-    if (walk.word_count_ == Walk::kMostWords) return false;
-    walk.offsets_[walk.word_count_] = static_cast<std::uint32_t>(address - start.sp);
+    const std::uint64_t offset = address - start.sp;
+    if (walk.word_count_ == Walk::kMostWords || offset >= WalkHistory::kSameFp) return false;
+    walk.offsets_[walk.word_count_] = static_cast<std::uint32_t>(offset);
     walk.words_[walk.word_count_++] = *reinterpret_cast<const std::uint64_t*>(address);
     return true;
   };
@@ -50,8 +51,6 @@ bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& his
     const WalkHistory::Step& step = history.steps[history.count - 1 - i];
     if (step.rule == WalkHistory::kNoRule)  // known only where it says that there is no caller
       return i == trace.count - 1 && rule_at(trace.frames[i]).kind == FrameRule::kOutermost;
-    const std::uint64_t reach = step.sp - start.sp;
-    if (reach >= WalkHistory::kSameFp / 2) return false;
     if (frame_rule_word::kind_of(step.rule) == FrameRule::kFp) {
       if (fp_at == 0)
         walk.depends_on_fp_ = true;

@@ -7,7 +7,8 @@
 // known places and none waits for another, whereas a walk by rules is a chain of loads, from the stack and
 // from a table of rules that is in no cache by then.
 //
-// Kept is what starts a second time where it started before: of most programs most walks never do.
+// Kept is what starts a second time where it started before: of most programs most walks never do. 128 walks
+// of at most 40 frames, 170 KiB of a thread when all are there.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class KnownWalks {
 
    private:
     friend class KnownWalks;
-    static constexpr std::uint32_t kMostWords = kMostFrames + 8;
+    // A frame that is counted from a frame pointer takes two: its return address and that pointer.
+    static constexpr std::uint32_t kMostWords = 2 * kMostFrames;
     std::uint64_t pc_, sp_, fp_;
     std::uint64_t era_;
     std::uint64_t hash_;

@@ -66,16 +66,26 @@ TEST(TracerAddressSet, SamplesHaveAFilterOfTheirOwn) {
 TEST(TracerAddressSet, NeighboursOfASampleAreToldFromIt) {
   AddressSet set;
   ASSERT_TRUE(set.create());
-  constexpr std::uint64_t kHeap = 100 << 20, kStep = 128 << 10, kFirst = 0x555500000010;
-  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.insert(kFirst + at, true));
-  int held = 0, asked = 0;
-  for (std::uint64_t at = 0; at < kHeap; at += kStep)
-    for (std::uint64_t near = 16; near < 2016; near += 16, ++asked)
-      held += set.samples().may_hold(kFirst + at + near);
+  constexpr std::uint64_t kHeap = 100 << 20, kStep = 128 << 10, kCell = 2048;
+  std::vector<std::uint64_t> samples;
+  std::uint64_t random = 1;
+  for (std::uint64_t cell = 0x555500000000; cell < 0x555500000000 + kHeap; cell += kStep) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    samples.push_back(cell + (random >> 33) % (kCell / 16) * 16);
+    ASSERT_TRUE(set.insert(samples.back(), true));
+  }
+  std::size_t held = 0, asked = 0;
+  for (const std::uint64_t sample : samples)
+    for (std::uint64_t near = sample & ~(kCell - 1); near <= (sample | (kCell - 1)); near += 16) {
+      if (near == sample) continue;
+      held += set.samples().may_hold(near);
+      ++asked;
+    }
+  EXPECT_GT(held, 0u);  // else no two of them would share a counter, and this would tell nothing
   EXPECT_LT(held, asked / 50);
-  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.samples().may_hold(kFirst + at));
-  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.remove(kFirst + at));
-  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_FALSE(set.samples().may_hold(kFirst + at));
+  for (const std::uint64_t sample : samples) ASSERT_TRUE(set.samples().may_hold(sample));
+  for (const std::uint64_t sample : samples) ASSERT_TRUE(set.remove(sample));
+  for (const std::uint64_t sample : samples) ASSERT_FALSE(set.samples().may_hold(sample));
 }
 
 TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
@@ -115,11 +125,17 @@ TEST(TracerAddressSet, ThreadsDoNotDisturbEachOther) {
     threads.emplace_back([&set, &wrong, t] {
       for (std::uint64_t i = 0; i < 100'000; ++i) {
         const std::uint64_t mine = address((i % 1000) * 4 + t);
-        if (!set.insert(mine) || !set.may_hold(mine) || !set.remove(mine)) ++wrong;
+        const bool is_sample = i % 3 == 0;
+        if (!set.insert(mine, is_sample) || !set.may_hold(mine)) ++wrong;
+        if (is_sample && !set.samples().may_hold(mine)) ++wrong;
+        if (!set.remove(mine)) ++wrong;
       }
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+  for (std::uint64_t i = 0; i < 4000; ++i)
+    ASSERT_FALSE(set.may_hold(address(i)) || set.samples().may_hold(address(i)))
+        << "all counts are back at 0";
 }
 
 }  // namespace

@@ -204,10 +204,13 @@ TEST(TracerStackWalk, AWalkWithOtherCallersIsNotTheKnownOne) {
 [[gnu::noinline]] void with_two_frames(Walks& walks, std::size_t size, bool is_direct) {
   void* memory = __builtin_alloca(1280 - size);
   keep(memory);
-  if (size == 128)
+  if (size == 128) {
     with_a_frame_above(walks, size, is_direct);
-  else
+    asm volatile("# one place");
+  } else {
     with_a_frame_above(walks, size, is_direct);
+    asm volatile("# another");
+  }
   keep(memory);
 }
 
@@ -225,6 +228,49 @@ TEST(TracerStackWalk, AWalkWithAnotherFramePointerIsNotTheKnownOne) {
     expect_same(before, "before");
     expect_same(then, "then");
   }
+}
+
+// A handler's own stack, which may go and come as something else's: nothing is kept of it.
+TEST(TracerStackWalk, NothingIsKeptOfAnotherStack) {
+  static Walks walks[4];
+  static int taken = 0;
+  std::vector<char> memory(256 << 10);
+  stack_t other{}, before{};
+  other.ss_sp = memory.data();
+  other.ss_size = memory.size();
+  ASSERT_EQ(::sigaltstack(&other, &before), 0);
+  struct sigaction action {};
+  action.sa_handler = [](int) { take(walks[taken++]); };
+  action.sa_flags = SA_ONSTACK;
+  ASSERT_EQ(::sigaction(SIGUSR2, &action, nullptr), 0);
+  for (int i = 0; i < 4; ++i) ::raise(SIGUSR2);
+  ASSERT_EQ(taken, 4);
+  for (const Walks& one : walks) {
+    EXPECT_EQ(one.known.count, 0u);
+    EXPECT_GT(one.rules.count, 0u);
+  }
+  ::signal(SIGUSR2, SIG_DFL);
+  ASSERT_EQ(::sigaltstack(&before, nullptr), 0);
+}
+
+// Each frame of a function that keeps a frame pointer asks for two words of the stack.
+TEST(TracerStackWalk, AWalkOfAsManyFramesAsAreKeptIsKnown) {
+  Walks walks;
+  std::string found;
+  const auto deeper = [&](const auto& self, int depth) -> void {
+    if (depth > 0) return self(self, depth - 1);
+    for (int i = 0; i < 3; ++i) take(walks);
+    found += walks.known.count > 0 ? 'k' : '-';
+    asm volatile("");
+  };
+  take(walks);
+  const int outer = static_cast<int>(walks.rules.count);
+  deeper(deeper, static_cast<int>(KnownWalks::kMostFrames) - outer - 4);
+  EXPECT_GT(walks.rules.count, KnownWalks::kMostFrames - 6);
+  expect_same(walks, "deep");
+  deeper(deeper, static_cast<int>(KnownWalks::kMostFrames));
+  expect_same(walks, "too deep");
+  EXPECT_EQ(found, "k-");
 }
 
 TEST(TracerStackWalk, AgreesFromInsideTheCLibrary) {
