@@ -5,8 +5,8 @@
 // pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
 // and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
 // asks for four lines of data: this struct, the thread's, the counters in its segment, and one of the filter;
-// and the usual way of each of the four functions two lines of code, about as many as the C++ runtime's way to malloc
-// that it saves.
+// and the usual way of each of the four functions two lines of code, about as many as the C++ runtime's way
+// to malloc that it saves.
 //
 // In a child after fork, however that was made, the kernel has wiped this struct, so that the way is closed:
 // the thread's counters are its parent's. (Where the kernel cannot, a handler of fork closes it:
