@@ -25,7 +25,8 @@ extern "C" {
 }
 
 // The standard library's does no more than free; its sized one, no more than the plain one. Where that is
-// known, the way is open, and what is not counted need not go through both of them and come here again.
+// known, the way is open, and what is not counted need not go through both of them and come here again. (What
+// is allocated does: a recorded stack has the operator in it, whichever way was open.)
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
   const auto way = short_way.read_for_release(short_way.for_operators);
   if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);

@@ -22,9 +22,8 @@ KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bo
   walk.sp_ = start.sp;
   walk.era_ = era_;
   walk.segment = walk.count_ = 0;
-  // The history may go on further out, with what this walk has not come to; it lacks what did not fit into
-  // it.
-  if (!is_second || trace.is_full() || trace.count > kMostFrames || history.count < trace.count ||
+  // The history may go on further out than this walk has come, and lacks what it had no room for.
+  if (!is_second || trace.count > kMostFrames || history.count < trace.count ||
       !fill(walk, start, history, trace))
     return nullptr;
   walk.fp_ = start.fp;

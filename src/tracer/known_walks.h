@@ -21,6 +21,7 @@ namespace headroom::tracer {
 class KnownWalks {
  public:
   static constexpr std::uint32_t kMostFrames = 40;
+  static_assert(kMostFrames < recording::kMaxFrames);  // a walk that was cut there is never kept
 
   struct Walk {
     // The stack's number in a segment of the thread's; 0: none yet.

@@ -117,22 +117,6 @@ TEST(TracerStackWalk, WhatIsRememberedEndsWithItsModule) {
   expect_same(walks, "forgotten");
 }
 
-[[gnu::noinline]] void with_a_large_frame(Walks& walks) {
-  char memory[1'000'000];
-  keep(memory);
-  take(walks);
-  keep(memory);
-}
-
-[[gnu::noinline]] void with_an_aligned_frame(Walks& walks, std::size_t size) {
-  alignas(64) char memory[64];
-  void* more = __builtin_alloca(size);
-  keep(memory);
-  keep(more);
-  take(walks);
-  keep(memory);
-}
-
 // From the second walk on, until a module goes or the stack is another thread's.
 TEST(TracerStackWalk, IsKnownWhereItWasMadeTwice) {
   Walks walks;
@@ -297,6 +281,22 @@ TEST(TracerStackWalk, AgreesFromFramesOfVaryingSize) {
   };
   deeper(6);
   expect_same(walks, "alloca");
+}
+
+[[gnu::noinline]] void with_a_large_frame(Walks& walks) {
+  char memory[1'000'000];
+  keep(memory);
+  take(walks);
+  keep(memory);
+}
+
+[[gnu::noinline]] void with_an_aligned_frame(Walks& walks, std::size_t size) {
+  alignas(64) char memory[64];
+  void* more = __builtin_alloca(size);
+  keep(memory);
+  keep(more);
+  take(walks);
+  keep(memory);
 }
 
 TEST(TracerStackWalk, AgreesFromLargeAndAlignedFrames) {
