@@ -56,6 +56,14 @@ def row(blocks, mode, rounds):
     return f"| {blocks} | {mode} | {added('new_ns')} | {added('delete_ns')} | {added('pair_ns')} |"
 
 
+def beside_other(blocks, rounds, other):
+    """The pair of this build beside the other's, round by round: what is added, and the whole."""
+    added = [(one["default"]["pair_ns"] - one["alone"]["pair_ns"]) / (one[other]["pair_ns"] - one["alone"]["pair_ns"]) for one in rounds]
+    whole = [one["default"]["pair_ns"] / one[other]["pair_ns"] for one in rounds]
+    words = [f"{statistics.median(values):.2f} ({low:.2f} to {high:.2f})" for values in (added, whole) for low, high in [confidence_of_median(values)]]
+    return f"Of the other build's, with {blocks} functions between: {words[0]} of what it adds to the pair, {words[1]} of the whole pair."
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
@@ -74,11 +82,12 @@ def main():
     results = {blocks: measure(arguments, blocks, libraries) for blocks in arguments.blocks}
     page = "\n".join([
         "# What default mode adds to an allocation among other code", "",
-        f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{f' --bytes {arguments.bytes} --far {arguments.far}' if arguments.bytes != 64 or arguments.far else ''}{' --other …' if arguments.other else ''}`. "
+        f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{'' if arguments.blocks == parser.get_default('blocks') else ' --blocks ' + ' '.join(map(str, arguments.blocks))}{f' --bytes {arguments.bytes} --far {arguments.far}' if arguments.bytes != 64 or arguments.far else ''}{' --other …' if arguments.other else ''}`. "
         f"Machine: {os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load_before:.1f}, when it "
         f"ended {os.getloadavg()[0]:.1f}. Median of the rounds (95 % of it), in nanoseconds.", "",
         "| functions between | mode | added to new | added to delete | added to the pair |", "|--:|---|--:|--:|--:|",
-        *[row(blocks, mode, rounds) for blocks, rounds in results.items() for mode in libraries if mode != "alone"], ""])
+        *[row(blocks, mode, rounds) for blocks, rounds in results.items() for mode in libraries if mode != "alone"], "",
+        *[line for blocks, rounds in results.items() if arguments.other for line in (beside_other(blocks, rounds, "default, of the other build"), "")]])
     print(page)
     if arguments.output:
         with open(arguments.output + ".json", "w", encoding="utf-8") as file:

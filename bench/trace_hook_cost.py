@@ -5,6 +5,10 @@ guests and the GPU are the same for both, so a fraction of a per mille can be to
 
     bench/trace_hook_cost.py --build build/release/bin --model resnet50.onnx [--device cuda:0] [--processes 3] [--seconds 60]
 
+    bench/trace_hook_cost.py --medians sample_neighbours sample_neighbours_restless known_walks
+
+tells the medians of the processes of several runs together, as bench/results/trace_hook_cost.json has them.
+
 For each process a second one, of other builds (--other NAME=FOLDER) if given, and one that nothing traces, whose turns differ in nothing:
 what the method itself tells. What recorded a block in one turn may not see its release in the next: that the hooks then find more in
 their tables is counted against them. A turn is --slice seconds of runs after two that are not counted; the ratio of a pair of turns is with hooks /
@@ -90,13 +94,27 @@ def page(options, machine, found):
     return "\n".join(lines) + "\n"
 
 
+def medians_of_runs(names):
+    runs = json.loads((pathlib.Path(__file__).parent / "results/trace_hook_cost.json").read_text())
+    if unknown := [name for name in names if name not in runs]:
+        raise SystemExit(f"trace_hook_cost: no run '{unknown[0]}' in trace_hook_cost.json; there are {', '.join(runs)}")
+    medians = {}
+    for run in (runs[name] for name in names):
+        for kind, processes in run["found"].items():
+            medians.setdefault(kind, []).extend(one["median"] if "median" in one else statistics.median(one["ratios"]) for one in processes)
+    for kind, values in medians.items():
+        low, high = confidence_of_median(values)
+        print(f"{kind}: {statistics.median(values):.4f} of {len(values)} processes ({low:.4f} to {high:.4f})")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="the folder of headroom's programs")
     parser.add_argument("--other", action="append", default=[], type=named, metavar="NAME=FOLDER", help="another kind of process: of another build")
     parser.add_argument("--flags", action="append", default=[], type=named, metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
     parser.add_argument("--preload", action="append", default=[], type=named, metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--medians", nargs="+", metavar="RUN", help="measure nothing: the medians of the processes of these runs together")
+    parser.add_argument("--model", help="what is run; needed but for --medians")
     parser.add_argument("--dims")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=3)
@@ -104,6 +122,10 @@ def main():
     parser.add_argument("--slice", type=float, default=0.03, help="seconds of a turn")
     parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
     options = parser.parse_args()
+    if options.medians:
+        return medians_of_runs(options.medians)
+    if not options.model:
+        parser.error("--model FILE is needed: the model that is run by turns")
     loop = [options.build / "bare_onnxruntime_loop", "--model", options.model, "--threads", "1", "--device", options.device, "--on-command", "on"]
     if options.dims:
         loop += ["--dims", options.dims]
