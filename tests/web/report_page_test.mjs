@@ -154,10 +154,8 @@ for (const size of SIZES) {
       await check_layout(page);
       await check_accessibility(page);
       if (screenshots) await page.screenshot({path: join(screenshots, `${size.name}-${scheme}.png`), fullPage: true});
-      if (scheme === 'light') {
-        await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
-        await check_sorting(page);
-      }
+      await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+      if (scheme === 'light') await check_sorting(page);
       for (const width of [320, 600, 800, 1000, 1050, size.width]) {
         await page.setViewportSize({width, height: size.height});
         await check_layout(page);
