@@ -1,5 +1,5 @@
 // A hundred threads that come and go (bench/trace_stress.cpp): the recording must hold just what they did.
-// For HEADROOM_STRESS_SECONDS (5); the figures go to standard output.
+// For TRACE_STRESS_SECONDS (5); the figures go to standard output.
 #include <unordered_map>
 
 #include "base/json.h"
@@ -51,7 +51,7 @@ Recorded count_recorded(const std::filesystem::path& path) {
 }
 
 TEST(TraceStress, AHundredThreadsThatComeAndGoAreRecordedToTheLastByte) {
-  const char* seconds = std::getenv("HEADROOM_STRESS_SECONDS");
+  const char* seconds = std::getenv("TRACE_STRESS_SECONDS");
   TracedGuest traced("full=1");
   const GuestRun run = traced.run({guest("trace_stress"), seconds != nullptr ? seconds : "5", "100"});
   ASSERT_TRUE(run.status.success()) << run.output;
