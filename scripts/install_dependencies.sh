@@ -24,7 +24,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3-jsonschema=4.10
-  clang=1:14.0 clang-format=1:14.0 clang-tidy=1:14.0 libclang-rt-14-dev=1:14.0 lld=1:14.0   # lint and fuzzers
+  clang=1:14.0 clang-format=1:14.0 clang-tidy-22=1:22.1 libclang-rt-14-dev=1:14.0 lld=1:14.0  # lint and fuzzers
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
   chromium=                                                                      # the report page
   libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules

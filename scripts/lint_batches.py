@@ -6,7 +6,7 @@
 BUILD has the compile_commands.json of a build, in batches or not. Sources are put into batches across targets (unity_batches.py), larger
 ones than a build's: a batch has the include folders and definitions of all its targets, where no two of them define a name otherwise. FOLDER gets them, and a compile_commands.json of its own, whose files
 are printed. Files that the build leaves out (a plug-in without its runtime's headers here) cannot be read, nor can those with
-LibTorch's headers: clang 14 does not take them in C++20 with libstdc++ 12.
+LibTorch's headers: clang 22 does not take them in C++20 with libstdc++ 12.
 """
 import json
 import os
@@ -31,8 +31,9 @@ def flags_of(entry):
         if words[i] in skip:
             i += 1 + skip[words[i]]
             continue
-        # Of a library its own name, whether it is for a shared one, and how fast it is to be change nothing that is looked for.
-        if not re.match(r"-D\w+_EXPORTS$|-O\d$|-fPI[CE]$|-fvisibility", words[i]):
+        # Of a library its own name, whether it is for a shared one, how fast it is to be and how its compiler gets there change
+        # nothing that is looked for.
+        if not re.match(r"-D\w+_EXPORTS$|-O\d$|-fPI[CE]$|-fvisibility|--param=", words[i]):
             kept.append(words[i])
         i += 1
     return tuple(kept)

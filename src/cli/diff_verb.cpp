@@ -30,7 +30,7 @@ Result<Sides> sides_of(const std::vector<std::string>& given) {
                        "headroom diff before after, or with several runs a side: headroom diff A1 A2 A3 : B1 "
                        "B2 B3");
   }
-  const Sides sides{{given.begin(), colon}, {colon + 1, given.end()}};
+  Sides sides{{given.begin(), colon}, {colon + 1, given.end()}};
   if (sides.before.empty() || sides.after.empty() ||
       std::find(sides.after.begin(), sides.after.end(), ":") != sides.after.end())
     return usage_error("headroom diff takes two sides", "one ':' stands between them",

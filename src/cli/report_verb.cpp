@@ -46,7 +46,7 @@ Result<fs::path> report_file(const std::vector<std::string>& positionals) {
     return usage_error("headroom report takes one run folder or recording",
                        fmt::format("{} were given", positionals.size()),
                        "name one, as outputs/2026-11-21_10-30-00 or program.hrec");
-  const fs::path given = positionals.front();
+  fs::path given = positionals.front();
   std::error_code code;
   if (!fs::is_directory(given, code)) return given;
   if (!fs::exists(given / "report.json", code)) return no_report_in(given);

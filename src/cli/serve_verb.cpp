@@ -48,7 +48,7 @@ Result<std::string> token_from(const std::string& file) {
     text.error().kind = ErrorKind::usage;
     return forward_error(text);
   }
-  const std::string token(trim(*text));
+  std::string token(trim(*text));
   if (token.size() < kShortestToken || token.find_first_of(" \t\r\n") != token.npos)
     return usage_error(fmt::format("{} holds no token", file),
                        fmt::format("it is one word of at least {} characters", kShortestToken),

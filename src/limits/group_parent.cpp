@@ -116,7 +116,7 @@ Result<fs::path> move_into_leaf(const fs::path& folder, const fs::path& proc,
     if (!descends_from_us(pid, proc))
       return failure("no memory group can be made", "the control group of this process has others in it",
                      kFixVersionTwo);
-  const fs::path leaf = folder / fmt::format("{}{}-conductor", kGroupPrefix, ::getpid());
+  fs::path leaf = folder / fmt::format("{}{}-conductor", kGroupPrefix, ::getpid());
   if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST)
     return failure("no memory group can be made", errno_text(errno), kFixVersionTwo);
   for (const pid_t pid : processes)

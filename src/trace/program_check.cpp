@@ -201,7 +201,7 @@ Result<fs::path> find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::optional<Error> found_but_unfit;
   for (const std::string_view folder : split(path != nullptr ? path : "/bin:/usr/bin", ':')) {
-    const fs::path candidate = (folder.empty() ? fs::path(".") : fs::path(folder)) / name;
+    fs::path candidate = (folder.empty() ? fs::path(".") : fs::path(folder)) / name;
     std::error_code code;
     if (!fs::exists(candidate, code)) continue;
     auto status = check_executable(candidate.string(), candidate);

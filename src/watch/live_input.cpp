@@ -170,7 +170,8 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
   for (;;) {
     while (command && std::min(next, over) - monotonic_now() > kCommandSlice) {
       if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) break;
-      if ((end.command = command->poll())) break;
+      end.command = command->poll();
+      if (end.command) break;
     }
     if (end.command || (interrupt.requested() && !command)) break;
     if (!interrupt.requested() && !wait_until(std::min(next, over), interrupt) && !command) break;
@@ -184,7 +185,8 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
       next += Nanoseconds{missed * options.interval.count};
     }
     next += options.interval;
-    if (command && (end.command = command->poll())) break;
+    if (command) end.command = command->poll();
+    if (end.command) break;
     if (options.follows() && !command) {
       if (has_followed && sample.processes.empty()) {
         end.followed_ended = true;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 #include <thread>
 
 #include "base/subprocess.h"
@@ -28,7 +29,8 @@ bool succeeds(const Words& command) {
   return child && child->wait().success();
 }
 
-// A cluster of its own in a temporary folder: no other server is touched, and none must run.
+// A cluster of its own in a temporary folder: no other server is touched, and none must run. A second to
+// start, so all tests have the same, and each a database of its own.
 class Server {
  public:
   // Empty: it runs; else why not.
@@ -51,11 +53,16 @@ class Server {
   ~Server() {
     if (started_) run({"pg_ctl", "-D", folder_.path() / "data", "-m", "immediate", "stop"});
   }
-  std::string url() const {
-    return fmt::format("postgresql:///postgres?host={}&user=team", folder_.path().string());
+  // Of a new database; empty if there is none.
+  std::string new_database() {
+    const std::string name = fmt::format("history_{}", ++databases_);
+    return succeeds({"psql", "-q", url_of("postgres"), "-c", "CREATE DATABASE " + name}) ? url_of(name) : "";
   }
 
  private:
+  std::string url_of(const std::string& database) const {
+    return fmt::format("postgresql:///{}?host={}&user=team", database, folder_.path().string());
+  }
   bool run(Words words) const {
     words.front() = fs::path(kServerPrograms) / words.front();
     Words command = prefix_;
@@ -71,6 +78,7 @@ class Server {
   TemporaryFolder folder_;
   Words prefix_;
   bool started_ = false;
+  int databases_ = 0;
 };
 
 // The parameter: in a file, or in PostgreSQL.
@@ -89,14 +97,20 @@ class History : public testing::TestWithParam<bool> {
   static void TearDownTestSuite() {
     delete bench_;
     bench_ = nullptr;
+    server_.reset();
   }
   void SetUp() override {
     if (!GetParam()) {
       place_ = folder_.path() / "history.sqlite";
       return;
     }
-    if (const std::string problem = server_.start(); !problem.empty()) GTEST_SKIP() << problem << "; skipped";
-    place_ = server_.url();
+    if (!server_) {
+      server_.emplace();
+      server_problem_ = server_->start();
+    }
+    if (!server_problem_.empty()) GTEST_SKIP() << server_problem_ << "; skipped";
+    place_ = server_->new_database();
+    ASSERT_NE(place_, "");
   }
   // A run like `of`, but another one.
   std::string copy(const std::string& of, const std::string& name, int second) {
@@ -148,11 +162,14 @@ class History : public testing::TestWithParam<bool> {
   }
 
   static Bench* bench_;
+  static std::optional<Server> server_;
+  static std::string server_problem_;
   TemporaryFolder folder_;
-  Server server_;
   std::string place_;
 };
 Bench* History::bench_ = nullptr;
+std::optional<Server> History::server_;
+std::string History::server_problem_;
 
 INSTANTIATE_TEST_SUITE_P(, History, testing::Bool(),
                          [](const auto& parameter) { return parameter.param ? "PostgreSQL" : "Sqlite"; });

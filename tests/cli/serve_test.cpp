@@ -306,8 +306,8 @@ TEST(Serve, AnAddressOfElsewhereHasAFewConnections) {
     EXPECT_THAT(answer, HasSubstr("200 OK"));
     EXPECT_THAT(answer, testing::Not(HasSubstr("Connection: close")));
   }
-  // A machine that is busy may take longer for all these than the five seconds after which those that say nothing
-  // are hung up on, so each try brings all that it takes.
+  // A machine that is busy may take longer for all these than the five seconds after which those that say
+  // nothing are hung up on, so each try brings all that it takes.
   EXPECT_TRUE(eventually([&] {
     const std::string ninth = answer_on(one_more());
     EXPECT_THAT(ninth, HasSubstr("200 OK"));

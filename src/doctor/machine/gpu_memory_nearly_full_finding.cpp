@@ -63,7 +63,7 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
       });
   if (is_now && largest != processes.end() && largest->used)
     finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
-                             fmt::format("kill {}", largest->pid), *largest->used});
+                             fmt::format("kill {}", largest->pid), largest->used});
   finding.cures.push_back({"see who holds it", "headroom top", {}});
   return finding;
 }
