@@ -163,7 +163,8 @@ std::string median_with_interval(std::vector<double> ratios) {
 class Ways {
  public:
   explicit Ways(const Options& options)
-      : backend_(need(inference::Backend::open(need(inference::choose_backend(options.model, ""))))) {
+      : backend_(need(
+            inference::Backend::open(need(inference::choose_backend(options.model, "", options.device))))) {
     if (auto started = backend_.start(); !started) stop(started.error());
     bench::WorkerModel model{"m", options.model, "onnxruntime", "", options.task, {}};
     model.settings.threads = options.threads;

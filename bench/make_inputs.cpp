@@ -29,7 +29,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: make_inputs MODEL SOURCE FRAMES OUTPUT [IMGSZ]\n");
     return 2;
   }
-  auto file = inference::choose_backend(arguments[1], "");
+  auto file = inference::choose_backend(arguments[1], "", "cpu");
   if (!file) return complain(file.error());
   auto backend = inference::Backend::open(*file);
   if (!backend) return complain(backend.error());

@@ -102,7 +102,7 @@ Measured parse_model(const std::string& text) {
 }
 
 inference::Backend start_backend(const std::string& device) {
-  auto backend = must(inference::Backend::open(must(inference::choose_backend("model.onnx", ""))));
+  auto backend = must(inference::Backend::open(must(inference::choose_backend("model.onnx", "", device))));
   must(backend.start());
   if (device == kGpu) must(backend.prepare_device(device));
   return backend;
@@ -116,7 +116,7 @@ std::optional<inference::Backend> backend_for(const std::vector<Measured>& model
 Result<inference::Session> load_session(std::optional<inference::Backend>& backend, const Measured& model) {
   constexpr Nanoseconds kLongest{60'000'000'000};
   if (!model.isolated) return backend->load(model.path, model.settings);
-  auto file = inference::choose_backend(model.path, "");
+  auto file = inference::choose_backend(model.path, "", model.settings.device);
   if (!file) return forward_error(file);
   return inference::load_isolated(*file, model.path, model.settings, kLongest);
 }

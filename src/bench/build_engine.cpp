@@ -87,7 +87,7 @@ Status check_paths(const tensorrt::EngineOrder& order) {
 Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                                  const std::function<void(const std::string&)>& progress) {
   if (auto sound = check_paths(options.order); !sound) return forward_error(sound);
-  const auto plugin = inference::choose_backend(options.order.model, "tensorrt");
+  const auto plugin = inference::choose_backend(options.order.model, "tensorrt", options.order.device);
   if (!plugin) return tl::unexpected<Error>(plugin.error());
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);

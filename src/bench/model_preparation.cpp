@@ -15,7 +15,6 @@
 #include "bench/trial.h"
 #include "bench/tuner.h"
 #include "inference/backend.h"
-#include "inference/tensorrt/engine_record.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
@@ -133,21 +132,12 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelR
   return model;
 }
 
-// TensorRT runs an ONNX model only as the engine that was built of it, and on a GPU; else the next backend is
-// meant.
-bool is_left_out(const inference::BackendFile& backend, const std::string& model, const std::string& device) {
-  if (backend.name != "tensorrt" || to_lower(fs::path(model).extension().string()) != ".onnx") return false;
-  std::error_code code;
-  return device == "cpu" || !fs::exists(tensorrt::engine_path(model), code);
-}
-
 // The first backend that can be used takes the model, and tries it.
 Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
                                   const std::vector<inference::BackendFile>& backends,
                                   const PreparationContext& context) {
   Result<TrialOutcome> outcome = input_error("no backend was tried");
   for (const inference::BackendFile& backend : backends) {
-    if (&backend != &backends.back() && is_left_out(backend, model.path, model.settings.device)) continue;
     model.backend = backend.name;
     model.backend_path = backend.path.string();
     worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
@@ -204,8 +194,8 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
     return failed_model(
         std::move(model),
         {ErrorKind::usage, fmt::format("the settings '{}' are not known", spec.settings), "", ""});
-  const auto backends =
-      inference::choose_backends(spec.path, spec.backend.empty() ? options.backend : spec.backend);
+  const auto backends = inference::choose_backends(
+      spec.path, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
   if (!backends) return failed_model(std::move(model), backends.error());
 
   WorkerModel worker;

@@ -98,9 +98,17 @@ std::vector<Change> savings(bool on_gpu) {
   };
 }
 
-bool pointless(const RuntimeSettings& settings) {
-  return (!settings.arena && settings.arena_extend == ArenaExtend::same_as_requested) ||
-         (settings.threads == 1 && !settings.spinning);
+// A setting that changes nothing beside another one. What was asked for is tried all the same, and what is
+// tried from there has it, too.
+bool has_idle_growth(const RuntimeSettings& settings) {
+  return !settings.arena && settings.arena_extend == ArenaExtend::same_as_requested;
+}
+bool has_idle_spinning(const RuntimeSettings& settings) {
+  return settings.threads == 1 && !settings.spinning;
+}
+bool is_pointless(const RuntimeSettings& settings, const RuntimeSettings& start) {
+  return (has_idle_growth(settings) && !has_idle_growth(start)) ||
+         (has_idle_spinning(settings) && !has_idle_spinning(start));
 }
 
 }  // namespace
@@ -111,7 +119,8 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   std::int64_t timeouts = 0;
   const auto consider = [&](const RuntimeSettings& settings) -> Status {
     const auto tried = [&](const TuneTrial& trial) { return trial.settings == settings; };
-    if (pointless(settings) || std::any_of(outcome.trials.begin(), outcome.trials.end(), tried)) return {};
+    if (is_pointless(settings, start) || std::any_of(outcome.trials.begin(), outcome.trials.end(), tried))
+      return {};
     if (timeouts == kMostTimeouts) return {};
     auto trial = attempt(settings);
     if (!trial) return forward_error(trial);

@@ -30,13 +30,17 @@ std::vector<BackendFile> find_backend_files();
 // LibTorch. Empty for an extension that no known backend reads.
 std::vector<std::string> backends_for_extension(std::string_view extension);
 
-// Chooses the plug-in for a model: `forced` if not empty, else by extension and availability. The error says
-// which were looked for, where, and how to get one.
-Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced);
+// Chooses the plug-in for a model that is to run on `device`: `forced` if not empty, else by extension and
+// availability. TensorRT runs an ONNX model only as the engine that was built of it and lies beside it, and
+// on a GPU; elsewhere the next one is chosen, if there is one. The error says which were looked for, where,
+// and how to get one.
+Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced,
+                                   std::string_view device);
 
 // The same, and those that are to be tried after it where it cannot be loaded (a TensorRT plug-in on a
 // machine without TensorRT). At least one; of a forced one no more.
-Result<std::vector<BackendFile>> choose_backends(const std::filesystem::path& model, std::string_view forced);
+Result<std::vector<BackendFile>> choose_backends(const std::filesystem::path& model, std::string_view forced,
+                                                 std::string_view device);
 
 struct MemoryStats {
   std::optional<Bytes> arena_in_use, arena_total, arena_peak;

@@ -137,13 +137,24 @@ std::vector<std::string> backends_for_extension(std::string_view extension) {
   return names;
 }
 
-Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced) {
-  auto found = choose_backends(model, forced);
+namespace {
+
+// Whether TensorRT has nothing to run: the engine is where tensorrt::engine_path() says.
+bool needs_an_engine(fs::path model, std::string_view extension, std::string_view device) {
+  std::error_code code;
+  return extension == ".onnx" && (device == "cpu" || !fs::exists(model.replace_extension(".engine"), code));
+}
+
+}  // namespace
+
+Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced, std::string_view device) {
+  auto found = choose_backends(model, forced, device);
   if (!found) return forward_error(found);
   return std::move(found->front());
 }
 
-Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::string_view forced) {
+Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::string_view forced,
+                                                 std::string_view device) {
   const std::string extension = to_lower(model.extension().string());
   if (!forced.empty()) {
     auto file = choose_forced(model, extension, std::string(forced));
@@ -168,6 +179,8 @@ Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::str
   std::vector<BackendFile> found;
   for (const std::string& name : names)
     if (const BackendFile* file = find_file(files, name)) found.push_back(*file);
+  if (found.size() > 1 && found.front().name == "tensorrt" && needs_an_engine(model, extension, device))
+    found.erase(found.begin());
   if (!found.empty()) return found;
   // ONNX Runtime, if it can open the file, is the easiest to get.
   const bool onnxruntime_can = std::find(names.begin(), names.end(), "onnxruntime") != names.end();

@@ -325,7 +325,7 @@ void ModelPool::add(const PoolModel& model) {
     throw std::invalid_argument("model " + model.name + " runs on " + model.device +
                                 ", but the pool's budget is of " + state_->device +
                                 "; give both the same device");
-  const auto file = inference::choose_backend(model.path, model.backend);
+  const auto file = inference::choose_backend(model.path, model.backend, model.device);
   if (!file) throw std::invalid_argument(file.error().sentence());
   pool::Model added;
   added.name = model.name;

@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "bench/model_files.h"
+#include "model/external_data.h"
 
 namespace {
 
 std::set<std::string> found_in(std::string_view bytes, std::size_t piece) {
-  headroom::bench::ExternalDataFinder finder;
+  headroom::ExternalDataFinder finder;
   for (std::size_t at = 0; at < bytes.size(); at += piece) finder.take(bytes.substr(at, piece));
   return finder.names();
 }

@@ -127,7 +127,14 @@ void unmap_tile(std::uint64_t array, unsigned column) {
 
 }  // namespace
 
-EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) { return give(pointer, bytes); }
+// What memory by pointer answers from now on, as after a fault of the device; 0: it is given.
+namespace {
+std::atomic<Result> failing{kSuccess};
+}
+EXPORTED void fake_cuda_fails(int code) { failing = static_cast<Result>(code); }
+EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
+  return failing != kSuccess ? failing.load() : give(pointer, bytes);
+}
 EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
   std::uint64_t wide = 0;
   const Result result = give(&wide, bytes);

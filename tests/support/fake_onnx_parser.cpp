@@ -6,6 +6,7 @@
 #include <string>
 
 extern "C" const char* fake_tensorrt_read(void* network, const char* text);
+extern "C" void fake_tensorrt_parser_ends(void* network);
 
 namespace {
 
@@ -32,6 +33,7 @@ namespace {
 class Parser final : public nvonnxparser::StubIParser {
  public:
   explicit Parser(void* network) : network_(network) {}
+  ~Parser() noexcept override { fake_tensorrt_parser_ends(network_); }
   bool parseFromFile(char const* file, int) noexcept override {
     std::ostringstream text;
     text << std::ifstream(file).rdbuf();

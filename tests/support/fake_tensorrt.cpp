@@ -23,6 +23,8 @@ namespace {
 
 using namespace fake_tensorrt;
 
+bool has_plugins = false;  // those of libnvinfer_plugin are registered
+
 // --- running
 
 class Context final : public IExecutionContext {
@@ -196,6 +198,13 @@ class Runtime final : public IRuntime {
         return nullptr;
       }
       Model model = read_model(text);
+      if (!model.plugin.empty() && !(has_plugins && model.plugin == "EfficientNMS_TRT")) {
+        const std::string error =
+            "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: " +
+            model.plugin + ", version: 1, namespace:.)";
+        logger->log(ILogger::Severity::kERROR, error.c_str());
+        return nullptr;
+      }
       void* weights = nullptr;
       if (model.weights > 0) {
         weights = allocator->allocateAsync(model.weights, 256, 0, nullptr);
@@ -245,6 +254,7 @@ class Network final : public INetworkDefinition {
     Model model;
     std::vector<std::unique_ptr<NamedTensor>> inputs;
     mutable QuantizeLayer quantize;
+    bool has_parser = false;  // which owns the weights
     std::int32_t getNbLayers() const noexcept override { return model.quantized ? 1 : 0; }
     ILayer* getLayer(int32_t) const noexcept override { return &quantize; }
     std::int32_t getNbInputs() const noexcept override { return static_cast<std::int32_t>(inputs.size()); }
@@ -325,7 +335,12 @@ class Builder final : public IBuilder {
     IHostMemory* buildSerializedNetwork(INetworkDefinition& network,
                                         IBuilderConfig& config) noexcept override {
       note("buildSerializedNetwork");
-      const Model& model = static_cast<Network&>(network).work.model;
+      const Network::Work& work = static_cast<Network&>(network).work;
+      if (!work.has_parser) {
+        note("buildSerializedNetwork of weights that are gone");
+        return nullptr;
+      }
+      const Model& model = work.model;
       IProgressMonitor* monitor = static_cast<Config&>(config).work.monitor;
       monitor->phaseStart("Timing tactics", nullptr, 1);
       void* trial = model.trial > 0 ? allocator->allocateAsync(model.trial, 256, 0, nullptr) : nullptr;
@@ -362,7 +377,12 @@ EXPORTED void* createInferBuilder_INTERNAL(void* logger, std::int32_t version) n
 EXPORTED const char* fake_tensorrt_read(void* network, const char* text) {
   Network::Work& work = static_cast<Network*>(static_cast<INetworkDefinition*>(network))->work;
   work.model = read_model(text);
+  work.has_parser = true;
   for (const Tensor& tensor : work.model.tensors)
     if (tensor.is_input) work.inputs.push_back(std::make_unique<NamedTensor>(tensor));
   return work.model.bad.c_str();
 }
+EXPORTED void fake_tensorrt_parser_ends(void* network) {
+  static_cast<Network*>(static_cast<INetworkDefinition*>(network))->work.has_parser = false;
+}
+EXPORTED void fake_tensorrt_register_plugins() { has_plugins = true; }

@@ -2,7 +2,8 @@
 //
 // Lines: `input NAME DIM …`, `output NAME DIM …` (float32; an output with a -1 is found at run time to have 1
 // there), `scratch BYTES`, `weights BYTES`, `trial BYTES` (the builder's), `quantized`, `bad TEXT` (the
-// parser's error). Environment: FAKE_TENSORRT_LOG, the file that the calls are written to.
+// parser's error), `plugin NAME` (the engine has such a layer). Environment: FAKE_TENSORRT_LOG, the file that
+// the calls are written to.
 #pragma once
 
 #include <NvInfer.h>
@@ -27,7 +28,7 @@ struct Model {
   std::vector<Tensor> tensors;
   std::uint64_t scratch = 0, weights = 0, trial = 0;
   bool quantized = false;
-  std::string bad, text;
+  std::string bad, plugin, text;
   const Tensor* find(const char* name) const {
     for (const Tensor& tensor : tensors)
       if (tensor.name == name) return &tensor;
@@ -80,6 +81,7 @@ inline Model read_model(const std::string& text) {
     if (word == "weights") words >> model.weights;
     if (word == "trial") words >> model.trial;
     if (word == "quantized") model.quantized = true;
+    if (word == "plugin") words >> model.plugin;
     if (word == "bad") std::getline(words >> std::ws, model.bad);
   }
   return model;

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 
+#include "base/files.h"
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/session_options.h"
+#include "model/external_data.h"
 
 namespace headroom::onnxruntime {
 namespace {
@@ -34,8 +38,36 @@ fs::path prepared_file(const Runtime& runtime, const fs::path& model, const hr_s
          fmt::format("{}-{:016x}.ort", model.stem().string(), std::hash<std::string>{}(key));
 }
 
+// The files that the model keeps weights in, as they are now: the prepared file has their content, and a
+// model's own file need not change when they do. A line for each: its bytes, its time of change, its name.
+std::string state_of(const std::set<std::string>& names, const fs::path& folder) {
+  std::string state;
+  for (const std::string& name : names) {
+    std::error_code error;
+    const auto size = fs::file_size(folder / name, error);
+    const auto changed = fs::last_write_time(folder / name, error).time_since_epoch().count();
+    state += error ? fmt::format("absent - {}\n", name) : fmt::format("{} {} {}\n", size, changed, name);
+  }
+  return state;
+}
+std::set<std::string> external_files(const fs::path& model) {
+  ExternalDataFinder finder;
+  plugin::value_or_throw(file_fingerprint(model, [&](std::string_view piece) { finder.take(piece); }));
+  return finder.names();
+}
+fs::path state_path(const fs::path& prepared) { return prepared.string() + ".weights"; }
+bool is_of_these_weights(const fs::path& prepared, const fs::path& folder) {
+  std::ifstream file(state_path(prepared));
+  std::string state;
+  std::set<std::string> names;
+  for (std::string line; std::getline(file, line); state += line + "\n")
+    names.insert(line.substr(std::min(line.size(), line.find(' ', line.find(' ') + 1) + 1)));
+  return file.eof() && state == state_of(names, folder);
+}
+
 void make(Runtime& runtime, const std::string& model, const hr_settings& settings, const fs::path& file) {
   const fs::path unfinished = fmt::format("{}.{}", file.string(), ::getpid());
+  const std::string weights = state_of(external_files(model), fs::path(model).parent_path());
   const OrtApi& api = runtime.api();
   const auto options = make_session_options(runtime, settings, nullptr);
   runtime.check(api.SetOptimizedModelFilePath(options.get(), unfinished.c_str()));
@@ -49,6 +81,9 @@ void make(Runtime& runtime, const std::string& model, const hr_settings& setting
     fs::remove(unfinished, error);
     throw;
   }
+  // Before the file, so that no file is there without it.
+  if (auto written = write_file_atomically(state_path(file), weights); !written)
+    throw Failure{HR_ERROR_FAILED, written.error().sentence()};
   fs::rename(unfinished, file, error);
   if (error)
     throw Failure{HR_ERROR_FAILED, fmt::format("cannot write {}: {}", file.string(), error.message())};
@@ -60,7 +95,8 @@ std::string mapped_model(Runtime& runtime, const std::string& path, const hr_set
   if (fs::path(path).extension() == ".ort") return path;
   const fs::path file = prepared_file(runtime, path, settings);
   std::error_code error;
-  if (!fs::exists(file, error)) make(runtime, path, settings, file);
+  if (!fs::exists(file, error) || !is_of_these_weights(file, fs::path(path).parent_path()))
+    make(runtime, path, settings, file);
   return file.string();
 }
 

@@ -158,12 +158,13 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   const std::size_t position = headroom::plugin::checked_index("input", index, inputs_.size());
   const headroom::TensorSpec& spec = signature_.inputs[position];
   check_input(spec, tensor);
-  if (device_) device_->make_current();
-  if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
   Input& input = inputs_[position];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
+  // Before anything is bound: the graph has the addresses of what it was captured with.
   if (has_device_graph_ && has_run_ && input.dims != dims)
     throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
+  if (device_) device_->make_current();
+  if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
   if (!input.bound) --unbound_inputs_;
   if (!input.bound || input.dims != dims) outputs_.forget_shapes();
   input = {std::move(dims), true};

@@ -48,6 +48,12 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
     throw Failure{HR_ERROR_FAILED,
                   "ONNX Runtime computes in the types that the model's file has; export the model in another "
                   "one, or leave --precision out"};
+  // DisableCpuMemArena() is of the processor's alone.
+  if (device != nullptr && settings.arena == 0)
+    throw Failure{
+        HR_ERROR_FAILED,
+        "ONNX Runtime cannot do without the arena of a GPU; leave arena=off out, or let it grow by what "
+        "is asked for with extend=same_as_requested"};
   const OrtApi& api = runtime.api();
   OrtSessionOptions* made = nullptr;
   runtime.check(api.CreateSessionOptions(&made));

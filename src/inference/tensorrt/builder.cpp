@@ -78,10 +78,13 @@ bool is_there(const hr_engine_order& order, const EngineMachine& here, const Fil
 }
 
 #ifdef HEADROOM_HAS_ONNX_PARSER
-void parse(Library& library, nvinfer1::INetworkDefinition& network, const std::string& model) {
-  const Owned<nvonnxparser::IParser> parser(
+// The network points at weights that the parser owns: it must stay until the engine is built.
+Owned<nvonnxparser::IParser> parse(Library& library, nvinfer1::INetworkDefinition& network,
+                                   const std::string& model) {
+  Owned<nvonnxparser::IParser> parser(
       static_cast<nvonnxparser::IParser*>(library.make_onnx_parser(network, NV_ONNX_PARSER_VERSION)));
-  if (parser->parseFromFile(model.c_str(), static_cast<int>(nvinfer1::ILogger::Severity::kWARNING))) return;
+  if (parser->parseFromFile(model.c_str(), static_cast<int>(nvinfer1::ILogger::Severity::kWARNING)))
+    return parser;
   const std::string logged = library.logger().take_errors();
   if (parser->getNbErrors() == 0)
     throw Failure{HR_ERROR_FAILED, fmt::format("TensorRT {} cannot read the model: {}", library.version(),
@@ -95,7 +98,7 @@ void parse(Library& library, nvinfer1::INetworkDefinition& network, const std::s
                   plugin::without_source_places(error->desc() == nullptr ? logged : error->desc()), where)};
 }
 #else
-void parse(Library&, nvinfer1::INetworkDefinition&, const std::string&) {
+std::nullptr_t parse(Library&, nvinfer1::INetworkDefinition&, const std::string&) {
   throw Failure{HR_ERROR_UNAVAILABLE,
                 "this plug-in was built without NvOnnxParser.h, which reads ONNX; build Headroom where it "
                 "lies beside NvInfer.h"};
@@ -157,8 +160,11 @@ std::vector<std::string> settle_inputs(nvinfer1::INetworkDefinition& network,
   return texts;
 }
 
-Failure build_failure(Library& library, const MemoryAccount& account) {
+Failure build_failure(Library& library, const GpuAllocator& allocator) {
   Failure failure = library.failure_of("TensorRT builds no engine of it");
+  if (const std::string fault = allocator.fault(); !fault.empty())
+    return {HR_ERROR_FAILED, fmt::format("{}; {}", failure.message, fault)};
+  const MemoryAccount& account = allocator.account();
   if (account.figures().refused == 0) return failure;
   // "Could not find any implementation for node …" is what it says when no tactic got its memory.
   return {HR_ERROR_OUT_OF_MEMORY, fmt::format("{}; {}; give it a smaller --workspace, or a higher limit",
@@ -188,7 +194,7 @@ void build_engine(Library& library, const hr_engine_order& order, hr_engine_outc
   const Owned<nvinfer1::INetworkDefinition> network(builder->createNetworkV2(0));
   if (!network) throw library.failure_of("TensorRT makes no network");
   progress.say("reading the model");
-  parse(library, *network, order.model);
+  [[maybe_unused]] const auto parser = parse(library, *network, order.model);
 
   const auto precision = static_cast<Precision>(order.precision);
   if (const auto why = why_not(precision, NV_TENSORRT_MAJOR, is_quantized(*network)))
@@ -207,7 +213,7 @@ void build_engine(Library& library, const hr_engine_order& order, hr_engine_outc
       config->setMemoryPoolLimit(pool, static_cast<std::size_t>(order.workspace_bytes));
 
   const Owned<nvinfer1::IHostMemory> built(builder->buildSerializedNetwork(*network, *config));
-  if (!built || built->size() == 0) throw build_failure(library, allocator.account());
+  if (!built || built->size() == 0) throw build_failure(library, allocator);
   const std::string_view bytes(static_cast<const char*>(built->data()), built->size());
   if (auto written = write_file_atomically(order.engine, bytes); !written)
     throw Failure{HR_ERROR_FAILED, written.error().sentence()};

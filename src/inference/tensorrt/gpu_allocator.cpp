@@ -1,6 +1,10 @@
 #include "inference/tensorrt/gpu_allocator.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "inference/tensorrt/failure.h"
 
 namespace headroom::tensorrt {
 
@@ -12,7 +16,13 @@ DriverMemory::DriverMemory(const cuda::Driver& driver, unsigned ordinal)
 
 std::uint64_t DriverMemory::take(std::uint64_t bytes) {
   cuda::Pointer memory = 0;
-  return driver_.call().cuMemAlloc_v2(&memory, bytes) == cuda::kSuccess ? memory : 0;
+  const cuda::Code code = driver_.call().cuMemAlloc_v2(&memory, bytes);
+  if (code == cuda::kSuccess) return memory;
+  if (code == cuda::kOutOfMemory) return 0;
+  throw Failure{HR_ERROR_FAILED,
+                fmt::format("cuMemAlloc of {} failed: {}; the device or an earlier call is at fault, and not "
+                            "the memory",
+                            format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), driver_.name_of(code))};
 }
 
 bool DriverMemory::give_back(std::uint64_t address) {
@@ -37,9 +47,18 @@ void* GpuAllocator::allocateAsync(uint64_t size, uint64_t /*alignment: the drive
                                   nvinfer1::AllocatorFlags /*flags*/, cudaStream_t /*stream*/) noexcept {
   try {
     return reinterpret_cast<void*>(account_.take(size));
+  } catch (const Failure& failure) {
+    const std::lock_guard lock(mutex_);
+    if (fault_.empty()) fault_ = failure.message;
+    return nullptr;
   } catch (...) {  // no memory for the account's own table
     return nullptr;
   }
+}
+
+std::string GpuAllocator::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
 }
 
 bool GpuAllocator::deallocateAsync(void* memory, cudaStream_t /*stream*/) noexcept {

@@ -5,6 +5,9 @@
 
 #include <NvInfer.h>
 
+#include <mutex>
+#include <string>
+
 #include "cuda/driver.h"
 #include "inference/tensorrt/memory_account.h"
 #include "ledger/device_query.h"
@@ -15,6 +18,7 @@ namespace headroom::tensorrt {
 class DriverMemory final : public MemorySource {
  public:
   DriverMemory(const cuda::Driver& driver, unsigned ordinal);
+  // 0 where there is no memory; any other error of the driver throws Failure, which names it.
   std::uint64_t take(std::uint64_t bytes) override;
   bool give_back(std::uint64_t address) override;
   std::uint64_t limit() override;
@@ -37,8 +41,12 @@ class GpuAllocator final : public nvinfer1::IGpuAsyncAllocator {
   bool deallocateAsync(void* memory, cudaStream_t stream) noexcept override;
   MemoryAccount& account() { return account_; }
   const MemoryAccount& account() const { return account_; }
+  // The first error of the driver that is none of memory, or nothing. TensorRT cannot be told it.
+  std::string fault() const;
 
  private:
+  mutable std::mutex mutex_;
+  std::string fault_;
   DriverMemory source_;
   MemoryAccount account_;
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "inference/tensorrt/precision.h"
 
 namespace headroom::tensorrt {
@@ -21,17 +22,39 @@ std::string last_dl_error() {
   return text == nullptr ? "it cannot be loaded" : text;
 }
 
-// libNAME.so.MAJOR, of the folder that is named or of the system.
-void* open_library(const char* name) {
-  const std::string file = fmt::format("lib{}.so.{}", name, NV_TENSORRT_MAJOR);
+std::string file_of(const char* name) { return fmt::format("lib{}.so.{}", name, NV_TENSORRT_MAJOR); }
+
+// libNAME.so.MAJOR, of the folder that is named or of the system; null with dlerror().
+void* try_library(const char* name) {
   const char* folder = std::getenv("HEADROOM_TENSORRT");
   const bool named = folder != nullptr && *folder != '\0';
-  const std::string path = named ? std::string(folder) + "/" + file : file;
-  // Global: libnvinfer opens its builder's resources and plug-ins by itself, and they take its symbols.
-  if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
+  const std::string path = named ? std::string(folder) + "/" + file_of(name) : file_of(name);
+  // Global: libnvinfer opens its builder's resources by itself, and they take its symbols.
+  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+}
+void* open_library(const char* name) {
+  if (void* library = try_library(name)) return library;
   throw Failure{HR_ERROR_UNAVAILABLE,
-                fmt::format("TensorRT's {} was not found ({}); {}", file, last_dl_error(),
+                fmt::format("TensorRT's {} was not found ({}); {}", file_of(name), last_dl_error(),
                             fmt::format(fmt::runtime(kHowToGetIt), NV_TENSORRT_MAJOR))};
+}
+
+// TensorRT's own layers beyond ONNX's (EfficientNMS_TRT, which most exported detectors end in) are in a
+// library of their own, which registers them when it is asked to. Not every installation has it, nor every
+// engine need.
+bool register_plugins(Logger& logger) {
+  using Register = bool (*)(void* logger, const char* name_space);
+  void* const library = try_library("nvinfer_plugin");
+  if (library == nullptr) return false;
+  const auto function = reinterpret_cast<Register>(::dlsym(library, "initLibNvInferPlugins"));
+  return function != nullptr && function(&logger, "");
+}
+
+// "Cannot find plugin: EfficientNMS_TRT", "getPluginCreator could not find plugin: …"
+bool misses_a_plugin(std::string_view errors) {
+  const std::string words = to_lower(errors);
+  return words.find("cannot find plugin") != std::string::npos ||
+         words.find("could not find plugin") != std::string::npos;
 }
 
 template <class Function>
@@ -84,6 +107,7 @@ Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()
             "this plug-in was built for TensorRT {} and found {}; build Headroom with the headers of that "
             "version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
             NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR)};
+  has_plugins_ = register_plugins(logger_);
 }
 
 Owned<nvinfer1::IRuntime> Library::make_runtime() {
@@ -111,6 +135,14 @@ void* Library::make_onnx_parser(nvinfer1::INetworkDefinition& network, int versi
 Failure Library::failure_of(std::string what, hr_error_kind kind) {
   const std::string errors = logger_.take_errors();
   if (mentions_out_of_memory(errors)) kind = HR_ERROR_OUT_OF_MEMORY;
+  if (misses_a_plugin(errors))
+    return {kind,
+            fmt::format("{}: {}",
+                        has_plugins_ ? "it needs a plug-in that is not TensorRT's own, which Headroom does "
+                                       "not load"
+                                     : "it needs TensorRT's plug-ins, and " + file_of("nvinfer_plugin") +
+                                           " was not found",
+                        errors)};
   return {kind, errors.empty() ? std::move(what) : fmt::format("{}: {}", what, errors)};
 }
 

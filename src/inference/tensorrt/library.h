@@ -33,7 +33,8 @@ class Logger final : public nvinfer1::ILogger {
 
 class Library {
  public:
-  // Opens libnvinfer of the headers' major version: in the folder HEADROOM_TENSORRT, else the system's.
+  // Opens libnvinfer of the headers' major version: in the folder HEADROOM_TENSORRT, else the system's; and
+  // registers the layers of libnvinfer_plugin, where that is.
   // Throws Failure of HR_ERROR_UNAVAILABLE, which names what is missing.
   Library();
   Library(const Library&) = delete;
@@ -53,6 +54,7 @@ class Library {
  private:
   void* runtime_ = nullptr;  // libraries stay open: their threads may outlive an unload
   void* parser_ = nullptr;
+  bool has_plugins_ = false;
   std::string version_;
   Logger& logger_;  // TensorRT keeps the first one that it is given for its own use: it is never destroyed
 };

@@ -52,9 +52,14 @@ void refuse_foreign(const std::filesystem::path& engine, const EngineMachine& he
   if (!why) why = value_or_throw(why_stale(*record, engine));
   if (!why) return;
   const std::string model = record->model_path.empty() ? "MODEL.onnx" : shell_word(record->model_path);
+  // Built otherwise, its figures would be another engine's.
+  std::string as_before = fmt::format("--imgsz {}", record->settings.image_size);
+  if (record->settings.precision != name_of(Precision::fp32)) as_before += " --" + record->settings.precision;
+  if (record->settings.workspace > Bytes{})
+    as_before += fmt::format(" --workspace {}", exact_size(record->settings.workspace));
   throw Failure{HR_ERROR_FAILED,
-                fmt::format("{}; build it here with headroom build-engine {} --out {} --force", *why, model,
-                            shell_word(engine.string()))};
+                fmt::format("{}; build it here with headroom build-engine {} {} --out {} --force", *why,
+                            model, as_before, shell_word(engine.string()))};
 }
 
 }  // namespace headroom::tensorrt

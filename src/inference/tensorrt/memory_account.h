@@ -12,7 +12,7 @@ namespace headroom::tensorrt {
 // Where the memory comes from: the driver, or a test's own.
 struct MemorySource {
   virtual ~MemorySource() = default;
-  // 0 if it is refused.
+  // 0 if it is refused. What is no refusal of memory throws.
   virtual std::uint64_t take(std::uint64_t bytes) = 0;
   virtual bool give_back(std::uint64_t address) = 0;
   // The limit that holds for this process' memory of the device, and what all processes under it hold; 0: no

@@ -40,6 +40,13 @@ unsigned check_settings(const hr_settings& settings) {
     throw Failure{HR_ERROR_FAILED, "TensorRT copies an engine's weights to the GPU; leave mapped=on out"};
   if (settings.arena == 0 || settings.arena_same_as_requested != 0)
     throw Failure{HR_ERROR_FAILED, "TensorRT has no arena whose growth could be set"};
+  // The number of threads may be all models'; these are said of one.
+  if (settings.memory_pattern == 0 || settings.prepacking == 0 || settings.spinning == 0 ||
+      settings.graph_level != RuntimeSettings{}.graph_level)
+    throw Failure{
+        HR_ERROR_FAILED,
+        "memory patterns, prepacking, spinning and levels of the graph are ONNX Runtime's own; leave "
+        "pattern, prepack, spinning and graph out"};
   return device->ordinal;
 }
 
@@ -113,6 +120,10 @@ hr_session::~hr_session() {
 }
 
 Failure hr_session::failure_of(std::string what) {
+  if (const std::string fault = allocator_.fault(); !fault.empty()) {
+    library_->logger().take_errors();
+    return {HR_ERROR_FAILED, fmt::format("{}: {}", what, fault)};
+  }
   if (allocator_.account().figures().refused == 0) return library_->failure_of(std::move(what));
   library_->logger().take_errors();
   return {HR_ERROR_OUT_OF_MEMORY, fmt::format("{}: {}", what, allocator_.account().refusal_text())};
@@ -127,6 +138,7 @@ void hr_session::deserialize(const std::string& path) {
   engine_.reset(runtime_->deserializeCudaEngine(parts.engine.data(), parts.engine.size()));
   if (!engine_ && allocator_.account().figures().refused > 0)
     throw failure_of("the memory of its weights was refused");
+  if (!engine_ && !allocator_.fault().empty()) throw failure_of("the memory of its weights could not be had");
   if (!engine_)
     throw failure_of(
         fmt::format("TensorRT {} does not take this engine (damaged, or of another version or GPU)",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "model/external_data.h"
 #include "support/test_support.h"
 
 namespace headroom::bench {

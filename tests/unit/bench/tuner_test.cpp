@@ -192,6 +192,22 @@ TEST(SearchSettings, NoCombinationIsTriedTwiceAndPointlessOnesNever) {
   }
 }
 
+TEST(SearchSettings, WhatWasAskedForIsTriedThoughItIsPointless) {
+  for (const char* device : {"cpu", "cuda:0"}) {
+    RuntimeSettings start;
+    start.device = device;
+    start.threads = 1;
+    start.spinning = false;
+    start.arena = false;
+    start.arena_extend = ArenaExtend::same_as_requested;
+    FakeRuntime runtime;
+    const auto found = search_settings(start, 4, std::ref(runtime));
+    ASSERT_TRUE(found) << device;
+    ASSERT_GT(found->trials.size(), 4U) << device << ": and others from there";
+    EXPECT_EQ(found->trials.front().settings, start) << device;
+  }
+}
+
 TEST(SearchSettings, AnErrorEndsTheSearch) {
   const auto stop = [](const RuntimeSettings&) -> Result<TuneTrial> {
     return failure("stopped", "interrupted");

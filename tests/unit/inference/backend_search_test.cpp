@@ -66,21 +66,32 @@ TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
       for (const BackendFile& file : *found) all.push_back(file.name);
     return all;
   };
-  EXPECT_THAT(names(choose_backends("model.onnx", "")), ElementsAre("tensorrt", "onnxruntime"));
-  EXPECT_THAT(names(choose_backends("model.onnx", "onnxruntime")), ElementsAre("onnxruntime"));
+  const std::string model = folder_ / "model.onnx";
+  test::write_text(folder_ / "model.engine", "an engine of it");
+  EXPECT_THAT(names(choose_backends(model, "", "cuda:0")), ElementsAre("tensorrt", "onnxruntime"));
+  EXPECT_THAT(names(choose_backends(model, "onnxruntime", "cuda:0")), ElementsAre("onnxruntime"));
+  EXPECT_THAT(names(choose_backends(model, "", "cpu")), ElementsAre("onnxruntime"));
+  EXPECT_THAT(names(choose_backends(model, "tensorrt", "cpu")), ElementsAre("tensorrt")) << "it says why not";
+  EXPECT_THAT(names(choose_backends("other.onnx", "", "cuda:0")), ElementsAre("onnxruntime"))
+      << "no engine was built of it";
+  std::filesystem::remove(folder_ / "first/libheadroom_backend_onnxruntime.so");
+  EXPECT_THAT(names(choose_backends("other.onnx", "", "cuda:0")), ElementsAre("tensorrt"))
+      << "it says what to do";
 }
 
 TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
   install("first", "onnxruntime");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
-  auto chosen = choose_backend("model.onnx", "");
+  auto chosen = choose_backend("model.onnx", "", "cuda:0");
   ASSERT_TRUE(chosen) << chosen.error().sentence();
   EXPECT_EQ(chosen->name, "onnxruntime");
   install("second", "tensorrt");
-  chosen = choose_backend("model.onnx", "");
+  const std::string model = folder_ / "model.onnx";
+  test::write_text(folder_ / "model.engine", "an engine of it");
+  chosen = choose_backend(model, "", "cuda:0");
   ASSERT_TRUE(chosen) << chosen.error().sentence();
   EXPECT_EQ(chosen->path, folder_ / "second/libheadroom_backend_tensorrt.so");
-  chosen = choose_backend("model.onnx", "onnxruntime");
+  chosen = choose_backend("model.onnx", "onnxruntime", "cuda:0");
   ASSERT_TRUE(chosen) << chosen.error().sentence();
   EXPECT_EQ(chosen->name, "onnxruntime");
 }
@@ -88,14 +99,14 @@ TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
 TEST_F(BackendSearch, ForcesAPluginOfAnyMakerForAnyFile) {
   install("first", "mine");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
-  const auto chosen = choose_backend("model.whatever", "mine");
+  const auto chosen = choose_backend("model.whatever", "mine", "cuda:0");
   ASSERT_TRUE(chosen) << chosen.error().sentence();
   EXPECT_EQ(chosen->name, "mine");
 }
 
 TEST_F(BackendSearch, NamesTheClosestBackendForATypingSlip) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
-  const auto chosen = choose_backend("model.onnx", "onnxruntme");
+  const auto chosen = choose_backend("model.onnx", "onnxruntme", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
   EXPECT_EQ(chosen.error().what, "there is no backend 'onnxruntme'");
@@ -104,7 +115,7 @@ TEST_F(BackendSearch, NamesTheClosestBackendForATypingSlip) {
 
 TEST_F(BackendSearch, ListsTheBackendsForAnUnknownName) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
-  const auto chosen = choose_backend("model.onnx", "quantum");
+  const auto chosen = choose_backend("model.onnx", "quantum", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_THAT(chosen.error().why,
               HasSubstr("libheadroom_backend_quantum.so was looked for in " + (folder_ / "first").string() +
@@ -116,7 +127,7 @@ TEST_F(BackendSearch, ListsTheBackendsForAnUnknownName) {
 TEST_F(BackendSearch, SaysWhereItLookedForAMissingBackendAndHowToGetIt) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   for (const char* forced : {"", "tensorrt"}) {
-    const auto chosen = choose_backend("model.engine", forced);
+    const auto chosen = choose_backend("model.engine", forced, "cuda:0");
     ASSERT_FALSE(chosen);
     EXPECT_EQ(chosen.error().kind, ErrorKind::input);
     EXPECT_THAT(chosen.error().why, HasSubstr("libheadroom_backend_tensorrt.so was looked for in"));
@@ -129,7 +140,7 @@ TEST_F(BackendSearch, SaysWhereItLookedForAMissingBackendAndHowToGetIt) {
 TEST_F(BackendSearch, RefusesABackendThatCannotReadTheFile) {
   install("first", "libtorch");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
-  const auto chosen = choose_backend("model.onnx", "libtorch");
+  const auto chosen = choose_backend("model.onnx", "libtorch", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().sentence(),
             "backend 'libtorch' cannot open model.onnx: it reads .torchscript, .pt, .pth, .ts; use --backend "
@@ -137,12 +148,12 @@ TEST_F(BackendSearch, RefusesABackendThatCannotReadTheFile) {
 }
 
 TEST_F(BackendSearch, SaysWhichFilesItReadsForAnUnknownExtension) {
-  const auto chosen = choose_backend("model.tflite", "");
+  const auto chosen = choose_backend("model.tflite", "", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
   EXPECT_EQ(chosen.error().why, "no backend is known for '.tflite'");
   EXPECT_THAT(chosen.error().fix, HasSubstr(".onnx"));
-  const auto nameless = choose_backend("model", "");
+  const auto nameless = choose_backend("model", "", "cuda:0");
   ASSERT_FALSE(nameless);
   EXPECT_EQ(nameless.error().why, "its name has no extension");
 }

@@ -125,8 +125,9 @@ TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
   if (first.empty()) GTEST_SKIP() << "this ONNX Runtime does not map models";
   EXPECT_THAT(first, ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
   const auto files = [&] {
-    return std::distance(std::filesystem::directory_iterator(folder / "cache"),
-                         std::filesystem::directory_iterator());
+    return std::count_if(std::filesystem::directory_iterator(folder / "cache"),
+                         std::filesystem::directory_iterator(),
+                         [](const auto& entry) { return entry.path().extension() == ".ort"; });
   };
   EXPECT_EQ(files(), 1);
   EXPECT_EQ(values_with(mapped), first);
@@ -138,6 +139,29 @@ TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
   auto model = load(*path_, mapped, 64);
   ASSERT_TRUE(model) << model.error().sentence();
   EXPECT_THAT(test::read_text("/proc/self/maps"), ::testing::HasSubstr((folder / "cache").string()));
+}
+
+TEST_F(Settings, APreparedFileOfOtherWeightsIsMadeAnew) {
+  const test::TemporaryFolder folder;
+  const test::ScopedEnvironment cache("HEADROOM_ENGINE_CACHE", (folder / "cache").string());
+  // A property of the model (ModelProto.metadata_props) that reads as the entry of a file of weights.
+  const std::filesystem::path model = folder / "m.onnx";
+  test::write_text(model, test::read_text(*path_) + "\x72\x11\x0A\x08location\x12\x05w.bin");
+  test::write_text(folder / "w.bin", "weights");
+  RuntimeSettings mapped = one_thread();
+  mapped.mapped = true;
+  if (!backend_->load(model, mapped)) GTEST_SKIP() << "this ONNX Runtime does not map models";
+  const auto prepared = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "cache"))
+      if (entry.path().extension() == ".ort") return entry.last_write_time();
+    return std::filesystem::file_time_type{};
+  };
+  const auto first = prepared();
+  ASSERT_TRUE(backend_->load(model, mapped));
+  EXPECT_EQ(prepared(), first) << "it was made once";
+  test::write_text(folder / "w.bin", "other weights");
+  ASSERT_TRUE(backend_->load(model, mapped));
+  EXPECT_NE(prepared(), first);
 }
 
 TEST_F(Settings, OtherDevicesAreRefused) {

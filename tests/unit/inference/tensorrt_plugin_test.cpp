@@ -209,6 +209,30 @@ TEST_F(TensorRtPlugin, RefusedMemoryIsOutOfMemoryWithItsFigures) {
   EXPECT_EQ(in_use(), before);
 }
 
+TEST_F(TensorRtPlugin, EnginesMayHaveTensorRtsOwnPlugIns) {
+  auto backend = start();
+  EXPECT_TRUE(backend.load(engine("nms", std::string(kSmall) + "plugin EfficientNMS_TRT\n"), on_gpu()));
+  const auto other = backend.load(engine("other", std::string(kSmall) + "plugin Mine\n"), on_gpu());
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().sentence(), AllOf(HasSubstr("a plug-in that is not TensorRT's own"),
+                                              HasSubstr("Cannot find plugin: Mine")));
+}
+
+TEST_F(TensorRtPlugin, AFaultOfTheDeviceIsNoLackOfMemory) {
+  auto backend = start();
+  const auto fail = reinterpret_cast<void (*)(int)>(::dlsym(driver_, "fake_cuda_fails"));
+  ASSERT_NE(fail, nullptr);
+  fail(700);
+  const auto session = backend.load(engine("a", kSmall), on_gpu());
+  const auto built = build("input x 1 4\noutput y 1 2\ntrial 1048576\n");
+  fail(0);
+  for (const Error& error : {session ? Error{} : session.error(), built ? Error{} : built.error()}) {
+    EXPECT_FALSE(inference::is_out_of_memory(error));
+    EXPECT_THAT(error.sentence(),
+                AllOf(HasSubstr("failed: CUDA_ERROR_OTHER"), HasSubstr("and not the memory")));
+  }
+}
+
 TEST_F(TensorRtPlugin, WhatCannotBeIsRefusedWithItsReason) {
   auto backend = start();
   const auto why = [&](const std::string& lines, RuntimeSettings settings) {
@@ -224,6 +248,14 @@ TEST_F(TensorRtPlugin, WhatCannotBeIsRefusedWithItsReason) {
   settings = on_gpu();
   settings.arena_extend = ArenaExtend::same_as_requested;
   EXPECT_THAT(why(kSmall, settings), HasSubstr("has no arena"));
+  for (const auto& set : std::initializer_list<void (*)(RuntimeSettings&)>{
+           [](RuntimeSettings& s) { s.memory_pattern = false; },
+           [](RuntimeSettings& s) { s.prepacking = false; }, [](RuntimeSettings& s) { s.spinning = false; },
+           [](RuntimeSettings& s) { s.graph_level = 1; }}) {
+    settings = on_gpu();
+    set(settings);
+    EXPECT_THAT(why(kSmall, settings), HasSubstr("are ONNX Runtime's own; leave pattern"));
+  }
   EXPECT_THAT(why("input x 1 8\noutput y 1 2\n", on_gpu()), HasSubstr("input x takes [1,8] to [1,8]"));
   write_text(folder_.path() / "b.engine", "garbage");
   EXPECT_THAT(backend.load(folder_.path() / "b.engine", on_gpu()).error().sentence(),
@@ -312,7 +344,10 @@ TEST_F(TensorRtPlugin, WhatIsThereAndIsAnotherEngineIsNotReplacedUnlessForced) {
 
 TEST_F(TensorRtPlugin, AForeignOrStaleEngineIsNotRun) {
   const std::string model = "input x 1 4\noutput y 1 2\n";
-  ASSERT_TRUE(build(model));
+  EngineOrder order;
+  order.image_size = 320;
+  order.workspace = mebibytes(64);
+  ASSERT_TRUE(build(model, order));
   const fs::path built = folder_.path() / "m.engine";
   auto backend = start();
   EXPECT_TRUE(backend.load(built, on_gpu()));
@@ -321,7 +356,7 @@ TEST_F(TensorRtPlugin, AForeignOrStaleEngineIsNotRun) {
   for (const char* name : {"m.engine", "m.onnx"})
     EXPECT_THAT(backend.load(folder_.path() / name, on_gpu()).error().sentence(),
                 AllOf(HasSubstr("m.onnx has changed since it was built"), HasSubstr("headroom build-engine"),
-                      HasSubstr("--force")));
+                      HasSubstr("m.onnx --imgsz 320 --workspace 64MiB --out"), HasSubstr("--force")));
   auto record = read_record(built);
   ASSERT_TRUE(record && *record);
   (*record)->machine.gpu = "Orin";
