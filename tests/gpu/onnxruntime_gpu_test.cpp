@@ -127,6 +127,11 @@ TEST_F(OnnxRuntimeGpu, SettingsOfTheDeviceAreTaken) {
       ASSERT_TRUE(gpu) << gpu.error().sentence();
       EXPECT_FALSE(run(*gpu).empty());
     }
+  RuntimeSettings settings = on_gpu();
+  settings.arena = false;
+  const auto refused = load(model("mnist.onnx"), settings);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().sentence(), testing::HasSubstr("cannot do without the arena of a GPU"));
 }
 
 TEST_F(OnnxRuntimeGpu, ADeviceThatIsNotThereIsNamed) {
