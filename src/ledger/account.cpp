@@ -43,8 +43,9 @@ std::uint64_t Account::sum(unsigned device) const {
 
 // Under the lock. `bytes` may be anything that a program asks for, so nothing is added to it.
 bool Account::fits(unsigned device, std::uint64_t bytes) const {
+  constexpr std::uint64_t kMostThatCanBe = std::uint64_t{1} << 60;  // and sums of it do not go round
   const std::uint64_t limit = page_->limits[device];
-  if (limit == kNoLimit) return true;
+  if (limit == kNoLimit) return bytes <= kMostThatCanBe;
   const std::uint64_t charged = sum(device);
   return charged <= limit && bytes <= limit - charged;
 }

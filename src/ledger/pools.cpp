@@ -72,7 +72,9 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   Entry* const entry = table_.find(Space::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  const std::uint64_t spare = entry->charged - entry->bytes;
+  // What the driver was last seen to keep for the pool is there still.
+  const std::uint64_t kept = entry->bytes > entry->link ? entry->bytes : entry->link;
+  const std::uint64_t spare = entry->charged > kept ? entry->charged - kept : 0;
   const std::uint64_t back = spare < bytes ? spare : bytes;
   entry->charged -= back;
   account_.discharge(entry->device, back);

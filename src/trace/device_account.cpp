@@ -272,7 +272,10 @@ DeviceAccount::~DeviceAccount() {
   const UniqueFd lock = lock_folder(file_.parent_path());
   Account& account = joined();
   account.leave();
-  if (!is_shared_by_name_ || account.members() == 0) ::unlink(file_.c_str());
+  // What the command left running finds its limit there, perhaps at a first call that is still to come. The
+  // next command takes away what nobody needs any more.
+  if (account.members() == 0 && (is_shared_by_name_ || !is_named_by_a_process(file_.string())))
+    ::unlink(file_.c_str());
   account.close();
 }
 

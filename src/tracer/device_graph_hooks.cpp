@@ -137,6 +137,14 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque graph, const CallFram
   return result;
 }
 
+// The default stream of each thread has one handle for all of them, which is not it.
+std::uint64_t key_of(Opaque stream, DefaultStream kind) {
+  constexpr std::uint64_t kPerThread = 2;  // CU_STREAM_PER_THREAD
+  const bool is_own =
+      number_of(stream) == kPerThread || (stream == nullptr && kind == DefaultStream::per_thread);
+  return is_own ? number_of(&thread_local_state) | 1 : number_of(stream);
+}
+
 template <class Call>
 Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const Call& call) {
   DriverHook hook;
@@ -144,7 +152,7 @@ Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const 
   if (result != kSuccess || !hook.counts()) return result;
   const Capture capture = capture_of(kind, stream);
   if (capture.status == kCaptureActive)
-    device_ledger.begin_capture(number_of(stream), makes_graph ? number_of(capture.graph) : 0);
+    device_ledger.begin_capture(key_of(stream, kind), makes_graph ? number_of(capture.graph) : 0);
   return result;
 }
 
@@ -159,7 +167,7 @@ Result end_capture(Result (*call)(Opaque, Opaque*), Opaque stream, Opaque* graph
   const std::uint64_t time = hook.stamp();
   const Result result = call(stream, graph);
   if (result != kSuccess && capture_of(kind, stream).status != kCaptureNone) return result;
-  const std::uint64_t begun = device_ledger.end_capture(number_of(stream));
+  const std::uint64_t begun = device_ledger.end_capture(key_of(stream, kind));
   if (begun != 0 && (result != kSuccess || graph == nullptr || *graph == nullptr))
     forget(hook, Space::graph, begun, time, caller);
   return result;

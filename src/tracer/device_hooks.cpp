@@ -184,8 +184,12 @@ void DriverHook::identify(unsigned device) {
       __builtin_expect(is_identified[device].load(std::memory_order_acquire), 1))
     return;
   std::uint8_t uuid[16] = {};
-  if (get_uuid(device, uuid)) device_ledger.account().identify(device, uuid);
-  is_identified[device].store(true, std::memory_order_release);
+  const bool is_told = get_uuid(device, uuid);
+  if (is_told) device_ledger.account().identify(device, uuid);
+  // Before cuInit the driver does not say; it is asked again. One without such a function never will.
+  const bool is_silent =
+      driver::real.cuDeviceGetUuid == nullptr && driver::real.cuDeviceGetUuid_v2 == nullptr;
+  is_identified[device].store(is_told || is_silent, std::memory_order_release);
 }
 
 bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
@@ -316,16 +320,26 @@ void DriverHook::wait_for_what_was_freed() {
   if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait_for_pools(where.context);
 }
 
-void DriverHook::settle_pools(unsigned device) {
+void DriverHook::settle_pools(unsigned device, std::uint64_t except) {
   const DriverOrder order;
   settle_graphs(device, nullptr);
   if (device_ledger.has_leaving_graphs(device)) settle_leaving_graphs(device);
   if (driver::real.cuMemPoolTrimTo == nullptr) return;
   std::size_t place = 0;
   for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place) {
+    if (pool == except) continue;
     driver::real.cuMemPoolTrimTo(reinterpret_cast<driver::Opaque>(pool), 0);
     look_at_pool(pool, device);
   }
+}
+
+void DriverHook::look_at_pools(unsigned device) {
+  std::size_t place = 0;
+  if (device_ledger.pool_to_settle(device, place) == 0) return;
+  const DriverOrder order;
+  place = 0;
+  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place)
+    look_at_pool(pool, device);
 }
 
 bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit) {

@@ -108,12 +108,14 @@ class DriverHook {
   void refuse_granule(const Entry& entry, const CallFrame& caller);
   void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger
   // Tries to find room by giving back what pools and graphs keep and nobody uses.
-  void settle_pools(unsigned device);
+  void settle_pools(unsigned device, std::uint64_t except = 0);
   // The same, for who may wait until what was freed in the order of a stream is free.
   void make_room(unsigned device);
   // What the pool has of the device is charged from now on. False if the limit has no room for that and
   // `keeps_limit` is set; then it is not.
   bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
+  // All that may have given back: what is freed in the order of a stream goes at its end.
+  void look_at_pools(unsigned device);
   void look_at_graphs(unsigned device);
   // If the device ever had a graph with memory: a launch gets it.
   void look_at_launched_graphs(unsigned device);

@@ -197,6 +197,7 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
     const DriverOrder order;
     hook.settle_leaving_graphs(where.device);
   }
+  hook.look_at_pools(where.device);  // what was freed in the order of streams went back at their end
   const std::uint64_t left = std::min(limit, account.tightest(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);

@@ -54,7 +54,8 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
 bool keeps_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may_free) {
   if (hook.look_at_pool(pool, device, may_free)) return true;
   if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
-  hook.settle_pools(device);
+  // Not this one, which would be charged for what has no room.
+  hook.settle_pools(device, pool);
   return hook.look_at_pool(pool, device, may_free) || !may_free;
 }
 

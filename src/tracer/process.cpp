@@ -95,6 +95,7 @@ void after_fork_in_child() {
 // The phase is `starting`.
 bool open_first(const char* path, const Options& options) {
   process.options = options;
+  process.has_device_limit = options.device_limits.any();  // holds without a recording, too
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   if (is_usable && fork_mark == nullptr) {
     fork_mark = create_fork_mark();

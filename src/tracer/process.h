@@ -25,6 +25,7 @@ struct alignas(kCacheLine) Process {
   AddressSet recorded;  // default mode only
   Options options;
   RecordingFile file;
+  bool has_device_limit = false;              // of `options`
   char path[4096] = {};                       // what was asked for; a child may have lost its environment
   std::atomic<std::uint64_t> events_left{0};  // of options.events
 };
@@ -53,7 +54,7 @@ bool is_forked_child();
 // Whether a recording was asked for, though perhaps none could be written, or the ledger alone: limits hold
 // all the same.
 inline bool is_traced(ThreadLocal& thread) {
-  return is_recording(thread) || process.path[0] != 0 || process.options.ledger;
+  return is_recording(thread) || process.path[0] != 0 || process.options.ledger || process.has_device_limit;
 }
 // The process ends in order. What happens after is still recorded.
 void finish_recording();

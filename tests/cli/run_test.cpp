@@ -1,11 +1,17 @@
 // `headroom run` as a person uses it; GPUs are the fake driver of tests/support.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
 
 #include "cli/command.h"
 
 namespace headroom::test {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -161,6 +167,24 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
         << command[1];
     EXPECT_THAT(result.err, Not(HasSubstr("does not reach")));
   }
+}
+
+// A server in the background makes its first call when the command that began it has ended.
+TEST_F(Run, WhatTheCommandLeavesRunningHasTheLimitStill) {
+  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string later = (folder_ / "later").string();
+  const CommandResult result =
+      run({"--gpu-limit", "50MiB", "--", "env",
+           std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + guests, "sh", "-c",
+           fmt::format(
+               "(sleep 1; {0}trace_guest_cuda_ways plain {0}libtrace_guest_cuda_wrapper.so >{1}.part 2>&1; "
+               "mv {1}.part {1}) >/dev/null 2>&1 &",
+               guests, later)});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_FALSE(fs::exists(later));
+  for (int i = 0; i < 200 && !fs::exists(later); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(read_text(later), "got 48, then 2\n");
 }
 
 TEST_F(Run, ADriverThatIsOutOfReachIsTold) {

@@ -55,6 +55,23 @@ TEST_F(TraceGpu, ALimitHoldsForTheWholeCommand) {
   EXPECT_THAT(result.out, HasSubstr("process  another held"));
 }
 
+// A child that is given no file to record into records nothing, and has the limit all the same.
+TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
+  for (const std::vector<std::string>& without : {std::vector<std::string>{"-u", "HEADROOM_TRACE_FILE"},
+                                                  {"HEADROOM_TRACE_FILE="},
+                                                  {"HEADROOM_TRACE_FILE=relative"}}) {
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests"}};
+    std::vector<std::string> words{"trace",           "--force", "--out", recording().string(),
+                                   "--gpu-mem-limit", "50MiB",   "--",    "env"};
+    words.insert(words.end(), without.begin(), without.end());
+    words.insert(words.end(), {HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "plain",
+                               HEADROOM_BINARY_DIR "/tests/libtrace_guest_cuda_wrapper.so"});
+    EXPECT_EQ(run_headroom(words, options).out, "got 48, then 2\n") << without.back();
+  }
+}
+
 TEST_F(TraceGpu, TheReportSaysWhatWasRefusedAndWhoHeldTheRest) {
   ASSERT_EQ(trace({"--gpu-mem-limit", "0=256MiB"}, "plain", std::to_string(256 << 20)).exit_code, 0);
   const CommandResult text = run_headroom({"report", recording().string()});

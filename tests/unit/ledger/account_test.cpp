@@ -39,6 +39,16 @@ TEST(Account, ARequestOfAnySizeIsOnlyCompared) {
   EXPECT_EQ(account.charged(0), 500u);
 }
 
+TEST(Account, WhereNoLimitStandsARequestOfAnySizeHarmsNoFigure) {
+  Account account;
+  ASSERT_TRUE(account.open_private({}));
+  ASSERT_TRUE(account.charge(0, 500));
+  EXPECT_FALSE(account.charge(0, ~std::uint64_t{0}));
+  EXPECT_FALSE(account.charge(0, std::uint64_t{1} << 63));
+  EXPECT_EQ(account.charged(0), 500u);
+  EXPECT_TRUE(account.charge(0, std::uint64_t{1} << 50));
+}
+
 TEST(Account, DevicesHaveLimitsOfTheirOwn) {
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(10, 1)));

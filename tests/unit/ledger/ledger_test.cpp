@@ -376,6 +376,25 @@ TEST_F(LedgerTest, WhatIsStillToBeFreedIsNotGivenOutAgain) {
   EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 100));
 }
 
+TEST_F(LedgerTest, ARequestThatFailsGivesBackNothingThatThePoolKeeps) {
+  limit(100);
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 60, true).fits);
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ledger_.finish_release(entry);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 80));
+  EXPECT_EQ(charged(), 80u);
+  ledger_.cancel_in_pool(0x99, 80);
+  EXPECT_EQ(charged(), 60u);
+}
+
 TEST_F(LedgerTest, TheFirstStepOfAPoolIsChargedBeforeItIsSeen) {
   limit(100);
   ledger_.assume_pool_step(32);
