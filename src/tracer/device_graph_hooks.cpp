@@ -137,7 +137,8 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque graph, const CallFram
   return result;
 }
 
-// The default stream of each thread has one handle for all of them, which is not it.
+// What a capture is known by: its stream. Threads' own default streams share one handle, so those are known
+// by their thread.
 std::uint64_t key_of(Opaque stream, DefaultStream kind) {
   constexpr std::uint64_t kPerThread = 2;  // CU_STREAM_PER_THREAD
   const bool is_own =
