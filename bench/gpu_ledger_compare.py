@@ -6,7 +6,8 @@
 SAMPLES are those of nvml_sampler.py. What the driver takes for itself (contexts, modules, streams) is what NVML says beyond the recorded
 allocations, at the end of the last phase before which the program made or loaded something of that kind; from then on it is held to stand still. So
 every later move of NVML's figure must be explained by recorded allocations alone: `unexplained_bytes` is what is not, lowest and highest of the
-samples of a phase. The recording's own figures for contexts and for the driver's later growth take no part in it. Reads the recording by
+samples of a phase. `every_moment` is the same of all samples of the run, at rest or not, but for those before a phase in which the driver may
+have taken memory for itself, and those during which the recording has an event. The recording's own figures for contexts and for the driver's later growth take no part in it. Reads the recording by
 tests/golden/read_recording.py. Prints JSON.
 """
 import bisect
@@ -48,6 +49,33 @@ def physical_over_time(recording):
     return curve
 
 
+def every_moment(samples, phases, curve, times):
+    """Of all samples, whatever the program was at. `phases`: with the driver's own bytes, those of main()."""
+    last_of = {sample["phase"]: sample["before_ns"] for sample in samples["samples"] if sample["phase"] is not None}
+    ends = [(last_of[known["name"]], known) for known in samples["phases"] if known["name"] in last_of and known["name"] in phases]
+    told = {"samples": 0, "while_the_driver_may_grow": 0, "during_an_event": 0, "beyond": 0, "beyond_before": {}, "worst_bytes": 0, "worst_share": 0.0}
+    for sample in samples["samples"]:
+        following = next((known for end, known in ends if sample["before_ns"] <= end), None)
+        if following is None or sample["process_bytes"] is None:
+            continue
+        at = bisect.bisect(times, sample["before_ns"])
+        if following["driver_grows"] and sample["phase"] is None:
+            told["while_the_driver_may_grow"] += 1
+        elif at != bisect.bisect(times, sample["after_ns"]):
+            told["during_an_event"] += 1
+        else:
+            ledger = curve[at - 1][1] if at else 0
+            unexplained = abs(sample["process_bytes"] - ledger - phases[following["name"]]["driver_bytes"])
+            told["samples"] += 1
+            if unexplained > max(sample["process_bytes"] / 100, 2 << 20):
+                told["beyond"] += 1
+                told["beyond_before"].setdefault(following["name"], []).append(
+                    {"at_rest": sample["phase"] is not None, "bytes": sample["process_bytes"] - ledger - phases[following["name"]]["driver_bytes"]})
+            if unexplained > told["worst_bytes"]:
+                told["worst_bytes"], told["worst_share"] = unexplained, round(unexplained / sample["process_bytes"], 5)
+    return told
+
+
 def main():
     samples = json.load(open(sys.argv[1]))
     with open(sys.argv[2], "rb") as file:
@@ -72,7 +100,8 @@ def main():
         else:
             phase["unexplained_bytes"] = [min(beyond) - driver_bytes, max(beyond) - driver_bytes]
         phases[known["name"]] = {**phase, "driver_bytes": driver_bytes, "samples": len(beyond)}
-    json.dump({key: samples[key] for key in ("program", "device", "setting")} | {"phases": phases}, sys.stdout, indent=1)
+    about = {key: samples[key] for key in ("program", "device", "setting")}
+    json.dump(about | {"phases": phases, "every_moment": every_moment(samples, phases, curve, times)}, sys.stdout, indent=1)
     print()
 
 

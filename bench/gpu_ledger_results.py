@@ -56,6 +56,20 @@ def main():
         for phase, figures in one["phases"].items():
             lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | " +
                          " | ".join(cells_of(figures)) + " |")
+    lines += ["", "## At every moment", "",
+              "All samples of each run, ten a second, whatever the program was at, but for those before a phase in which the driver may have taken memory for itself (its growth is told only at that phase's end) "
+              "and those during which the recording has an event. \"Beyond\": more is unexplained than 1 % of NVML's figure and than a granule of 2 MiB.", "",
+              "| program | samples | before the driver may have grown | during an event | beyond | worst, MiB | of NVML's figure |", "|---|--:|--:|--:|--:|--:|--:|"]
+    for one in compared.values():
+        told = one["every_moment"]
+        lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {told['samples']} | {told['while_the_driver_may_grow']} | {told['during_an_event']} | "
+                     f"{told['beyond']} | {told['worst_bytes'] / MIB:.2f} | {100 * told['worst_share']:.2f} % |")
+    for one in compared.values():
+        for phase, list_of in one["every_moment"]["beyond_before"].items():
+            where = "at rest" if any(each["at_rest"] for each in list_of) else "between two rests"
+            lines += ["", f"{one['program']}, before the end of '{phase}': {len(list_of)} sample{'' if len(list_of) == 1 else 's'} {where}, {min(each['bytes'] for each in list_of) / MIB:,.1f} to {max(each['bytes'] for each in list_of) / MIB:,.1f} MiB."]
+    if any(one["every_moment"]["beyond"] for one in compared.values()):
+        lines += ["", "What the driver keeps for graphs is asked of it once a second, so for up to a second after a launch or a trim of graphs' memory the ledger has its figure of before."]
     lines += ["", "What a call costs: [gpu_call_cost.md](gpu_call_cost.md).", ""]
     (RESULTS / "gpu_ledger.md").write_text("\n".join(lines))
     for run in routes["ways"].values():

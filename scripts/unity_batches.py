@@ -18,7 +18,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_FILES, MOST_LINES = 16, 2400  # two processors: the last batches must not be waited for
+MOST_FILES, MOST_LINES = 40, 6000  # two processors: the last batches must not be waited for
 WORD = re.compile(r"(?<![\w.>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*")
 COMMENT = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"')
 DECLARED = [

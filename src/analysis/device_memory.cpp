@@ -51,6 +51,8 @@ std::string_view name_of(DeviceMemoryKind kind) {
       return "graph";
     case DeviceMemoryKind::pinned_host:
       return "pinned_host";
+    case DeviceMemoryKind::registered_host:
+      return "registered_host";
     case DeviceMemoryKind::imported:
       return "imported";
     case DeviceMemoryKind::reservation:
@@ -165,6 +167,7 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
   refusal.charged = size_of(event.count);
   refusal.limit = size_of(event.address);
   refusal.own_bytes = of.total;
+  refusal.rounding_bytes = of.rounding.bytes;
   refusal.stack = event.stack;
   refusal.layer = layer;
   for (const auto& [stack, account] : of.stacks)
@@ -177,7 +180,9 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
 
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   const std::int64_t bytes = size_of(event.size);
-  if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
+  // It is none when the last context has gone, as at a program's end.
+  if (event.device_kind == DeviceMemoryKind::overhead)
+    of.figures.overhead_bytes = std::max(bytes, of.figures.overhead_bytes.value_or(0));
   if (event.device_kind == DeviceMemoryKind::context)
     of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
   if (event.device_kind == DeviceMemoryKind::driver_growth && bytes > 0)

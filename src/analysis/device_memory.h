@@ -49,7 +49,8 @@ struct DeviceRefusal {
   std::int64_t bytes = 0;    // that were asked for
   std::int64_t charged = 0;  // of the limit, by all processes that share it
   std::int64_t limit = 0;
-  std::int64_t own_bytes = 0;  // what this process had then
+  std::int64_t own_bytes = 0;       // what this process had then,
+  std::int64_t rounding_bytes = 0;  // and that the driver gave beyond that, by rounding_of()
   StackId stack;
   LayerIndex layer = 0;
   std::vector<DeviceHolder> holders;  // the largest of this process, at most kMostHolders
@@ -63,7 +64,7 @@ struct DeviceFigures {
   std::int64_t unknown_releases = 0;
   std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // as drivers tell
   std::optional<std::int64_t> graph_reserved_peak_bytes;
-  std::optional<std::int64_t> overhead_bytes;       // of modules, by difference, the last
+  std::optional<std::int64_t> overhead_bytes;       // of modules, by difference, the most
   std::optional<std::int64_t> context_bytes;        // by difference, the most
   std::optional<std::int64_t> driver_growth_bytes;  // by difference, the most
   std::int64_t rounding_at_peak_bytes = 0;          // that the driver gave beyond the total, by rounding_of()

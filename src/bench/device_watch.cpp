@@ -17,7 +17,8 @@ std::string words(std::uint64_t bytes) { return format_bytes(Bytes{signed_of(byt
 
 }  // namespace
 
-DeviceWatch::DeviceWatch(std::vector<unsigned> ordinals) : ordinals_(std::move(ordinals)) {
+DeviceWatch::DeviceWatch(std::vector<unsigned> ordinals)
+    : ordinals_(std::move(ordinals)), refused_(ordinals_.size()) {
   figures_ =
       reinterpret_cast<ledger::DeviceFiguresFunction>(::dlsym(RTLD_DEFAULT, ledger::kDeviceFiguresSymbol));
   reset_peak_ = reinterpret_cast<ledger::ResetDevicePeakFunction>(
@@ -27,13 +28,13 @@ DeviceWatch::DeviceWatch(std::vector<unsigned> ordinals) : ordinals_(std::move(o
 
 Json DeviceWatch::read_and_reset() {
   Json event = Json::object();
-  std::uint64_t refused_by_now = 0;
   if (figures_ != nullptr && reset_peak_ != nullptr)
-    for (const unsigned ordinal : ordinals_) {
+    for (std::size_t i = 0; i < ordinals_.size(); ++i) {
+      const unsigned ordinal = ordinals_[i];
       ledger::DeviceFigures figures;
       if (!figures_(ordinal, &figures, sizeof figures)) continue;
       reset_peak_(ordinal);
-      refused_by_now += figures.refused_count;
+      refused_[i] = figures.refused_count;
       Json entry;
       entry["ordinal"] = ordinal;
       entry["charged_bytes"] = signed_of(figures.charged);
@@ -43,7 +44,6 @@ Json DeviceWatch::read_and_reset() {
       entry["refused_bytes"] = signed_of(figures.refused_bytes);
       event["ledger"].push_back(std::move(entry));
     }
-  refused_ = refused_by_now;
   if (driver_ != nullptr)
     for (const auto& share : driver_->read()) {
       Json entry;
@@ -56,12 +56,12 @@ Json DeviceWatch::read_and_reset() {
 
 std::string DeviceWatch::words_for_new_refusals() const {
   std::string text;
-  std::uint64_t refused = 0;
-  for (const unsigned ordinal : ordinals_) {
+  for (std::size_t i = 0; i < ordinals_.size(); ++i) {
+    const unsigned ordinal = ordinals_[i];
     ledger::DeviceFigures figures;
-    if (figures_ == nullptr || !figures_(ordinal, &figures, sizeof figures) || figures.refused_count == 0)
+    if (figures_ == nullptr || !figures_(ordinal, &figures, sizeof figures) ||
+        figures.refused_count <= refused_[i])
       continue;
-    refused += figures.refused_count;
     text += fmt::format("{}{} more of cuda:{} were refused at the limit of {}, of which {} were in use{}",
                         text.empty() ? "" : "; ", words(figures.last_refused_bytes), ordinal,
                         words(figures.limit), words(figures.last_refused_charged),
@@ -70,7 +70,7 @@ std::string DeviceWatch::words_for_new_refusals() const {
                                           words(figures.last_refused_charged - figures.last_refused_own))
                             : "");
   }
-  return refused > refused_ ? text : "";
+  return text;
 }
 
 }  // namespace headroom::bench

@@ -26,7 +26,7 @@ class DeviceWatch {
 
  private:
   std::vector<unsigned> ordinals_;
-  std::uint64_t refused_ = 0;  // requests, at the last look
+  std::vector<std::uint64_t> refused_;  // requests, at the last look, as the ordinals
   ledger::DeviceFiguresFunction figures_ = nullptr;
   ledger::ResetDevicePeakFunction reset_peak_ = nullptr;
   std::unique_ptr<sources::OwnGpuMemory> driver_;

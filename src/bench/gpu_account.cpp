@@ -111,7 +111,11 @@ std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& l
       memory.limit = Bytes{static_cast<std::int64_t>(limit)};
       if (memory.total == memory.limit) memory.total.reset();  // the ledger tells the program the limit
       const std::optional<Bytes> peak = std::max(memory.load_peak, memory.run_peak);
-      memory.within_limit = (status != ModelStatus::oom || memory.refused == 0) && peak <= memory.limit;
+      // Of a model that died before it told anything nobody knows.
+      if (status == ModelStatus::oom && memory.refused > 0)
+        memory.within_limit = false;
+      else if (peak)
+        memory.within_limit = *peak <= *memory.limit;
     }
     list.push_back(std::move(memory));
   }

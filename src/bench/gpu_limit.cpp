@@ -11,6 +11,7 @@
 #include "cuda/driver.h"
 #include "cuda/probe_routes.h"
 #include "model/device_name.h"
+#include "report/words.h"
 #include "trace/tracer_environment.h"
 
 namespace headroom::bench {
@@ -195,6 +196,38 @@ std::string words_for_routes(const Limit& proved) {
   return others.empty()
              ? fmt::format("all {} routes that were tried were refused", refused)
              : fmt::format("{} of the routes that were tried were refused, not {}", refused, others);
+}
+
+std::string words_for_use(const trace::DeviceAccount& account) {
+  std::string text;
+  const auto amount = [](std::uint64_t bytes) {
+    return format_bytes(Bytes{static_cast<std::int64_t>(bytes)});
+  };
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
+    const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
+    const auto refused = static_cast<std::int64_t>(account.refused(device));
+    if (limit == ledger::kNoLimit || (peak == 0 && refused == 0)) continue;
+    text +=
+        fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
+    if (refused > 0) text += fmt::format(", {} refused", report::counted(refused, "request"));
+  }
+  if (!text.empty() && !account.name().empty())
+    text += fmt::format(", by all of --share {} together", account.name());
+  return text;
+}
+
+LimitType type_after(const Limit& proved, const trace::DeviceAccount& account) {
+  const bool was_passed = !account.has_kept_limits() || account.out_of_reach() > 0;
+  return was_passed && proved.type == LimitType::hard ? LimitType::soft : proved.type;
+}
+
+std::string words_for_escapes(const trace::DeviceAccount& account) {
+  std::string text;
+  if (!account.has_kept_limits()) text += "; more was held at a moment";
+  if (account.out_of_reach() > 0)
+    text += fmt::format("; {} loaded where it does not reach (dlmopen), so more may have been taken",
+                        report::counted(account.out_of_reach(), "driver"));
+  return text;
 }
 
 int run_gpu_probe_process() { return serve_helper(probe); }

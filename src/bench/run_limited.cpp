@@ -17,8 +17,6 @@
 namespace headroom::bench {
 namespace {
 
-std::string amount(std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); }
-
 // "peak 120.0 MiB of 512.0 MiB (hard: control group v1)".
 std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& limit, const ExitStatus& status,
                              std::int64_t kills) {
@@ -32,30 +30,13 @@ std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& lim
 }
 
 std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
-  std::string text;
-  bool was_passed = false;
-  if (proved.type == LimitType::unavailable && account.peak(0) == 0 && account.limits().any())
-    return "no GPU was limited" + (proved.note.empty() ? "" : ": " + proved.note);
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
-    const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
-    const std::uint64_t refused = account.refused(device);
-    // One limit for all devices: only those that were used have something to tell.
-    if (limit == ledger::kNoLimit || (peak == 0 && refused == 0 && device > 0)) continue;
-    was_passed = was_passed || !account.has_kept_limit(device);
-    text +=
-        fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
-    if (refused > 0)
-      text += fmt::format(", {} refused", report::counted(static_cast<std::int64_t>(refused), "request"));
-  }
-  if (text.empty()) return text;
-  // What the probe proved is worth no more than what the command did.
-  text += fmt::format(" ({}: {}{}{})", name_of(was_passed ? LimitType::soft : proved.type),
-                      report::words_for(proved.mechanism), was_passed ? "; more was held at a moment" : "",
-                      proved.note.empty() ? "" : "; " + proved.note);
-  if (account.out_of_reach() > 0)
-    text += fmt::format(", but {} loaded where it does not reach (dlmopen), so more may have been taken",
-                        report::counted(account.out_of_reach(), "driver"));
-  return text;
+  const std::string used = words_for_use(account);
+  const std::string note = proved.note.empty() ? "" : proved.note;
+  if (used.empty() && proved.type == LimitType::unavailable)
+    return "no GPU was limited" + (note.empty() ? "" : ": " + note);
+  return fmt::format("{} ({}: {}{}{})", used.empty() ? "no GPU was used" : used,
+                     name_of(type_after(proved, account)), report::words_for(proved.mechanism),
+                     words_for_escapes(account), note.empty() ? "" : "; " + note);
 }
 
 Status check(const RunLimitedOptions& options) {
@@ -81,7 +62,10 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   if (options.gpu_limits.any() || !options.share.empty()) {
     const auto library = trace::gpu_tracer_library();
     if (auto there = trace::check_library(library); !there) return forward_error(there);
-    if (auto bound = trace::check_traceable(*program, library); !bound) return forward_error(bound);
+    if (auto bound = trace::check_traceable(*program, library); !bound) {
+      bound.error().what = fmt::format("cannot limit the GPU memory of {}", program->string());
+      return forward_error(bound);
+    }
     auto opened = trace::DeviceAccount::open(options.gpu_limits, options.share);
     if (!opened) return forward_error(opened);
     account.emplace(std::move(*opened));
@@ -110,9 +94,7 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   if (limit)
     line =
         words_for_memory(proved, *limit, end->status, limit->account().oom_kills.value_or(0) - kills_before);
-  if (account)
-    if (const std::string gpus = words_for_gpus(gpu_proved, *account); !gpus.empty())
-      line += (line.empty() ? "" : "; ") + gpus;
+  if (account) line += (line.empty() ? "" : "; ") + words_for_gpus(gpu_proved, *account);
   if (end->status.signal != 0) line += fmt::format("; it ended with {}", end->status.describe());
   [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("headroom run: {}\n", line));
   return end->status.signal != 0 ? 128 + end->status.signal : end->status.exit_code;

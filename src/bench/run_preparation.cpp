@@ -1,6 +1,7 @@
 #include "bench/run_preparation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,8 +48,16 @@ Status prove_gpu_limit(Run& run) {
   if (!*account) return {};
   run.device_account.emplace(std::move(**account));
   if (run.options.gpu_memory_limit.empty()) return {};
+  const std::vector<unsigned> devices = cuda_devices(run.options);
+  const ledger::Limits& limits = run.device_account->limits();
+  if (std::none_of(devices.begin(), devices.end(),
+                   [&](unsigned device) { return limits.bytes[device] != ledger::kNoLimit; }))
+    return usage_error(
+        fmt::format("the GPU limit {} is of no device that a model runs on", run.options.gpu_memory_limit),
+        fmt::format("models run on device{} {}", devices.size() > 1 ? "s" : "", fmt::join(devices, ", ")),
+        fmt::format("give {}=SIZE, or one size for all", devices.front()));
   step(run, fmt::format("probing what enforces {} of GPU memory", run.options.gpu_memory_limit));
-  Limit limit = probe_gpu_limit(run.device_account->limits(), cuda_devices(run.options), run.interrupt);
+  Limit limit = probe_gpu_limit(limits, devices, run.interrupt);
   step(run, fmt::format("the limit of GPU memory is {}{}", name_of(limit.type),
                         limit.note.empty() ? "" : ": " + limit.note));
   if (limit.type != LimitType::hard && !limit.note.empty())

@@ -139,8 +139,9 @@ std::vector<Flag> limit_flags() {
       common(bounded(
           value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group),
           kSmallestLimit, kLargestMemory)),
-      value("gpu-mem-limit", FlagKind::text, "SIZE",
-            "limit of GPU memory of all models together (or 0=4GiB,1=8GiB)", group),
+      also(value("gpu-mem-limit", FlagKind::text, "SIZE",
+                 "limit of each GPU's memory, of all models together (or 0=4GiB,1=8GiB)", group),
+           {"gpu-limit"}),
       ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
                    "the reference's limit in GiB, at most 8 (docs/limits.md)", group),
              0.01),

@@ -55,7 +55,10 @@ class Workplace {
 
 // The run's own settings count, and not what stands in the environment now.
 void forget_flags_of_environment() {
-  for (const Flag& flag : bench_verb().flags) ::unsetenv(environment_name(flag).c_str());
+  for (const Flag& flag : bench_verb().flags) {
+    ::unsetenv(environment_name(flag.name).c_str());
+    for (const std::string& alias : flag.aliases) ::unsetenv(environment_name(alias).c_str());
+  }
 }
 
 constexpr std::int64_t kPatience = 15'000'000'000;  // for a bench that was told to end

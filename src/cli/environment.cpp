@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 10> kNotFlags{
 
 }  // namespace
 
-std::string environment_name(const Flag& flag) {
+std::string environment_name(std::string_view flag) {
   std::string name(kPrefix);
-  for (const char c : flag.name) {
+  for (const char c : flag) {
     if (c == '-')
       name += '_';
     else
@@ -38,7 +38,11 @@ Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& 
     const std::string_view name = text.substr(0, equals);
     const std::string value(equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1));
     if (std::find(kNotFlags.begin(), kNotFlags.end(), name) != kNotFlags.end()) continue;
-    const auto same = [&](const Flag& flag) { return environment_name(flag) == name; };
+    const auto same = [&](const Flag& flag) {
+      return environment_name(flag.name) == name ||
+             std::any_of(flag.aliases.begin(), flag.aliases.end(),
+                         [&](const std::string& alias) { return environment_name(alias) == name; });
+    };
     const auto flag = std::find_if(verb.flags.begin(), verb.flags.end(), same);
     if (flag == verb.flags.end()) {
       unknown.emplace_back(name);
@@ -48,6 +52,8 @@ Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& 
       checked.error().what = fmt::format("{}: {}", name, checked.error().what);
       return forward_error(checked);
     }
+    // Where both are set the flag's own name goes before its other spellings.
+    if (name != environment_name(flag->name) && values.entries_.contains(flag->name)) continue;
     values.entries_[flag->name] = {{value}, std::string(name)};
   }
   return values;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -9,7 +10,8 @@
 
 namespace headroom::cli {
 
-std::string environment_name(const Flag& flag);
+// Of a flag by any of its names.
+std::string environment_name(std::string_view flag);
 
 // The values that the environment gives for a verb. A wrong value is an error that names the variable; a
 // variable with our prefix that no flag has is named in `unknown`.

@@ -56,6 +56,8 @@ std::vector<Flag> trace_flags() {
   period.common = false;
   Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory alone, not the host's", what);
   only.choices = {"gpu"};
+  Flag gpu_limit = value("gpu-mem-limit", FlagKind::text, "SIZE", "each GPU's limit (0=4GiB,1=8GiB)", limits);
+  gpu_limit.aliases = {"gpu-limit"};
   return {
       toggle("full", "record every single allocation", what),
       chosen("stacks", {"unwind", "fp", "off"}, "how call stacks are taken", what),
@@ -69,8 +71,7 @@ std::vector<Flag> trace_flags() {
             "8GiB, at most half of the free disk"),
       value("ring", FlagKind::size, "SIZE", "keep the last SIZE of each recording", where),
       std::move(events),
-      value("gpu-mem-limit", FlagKind::text, "SIZE", "no more GPU memory than this (or 0=4GiB,1=8GiB)",
-            limits),
+      std::move(gpu_limit),
       value("share", FlagKind::text, "NAME", "share the limit with other commands of that NAME", limits),
   };
 }
@@ -214,13 +215,20 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
     if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
     proved = std::move(gpu->limit);
   }
-  const int code = exit_code_of(trace::run_trace(*options));
-  if (proved.type == LimitType::unavailable) return code;
-  const bool was_passed = account && !account->has_kept_limits();
-  log::info("the limit on GPU memory was {}: {}{}{}", name_of(was_passed ? LimitType::soft : proved.type),
-            bench::words_for_routes(proved), was_passed ? "; more was held at a moment" : "",
+  const auto ended = trace::run_trace(*options);
+  if (!ended || !account) return exit_code_of(ended);
+  const std::string used = bench::words_for_use(*account);
+  if (proved.type == LimitType::unavailable && used.empty() && account->out_of_reach() == 0) {
+    log::warning("no GPU was limited{}", proved.note.empty() ? "" : ": " + proved.note);
+    return *ended;
+  }
+  log::info("{}", used.empty() && account->out_of_reach() == 0
+                      ? "no memory of a GPU was taken, so there was nothing to limit"
+                      : (used.empty() ? "no memory of a GPU was charged" : used));
+  log::info("the limit on GPU memory was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
+            bench::words_for_routes(proved), bench::words_for_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);
-  return code;
+  return *ended;
 }
 
 }  // namespace headroom::cli

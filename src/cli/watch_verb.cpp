@@ -39,6 +39,22 @@ Result<watch::TextInput> text_input_from(const std::string& text) {
                                                         : fmt::format("did you mean {}:FILE?", closest));
 }
 
+// "index, memory.used": as they were given to --query-gpu.
+Result<std::vector<std::string>> columns_from(const FlagValues& values, const watch::WatchOptions& options) {
+  std::vector<std::string> columns;
+  if (!options.from || options.from->kind != "nvidia-smi")
+    return usage_error("--columns names those of nvidia-smi's CSV, and none is read", "",
+                       "give it with --from nvidia-smi:FILE");
+  const std::string text = values.text("columns");
+  for (const std::string_view column : split(text, ',')) {
+    if (trim(column).empty())
+      return usage_error(fmt::format("--columns {} has a column without a name", text), "",
+                         "give what the query named, as --columns timestamp,index,memory.used");
+    columns.emplace_back(trim(column));
+  }
+  return columns;
+}
+
 Status check_together(const FlagValues& values, const watch::WatchOptions& options) {
   const int chosen = !options.pids.empty() + !options.name.empty() + !options.command.empty();
   if (chosen > 1)
@@ -69,6 +85,11 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
     auto input = text_input_from(values.text("from"));
     if (!input) return forward_error(input);
     options.from = std::move(*input);
+  }
+  if (values.has("columns")) {
+    auto columns = columns_from(values, options);
+    if (!columns) return forward_error(columns);
+    options.from->columns = std::move(*columns);
   }
   if (values.has("sysroot")) options.sysroot = values.text("sysroot");
   options.baseline = values.toggle("baseline");
@@ -145,6 +166,9 @@ std::vector<Flag> watch_flags() {
       grouped(make_flag("name", FlagKind::text, "TEXT", "follow processes with TEXT in their names"), what),
       grouped(make_flag("from", FlagKind::text, "KIND:FILE",
                         "read text of tegrastats, nvidia-smi, meminfo, headroom (- is a pipe)"),
+              what),
+      grouped(rare(make_flag("columns", FlagKind::text, "NAMES",
+                             "those of a CSV of nvidia-smi without a header: index,memory.used")),
               what),
       grouped(std::move(sysroot), what),
       grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),

@@ -26,31 +26,62 @@ void write_uuids(int to) {
   }
 }
 
+// Should the child have to be left, then whoever reads what this program prints does not wait for its end.
+void let_go_of_output(int pipe) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int standard = STDIN_FILENO; null >= 0 && standard <= STDERR_FILENO; ++standard)
+    if (standard != pipe) ::dup2(null, standard);
+}
+
+// One that hangs in the driver does not hear the signal: it is left, and ends when its call does.
+void end(pid_t child) {
+  constexpr Nanoseconds kEnds{1'000'000'000};
+  constexpr useconds_t kPauseMicroseconds = 1000;
+  ::kill(child, SIGKILL);
+  const Nanoseconds deadline = monotonic_now() + kEnds;
+  for (;;) {
+    const pid_t ended = ::waitpid(child, nullptr, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR) || monotonic_now() >= deadline) return;
+    ::usleep(kPauseMicroseconds);
+  }
+}
+
 }  // namespace
 
-std::vector<Uuid> device_uuids() {
-  constexpr int kPatienceMs = 30'000;
+std::vector<Uuid> read_uuids(int from, Nanoseconds patience) {
+  const Nanoseconds deadline = monotonic_now() + patience;
   std::vector<Uuid> uuids;
+  Uuid uuid{};
+  pollfd ready{from, POLLIN, 0};
+  for (;;) {
+    const std::int64_t left_ms = (deadline - monotonic_now()).count / 1'000'000;
+    if (left_ms <= 0) return {};
+    const int polled = ::poll(&ready, 1, static_cast<int>(left_ms));
+    if (polled == 0) return {};
+    if (polled < 0 && errno == EINTR) continue;
+    // A pipe gives so few bytes whole.
+    if (polled < 0 || ::read(from, uuid.data(), uuid.size()) != static_cast<ssize_t>(uuid.size()))
+      return uuids;
+    uuids.push_back(uuid);
+  }
+}
+
+std::vector<Uuid> device_uuids() {
+  constexpr Nanoseconds kPatience{30'000'000'000};
   int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) return uuids;
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
+    let_go_of_output(to.get());
     write_uuids(to.get());
     ::_exit(0);
   }
   to.reset();
-  if (child < 0) return uuids;
-  Uuid uuid{};
-  pollfd ready{from.get(), POLLIN, 0};
-  // A pipe gives so few bytes whole.
-  while (::poll(&ready, 1, kPatienceMs) > 0 &&
-         ::read(from.get(), uuid.data(), uuid.size()) == static_cast<ssize_t>(uuid.size()))
-    uuids.push_back(uuid);
-  ::kill(child, SIGKILL);
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (child < 0) return {};
+  std::vector<Uuid> uuids = read_uuids(from.get(), kPatience);
+  end(child);
   return uuids;
 }
 

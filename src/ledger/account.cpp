@@ -29,7 +29,8 @@ std::uint64_t Account::limit(unsigned device) const {
 }
 
 void Account::lock() {
-  // Slots are changed by one store each, so what a dead holder left is sound.
+  // What is charged is changed by one store each, and a slot that is being taken or given up has no owner and
+  // counts for nothing, so what a dead holder left is sound.
   if (::pthread_mutex_lock(&page_->mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&page_->mutex);
 }
 
@@ -37,7 +38,8 @@ void Account::unlock() { ::pthread_mutex_unlock(&page_->mutex); }
 
 std::uint64_t Account::sum(unsigned device) const {
   std::uint64_t bytes = 0;
-  for (unsigned i = 0; i < page_->slots_used; ++i) bytes += page_->slots[i].charged[device];
+  for (unsigned i = 0; i < page_->slots_used; ++i)
+    if (page_->slots[i].owner.pid != 0) bytes += page_->slots[i].charged[device];
   return bytes;
 }
 
@@ -46,26 +48,27 @@ bool Account::fits(unsigned device, std::uint64_t bytes) const {
   constexpr std::uint64_t kMostThatCanBe = std::uint64_t{1} << 60;  // and sums of it do not go round
   const std::uint64_t limit = page_->limits[device];
   if (limit == kNoLimit) return bytes <= kMostThatCanBe;
+  if (bytes == 0) return true;  // who joins while more than the limit is charged for a moment
   const std::uint64_t charged = sum(device);
   return charged <= limit && bytes <= limit - charged;
 }
 
 // All locks are held at once, so that what one account grants and another refuses is never seen as charged.
-bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
+bool Account::add(unsigned device, std::uint64_t bytes, Grant grant) {
   if (page_ == nullptr || device >= kMostDevices) return true;
   for (Account* const one : all()) one->lock();
   bool granted = true;
   for (Account* const one : all()) {
     const unsigned number = one->number_of(device);
     granted = granted && (one->slot_ != kNoSlot || one->join());
-    if (!granted || !within_limit || one->fits(number, bytes)) continue;
+    if (!granted || grant == Grant::anyway || one->fits(number, bytes)) continue;
     one->expel_the_dead();
     granted = one->fits(number, bytes);
   }
   for (Account* const one : all()) {
     if (granted) {
       one->page_->slots[one->slot_].charged[one->number_of(device)] += bytes;
-      one->note_peaks(one->number_of(device));
+      if (grant != Grant::in_advance) one->note_own_peaks(one->number_of(device));
     }
     one->unlock();
   }
@@ -73,6 +76,16 @@ bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
 }
 
 void Account::note_peaks(unsigned device) {
+  if (device >= kMostDevices) return;
+  for (Account* const one : all()) {
+    one->lock();
+    if (one->slot_ != kNoSlot) one->note_own_peaks(one->number_of(device));
+    one->unlock();
+  }
+}
+
+// Under the lock.
+void Account::note_own_peaks(unsigned device) {
   const std::uint64_t own = page_->slots[slot_].charged[device], all = sum(device);
   if (own > peaks_[device]) peaks_[device] = own;
   if (all <= page_->peaks[device]) return;
@@ -181,9 +194,11 @@ Account::Room Account::tightest(unsigned device) {
   return tightest;
 }
 
-bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, true); }
+bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::within_limit); }
 
-void Account::charge_anyway(unsigned device, std::uint64_t bytes) { add(device, bytes, false); }
+bool Account::reserve(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::in_advance); }
+
+void Account::charge_anyway(unsigned device, std::uint64_t bytes) { add(device, bytes, Grant::anyway); }
 
 void Account::discharge(unsigned device, std::uint64_t bytes) {
   if (device >= kMostDevices) return;

@@ -89,6 +89,9 @@ class Account {
   Room tightest(unsigned device);
   // Charges the calling process, if the sum stays within the limit.
   bool charge(unsigned device, std::uint64_t bytes);
+  // The same for what a driver is still to be asked for, and may not have: it is no peak before note_peaks().
+  bool reserve(unsigned device, std::uint64_t bytes);
+  void note_peaks(unsigned device);
   // The same whatever the limit: for what is there already.
   void charge_anyway(unsigned device, std::uint64_t bytes);
   // Takes back; no more than was charged.
@@ -139,9 +142,10 @@ class Account {
   void expel_the_dead(unsigned device = kMostDevices);
   std::uint64_t sum(unsigned device) const;
   std::uint64_t own_charge(unsigned device) const;
-  bool add(unsigned device, std::uint64_t bytes, bool within_limit);
+  enum class Grant { within_limit, anyway, in_advance };
+  bool add(unsigned device, std::uint64_t bytes, Grant grant);
   bool fits(unsigned device, std::uint64_t bytes) const;
-  void note_peaks(unsigned device);
+  void note_own_peaks(unsigned number);
   bool is_time_to_look();
   // This one and those that it lies within.
   std::span<Account* const> all() const { return {all_, count_}; }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -25,6 +26,21 @@ struct flock byte_of(unsigned slot, short type) {
   range.l_start = static_cast<off_t>(slot);
   range.l_len = 1;
   return range;
+}
+
+// A process that dies in the midst of either leaves a slot without an owner, which counts for nothing.
+void give_up(AccountPage::Slot& slot) {
+  std::atomic_ref(slot.owner.pid).store(0, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot = {};
+}
+void take(AccountPage::Slot& slot, const ProcessIdentity& self, bool is_locked) {
+  give_up(slot);
+  slot.is_locked = is_locked ? 1 : 0;
+  slot.owner = self;
+  slot.owner.pid = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::atomic_ref(slot.owner.pid).store(self.pid, std::memory_order_release);
 }
 
 }  // namespace
@@ -74,7 +90,7 @@ void Account::expel_the_dead(unsigned device) {
     // Who cannot ask expels nobody: the limit must hold.
     if (!has_looked && !has_description()) return;
     has_looked = true;
-    if (is_gone(i)) page_->slots[i] = {};
+    if (is_gone(i)) give_up(page_->slots[i]);
   }
 }
 
@@ -87,9 +103,7 @@ bool Account::take_slot(unsigned slot, const ProcessIdentity& self) {
     is_locked = ::fcntl(description_, F_OFD_SETLK, &range) == 0;
     if (!is_locked && (errno == EAGAIN || errno == EACCES)) return false;
   }
-  page_->slots[slot] = {};
-  page_->slots[slot].owner = self;
-  page_->slots[slot].is_locked = is_locked ? 1 : 0;
+  take(page_->slots[slot], self, is_locked);
   page_->slots_used = std::max(page_->slots_used, slot + 1);
   slot_ = slot;
   return true;
@@ -113,7 +127,7 @@ void Account::leave() {
   for (Account* const one : all()) {
     if (one->slot_ == kNoSlot) continue;
     one->lock();
-    one->page_->slots[one->slot_] = {};
+    give_up(one->page_->slots[one->slot_]);
     if (struct flock range = byte_of(one->slot_, F_UNLCK); one->has_description())
       ::fcntl(one->description_, F_OFD_SETLK, &range);
     one->slot_ = kNoSlot;

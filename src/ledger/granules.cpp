@@ -102,7 +102,10 @@ bool Ledger::commit_in_granule(Entry entry, bool is_paid) {
     if (!account_.charge(entry.device, bytes)) return false;
     is_paid = true;
   }
-  if (is_paid) account_.discharge(entry.device, bytes);  // it lies in one that was there
+  if (is_paid)
+    account_.discharge(entry.device, bytes);  // it lies in one that was there
+  else
+    account_.note_peaks(entry.device);
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
   return true;
 }

@@ -89,7 +89,7 @@ Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned devic
     fresh.kind = DeviceMemoryKind::graph;
     if (Entry* const whole = find_or_insert(fresh)) {
       growth = plan_in_graph(*whole, bytes, freed_before);
-      growth.granted = growth.granted && (growth.charged == 0 || account_.charge(device, growth.charged));
+      growth.granted = growth.granted && (growth.charged == 0 || account_.reserve(device, growth.charged));
       if (growth.granted) {
         whole->charged += growth.charged;
         whole->pending = growth.after;
@@ -251,7 +251,7 @@ bool Ledger::begin_update(std::uint64_t exec, std::uint64_t graph, Entry& refuse
           if (one.space == Space::graph_exec && one.link == entry->address && is_own(one)) ++known;
         });
       const std::uint64_t more = entry->references > known ? entry->charged : 0;
-      fits = more == 0 || account_.charge(device, more);
+      fits = more == 0 || account_.reserve(device, more);
       if (!fits) {
         refused = *entry;
         break;
@@ -297,6 +297,7 @@ void Ledger::finish_update(std::uint64_t number, std::uint64_t exec) {
     one.references = 1;
     one.pending = exec;
     if (Entry* const graph = table_.find(Space::graph, one.link)) graph->link = exec;
+    if (one.charged > 0) account_.note_peaks(one.device);
   });
 }
 

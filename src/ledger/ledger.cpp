@@ -22,12 +22,13 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;
   figures.refused_bytes += bytes;
-  refusal_of_this_thread = last_refusal_ = {device, kind, bytes, room.charged, own, room.limit};
+  refusal_of_this_thread = {device, kind, bytes, room.charged, own, room.limit};
+  if (device < kMostDevices) devices_[device].last_refusal = refusal_of_this_thread;
 }
 
 bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
   const std::uint64_t charged = charge_of(device, kind, bytes);
-  if (!is_charged(device, kind) || account_.charge(device, charged)) return true;
+  if (!is_charged(device, kind) || account_.reserve(device, charged)) return true;
   refuse(device, kind, bytes, charged);
   return false;
 }
@@ -38,7 +39,7 @@ bool Ledger::reserve_instead(unsigned device, DeviceMemoryKind kind, std::uint64
   if (!is_charged(device, kind) || had == needed) return true;
   if (needed < had) {
     account_.discharge(device, had - needed);
-  } else if (!account_.charge(device, needed - had)) {
+  } else if (!account_.reserve(device, needed - had)) {
     refuse(device, kind, bytes, needed - had);
     return false;
   }
@@ -79,6 +80,7 @@ void Ledger::commit(Entry entry, bool was_reserved) {
   }
   // Addresses are unified over devices: what lay there may have been another's.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+  if (entry.charged > 0 || is_part) account_.note_peaks(entry.device);
 }
 
 Entry Ledger::put(const Entry& entry) {
@@ -95,13 +97,17 @@ Entry Ledger::put(const Entry& entry) {
   return replaced;
 }
 
-void Ledger::keep_charged(std::uint64_t pointer) {
+void Ledger::keep_charged(std::uint64_t pointer, std::uint64_t bytes) {
   const Locked locked(*this);
   if (Entry* const entry = table_.find(Space::pointer, pointer)) {
     entry->references |= kHeldByOthers;
-  } else if (const Entry* const mapping = table_.find(Space::mapping, pointer)) {
-    if (Entry* const physical = table_.find(Space::physical, mapping->link)) ++physical->references;
+    return;
   }
+  table_.for_each([&](const Entry& one) {
+    if (one.space != Space::mapping || (one.address - pointer >= bytes && pointer - one.address >= one.bytes))
+      return;
+    if (Entry* const physical = table_.find(Space::physical, one.link)) ++physical->references;
+  });
 }
 
 bool Ledger::reopen(const Entry& entry) {
@@ -135,12 +141,29 @@ bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry) {
   // What a node made is the graph's as long as that lives: its next launch makes it again.
   if (const Entry* const known = table_.find(space, address); known != nullptr && is_node(*known))
     return false;
-  return table_.take(space, address, entry);
+  if (!table_.take(space, address, entry)) return false;
+  leave_pool(entry);
+  return true;
+}
+
+// What it had of a pool stays charged with the pool until the driver tells that it went, and is not for
+// others before it was freed. (Not when that is known: another thread may have destroyed the pool meanwhile.)
+void Ledger::leave_pool(const Entry& entry) {
+  Entry* const pool = entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr;
+  if (pool == nullptr) return;
+  pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
+  pool->pending += entry.bytes;
+  note_context_of_pool(*pool, entry.context);
 }
 
 void Ledger::undo_release(const Entry& entry) {
   const Locked locked(*this);
   table_.insert(entry);
+  if (Entry* const pool =
+          entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
+    pool->bytes += entry.bytes;
+    pool->pending -= entry.bytes < pool->pending ? entry.bytes : pool->pending;
+  }
 }
 
 void Ledger::finish_release(const Entry& entry, bool is_in_order) {
@@ -149,13 +172,10 @@ void Ledger::finish_release(const Entry& entry, bool is_in_order) {
     const Locked locked(*this);
     count_out(entry);
     charged = charge_that_goes_with(entry);
-    // What it had of a pool stays charged with the pool, until the driver tells that it went.
-    if (Entry* const pool =
-            entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
-      pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-      if (is_in_order) pool->pending += entry.bytes;
-      note_context_of_pool(*pool, entry.context);
-    }
+    if (Entry* const pool = entry.kind == DeviceMemoryKind::pool && !is_in_order
+                                ? table_.find(Space::pool, entry.link)
+                                : nullptr)
+      pool->pending -= entry.bytes < pool->pending ? entry.bytes : pool->pending;
   }
   if (charged > 0) account_.discharge(entry.device, charged);
 }
@@ -177,6 +197,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     }
     pass.found_some = true;
     table_.take_at(pass.place, dropped);
+    leave_pool(dropped);
   }
   finish_release(dropped);
   return true;
@@ -200,16 +221,15 @@ std::uint64_t Ledger::rounding_bytes(unsigned device) {
 
 Refusal Ledger::last_refusal_of_this_thread() { return refusal_of_this_thread; }
 
-Refusal Ledger::last_refusal() {
+Refusal Ledger::last_refusal(unsigned device) {
   const Locked locked(*this);
-  return last_refusal_;
+  return device < kMostDevices ? devices_[device].last_refusal : Refusal{};
 }
 
 void Ledger::reset_in_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
-  last_refusal_ = Refusal{};
   captures_ = destroyed_pools_ = 0;
   account_.leave_to_parent();
 }

@@ -74,8 +74,8 @@ class Ledger {
   // Whether some granule has so many bytes free, perhaps not in one piece.
   bool has_room_in_granules(unsigned device, std::uint64_t bytes);
   // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
-  // released.
-  void keep_charged(std::uint64_t pointer);
+  // released. An allocation's that begins there, or of all that is mapped within the range.
+  void keep_charged(std::uint64_t pointer, std::uint64_t bytes);
 
   // For what is opened several times at one address. True: it was open already. Else as commit().
   bool reopen(const Entry& entry);
@@ -232,7 +232,7 @@ class Ledger {
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
   // What the driver has given beyond what was asked for, and is not charged.
   std::uint64_t rounding_bytes(unsigned device);
-  Refusal last_refusal();                        // of any thread
+  Refusal last_refusal(unsigned device);         // of any thread
   static Refusal last_refusal_of_this_thread();  // of any ledger
   // In a child after fork: a parent's memory is not the child's, nor are its locks.
   void reset_in_child();
@@ -243,6 +243,7 @@ class Ledger {
     std::atomic<std::uint64_t> granule{0};
     std::uint64_t last_granule = 0;  // in which something was put
     KindFigures kinds[kDeviceMemoryKinds];
+    Refusal last_refusal;
     // Charged for graphs: that live; that were destroyed; what those left; what the driver has beyond all.
     std::uint64_t graphs = 0, leaving_graphs = 0, left_by_graphs = 0, beyond_graphs = 0;
     std::uint64_t figure_of_graphs = 0;  // the driver's last
@@ -251,11 +252,13 @@ class Ledger {
       is_integrated = false;
       last_granule = 0;
       for (KindFigures& kind : kinds) kind = {};
+      last_refusal = Refusal{};
       graphs = leaving_graphs = left_by_graphs = beyond_graphs = figure_of_graphs = 0;
     }
   };
   class Locked;
 
+  void leave_pool(const Entry& entry);
   // In the place of what lay there, which is given back with all that is to be discharged now.
   Entry put(const Entry& entry);
   // Of what is gone: with its granule, if it was the last in that.
@@ -281,7 +284,6 @@ class Ledger {
   Account account_;
   AllocationTable table_;
   PerDevice devices_[kMostDevices];
-  Refusal last_refusal_;
   std::uint64_t last_physical_ = 0;
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by

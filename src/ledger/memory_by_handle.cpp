@@ -23,6 +23,7 @@ std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, Dev
   table_.insert(physical);
   table_.insert(entry);
   count_in(physical);
+  if (physical.charged > 0) account_.note_peaks(device);
   return physical.address;
 }
 

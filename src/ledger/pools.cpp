@@ -49,7 +49,7 @@ bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t 
     Entry* const entry = find_or_insert(pool_of(pool, device));
     if (entry != nullptr) {
       more = charge_for(*entry, bytes, pool_step_.load());
-      granted = more == 0 || account_.charge(entry->device, more);
+      granted = more == 0 || account_.reserve(entry->device, more);
       if (granted) {
         entry->charged += more;
         entry->bytes += bytes;

@@ -12,7 +12,7 @@ enum class DeviceMemoryKind : std::uint8_t {
   physical = 4,         // cuMemCreate: memory by handle, wherever it is mapped
   pool = 5,             // in use from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
   graph = 6,            // memory nodes of graphs
-  pinned_host = 7,      // the machine's memory, pinned: cuMemHostAlloc, cuMemHostRegister
+  pinned_host = 7,      // the machine's memory, pinned: cuMemHostAlloc
   imported = 8,         // another process' (IPC, shared handles) or another API's: charged where it was made
   reservation = 9,      // virtual addresses: cuMemAddressReserve
   mapping = 10,         // physical memory at virtual addresses: cuMemMap
@@ -21,8 +21,10 @@ enum class DeviceMemoryKind : std::uint8_t {
   graph_reserved = 13,  // what the driver keeps for graphs: a figure, no allocation
   context = 14,         // contexts when they were made, by difference: a figure, no allocation
   driver_growth = 15,   // what the driver takes for itself later, by difference: a figure, no allocation
+  registered_host =
+      16,  // what the program had already and has pinned (cuMemHostRegister): nothing new anywhere
 };
-inline constexpr unsigned kDeviceMemoryKinds = 16;  // with the unused 0
+inline constexpr unsigned kDeviceMemoryKinds = 17;  // with the unused 0
 
 // Whether it takes up a device's own memory, and counts against a limit. On an integrated GPU the device's
 // memory is the machine's, so what is pinned there counts, too.

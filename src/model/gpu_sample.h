@@ -56,4 +56,12 @@ struct GpuSample {
   friend bool operator==(const GpuSample&, const GpuSample&) = default;
 };
 
+// What programs can still take: as the driver tells it, else what is neither used nor reserved. It tells no
+// more than its figures where they do not fit each other: below zero where more is used than there is.
+inline std::optional<Bytes> free_memory(const GpuSample& gpu) {
+  if (gpu.memory_free) return gpu.memory_free;
+  if (!gpu.memory_total || !gpu.memory_used) return std::nullopt;
+  return *gpu.memory_total - *gpu.memory_used - gpu.memory_reserved.value_or(Bytes{});
+}
+
 }  // namespace headroom

@@ -20,6 +20,8 @@ std::string_view words_for(DeviceMemoryKind kind) {
       return "memory nodes of graphs";
     case DeviceMemoryKind::pinned_host:
       return "pinned memory of the machine";
+    case DeviceMemoryKind::registered_host:
+      return "the program's own memory, pinned (cuMemHostRegister)";
     case DeviceMemoryKind::imported:
       return "imported from other processes and APIs";
     case DeviceMemoryKind::reservation:

@@ -29,7 +29,10 @@ std::string heading_of(const GpuMemory& gpu) {
   std::string text = fmt::format("**Memory of {}**", escaped(gpu.device));
   if (!gpu.name.empty()) text += fmt::format(" ({})", escaped(gpu.name));
   if (gpu.limit)
-    text += fmt::format(", {} of {}", gpu.within_limit == false ? "❌ over the limit" : "✅ within the limit",
+    text += fmt::format(", {} of {}",
+                        gpu.within_limit == false ? "❌ over the limit"
+                        : gpu.within_limit        ? "✅ within the limit"
+                                                  : "peak not known",
                         format_bytes(*gpu.limit));
   if (gpu.refused > 0)
     text += fmt::format(", {} refused ({})", counted(gpu.refused, "request"), words_for(gpu.refused_bytes));

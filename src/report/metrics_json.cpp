@@ -17,8 +17,8 @@ void describe(auto& field, a<GpuProcess> auto& process) {
 
 void describe(auto& field, a<MigInstance> auto& instance) {
   field("index", instance.index);
-  field("name", instance.name);
-  field("uuid", instance.uuid);
+  field.unless_zero("name", instance.name);
+  field.unless_zero("uuid", instance.uuid);
   field("gpu_instance", instance.gpu_instance);
   field("compute_instance", instance.compute_instance);
   field("memory_total_bytes", instance.memory_total);
@@ -29,9 +29,9 @@ void describe(auto& field, a<MigInstance> auto& instance) {
 
 void describe(auto& field, a<GpuSample> auto& gpu) {
   field("index", gpu.index);
-  field("name", gpu.name);
-  field("uuid", gpu.uuid);
-  field("pci_bus_id", gpu.pci_bus_id);
+  field.unless_zero("name", gpu.name);
+  field.unless_zero("uuid", gpu.uuid);
+  field.unless_zero("pci_bus_id", gpu.pci_bus_id);
   field.unless_zero("lost", gpu.lost);
   field("gpu_percent", gpu.gpu_percent);
   field("memory_percent", gpu.memory_percent);

@@ -78,7 +78,7 @@ class Section {
           "Granules   {} more at the peak: the driver rounds what is larger than 1 MiB up to whole 2 MiB",
           bytes(figures_.rounding_at_peak_bytes)));
     if (figures_.overhead_bytes)
-      line(fmt::format("Modules    {} by difference, beside what was allocated",
+      line(fmt::format("Modules    {} at most, by difference, beside what was allocated",
                        bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
       line(fmt::format("Refused    {} of {} in all", words_for_count({figures_.refused_count}, "request"),
@@ -117,14 +117,18 @@ class Section {
   void refusals() {
     for (std::size_t i = 0; i < std::min(kRefusals, figures_.refusals.size()); ++i) {
       const DeviceRefusal& refusal = figures_.refusals[i];
-      place(fmt::format("Refused at {}: {} more, with {} of {} in use: ", format_duration(refusal.time),
-                        bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)),
-            refusal.stack);
+      line(fmt::format("Refused at {}: {} more, with {} of {} in use, to", format_duration(refusal.time),
+                       bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)));
+      place("  ", refusal.stack);
       for (std::size_t k = 0; k < std::min(kHolders, refusal.holders.size()); ++k)
         place(fmt::format("  {:>9} held by  ", bytes(refusal.holders[k].bytes)), refusal.holders[k].stack);
-      if (refusal.charged > refusal.own_bytes)
-        line(fmt::format("  {:>9} held by other processes, or kept by pools and graphs",
-                         bytes(refusal.charged - refusal.own_bytes)));
+      if (refusal.rounding_bytes > 0)
+        line(fmt::format("  {:>9} beyond what they asked for, up to whole 2 MiB",
+                         bytes(refusal.rounding_bytes)));
+      if (const std::int64_t others = refusal.charged - refusal.own_bytes - refusal.rounding_bytes;
+          others > 0)
+        line(fmt::format("  {:>9} held by other processes, or kept by pools, graphs and shared granules",
+                         bytes(others)));
     }
     if (figures_.refused_count > static_cast<std::int64_t>(kRefusals))
       line(fmt::format("  and {} more refusals",
@@ -162,6 +166,7 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
                  {"charged_bytes", refusal.charged},
                  {"limit_bytes", refusal.limit},
                  {"own_bytes", refusal.own_bytes},
+                 {"rounding_bytes", refusal.rounding_bytes},
                  {"frames", frames_of(report, refusal.stack)}};
   if (refusal.layer < report.analysis.layers.size() && refusal.layer != 0)
     object["layer_name"] = report.analysis.layers[refusal.layer].path;

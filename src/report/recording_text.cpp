@@ -379,7 +379,7 @@ class Screen {
       const bool known = process.problem.empty();
       const std::string figures = known ? fmt::format("  {:>9} pid {:<7} ", peak_of(process), process.pid)
                                         : fmt::format("  {:>9} ", kAbsent);
-      line(figures + fit_to_width(known ? process.command : process.problem,
+      line(figures + fit_to_width(known ? gpus_of(process) + process.command : process.problem,
                                   std::max(kShortestPlace, width_ - display_width(figures))));
     }
     and_more(static_cast<std::int64_t>(report_.others.size()), kRowsOfATable);
@@ -398,6 +398,12 @@ class Screen {
             "need not have come at once.",
             tree.processes, format_bytes({tree.sums.total_allocated_bytes}), grouped(tree.sums.allocations),
             format_bytes({tree.sums.leaked_bytes}), format_bytes({tree.sums.peak_bytes})));
+  }
+
+  // Beside its heap.
+  static std::string gpus_of(const ProcessFigures& process) {
+    if (!process.host_recorded || !process.device_peak_bytes) return "";
+    return fmt::format("and {} of GPUs  ", format_bytes({*process.device_peak_bytes}));
   }
 
   static std::string peak_of(const ProcessFigures& process) {

@@ -38,7 +38,7 @@ struct ProcessFigures {
   std::string problem = {};  // why it could not be read; the figures are then absent
 
   // What processes are put in order by.
-  std::int64_t size() const { return host_recorded ? peak_bytes : device_peak_bytes.value_or(0); }
+  std::int64_t size() const { return (host_recorded ? peak_bytes : 0) + device_peak_bytes.value_or(0); }
 };
 
 struct RecordingReport {

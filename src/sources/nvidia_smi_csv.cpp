@@ -95,8 +95,18 @@ const KnownColumn* known_column(std::string_view name) {
   return known == kColumns.end() ? nullptr : known;
 }
 
+// Of a process: "memory.used" is a GPU's.
+bool is_used_memory(std::string_view name) { return name == "used_memory" || name == "used_gpu_memory"; }
+
 bool is_process_column(std::string_view name) {
-  return name == "pid" || name == "process_name" || name == "used_memory" || name == "used_gpu_memory";
+  return name == "pid" || name == "process_name" || is_used_memory(name);
+}
+
+// Of the figures of a column where neither the header nor the row says it.
+std::string_view usual_unit(std::string_view name) {
+  if (is_used_memory(name)) return "MiB";
+  const KnownColumn* known = known_column(name);
+  return known == nullptr ? "" : known->unit;
 }
 
 // Names may have commas in them, and nvidia-smi quotes nothing.
@@ -113,11 +123,17 @@ bool is_column_name(std::string_view text) {
 }  // namespace
 
 CsvReader::CsvReader(const std::vector<std::string>& columns) {
-  for (const std::string& name : columns) {
-    const KnownColumn* known = known_column(name);
-    const bool is_memory = name == "used_memory" || name == "used_gpu_memory";
-    columns_.push_back({name, std::string(is_memory ? "MiB" : known == nullptr ? "" : known->unit)});
-  }
+  for (const std::string& name : columns) columns_.push_back({name, std::string(usual_unit(name))});
+}
+
+bool CsvReader::has_processes() const {
+  return std::any_of(columns_.begin(), columns_.end(),
+                     [](const Column& column) { return is_process_column(column.name); });
+}
+
+bool CsvReader::has_pids() const {
+  return std::any_of(columns_.begin(), columns_.end(),
+                     [](const Column& column) { return column.name == "pid"; });
 }
 
 bool CsvReader::read_header(std::string_view line) {
@@ -130,9 +146,8 @@ bool CsvReader::read_header(std::string_view line) {
       name = name.substr(0, bracket);
     }
     if (!is_column_name(name)) return false;
-    const KnownColumn* known = known_column(name);
-    has_known = has_known || known != nullptr || is_process_column(name);
-    if (unit.empty() && known != nullptr) unit = known->unit;
+    has_known = has_known || known_column(name) != nullptr || is_process_column(name);
+    if (unit.empty()) unit = usual_unit(name);
     columns.push_back({std::string(name), std::string(unit)});
   }
   if (has_known) columns_ = std::move(columns);
@@ -186,7 +201,7 @@ bool CsvReader::read_process(const std::vector<std::string_view>& fields, SmiOut
       const auto pid = parse_number<std::int64_t>(fields[i]);
       if (!pid || *pid < 0) return false;
       row.process.pid = *pid;
-    } else if (name == "used_memory" || name == "used_gpu_memory") {
+    } else if (is_used_memory(name)) {
       row.process.used = bytes_figure(fields[i], columns_[i].unit);
       if (!row.process.used) return false;
     } else if (name == "name" || name == "process_name") {
@@ -195,6 +210,7 @@ bool CsvReader::read_process(const std::vector<std::string_view>& fields, SmiOut
       row.gpu_uuid = fields[i];
     }
   }
+  if (!has_pids()) return true;  // a process that nobody can name
   if (!output.processes) output.processes.emplace();
   output.processes->push_back(std::move(row));
   return true;
@@ -203,16 +219,12 @@ bool CsvReader::read_process(const std::vector<std::string_view>& fields, SmiOut
 bool CsvReader::read(std::string_view line, SmiOutput& output) {
   if (read_header(line)) {
     // A query of processes that found none prints its header alone.
-    const auto is_pid = [](const Column& column) { return column.name == "pid"; };
-    if (std::any_of(columns_.begin(), columns_.end(), is_pid) && !output.processes)
-      output.processes.emplace();
+    if (has_pids() && !output.processes) output.processes.emplace();
     return true;
   }
   const auto fields = fields_of(line);
   if (!fields) return false;
-  const bool of_processes = std::any_of(columns_.begin(), columns_.end(),
-                                        [](const Column& column) { return column.name == "pid"; });
-  return of_processes ? read_process(*fields, output) : read_gpu(*fields, output);
+  return has_processes() ? read_process(*fields, output) : read_gpu(*fields, output);
 }
 
 }  // namespace headroom::sources::smi

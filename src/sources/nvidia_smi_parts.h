@@ -26,11 +26,15 @@ class CsvReader {
   explicit CsvReader(const std::vector<std::string>& columns);
   // True if the line is a header, whose columns count from now on, or a row that fits them.
   bool read(std::string_view line, SmiOutput& output);
+  // True if the rows are of processes, not of GPUs: nvidia-smi has no query of both. Without the column "pid"
+  // its rows are read and left out.
+  bool has_processes() const;
 
  private:
   struct Column {
     std::string name, unit;
   };
+  bool has_pids() const;
   bool read_header(std::string_view line);
   bool read_gpu(const std::vector<std::string_view>& fields, SmiOutput& output) const;
   bool read_process(const std::vector<std::string_view>& fields, SmiOutput& output) const;

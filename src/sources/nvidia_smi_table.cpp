@@ -61,13 +61,21 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
+bool is_persistence(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kModes{"On", "Off", "WDDM", "TCC", "MCDM"};
+  return is_absent(word) || std::find(kModes.begin(), kModes.end(), word) != kModes.end();
+}
+
+// Tables have the words without the brackets that CSV puts around them.
+bool says_lost(std::string_view cell) {
+  return cell.find("GPU is lost") != cell.npos || cell.find("GPU requires reset") != cell.npos;
+}
+
 bool begins_gpu(const std::vector<std::string_view>& cells) {
-  constexpr std::array<std::string_view, 6> kPersistence{"On", "Off", "N/A", "WDDM", "TCC", "MCDM"};
   if (cells.size() != 3) return false;
   const Words words = split_words(cells[0]), bus = split_words(cells[1]);
   return words.size() >= 3 && integer(words[0]) && bus.size() >= 2 &&
-         (bus[0] == "N/A" || is_bus_id(bus[0])) &&
-         std::find(kPersistence.begin(), kPersistence.end(), words.back()) != kPersistence.end();
+         (is_absent(bus[0]) || is_bus_id(bus[0])) && is_persistence(words.back());
 }
 
 GpuSample gpu_of(const std::vector<std::string_view>& cells) {
@@ -75,7 +83,7 @@ GpuSample gpu_of(const std::vector<std::string_view>& cells) {
   GpuSample gpu;
   gpu.index = integer(words[0]);
   gpu.name = text_between(words[1], words[words.size() - 2]);
-  if (bus[0] != "N/A") gpu.pci_bus_id = bus[0];
+  if (!is_absent(bus[0])) gpu.pci_bus_id = bus[0];
   return gpu;
 }
 
@@ -190,13 +198,18 @@ void TableReader::read_gpu_row(const std::vector<std::string_view>& cells, SmiOu
   if (begins_gpu(cells)) {
     output.gpus.push_back(gpu_of(cells));
     row_ = 1;
+  } else if (row_ == 0 || output.gpus.empty()) {  // the GPU may have been taken out of the output by now
+    row_ = 0;
+    return;
   } else if (row_ == 1) {
     read_figures(cells, output.gpus.back());
     row_ = 2;
-  } else if (row_ == 2) {
+  } else {
     read_mig_mode(cells[2], output.gpus.back());
     row_ = 0;
   }
+  GpuSample& gpu = output.gpus.back();
+  gpu.lost = gpu.lost || std::any_of(cells.begin(), cells.end(), says_lost);
 }
 
 // "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)" and under it "MIG 1g.10gb     Device  0: (UUID: MIG-…)".

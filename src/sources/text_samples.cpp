@@ -1,6 +1,7 @@
 #include "sources/text_samples.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "sources/meminfo_reader.h"
@@ -66,6 +67,10 @@ class MeminfoText : public TextReader {
 // it.
 class NvidiaSmiText : public TextReader {
  public:
+  explicit NvidiaSmiText(const std::vector<std::string>& columns)
+      : csv_(columns),
+        has_clock_(!columns.empty() && columns.front() == "timestamp" && !csv_.has_processes()) {}
+
   void read_line(std::string_view raw, const OnSample& on_sample) override {
     const std::string_view line = trim(raw);
     if (line.empty()) return;
@@ -76,41 +81,57 @@ class NvidiaSmiText : public TextReader {
         // Messages ("No devices were found") are among them, as they stand there.
         unknown_.emplace_back(line);
       } else if (output_.gpus.size() == gpus && process_count() == processes) {
-        // A header: of another query, whose rows are no part of this sample, unless it is of processes.
-        const bool of_processes = line.find("pid") != line.npos;
+        // A header: of another query, whose rows are no part of this sample, unless it is of processes. (Or a
+        // row of such a query that did not ask for the process.)
+        const bool of_processes = csv_.has_processes();
         if (!of_processes) finish(on_sample);
         has_clock_ = !of_processes && line.starts_with("timestamp");
       }
     }
     if (output_.gpus.size() > gpus) {
+      number(output_.gpus.back());
       begin_sample_if_again(on_sample);
       if (has_clock_ && clock_.empty()) clock_ = line.substr(0, line.find(','));
     }
-    if (output_.gpus.size() + unknown_.size() + process_count() >= kMostRows) finish(on_sample);
+    if (++lines_ >= kMostLines) finish(on_sample);
   }
 
   void finish(const OnSample& on_sample) override {
-    if (output_.gpus.empty() && unknown_.empty()) return;
+    // Processes are of the GPUs before them: where there were none, they are of no sample.
+    SmiOutput output = std::exchange(output_, {});
+    lines_ = 0;
+    if (output.gpus.empty() && unknown_.empty()) return;
     SystemSample sample;
-    sample.gpus.swap(output_.gpus);
+    sample.gpus.swap(output.gpus);
     sample.unknown_tokens.swap(unknown_);
     sample.clock_text.swap(clock_);
-    if (output_.processes)
-      for (const SmiProcess& row : *output_.processes) add_process(row, sample.gpus);
+    if (output.processes)
+      for (const SmiProcess& row : *output.processes) add_process(row, sample.gpus);
     for (const GpuSample& gpu : sample.gpus) {
       if (gpu.gpu_percent) sample.gpu_percent = std::max(sample.gpu_percent.value_or(0), *gpu.gpu_percent);
       if (gpu.throttled) sample.throttled = sample.throttled.value_or(false) || *gpu.throttled;
     }
-    output_ = {};
     on_sample(sample);
   }
 
  private:
-  static constexpr std::size_t kMostRows = 4096;  // of a sample: then it is given out as it is
+  static constexpr std::size_t kMostLines = 4096;  // of a sample: then it is given out as it is
 
   std::size_t process_count() const { return output_.processes ? output_.processes->size() : 0; }
 
-  // Rows without a number or a UUID are of one GPU.
+  // A query that asked for no number: GPUs have those in which they come, told apart by what it did ask for.
+  void number(GpuSample& gpu) {
+    const std::string& name = !gpu.uuid.empty()         ? gpu.uuid
+                              : !gpu.pci_bus_id.empty() ? gpu.pci_bus_id
+                                                        : gpu.name;
+    if (gpu.index || name.empty()) return;
+    const auto known = std::find(numbered_.begin(), numbered_.end(), name);
+    if (known == numbered_.end() && numbered_.size() == kMostNumbered) return;
+    gpu.index = known - numbered_.begin();
+    if (known == numbered_.end()) numbered_.push_back(name);
+  }
+
+  // Rows without a number are of one GPU.
   void begin_sample_if_again(const OnSample& on_sample) {
     GpuSample& added = output_.gpus.back();
     const bool again = std::any_of(output_.gpus.begin(), output_.gpus.end() - 1, [&](const GpuSample& known) {
@@ -134,24 +155,35 @@ class NvidiaSmiText : public TextReader {
     }
   }
 
-  smi::CsvReader csv_{{}};
+  static constexpr std::size_t kMostNumbered = 1024;
+  std::vector<std::string> numbered_;
+  smi::CsvReader csv_;
   smi::TableReader table_;
   SmiOutput output_;
+  std::size_t lines_ = 0;  // of this sample, also those that say nothing
   std::vector<std::string> unknown_;
   std::string clock_;
-  bool has_clock_ = false;
+  bool has_clock_;
 };
 
 struct Kind {
   std::string name;
-  std::unique_ptr<TextReader> (*make)();
+  std::unique_ptr<TextReader> (*make)(const std::vector<std::string>& columns);
 };
 
+template <class Reader>
+std::unique_ptr<TextReader> make_without_columns(const std::vector<std::string>& /*columns*/) {
+  return std::make_unique<Reader>();
+}
+
+std::unique_ptr<TextReader> make_nvidia_smi_text(const std::vector<std::string>& columns) {
+  return std::make_unique<NvidiaSmiText>(columns);
+}
+
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> kKinds{
-      {"tegrastats", [] { return std::unique_ptr<TextReader>(std::make_unique<TegrastatsText>()); }},
-      {"nvidia-smi", [] { return std::unique_ptr<TextReader>(std::make_unique<NvidiaSmiText>()); }},
-      {"meminfo", [] { return std::unique_ptr<TextReader>(std::make_unique<MeminfoText>()); }}};
+  static const std::vector<Kind> kKinds{{"tegrastats", make_without_columns<TegrastatsText>},
+                                        {"nvidia-smi", make_nvidia_smi_text},
+                                        {"meminfo", make_without_columns<MeminfoText>}};
   return kKinds;
 }
 
@@ -166,9 +198,9 @@ const std::vector<std::string>& text_reader_names() {
   return kNames;
 }
 
-std::unique_ptr<TextReader> make_text_reader(std::string_view name) {
+std::unique_ptr<TextReader> make_text_reader(std::string_view name, const std::vector<std::string>& columns) {
   for (const Kind& kind : kinds())
-    if (kind.name == name) return kind.make();
+    if (kind.name == name) return kind.make(columns);
   return nullptr;
 }
 

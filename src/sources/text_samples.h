@@ -26,7 +26,9 @@ class TextReader {
 
 // "tegrastats", "nvidia-smi", "meminfo".
 const std::vector<std::string>& text_reader_names();
-// nullptr for another name.
-std::unique_ptr<TextReader> make_text_reader(std::string_view name);
+// nullptr for another name. `columns` are of a CSV of nvidia-smi that has no header, as its query named them;
+// a header takes their place.
+std::unique_ptr<TextReader> make_text_reader(std::string_view name,
+                                             const std::vector<std::string>& columns = {});
 
 }  // namespace headroom::sources

@@ -80,6 +80,21 @@ bool are_equal(const Limits& limits) {
                      [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
 }
 
+// A limit of a device that is not there bounds nothing: a number too high, or one of another program, to
+// which CUDA_VISIBLE_DEVICES shows other devices. `devices`: that the driver shows; 0: it is not known.
+Status check_devices(const Limits& limits, std::size_t devices) {
+  if (devices == 0 || are_equal(limits)) return {};
+  for (std::size_t device = devices; device < kMostDevices; ++device)
+    if (limits.bytes[device] != kNoLimit)
+      return usage_error(
+          fmt::format("the GPU limit {} names device {}, which is not there", words_for(limits), device),
+          fmt::format("the driver shows {}",
+                      devices == 1 ? "one device" : fmt::format("{} devices", devices)),
+          fmt::format("give a limit for {}",
+                      devices == 1 ? "device 0" : fmt::format("devices 0 to {}", devices - 1)));
+  return {};
+}
+
 // Numbers matter where they are told apart.
 bool has_to_know_devices(const Limits& limits, const InheritedLimit& around) {
   std::error_code code;
@@ -175,7 +190,7 @@ Status check_share_name(const std::string& name) {
 Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name,
                                           const fs::path& folder) {
   DeviceAccount result;
-  result.is_shared_by_name_ = !name.empty();
+  result.name_ = name;
   const std::string owner =
       name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
   const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
@@ -191,6 +206,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                        fmt::format("{} limits already lie one within the other", around.accounts.size()),
                        "give the smallest of them to one headroom command, and leave the others out");
   const auto uuids = has_to_know_devices(limits, around) ? cuda::device_uuids() : std::vector<cuda::Uuid>();
+  if (auto there = check_devices(limits, uuids.size()); !there) return forward_error(there);
   const Limits outer = limits_around(around, uuids);
   // Of a name the limit is the same for all who share it; that around this command bounds it alone.
   result.limits_ = name.empty() ? smaller_of(limits, outer) : limits;
@@ -214,6 +230,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                       file.string()));
     }
     if (account.members() > 0) {
+      identify(account, uuids);  // its limits are by its maker's numbers, and these by this process'
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
@@ -251,9 +268,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
 }
 
 DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
-    : file_(std::exchange(other.file_, {})),
-      is_shared_by_name_(other.is_shared_by_name_),
-      limits_(other.limits_) {}
+    : file_(std::exchange(other.file_, {})), name_(std::move(other.name_)), limits_(other.limits_) {}
 
 std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
 std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
@@ -274,7 +289,7 @@ DeviceAccount::~DeviceAccount() {
   account.leave();
   // What the command left running finds its limit there, perhaps at a first call that is still to come. The
   // next command takes away what nobody needs any more.
-  if (account.members() == 0 && (is_shared_by_name_ || !is_named_by_a_process(file_.string())))
+  if (account.members() == 0 && (!name_.empty() || !is_named_by_a_process(file_.string())))
     ::unlink(file_.c_str());
   account.close();
 }

@@ -32,6 +32,8 @@ class DeviceAccount {
 
   const std::filesystem::path& file() const { return file_; }
   const ledger::Limits& limits() const { return limits_; }
+  // Of --share; empty: this command's alone.
+  const std::string& name() const { return name_; }
   // Of all members together: the most that was charged at once since the last reset, and what is charged now.
   std::uint64_t peak(unsigned device) const;
   std::uint64_t charged(unsigned device) const;
@@ -48,7 +50,7 @@ class DeviceAccount {
  private:
   DeviceAccount() = default;
   std::filesystem::path file_;
-  bool is_shared_by_name_ = false;
+  std::string name_;
   ledger::Limits limits_;
 };
 

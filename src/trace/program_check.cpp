@@ -25,7 +25,7 @@ namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kDynamicFix = "build it dynamically linked, or trace another program";
+constexpr const char* kDynamicFix = "build it dynamically linked, or take another program";
 
 std::string cannot_trace(const fs::path& program) { return fmt::format("cannot trace {}", program.string()); }
 
@@ -142,12 +142,12 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
     return usage_error(
         cannot_trace(program),
         fmt::format("it uses the C library musl ({}), and Headroom's library needs glibc", loader),
-        "build it for glibc, or trace another program");
+        "build it for glibc, or take another program");
   if (const std::string_view sanitizer = sanitizer_of(dynamic_names(fd, segments)); !sanitizer.empty())
     return usage_error(
         cannot_trace(program),
         fmt::format("it was built with {}, whose malloc no library may stand before", sanitizer),
-        "build it without -fsanitize, or trace another program");
+        "build it without -fsanitize, or take another program");
   return {};
 }
 

@@ -196,8 +196,6 @@ Result<int> run_trace(const TraceOptions& asked) {
   if (!end) return forward_error(end);
   const TraceOutcome outcome = finish(options, *output, *end);
   [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));
-  if (outcome.info && outcome.info->devices.empty() && options.device_limits.any())
-    log::info("no program came to a GPU's driver, so there was nothing to limit");
   const int code = exit_code_of(*end);
   if (outcome.info) return code;
   log::error("no recording appeared at {}: the preload library {} did not start in the command",

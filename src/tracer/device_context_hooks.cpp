@@ -97,6 +97,12 @@ void forget(DriverHook& hook, std::uint64_t context) {
   while (device_ledger.drop_from_context(context, pass, dropped)) hook.record_release(dropped);
 }
 
+// Also where only green contexts had made it: then their memory has a number in its place.
+void forget_primary(DriverHook& hook, Device device) {
+  forget(hook, primary_contexts[device]);
+  forget(hook, ~std::uint64_t{0} - static_cast<unsigned>(device));
+}
+
 // Its last user gave it up: the context is gone, with all that it held.
 void forget_if_gone(DriverHook& hook, Device device) {
   unsigned flags = 0;
@@ -105,8 +111,7 @@ void forget_if_gone(DriverHook& hook, Device device) {
       real.cuDevicePrimaryCtxGetState == nullptr ||
       real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess || is_active != 0)
     return;
-  forget(hook, primary_contexts[device]);
-  forget(hook, ~std::uint64_t{0} - static_cast<unsigned>(device));
+  forget_primary(hook, device);
 }
 
 Result release_primary(Result (*call)(Device), Device device) {
@@ -122,7 +127,7 @@ Result reset_primary(Result (*call)(Device), Device device) {
   if (call == nullptr) return kNotFound;
   const Result result = call(device);
   if (result == kSuccess && device >= 0 && device < static_cast<int>(ledger::kMostDevices) && hook.counts())
-    forget(hook, primary_contexts[device]);
+    forget_primary(hook, device);
   return result;
 }
 

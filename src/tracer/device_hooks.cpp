@@ -279,9 +279,9 @@ bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t b
 bool DriverHook::pay_granule(unsigned device) {
   look_at_launched_graphs_unless_busy(device);
   const std::uint64_t bytes = device_ledger.granule(device);
-  if (device_ledger.account().charge(device, bytes)) return true;
+  if (device_ledger.account().reserve(device, bytes)) return true;
   make_room(device);
-  return device_ledger.account().charge(device, bytes);
+  return device_ledger.account().reserve(device, bytes);
 }
 
 void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {

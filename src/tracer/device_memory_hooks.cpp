@@ -88,7 +88,7 @@ std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*,
   const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
   Address pointer = 0;
   Size pitch = 0;
-  if (!device_ledger.account().charge(where.device, most)) return kUsualRowStep;
+  if (!device_ledger.account().reserve(where.device, most)) return kUsualRowStep;
   const bool is_told = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
   if (is_told) free(pointer);
   device_ledger.account().discharge(where.device, most);
@@ -173,9 +173,9 @@ Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer
   if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
   const Result result = call(pointer, bytes, flags);
   if (result != kSuccess) return result;
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes);
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::registered_host, where, bytes);
   entry.address = number_of(pointer);
-  device_ledger.commit(entry, false);  // the program had it before: nothing new, also on an integrated GPU
+  device_ledger.commit(entry, false);
   hook.record_allocation(entry, caller);
   return result;
 }
@@ -292,7 +292,7 @@ HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer
   if (real.cuMemGetAddressRange_v2 == nullptr ||
       real.cuMemGetAddressRange_v2(&base, &whole, pointer) != kSuccess)
     base = pointer;
-  device_ledger.keep_charged(base);
+  device_ledger.keep_charged(base, pointer + bytes - base);
   return result;
 }
 

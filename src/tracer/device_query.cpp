@@ -15,18 +15,17 @@ ledger::DeviceFigures figures_of(unsigned device) {
   figures.peak = account.peak_of_this_process(device);
   figures.limit = account.limit(device);
   figures.charged_all = account.charged(device);
-  figures.pinned_host = device_ledger.figures(device, DeviceMemoryKind::pinned_host).live_bytes;
+  figures.pinned_host = device_ledger.figures(device, DeviceMemoryKind::pinned_host).live_bytes +
+                        device_ledger.figures(device, DeviceMemoryKind::registered_host).live_bytes;
   for (unsigned kind = 1; kind < kDeviceMemoryKinds; ++kind) {
     const ledger::KindFigures of_kind = device_ledger.figures(device, static_cast<DeviceMemoryKind>(kind));
     figures.refused_count += of_kind.refused_count;
     figures.refused_bytes += of_kind.refused_bytes;
   }
-  const ledger::Refusal last = device_ledger.last_refusal();
-  if (last.device == device) {
-    figures.last_refused_bytes = last.bytes;
-    figures.last_refused_charged = last.charged;
-    figures.last_refused_own = last.own;
-  }
+  const ledger::Refusal last = device_ledger.last_refusal(device);
+  figures.last_refused_bytes = last.bytes;
+  figures.last_refused_charged = last.charged;
+  figures.last_refused_own = last.own;
   return figures;
 }
 

@@ -87,4 +87,11 @@ bool is_hook(const void* function) {
   return false;
 }
 
+bool has_function_behind(const void* hook) {
+  if (!find_driver()) return false;
+  for (const Call& call : calls)
+    if (call.hook != nullptr && call.hook == hook) return call.real() != nullptr;
+  return false;
+}
+
 }  // namespace headroom::tracer::driver

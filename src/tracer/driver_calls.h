@@ -180,5 +180,7 @@ void reset_lock_in_child();
 void* substitute(const char* name, void* function);
 // Whether this address is one of our hooks.
 bool is_hook(const void* function);
+// Whether there is a driver, and it has what this hook stands before: older ones do not have all.
+bool has_function_behind(const void* hook);
 
 }  // namespace headroom::tracer::driver

@@ -111,8 +111,9 @@ int look_behind(dl_phdr_info* module, std::size_t, void* data) {
 }
 
 [[gnu::noinline]] void* found_in_place_of(void* found, const char* name, Dlsym look_on) {
-  // One of ours is found by name alone: without the driver it is nothing that a program could use.
-  if (driver::is_hook(found)) return driver::find_driver() ? found : find_behind_us(name, look_on);
+  // One of ours is found by name alone: where the driver has none it is nothing that a program could use.
+  if (driver::is_hook(found))
+    return driver::has_function_behind(found) ? found : find_behind_us(name, look_on);
   return is_traced(thread_local_state) ? driver::substitute(name, found) : found;
 }
 [[gnu::noinline]] void* look_up(void* handle, const char* name, Dlsym next) {

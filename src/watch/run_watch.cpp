@@ -9,9 +9,11 @@
 #include <span>
 
 #include "analysis/series_summary.h"
+#include "base/display_width.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/interrupt.h"
+#include "report/words.h"
 #include "watch/alert_watch.h"
 #include "watch/live_input.h"
 #include "watch/log_file.h"
@@ -33,6 +35,12 @@ bool may_leave_out(const WatchOptions& options) {
   return !options.output.empty() || options.alerts;
 }
 
+// Of a stranger's line, which may be of any length.
+std::string words_of(const std::string& line) {
+  constexpr int kColumns = 60;
+  return fit_to_width(without_terminal_control(line), kColumns);
+}
+
 // Everything that a sample goes to.
 class Session {
  public:
@@ -52,6 +60,7 @@ class Session {
   void take(SystemSample& sample) {
     ++samples_;
     unknown_ += static_cast<std::int64_t>(sample.unknown_tokens.size());
+    if (first_unknown_.empty() && !sample.unknown_tokens.empty()) first_unknown_ = sample.unknown_tokens[0];
     for (const KernelEvent& event : sample.kernel_events) tell(event);
     const auto events = alerts_ ? alerts_->add(sample) : std::span<const AlertEvent>();
     if (file_) file_->write(sample, events);
@@ -64,6 +73,7 @@ class Session {
   std::int64_t samples() const { return samples_; }
   // Samples, and of them not one figure.
   bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
+  const std::string& first_unknown() const { return first_unknown_; }
 
   // The file, the pictures, and what it showed, for which a reader may have us wait: the rest is there by
   // then.
@@ -72,8 +82,10 @@ class Session {
     Status whole;
     if (file_) whole = file_->finish();
     if (unknown_ > 0)
-      log::warning("{} words in {} samples were not understood; --jsonl keeps them in unknown_tokens",
-                   unknown_, samples_);
+      log::warning("{} in {} not understood, as '{}'; --jsonl keeps {} in unknown_tokens",
+                   report::counted(unknown_, "word"),
+                   fmt::format("{} {}", report::counted(samples_, "sample"), unknown_ == 1 ? "was" : "were"),
+                   words_of(first_unknown_), unknown_ == 1 ? "it" : "them");
     if (not_shown_ > 0)
       log::warning("{} of {} samples were not shown, as standard output was not read meanwhile", not_shown_,
                    samples_);
@@ -140,6 +152,7 @@ class Session {
   analysis::SeriesAccumulator series_;
   MemoryCurves curves_;
   SystemSample last_;
+  std::string first_unknown_;
   std::int64_t samples_ = 0, unknown_ = 0, not_shown_ = 0;
 };
 
@@ -152,13 +165,21 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
   if (session.samples() == 0 && !interrupt.requested())
-    return input_error(fmt::format("{} has no sample", name_of(*options.from)), "it is empty");
+    return input_error(
+        fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
+        options.from->kind == "nvidia-smi"
+            ? "it is empty, or has neither a table of GPUs nor a CSV whose header names some of their figures"
+            : "it is empty",
+        options.from->kind == "nvidia-smi"
+            ? "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"
+            : "");
   if (session.is_all_unknown())
-    return input_error(fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
-                       "none of its words was understood",
-                       fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
-                                   "FILE | headroom watch --from {}:-",
-                                   options.from->kind));
+    return input_error(
+        fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
+        fmt::format("none of its words was understood, as '{}'", words_of(session.first_unknown())),
+        fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
+                    "FILE | headroom watch --from {}:-",
+                    options.from->kind));
   return 0;
 }
 

@@ -169,7 +169,7 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
   const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
   const bool own = input.kind == kOwnLog;
   const auto reader = own ? std::unique_ptr<sources::TextReader>(std::make_unique<OwnLog>())
-                          : sources::make_text_reader(input.kind);
+                          : sources::make_text_reader(input.kind, input.columns);
   Clock clock(interval);
   const Nanoseconds start = monotonic_now();
   // A pipe may say nothing for longer than that.

@@ -15,8 +15,9 @@ namespace headroom::watch {
 
 // Text of another tool in place of this machine.
 struct TextInput {
-  std::string kind;            // "tegrastats", "nvidia-smi", "meminfo", "headroom"
-  std::filesystem::path file;  // "-": standard input; empty: the tool itself is started
+  std::string kind;                       // "tegrastats", "nvidia-smi", "meminfo", "headroom"
+  std::filesystem::path file;             // "-": standard input; empty: the tool itself is started
+  std::vector<std::string> columns = {};  // of a CSV of nvidia-smi that has no header
 };
 
 enum class Format { lines, jsonl, csv };

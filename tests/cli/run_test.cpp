@@ -54,6 +54,17 @@ TEST_F(Run, TheEnvironmentGivesFlagsAndTheCommandLineWins) {
               HasSubstr(" of 512.0 MiB"));
 }
 
+// By each spelling of a flag.
+TEST_F(Run, TheEnvironmentMayUseAFlagsOtherName) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
+  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
+              HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
+  options.environment.emplace_back("HEADROOM_LIMIT", "512MiB");
+  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err, HasSubstr(" of 512.0 MiB"));
+}
+
 TEST_F(Run, ASignalIsTheShellsCode) {
   const CommandResult result =
       run({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "kill -TERM $$"});
@@ -98,6 +109,23 @@ TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
   EXPECT_THAT(result.err, HasSubstr(" refused (hard: the ledger in front of the driver, which refuses)"));
+}
+
+// A number that is too high, or of another program's devices, would bound nothing.
+TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
+  for (const char* limit : {"3=1GiB", "0=1GiB,7=1GiB"}) {
+    const CommandResult result = run({"--gpu-limit", limit, "--", "echo", "ran"});
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, AllOf(HasSubstr("which is not there: the driver shows 2 devices"),
+                                  HasSubstr("give a limit for devices 0 to 1")));
+  }
+}
+
+TEST_F(Run, ACommandThatUsesNoGpuIsToldSo) {
+  const CommandResult result = run({"--gpu-limit", "1GiB", "--", "true"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU was used (hard: "));
 }
 
 TEST_F(Run, BothLimitsHoldAtOnce) {
@@ -193,7 +221,8 @@ TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
       run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
            guests + "trace_guest_cuda_ways", "apart-wrapper", guests + "libtrace_guest_cuda_wrapper.so"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("but 1 driver loaded where it does not reach (dlmopen)"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("no GPU was used (soft: "),
+                                HasSubstr("; 1 driver loaded where it does not reach (dlmopen)")));
 }
 
 // Each device has its limit, whatever number a process has for it.

@@ -38,6 +38,19 @@ TEST(Watch, ALogOfTegrastatsAsJsonLines) {
   EXPECT_THAT(result.err, HasSubstr("2 words in 2 samples were not understood"));
 }
 
+TEST(Watch, ACsvOfNvidiaSmiWithoutHeader) {
+  TemporaryFolder folder;
+  write_text(folder / "smi.csv", "0, 100\n1, 200\n0, 101\n1, 201\n");
+  const auto result = run_headroom({"watch", "--from", "nvidia-smi:" + (folder / "smi.csv").string(),
+                                    "--columns", "index, memory.used", "--jsonl"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto lines = split(trim(result.out), '\n');
+  ASSERT_EQ(lines.size(), 2U);
+  const auto second = parse_json(lines[1]);
+  ASSERT_TRUE(second && (*second)["gpus"].size() == 2);
+  EXPECT_EQ(get_integer((*second)["gpus"][1], "memory_used_bytes"), std::int64_t{201} << 20);
+}
+
 TEST(Watch, WhatCannotBeReadIsSaidInOneSentence) {
   TemporaryFolder folder;
   const auto none = run_headroom({"watch", "--from", "tegrastats:" + (folder / "no.log").string()});
@@ -533,6 +546,9 @@ TEST(Watch, WhatDoesNotGoTogether) {
            {"watch", "--rotate", "1MB", "--duration", "1ms"},
            {"watch", "--keep", "2", "--duration", "1ms"},
            {"watch", "--from", "meminfo:x", "--baseline"},
+           {"watch", "--from", "meminfo:x", "--columns", "index"},
+           {"watch", "--columns", "index", "--duration", "1ms"},
+           {"watch", "--from", "nvidia-smi:x", "--columns", "index,,name"},
            {"watch", "--from", "meminfo:x", "--processes", "3"},
            {"watch", "--interval", "0"},
            {"watch", "--", "/no/such/program"}})

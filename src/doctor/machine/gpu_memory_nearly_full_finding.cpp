@@ -21,13 +21,14 @@ std::vector<FullGpu> full_gpus(const MachineHistory& history) {
   for (const auto& [index, fullest] : history.fullest_gpus) {
     const auto found = std::find_if(fullest.sample.gpus.begin(), fullest.sample.gpus.end(),
                                     [number = index](const GpuSample& each) {
-                                      return each.index.value_or(0) == number && each.memory_used;
+                                      return each.index.value_or(0) == number && free_memory(each);
                                     });
     if (found == fullest.sample.gpus.end()) continue;
     const GpuSample& gpu = *found;
     if (!gpu.memory_total || gpu.memory_total->count <= 0) continue;
-    if (gpu.memory_used->count < share_of(gpu.memory_total, 95)) continue;
-    full.push_back({gpu, fullest.at, history.is_now(fullest), *gpu.memory_total - *gpu.memory_used});
+    const std::optional<Bytes> free = free_memory(gpu);
+    if (!free || (*gpu.memory_total - *free).count < share_of(gpu.memory_total, 95)) continue;
+    full.push_back({gpu, fullest.at, history.is_now(fullest), *free});
   }
   std::stable_sort(full.begin(), full.end(),
                    [](const FullGpu& x, const FullGpu& y) { return x.free < y.free; });

@@ -181,9 +181,10 @@ void MachineHistory::add_moments(const SystemSample& sample) {
   }
   constexpr std::size_t kMostGpus = 64;
   for (const GpuSample& gpu : sample.gpus) {
-    if (!gpu.memory_total || !gpu.memory_used) continue;
+    const std::optional<Bytes> free = free_memory(gpu);
+    if (!gpu.memory_total || !free) continue;
     const std::int64_t index = gpu.index.value_or(0);
-    const double held = share(*gpu.memory_used, *gpu.memory_total);
+    const double held = share(*gpu.memory_total - *free, *gpu.memory_total);
     const auto known = fullest_gpus.find(index);
     if (known == fullest_gpus.end() ? fullest_gpus.size() >= kMostGpus : held < known->second.most) continue;
     fullest_gpus[index] = Moment{sample, duration(), samples, held};

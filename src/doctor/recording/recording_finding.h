@@ -18,6 +18,7 @@ struct RecordingFacts {
 };
 using RecordingFinding = std::vector<Finding> (*)(const RecordingFacts&);
 
+std::vector<Finding> gpu_limit_refused(const RecordingFacts& facts);
 std::vector<Finding> heap_fragmentation(const RecordingFacts& facts);
 std::vector<Finding> leaks_of_cycles(const RecordingFacts& facts);
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts);

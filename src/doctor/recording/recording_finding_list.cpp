@@ -4,10 +4,7 @@ namespace headroom::doctor {
 
 const std::vector<RecordingFinding>& recording_finding_list() {
   static const std::vector<RecordingFinding> kFindings{
-      leaks_of_cycles,
-      heap_fragmentation,
-      leaks_not_judged,
-      recording_incomplete,
+      gpu_limit_refused, leaks_of_cycles, heap_fragmentation, leaks_not_judged, recording_incomplete,
   };
   return kFindings;
 }

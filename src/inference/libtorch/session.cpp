@@ -311,6 +311,7 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
 
 hr_session::~hr_session() {
   const bool has_cache = state_->cuda != nullptr;
+  if (has_cache) state_->cuda->try_to_make_current();
   state_.reset();
   if (has_cache) empty_caches();
 }

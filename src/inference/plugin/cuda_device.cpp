@@ -60,12 +60,19 @@ void prepare_device(const char* name, std::string_view runs_on, hr_device_facts&
 CudaDevice::CudaDevice(unsigned ordinal)
     : driver_(prepare_cuda(ordinal)), ordinal_(ordinal), context_(context_of(ordinal)) {
   const cuda::Functions& call = driver_.call();
-  check(call.cuStreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
-  check(call.cuEventCreate(&begin_, 0), "cuEventCreate");
-  check(call.cuEventCreate(&end_, 0), "cuEventCreate");
+  try {
+    check(call.cuStreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
+    check(call.cuEventCreate(&begin_, 0), "cuEventCreate");
+    check(call.cuEventCreate(&end_, 0), "cuEventCreate");
+  } catch (const Failure&) {
+    destroy();
+    throw;
+  }
 }
 
-CudaDevice::~CudaDevice() {
+CudaDevice::~CudaDevice() { destroy(); }
+
+void CudaDevice::destroy() {
   const cuda::Functions& call = driver_.call();
   call.cuCtxSetCurrent(context_);
   if (begin_ != nullptr) call.cuEventDestroy_v2(begin_);
@@ -74,6 +81,8 @@ CudaDevice::~CudaDevice() {
 }
 
 void CudaDevice::check(cuda::Code code, const char* call) const { check_code(driver_, code, call); }
+
+void CudaDevice::try_to_make_current() const { driver_.call().cuCtxSetCurrent(context_); }
 
 void CudaDevice::make_current() const { check(driver_.call().cuCtxSetCurrent(context_), "cuCtxSetCurrent"); }
 
@@ -103,7 +112,10 @@ PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
       bytes_(std::exchange(other.bytes_, 0)) {}
 
 void PinnedMemory::release() {
-  if (data_ != nullptr) device_->driver().call().cuMemFreeHost(data_);
+  if (data_ != nullptr) {
+    device_->try_to_make_current();
+    device_->driver().call().cuMemFreeHost(data_);
+  }
   data_ = nullptr;
   bytes_ = 0;
 }
@@ -124,7 +136,9 @@ PinnedInPlace::PinnedInPlace(const CudaDevice& device, void* memory, std::size_t
 }
 
 PinnedInPlace::~PinnedInPlace() {
-  if (memory_ != nullptr) device_.driver().call().cuMemHostUnregister(memory_);
+  if (memory_ == nullptr) return;
+  device_.try_to_make_current();
+  device_.driver().call().cuMemHostUnregister(memory_);
 }
 
 }  // namespace headroom::plugin

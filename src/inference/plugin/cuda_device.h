@@ -30,6 +30,8 @@ class CudaDevice {
   void* stream() const { return stream_; }
   // The calling thread's driver calls go to this device.
   void make_current() const;
+  // The same for destructors, which may run in a thread that never had it (a pool's lease that outlives it).
+  void try_to_make_current() const;
 
   void begin_run();
   void copy_in(cuda::Pointer to, const void* from, std::size_t bytes) const;
@@ -44,6 +46,7 @@ class CudaDevice {
 
  private:
   void check(cuda::Code code, const char* call) const;
+  void destroy();
 
   const cuda::Driver& driver_;
   unsigned ordinal_;

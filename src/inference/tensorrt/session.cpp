@@ -112,6 +112,7 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
 hr_session::~hr_session() {
   // The order of the members' ends is the reverse of their making: context, engine, runtime, then what they
   // allocated with.
+  device_.try_to_make_current();
   graph_.forget();
   context_.reset();
   for (std::vector<BoundTensor>* list : {&inputs_, &outputs_})

@@ -135,7 +135,29 @@ TEST_F(DeviceMemory, OnAnIntegratedDevicePinnedMemoryIsTheDevices) {
   record.flags = recording::kDeviceIntegrated;
   builder_.device(0, record, "Orin");
   builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
-  EXPECT_EQ(analyze().devices[0].peak_bytes, 70);
+  // What the program had already, as a model's weights in a mapped file, is no more of it than before.
+  builder_.device_allocate(0, 15, 0, Memory::registered_host, 0x9000, 4000);
+  const RecordingAnalysis analysis = analyze();
+  EXPECT_EQ(analysis.devices[0].peak_bytes, 70);
+  EXPECT_FALSE(kind(analysis.devices[0], Memory::registered_host).in_total);
+  EXPECT_EQ(kind(analysis.devices[0], Memory::registered_host).peak_bytes, 4000);
+}
+
+TEST_F(DeviceMemory, ModulesAreTheMostOfThemAlsoWhenTheirContextHasGone) {
+  builder_.device_figure(0, 10, 0, Memory::overhead, 300);
+  builder_.device_figure(0, 11, 0, Memory::overhead, 0);
+  EXPECT_EQ(analyze().devices[0].overhead_bytes, 300);
+}
+
+TEST_F(DeviceMemory, ARefusalTellsWhatGranulesTook) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 7 * kMiB, {0x10});
+  builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 7 * kMiB, {0x10});
+  builder_.device_refused(0, 12, 0, Memory::device, 7 * kMiB, 16 * kMiB, 20 * kMiB, {0x10});
+  const RecordingAnalysis analysis = analyze();
+  const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
+  EXPECT_EQ(refusal.own_bytes, 14 << 20);
+  EXPECT_EQ(refusal.rounding_bytes, 2 << 20) << "nobody else has anything";
 }
 
 TEST_F(DeviceMemory, ARefusalSaysWhoHeldTheRest) {

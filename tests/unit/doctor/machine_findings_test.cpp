@@ -312,6 +312,43 @@ TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
   EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
 }
 
+// The driver's own part is neither used nor free.
+TEST(MachineFindings, ReservedMemoryOfAGpuIsNotFree) {
+  const auto with = [](std::optional<Bytes> free, std::optional<Bytes> reserved) {
+    return findings_of(5, [=](int, SystemSample& sample) {
+      GpuSample gpu;
+      gpu.index = 0;
+      gpu.memory_total = gibibytes(24);
+      gpu.memory_used = gibibytes(24) - mebibytes(700);
+      gpu.memory_free = free;
+      gpu.memory_reserved = reserved;
+      sample.gpus = {gpu};
+    });
+  };
+  const auto expect_title = [](const std::vector<Finding>& findings, const char* title) {
+    ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
+    EXPECT_EQ(findings[0].title, title);
+  };
+  expect_title(with(mebibytes(100), mebibytes(600)), "GPU 0 has 100.0 MiB of 24.00 GiB free");
+  expect_title(with(mebibytes(90), std::nullopt), "GPU 0 has 90.0 MiB of 24.00 GiB free");
+  expect_title(with(std::nullopt, mebibytes(500)), "GPU 0 has 200.0 MiB of 24.00 GiB free");
+  expect_title(with(std::nullopt, std::nullopt), "GPU 0 has 700.0 MiB of 24.00 GiB free");
+}
+
+// Of the moments of a GPU the worst is told, and the driver may take memory for itself, too.
+TEST(MachineFindings, TheFullestMomentOfAGpuIsThatWithTheLeastFree) {
+  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
+    GpuSample gpu;
+    gpu.index = 0;
+    gpu.memory_total = gibibytes(24);
+    gpu.memory_used = i == 4 ? gibibytes(22) : mebibytes(22 * 1024 + 400);
+    gpu.memory_reserved = i == 4 ? mebibytes(1948) : mebibytes(100);
+    sample.gpus = {gpu};
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
+  EXPECT_EQ(findings[0].title, "GPU 0 had 100.0 MiB of 24.00 GiB free");
+}
+
 TEST(MachineFindings, OfSeveralFullGpusTheFullestIsNamed) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     for (const int index : {0, 1, 2}) {

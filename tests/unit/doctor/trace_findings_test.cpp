@@ -25,6 +25,37 @@ TEST(RecordingFindings, AHealthyOneTellsNothing) {
   EXPECT_THAT(doctor::recording_findings(healthy(), {}, "a.hrec"), IsEmpty());
 }
 
+TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis::DeviceFigures& device = analysis.devices.emplace_back();
+  device.ordinal = 1;
+  EXPECT_THAT(doctor::recording_findings(analysis, {}, "a.hrec"), IsEmpty()) << "nothing was refused";
+  device.refused_count = 3;
+  analysis::DeviceRefusal small, large;
+  small.bytes = 1 << 20;
+  large.bytes = 40 << 20;
+  large.charged = 90 << 20;
+  large.limit = 100 << 20;
+  large.own_bytes = 50 << 20;
+  large.rounding_bytes = 10 << 20;
+  large.stack = StackId{1};
+  large.holders = {{StackId{2}, 30 << 20}, {StackId{3}, 20 << 20}};
+  device.refusals = {small, large};
+  const auto findings = doctor::recording_findings(
+      analysis, {}, "a.hrec", [](StackId stack) { return "place " + std::to_string(stack.index); });
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "gpu-limit-refused");
+  EXPECT_EQ(findings[0].title, "The limit of 100.0 MiB refused 3 requests for memory of GPU 1");
+  EXPECT_EQ(
+      findings[0].cause,
+      "The largest asked for 40.0 MiB when 90.0 MiB were charged: the program had 60.0 MiB of that, other "
+      "processes or what pools and graphs keep 30.0 MiB.");
+  ASSERT_EQ(findings[0].evidence.size(), 3U);
+  EXPECT_EQ(findings[0].evidence[0].text, "refused: place 1");
+  EXPECT_EQ(findings[0].evidence[1].text, "30.0 MiB held by place 2");
+  EXPECT_THAT(findings[0].cures.at(1).what, HasSubstr("raise the limit by 30.0 MiB or more"));
+}
+
 TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis.leaks.growth = analysis::Growth::unknown;

@@ -2,8 +2,10 @@
 // death.
 #include "ledger/account.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "ledger/account_page.h"
 #include "unit/ledger/shared_account.h"
 
 namespace headroom::ledger {
@@ -244,6 +247,29 @@ TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
   EXPECT_FALSE(account.charge(0, 1));
 }
 
+TEST_F(SharedAccount, ASlotWithoutAnOwnerCountsForNothing) {
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  ASSERT_TRUE(account.charge(0, 300));
+  // As a process leaves it that is killed while it gives up its slot, or takes one.
+  const int fd = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
+  void* const memory = ::mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& page = *static_cast<AccountPage*>(memory);
+  ASSERT_EQ(page.slots_used, 1U);
+  page.slots_used = 2;
+  page.slots[1].charged[0] = 600;
+  EXPECT_EQ(account.charged(0), 300U);
+  EXPECT_TRUE(account.charge(0, 700));
+  EXPECT_FALSE(account.charge(0, 1));
+  Account other;
+  account.discharge(0, 1000);
+  ASSERT_TRUE(other.open_shared(path().c_str()));
+  EXPECT_TRUE(other.charge(0, 1000)) << "whoever takes it has nothing yet";
+  ::munmap(memory, sizeof(AccountPage));
+}
+
 TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
   Account one, other;
   ASSERT_TRUE(one.open_shared(path().c_str()));
@@ -316,6 +342,17 @@ TEST_F(SharedAccount, TheLimitWasKeptIfThePeakNeverPassedIt) {
   EXPECT_TRUE(account.has_kept_limit(1)) << "it has none";
   account.reset_peaks();
   EXPECT_TRUE(account.has_kept_limit(0));
+}
+
+TEST_F(SharedAccount, WhoComesWhileMoreThanTheLimitIsChargedCanJoin) {
+  Account one, other;
+  ASSERT_TRUE(one.open_shared(path().c_str()));
+  ASSERT_TRUE(one.charge(0, 900));
+  one.charge_anyway(0, 200);
+  ASSERT_TRUE(other.open_shared(path().c_str()));
+  EXPECT_TRUE(other.charge(0, 0));
+  EXPECT_FALSE(other.charge(0, 1));
+  EXPECT_EQ(one.members(), 2U);
 }
 
 TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {

@@ -107,7 +107,7 @@ TEST_F(GranulesTest, AnAddressThatIsGivenAnewIsNotCountedTwice) {
 TEST_F(GranulesTest, WhatOthersHoldKeepsItsGranule) {
   limit(4 * kGranule);
   ASSERT_TRUE(allocate(kGranule, 100));
-  ledger_.keep_charged(kGranule);
+  ledger_.keep_charged(kGranule, 1);
   release(kGranule);
   EXPECT_EQ(charged(), kGranule);
 }

@@ -73,14 +73,14 @@ TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
   EXPECT_FALSE(ledger_.reserve(0, Kind::managed, 21));
   EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_count, 1u);
   EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_bytes, 21u);
-  const Refusal refusal = ledger_.last_refusal();
+  const Refusal refusal = ledger_.last_refusal(0);
   EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, refusal.bytes);
   // Another thread's refusal is the ledger's last, and not this thread's.
   std::thread([&] {
     EXPECT_FALSE(allocate(0x9000, 77));
     EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, 77u);
   }).join();
-  EXPECT_EQ(ledger_.last_refusal().bytes, 77u);
+  EXPECT_EQ(ledger_.last_refusal(0).bytes, 77u);
   EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, refusal.bytes);
   EXPECT_EQ(refusal.kind, Kind::managed);
   EXPECT_EQ(refusal.bytes, 21u);
@@ -318,13 +318,103 @@ TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// cuMemFree of one thread beside cuMemPoolDestroy of another.
+TEST_F(LedgerTest, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ledger_.destroy_pool(0x99);
+  ledger_.finish_release(freed);
+  EXPECT_EQ(charged(), 60u);
+  ledger_.begin_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, WhatTheDriverDidNotFreeIsInItsPoolStill) {
+  limit(100);
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41)) << "the driver has not freed it yet";
+  ledger_.undo_release(freed);
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 0, true).fits);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41));
+  ASSERT_TRUE(release(0x1000));
+  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 100)) << "and now it has";
+}
+
+// What the account has room for the device may not have.
+TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
+  limit(kNoLimit);
+  const auto peak = [&] { return ledger_.account().peak_of_this_process(0); };
+  ASSERT_TRUE(allocate(0x1000, 100));
+  EXPECT_EQ(peak(), 100u);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 5000));
+  ledger_.cancel(0, Kind::device, 5000);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 5000));
+  ledger_.cancel_in_pool(0x99, 5000);
+  const auto growth = ledger_.reserve_in_graph(3, 0, 5000);
+  ASSERT_TRUE(growth.granted);
+  ledger_.cancel_in_graph(3, 0, 5000, growth);
+  EXPECT_EQ(peak(), 100u);
+  EXPECT_EQ(ledger_.account().peak(0), 100u);
+
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 50));
+  ledger_.commit_physical(5, 0, Kind::physical, 50);
+  EXPECT_EQ(peak(), 150u);
+  ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 20).granted);
+  ledger_.commit_node(3, 0x5000, 0, 20);
+  EXPECT_EQ(peak(), 170u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 30));
+  Entry entry;
+  entry.address = 0x2000;
+  entry.bytes = 30;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  EXPECT_EQ(peak(), 200u);
+  EXPECT_EQ(ledger_.account().peak(0), 200u);
+}
+
 TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device));
-  ledger_.keep_charged(0x1000);
+  ledger_.keep_charged(0x1000, 60);
   EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
+}
+
+TEST_F(LedgerTest, OthersHoldAllThatIsMappedInWhatTheyWereGiven) {
+  limit(100);
+  constexpr std::uint64_t kPart = 0x10;
+  for (const std::uint64_t number : {1, 2, 3, 4}) {
+    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, kPart));
+    ledger_.commit_physical(number, 0, Kind::physical, kPart);
+    ledger_.map(0x1000 + number * kPart, kPart, number);
+    ledger_.finish_release_handle(ledger_.begin_release_handle(number));
+  }
+  ledger_.keep_charged(0x1000 + 2 * kPart, kPart + 1);  // the second, and of the third a byte
+  Entry mapping, freed;
+  while (ledger_.unmap_one(0x1000, 0x1000, mapping, freed)) {
+  }
+  EXPECT_EQ(charged(), 2 * kPart);
 }
 
 TEST_F(LedgerTest, WhatTheProgramHadBeforeIsNotCharged) {

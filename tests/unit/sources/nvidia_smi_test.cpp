@@ -131,6 +131,48 @@ TEST(NvidiaSmi, ProcessesInCsv) {
   EXPECT_EQ(read_nvidia_smi("index, memory.used [MiB]\n0, 5 MiB\n").processes, std::nullopt);
 }
 
+TEST(NvidiaSmi, ProcessesWithoutTheirNumbersAreNoGpus) {
+  for (const char* text : {"process_name, used_gpu_memory [MiB]\npython, 512 MiB\n/bin/x, [N/A]\n",
+                           "gpu_uuid, used_memory [MiB]\nGPU-1, 512 MiB\nGPU-1, 5 MiB\n",
+                           "gpu_uuid, process_name\nGPU-1, python\n"}) {
+    const SmiOutput output = read_nvidia_smi(text);
+    EXPECT_THAT(output.gpus, IsEmpty()) << text;
+    EXPECT_EQ(output.processes, std::nullopt) << text;
+    EXPECT_EQ(output.unread_lines, 0) << text;
+  }
+}
+
+TEST(NvidiaSmi, MemoryOfProcessesIsInMebibytesWhereNoUnitIsTold) {
+  for (const char* name : {"used_memory", "used_gpu_memory"}) {
+    const SmiOutput with_header = read_nvidia_smi("pid, " + std::string(name) + "\n7, 512\n");
+    const SmiOutput without = read_nvidia_smi("7, 512\n", {"pid", name});
+    for (const SmiOutput& output : {with_header, without}) {
+      ASSERT_TRUE(output.processes && output.processes->size() == 1) << name;
+      EXPECT_EQ(output.processes->front().process.used, mebibytes(512)) << name;
+    }
+  }
+}
+
+TEST(NvidiaSmi, ALostGpuInATable) {
+  const SmiOutput output = read_nvidia_smi(
+      "|   0  GeForce GTX 1080    ERR! | 00000000:21:01.0 ERR! |                 ERR! |\n"
+      "| ERR!  ERR!  ERR!  ERR! / ERR! |          GPU is lost  |     ERR!        ERR! |\n"
+      "+-------------------------------+----------------------+----------------------+\n"
+      "|   1  GeForce GTX 1080     Off | 00000000:22:01.0  On |   GPU requires reset |\n"
+      "| 27%   41C    P8    9W / 180W  |      2MiB /  8119MiB |      0%      Default |\n"
+      "+-------------------------------+----------------------+----------------------+\n"
+      "|   2  GeForce GTX 1080    ERR! | ERR!            ERR! |                  N/A |\n"
+      "| 27%   42C    P8    9W / 180W  |      3MiB /  8119MiB |      0%      Default |\n");
+  ASSERT_EQ(output.gpus.size(), 3U);
+  EXPECT_TRUE(output.gpus[0].lost);
+  EXPECT_EQ(output.gpus[0].name, "GeForce GTX 1080");
+  EXPECT_EQ(output.gpus[0].memory_used, std::nullopt);
+  EXPECT_TRUE(output.gpus[1].lost);
+  EXPECT_FALSE(output.gpus[2].lost);
+  EXPECT_EQ(output.gpus[2].pci_bus_id, "");
+  EXPECT_EQ(output.gpus[2].memory_used, mebibytes(3));
+}
+
 TEST(NvidiaSmi, ALostGpu) {
   const SmiOutput output = read_nvidia_smi("[GPU is lost], 41\n30, 42\n", {"memory.used", "temperature.gpu"});
   ASSERT_EQ(output.gpus.size(), 2U);

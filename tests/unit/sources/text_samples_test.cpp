@@ -8,10 +8,11 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<SystemSample> samples_of(std::string_view kind, std::string_view text) {
+std::vector<SystemSample> samples_of(std::string_view kind, std::string_view text,
+                                     const std::vector<std::string>& columns = {}) {
   std::vector<SystemSample> samples;
   const auto keep = [&](SystemSample& sample) { samples.push_back(sample); };
-  const auto reader = make_text_reader(kind);
+  const auto reader = make_text_reader(kind, columns);
   for (const std::string_view line : split(text, '\n')) reader->read_line(line, keep);
   reader->finish(keep);
   return samples;
@@ -78,6 +79,85 @@ TEST(TextSamples, TablesOfNvidiaSmi) {
     EXPECT_EQ(sample.gpus[0].processes->front().used, mebibytes(12));
     EXPECT_THAT(sample.unknown_tokens, IsEmpty());
   }
+}
+
+// GPUs that the query gave no number have those in which they come.
+TEST(TextSamples, GpusWithoutNumbersAreToldApart) {
+  for (const char* column : {"uuid", "pci.bus_id", "name"}) {
+    const auto samples = samples_of("nvidia-smi", "timestamp, " + std::string(column) +
+                                                      ", memory.used [MiB]\n"
+                                                      "2026/08/10 00:00:00.000, first, 100 MiB\n"
+                                                      "2026/08/10 00:00:00.010, second, 200 MiB\n"
+                                                      "2026/08/10 00:00:01.000, first, 101 MiB\n"
+                                                      "2026/08/10 00:00:01.010, second, 201 MiB\n");
+    ASSERT_EQ(samples.size(), 2U) << column;
+    for (const SystemSample& sample : samples) {
+      ASSERT_EQ(sample.gpus.size(), 2U) << column;
+      EXPECT_EQ(sample.gpus[0].index, 0) << column;
+      EXPECT_EQ(sample.gpus[1].index, 1) << column;
+    }
+    EXPECT_EQ(samples[1].gpus[1].memory_used, mebibytes(201)) << column;
+    EXPECT_EQ(samples[1].clock_text, "2026/08/10 00:00:01.000") << column;
+  }
+}
+
+TEST(TextSamples, ColumnsOfACsvWithoutHeader) {
+  const auto samples = samples_of("nvidia-smi",
+                                  "2026/08/10 00:00:00.000, 0, 100\n"
+                                  "2026/08/10 00:00:00.010, 1, 200\n"
+                                  "2026/08/10 00:00:01.000, 0, 101\n",
+                                  {"timestamp", "index", "memory.used"});
+  ASSERT_EQ(samples.size(), 2U);
+  ASSERT_EQ(samples[0].gpus.size(), 2U);
+  EXPECT_EQ(samples[0].gpus[1].memory_used, mebibytes(200));
+  EXPECT_EQ(samples[0].clock_text, "2026/08/10 00:00:00.000");
+  EXPECT_EQ(samples[1].clock_text, "2026/08/10 00:00:01.000");
+}
+
+TEST(TextSamples, AQueryOfProcessesBelongsToTheGpusBeforeIt) {
+  const std::string gpus = "timestamp, uuid, memory.used [MiB]\n2026/08/10 00:00:00.000, GPU-1, 100 MiB\n";
+  auto samples = samples_of("nvidia-smi", gpus + "gpu_uuid, pid, used_memory [MiB]\nGPU-1, 7, 90 MiB\n");
+  ASSERT_EQ(samples.size(), 1U);
+  ASSERT_EQ(samples[0].gpus.size(), 1U);
+  ASSERT_TRUE(samples[0].gpus[0].processes && samples[0].gpus[0].processes->size() == 1);
+  EXPECT_EQ(samples[0].gpus[0].processes->front(), (GpuProcess{7, mebibytes(90), {}, {}}));
+  // Without the number of the process: no process, no GPU and no sample of its own.
+  samples = samples_of("nvidia-smi",
+                       gpus + "process_name, used_memory [MiB]\npython, 90 MiB\npython, 80 MiB\n" + gpus);
+  ASSERT_EQ(samples.size(), 2U);
+  for (const SystemSample& sample : samples) {
+    EXPECT_EQ(sample.gpus.size(), 1U);
+    EXPECT_EQ(sample.clock_text, "2026/08/10 00:00:00.000");
+    EXPECT_THAT(sample.unknown_tokens, IsEmpty());
+  }
+}
+
+TEST(TextSamples, ProcessesWithoutGpusAreNotKeptForLaterOnes) {
+  std::string text = "gpu_uuid, pid, used_memory [MiB]\n";
+  for (int i = 0; i < 10000; ++i) text += "GPU-1, 7, 90 MiB\n";
+  const auto samples = samples_of("nvidia-smi", text + "uuid, memory.used [MiB]\nGPU-1, 100 MiB\n");
+  ASSERT_EQ(samples.size(), 1U);
+  ASSERT_EQ(samples[0].gpus.size(), 1U);
+  EXPECT_EQ(samples[0].gpus[0].processes, std::nullopt);
+}
+
+TEST(TextSamples, ATableOfInstancesWithoutEndIsGivenOut) {
+  std::string text = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n";
+  for (int i = 0; i < 10000; ++i) text += "  MIG 1g.10gb     Device  0: (UUID: MIG-1)\n";
+  for (const SystemSample& sample : samples_of("nvidia-smi", text))
+    for (const GpuSample& gpu : sample.gpus) EXPECT_LE(gpu.mig_instances.size(), 4096U);
+}
+
+// The second table begins before the first has told the figures of its GPU.
+TEST(TextSamples, ATableThatIsCutOff) {
+  const auto samples =
+      samples_of("nvidia-smi",
+                 "|   0  NVIDIA Thor                    Off |   00000000:01:00.0 Off |         N/A |\n"
+                 "| NVIDIA-SMI 595.78        Driver Version: 595.78         CUDA Version: 13.2     |\n"
+                 "| N/A   35C  N/A               1W /  N/A  | Not Supported          | 97% Default |\n");
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_EQ(samples[0].gpus.size(), 1U);
+  EXPECT_EQ(samples[0].gpu_percent, std::nullopt);
 }
 
 TEST(TextSamples, GarbageIsGivenOutBeforeItFillsTheMemory) {

@@ -8,12 +8,13 @@ namespace headroom::watch {
 namespace {
 using testing::ElementsAre;
 
-std::vector<SystemSample> samples_of(const std::string& kind, const std::string& text) {
+std::vector<SystemSample> samples_of(const std::string& kind, const std::string& text,
+                                     const std::vector<std::string>& columns = {}) {
   test::TemporaryFolder folder;
   test::write_text(folder / "text", text);
   std::vector<SystemSample> samples;
   const auto read = read_text_input(
-      {kind, folder / "text"}, Nanoseconds{500'000'000},
+      {kind, folder / "text", columns}, Nanoseconds{500'000'000},
       [&](SystemSample& sample) { samples.push_back(sample); }, [] { return false; }, -1);
   EXPECT_TRUE(read);
   return samples;
@@ -30,6 +31,15 @@ TEST(TextInput, LinesWithoutATimeAreAnIntervalApart) {
   const auto samples = samples_of("tegrastats", "RAM 1/2MB\nRAM 1/2MB\n\nRAM 1/2MB");
   ASSERT_EQ(samples.size(), 3U);
   EXPECT_EQ(samples[2].time, Nanoseconds{1'000'000'000});
+}
+
+TEST(TextInput, ACsvWithoutHeaderIsReadByItsColumns) {
+  const auto samples = samples_of("nvidia-smi", "2026/08/10 00:00:00.000, 5\n2026/08/10 00:00:02.000, 6\n",
+                                  {"timestamp", "memory.used"});
+  ASSERT_EQ(samples.size(), 2U);
+  EXPECT_EQ(samples[1].time, Nanoseconds{2'000'000'000});
+  ASSERT_EQ(samples[1].gpus.size(), 1U);
+  EXPECT_EQ(samples[1].gpus[0].memory_used, mebibytes(6));
 }
 
 TEST(TextInput, OwnLogsComeBackAsTheyWere) {

@@ -40,6 +40,12 @@ const LIMIT_ON_SCALE = 3;
 const LABEL_STRIP = 20;  // above the plot, for the names of the bands
 const FILL_ALPHA = '26';  // 15 % after a six-digit hex colour
 
+// How many digits behind the point tell all of these apart.
+function digits_of(seconds: readonly number[]): number {
+  const range = (seconds[seconds.length - 1] ?? 0) - (seconds[0] ?? 0);
+  return range > 0 ? Math.min(9, Math.max(2, 2 - Math.floor(Math.log10(range)))) : 2;
+}
+
 export function TimeChart(props: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
@@ -87,7 +93,7 @@ export function TimeChart(props: Props) {
     <figure class="chart">
       <figcaption>{props.title}</figcaption>
       <div class="readout" aria-live="off">
-        {cursor !== null && <span>{props.x_words ? props.x_words(props.seconds[cursor]!, true) : `${props.seconds[cursor]!.toFixed(2)} s`}</span>}
+        {cursor !== null && <span>{props.x_words ? props.x_words(props.seconds[cursor]!, true) : `${props.seconds[cursor]!.toFixed(digits_of(props.seconds))} s`}</span>}
         {(props.lines.length > 1 || cursor !== null) && props.lines.map((line) => {
           const value = cursor === null ? null : (line.own ?? line.values)[cursor];
           return (
@@ -145,7 +151,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
       },
     },
     axes: [
-      {...axis(), values: (_plot, splits) => splits.map((seconds) => props.x_words ? props.x_words(seconds, false) : `${Number(seconds.toFixed(3))} s`), space: 70, size: 26},
+      {...axis(), values: (_plot, splits) => splits.map((seconds) => props.x_words ? props.x_words(seconds, false) : `${Number(seconds.toFixed(digits_of(splits)))} s`), space: 70, size: 26},
       {
         ...axis(),
         size: 76,

@@ -184,6 +184,7 @@ export interface Refusal {
   charged_bytes: number;
   limit_bytes: number;
   own_bytes: number;
+  rounding_bytes: number;
   frames: string[];
   holders: {bytes: number; frames: string[]}[];
 }

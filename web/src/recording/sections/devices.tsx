@@ -16,6 +16,7 @@ const KINDS: Record<string, string> = {
   pool: 'in use from pools',
   graph: 'memory nodes of graphs',
   pinned_host: 'pinned memory of the machine',
+  registered_host: 'the program’s own memory, pinned (cuMemHostRegister)',
   imported: 'imported from other processes and APIs',
   reservation: 'reserved addresses',
   mapping: 'mapped addresses',
@@ -52,7 +53,7 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
         {device.context_bytes !== undefined && ` Contexts took ${bytes(device.context_bytes)} by difference, beside what was allocated.`}
         {device.driver_growth_bytes !== undefined &&
           ` The driver took ${bytes(device.driver_growth_bytes)} more for itself after that, by difference: kernels that a first launch loads, stacks, streams.`}
-        {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} by difference, beside what was allocated.`}
+        {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} at most, by difference, beside what was allocated.`}
         {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')} of ${bytes(device.refused_bytes)} in all.`}
       </p>
       {curve.seconds.length > 0 && (
@@ -120,6 +121,10 @@ function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}:
 
 const MOST_REFUSALS = 10;
 
+function others(refusal: Refusal) {
+  return refusal.charged_bytes - refusal.own_bytes - refusal.rounding_bytes;
+}
+
 function Refusals({refusals, name}: {refusals: Refusal[]; name: string}) {
   return (
     <>
@@ -137,7 +142,8 @@ function Refusals({refusals, name}: {refusals: Refusal[]; name: string}) {
                   <Place frames={refusal.frames} />
                   <ul class="holders">
                     {refusal.holders.map((holder) => <li>{bytes(holder.bytes)} <Place frames={holder.frames} /></li>)}
-                    {refusal.charged_bytes > refusal.own_bytes && <li>{bytes(refusal.charged_bytes - refusal.own_bytes)} other processes, pools and graphs</li>}
+                    {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} beyond what was asked for, up to whole 2 MiB</li>}
+                    {others(refusal) > 0 && <li>{bytes(others(refusal))} other processes, pools, graphs and shared granules</li>}
                   </ul>
                 </td>
               </tr>

@@ -1,0 +1,67 @@
+// A limit of GPU memory had no room for a request: who asked, and who held the rest.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/new_finding.h"
+#include "doctor/recording/recording_finding.h"
+#include "report/words.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::size_t kMostHolders = 3;
+
+std::string amount(std::int64_t bytes) { return format_bytes(Bytes{bytes}); }
+
+// The largest tells most: small ones are refused when it was, too.
+const analysis::DeviceRefusal& largest(const analysis::DeviceFigures& device) {
+  return *std::max_element(device.refusals.begin(), device.refusals.end(),
+                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+}
+
+Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& facts) {
+  const analysis::DeviceRefusal& refusal = largest(device);
+  const std::int64_t own = refusal.own_bytes + refusal.rounding_bytes, others = refusal.charged - own;
+  Finding finding = new_finding(
+      "gpu-limit-refused", Severity::warning,
+      fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
+                  report::counted(device.refused_count, "request"), device.ordinal),
+      fmt::format("The largest asked for {} when {} were charged: the program had {} of that{}.",
+                  amount(refusal.bytes), amount(refusal.charged), amount(own),
+                  others > 0
+                      ? fmt::format(", other processes or what pools and graphs keep {}", amount(others))
+                      : ""));
+  if (facts.place_words) {
+    finding.evidence.push_back({facts.file, 0, "refused: " + facts.place_words(refusal.stack)});
+    for (std::size_t i = 0; i < std::min(kMostHolders, refusal.holders.size()); ++i)
+      finding.evidence.push_back({facts.file, 0,
+                                  fmt::format("{} held by {}", amount(refusal.holders[i].bytes),
+                                              facts.place_words(refusal.holders[i].stack))});
+  }
+  finding.figures = {{"gpu", std::int64_t{device.ordinal}},      {"limit_bytes", refusal.limit},
+                     {"refused_requests", device.refused_count}, {"requested_bytes", refusal.bytes},
+                     {"charged_bytes", refusal.charged},         {"own_bytes", own}};
+  finding.cures = {{"see who was refused, and who held the rest, each time",
+                    fmt::format("headroom report {}", shell_word(facts.file)),
+                    {}}};
+  // Where that is possible at all.
+  if (const std::int64_t missing = refusal.charged + refusal.bytes - refusal.limit; missing > 0)
+    finding.cures.push_back(
+        {fmt::format("raise the limit by {} or more, or have the program hold as much less", amount(missing)),
+         "",
+         {}});
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> gpu_limit_refused(const RecordingFacts& facts) {
+  std::vector<Finding> findings;
+  for (const analysis::DeviceFigures& device : facts.analysis.devices)
+    if (!device.refusals.empty()) findings.push_back(refused_on(device, facts));
+  return findings;
+}
+
+}  // namespace headroom::doctor
