@@ -51,8 +51,11 @@ std::optional<double> number(std::optional<Bytes> bytes) {
   return bytes ? std::optional(static_cast<double>(bytes->count)) : std::nullopt;
 }
 
-// With the reserved memory, which no program can take.
-std::optional<Bytes> used_of(const GpuSample& gpu) { return difference(gpu.memory_total, free_memory(gpu)); }
+std::optional<Bytes> used_of(const GpuSample& gpu) {
+  if (!is_sane(gpu.memory_used) || (gpu.memory_reserved && !is_sane(gpu.memory_reserved)))
+    return std::nullopt;
+  return Bytes{gpu.memory_used->count + gpu.memory_reserved.value_or(Bytes{}).count};
+}
 
 // A GPU that tells its load and has no memory of its own is a Jetson's.
 bool shares_memory_with_gpu(const SystemSample& sample) {

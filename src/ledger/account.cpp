@@ -48,7 +48,6 @@ bool Account::fits(unsigned device, std::uint64_t bytes) const {
   constexpr std::uint64_t kMostThatCanBe = std::uint64_t{1} << 60;  // and sums of it do not go round
   const std::uint64_t limit = page_->limits[device];
   if (limit == kNoLimit) return bytes <= kMostThatCanBe;
-  if (bytes == 0) return true;  // who joins while more than the limit is charged for a moment
   const std::uint64_t charged = sum(device);
   return charged <= limit && bytes <= limit - charged;
 }
@@ -192,6 +191,16 @@ Account::Room Account::tightest(unsigned device) {
     if (one == all_[0] || room.left() < tightest.left()) tightest = room;
   }
   return tightest;
+}
+
+bool Account::enter() {
+  bool entered = true;
+  for (Account* const one : all()) {
+    one->lock();
+    entered = entered && (one->slot_ != kNoSlot || one->join());
+    one->unlock();
+  }
+  return entered;
 }
 
 bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::within_limit); }

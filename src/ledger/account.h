@@ -87,6 +87,8 @@ class Account {
     }
   };
   Room tightest(unsigned device);
+  // Joins, if that is still to be done, whatever is charged. False: it is full. (A charge joins, too.)
+  bool enter();
   // Charges the calling process, if the sum stays within the limit.
   bool charge(unsigned device, std::uint64_t bytes);
   // The same for what a driver is still to be asked for, and may not have: it is no peak before note_peaks().

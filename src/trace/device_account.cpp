@@ -254,7 +254,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
     result.limits_ = smaller_of(result.limits_, outer);
   }
-  if (!account.charge(0, 0)) {
+  if (!account.enter()) {
     account.close();
     return failure(what, fmt::format("{} processes share it already", ledger::kMostMembers),
                    "wait for one to end, or take another name");

@@ -77,18 +77,6 @@ TEST(MemoryRiskTest, TheFullestOfSeveralGpus) {
   EXPECT_EQ(risk[RiskFigure::temperature_celsius].detail, "GPU 0");
 }
 
-TEST(MemoryRiskTest, WhatAGpuHasFreeIsTakenFromItsDriverWhereItIsTold) {
-  MemoryRisk risk(at_second(1));
-  SystemSample sample = machine(0, gibibytes(6));
-  GpuSample gpu;
-  gpu.memory_total = gibibytes(10);
-  gpu.memory_free = gibibytes(2);
-  sample.gpus = {gpu};
-  risk.add(sample);
-  ASSERT_TRUE(risk[RiskFigure::gpu_memory_used_percent].value);
-  EXPECT_DOUBLE_EQ(*risk[RiskFigure::gpu_memory_used_percent].value, 80);
-}
-
 TEST(MemoryRiskTest, AGroupThatRunsOutBeforeTheMachineIsNamed) {
   MemoryRisk risk(at_second(1));
   for (int second = 0; second < 120; ++second) {
