@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   endif()
 endif()
 # g++ throws away what it needs no more whenever its heap has doubled from 128 MiB on, which is some 6 % of its time. Where there is
-# memory for each of its processes (1.1 GiB in place of 0.9, of the largest batch), it need not.
+# memory for each of its processes (1.4 GiB of a large batch), it need not.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
 math(EXPR memory_mib_each "${memory_mib} / ${processors}")

@@ -31,7 +31,7 @@ std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& lim
 
 std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
   const std::string used = words_for_use(account);
-  const std::string note = proved.note.empty() ? "" : proved.note;
+  const std::string& note = proved.note;
   if (used.empty() && proved.type == LimitType::unavailable)
     return "no GPU was limited" + (note.empty() ? "" : ": " + note);
   return fmt::format("{} ({}: {}{}{})", used.empty() ? "no GPU was used" : used,

@@ -253,13 +253,13 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
     result.limits_ = smaller_of(result.limits_, outer);
+    identify(account, uuids);
   }
   if (!account.enter()) {
     account.close();
     return failure(what, fmt::format("{} processes share it already", ledger::kMostMembers),
                    "wait for one to end, or take another name");
   }
-  identify(account, uuids);
   Membership& own = membership();
   own.file = result.file_ = file;
   own.limits = result.limits_;
