@@ -69,7 +69,7 @@ def main():
             where = "at rest" if any(each["at_rest"] for each in list_of) else "between two rests"
             lines += ["", f"{one['program']}, before the end of '{phase}': {len(list_of)} sample{'' if len(list_of) == 1 else 's'} {where}, {min(each['bytes'] for each in list_of) / MIB:,.1f} to {max(each['bytes'] for each in list_of) / MIB:,.1f} MiB."]
     if any(one["every_moment"]["beyond"] for one in compared.values()):
-        lines += ["", "What the driver keeps for graphs is asked of it once a second, so for up to a second after a launch or a trim of graphs' memory the ledger has its figure of before."]
+        lines += ["", "What the driver keeps for graphs is asked of it twenty times a second, as launches are not watched, so for up to a twentieth of one after a launch the ledger has its figure of before."]
     lines += ["", "What a call costs: [gpu_call_cost.md](gpu_call_cost.md).", ""]
     (RESULTS / "gpu_ledger.md").write_text("\n".join(lines))
     for run in routes["ways"].values():

@@ -44,7 +44,7 @@ class Sampler(threading.Thread):
     def rest(self, phase, driver_grows=False, seconds=0.6):
         """The program is at rest. `driver_grows`: since the last phase it has made a context, loaded a module, used a stream or launched what it
         never did before, so the driver may have taken memory for itself."""
-        time.sleep(1.1)  # the memory of graphs is asked for once a second
+        time.sleep(1.1)  # what the driver takes for itself is asked for once a second
         self.phases.append({"name": phase, "driver_grows": driver_grows})
         self.phase = phase
         time.sleep(seconds)

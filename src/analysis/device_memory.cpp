@@ -28,6 +28,20 @@ std::vector<DeviceShare> shares_of(const auto& accounts, Mark peak_mark) {
 
 }  // namespace
 
+DeviceRest rest_of(const DeviceRefusal& refusal) {
+  DeviceRest rest;
+  rest.unknown = refusal.charged - refusal.own_bytes - refusal.rounding_bytes;
+  for (const DeviceProcess& process : refusal.processes) {
+    if (process.pid == 0)
+      rest.kept = std::max<std::int64_t>(0, process.bytes - refusal.own_bytes - refusal.rounding_bytes);
+    else
+      rest.others.push_back(process);
+    rest.unknown -= process.pid == 0 ? rest.kept : process.bytes;
+  }
+  rest.unknown = std::max<std::int64_t>(0, rest.unknown);
+  return rest;
+}
+
 Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices) {
   const auto fullest = std::max_element(
       devices.begin(), devices.end(),
@@ -77,8 +91,15 @@ DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
   const auto [at, is_new] = devices_.try_emplace(ordinal);
   Device& device = at->second;
   device.figures.ordinal = ordinal;
-  if (is_new && curve_points_ > 0) device.curve.emplace(curve_points_, expected_duration_);
+  if (!is_new) return device;
+  if (const auto described = described_.find(ordinal); described != described_.end())
+    device.memory = described->second;
+  if (curve_points_ > 0) device.curve.emplace(curve_points_, expected_duration_);
   return device;
+}
+
+void DeviceLedgers::describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes) {
+  described_[ordinal] = {is_integrated, granule_bytes > 0 ? granule_bytes : kUsualGranule};
 }
 
 void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
@@ -98,6 +119,8 @@ void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64
     }
     case MemoryEventKind::device_refused:
       return refuse(of, event, layer, time);
+    case MemoryEventKind::device_holder:
+      return add_process(of, event);
     case MemoryEventKind::device_figure:
       return set_figure(of, event);
     default:
@@ -119,7 +142,7 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
   LiveCounter& live = of.kind_live[number];
   live.change(block.size, 1, of.peak_mark);
   kind.peak_bytes = std::max(kind.peak_bytes, live.bytes);
-  if (!takes_device_memory(event.device_kind, of.is_integrated)) return;
+  if (!takes_device_memory(event.device_kind, of.memory.is_integrated)) return;
   for (Account* account : {&of.layers[layer], &of.stacks[event.stack.index]}) {
     account->live.change(block.size, 1, of.peak_mark);
     ++account->allocations;
@@ -134,8 +157,9 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
 }
 
 void DeviceLedgers::change_rounding(Device& of, DeviceMemoryKind kind, std::int64_t block_bytes, int by) {
-  if (of.is_integrated) return;  // it has the machine's pages
-  const auto rounding = static_cast<std::int64_t>(rounding_of(kind, static_cast<std::uint64_t>(block_bytes)));
+  if (of.memory.is_integrated) return;  // it has the machine's pages
+  const auto rounding = static_cast<std::int64_t>(
+      rounding_of(kind, static_cast<std::uint64_t>(block_bytes), of.memory.granule_bytes));
   of.rounding.change(by * rounding, by, of.peak_mark);
 }
 
@@ -149,7 +173,7 @@ void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& blo
   const auto number = static_cast<std::size_t>(memory);
   ++of.kinds[number].releases;
   of.kind_live[number].change(-block.size, -1, of.peak_mark);
-  if (!takes_device_memory(memory, of.is_integrated)) return;
+  if (!takes_device_memory(memory, of.memory.is_integrated)) return;
   of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
   of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
   change_rounding(of, memory, block.size, -1);
@@ -159,7 +183,9 @@ void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& blo
 void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
   ++of.figures.refused_count;
   add_wrapping(of.figures.refused_bytes, size_of(event.size));
+  of.last_refusals.erase(event.thread);
   if (of.figures.refusals.size() == kMostRefusalsKept) return;
+  of.last_refusals[event.thread] = of.figures.refusals.size();
   DeviceRefusal refusal;
   refusal.time = {time};
   refusal.kind = event.device_kind;
@@ -176,6 +202,14 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
                    [](const DeviceHolder& a, const DeviceHolder& b) { return a.bytes > b.bytes; });
   if (refusal.holders.size() > kMostHolders) refusal.holders.resize(kMostHolders);
   of.figures.refusals.push_back(std::move(refusal));
+}
+
+void DeviceLedgers::add_process(Device& of, const MemoryEvent& event) {
+  const auto found = of.last_refusals.find(event.thread);
+  if (found == of.last_refusals.end()) return;
+  std::vector<DeviceProcess>& processes = of.figures.refusals[found->second].processes;
+  if (processes.size() < kMostProcesses)
+    processes.push_back({static_cast<std::int64_t>(event.count & 0xffffffff), size_of(event.size)});
 }
 
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
@@ -218,7 +252,7 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
       if (of.kinds[i].allocations == 0) continue;
       DeviceKindFigures kind = of.kinds[i];
       kind.kind = static_cast<DeviceMemoryKind>(i);
-      kind.in_total = takes_device_memory(kind.kind, of.is_integrated);
+      kind.in_total = takes_device_memory(kind.kind, of.memory.is_integrated);
       kind.at_peak_bytes = of.kind_live[i].bytes_at(of.peak_mark);
       kind.end_bytes = of.kind_live[i].bytes;
       kind.end_blocks = of.kind_live[i].blocks;

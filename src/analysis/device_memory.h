@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,6 +44,14 @@ struct DeviceHolder {
   std::int64_t bytes = 0;
 };
 
+// What a process was charged of the limit: what it holds in whole granules, and what its pools and graphs
+// keep.
+struct DeviceProcess {
+  std::int64_t pid = 0;  // 0: the process of the recording itself
+  std::int64_t bytes = 0;
+  std::string name = {};  // the kernel's; empty: not known
+};
+
 struct DeviceRefusal {
   Nanoseconds time;
   DeviceMemoryKind kind = DeviceMemoryKind::device;
@@ -54,8 +63,20 @@ struct DeviceRefusal {
   StackId stack;
   LayerIndex layer = 0;
   std::vector<DeviceHolder> holders;  // the largest of this process, at most kMostHolders
+  // The largest, this one among them where it was charged anything; a moment later, so that they need not sum
+  // up to `charged`. Empty: a recording of an earlier version.
+  std::vector<DeviceProcess> processes;
 };
-inline constexpr std::size_t kMostHolders = 5, kMostRefusalsKept = 100;
+inline constexpr std::size_t kMostHolders = 5, kMostProcesses = 8, kMostRefusalsKept = 100;
+
+// What held the rest of a limit that refused: not the allocations of the process that asked, nor their
+// rounding.
+struct DeviceRest {
+  std::int64_t kept = 0;  // by the process' pools and graphs, and in granules that small ones share
+  std::vector<DeviceProcess> others;  // other processes, the largest first
+  std::int64_t unknown = 0;           // more processes; all of it, where the recording names none
+};
+DeviceRest rest_of(const DeviceRefusal& refusal);
 
 struct DeviceFigures {
   std::uint32_t ordinal = 0;
@@ -88,8 +109,8 @@ class DeviceLedgers {
   DeviceLedgers(std::size_t curve_points, Nanoseconds expected_duration)
       : curve_points_(curve_points), expected_duration_(expected_duration) {}
 
-  // `is_integrated(ordinal)`.
-  void set_integrated(std::uint32_t ordinal) { device(ordinal).is_integrated = true; }
+  // Before the device's first event. `granule_bytes` of 0: the usual ones.
+  void describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes);
   void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
   // As of now: what takes up the device's memory, and what is live at an address (0: unknown).
   std::int64_t total_of(std::uint32_t ordinal) const;
@@ -106,8 +127,12 @@ class DeviceLedgers {
     LiveCounter live;
     std::int64_t allocations = 0, allocated_bytes = 0;
   };
-  struct Device {
+  struct Memory {
     bool is_integrated = false;
+    std::uint64_t granule_bytes = kUsualGranule;
+  };
+  struct Device {
+    Memory memory;
     Mark peak_mark = 1;
     DeviceFigures figures;
     std::int64_t total = 0;
@@ -117,6 +142,8 @@ class DeviceLedgers {
     LiveCounter kind_live[kDeviceMemoryKinds];
     std::map<std::pair<DeviceMemoryKind, std::uint64_t>, Block> blocks;
     std::map<std::uint32_t, Account> layers, stacks;
+    std::map<ThreadIndex, std::size_t>
+        last_refusals;  // the place in figures.refusals; of those not kept none
   };
   Device& device(std::uint32_t ordinal);
   void allocate(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
@@ -124,10 +151,12 @@ class DeviceLedgers {
   static void change_rounding(Device& device, DeviceMemoryKind kind, std::int64_t block_bytes, int by);
   static void change_total(Device& device, std::int64_t by, std::int64_t time);
   void refuse(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
+  static void add_process(Device& device, const MemoryEvent& event);
   static void set_figure(Device& device, const MemoryEvent& event);
 
   std::size_t curve_points_ = 0;
   Nanoseconds expected_duration_;
+  std::map<std::uint32_t, Memory> described_;
   std::map<std::uint32_t, Device> devices_;
 };
 

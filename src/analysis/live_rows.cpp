@@ -32,7 +32,7 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& r
   MappingLedger mappings(recording.info().page_bytes);
   DeviceLedgers devices;
   for (const recording::Device& device : recording.info().devices)
-    if (device.integrated) devices.set_integrated(device.ordinal);
+    devices.describe(device.ordinal, device.integrated, device.granule_bytes);
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
     const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;

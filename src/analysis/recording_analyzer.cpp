@@ -38,7 +38,7 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       mappings_(recording.info().page_bytes),
       devices_(options.timeline_points, recording.info().duration) {
   for (const recording::Device& device : recording.info().devices)
-    if (device.integrated) devices_.set_integrated(device.ordinal);
+    devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
 }
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
@@ -266,6 +266,11 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   finish_threads(result);
   find_reuse(result);
   result.devices = devices_.finish();
+  for (DeviceFigures& device : result.devices)
+    for (DeviceRefusal& refusal : device.refusals)
+      for (DeviceProcess& process : refusal.processes)
+        if (const auto named = info.processes.find(process.pid); named != info.processes.end())
+          process.name = named->second;
 
   result.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);

@@ -242,6 +242,8 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
     case MemoryEventKind::device_figure:
       ++events_;
       return devices_.visit(event, layers_.layer_of(event.scope), time);
+    case MemoryEventKind::device_holder:  // a part of the refusal before it
+      return devices_.visit(event, layers_.layer_of(event.scope), time);
     case MemoryEventKind::weight:
       return;  // the reader's own
   }

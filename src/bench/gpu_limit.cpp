@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -189,13 +190,23 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
 std::string words_for_routes(const Limit& proved) {
   std::size_t refused = 0;
   std::string others;
+  std::map<std::string, std::size_t> by_device;  // "cuda:1": its refused ones, where there are several
   for (const LimitRoute& route : proved.routes) {
-    if (route.outcome == "refused") ++refused;
+    if (route.outcome == "refused") {
+      ++refused;
+      ++by_device[route.name.starts_with("cuda:") ? route.name.substr(0, route.name.find(' ')) : ""];
+    }
     if (route.outcome == "escaped") others += fmt::format("{}{}", others.empty() ? "" : ", ", route.name);
   }
-  return others.empty()
-             ? fmt::format("all {} routes that were tried were refused", refused)
-             : fmt::format("{} of the routes that were tried were refused, not {}", refused, others);
+  if (!others.empty())
+    return fmt::format("{} of the routes that were tried were refused, not {}", refused, others);
+  const std::size_t on_first = by_device.empty() ? 0 : by_device.begin()->second;
+  const bool are_alike = std::all_of(by_device.begin(), by_device.end(),
+                                     [&](const auto& device) { return device.second == on_first; });
+  if (by_device.size() > 1 && are_alike)
+    return fmt::format("all {} routes that were tried were refused on each of {} GPUs", on_first,
+                       by_device.size());
+  return fmt::format("all {} routes that were tried were refused", refused);
 }
 
 std::string words_for_use(const trace::DeviceAccount& account) {

@@ -11,6 +11,7 @@
 #include "bench/gpu_limit.h"
 #include "cli/common_flags.h"
 #include "cli/model_flags.h"
+#include "cuda/visible_devices.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
 #include "model/device_name.h"
@@ -208,7 +209,13 @@ std::vector<Flag> output_flags() {
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
-bool has_unified_memory() { return !sources::read_host_info().board.empty(); }
+// A Jetson by its device tree; others, as a GB10, have none, and their driver says so.
+bool has_unified_memory() {
+  if (!sources::read_host_info().board.empty()) return true;
+  const auto devices = cuda::visible_devices();
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const cuda::VisibleDevice& device) { return device.is_integrated; });
+}
 
 // The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine
 // whose GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other

@@ -214,6 +214,7 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
     if (!gpu) return exit_code_of(gpu.error());
     if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
     proved = std::move(gpu->limit);
+    options->proved_limit = proved.type;
   }
   const auto ended = trace::run_trace(*options);
   if (!ended || !account) return exit_code_of(ended);
@@ -222,9 +223,12 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
     log::warning("no GPU was limited{}", proved.note.empty() ? "" : ": " + proved.note);
     return *ended;
   }
-  log::info("{}", used.empty() && account->out_of_reach() == 0
-                      ? "no memory of a GPU was taken, so there was nothing to limit"
-                      : (used.empty() ? "no memory of a GPU was charged" : used));
+  if (!used.empty())
+    log::info("{}", used);
+  else if (account->out_of_reach() > 0)
+    log::info("no memory of a GPU was charged");
+  else
+    log::info("no memory of a GPU was taken, so there was nothing to limit");
   log::info("the limit on GPU memory was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
             bench::words_for_routes(proved), bench::words_for_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "model/device_name.h"
@@ -55,8 +56,8 @@ const char* take_functions(void* library, Functions& functions) {
   take(library, "cuGetErrorName", functions.cuGetErrorName);
   take(library, "cuMemGetInfo_v2", functions.cuMemGetInfo_v2);
   take(library, "cuDeviceGetUuid_v2", functions.cuDeviceGetUuid_v2);
-  if (functions.cuDeviceGetUuid_v2 == nullptr)
-    take(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid_v2);  // the same, without MIG's
+  take(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid);  // the same, without MIG's
+  if (functions.cuDeviceGetUuid_v2 == nullptr) functions.cuDeviceGetUuid_v2 = functions.cuDeviceGetUuid;
   return nullptr;
 }
 
@@ -107,9 +108,14 @@ DeviceFacts Driver::facts(unsigned ordinal) const {
   std::array<char, 128> name{};
   if (functions_.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, device) == kSuccess)
     facts.name = name.data();
-  std::uint8_t uuid[16] = {};
-  if (functions_.cuDeviceGetUuid_v2 != nullptr && functions_.cuDeviceGetUuid_v2(uuid, device) == kSuccess)
-    facts.uuid = gpu_uuid_text(uuid);
+  std::uint8_t uuid[16] = {}, of_gpu[16] = {};
+  if (functions_.cuDeviceGetUuid_v2 != nullptr && functions_.cuDeviceGetUuid_v2(uuid, device) == kSuccess) {
+    // An instance of MIG has one of its own, which the first function does not know.
+    const bool is_mig_instance = functions_.cuDeviceGetUuid != nullptr &&
+                                 functions_.cuDeviceGetUuid(of_gpu, device) == kSuccess &&
+                                 std::memcmp(uuid, of_gpu, sizeof uuid) != 0;
+    facts.uuid = gpu_uuid_text(uuid, is_mig_instance);
+  }
   std::size_t total = 0;
   if (functions_.cuDeviceTotalMem_v2(&total, device) == kSuccess)
     facts.total = Bytes{static_cast<std::int64_t>(total)};

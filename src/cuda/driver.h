@@ -46,7 +46,8 @@ struct Functions {
   Code (*cuMemcpyDtoHAsync_v2)(void*, Pointer, std::size_t, Handle);
 
   Code (*cuGetErrorName)(Code, const char**);
-  Code (*cuDeviceGetUuid_v2)(void*, int);
+  Code (*cuDeviceGetUuid)(void*, int);
+  Code (*cuDeviceGetUuid_v2)(void*, int);  // cuDeviceGetUuid, where the driver has no other
   Code (*cuMemGetInfo_v2)(std::size_t*, std::size_t*);
 };
 

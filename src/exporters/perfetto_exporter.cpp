@@ -171,7 +171,7 @@ class EventWalk {
         mappings_(recording.info().page_bytes),
         most_sampled_(most.bytes) {
     for (const recording::Device& device : info_.devices)
-      if (device.integrated) devices_.set_integrated(device.ordinal);
+      devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
   }
 
   void visit(const MemoryEvent& event) {

@@ -37,7 +37,7 @@ class EventWriter {
         mappings_(recording.info().page_bytes),
         host_recorded_(recording.info().host_recorded) {
     for (const recording::Device& device : recording.info().devices)
-      if (device.integrated) devices_.set_integrated(device.ordinal);
+      devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
   }
 
   void visit(const MemoryEvent& event) {

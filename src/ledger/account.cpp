@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "ledger/account_page.h"
 
@@ -183,14 +184,43 @@ bool Account::has_room(unsigned device, std::uint64_t bytes) {
   return has_room;
 }
 
+Account* Account::with_least_left(unsigned device, Room& room) {
+  Account* found = nullptr;
+  if (device >= kMostDevices) return found;
+  for (Account* const one : all()) {
+    const Room its{one->page_->limits[one->number_of(device)], one->charged(device)};
+    if (found != nullptr && its.left() >= room.left()) continue;
+    room = its;
+    found = one;
+  }
+  return found;
+}
+
 Account::Room Account::tightest(unsigned device) {
   Room tightest;
-  if (device >= kMostDevices) return tightest;
-  for (Account* const one : all()) {
-    const Room room{one->page_->limits[one->number_of(device)], one->charged(device)};
-    if (one == all_[0] || room.left() < tightest.left()) tightest = room;
-  }
+  with_least_left(device, tightest);
   return tightest;
+}
+
+std::size_t Account::holders(unsigned device, std::span<Holder> largest) {
+  Room room;
+  Account* const of = with_least_left(device, room);
+  if (of == nullptr) return 0;
+  const unsigned number = of->number_of(device);
+  const std::uint64_t here = own_pid_namespace();
+  std::size_t count = 0;
+  of->lock();
+  for (unsigned i = 0; i < of->page_->slots_used; ++i) {
+    const AccountPage::Slot& slot = of->page_->slots[i];
+    if (slot.owner.pid == 0 || slot.charged[number] == 0) continue;
+    Holder holder{static_cast<std::int32_t>(slot.owner.pid), slot.owner.pid_namespace == here,
+                  slot.charged[number]};
+    for (std::size_t k = 0; k < count; ++k)
+      if (largest[k].bytes < holder.bytes) std::swap(largest[k], holder);
+    if (count < largest.size()) largest[count++] = holder;
+  }
+  of->unlock();
+  return count;
 }
 
 bool Account::enter() {

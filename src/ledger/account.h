@@ -87,6 +87,14 @@ class Account {
     }
   };
   Room tightest(unsigned device);
+  // What processes of that account hold, this one among them: the largest first, as many as `holders` has
+  // room for. How many were told.
+  struct Holder {
+    std::int32_t pid = 0;
+    bool is_visible = false;  // by that number from here: it is no other PID namespace's
+    std::uint64_t bytes = 0;
+  };
+  std::size_t holders(unsigned device, std::span<Holder> largest);
   // Joins, if that is still to be done, whatever is charged. False: it is full. (A charge joins, too.)
   bool enter();
   // Charges the calling process, if the sum stays within the limit.
@@ -149,6 +157,7 @@ class Account {
   bool fits(unsigned device, std::uint64_t bytes) const;
   void note_own_peaks(unsigned number);
   bool is_time_to_look();
+  Account* with_least_left(unsigned device, Room& room);
   // This one and those that it lies within.
   std::span<Account* const> all() const { return {all_, count_}; }
   bool is_locked_before(const Account& other) const;

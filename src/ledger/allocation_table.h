@@ -19,16 +19,17 @@ enum class Space : std::uint8_t {
   mipmap,    // CUmipmappedArray
   handle,    // CUmemGenericAllocationHandle
   physical,  // what a handle stands for: a number of the ledger's own, as drivers use handles again
-  reservation,  // virtual addresses
-  mapping,      // physical memory at them
-  part,         // of an array, to which physical memory is mapped: `context` is the array
-  external,     // CUexternalMemory
-  graph,        // CUgraph, on one device
-  graph_exec,   // CUgraphExec, likewise
-  graph_free,   // CUgraphNode that frees: `bytes` of the block that another node may take
-  capture,      // CUstream in which a capture was begun
-  pool,         // CUmemoryPool
-  granule,      // of a device, that small allocations share: a number, by their addresses
+  reservation,   // virtual addresses
+  mapping,       // physical memory at them
+  part,          // of an array, to which physical memory is mapped: `context` is the array
+  external,      // CUexternalMemory
+  graph,         // CUgraph, on one device
+  graph_exec,    // CUgraphExec, likewise
+  graph_free,    // CUgraphNode that frees: `bytes` of the block that another node may take
+  capture,       // CUstream in which a capture was begun
+  pool,          // CUmemoryPool
+  leaving_pool,  // what a pool has and a call frees: a number
+  granule,       // of a device, that small allocations share: a number, by their addresses
 };
 
 // A bit of `references`: others hold the memory, too, and nobody tells how long.
@@ -40,8 +41,8 @@ struct Entry {
   std::uint64_t context = 0;  // in which it was made; 0: in none, it outlives them
   std::uint64_t link = 0;     // the address, in its own space, of what this one is a part of or refers to
   std::uint64_t charged = 0;  // bytes of the account: what a pool keeps may be more than what is in use
-  std::uint64_t pending =
-      0;  // of a pool: freed in the order of a stream, perhaps not yet; of graphs: graphs.cpp
+  std::uint64_t pending = 0;  // of a pool: freed in the order of a stream, perhaps not yet; of graphs:
+                              // graphs.cpp; of what a call frees: its number in Space::leaving_pool
   std::uint32_t references = 1;
   std::uint16_t device = 0;
   Space space = Space::pointer;

@@ -142,52 +142,67 @@ bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry) {
   if (const Entry* const known = table_.find(space, address); known != nullptr && is_node(*known))
     return false;
   if (!table_.take(space, address, entry)) return false;
-  leave_pool(entry);
+  if (entry.kind == DeviceMemoryKind::pool) begin_to_leave_pool(entry);
   return true;
 }
 
-// What it had of a pool stays charged with the pool until the driver tells that it went, and is not for
-// others before it was freed. (Not when that is known: another thread may have destroyed the pool meanwhile.)
-void Ledger::leave_pool(const Entry& entry) {
-  Entry* const pool = entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr;
+// Until the driver has freed it the pool has it, also when another thread destroys the pool meanwhile: under
+// a number, as the driver may give its address to a third.
+void Ledger::begin_to_leave_pool(Entry& entry) {
+  Entry leaving = entry;
+  leaving.space = Space::leaving_pool;
+  leaving.address = ++last_leaving_;
+  if (table_.insert(leaving)) entry.pending = leaving.address;
+}
+
+// What it had of a pool stays charged with the pool until the driver tells that it went; what is freed in the
+// order of a stream is not for others before it was.
+void Ledger::leave_pool(const Entry& entry, bool is_in_order) {
+  Entry leaving = entry;
+  if (entry.pending != 0) table_.take(Space::leaving_pool, entry.pending, leaving);
+  Entry* const pool = table_.find(Space::pool, leaving.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-  pool->pending += entry.bytes;
+  if (is_in_order) pool->pending += entry.bytes;
   note_context_of_pool(*pool, entry.context);
 }
 
 void Ledger::undo_release(const Entry& entry) {
   const Locked locked(*this);
-  table_.insert(entry);
-  if (Entry* const pool =
-          entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
-    pool->bytes += entry.bytes;
-    pool->pending -= entry.bytes < pool->pending ? entry.bytes : pool->pending;
+  Entry again = entry;
+  Entry leaving;
+  if (entry.kind == DeviceMemoryKind::pool && table_.take(Space::leaving_pool, entry.pending, leaving)) {
+    again.link = leaving.link;
+    again.pending = 0;
   }
+  table_.insert(again);
 }
 
 void Ledger::finish_release(const Entry& entry, bool is_in_order) {
   std::uint64_t charged = 0;
   {
     const Locked locked(*this);
-    count_out(entry);
-    charged = charge_that_goes_with(entry);
-    if (Entry* const pool = entry.kind == DeviceMemoryKind::pool && !is_in_order
-                                ? table_.find(Space::pool, entry.link)
-                                : nullptr)
-      pool->pending -= entry.bytes < pool->pending ? entry.bytes : pool->pending;
+    if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order);
+    charged = count_release(entry);
   }
   if (charged > 0) account_.discharge(entry.device, charged);
+}
+
+std::uint64_t Ledger::count_release(const Entry& entry) {
+  count_out(entry);
+  return charge_that_goes_with(entry);
 }
 
 // --- contexts and processes
 
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
   if (context == 0) return false;
+  std::uint64_t charged = 0;
   {
     const Locked locked(*this);
     const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.space != Space::part && entry.space != Space::pool;
+      return entry.context == context && entry.space != Space::part && entry.space != Space::pool &&
+             entry.space != Space::leaving_pool;
     };
     if (table_.find_from(pass.place, is_of_context) == nullptr) {
       // Between two calls other threads may have moved one to where this pass had been.
@@ -197,9 +212,10 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     }
     pass.found_some = true;
     table_.take_at(pass.place, dropped);
-    leave_pool(dropped);
+    if (dropped.kind == DeviceMemoryKind::pool) leave_pool(dropped, false);
+    charged = count_release(dropped);
   }
-  finish_release(dropped);
+  if (charged > 0) account_.discharge(dropped.device, charged);
   return true;
 }
 

@@ -140,8 +140,9 @@ class Ledger {
   // Destroyed pools of which nothing is allocated any more: all that was freed in `context` until now is gone
   // once that has been waited for.
   bool has_destroyed_pools() const { return destroyed_pools_.load(std::memory_order_relaxed) != 0; }
-  void begin_wait_for_pools(std::uint64_t context);
-  void finish_wait_for_pools(std::uint64_t context);
+  // `wait`: begin_wait_for_pools() told it. What was freed after that is another wait's.
+  std::uint64_t begin_wait_for_pools(std::uint64_t context);
+  void finish_wait_for_pools(std::uint64_t context, std::uint64_t wait);
   // A pool of the device that is charged for more than is in use: the next at or behind `place` (0 at first),
   // whose place is then `place`. 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
@@ -258,7 +259,9 @@ class Ledger {
   };
   class Locked;
 
-  void leave_pool(const Entry& entry);
+  void begin_to_leave_pool(Entry& entry);
+  void leave_pool(const Entry& entry, bool is_in_order);
+  std::uint64_t count_release(const Entry& entry);  // what is to be discharged
   // In the place of what lay there, which is given back with all that is to be discharged now.
   Entry put(const Entry& entry);
   // Of what is gone: with its granule, if it was the last in that.
@@ -284,7 +287,7 @@ class Ledger {
   Account account_;
   AllocationTable table_;
   PerDevice devices_[kMostDevices];
-  std::uint64_t last_physical_ = 0;
+  std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0;
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever

@@ -115,29 +115,34 @@ void Ledger::destroy_pool(std::uint64_t pool) {
   // Its allocations that live go on, as a part of what is left of it.
   gone.references = 0;
   gone.address = kDestroyed | ++last_physical_;
-  gone.link = 0;  // of a destroyed one: 1 once it is waited for
+  gone.link = 0;  // of a destroyed one: the wait that it goes with
   std::size_t place = 0;
   for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
                                 return one.kind == DeviceMemoryKind::pool && one.link == pool &&
-                                       one.space == Space::pointer;
+                                       (one.space == Space::pointer || one.space == Space::leaving_pool);
                               })) != nullptr;)
     part->link = gone.address;
   // Without memory for it, it stays charged.
   if (table_.insert(gone)) ++destroyed_pools_;
 }
 
-void Ledger::begin_wait_for_pools(std::uint64_t context) {
+// A wait begins after what it marks was freed, so whoever began no earlier may finish for it; one that began
+// before the last of a pool was freed may not.
+std::uint64_t Ledger::begin_wait_for_pools(std::uint64_t context) {
   const Locked locked(*this);
+  ++last_wait_;
   table_.for_each([&](Entry& entry) {
-    if (is_destroyed(entry) && entry.bytes == 0 && (entry.context == context || entry.context == 0))
-      entry.link = 1;
+    if (is_destroyed(entry) && entry.link == 0 && entry.bytes == 0 &&
+        (entry.context == context || entry.context == 0))
+      entry.link = last_wait_;
   });
+  return last_wait_;
 }
 
-void Ledger::finish_wait_for_pools(std::uint64_t context) {
+void Ledger::finish_wait_for_pools(std::uint64_t context, std::uint64_t wait) {
   const Locked locked(*this);
   const auto is_gone = [&](const Entry& entry) {
-    return is_destroyed(entry) && entry.link == 1 && entry.bytes == 0 &&
+    return is_destroyed(entry) && entry.link != 0 && entry.link <= wait &&
            (entry.context == context || entry.context == 0);
   };
   std::size_t place = 0;

@@ -33,13 +33,16 @@ constexpr bool takes_device_memory(DeviceMemoryKind kind, bool is_integrated) {
          (is_integrated && kind == DeviceMemoryKind::pinned_host);
 }
 
-// What a GPU of its own loses beyond what was asked for: above 1 MiB its driver gives whole granules of 2
-// MiB, so that 1 MiB and a byte take two (measured on an H200, bench/results/gpu_ledger.md). Smaller ones
+// In what a GPU gives memory where its driver did not tell: an H100 and an H200.
+inline constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;
+
+// What a GPU of its own loses beyond what was asked for: above half a granule its driver gives whole ones, so
+// that of 2 MiB 1 MiB and a byte take two (measured on an H200, bench/results/gpu_ledger.md). Smaller ones
 // share granules. Memory by handle is asked for in granules, and pools are figures of the driver's.
-constexpr std::uint64_t rounding_of(DeviceMemoryKind kind, std::uint64_t bytes) {
-  constexpr std::uint64_t kGranule = std::uint64_t{2} << 20, kShared = std::uint64_t{1} << 20;
-  if ((kind != DeviceMemoryKind::device && kind != DeviceMemoryKind::array) || bytes <= kShared) return 0;
-  return (kGranule - bytes % kGranule) % kGranule;
+constexpr std::uint64_t rounding_of(DeviceMemoryKind kind, std::uint64_t bytes,
+                                    std::uint64_t granule = kUsualGranule) {
+  if ((kind != DeviceMemoryKind::device && kind != DeviceMemoryKind::array) || bytes <= granule / 2) return 0;
+  return (granule - bytes % granule) % granule;
 }
 
 }  // namespace headroom

@@ -31,8 +31,8 @@ std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices) {
   return ordinals;
 }
 
-std::string gpu_uuid_text(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU";
+std::string gpu_uuid_text(const std::uint8_t (&uuid)[16], bool is_mig_instance) {
+  std::string text = is_mig_instance ? "MIG" : "GPU";
   for (int i = 0; i < 16; ++i)
     text += fmt::format("{}{:02x}", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
   return text;

@@ -25,7 +25,8 @@ std::optional<DeviceName> parse_device_name(std::string_view text);
 // The ordinals of the CUDA devices among these names, each once, in the order of their first use.
 std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices);
 
-// "GPU-12345678-1234-1234-1234-123456789abc", as NVIDIA's tools write a device's 16 bytes.
-std::string gpu_uuid_text(const std::uint8_t (&uuid)[16]);
+// "GPU-12345678-1234-1234-1234-123456789abc", as NVIDIA's tools write a device's 16 bytes; of an instance of
+// MIG "MIG-…".
+std::string gpu_uuid_text(const std::uint8_t (&uuid)[16], bool is_mig_instance = false);
 
 }  // namespace headroom

@@ -46,6 +46,9 @@ enum class MemoryEventKind : std::uint8_t {
   reserve = 14,          // mmap of `size` bytes of addresses without access: no memory
   make_accessible = 15,  // mprotect of `size` bytes: what of them was reserved is memory from now on
   weight = 16,  // what was allocated at `address` is a weight, of the scope `count`; the reader's own
+  // Of a GPU, behind a device_refused of the thread: process `count` (0: this one) was charged `size` bytes
+  // of the limit.
+  device_holder = 17,
 };
 
 // Samples are split at random in two halves, each a sample of its own: half A chooses the moment of a peak,
@@ -53,7 +56,8 @@ enum class MemoryEventKind : std::uint8_t {
 enum class SampleHalf : std::uint8_t { both = 0, a = 1, b = 2 };
 
 constexpr bool is_of_device(MemoryEventKind kind) {
-  return kind >= MemoryEventKind::device_allocate && kind <= MemoryEventKind::device_figure;
+  return (kind >= MemoryEventKind::device_allocate && kind <= MemoryEventKind::device_figure) ||
+         kind == MemoryEventKind::device_holder;
 }
 
 struct MemoryEvent {

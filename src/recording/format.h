@@ -79,6 +79,7 @@ enum class MetadataKind : std::uint32_t {
   open_profile = 12,    // ProfileRecord without a time or a path: a runtime keeps a profile in its memory
   segment_seal = 13,    // SegmentSeal of a segment that was open at the end; `id` is its slot
   end = 14,             // RecordingEnd
+  process = 15,         // name: of a process that a device_holder tells of; `id` is its number
 };
 
 struct MetadataHeader {
@@ -134,11 +135,16 @@ enum DeviceFlags : std::uint32_t {
   kDeviceIntegrated = 1,  // its memory is the machine's: never to be added to that
   kDeviceLimited = 2,     // limit_bytes is a limit that allocations are refused by
   kDeviceShared = 4,      // other processes' memory counts against the limit, too
+  // What a probe found of the limit before the program was started: neither, where there was none.
+  kDeviceLimitHard = 8,   // every way to take memory that was tried was refused
+  kDeviceLimitSoft = 16,  // not so
+  kDeviceMig = 32,        // an instance of MIG: `uuid` is its own
 };
 struct DeviceRecord {
   std::uint64_t total_bytes;  // as the driver tells
   std::uint64_t limit_bytes;
-  std::uint32_t flags, reserved;
+  std::uint32_t flags;
+  std::uint32_t granule_bytes;  // in what the device gives memory; 0: not known, or the machine's pages
   std::uint8_t uuid[16];
 };
 
@@ -216,6 +222,9 @@ enum class ExtensionKind : std::uint8_t {
   reserve = 5,          // address/8 · size · stack: addresses without access (PROT_NONE)
   make_accessible = 6,  // address/8 · size · stack: what of this was reserved is memory from now on
   weight = 7,  // address/8 · scope id: what lies there belongs to this scope, and did so all the time
+  // device · process · bytes: behind a device_refused of the thread, who held how much of the limit then;
+  // process 0 is the one of the recording.
+  device_holder = 8,
 };
 inline constexpr unsigned kInlineTimeLimit = 15;
 

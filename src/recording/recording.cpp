@@ -314,14 +314,20 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       Device device;
       device.ordinal = id;
       device.name = payload.rest();
-      device.uuid = gpu_uuid_text(record.uuid);
+      device.uuid = gpu_uuid_text(record.uuid, (record.flags & kDeviceMig) != 0);
       device.total_bytes = record.total_bytes;
       if ((record.flags & kDeviceLimited) != 0) device.limit_bytes = record.limit_bytes;
       device.integrated = (record.flags & kDeviceIntegrated) != 0;
       device.shared_limit = (record.flags & kDeviceShared) != 0;
+      if ((record.flags & kDeviceLimitHard) != 0) device.proved_limit = LimitType::hard;
+      if ((record.flags & kDeviceLimitSoft) != 0) device.proved_limit = LimitType::soft;
+      device.granule_bytes = record.granule_bytes;
       info_.devices.push_back(std::move(device));
       return;
     }
+    case MetadataKind::process:
+      info_.processes[id] = with_valid_utf8(payload.rest());
+      return;
     case MetadataKind::segment_seal:
     case MetadataKind::end:
       return;  // find_end()

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/limit.h"
 #include "model/memory_event.h"
 #include "recording/format.h"
 #include "recording/module.h"
@@ -58,6 +59,9 @@ struct Device {
   std::optional<std::uint64_t> limit_bytes;  // that allocations were refused by
   bool integrated = false;                   // its memory is the machine's
   bool shared_limit = false;                 // other processes count against the limit, too
+  // What a probe found before the program was started; absent where there was none.
+  std::optional<LimitType> proved_limit;
+  std::uint64_t granule_bytes = 0;  // in what the device gives memory; 0: not known, or the machine's pages
 };
 
 struct RecordingInfo {
@@ -77,6 +81,8 @@ struct RecordingInfo {
   std::vector<Scope> scopes;  // by ScopeId; [0] is the root
   std::vector<Thread> threads;
   std::vector<Device> devices;  // in the order of their first use
+  // Names of processes that held memory of a device when a limit refused a request.
+  std::map<std::int64_t, std::string> processes;
   std::vector<RuntimeProfile> profiles;
   std::vector<std::string> notes;
 };

@@ -103,6 +103,7 @@ class SegmentDecoder {
   bool define_stack(const std::uint8_t*& p);
   const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
   const char* read_weight(const std::uint8_t* at, const std::uint8_t* end);
+  const char* read_holder(const std::uint8_t* at, const std::uint8_t* end, bool& is_event);
   // Null, or what is wrong with it. What is of a later version is no event.
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool take_counted();
@@ -166,6 +167,20 @@ inline const char* SegmentDecoder::read_weight(const std::uint8_t* at, const std
   return nullptr;
 }
 
+inline const char* SegmentDecoder::read_holder(const std::uint8_t* at, const std::uint8_t* end,
+                                               bool& is_event) {
+  const std::uint64_t device = get_varint(at, end), process = get_varint(at, end),
+                      bytes = get_varint(at, end);
+  if (at == nullptr) return "a record of who held a device's memory is cut off";
+  is_event = device <= 0xff;  // ordinals of later versions are passed over
+  event_.kind = MemoryEventKind::device_holder;
+  event_.device = static_cast<std::uint8_t>(device);
+  event_.count = process;
+  event_.size = bytes;
+  event_.stack = StackId{};
+  return nullptr;
+}
+
 inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
   const std::uint64_t kind = get_varint(p, end_);
   const std::uint64_t bytes = get_varint(p, end_);
@@ -174,8 +189,9 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
   const std::uint8_t* const end = p + bytes;
   const std::uint8_t* at = p;
   p = end;
-  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::weight);
+  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::device_holder);
   if (!is_event) return nullptr;
+  if (kind == static_cast<std::uint64_t>(ExtensionKind::device_holder)) return read_holder(at, end, is_event);
   if (kind == static_cast<std::uint64_t>(ExtensionKind::weight)) return read_weight(at, end);
   if (kind >= static_cast<std::uint64_t>(ExtensionKind::reserve))
     return read_reservation(static_cast<ExtensionKind>(kind), at, end);
@@ -218,6 +234,7 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
     case ExtensionKind::reserve:
     case ExtensionKind::make_accessible:
     case ExtensionKind::weight:
+    case ExtensionKind::device_holder:
       break;  // read above
   }
   if (stack >= local_stacks_.size()) return "a stack is named before it is defined";

@@ -54,6 +54,38 @@ std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal)
   return device == nullptr || device->name.empty() ? number : number + ", " + device->name;
 }
 
+std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process) {
+  if (process.pid == 0) return fmt::format("{}", fmt::join(report.info.command, " "));
+  for (const ProcessFigures& other : report.others)
+    if (other.pid == process.pid) return other.command;
+  return process.name;
+}
+
+std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process) {
+  const std::string command = command_of(report, process);
+  return command.empty() ? fmt::format("process {}", process.pid)
+                         : fmt::format("process {} ({})", process.pid, command);
+}
+
+std::string flag_of_device_limits(const recording::RecordingInfo& info) {
+  std::string limits;
+  bool are_equal = true;
+  std::optional<std::uint64_t> first;
+  for (const recording::Device& device : info.devices) {
+    if (!device.limit_bytes) {
+      are_equal = false;
+      continue;
+    }
+    if (!first) first = device.limit_bytes;
+    are_equal = are_equal && device.limit_bytes == first;
+    limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", device.ordinal,
+                          exact_size({static_cast<std::int64_t>(*device.limit_bytes)}));
+  }
+  if (!first) return "";
+  return fmt::format("--gpu-mem-limit {} ",
+                     are_equal ? exact_size({static_cast<std::int64_t>(*first)}) : limits);
+}
+
 std::string path_of_layer(const RecordingReport& report, std::uint32_t index) {
   return index < report.analysis.layers.size() ? report.analysis.layers[index].path : "";
 }

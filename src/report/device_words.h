@@ -19,6 +19,15 @@ const recording::Device* find_device(const RecordingReport& report, std::uint32_
 // "GPU 0, NVIDIA H200".
 std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal);
 
+// The command of a process that held memory when a limit refused: of the tree, else its kernel's name; empty:
+// not known.
+std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process);
+// "process 4711 (python3)".
+std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process);
+
+// "--gpu-mem-limit 4GiB ", "--gpu-mem-limit 0=4GiB,1=8GiB "; empty: there was no limit.
+std::string flag_of_device_limits(const recording::RecordingInfo& info);
+
 // By the index of a share; the second has words for what lies outside of any layer.
 std::string path_of_layer(const RecordingReport& report, std::uint32_t index);
 std::string name_of_layer(const RecordingReport& report, std::uint32_t index);

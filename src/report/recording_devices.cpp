@@ -51,6 +51,7 @@ class Section {
       text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
     if (device_->limit_bytes)
       text += fmt::format(", limited to {}", bytes(static_cast<std::int64_t>(*device_->limit_bytes)));
+    if (device_->proved_limit) text += fmt::format(" ({}, by the probe)", name_of(*device_->proved_limit));
     return text;
   }
 
@@ -75,8 +76,8 @@ class Section {
           bytes(*figures_.driver_growth_bytes)));
     if (figures_.rounding_at_peak_bytes > 0)
       line(fmt::format(
-          "Granules   {} more at the peak: the driver rounds what is larger than 1 MiB up to whole 2 MiB",
-          bytes(figures_.rounding_at_peak_bytes)));
+          "Granules   {} more at the peak: the driver rounds what is larger than {} up to whole {}",
+          bytes(figures_.rounding_at_peak_bytes), bytes(granule() / 2), bytes(granule())));
     if (figures_.overhead_bytes)
       line(fmt::format("Modules    {} at most, by difference, beside what was allocated",
                        bytes(*figures_.overhead_bytes)));
@@ -123,16 +124,32 @@ class Section {
       for (std::size_t k = 0; k < std::min(kHolders, refusal.holders.size()); ++k)
         place(fmt::format("  {:>9} held by  ", bytes(refusal.holders[k].bytes)), refusal.holders[k].stack);
       if (refusal.rounding_bytes > 0)
-        line(fmt::format("  {:>9} beyond what they asked for, up to whole 2 MiB",
-                         bytes(refusal.rounding_bytes)));
-      if (const std::int64_t others = refusal.charged - refusal.own_bytes - refusal.rounding_bytes;
-          others > 0)
-        line(fmt::format("  {:>9} held by other processes, or kept by pools, graphs and shared granules",
-                         bytes(others)));
+        line(fmt::format("  {:>9} beyond what they asked for, up to whole {}", bytes(refusal.rounding_bytes),
+                         bytes(granule())));
+      rest(refusal);
     }
     if (figures_.refused_count > static_cast<std::int64_t>(kRefusals))
       line(fmt::format("  and {} more refusals",
                        grouped(figures_.refused_count - static_cast<std::int64_t>(kRefusals))));
+  }
+
+  // What is not of this process' allocations.
+  void rest(const DeviceRefusal& refusal) {
+    const DeviceRest rest = rest_of(refusal);
+    const auto amount = [&](std::int64_t held, const std::string& by) {
+      if (held > 0) line(fmt::format("  {:>9} {}", bytes(held), by));
+    };
+    amount(rest.kept, "kept by pools, graphs and shared granules");
+    for (const DeviceProcess& process : rest.others)
+      amount(process.bytes, fmt::format("held by {}", words_for_process(report_, process)));
+    amount(rest.unknown, refusal.processes.empty()
+                             ? "held by other processes, or kept by pools, graphs and shared granules"
+                             : "held by further processes");
+  }
+
+  std::int64_t granule() const {
+    const bool is_told = device_ != nullptr && device_->granule_bytes > 0;
+    return static_cast<std::int64_t>(is_told ? device_->granule_bytes : kUsualGranule);
   }
 
   const RecordingReport& report_;
@@ -173,6 +190,13 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
   Json& holders = object["holders"] = Json::array();
   for (const DeviceHolder& holder : refusal.holders)
     holders.push_back({{"bytes", holder.bytes}, {"frames", frames_of(report, holder.stack)}});
+  if (refusal.processes.empty()) return object;
+  Json& processes = object["processes"] = Json::array();
+  for (const DeviceProcess& process : refusal.processes) {
+    Json& entry = processes.emplace_back(
+        Json{{"pid", process.pid != 0 ? process.pid : report.info.pid}, {"bytes", process.bytes}});
+    if (const std::string command = command_of(report, process); !command.empty()) entry["command"] = command;
+  }
   return object;
 }
 
@@ -201,6 +225,8 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
     if (device->limit_bytes) object["limit_bytes"] = *device->limit_bytes;
     object["integrated"] = device->integrated;
     object["shared_limit"] = device->shared_limit;
+    if (device->proved_limit) object["limit_type"] = name_of(*device->proved_limit);
+    if (device->granule_bytes > 0) object["granule_bytes"] = device->granule_bytes;
   }
   object["peak_bytes"] = figures.peak_bytes;
   object["peak_time_seconds"] = figures.peak_time.seconds();

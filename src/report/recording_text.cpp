@@ -436,7 +436,8 @@ class Screen {
     if (!analysis_.full && !report_.info.command.empty()) {
       std::string command;
       for (const std::string& word : report_.info.command) command += " " + shell_word(word);
-      line(fmt::format("  headroom trace {}--{}", analysis_.host_recorded ? "--full " : "", command));
+      line(fmt::format("  headroom trace {}{}--{}", analysis_.host_recorded ? "--full " : "",
+                       flag_of_device_limits(report_.info), command));
     }
   }
 

@@ -9,7 +9,7 @@
 namespace headroom::sources {
 namespace {
 
-constexpr unsigned kMostDevices = 1024;  // what a broken driver may say
+constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // what a broken driver may say
 
 }  // namespace
 
@@ -26,13 +26,36 @@ OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
   if (nvml.device_count(&count) != nvml::kSuccess) return;
   for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
     nvml::Device device = nullptr;
-    std::array<char, 96> uuid{};
-    if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr || nvml.uuid == nullptr ||
-        nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size())) != nvml::kSuccess)
-      continue;
-    uuid.back() = '\0';
-    devices_.emplace_back(device, uuid.data());
+    if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr) continue;
+    if (!add_instances(device)) add(device);
   }
+}
+
+// Under MIG the whole GPU's list of processes is for root alone, and a process has an instance.
+bool OwnGpuMemory::add_instances(nvml::Device gpu) {
+  const nvml::Functions& nvml = library_->functions();
+  unsigned most = 0;
+  if (nvml.mig_count == nullptr || nvml.mig_by_index == nullptr ||
+      nvml.mig_count(gpu, &most) != nvml::kSuccess)
+    return false;
+  bool has_some = false;
+  for (unsigned i = 0; i < std::min(most, kMostInstances); ++i) {
+    nvml::Device instance = nullptr;
+    if (nvml.mig_by_index(gpu, i, &instance) != nvml::kSuccess || instance == nullptr) continue;
+    has_some = true;
+    add(instance);
+  }
+  return has_some;
+}
+
+void OwnGpuMemory::add(nvml::Device device) {
+  const nvml::Functions& nvml = library_->functions();
+  std::array<char, 96> uuid{};
+  if (nvml.uuid == nullptr ||
+      nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size())) != nvml::kSuccess)
+    return;
+  uuid.back() = '\0';
+  devices_.emplace_back(device, uuid.data());
 }
 
 std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {

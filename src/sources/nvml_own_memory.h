@@ -18,15 +18,17 @@ class OwnGpuMemory {
   static std::unique_ptr<OwnGpuMemory> open(const std::string& library_file = nvml::Library::kFileName);
 
   struct Share {
-    std::string uuid;  // "GPU-…"
+    std::string uuid;  // "GPU-…"; of an instance of MIG "MIG-…"
     Bytes used;
   };
-  // Of the GPUs on which the driver names this process with a figure; none where it does not (another PID
-  // namespace, some Jetsons).
+  // Of the GPUs, and instances of MIG, on which the driver names this process with a figure; none where it
+  // does not (another PID namespace, some Jetsons).
   std::vector<Share> read();
 
  private:
   explicit OwnGpuMemory(std::shared_ptr<const nvml::Library> library);
+  bool add_instances(nvml::Device gpu);  // of MIG; false: there are none
+  void add(nvml::Device device);
   std::shared_ptr<const nvml::Library> library_;  // before the reader, which uses it
   nvml::ProcessReader processes_;
   std::vector<std::pair<nvml::Device, std::string>> devices_;  // with UUID

@@ -17,7 +17,7 @@
 #include "base/plain_name.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cuda/device_uuids.h"
+#include "cuda/visible_devices.h"
 #include "trace/inherited_limit.h"
 
 namespace headroom::trace {
@@ -66,12 +66,12 @@ Limits limits_of(const Account& account) {
   return limits;
 }
 
-void identify(Account& account, const std::vector<cuda::Uuid>& uuids) {
-  unsigned device = 0;
-  for (const cuda::Uuid& uuid : uuids) {
-    std::uint8_t bytes[16];
-    std::copy(uuid.begin(), uuid.end(), bytes);
-    account.identify(device++, bytes);
+void identify(Account& account, const std::vector<cuda::VisibleDevice>& devices) {
+  unsigned number = 0;
+  for (const cuda::VisibleDevice& device : devices) {
+    std::uint8_t uuid[16];
+    std::copy(device.uuid.begin(), device.uuid.end(), uuid);
+    account.identify(number++, uuid);
   }
 }
 
@@ -104,13 +104,13 @@ bool has_to_know_devices(const Limits& limits, const InheritedLimit& around) {
 }
 
 // By the numbers of this process, which need not be those of the program that set it.
-Limits limits_around(const InheritedLimit& around, const std::vector<cuda::Uuid>& uuids) {
-  if (are_equal(around.limits) || uuids.empty()) return around.limits;
+Limits limits_around(const InheritedLimit& around, const std::vector<cuda::VisibleDevice>& devices) {
+  if (are_equal(around.limits) || devices.empty()) return around.limits;
   Limits limits;
   for (const std::string& file : around.accounts) {
     Account account;
     if (!account.open_shared(file.c_str())) continue;
-    identify(account, uuids);
+    identify(account, devices);
     for (unsigned device = 0; device < kMostDevices; ++device)
       limits.bytes[device] = std::min(limits.bytes[device], account.limit(device));
   }
@@ -205,9 +205,10 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     return usage_error("cannot make an account of GPU memory",
                        fmt::format("{} limits already lie one within the other", around.accounts.size()),
                        "give the smallest of them to one headroom command, and leave the others out");
-  const auto uuids = has_to_know_devices(limits, around) ? cuda::device_uuids() : std::vector<cuda::Uuid>();
-  if (auto there = check_devices(limits, uuids.size()); !there) return forward_error(there);
-  const Limits outer = limits_around(around, uuids);
+  const auto devices =
+      has_to_know_devices(limits, around) ? cuda::visible_devices() : std::vector<cuda::VisibleDevice>();
+  if (auto there = check_devices(limits, devices.size()); !there) return forward_error(there);
+  const Limits outer = limits_around(around, devices);
   // Of a name the limit is the same for all who share it; that around this command bounds it alone.
   result.limits_ = name.empty() ? smaller_of(limits, outer) : limits;
   if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
@@ -230,7 +231,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                       file.string()));
     }
     if (account.members() > 0) {
-      identify(account, uuids);  // its limits are by its maker's numbers, and these by this process'
+      identify(account, devices);  // its limits are by its maker's numbers, and these by this process'
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
@@ -253,7 +254,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
     result.limits_ = smaller_of(result.limits_, outer);
-    identify(account, uuids);
+    identify(account, devices);
   }
   if (!account.enter()) {
     account.close();

@@ -25,7 +25,7 @@ std::string device_figures(const recording::RecordingInfo& info,
   for (std::size_t i = 0; i < std::min(kMostDevices, analysis.devices.size()); ++i) {
     const analysis::DeviceFigures& device = analysis.devices[i];
     std::string figures =
-        fmt::format("{}peak {} at {}, {} at the end", name_of(info, device.ordinal),
+        fmt::format("{}peak {} allocated at {}, {} at the end", name_of(info, device.ordinal),
                     format_bytes(Bytes{device.peak_bytes}), format_duration(device.peak_time),
                     format_bytes(Bytes{device.end_bytes}));
     if (device.refused_count > 0)

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "ledger/account.h"
+#include "model/limit.h"
 
 namespace headroom::trace {
 
@@ -30,8 +31,9 @@ struct TraceOptions {
 
   // Of GPU memory, for all processes of the command together.
   ledger::Limits device_limits;
-  std::string share;    // the name of the account that other commands share; empty: none do
-  std::string account;  // its file, once there is one
+  std::optional<LimitType> proved_limit;  // what a probe found of them, for the recording
+  std::string share;                      // the name of the account that other commands share; empty: none do
+  std::string account;                    // its file, once there is one
 };
 
 // A recording without segments for its threads is none.

@@ -78,6 +78,8 @@ std::string tracer_settings(const TraceOptions& options, Bytes size_limit) {
   settings += fmt::format(",layers={},{}={},events={},large={},period={}", options.layers ? "auto" : "off",
                           options.ring ? "ring" : "limit", segments_in(size), options.max_events.value_or(0),
                           options.large.count, options.sample_period.count);
+  if (options.proved_limit == LimitType::hard || options.proved_limit == LimitType::soft)
+    settings += fmt::format(",proved={}", name_of(*options.proved_limit));
   return settings + device_settings(options.device_limits, options.account);
 }
 

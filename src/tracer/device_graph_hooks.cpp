@@ -250,6 +250,18 @@ HEADROOM_HOOK Result cuGraphDestroy(Opaque graph) {
   return destroy(HEADROOM_REAL(cuGraphDestroy), Space::graph, graph, caller_of_this_function());
 }
 
+// What it gives back is known at once, and not when the device is looked at next.
+HEADROOM_HOOK Result cuDeviceGraphMemTrim(Device device) {
+  const auto call = HEADROOM_REAL(cuDeviceGraphMemTrim);
+  if (call == nullptr) return kNotFound;
+  DriverHook hook;
+  if (!hook.counts()) return call(device);
+  const DriverOrder order;
+  const Result result = call(device);
+  if (result == kSuccess && device >= 0) hook.look_at_launched_graphs(static_cast<unsigned>(device));
+  return result;
+}
+
 HEADROOM_HOOK Result cuStreamBeginCapture(Opaque stream) {
   const auto call = HEADROOM_REAL(cuStreamBeginCapture);
   if (call == nullptr) return kNotFound;

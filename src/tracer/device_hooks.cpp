@@ -1,5 +1,6 @@
 #include "tracer/device_hooks.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -55,6 +56,7 @@ void forget_in_child() {
   driver_calls.ended = driver_calls.begun.load();
   nvml::reset_in_child();
   reset_watch_in_child();
+  reset_refusals_in_child();
   driver::reset_contexts_in_child();
   driver::reset_lock_in_child();
 }
@@ -107,6 +109,16 @@ bool get_uuid(unsigned device, std::uint8_t (&uuid)[16]) {
   return get != nullptr && get(uuid, static_cast<int>(device)) == driver::kSuccess;
 }
 
+// The first function tells the GPU's, and the second, of a device that is an instance of MIG, its own.
+bool is_mig_instance(unsigned device) {
+  std::uint8_t gpu[16] = {}, own[16] = {};
+  const auto ordinal = static_cast<int>(device);
+  return driver::real.cuDeviceGetUuid != nullptr && driver::real.cuDeviceGetUuid_v2 != nullptr &&
+         driver::real.cuDeviceGetUuid(gpu, ordinal) == driver::kSuccess &&
+         driver::real.cuDeviceGetUuid_v2(own, ordinal) == driver::kSuccess &&
+         std::memcmp(gpu, own, sizeof gpu) != 0;
+}
+
 void describe(unsigned device) {
   using recording::DeviceRecord;
   DeviceRecord record{};
@@ -121,11 +133,16 @@ void describe(unsigned device) {
   get_uuid(device, record.uuid);
   record.total_bytes = total;
   record.flags = integrated != 0 ? recording::kDeviceIntegrated : 0u;
+  if (is_mig_instance(device)) record.flags |= recording::kDeviceMig;
   if (device_ledger.account().limit(device) != ledger::kNoLimit) {
     record.limit_bytes = device_ledger.account().limit(device);
     record.flags |= recording::kDeviceLimited;
     if (device_ledger.account().is_shared()) record.flags |= recording::kDeviceShared;
+    if (process.options.proved == ProvedLimit::hard) record.flags |= recording::kDeviceLimitHard;
+    if (process.options.proved == ProvedLimit::soft) record.flags |= recording::kDeviceLimitSoft;
   }
+  record.granule_bytes = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(device_ledger.granule(device), std::uint64_t{1} << 31));
   const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name, std::strlen(name)}};
   process.file.write_metadata(recording::MetadataKind::device, device, pieces, 2);
 }
@@ -289,14 +306,6 @@ void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {
   record_last_refusal(caller);
 }
 
-void DriverHook::record_last_refusal(const CallFrame& caller) {
-  const ledger::Refusal refusal = ledger::Ledger::last_refusal_of_this_thread();
-  const Guard guard(thread_);
-  if (!is_recording(thread_)) return;
-  record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
-                        caller);
-}
-
 // The driver does the same before it says that a device is full: it waits until what was freed in the order
 // of a stream is free, and takes from the pools what they keep.
 void DriverHook::make_room(unsigned device) {
@@ -316,8 +325,9 @@ bool DriverHook::has_something_to_settle(unsigned device) {
 void DriverHook::wait_for_what_was_freed() {
   CurrentDevice where;
   if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
-  device_ledger.begin_wait_for_pools(where.context);
-  if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait_for_pools(where.context);
+  const std::uint64_t wait = device_ledger.begin_wait_for_pools(where.context);
+  if (driver::real.cuCtxSynchronize() == driver::kSuccess)
+    device_ledger.finish_wait_for_pools(where.context, wait);
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {
@@ -379,8 +389,9 @@ void DriverHook::look_at_graphs(unsigned device) {
     return;
   device_ledger.settle_leaving_graphs(device, reserved);
   // One more than the figure: 0 is a device that never had a graph with memory.
-  if (kept.exchange(reserved + 1) != reserved + 1)
-    record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
+  const std::uint64_t before = kept.exchange(reserved + 1);
+  if (before == 0) watch_graphs();
+  if (before != reserved + 1) record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
 }
 
 void DriverHook::trim_graphs(unsigned device) {

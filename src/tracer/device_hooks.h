@@ -30,6 +30,9 @@ void reset_contexts_in_child();
 std::uint64_t context_that_owns(std::uint64_t context);
 }  // namespace driver
 
+// After fork, in the child: which names are in the recording.
+void reset_refusals_in_child();
+
 // A driver was loaded where no hook stands in front of it: the account says so.
 void note_driver_out_of_reach();
 
@@ -106,7 +109,7 @@ class DriverHook {
   // Charges a granule, in case that what is asked for next needs one. False: there is no room for it.
   bool pay_granule(unsigned device);
   void refuse_granule(const Entry& entry, const CallFrame& caller);
-  void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger
+  void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger, with who held the rest
   // Tries to find room by giving back what pools and graphs keep and nobody uses.
   void settle_pools(unsigned device, std::uint64_t except = 0);
   // The same, for who may wait until what was freed in the order of a stream is free.
@@ -134,9 +137,10 @@ class DriverHook {
   void record_figure(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   std::uint64_t stamp();
 
+  static bool may_have_launched_graphs(unsigned device);
+
  private:
   bool is_ready();
-  static bool may_have_launched_graphs(unsigned device);
   // Before a call that does not wait for others: it is not looked at while another thread has the order.
   void look_at_launched_graphs_unless_busy(unsigned device);
   bool has_something_to_settle(unsigned device);

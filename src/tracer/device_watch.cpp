@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
@@ -15,7 +16,8 @@
 namespace headroom::tracer {
 namespace {
 
-constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000;
+// To ask for the memory of graphs takes a microsecond or so, for what NVML tells a millisecond.
+constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000, kGraphsNs = 50'000'000;
 
 struct Watch {
   Lock lock;
@@ -24,39 +26,43 @@ struct Watch {
   pthread_t thread{};
   pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t stop_sign{};
-  bool is_to_stop = false;
+  bool is_to_stop = false, has_graphs = false;
 };
 static_assert(ledger::kMostDevices <= 64);
 constinit Watch watch;
 
-timespec in(std::int64_t nanoseconds, clockid_t clock) {
+std::int64_t now_ns(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
-  const std::int64_t of_second = time.tv_nsec + nanoseconds;
-  time.tv_sec += of_second / 1'000'000'000;
-  time.tv_nsec = of_second % 1'000'000'000;
-  return time;
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+timespec moment(std::int64_t nanoseconds) {
+  return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
 }
 
-// False: the process ends.
-bool wait_for(std::int64_t nanoseconds) {
-  const timespec until = in(nanoseconds, CLOCK_MONOTONIC);
+// Until `next_ns`, or until graphs are to be looked at again. False: the process ends.
+bool wait(std::int64_t next_ns) {
   pthread_mutex_lock(&watch.stop_lock);
-  while (!watch.is_to_stop && pthread_cond_timedwait(&watch.stop_sign, &watch.stop_lock, &until) == 0) {
-  }
+  const std::int64_t start_ns = now_ns(CLOCK_MONOTONIC);
+  const auto wait_until_ns = [&] {
+    return watch.has_graphs ? std::min(next_ns, start_ns + kGraphsNs) : next_ns;
+  };
+  timespec until = moment(wait_until_ns());
+  while (!watch.is_to_stop && pthread_cond_timedwait(&watch.stop_sign, &watch.stop_lock, &until) == 0)
+    until = moment(wait_until_ns());
   const bool goes_on = !watch.is_to_stop;
   pthread_mutex_unlock(&watch.stop_lock);
   return goes_on;
 }
 
-void look_at_all() {
+void look_at_all(bool at_growth_too) {
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
     if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
     DriverHook hook;
     if (!try_driver_order()) continue;  // the next time
     hook.look_at_launched_graphs(device);
     end_driver_order();
-    driver::look_at_driver_growth(hook, device);
+    if (at_growth_too) driver::look_at_driver_growth(hook, device);
   }
 }
 
@@ -67,7 +73,12 @@ void* run(void*) {
   int capture_mode = driver::kCaptureRelaxed;
   if (driver::real.cuThreadExchangeStreamCaptureMode != nullptr)
     driver::real.cuThreadExchangeStreamCaptureMode(&capture_mode);
-  for (std::int64_t wait = kFirstNs; wait_for(wait); wait = kIntervalNs) look_at_all();
+  std::int64_t next_ns = now_ns(CLOCK_MONOTONIC) + kFirstNs;
+  while (wait(next_ns)) {
+    const std::int64_t now = now_ns(CLOCK_MONOTONIC);
+    look_at_all(now >= next_ns);
+    if (now >= next_ns) next_ns = now_ns(CLOCK_MONOTONIC) + kIntervalNs;
+  }
   return nullptr;
 }
 
@@ -79,10 +90,10 @@ void stop() {
   watch.is_to_stop = true;
   pthread_cond_signal(&watch.stop_sign);
   pthread_mutex_unlock(&watch.stop_lock);
-  const timespec until = in(2'000'000'000, CLOCK_REALTIME);
+  const timespec until = moment(now_ns(CLOCK_REALTIME) + 2'000'000'000);
   if (pthread_timedjoin_np(watch.thread, nullptr, &until) != 0) return;
   const Guard guard(thread_local_state);
-  look_at_all();  // what came in the last second
+  look_at_all(true);  // what came in the last second
 }
 
 // A program that closes the driver would leave the thread with functions that are gone.
@@ -126,9 +137,19 @@ void watch_device(unsigned device) {
   if (is_first) std::atexit(stop);
 }
 
+void watch_graphs() {
+  const Locked locked(watch.lock);
+  if (watch.of_process != getpid()) return;
+  pthread_mutex_lock(&watch.stop_lock);
+  watch.has_graphs = true;
+  pthread_cond_signal(&watch.stop_sign);
+  pthread_mutex_unlock(&watch.stop_lock);
+}
+
 void reset_watch_in_child() {
   watch.lock.reset();
   watch.devices = 0;
+  watch.has_graphs = false;
 }
 
 }  // namespace headroom::tracer

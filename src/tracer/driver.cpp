@@ -87,6 +87,12 @@ bool is_hook(const void* function) {
   return false;
 }
 
+bool has_hook(const char* name) {
+  for (const Call& call : calls)
+    if (call.hook != nullptr && std::strcmp(call.name, name) == 0) return true;
+  return false;
+}
+
 bool has_function_behind(const void* hook) {
   if (!find_driver()) return false;
   for (const Call& call : calls)

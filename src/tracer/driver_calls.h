@@ -97,6 +97,7 @@
   CALL(cuGraphExecUpdate_v2, (Opaque, Opaque, void*))                                                         \
   CALL(cuGraphExecDestroy, (Opaque))                                                                          \
   CALL(cuGraphDestroy, (Opaque))                                                                              \
+  CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   /* contexts and modules */                                                                                  \
   CALL(cuCtxCreate, (Opaque*, unsigned, Device))                                                              \
   CALL(cuCtxCreate_v2, (Opaque*, unsigned, Device))                                                           \
@@ -146,7 +147,6 @@
   CALL(cuGraphNodeGetDependencies, (Opaque, Opaque*, std::size_t*))                                           \
   CALL(cuGraphNodeGetDependencies_v2, (Opaque, Opaque*, void*, std::size_t*))                                 \
   CALL(cuThreadExchangeStreamCaptureMode, (int*))                                                             \
-  CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \
   CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \
   CALL(cuMemGetAllocationPropertiesFromHandle, (AllocationProperties*, Handle))                               \
@@ -180,6 +180,8 @@ void reset_lock_in_child();
 void* substitute(const char* name, void* function);
 // Whether this address is one of our hooks.
 bool is_hook(const void* function);
+// Whether a function of this name has one.
+bool has_hook(const char* name);
 // Whether there is a driver, and it has what this hook stands before: older ones do not have all.
 bool has_function_behind(const void* hook);
 

@@ -57,6 +57,10 @@ void apply(Options& options, const Piece& key, const Piece& value) {
     options.segments = number;
   }
   if (key.starts_with("device") && is_number) limit_devices(options.device_limits, key, number);
+  if (key.is("proved"))
+    options.proved = value.is("hard")   ? ProvedLimit::hard
+                     : value.is("soft") ? ProvedLimit::soft
+                                        : ProvedLimit::not_tried;
   const auto length = static_cast<std::size_t>(value.end - value.begin);
   if (key.is("within") && length < sizeof options.account &&
       options.outer_account_count < ledger::kMostAccounts - 1)

@@ -7,6 +7,9 @@
 
 namespace headroom::tracer {
 
+// What a probe found of the limits before the program was started.
+enum class ProvedLimit : std::uint8_t { not_tried, hard, soft };
+
 enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
 
 struct Options {
@@ -21,7 +24,8 @@ struct Options {
   std::uint64_t large_bytes = 4096;      // default mode: allocations of this size and above are recorded each
   std::uint64_t sample_period = 262144;  // default mode: one sample in so many bytes of smaller ones
   ledger::Limits device_limits;          // "device=8589934592" for all, "device0=…" for one
-  char account[256] = {};                // the file of the account that other processes share; empty: none
+  ProvedLimit proved = ProvedLimit::not_tried;  // "proved=hard"
+  char account[256] = {};  // the file of the account that other processes share; empty: none
   char outer_accounts[ledger::kMostAccounts - 1][256] = {};  // "within=": those that it lies within
   unsigned outer_account_count = 0;
 };

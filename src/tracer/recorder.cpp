@@ -224,6 +224,13 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
   });
 }
 
+void record_device_holder(ThreadLocal& thread, unsigned device, std::int32_t pid, std::uint64_t bytes) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_holder(time, device, static_cast<std::uint32_t>(pid), bytes);
+  done(thread);
+}
+
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
   const std::uint64_t time = time_now();
   if (ThreadState* state = ready_to_record(thread, time))

@@ -2,10 +2,11 @@
 // in its place. Programs that are linked with libcuda find the hooks by their names, as this library comes
 // first; the driver's own way is in driver_lookup_hooks.cpp.
 //
-// dlsym(RTLD_NEXT, …) and dlopen'ed namespaces depend on who calls: so for every name that cannot be the
-// driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled
-// to a jump for that, as in loader_hooks.cpp. What RTLD_NEXT finds of the driver's names is therefore known
-// beforehand: the first definition in a library behind the caller's.
+// dlsym(RTLD_NEXT, …), RTLD_DEFAULT and dlopen'ed namespaces depend on who calls: so for every name that
+// cannot be the driver's, and under RTLD_DEFAULT for those that have no hook, the hook jumps on, and the real
+// dlsym sees the program's own return address. It must be compiled to a jump for that, as in
+// loader_hooks.cpp. What RTLD_NEXT finds of the driver's names is therefore known beforehand: the first
+// definition in a library behind the caller's.
 //
 // Who looks a function up has often just opened its library by a dlopen that could not be followed
 // (loader_hooks.cpp). Without the events of malloc this is the first that is heard of it, and early enough
@@ -103,6 +104,16 @@ int look_behind(dl_phdr_info* module, std::size_t, void* data) {
   return hook == found ? nullptr : hook;
 }
 
+// What RTLD_DEFAULT finds depends on the caller, too, whose library may be in a scope of its own with the
+// driver (RTLD_LOCAL). Of the names that have a hook it finds ours, which comes first; of others what the
+// caller sees.
+[[gnu::always_inline]] inline bool is_asked_of_us(const void* handle, const char* name) {
+  return handle == RTLD_DEFAULT ? driver::has_hook(name) : handle != RTLD_NEXT;
+}
+[[gnu::always_inline]] inline void* hook_of(const void* handle, const void* caller, const char* name) {
+  return handle == RTLD_NEXT ? hook_behind(caller, name) : nullptr;
+}
+
 // What comes behind us. The real dlsym must see this library as its caller, so this is no place for a jump:
 // the answer takes the way over memory.
 [[gnu::noinline]] void* find_behind_us(const char* name, Dlsym look_on) {
@@ -145,8 +156,8 @@ HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) 
   using namespace headroom::tracer;
   const Dlsym next = get(real_dlsym, "dlsym");
   if (__builtin_expect(may_be_of_driver(name), 0)) {
-    if (handle != RTLD_NEXT) return look_up(handle, name, next);
-    if (void* const hook = hook_behind(__builtin_return_address(0), name)) return hook;
+    if (is_asked_of_us(handle, name)) return look_up(handle, name, next);
+    if (void* const hook = hook_of(handle, __builtin_return_address(0), name)) return hook;
   }
   look_for_new_libraries();
   return next(handle, name);
@@ -157,8 +168,8 @@ HEADROOM_HOOK void* dlvsym(void* __restrict handle, const char* __restrict name,
   using namespace headroom::tracer;
   const Dlvsym next = get(real_dlvsym, "dlvsym");
   if (__builtin_expect(may_be_of_driver(name), 0)) {
-    if (handle != RTLD_NEXT) return look_up(handle, name, version, next);
-    if (void* const hook = hook_behind(__builtin_return_address(0), name)) return hook;
+    if (is_asked_of_us(handle, name)) return look_up(handle, name, version, next);
+    if (void* const hook = hook_of(handle, __builtin_return_address(0), name)) return hook;
   }
   look_for_new_libraries();
   return next(handle, name, version);

@@ -92,6 +92,20 @@ TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
   EXPECT_TRUE(gpu_of("off").is_null());
 }
 
+// Where the GPU has no memory of its own the reference's one limit is of the machine's, too. There is no
+// device tree here: the driver says so.
+TEST_F(BenchDevice, TheReferencesLimitIsOfTheMachinesMemoryWhereThatIsTheGpus) {
+  for (const bool is_integrated : {false, true}) {
+    if (is_integrated) driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");
+    const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit-gb",
+                                      "1", "--model", model("m", "load device 64")});
+    const Json report = bench_.report();
+    EXPECT_EQ(get_integer(get_member(report, "gpu_limit"), "bytes"), 1024 * kMiB) << result.err;
+    EXPECT_EQ(get_integer(get_member(report, "limit"), "bytes"),
+              is_integrated ? std::optional(1024 * kMiB) : std::nullopt);
+  }
+}
+
 TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   give_in_granules();
   const CommandResult result =

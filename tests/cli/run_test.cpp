@@ -168,7 +168,8 @@ TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
 }
 
 // However a program comes to the driver: by what is behind its library, by a library that is bound to the
-// driver first, in a namespace of its own, and in a child that is given an empty environment.
+// driver first or has it in a scope of its own, in a namespace of its own, and in a child that is given an
+// empty environment.
 TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
   const std::string guests = HEADROOM_BINARY_DIR "/tests/";
   const std::string wrapper = guests + "libtrace_guest_cuda_wrapper.so";
@@ -177,6 +178,7 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
       {guests + "trace_guest_cuda_ways", "plain", wrapper},
       {guests + "trace_guest_cuda_next", "next", wrapper},
       {guests + "trace_guest_cuda_ways", "deep", wrapper},
+      {guests + "trace_guest_cuda_ways", "local", wrapper},
       {guests + "trace_guest_cuda_ways", "apart", wrapper},
       {guests + "trace_guest_cuda_ways", "spawn", wrapper},
       {guests + "trace_guest_cuda_ways", "execle", wrapper},

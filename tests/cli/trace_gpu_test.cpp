@@ -45,6 +45,11 @@ class TraceGpu : public testing::Test {
     return document ? get_member(*document, "devices").at(0) : Json();
   }
   static constexpr const char* kWithNvml = HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml";
+  static std::string own_name() {
+    std::string name = test::read_text("/proc/self/comm");
+    while (name.ends_with('\n')) name.pop_back();
+    return name;
+  }
   fs::path recording() const { return folder_ / "a.hrec"; }
   TemporaryFolder folder_;
 };
@@ -113,7 +118,7 @@ class TraceOnlyGpu : public TraceGpu {
 
 TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
   EXPECT_THAT(traced_.err, HasSubstr("  recorded     GPU memory only (--only gpu)\n"));
-  EXPECT_THAT(traced_.err, HasSubstr("  GPU 0        Fake GPU 0: peak 252.0 MiB at "));
+  EXPECT_THAT(traced_.err, HasSubstr("  GPU 0        Fake GPU 0: peak 252.0 MiB allocated at "));
   EXPECT_THAT(traced_.err, HasSubstr("; 2 requests refused\n"));
   for (const char* word : {"peak live", "allocations", "still live", "mapped"})
     EXPECT_THAT(traced_.err, testing::Not(HasSubstr(word)));
@@ -122,12 +127,13 @@ TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
 TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("GPU memory only (--only gpu), "));
-  EXPECT_THAT(text.out, HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard, by the probe)\n"));
   EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
   // One place or two: a compiler may make a copy of the loop's first turn.
   EXPECT_THAT(text.out, HasSubstr(" %  cuda_guest::Plain::take"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
-  EXPECT_THAT(text.out, HasSubstr("  headroom trace -- "));
+  EXPECT_THAT(text.out, HasSubstr("  headroom trace --gpu-mem-limit 256MiB -- "));
   for (const char* word :
        {"Allocated", "At the end ", "Leaks", "that hold the peak", "Fragmentation", "0 B at 0"})
     EXPECT_THAT(text.out, testing::Not(HasSubstr(word)));
@@ -319,6 +325,11 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     const CommandResult within = trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20));
     EXPECT_EQ(within.exit_code, 1);
     EXPECT_THAT(within.err, HasSubstr("the limit on GPU memory was hard: all "));
+    // This process is the other, known by the name that the kernel has for it.
+    const CommandResult report = run_headroom({"report", recording().string()});
+    EXPECT_THAT(report.out, HasSubstr("limited to 256.0 MiB (hard, by the probe)"));
+    EXPECT_THAT(report.out, HasSubstr("  100.0 MiB held by process " + std::to_string(::getpid()) + " (" +
+                                      own_name() + ")"));
     const CommandResult result = trace({"--share", name, "--gpu-mem-limit", "1GiB", "--force"}, "plain", "1");
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("is not that of --share"));
@@ -338,7 +349,8 @@ TEST_F(TraceGpu, WhatAChildWasRefusedIsTold) {
                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused"));
-  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was hard: all "));
+  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was hard: all 12 routes that were tried were "
+                                    "refused on each of 2 GPUs"));
   const CommandResult idle = run_headroom(
       {"trace", "--gpu-limit", "50MiB", "--force", "--out", recording().string(), "--", "true"}, options);
   EXPECT_THAT(idle.err, HasSubstr("no memory of a GPU was taken, so there was nothing to limit"));
@@ -456,7 +468,7 @@ TEST_F(TraceGpu, WhatTheDriverRoundsUpHasALineOfItsOwn) {
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out,
               HasSubstr("Granules   10.4 MiB more at the peak: the driver rounds what is larger than "
-                        "1 MiB up to whole 2 MiB"));
+                        "1.0 MiB up to whole 2.0 MiB"));
 }
 
 // Its constructor runs before those of the library that traces.

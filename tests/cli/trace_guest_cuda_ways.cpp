@@ -1,16 +1,16 @@
 // A program that takes GPU memory until it is refused, at most 1 GiB, by a driver that it finds in a way of
 // its own, and prints how many MiB it got and the driver's code.
 //
-//   trace_guest_cuda_ways plain|next|deep|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
+//   trace_guest_cuda_ways plain|next|deep|local|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
-// waits until NVML was asked of it. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed
-// memory, and waits, too. `grows` makes a second context while the driver has loaded something that nobody
-// asked for yet, and destroys it; each time it waits. `together` makes those of two devices by eight threads
-// at once, and waits. `contexts` makes and gives up the primary context three times; `closes` gives the
-// driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain` after
-// taking LD_PRELOAD out of the environment.
+// waits until NVML was asked of it; `trims` gives the graph back and trims. `granules` allocates ten times 1
+// MiB and 17 bytes, an array and managed memory, and waits, too. `grows` makes a second context while the
+// driver has loaded something that nobody asked for yet, and destroys it; each time it waits. `together`
+// makes those of two devices by eight threads at once, and waits. `contexts` makes and gives up the primary
+// context three times; `closes` gives the driver back while it is traced, and goes on for half a second.
+// `system` and `popen` start `plain` after taking LD_PRELOAD out of the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -62,9 +62,9 @@ int take_from_driver(void* library, int device) {
   return take(find<Allocate>(library, "cuMemAlloc_v2"));
 }
 
-int take_from_wrapper(void* library) {
+int take_from_wrapper(void* library, const char* allocate = "wrapper_allocate") {
   if (library == nullptr || find<int (*)()>(library, "wrapper_start")() != 0) return 2;
-  return take(find<Allocate>(library, "wrapper_allocate"));
+  return take(find<Allocate>(library, allocate));
 }
 
 void* driver_with_modules = nullptr;
@@ -105,10 +105,12 @@ int wait_until_asked() {
   return 0;
 }
 
-int launch(void* library) {
+// With `trims` the graph frees its memory and is destroyed, the driver is told to trim what it keeps of it,
+// and 1 MiB is allocated after that.
+int launch(void* library, bool trims = false) {
   namespace driver = headroom::tracer::driver;
   using Opaque = void*;
-  Opaque context = nullptr, graph = nullptr, node = nullptr, exec = nullptr;
+  Opaque context = nullptr, graph = nullptr, node = nullptr, exec = nullptr, end = nullptr;
   std::uint64_t pointer = 0;
   find<int (*)(unsigned)>(library, "cuInit")(0);
   find<int (*)(Opaque*, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
@@ -120,8 +122,17 @@ int launch(void* library) {
   allocation.bytes = std::size_t{32} << 20;
   find<int (*)(Opaque*, Opaque, const Opaque*, std::size_t, driver::AllocationNode*)>(
       library, "cuGraphAddMemAllocNode")(&node, graph, nullptr, 0, &allocation);
+  if (trims)
+    find<int (*)(Opaque*, Opaque, const Opaque*, std::size_t, std::uint64_t)>(
+        library, "cuGraphAddMemFreeNode")(&end, graph, &node, 1, allocation.address);
   find<int (*)(Opaque*, Opaque, unsigned long long)>(library, "cuGraphInstantiateWithFlags")(&exec, graph, 0);
   find<int (*)(Opaque, Opaque)>(library, "cuGraphLaunch")(exec, nullptr);
+  if (trims) {
+    find<int (*)(Opaque)>(library, "cuGraphExecDestroy")(exec);
+    find<int (*)(Opaque)>(library, "cuGraphDestroy")(graph);
+    find<int (*)(int)>(library, "cuDeviceGraphMemTrim")(0);
+    return find<Allocate>(library, "cuMemAlloc_v2")(&pointer, std::size_t{1} << 20);
+  }
   find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
   return wait_until_asked();
 }
@@ -217,6 +228,7 @@ int main(int count, char** arguments) {
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
   if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "trims") return launch(dlopen("libcuda.so.1", RTLD_NOW), true);
   if (way == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "together") return make_together(dlopen("libcuda.so.1", RTLD_NOW));
@@ -225,6 +237,7 @@ int main(int count, char** arguments) {
   if (way == "system" || way == "popen")
     return start_by_shell(way, std::string(arguments[0]) + " plain " + wrapper);
   if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
+  if (way == "local") return take_from_wrapper(dlopen(wrapper, RTLD_NOW), "wrapper_allocate_default");
   if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
   if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));
   const std::string libraries = std::string("LD_LIBRARY_PATH=") + std::getenv("LD_LIBRARY_PATH");

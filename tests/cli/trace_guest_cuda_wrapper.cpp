@@ -18,6 +18,15 @@ __attribute__((visibility("default"))) int wrapper_start() {
 __attribute__((visibility("default"))) int wrapper_allocate(std::uint64_t* pointer, std::size_t bytes) {
   return cuMemAlloc_v2(pointer, bytes);
 }
+// As one that knows the driver by what its own scope has. Nothing stands
+// in front of cuDriverGetVersion.
+__attribute__((visibility("default"))) int wrapper_allocate_default(std::uint64_t* pointer,
+                                                                    std::size_t bytes) {
+  const auto allocate =
+      reinterpret_cast<int (*)(std::uint64_t*, std::size_t)>(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+  if (allocate == nullptr || dlsym(RTLD_DEFAULT, "cuDriverGetVersion") == nullptr) return 1;
+  return allocate(pointer, bytes);
+}
 // As a library does that stands in front of the driver itself.
 __attribute__((visibility("default"))) int wrapper_allocate_next(std::uint64_t* pointer, std::size_t bytes) {
   static const auto next =

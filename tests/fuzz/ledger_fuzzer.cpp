@@ -365,8 +365,7 @@ class Calls {
       return model_.destroy_pool(pool);
     }
     if (next() % 4 == 0) {
-      ledger_.begin_wait_for_pools(0);
-      ledger_.finish_wait_for_pools(0);
+      ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
       std::erase_if(model_.destroyed_pools, [](const auto& one) { return one.second.used == 0; });
       require(ledger_.has_destroyed_pools() == !model_.destroyed_pools.empty());
       return;

@@ -20,7 +20,8 @@ RECORDING_END = struct.Struct("<7Q")
 ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
 EXTENSION = 15
 DEVICE_ALLOCATE, DEVICE_RELEASE, DEVICE_REFUSED, DEVICE_FIGURE = range(1, 5)  # kinds of extensions
-DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3}
+DEVICE_HOLDER = 8
+DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3, DEVICE_HOLDER: 3}
 RESERVE, MAKE_ACCESSIBLE, WEIGHT = 5, 6, 7  # more of them
 EXTENDED = 16  # an event's kind, here: 16 and the kind of extension
 # Kinds of memory that take up the device's own (where it is not integrated).
@@ -206,7 +207,7 @@ class Recording:
 
     def read_metadata(self):
         self.command, self.modules, self.notes = [], [], []
-        self.scopes, self.threads, self.devices = {}, {}, {}
+        self.scopes, self.threads, self.devices, self.processes = {}, {}, {}, {}
         for _, kind, number, payload in self.metadata_records():
             self.read_metadata_record(kind, number, payload)
 
@@ -225,10 +226,13 @@ class Recording:
         elif kind == 10:
             self.notes.append(text_of(payload))
         elif kind == 11:
-            total, limit, flags, _ = struct.unpack_from("<2Q2I", payload)
+            total, limit, flags, granule = struct.unpack_from("<2Q2I", payload)
             self.devices[number] = {"name": text_of(payload[40:]), "uuid": payload[24:40].hex(), "total_bytes": total,
                                     "integrated": bool(flags & 1), "shared_limit": bool(flags & 4),
+                                    "granule_bytes": granule,
                                     **({"limit_bytes": limit} if flags & 2 else {})}
+        elif kind == 15:
+            self.processes[number] = text_of(payload)
 
     def path_of(self, scope):
         names = []
@@ -390,7 +394,7 @@ class Device:
     def __init__(self, integrated):
         self.total_kinds = [*DEVICE_TOTAL, PINNED_HOST] if integrated else [*DEVICE_TOTAL]
         self.live, self.total, self.peak, self.refused_count, self.refused_bytes = {}, 0, 0, 0, 0
-        self.figures = {}
+        self.figures, self.holders = {}, {}
 
     def visit(self, what, kind, fields):
         if what == DEVICE_ALLOCATE:
@@ -404,6 +408,8 @@ class Device:
         elif what == DEVICE_REFUSED:
             self.refused_count += 1
             self.refused_bytes += fields[0]
+        elif what == DEVICE_HOLDER:
+            self.holders[kind] = fields[0]  # the process is where others have the kind of memory
         else:
             self.figures[kind] = fields[0]
 
@@ -414,7 +420,8 @@ class Device:
 
     def summary(self):
         return {"peak_bytes": self.peak, "live_bytes": self.total, "live_blocks": len(self.live),
-                "refused_count": self.refused_count, "refused_bytes": self.refused_bytes, "figures": self.figures}
+                "refused_count": self.refused_count, "refused_bytes": self.refused_bytes, "figures": self.figures,
+                "holders": self.holders}
 
 
 def weights_in(recording):

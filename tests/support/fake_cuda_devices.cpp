@@ -73,6 +73,11 @@ EXPORTED Result cuDeviceGetName(char* name, int bytes, Device device) {
   std::snprintf(name, static_cast<std::size_t>(bytes), "Fake GPU %d", device);
   return kSuccess;
 }
+// Of an instance of MIG the first tells the GPU's, the second its own.
+EXPORTED Result cuDeviceGetUuid(void* uuid, Device device) {
+  std::memset(uuid, setting("FAKE_CUDA_MIG", 0) != 0 ? 0xaa : 0x10 + number_on_machine(device), 16);
+  return kSuccess;
+}
 EXPORTED Result cuDeviceGetUuid_v2(void* uuid, Device device) {
   std::memset(uuid, 0x10 + number_on_machine(device), 16);
   return kSuccess;

@@ -217,6 +217,15 @@ void RecordingBuilder::device_refused(std::uint32_t thread, std::uint64_t time, 
                         stack_of(thread, time, stack));
 }
 
+void RecordingBuilder::device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
+                                     std::uint32_t process, std::uint64_t bytes) {
+  if (RecordWriter* out = writer(thread, time)) out->device_holder(time, device, process, bytes);
+}
+
+void RecordingBuilder::process_name(std::uint32_t process, const std::string& name) {
+  metadata(MetadataKind::process, process, name);
+}
+
 void RecordingBuilder::device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
                                      DeviceMemoryKind kind, std::uint64_t bytes) {
   if (RecordWriter* out = writer(thread, time))

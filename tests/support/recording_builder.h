@@ -93,6 +93,10 @@ class RecordingBuilder {
   void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                       std::uint64_t size, std::uint64_t charged, std::uint64_t limit,
                       const Frames& stack = {});
+  // Behind a refusal.
+  void device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device, std::uint32_t process,
+                     std::uint64_t bytes);
+  void process_name(std::uint32_t process, const std::string& name);
   void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                      std::uint64_t bytes);
   void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);

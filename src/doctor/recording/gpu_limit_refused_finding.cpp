@@ -21,18 +21,31 @@ const analysis::DeviceRefusal& largest(const analysis::DeviceFigures& device) {
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
 }
 
+// ", its pools and graphs keep 96.0 MiB, process 4711 (python3) had 2.00 GiB".
+std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
+  const analysis::DeviceRest rest = analysis::rest_of(refusal);
+  std::string words;
+  if (rest.kept > 0) words += fmt::format(", its pools and graphs keep {}", amount(rest.kept));
+  for (const analysis::DeviceProcess& process : rest.others)
+    words +=
+        fmt::format(", process {}{} had {}", process.pid,
+                    process.name.empty() ? "" : fmt::format(" ({})", process.name), amount(process.bytes));
+  if (rest.unknown > 0)
+    words += refusal.processes.empty()
+                 ? fmt::format(", other processes or what pools and graphs keep {}", amount(rest.unknown))
+                 : fmt::format(", further processes {}", amount(rest.unknown));
+  return words;
+}
+
 Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& facts) {
   const analysis::DeviceRefusal& refusal = largest(device);
-  const std::int64_t own = refusal.own_bytes + refusal.rounding_bytes, others = refusal.charged - own;
+  const std::int64_t own = refusal.own_bytes + refusal.rounding_bytes;
   Finding finding = new_finding(
       "gpu-limit-refused", Severity::warning,
       fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
                   report::counted(device.refused_count, "request"), device.ordinal),
       fmt::format("The largest asked for {} when {} were charged: the program had {} of that{}.",
-                  amount(refusal.bytes), amount(refusal.charged), amount(own),
-                  others > 0
-                      ? fmt::format(", other processes or what pools and graphs keep {}", amount(others))
-                      : ""));
+                  amount(refusal.bytes), amount(refusal.charged), amount(own), words_for_rest(refusal)));
   if (facts.place_words) {
     finding.evidence.push_back({facts.file, 0, "refused: " + facts.place_words(refusal.stack)});
     for (std::size_t i = 0; i < std::min(kMostHolders, refusal.holders.size()); ++i)

@@ -178,6 +178,43 @@ TEST_F(DeviceMemory, ARefusalSaysWhoHeldTheRest) {
   EXPECT_EQ(refusal.holders[0].bytes, 600);
 }
 
+// Two threads are refused at once: each refusal has the processes of its own thread.
+TEST_F(DeviceMemory, ARefusalNamesTheProcesses) {
+  builder_.process_name(300, "detector");
+  builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 500);
+  builder_.device_holder(0, 11, 0, 7, 7);  // of no refusal
+  builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
+  builder_.device_refused(1, 13, 0, Memory::device, 201, 900, 1000);
+  builder_.device_holder(0, 14, 0, 0, 550);
+  builder_.device_holder(1, 15, 0, 301, 900);
+  builder_.device_holder(0, 16, 0, 300, 330);
+  const RecordingAnalysis analysis = analyze();
+  const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
+  ASSERT_EQ(refusal.processes.size(), 2u);
+  EXPECT_EQ(refusal.processes[1].name, "detector");
+  const DeviceRest rest = rest_of(refusal);
+  EXPECT_EQ(rest.kept, 50) << "charged, and not allocated";
+  ASSERT_EQ(rest.others.size(), 1u);
+  EXPECT_EQ(rest.others[0].pid, 300);
+  EXPECT_EQ(rest.others[0].bytes, 330);
+  EXPECT_EQ(rest.unknown, 950 - 550 - 330);
+  ASSERT_EQ(analysis.devices[0].refusals.at(1).processes.size(), 1u);
+  EXPECT_EQ(analysis.devices[0].refusals[1].processes[0].pid, 301);
+  EXPECT_EQ(analysis.devices[0].refusals[1].processes[0].name, "");
+}
+
+// The same as ARefusalTellsWhatGranulesTook, on a device that gives other granules.
+TEST_F(DeviceMemory, GranulesAreTheDevicesOwn) {
+  constexpr std::uint64_t kKiB = 1 << 10;
+  recording::DeviceRecord record{};
+  record.granule_bytes = 64 << 10;
+  builder_.device(0, record, "");
+  builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 33 * kKiB);
+  builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 32 * kKiB);  // shares one
+  builder_.device_allocate(0, 12, 0, Memory::array, 0x3000, 65 * kKiB);
+  EXPECT_EQ(analyze().devices[0].rounding_at_peak_bytes, (31 + 63) << 10);
+}
+
 TEST_F(DeviceMemory, DevicesAreKeptApart) {
   builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
   builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);

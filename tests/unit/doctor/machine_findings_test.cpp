@@ -1,81 +1,17 @@
-// What samples of a machine tell; and that a healthy one tells nothing.
+// What samples of a machine tell of its memory, swap and GPUs; and that a healthy one tells nothing.
 #include "doctor/machine/machine_findings.h"
 
-#include <algorithm>
-
+#include "machine_samples.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
 namespace {
 
 using doctor::MachineHistory;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-// A board of 8 GiB with swap, half of it used.
-SystemSample sample_at(int second) {
-  SystemSample sample;
-  sample.time = {second * std::int64_t{1'000'000'000}};
-  sample.ram_total = gibibytes(8);
-  sample.ram_available = gibibytes(4);
-  sample.ram_free = gibibytes(2);
-  sample.swap_total = gibibytes(4);
-  sample.swap_used = Bytes{};
-  sample.psi_full_stalled = Nanoseconds{};
-  sample.psi_some_stalled = Nanoseconds{};
-  sample.refaults = 0;
-  sample.pages_swapped_in = 0;
-  return sample;
-}
-
-std::vector<Finding> findings_of(int seconds, const std::function<void(int, SystemSample&)>& change) {
-  MachineHistory history;
-  for (int i = 0; i < seconds; ++i) {
-    SystemSample sample = sample_at(i);
-    change(i, sample);
-    history.add(sample);
-  }
-  return machine_findings(history, "watch.jsonl");
-}
-
-// Sessions one behind the other, each with its times from 0 on.
-std::vector<Finding> findings_of_sessions(
-    const std::vector<std::pair<int, std::function<void(int, SystemSample&)>>>& sessions) {
-  MachineHistory history;
-  for (const auto& [seconds, change] : sessions)
-    for (int i = 0; i < seconds; ++i) {
-      SystemSample sample = sample_at(i);
-      change(i, sample);
-      history.add(sample);
-    }
-  return machine_findings(history, "watch.jsonl");
-}
-
-std::optional<double> figure(const Finding& finding, std::string_view name) {
-  for (const Figure& each : finding.figures) {
-    if (each.name != name) continue;
-    if (const auto* whole = std::get_if<std::int64_t>(&each.value)) return static_cast<double>(*whole);
-    return std::get<double>(each.value);
-  }
-  return std::nullopt;
-}
-
-ProcessSample process(std::int64_t pid, const char* name, Bytes rss) {
-  ProcessSample sample;
-  sample.pid = pid;
-  sample.name = name;
-  sample.rss = rss;
-  return sample;
-}
-
-std::vector<std::string> ids(const std::vector<Finding>& findings) {
-  std::vector<std::string> names;
-  for (const Finding& finding : findings) names.push_back(finding.id);
-  return names;
-}
 
 TEST(MachineFindings, AHealthyMachineTellsNothing) {
   EXPECT_THAT(ids(findings_of(300, [](int, SystemSample&) {})), IsEmpty());
@@ -99,43 +35,6 @@ TEST(MachineFindings, TheWorstMomentKeepsItsOwnTotal) {
   ASSERT_THAT(ids(findings), ElementsAre("little-memory-left"));
   EXPECT_THAT(findings[0].title, testing::HasSubstr("100.0 MiB of 4.00 GiB"));
   EXPECT_THAT(findings[0].evidence[0].text, testing::HasSubstr("12.000 s after the first of 40 samples"));
-}
-
-TEST(MachineFindings, SteadyGrowthWithoutAnEndInSightIsAWarning) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
-  EXPECT_EQ(findings[0].severity, Severity::warning);
-}
-
-TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    sample.swap_total = Bytes{};
-    *sample.ram_available = *sample.ram_available - mebibytes(8 * i);
-    sample.processes = {process(11, "calm", gibibytes(1)), process(10, "leaky", mebibytes(100 + 8 * i))};
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("memory-running-out"));
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(8 * 299));
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("most of it is leaky's"));
-  const auto level = std::find_if(findings[0].figures.begin(), findings[0].figures.end(),
-                                  [](const Figure& figure) { return figure.name == "level"; });
-  ASSERT_NE(level, findings[0].figures.end());
-  EXPECT_EQ(std::get<std::string>(level->value), "process");
-  EXPECT_THAT(findings[0].cures[0].what, testing::HasSubstr("leaky"));
-  EXPECT_EQ(findings[0].evidence[0].file, "watch.jsonl");
-}
-
-TEST(MachineFindings, GrowthThatLevelsOffIsNoLeak) {
-  const auto findings = findings_of(600, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(8 * std::min(i, 100));
-  });
-  ASSERT_LE(findings.size(), 1U);
-  for (const Finding& finding : findings) {
-    EXPECT_EQ(finding.id, "growth-levelled-off");
-    EXPECT_EQ(finding.severity, Severity::note);
-  }
 }
 
 TEST(MachineFindings, ThrashIsRefaultsWhileTasksWait) {
@@ -404,19 +303,6 @@ TEST(MachineFindings, AControlGroupThatWasFullIsTold) {
   EXPECT_THAT(findings[0].title, testing::HasSubstr("The control group held 990.0 MiB"));
 }
 
-// A process grew until it was killed: nothing goes on.
-TEST(MachineFindings, GrowthThatEndedIsNoForecast) {
-  const auto with_end = [](int seconds) {
-    return findings_of(seconds, [](int i, SystemSample& sample) {
-      sample.swap_total = gibibytes(4);
-      sample.ram_available = i < 290 ? gibibytes(6) - mebibytes(18 * i) : gibibytes(6);
-    });
-  };
-  EXPECT_THAT(ids(with_end(290)), testing::Contains("memory-running-out"));
-  EXPECT_THAT(ids(with_end(310)), testing::Not(testing::Contains("memory-running-out")));
-  EXPECT_THAT(ids(with_end(310)), testing::Not(testing::Contains("memory-grows")));
-}
-
 // The file of the swap that is full may be the usual one.
 TEST(MachineFindings, MoreSwapIsAnotherFile) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
@@ -446,109 +332,6 @@ TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
   });
   ASSERT_THAT(ids(low), ElementsAre("no-swap-no-reserve"));
   EXPECT_THAT(low[0].cures[1].command, testing::StartsWith("sudo fallocate -l 4G ")) << "half of the memory";
-}
-
-// cat a.jsonl b.jsonl: what happened in the second session happened, and what passed between both is told by
-// the wall clock.
-TEST(MachineFindings, ASessionBehindAnotherIsReadToo) {
-  const auto calm = [](int, SystemSample&) {};
-  const auto killed = [](int i, SystemSample& sample) { sample.oom_kills = i == 5 ? 2 : 0; };
-  auto findings = findings_of_sessions({{60, calm}, {40, killed}});
-  ASSERT_THAT(ids(findings), ElementsAre("kernel-oom-kill"));
-  EXPECT_EQ(findings[0].times, 2);
-  EXPECT_EQ(findings[0].evidence.at(0).text, "100 samples over 1 min 38 s in 2 sessions");
-  EXPECT_THAT(ids(findings_of_sessions({{60, killed}, {40, calm}})), ElementsAre("kernel-oom-kill"));
-  const auto by_clock = [&](std::int64_t begin) {
-    return [&, begin](int i, SystemSample& sample) {
-      killed(i, sample);
-      sample.unix_time = Nanoseconds{(begin + i) * 1'000'000'000};
-    };
-  };
-  findings = findings_of_sessions({{60, by_clock(1'700'000'000)}, {40, by_clock(1'700'001'000)}});
-  EXPECT_EQ(findings.at(0).evidence.at(0).text, "100 samples over 17 min 19 s in 2 sessions");
-  EXPECT_EQ(findings[0].times, 4);
-  // Set back in between: nothing is known of what passed.
-  findings = findings_of_sessions({{60, by_clock(1'700'000'000)}, {40, by_clock(1'600'000'000)}});
-  EXPECT_EQ(findings.at(0).evidence.at(0).text, "100 samples over 1 min 38 s in 2 sessions");
-}
-
-// Logs of one sample each: all are at 0, and only the wall clock tells them from one moment.
-TEST(MachineFindings, SessionsOfOneSampleAreSessions) {
-  const auto at = [](std::int64_t begin) {
-    return [begin](int, SystemSample& sample) {
-      sample.unix_time = Nanoseconds{begin * 1'000'000'000};
-      sample.oom_kills = 1;
-    };
-  };
-  const auto findings = findings_of_sessions({{1, at(1'700'000'000)}, {1, at(1'700'000'060)}});
-  ASSERT_THAT(ids(findings), ElementsAre("kernel-oom-kill"));
-  EXPECT_EQ(findings[0].evidence.at(0).text, "2 samples over 1 min 00 s in 2 sessions");
-  // Of one moment both count, too, as of tegrastats with ten lines a second.
-  const auto same = findings_of_sessions({{1, at(1'700'000'000)}, {1, at(1'700'000'000)}});
-  EXPECT_EQ(same.at(0).times, 2);
-  EXPECT_EQ(same[0].evidence.at(0).text, "2 samples");
-}
-
-TEST(MachineFindings, ALeakOfAnEarlierSessionIsTold) {
-  const auto leak = [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-    sample.processes = {process(10, "leaky", mebibytes(100 + 2 * i))};
-  };
-  const auto calm = [](int, SystemSample& sample) {
-    sample.processes = {process(10, "leaky", mebibytes(100))};
-  };
-  auto findings = findings_of_sessions({{300, leak}, {100, calm}});
-  ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
-  EXPECT_THAT(findings[0].title,
-              AllOf(HasSubstr("Memory grew steadily"), HasSubstr("most of it is leaky's")));
-  EXPECT_EQ(findings[0].evidence.at(0).text, "300 samples of session 1 of 2");
-  findings = findings_of_sessions({{100, calm}, {300, leak}});
-  ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
-  EXPECT_THAT(findings[0].title, HasSubstr("Memory grows steadily"));
-  // The worse of two.
-  const auto runs_out = [&](int i, SystemSample& sample) {
-    leak(i, sample);
-    sample.swap_total = Bytes{};
-    *sample.ram_available = *sample.ram_available - mebibytes(8 * i);
-  };
-  findings = findings_of_sessions({{300, runs_out}, {300, leak}});
-  ASSERT_THAT(ids(findings), testing::Contains("memory-running-out"));
-  EXPECT_THAT(findings[0].title, HasSubstr("after the end of a session"));
-}
-
-// Of another day, another boot, or another machine: what lies between two sessions is no growth, and what a
-// counter had before is no kill.
-TEST(MachineFindings, NothingIsTakenAcrossSessions) {
-  const auto with = [](Bytes taken, std::int64_t group_kills) {
-    return [=](int i, SystemSample& sample) {
-      sample.ram_available = gibibytes(8) - taken;
-      sample.processes = {process(10, "python3", taken)};
-      sample.cgroup = CgroupMemory{};
-      sample.cgroup->limit = gibibytes(8);
-      sample.cgroup->oom_kills = group_kills;
-      sample.oom_kills = i == 3 ? 1 : 0;
-    };
-  };
-  std::vector<std::pair<int, std::function<void(int, SystemSample&)>>> sessions;
-  for (int i = 0; i < 6; ++i) sessions.emplace_back(120, with(gibibytes(1) + mebibytes(700 * i), 3 * i));
-  const auto findings = findings_of_sessions(sessions);
-  ASSERT_THAT(ids(findings), ElementsAre("kernel-oom-kill"));
-  EXPECT_EQ(findings[0].severity, Severity::warning) << "none of the group";
-  EXPECT_EQ(figure(findings[0], "group_oom_kills"), 0);
-  // In a session without a group it may have been one's own.
-  sessions.insert(sessions.begin(), {10, [](int i, SystemSample& sample) { sample.oom_kills = i == 3; }});
-  EXPECT_EQ(findings_of_sessions(sessions).at(0).severity, Severity::severe);
-}
-
-TEST(MachineFindings, OfManySessionsTheWorstStay) {
-  std::vector<std::pair<int, std::function<void(int, SystemSample&)>>> sessions;
-  for (int number = 0; number < 40; ++number)
-    sessions.emplace_back(90, [number](int i, SystemSample& sample) {
-      if (number == 3) *sample.ram_available = *sample.ram_available - mebibytes(4 * i);
-    });
-  const auto findings = findings_of_sessions(sessions);
-  ASSERT_THAT(ids(findings), testing::Contains(testing::AnyOf("memory-grows", "memory-running-out")));
-  EXPECT_EQ(findings[0].evidence.at(0).text, "90 samples of session 4 of 40");
 }
 
 // Swap was full while half of the memory was free; later little memory was left, and the swap was empty.
@@ -594,60 +377,13 @@ TEST(MachineFindings, NoSwapIsToldWhereItIsKnown) {
               ElementsAre("little-memory-left"));
 }
 
-std::string fastest_process(const std::vector<Finding>& findings) {
-  for (const Finding& finding : findings)
-    for (const Figure& each : finding.figures)
-      if (each.name == "fastest_process") return std::get<std::string>(each.value);
-  return {};
-}
-
-TEST(MachineFindings, ALeakBehindManyShortProcessesIsFound) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * std::max(0, i - 100));
-    for (int child = 0; child < 10; ++child)
-      sample.processes.push_back(process(1000 + 10 * i + child, "cc1plus", mebibytes(50)));
-    if (i >= 100) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
-  });
-  EXPECT_EQ(fastest_process(findings), "leaky");
-}
-
-// The one that grew most may have ended, or be no longer among the largest.
-TEST(MachineFindings, TheProcessThatGrewMostIsKeptWhenItEnds) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-    if (i < 100) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
-    for (int child = 0; child < 10; ++child)
-      sample.processes.push_back(process(1000 + 10 * i + child, "cc1plus", mebibytes(50)));
-  });
-  EXPECT_EQ(fastest_process(findings), "leaky");
-}
-
-TEST(MachineFindings, AReusedNumberIsAnotherProcess) {
-  const auto grow = [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-    sample.processes = {process(11, "leaky", mebibytes(100 + i))};
-  };
-  const auto by_name = findings_of(300, [&](int i, SystemSample& sample) {
-    grow(i, sample);
-    sample.processes.push_back(i < 150 ? process(10, "sh", mebibytes(1))
-                                       : process(10, "server", gibibytes(2)));
-  });
-  EXPECT_EQ(fastest_process(by_name), "leaky");
-  const auto by_start = findings_of(300, [&](int i, SystemSample& sample) {
-    grow(i, sample);
-    sample.processes.push_back(process(10, "python3", i < 150 ? mebibytes(1) : gibibytes(2)));
-    sample.processes.back().start_ticks = i < 150 ? 100 : 90'000;
-  });
-  EXPECT_EQ(fastest_process(by_start), "leaky");
-}
-
 TEST(MachineFindings, HowLongThePageCacheStarvedNvMapIsTold) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
     sample.nvmap_used = gibibytes(1);
     if (i >= 2 && i < 6) sample.ram_free = mebibytes(120);
   });
   ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap"));
-  EXPECT_EQ(figure(findings[0], "starved_seconds"), 4);
+  EXPECT_EQ(number_figure(findings[0], "starved_seconds"), 4);
 }
 
 // The last sample may be of no group, or of another.

@@ -390,6 +390,24 @@ TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
   EXPECT_EQ(inner.tightest(0).limit, 600u);
 }
 
+TEST(AccountWithinAnother, HoldersAreOfTheOneWithLeastLeft) {
+  Account outer, inner;
+  ASSERT_TRUE(outer.open_private(limit_of(1000)));
+  ASSERT_TRUE(inner.open_private(limit_of(600)));
+  inner.lie_within(outer);
+  ASSERT_TRUE(inner.charge(0, 200));
+  Account::Holder holders[2];
+  ASSERT_EQ(inner.holders(0, holders), 1u);
+  EXPECT_EQ(holders[0].pid, ::getpid());
+  EXPECT_TRUE(holders[0].is_visible);
+  EXPECT_EQ(holders[0].bytes, 200u);
+  ASSERT_TRUE(outer.charge(0, 700));
+  ASSERT_EQ(inner.holders(0, holders), 1u);
+  EXPECT_EQ(holders[0].bytes, 900u) << "100 are left in the outer one, 400 in the inner";
+  EXPECT_EQ(inner.holders(1, holders), 0u) << "nothing is charged there";
+  EXPECT_EQ(inner.holders(kMostDevices, holders), 0u);
+}
+
 TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));

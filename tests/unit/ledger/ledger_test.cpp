@@ -286,14 +286,13 @@ TEST_F(LedgerTest, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   ledger_.destroy_pool(0x99);
   EXPECT_EQ(charged(), 40u);
   EXPECT_FALSE(ledger_.pool_to_settle(0, place = 0)) << "the driver tells nothing of it any more";
-  ledger_.begin_wait_for_pools(0);
-  ledger_.finish_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
   EXPECT_EQ(charged(), 40u) << "an allocation of it lives";
   EXPECT_TRUE(release(0x2000));
   EXPECT_EQ(charged(), 40u) << "freed in the order of a stream, perhaps not yet";
-  ledger_.begin_wait_for_pools(0);
+  const std::uint64_t wait = ledger_.begin_wait_for_pools(0);
   ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
-  ledger_.finish_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0, wait);
   EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
   EXPECT_FALSE(ledger_.has_destroyed_pools());
 }
@@ -310,11 +309,9 @@ TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   ledger_.commit(entry);
   EXPECT_TRUE(release(0x1000));
   ledger_.destroy_pool(0x99);
-  ledger_.begin_wait_for_pools(8);
-  ledger_.finish_wait_for_pools(8);
+  ledger_.finish_wait_for_pools(8, ledger_.begin_wait_for_pools(8));
   EXPECT_EQ(charged(), 60u);
-  ledger_.begin_wait_for_pools(7);
-  ledger_.finish_wait_for_pools(7);
+  ledger_.finish_wait_for_pools(7, ledger_.begin_wait_for_pools(7));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -331,10 +328,55 @@ TEST_F(LedgerTest, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
   ledger_.destroy_pool(0x99);
+  ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
+  EXPECT_EQ(charged(), 60u) << "the driver was not asked to free it yet";
   ledger_.finish_release(freed);
   EXPECT_EQ(charged(), 60u);
-  ledger_.begin_wait_for_pools(0);
-  ledger_.finish_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsInThePoolThatWasDestroyedMeanwhile) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ledger_.destroy_pool(0x99);
+  ledger_.undo_release(freed);
+  ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(release(0x1000));
+  ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
+  EXPECT_EQ(charged(), 0u);
+}
+
+// Two threads wait: what was freed after the first began is the second's.
+TEST_F(LedgerTest, AWaitIsForWhatWasFreedBeforeIt) {
+  limit(100);
+  const auto destroy_pool_of = [&](std::uint64_t pool, std::uint64_t bytes) {
+    EXPECT_TRUE(ledger_.reserve_in_pool(pool, 0, bytes));
+    Entry entry;
+    entry.address = 0x1000 * pool;
+    entry.bytes = bytes;
+    entry.kind = Kind::pool;
+    entry.link = pool;
+    ledger_.commit(entry);
+    EXPECT_TRUE(release(entry.address));
+    ledger_.destroy_pool(pool);
+  };
+  destroy_pool_of(1, 20);
+  const std::uint64_t first = ledger_.begin_wait_for_pools(0);
+  destroy_pool_of(2, 30);
+  const std::uint64_t second = ledger_.begin_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0, first);
+  EXPECT_EQ(charged(), 30u);
+  ledger_.finish_wait_for_pools(0, second);
   EXPECT_EQ(charged(), 0u);
 }
 

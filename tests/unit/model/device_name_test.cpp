@@ -29,6 +29,7 @@ TEST(DeviceName, AUuidIsWrittenAsNvidiaDoes) {
   const std::uint8_t uuid[16] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
                                  0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0xff};
   EXPECT_EQ(gpu_uuid_text(uuid), "GPU-12345678-9abc-def0-0102-0304050607ff");
+  EXPECT_EQ(gpu_uuid_text(uuid, true), "MIG-12345678-9abc-def0-0102-0304050607ff");
 }
 
 }  // namespace

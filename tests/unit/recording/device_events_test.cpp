@@ -18,11 +18,13 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   builder.device_figure(0, 11, 3, Memory::pool_reserved, 32 << 20);
   builder.device_refused(0, 12, 3, Memory::graph, 7, 8, 9, {0x10, 0x20});
   builder.device_release(0, 13, 3, Memory::physical, ~std::uint64_t{0});
+  builder.device_holder(0, 14, 3, 4711, std::uint64_t{3} << 30);
+  builder.process_name(4711, "detector\x1b");
   auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
   const Seen seen = read_events(*recording);
   EXPECT_TRUE(seen.problems.empty());
-  ASSERT_EQ(seen.events.size(), 5u);
+  ASSERT_EQ(seen.events.size(), 6u);
   const MemoryEvent& made = seen.events[1];
   EXPECT_EQ(made.kind, Kind::device_allocate);
   EXPECT_EQ(made.device, 3);
@@ -38,6 +40,14 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(refused.address, 9u);
   EXPECT_EQ(refused.stack, made.stack);
   EXPECT_EQ(seen.events[4].kind, Kind::device_release);
+  const MemoryEvent& holder = seen.events[5];
+  EXPECT_EQ(holder.kind, Kind::device_holder);
+  EXPECT_EQ(holder.device, 3);
+  EXPECT_EQ(holder.count, 4711u);
+  EXPECT_EQ(holder.size, std::uint64_t{3} << 30);
+  EXPECT_EQ(holder.stack, StackId{});
+  ASSERT_EQ(recording->info().processes.size(), 1u);
+  EXPECT_TRUE(recording->info().processes.at(4711).starts_with("detector"));
 }
 
 TEST(DeviceEvents, OfTheSameMomentAReleaseComesFirst) {
@@ -59,9 +69,17 @@ TEST(DeviceEvents, DevicesAreDescribed) {
   record.flags = kDeviceIntegrated;
   record.uuid[0] = 0xab;
   builder.device(2, record, "Orin");
+  record.flags = kDeviceLimited | kDeviceLimitHard;
+  record.granule_bytes = 2 << 20;
+  builder.device(3, record, "");
+  record.flags = kDeviceLimited | kDeviceLimitSoft;
+  builder.device(4, record, "");
   auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
-  ASSERT_EQ(recording->info().devices.size(), 1u);
+  ASSERT_EQ(recording->info().devices.size(), 3u);
+  EXPECT_EQ(recording->info().devices[1].proved_limit, LimitType::hard);
+  EXPECT_EQ(recording->info().devices[1].granule_bytes, 2u << 20);
+  EXPECT_EQ(recording->info().devices[2].proved_limit, LimitType::soft);
   const Device& device = recording->info().devices[0];
   EXPECT_EQ(device.ordinal, 2u);
   EXPECT_EQ(device.name, "Orin");
@@ -69,6 +87,8 @@ TEST(DeviceEvents, DevicesAreDescribed) {
   EXPECT_EQ(device.total_bytes, 80u);
   EXPECT_TRUE(device.integrated);
   EXPECT_FALSE(device.limit_bytes.has_value());
+  EXPECT_FALSE(device.proved_limit.has_value());
+  EXPECT_EQ(device.granule_bytes, 0u);
 }
 
 TEST(DeviceEvents, ARecordingThatHasNothingElseSaysSo) {

@@ -232,6 +232,7 @@ TEST(PythonReaderOfDevices, AgreesWithOurs) {
   builder.device_allocate(1, 11, 1, DeviceMemoryKind::pinned_host, 0x7f0000000201, 300);
   builder.device_allocate(0, 12, 1, DeviceMemoryKind::mapping, 0x7f0000000200, 70'000);
   builder.device_refused(0, 13, 1, DeviceMemoryKind::managed, 9000, 5300, 1 << 20, {0x30});
+  builder.device_holder(0, 13, 1, 4711, 6000);
   builder.device_release(1, 14, 1, DeviceMemoryKind::device, 0x7f0000000200);
   builder.device_figure(0, 15, 1, DeviceMemoryKind::pool_reserved, 2 << 20);
   builder.allocate(0, 16, 0x1000, 64);
@@ -245,6 +246,7 @@ TEST(PythonReaderOfDevices, AgreesWithOurs) {
   EXPECT_EQ(get_integer(device, "live_bytes"), 300);
   EXPECT_EQ(get_integer(device, "live_blocks"), 2);
   EXPECT_EQ(get_integer(device, "refused_bytes"), 9000);
+  EXPECT_EQ(get_integer(get_member(device, "holders"), "4711"), 6000);
   EXPECT_EQ(get_integer(get_member(device, "figures"), "11"), 2 << 20);
   auto recording = Recording::open(path);
   ASSERT_TRUE(recording.has_value());

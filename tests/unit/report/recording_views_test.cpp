@@ -66,7 +66,8 @@ void gpu_only(RecordingBuilder& builder) {
   record.total_bytes = std::uint64_t{16} << 30;
   builder.device(0, record, "Test GPU");
   record.limit_bytes = std::uint64_t{1} << 30;
-  record.flags = recording::kDeviceLimited;
+  record.flags = recording::kDeviceLimited | recording::kDeviceShared | recording::kDeviceLimitHard;
+  record.granule_bytes = 2 << 20;
   builder.device(1, record, "Test GPU");
   const auto load = builder.scope("load"), run = builder.scope("Run");
   std::uint64_t time = kMillisecond;
@@ -85,6 +86,12 @@ void gpu_only(RecordingBuilder& builder) {
   builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 128 << 20);
   builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
                          {kBase + 0x2055});
+  // The process has 905 MiB with what its pools keep; the largest of the others is of its tree.
+  builder.device_holder(0, time, 1, 0, 905 << 20);
+  builder.device_holder(0, time, 1, 4300, 30 << 20);
+  builder.device_holder(0, time, 1, 911, 10 << 20);
+  builder.process_name(4300, "sh");
+  builder.process_name(911, "segmenter");
 }
 
 void nothing(RecordingBuilder&) {}

@@ -1,6 +1,7 @@
 #include "report/report_json.h"
 
 #include "base/json.h"
+#include "sample_models.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 

@@ -22,9 +22,6 @@ BenchResult
 gpu_run();  // on a GPU under a limit of its memory: two models, the second refused; alone and together
 BenchResult empty_run();  // nothing was measured
 
-// Every field has a value of its own.
-GpuMemory some_gpu_memory();
-
 struct NamedRun {
   std::string name;
   BenchResult result;

@@ -1,9 +1,12 @@
 // NVML through a real dlopen of a library of the tests' own (fake_nvml.cpp).
 #include "sources/nvml_source.h"
 
+#include <unistd.h>
+
 #include "nvml_test_support.h"
 #include "sources/nvidia_driver.h"
 #include "sources/nvml_library.h"
+#include "sources/nvml_own_memory.h"
 #include "sources_test_support.h"
 
 namespace headroom::sources {
@@ -235,6 +238,30 @@ TEST(NvmlSource, AGpuThatMayNotBeOpenedIsNotLost) {
   only_its_index.index = 0;
   EXPECT_EQ(sample.gpus[0], only_its_index);
   EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
+}
+
+// From inside: of a GPU, and of the instance of MIG that the process has.
+TEST(OwnGpuMemory, IsThatOfThisProcessOnItsDevices) {
+  const auto own = static_cast<unsigned>(::getpid());
+  FakeLibrary fake;
+  fake.gpu(0).compute = {2, {{own + 1, 500, ~0U, ~0U}, {own, 6000, ~0U, ~0U}}};
+  test::FakeGpu& gpu = fake.gpu(1);
+  gpu.mig_mode = 1;
+  gpu.refused = kAnyProcesses;
+  gpu.instances[0] = 2, gpu.instances[2] = 3;
+  fake.gpu(2).uuid = "MIG-aaaaaaaa-0000-0000-0000-000000000001";
+  fake.gpu(2).compute = {1, {{own + 1, 6900, 7, 0}}};
+  fake.gpu(3).uuid = "MIG-aaaaaaaa-0000-0000-0000-000000000002";
+  fake.gpu(3).compute = {1, {{own, 700, 2, 0}}};
+  for (const std::size_t instance : {2U, 3U}) fake.gpu(instance).refusal = kNotSupportedAnswer;
+  const auto memory = OwnGpuMemory::open(fake.file());
+  ASSERT_NE(memory, nullptr);
+  const auto shares = memory->read();
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_EQ(shares[0].uuid, "GPU-11111111-2222-3333-4444-555555555555");
+  EXPECT_EQ(shares[0].used, Bytes{6000});
+  EXPECT_EQ(shares[1].uuid, "MIG-aaaaaaaa-0000-0000-0000-000000000002");
+  EXPECT_EQ(shares[1].used, Bytes{700});
 }
 
 TEST(NvmlSource, MigInstancesWithTheirMemoryAndProcesses) {

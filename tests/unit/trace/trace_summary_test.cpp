@@ -64,11 +64,9 @@ TEST(Summary, OfGpuMemoryAloneTellsNothingOfTheHost) {
   builder.device_release(0, 30, 0, DeviceMemoryKind::device, 0x1000);
   auto recording = std::move(*recording::Recording::open(builder.finish()));
   const std::string text = trace_summary(outcome_of(recording));
-  EXPECT_THAT(
-      text,
-      AllOf(
-          HasSubstr("  recorded     GPU memory only (--only gpu)\n"),
-          HasSubstr("  GPU 0        Test GPU: peak 3.0 MiB at 10 ns, 0 B at the end; 1 request refused\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr("  recorded     GPU memory only (--only gpu)\n"),
+                          HasSubstr("  GPU 0        Test GPU: peak 3.0 MiB allocated at 10 ns, 0 B at the "
+                                    "end; 1 request refused\n")));
   for (const char* word : {"peak live", "allocations", "still live", "mapped"})
     EXPECT_THAT(text, Not(HasSubstr(word)));
   test::RecordingBuilder nothing(folder / "b.hrec", options);

@@ -46,6 +46,27 @@ TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
   EXPECT_EQ(refused, 1u);
 }
 
+// Without a limit, where no later call looks at graphs.
+TEST_F(TraceDeviceGraphs, WhatATrimGaveBackIsKnownAtOnce) {
+  TracedGuest traced("gpu");
+  traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+  const GuestRun run = traced.run({guest("trace_guest_cuda_ways"), "trims", "none"});
+  ASSERT_TRUE(run.status.success()) << run.output;
+  std::uint64_t kept = 0, most = 0;
+  bool is_allocated_after = false;
+  for (const SeenEvent& one : traced.root().events) {
+    if (one.event.kind == Kind::device_figure && one.event.device_kind == DeviceMemoryKind::graph_reserved) {
+      kept = one.event.size;
+      most = std::max(most, kept);
+    }
+    if (one.event.kind != Kind::device_allocate || one.event.size != 1u << 20) continue;
+    is_allocated_after = true;
+    EXPECT_EQ(kept, 0u) << "by the time of the next allocation";
+  }
+  EXPECT_EQ(most, 32u << 20);
+  EXPECT_TRUE(is_allocated_after);
+}
+
 TEST_F(TraceDeviceGraphs, AnInstanceThatBecomesALargerGraphIsRecordedUntilItGoes) {
   TracedGuest traced("gpu,device=" + std::to_string(kLimit));
   const GuestRun run = this->run(traced, "updates");

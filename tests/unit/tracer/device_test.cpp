@@ -99,6 +99,18 @@ TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
   EXPECT_FALSE(seen.info.devices[0].integrated);
 }
 
+TEST_F(TraceDevices, AnInstanceOfMigHasItsOwnUuidAndALimitWhatWasProvedOfIt) {
+  TracedGuest traced("gpu,proved=hard,device=" + std::to_string(kLimit));
+  traced.set_environment("FAKE_CUDA_MIG", "1");
+  traced.set_environment("FAKE_CUDA_GRANULE", "65536");
+  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  const SeenRecording seen = traced.root();
+  ASSERT_EQ(seen.info.devices.size(), 1u);
+  EXPECT_EQ(seen.info.devices[0].uuid, "MIG-10101010-1010-1010-1010-101010101010");
+  EXPECT_EQ(seen.info.devices[0].proved_limit, LimitType::hard);
+  EXPECT_EQ(seen.info.devices[0].granule_bytes, 65536u);
+}
+
 TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
   TracedGuest traced("gpu,device=" + std::to_string(kLimit));
   ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
@@ -111,8 +123,9 @@ TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
   EXPECT_EQ(seen.count(Kind::device_release), 2 * kGranted);
   EXPECT_EQ(seen.count(Kind::device_refused), 2u);
   for (const SeenEvent& one : seen.events) {
-    EXPECT_THAT(one.event.kind, testing::AnyOf(Kind::device_allocate, Kind::device_release,
-                                               Kind::device_refused, Kind::device_figure));
+    EXPECT_THAT(one.event.kind,
+                testing::AnyOf(Kind::device_allocate, Kind::device_release, Kind::device_refused,
+                               Kind::device_figure, Kind::device_holder));
     if (one.event.kind != Kind::device_allocate) continue;
     EXPECT_GE(one.frames.size(), 2u);
     for (const std::uint64_t frame : one.frames)

@@ -1,4 +1,4 @@
-#include "cuda/device_uuids.h"
+#include "cuda/visible_devices.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/files.h"
@@ -14,17 +15,21 @@
 namespace headroom::cuda {
 namespace {
 
-void write_uuids(int to) {
+void write_devices(int to) {
   const auto driver = Driver::open();
   if (!driver || (*driver)->call().cuDeviceGetUuid_v2 == nullptr) return;
   for (int ordinal = 0; ordinal < (*driver)->device_count(); ++ordinal) {
-    Uuid uuid{};
+    VisibleDevice visible;
     int device = 0;
     if ((*driver)->call().cuDeviceGet(&device, ordinal) == kSuccess)
-      (*driver)->call().cuDeviceGetUuid_v2(uuid.data(), device);
-    if (::write(to, uuid.data(), uuid.size()) != static_cast<ssize_t>(uuid.size())) return;
+      (*driver)->call().cuDeviceGetUuid_v2(visible.uuid.data(), device);
+    visible.is_integrated = (*driver)->facts(static_cast<unsigned>(ordinal)).is_integrated;
+    if (!write_device(to, visible)) return;
   }
 }
+
+// A pipe takes and gives so few bytes whole.
+using Message = std::array<std::uint8_t, 17>;
 
 // Should the child have to be left, then whoever reads what this program prints does not wait for its end.
 void let_go_of_output(int pipe) {
@@ -48,10 +53,17 @@ void end(pid_t child) {
 
 }  // namespace
 
-std::vector<Uuid> read_uuids(int from, Nanoseconds patience) {
+bool write_device(int to, const VisibleDevice& device) {
+  Message message{};
+  std::copy(device.uuid.begin(), device.uuid.end(), message.begin());
+  message.back() = device.is_integrated ? 1 : 0;
+  return ::write(to, message.data(), message.size()) == static_cast<ssize_t>(message.size());
+}
+
+std::vector<VisibleDevice> read_devices(int from, Nanoseconds patience) {
   const Nanoseconds deadline = monotonic_now() + patience;
-  std::vector<Uuid> uuids;
-  Uuid uuid{};
+  std::vector<VisibleDevice> devices;
+  Message message{};
   pollfd ready{from, POLLIN, 0};
   for (;;) {
     const std::int64_t left_ms = (deadline - monotonic_now()).count / 1'000'000;
@@ -59,14 +71,16 @@ std::vector<Uuid> read_uuids(int from, Nanoseconds patience) {
     const int polled = ::poll(&ready, 1, static_cast<int>(left_ms));
     if (polled == 0) return {};
     if (polled < 0 && errno == EINTR) continue;
-    // A pipe gives so few bytes whole.
-    if (polled < 0 || ::read(from, uuid.data(), uuid.size()) != static_cast<ssize_t>(uuid.size()))
-      return uuids;
-    uuids.push_back(uuid);
+    if (polled < 0 || ::read(from, message.data(), message.size()) != static_cast<ssize_t>(message.size()))
+      return devices;
+    VisibleDevice device;
+    std::copy_n(message.begin(), device.uuid.size(), device.uuid.begin());
+    device.is_integrated = message.back() != 0;
+    devices.push_back(device);
   }
 }
 
-std::vector<Uuid> device_uuids() {
+std::vector<VisibleDevice> visible_devices() {
   constexpr Nanoseconds kPatience{30'000'000'000};
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
@@ -75,14 +89,14 @@ std::vector<Uuid> device_uuids() {
   const pid_t child = ::fork();
   if (child == 0) {
     let_go_of_output(to.get());
-    write_uuids(to.get());
+    write_devices(to.get());
     ::_exit(0);
   }
   to.reset();
   if (child < 0) return {};
-  std::vector<Uuid> uuids = read_uuids(from.get(), kPatience);
+  std::vector<VisibleDevice> devices = read_devices(from.get(), kPatience);
   end(child);
-  return uuids;
+  return devices;
 }
 
 }  // namespace headroom::cuda

@@ -1,0 +1,292 @@
+// What `headroom diff` makes of runs that failed, that lack a figure, or of which one figure is another.
+#include <fmt/format.h>
+
+#include <sys/stat.h>
+
+#include <limits>
+
+#include "cli/command.h"
+#include "cli/diff_runs_fixture.h"
+#include "cli/documented_keys.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// A copy of the quick run, its report changed.
+class ChangedRuns : public DiffRuns {
+ protected:
+  void change(const char* name, const std::function<void(Json& report)>& with) {
+    const fs::path run = bench_->path() / name;
+    fs::remove_all(run);
+    fs::copy(bench_->path() / "quick", run, fs::copy_options::recursive);
+    auto report = parse_json(read_text(run / "report.json"));
+    ASSERT_TRUE(report.has_value());
+    with(*report);
+    write_text(run / "report.json", report->dump());
+  }
+  static void fail(Json& report) {
+    report["models"][0]["status"] = "oom";
+    report["models"][0]["error"] = "the kernel killed it";
+  }
+};
+
+TEST_F(ChangedRuns, WhatFailedIsNotAsItWas) {
+  change("failed", fail);
+  const CommandResult recovered = run({"failed", "quick"});
+  EXPECT_THAT(recovered.out,
+              StartsWith("B is better: m came through in B and not in A (oom: the kernel killed it)."));
+  EXPECT_THAT(recovered.out, Not(HasSubstr("Nothing that the runs record explains it")));
+  const CommandResult fell = run({"quick", "failed", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(fell.exit_code, 1);
+  EXPECT_THAT(fell.out, AllOf(StartsWith("B is worse: m came through in A and not in B"),
+                              Not(HasSubstr("Nothing that the runs record explains it"))));
+  change("failed_again", [](Json& report) {
+    fail(report);
+    report["run_name"] = "failed_again";
+  });
+  const CommandResult both = run({"failed", "failed_again", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.out, AllOf(StartsWith("m failed in A and in B (oom: the kernel killed it)."),
+                              Not(HasSubstr("o change was found"))));
+  const CommandResult itself = run({"failed", "failed", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(itself.exit_code, 1);
+  EXPECT_THAT(itself.out, AllOf(StartsWith("A and B are the same run"), HasSubstr("m failed in A and in B")));
+  const auto document = parse_json(run({"failed", "failed_again", "--json"}).out);
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(get_text(*document, "outcome"), "unknown");
+  EXPECT_EQ(get_integer((*document)["models"][0], "failed_after"), 1);
+}
+
+TEST_F(ChangedRuns, ANewModelThatFailedIsTold) {
+  change("more", [](Json& report) {
+    Json added = report["models"][0];
+    added["name"] = "added";
+    added["status"] = "crashed";
+    report["models"].push_back(added);
+  });
+  const CommandResult result = run({"quick", "more", "--fail-on", "run_peak>+50%"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, StartsWith("B is worse: added is new in B and failed there (crashed"));
+  EXPECT_THAT(result.err, HasSubstr("added is new in B and failed there"));
+}
+
+TEST_F(ChangedRuns, TwoModelsOfOneNameAreRefused) {
+  change("twins", [](Json& report) { report["models"].push_back(Json(report["models"][0])); });
+  const CommandResult result = run({"quick", "twins"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("twins/report.json"), HasSubstr("two of its models are named 'm'")));
+}
+
+TEST_F(ChangedRuns, GrowthFromNothingHasNoPercentage) {
+  change("nothing", [](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = 0; });
+  const CommandResult result = run({"nothing", "quick", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("run_peak +"), HasSubstr("(0 B to"), Not(HasSubstr("+0.0 % (0 B"))));
+  EXPECT_THAT(result.err, HasSubstr("run_peak of m went from 0 B to"));
+}
+
+TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
+  const auto pipeline = [](std::int64_t peak) {
+    return [peak](Json& report) {
+      report["pipeline"] = {{"status", "ok"},
+                            {"frames", 20},
+                            {"runtime_bytes", 20 << 20},
+                            {"peak_bytes", peak},
+                            {"memory", {{"run_peak_bytes", peak}, {"violations", 0}}},
+                            {"models", Json::array()}};
+    };
+  };
+  change("one", pipeline(100 << 20));
+  change("two", pipeline(130 << 20));
+  const CommandResult result = run({"one", "two", "--fail-on", "(pipeline):run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
+}
+
+// What B was not asked for it does not have: that is the cause, before all else that changed.
+TEST_F(ChangedRuns, APhaseThatWasNotAskedForIsTheCause) {
+  change("piped", [](Json& report) {
+    report["options"]["pipeline"] = true;
+    report["options"]["warmup"] = 5;
+    report["host"]["kernel"] = "6.0";
+    report["pipeline"] = {{"status", "ok"},
+                          {"frames", 20},
+                          {"runtime_bytes", 20 << 20},
+                          {"peak_bytes", 100 << 20},
+                          {"memory", Json::object()},
+                          {"models", Json::array()}};
+  });
+  const Json diff = *parse_json(run({"piped", "quick", "--json"}).out);
+  // And it is no worse for it.
+  EXPECT_THAT(
+      get_text(diff, "verdict"),
+      StartsWith("B was made without --pipeline, so nothing of it is compared. Of what both measured"));
+  EXPECT_EQ(get_text(diff, "outcome"), "same");
+  EXPECT_THAT(get_text(diff, "cause"),
+              HasSubstr("--pipeline (on to off); --warmup (5 to 10); kernel (6.0 to"));
+}
+
+TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
+  for (const std::int64_t bytes : {std::int64_t{-4096}, std::numeric_limits<std::int64_t>::max()}) {
+    change("absurd", [&](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = bytes; });
+    const CommandResult result = run({"quick", "absurd"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json is not usable"),
+                                  HasSubstr(fmt::format("run_peak_bytes of the model 'm' is {}", bytes))));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+// Of single runs a row makes no verdict; that nothing changed is not said beside one that differs.
+TEST_F(ChangedRuns, WhatDiffersBesideTheVerdictIsTold) {
+  change("slow_to_load", [](Json& report) { report["models"][0]["model_load_time_ns"] = 3'600'000'000'000; });
+  const Json diff = *parse_json(run({"quick", "slow_to_load", "--json"}).out);
+  EXPECT_THAT(
+      get_text(diff, "verdict"),
+      AllOf(StartsWith("No change was found in load_peak, run_peak and latency. Other figures differ"),
+            HasSubstr("by chance): load_time +"), HasSubstr("Make more runs: headroom bench --repeat")));
+  EXPECT_EQ(get_text(diff, "outcome"), "unknown");
+}
+
+// Half as many frames a second in one run: a neighbour, or a change. Nobody can tell, and nobody says that
+// nothing changed.
+TEST_F(ChangedRuns, WhatOneRunCannotTellIsNoSameness) {
+  change("half", [](Json& report) {
+    Json& model = report["models"][0];
+    model["fps"] = *get_number(model, "fps") * 0.75;
+  });
+  const Json diff = *parse_json(run({"quick", "half", "--json"}).out);
+  EXPECT_THAT(
+      get_text(diff, "verdict"),
+      AllOf(StartsWith("No change was found, but these runs cannot rule one out. One run a side shows "),
+            HasSubstr(" Make more runs: headroom bench --repeat 8 for each side"),
+            HasSubstr(" What looks different, and may be chance: fps -25.0 % (")));
+  EXPECT_EQ(get_text(diff, "outcome"), "unknown");
+  EXPECT_EQ(get_text(diff, "cause"), "") << "what may be chance needs none";
+}
+
+// How many pages of files are mapped depends on how they came into the page cache.
+TEST_F(ChangedRuns, PagesOfFilesMakeNothingWorse) {
+  for (const auto& [name, mebibytes] : {std::pair{"few_pages", 15}, std::pair{"many_pages", 27}})
+    change(name, [name = name, bytes = std::int64_t{mebibytes} << 20](Json& report) {
+      report["run_name"] = name;
+      report["models"][0]["memory"]["file_backed_peak_bytes"] = bytes;
+    });
+  const Json diff = *parse_json(run({"few_pages", "many_pages", "--json"}).out);
+  EXPECT_EQ(get_text(diff, "outcome"), "same");
+  EXPECT_THAT(get_text(diff, "verdict"),
+              AllOf(StartsWith("No change was found. "), Not(HasSubstr("file_pages"))));
+  ASSERT_FALSE(diff["caveats"].empty());
+  EXPECT_THAT(diff["caveats"].back().get<std::string>(),
+              AllOf(StartsWith("file_pages of m went from 15.0 MiB to 27.0 MiB"), HasSubstr("page cache")));
+  for (const Json& metric : diff["models"][0]["metrics"])
+    EXPECT_FALSE(get_text(metric, "name") == "file_pages" && metric.contains("worse")) << metric;
+  const CommandResult comment = run({"few_pages", "many_pages", "--markdown"});
+  EXPECT_THAT(comment.out, AllOf(StartsWith(":white_circle:"), HasSubstr("| file_pages"),
+                                 Not(HasSubstr("worse")), HasSubstr("**To be known**")));
+}
+
+TEST_F(ChangedRuns, AValueOfBHoldsForANewModel) {
+  change("two", [](Json& report) {
+    Json other = report["models"][0];
+    other["name"] = "other";
+    other["memory"]["run_peak_bytes"] = std::int64_t{900} << 20;
+    report["models"].push_back(other);
+  });
+  const CommandResult breach = run({"quick", "two", "--fail-on", "run_peak>512MiB"});
+  EXPECT_EQ(breach.exit_code, 1);
+  EXPECT_THAT(breach.err, HasSubstr("run_peak of other is 900.0 MiB in B"));
+  EXPECT_THAT(breach.out, HasSubstr("other is new in B: "));
+  EXPECT_EQ(run({"quick", "two", "--fail-on", "run_peak>1GiB"}).exit_code, 0);
+  const auto document = parse_json(run({"quick", "two", "--json"}).out);
+  EXPECT_THAT(undocumented_keys(*document, "diff.md"), testing::IsEmpty());
+  EXPECT_THAT(run({"quick", "two", "--markdown", "--fail-on", "gpu_run_peak>+5%"}).out,
+              HasSubstr("**Gate**\n\n- --fail-on 'gpu_run_peak>+5%' cannot be judged"));
+}
+
+// Sorted keys, as jq -S writes them; a report that was cut off; a pipe of its name.
+TEST_F(ChangedRuns, FilesAreWhatTheyHoldAndOneBadRunIsLeftOut) {
+  const fs::path root = bench_->path();
+  Json report = *parse_json(read_text(root / "quick/report.json"));
+  write_text(root / "sorted.json", report.dump(1));
+  EXPECT_THAT(run({"sorted.json", "quick"}).out, Not(HasSubstr("is nothing that")));
+  for (const char* name : {"folder/good", "folder/cut", "folder/pipe"}) fs::create_directories(root / name);
+  fs::copy(root / "slow/report.json", root / "folder/good/report.json");
+  write_text(root / "folder/cut/report.json", report.dump().substr(0, 500));
+  ASSERT_EQ(::mkfifo((root / "folder/pipe/report.json").c_str(), 0600), 0);
+  const CommandResult result = run({"folder", "quick"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("folder/cut"), HasSubstr("folder/pipe/report.json")));
+  EXPECT_EQ(run({"folder/cut", "quick"}).exit_code, 2);
+  EXPECT_THAT(run({"folder/pipe", "quick"}).err, HasSubstr("it is no file"));
+  fs::remove_all(root / "folder/good");
+  EXPECT_EQ(run({"folder", "quick"}).exit_code, 2) << "none is left";
+  change("backwards", [](Json& changed) { changed["models"][0]["fps"] = -3; });
+  EXPECT_THAT(run({"quick", "backwards"}).err, HasSubstr("fps of the model 'm' is -3"));
+}
+
+// A name that would steer the terminal, and one model that was renamed.
+TEST_F(ChangedRuns, ARenamedModelIsToldAndExplainsNothing) {
+  change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
+  const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(StartsWith("No change was found. "), HasSubstr("renamed"),
+                                Not(HasSubstr("\033")), Not(HasSubstr("What did change"))));
+}
+
+TEST_F(ChangedRuns, AFailureIsExplainedByTheLimit) {
+  change("free", [](Json& report) {
+    report["models"][0]["confidence"] = 0.25;
+    report["models"][0]["iou"] = 0.45;
+  });
+  change("limited", [](Json& report) {
+    fail(report);
+    report["models"][0]["settings"]["threads"] = 3;
+    report["limit"] = {{"bytes", 8 << 20}, {"type", "hard"}, {"mechanism", "cgroup_v1"}};
+  });
+  const CommandResult result = run({"free", "limited"});
+  EXPECT_THAT(result.out, HasSubstr("the likeliest cause first: memory limit (none to 8.0 MiB"));
+  EXPECT_THAT(result.out, Not(HasSubstr("confidence")));
+}
+
+// By links that go round in a circle, which nobody can open, not even root.
+TEST_F(ChangedRuns, WhatCannotBeOpenedSaysWhyAndWhatIsLeftOutIsNamed) {
+  const fs::path circle = bench_->path() / "circle";
+  fs::create_directories(circle);
+  fs::create_symlink("report.json", circle / "report.json");
+  const CommandResult unreadable = run({"quick", "circle"});
+  EXPECT_EQ(unreadable.exit_code, 2);
+  EXPECT_THAT(unreadable.err,
+              AllOf(HasSubstr("cannot open circle/report.json"), Not(HasSubstr("has no report.json"))));
+  const fs::path stopped = bench_->path() / "several/stopped";
+  fs::create_directories(stopped);
+  fs::rename(circle, bench_->path() / "several/unreadable");
+  const CommandResult result = run({"several", "slow", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("left out of A: cannot open several/unreadable/report.json"),
+                                HasSubstr("several/stopped has no report.json")));
+  fs::remove_all(stopped);
+  fs::remove_all(bench_->path() / "several/unreadable");
+}
+
+TEST_F(ChangedRuns, AReportThatIsNotUsableIsNamed) {
+  change("wrong", [](Json& report) { report["run_name"] = 7; });
+  EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("wrong/report.json is not usable"));
+}
+
+TEST_F(ChangedRuns, ALogAsATableIsKnown) {
+  write_text(bench_->path() / "log.csv", "time_seconds,unix_time_seconds,cpu_percent\n0.0,1.0,3\n");
+  EXPECT_THAT(run({"log.csv", "log.csv"}).err,
+              AllOf(HasSubstr("a log of headroom watch in the form of a table"), HasSubstr("FILE.jsonl")));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,243 @@
+// Which runs of a history its diff and gate compare: by commit, label, machine, models and time.
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/history_fixture.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST_P(History, HoldsRunsAgainstTheLast) {
+  for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "aaaa1111"});
+  const std::string slow = copy("slow", "slow", 9);
+  const CommandResult gate = run({"gate", slow, "--fail-on", "latency>+10%"});
+  EXPECT_EQ(gate.exit_code, 1);
+  EXPECT_THAT(gate.err, HasSubstr("'latency>+10%'"));
+  EXPECT_THAT(gate.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
+  EXPECT_EQ(run({"gate", copy("quick", "again", 8), "--fail-on", "latency>+10%"}).exit_code, 0);
+  // Without runs it is those of the newest commit.
+  run({"add", slow, "--commit", "bbbb2222"});
+  EXPECT_EQ(run({"gate", "--fail-on", "latency>+10%"}).exit_code, 1);
+  const Json diff = json({"diff", "--json", "--last", "2"});
+  EXPECT_EQ(diff["before"].size(), 2);
+  EXPECT_EQ(get_text(diff, "outcome"), "worse");
+  EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
+}
+
+// What changed between the commits of A may hide what B changed.
+TEST_P(History, TheCommitsOfASideAreToldAndSeveralAreACaveat) {
+  for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "1111111"});
+  const std::string now = copy("quick", "now", 60);
+  EXPECT_THAT(run({"diff", now}).out, testing::Not(HasSubstr("several commits")));
+  // One commit by two of its forms.
+  run({"add", copy("quick", "5", 5), copy("quick", "6", 6), "--commit", "3333333"});
+  run({"add", copy("quick", "7", 7), "--commit", "3333333abcdef"});
+  run({"add", now, copy("quick", "now2", 61), "--commit", "4444444"});
+  for (const Words& view : {Words{"diff"}, Words{"diff", "--markdown"}}) {
+    const CommandResult diff = run(view);
+    EXPECT_THAT(diff.out, HasSubstr("the last 7 runs before: 3 of 3333333abc, 4 of 1111111")) << diff.err;
+    EXPECT_THAT(diff.out, HasSubstr("2 runs of 4444444\n"));
+  }
+  EXPECT_THAT(
+      json({"diff", "--json"})["caveats"].dump(),
+      AllOf(HasSubstr("the runs of A are of several commits"), HasSubstr("--commit 3333333abcdef compares")));
+  const std::string one = run({"diff", "--commit", "1111111"}).out;
+  EXPECT_THAT(one, AllOf(HasSubstr("A  4 runs of 1111111\n"), testing::Not(HasSubstr("several commits"))));
+  for (int i = 8; i <= 10; ++i)
+    run({"add", copy("quick", std::to_string(i), i), "--commit", fmt::format("c{}", i)});
+  run({"add", copy("quick", "11", 11)});
+  EXPECT_THAT(run({"diff", "--last", "1"}).out, HasSubstr("A  run 13\n"));
+  EXPECT_THAT(run({"diff"}).out,
+              HasSubstr("A  the last 10 runs before: 1 without a commit, 1 of c10, 1 of c9 and 7 more\n"));
+}
+
+// A history of two boards, two labels and two models.
+TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
+  const auto board = [](const char* name) {
+    return [name](Json& report) { report["host"]["board"] = name; };
+  };
+  run({"add", changed("quick", "1", 1, board("orin")), "--commit", "aaaa"});
+  run({"add", changed("slow", "2", 2, board("xavier")), "--commit", "aaaa"});
+  run({"add",
+       changed("slow", "3", 3,
+               [](Json& report) {
+                 report["host"]["board"] = "orin";
+                 report["models"][0]["name"] = "other";
+               }),
+       "--commit", "aaaa"});
+  const std::string now = changed("quick", "now", 9, board("orin"));
+  const Json diff = json({"diff", now, "--json"});
+  ASSERT_EQ(diff["before"].size(), 1);
+  EXPECT_EQ(diff["before"][0], "run 1 (aaaa)");
+  EXPECT_TRUE(diff["only_before"].empty());
+  EXPECT_EQ(json({"diff", now, "--host", "xavier", "--json"})["before"][0], "run 2 (aaaa)");
+  EXPECT_THAT(run({"diff", changed("quick", "5", 5, board("nano"))}).err,
+              HasSubstr("no other run of these models on nano"));
+  // A plot has a line a machine.
+  EXPECT_EQ(json({"show", "p50", "--model", "m", "--json"})["models"].size(), 2);
+  EXPECT_EQ(json({"show", "p50", "--model", "m", "--host", "orin", "--json"})["models"].size(), 1);
+  EXPECT_THAT(run({"show", "p50", "--host", "nope"}).err,
+              HasSubstr("no run of the history on nope has p50;"));
+  EXPECT_THAT(run({"show", "p50", "--model", "m", "--label", "x"}).err,
+              HasSubstr("no run of the history with the label 'x' has p50 of m;"));
+
+  run({"add", changed("slow", "6", 6, board("orin")), "--commit", "bbbb", "--label", "branch"});
+  const CommandResult unclear = run({"diff", now});
+  EXPECT_EQ(unclear.exit_code, 2);
+  EXPECT_THAT(unclear.err, AllOf(HasSubstr("not clear"), HasSubstr("none, branch"), HasSubstr("--label")));
+  EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
+  EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
+  EXPECT_THAT(run({"diff", now, "--host", "xavier", "--label", "none", "--commit", "bbbb"}).err,
+              HasSubstr("no other run of these models on xavier without a label of commit bbbb"));
+}
+
+// Others may be labelled as they like; only what is compared must be of one label.
+TEST_P(History, LabelsOfRunsThatAreNotComparedMakeNothingUnclear) {
+  run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--label", "main"});
+  const std::string third = copy("quick", "3", 3);
+  run({"add", copy("quick", "9", 9), "--label", "later-branch"});
+  EXPECT_EQ(json({"diff", third, "--json"})["before"], Json::array({"run 1", "run 2"}));
+  // Nor those before the last ones.
+  const std::string tenth = copy("quick", "10", 10);
+  EXPECT_EQ(json({"diff", tenth, "--last", "1", "--json"})["before"], Json::array({"run 3"}));
+  const CommandResult unclear = run({"diff", tenth});
+  EXPECT_EQ(unclear.exit_code, 2);
+  EXPECT_THAT(unclear.err, HasSubstr("have the labels later-branch, main; name one: --label main"));
+}
+
+// Far more pairs of a run and a model than PostgreSQL takes variables (65,535).
+TEST_P(History, RunsOfManyModelsAreAskedForInParts) {
+  constexpr int kModels = 1000, kRuns = 66;
+  Words models;
+  for (int i = 0; i < kModels; ++i) models.push_back(fmt::format("m{:03}", i));
+  const auto named = [](const std::string& name) {
+    return [name](Json& report) { report["models"][0]["name"] = name; };
+  };
+  run({"add", changed("quick", "first", 1, named(models.front())),
+       changed("quick", "last", 2, named(models.back())), changed("quick", "other", 3, named("other"))});
+  const fs::path many = folder_.path() / "many";
+  const std::string first = of_models(models, "many/0", 0);
+  for (int i = 1; i < kRuns; ++i) {
+    std::string report = read_text(first + "/report.json");
+    const std::string moment = "T10:00:00.000";
+    report.replace(report.find(moment), moment.size(), fmt::format("T10:{:02}:{:02}.000", i / 60, i % 60));
+    const fs::path folder = many / std::to_string(i);
+    fs::create_directories(folder);
+    write_text(folder / "report.json", report);
+  }
+  const Json diff = json({"diff", many, "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1", "run 2"}));
+  EXPECT_EQ(diff["after"].size(), kRuns);
+}
+
+TEST_P(History, AnOldRunIsHeldAgainstThoseBeforeIt) {
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  const std::string old = copy("quick", "2", 2);
+  run({"add", old, "--commit", "bbbb"});
+  run({"add", copy("slow", "3", 3), "--commit", "cccc"});
+  EXPECT_EQ(json({"diff", old, "--json"})["before"], Json::array({"run 1 (aaaa)"}));
+  EXPECT_EQ(json({"diff", old, "--commit", "cccc", "--json"})["before"], Json::array({"run 3 (cccc)"}));
+  // Of several the last one counts.
+  EXPECT_EQ(json({"diff", old, copy("slow", "4", 4), "--json"})["before"],
+            Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
+  const CommandResult first = run({"diff", copy("quick", "0", 0)});
+  EXPECT_EQ(first.exit_code, 2);
+  EXPECT_THAT(first.err, HasSubstr("made before 2026-11-01T10:00:00"));
+}
+
+TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  run({"add", copy("slow", "2", 2), "--commit", "bbbb"});
+  run({"add", copy("quick", "3", 3), "--commit", "aaaa"});
+  run({"add", copy("slow", "4", 4), "--commit", "bbbb"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (aaaa)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)", "run 4 (bbbb)"}));
+  EXPECT_EQ(json({"diff", "--commit", "aa", "--json"})["before"].size(), 2);
+  EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
+}
+
+TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
+  const auto of_board = [](const char* name) {
+    return [name](Json& report) { report["host"]["board"] = name; };
+  };
+  run({"add", changed("quick", "1", 1, of_board("orin")), "--commit", "aaaa"});
+  run({"add", changed("quick", "2", 2, of_board("orin")), "--commit", "bbbb"});
+  run({"add", changed("slow", "3", 3, of_board("xavier")), "--commit", "cccc"});
+  const Json diff = json({"diff", "--host", "orin", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run of nano"));
+}
+
+// Jobs end in another order than they began in: what counts is when a run was made.
+TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
+  run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
+  run({"add", copy("slow", "3", 3), "--commit", "cccc"});
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 3 (aaaa)", "run 1 (bbbb)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (cccc)"}));
+  const std::string plot = run({"show", "run_peak"}).out;
+  EXPECT_LT(plot.find("aaaa"), plot.find("bbbb"));
+  EXPECT_LT(plot.find("bbbb"), plot.find("cccc"));
+}
+
+TEST_P(History, TimesOfOtherZonesAreOneTime) {
+  const auto at = [](const char* time) { return [time](Json& report) { report["started_at"] = time; }; };
+  run({"add", changed("quick", "1", 1, at("2026-11-23T10:00:00+00:00")), "--commit", "aaaa"});
+  // Half past eleven in Greenwich, where it is the later one.
+  run({"add", changed("quick", "2", 2, at("2026-11-23T06:30:00.500-05:00")), "--commit", "bbbb"});
+  run({"add", changed("quick", "3", 3, at("2026-11-23T16:00:00+0545")), "--commit", "cccc"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  EXPECT_THAT(run({"list"}).out, HasSubstr("2026-11-23T06:30:00-05:00"));
+}
+
+// A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
+TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
+  run({"add", copy("quick", "1", 1), "--commit", "base"});
+  run({"add", copy("slow", "2", 2), "--commit", "v1.2-rc1"});
+  run({"add", copy("quick", "3", 3), "--commit", "v1.2"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (base)", "run 2 (v1.2-rc1)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 3 (v1.2)"}));
+  const std::string now = copy("quick", "4", 4);
+  EXPECT_EQ(json({"diff", now, "--commit", "v1.2", "--json"})["before"], Json::array({"run 3 (v1.2)"}));
+  const CommandResult ambiguous = run({"diff", now, "--commit", "v1"});
+  EXPECT_EQ(ambiguous.exit_code, 2);
+  EXPECT_THAT(ambiguous.err, HasSubstr("the commit v1 is ambiguous: the history has v1.2, v1.2-rc1"));
+  EXPECT_EQ(json({"diff", now, "--commit", "ba", "--json"})["before"], Json::array({"run 1 (base)"}));
+  run({"add", copy("quick", "5", 5), "--commit", "1a2b3c4d"});
+  run({"add", copy("quick", "6", 6), "--commit", "1a2b3c4d5e6f"});
+  const Json newest = json({"diff", "--json"});
+  EXPECT_EQ(newest["before"].size(), 3) << "not those of the same commit, named shorter";
+  EXPECT_EQ(newest["after"].size(), 2) << "which are of the newest commit, too";
+  EXPECT_EQ(json({"diff", now, "--commit", "1a2b3c4d5e", "--json"})["before"].size(), 2);
+  EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("a side has at most 1000"));
+}
+
+// As `git describe --dirty` names it.
+TEST_P(History, ACommitWithMoreThanItsShaIsAnotherOne) {
+  run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
+  run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4-dirty"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (1a2b3c4)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (1a2b3c4-di)"}));
+  EXPECT_EQ(json({"diff", "--commit", "1a2b3c4", "--json"})["before"], Json::array({"run 1 (1a2b3c4)"}));
+}
+
+TEST_P(History, AnAmbiguousCommitIsToldByTheFirstFew) {
+  for (int i = 1; i <= 7; ++i)
+    run({"add", copy("quick", std::to_string(i), i), "--commit", fmt::format("v1.{}", i)});
+  EXPECT_THAT(run({"diff", "--commit", "v1"}).err,
+              HasSubstr("the history has v1.1, v1.2, v1.3, v1.4, v1.5 and 2 more; give more"));
+}
+
+}  // namespace
+}  // namespace headroom::test
