@@ -26,10 +26,13 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
   if (device < kMostDevices) devices_[device].last_refusal = refusal_of_this_thread;
 }
 
+bool Ledger::try_reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+  return !is_charged(device, kind) || account_.reserve(device, charge_of(device, kind, bytes));
+}
+
 bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  const std::uint64_t charged = charge_of(device, kind, bytes);
-  if (!is_charged(device, kind) || account_.reserve(device, charged)) return true;
-  refuse(device, kind, bytes, charged);
+  if (try_reserve(device, kind, bytes)) return true;
+  refuse(device, kind, bytes, charge_of(device, kind, bytes));
   return false;
 }
 
@@ -136,13 +139,13 @@ void Ledger::add_reference(std::uint64_t pointer) {
   if (Entry* const entry = table_.find(Space::pointer, pointer)) ++entry->references;
 }
 
-bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry) {
+bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry, bool is_alone) {
   const Locked locked(*this);
   // What a node made is the graph's as long as that lives: its next launch makes it again.
   if (const Entry* const known = table_.find(space, address); known != nullptr && is_node(*known))
     return false;
   if (!table_.take(space, address, entry)) return false;
-  if (entry.kind == DeviceMemoryKind::pool) begin_to_leave_pool(entry);
+  if (entry.kind == DeviceMemoryKind::pool && !is_alone) begin_to_leave_pool(entry);
   return true;
 }
 
@@ -171,7 +174,8 @@ void Ledger::undo_release(const Entry& entry) {
   const Locked locked(*this);
   Entry again = entry;
   Entry leaving;
-  if (entry.kind == DeviceMemoryKind::pool && table_.take(Space::leaving_pool, entry.pending, leaving)) {
+  if (entry.kind == DeviceMemoryKind::pool && entry.pending != 0 &&
+      table_.take(Space::leaving_pool, entry.pending, leaving)) {
     again.link = leaving.link;
     again.pending = 0;
   }

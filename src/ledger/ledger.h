@@ -58,6 +58,8 @@ class Ledger {
 
   // False: refused; counted, and told by last_refusal_of_this_thread().
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  // The same, not counted: for who can make room and try again.
+  bool try_reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   // `needed`: that would have been charged, where it is more than was asked for.
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed = 0);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
@@ -83,7 +85,8 @@ class Ledger {
   bool is_last_reference(std::uint64_t pointer);
   void add_reference(std::uint64_t pointer);  // again, as the driver did not close it
 
-  bool begin_release(Space space, std::uint64_t address, Entry& entry);
+  // `is_alone`: no other thread destroys a pool before finish_release().
+  bool begin_release(Space space, std::uint64_t address, Entry& entry, bool is_alone = false);
   void undo_release(const Entry& entry);
   // `is_in_order`: of a stream, so that the memory may be in use for a while yet.
   void finish_release(const Entry& entry, bool is_in_order = false);
@@ -123,7 +126,13 @@ class Ledger {
   // taken.
   void assume_pool_step(std::uint64_t bytes) { pool_step_ = graph_step_ = bytes; }
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
-  bool has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
+  struct PoolGrant {
+    bool is_granted = false;
+    std::uint64_t charged = 0;  // what the pool is charged more for it, or would have been
+  };
+  PoolGrant try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
+  // As commit(). What took nothing more of the account cannot be its peak, and is not looked at.
+  void commit_in_pool(const Entry& entry, const PoolGrant& grant);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
   // With the driver's figure for the pool: what it gave back is not charged any more, what it took beyond
   // what was foreseen is, unless that would pass the limit and `keeps_limit` is set: then `fits` is false.

@@ -40,30 +40,32 @@ bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && ent
 
 }  // namespace
 
-bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  bool granted = false;
-  std::uint64_t more = bytes;
-  {
-    // The lock is held while the account is asked: two threads must not both take what the pool has left.
-    const Locked locked(*this);
-    Entry* const entry = find_or_insert(pool_of(pool, device));
-    if (entry != nullptr) {
-      more = charge_for(*entry, bytes, pool_step_.load());
-      granted = more == 0 || account_.reserve(entry->device, more);
-      if (granted) {
-        entry->charged += more;
-        entry->bytes += bytes;
-      }
-    }
-  }
-  if (!granted) refuse(device, DeviceMemoryKind::pool, bytes, more);
-  return granted;
+Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
+  // The lock is held while the account is asked: two threads must not both take what the pool has left.
+  const Locked locked(*this);
+  Entry* const entry = find_or_insert(pool_of(pool, device));
+  if (entry == nullptr) return {false, bytes};
+  const std::uint64_t more = charge_for(*entry, bytes, pool_step_.load());
+  if (more > 0 && !account_.reserve(entry->device, more)) return {false, more};
+  entry->charged += more;
+  entry->bytes += bytes;
+  return {true, more};
 }
 
-bool Ledger::has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::pool, pool);
-  return account_.has_room(device, charge_for(entry != nullptr ? *entry : Entry{}, bytes, pool_step_));
+bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
+  const PoolGrant grant = try_reserve_in_pool(pool, device, bytes);
+  if (!grant.is_granted) refuse(device, DeviceMemoryKind::pool, bytes, grant.charged);
+  return grant.is_granted;
+}
+
+void Ledger::commit_in_pool(const Entry& entry, const PoolGrant& grant) {
+  Entry replaced;
+  {
+    const Locked locked(*this);
+    replaced = put(entry);
+  }
+  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+  if (grant.charged > 0) account_.note_peaks(entry.device);
 }
 
 // The driver could not give it, so the pool does not keep it.

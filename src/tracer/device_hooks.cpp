@@ -160,11 +160,15 @@ bool account_is_open(ThreadLocal& thread) {
 
 }  // namespace
 
-DriverOrder::DriverOrder(bool is_needed) : holds_(is_needed && is_limited.load(std::memory_order_relaxed)) {
+DriverOrder::DriverOrder(bool is_needed) : is_needed_(is_needed) { take_again(); }
+DriverOrder::~DriverOrder() { give_up(); }
+void DriverOrder::take_again() {
+  holds_ = is_needed_ && is_limited.load(std::memory_order_relaxed);
   if (holds_) ::pthread_mutex_lock(&driver_order);
 }
-DriverOrder::~DriverOrder() {
+void DriverOrder::give_up() {
   if (holds_) ::pthread_mutex_unlock(&driver_order);
+  holds_ = false;
 }
 bool try_driver_order() { return ::pthread_mutex_trylock(&driver_order) == 0; }
 void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
@@ -285,9 +289,8 @@ void DriverHook::find_device_of(std::uint64_t pointer, CurrentDevice& where) {
 bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
                          const CallFrame& caller) {
   if (device_ledger.is_charged(device, kind)) look_at_launched_graphs_unless_busy(device);
-  if (device_ledger.is_charged(device, kind) &&
-      !device_ledger.account().has_room(device, device_ledger.charge_of(device, kind, bytes)))
-    make_room(device);
+  if (device_ledger.try_reserve(device, kind, bytes)) return true;
+  make_room(device);
   if (device_ledger.reserve(device, kind, bytes)) return true;
   record_last_refusal(caller);
   return false;

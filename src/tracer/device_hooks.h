@@ -51,11 +51,15 @@ class DriverOrder {
  public:
   explicit DriverOrder(bool is_needed = true);
   ~DriverOrder();
+  bool holds() const { return holds_; }
+  // For who has to wait for what may wait for a thread that wants the order.
+  void give_up();
+  void take_again();
   DriverOrder(const DriverOrder&) = delete;
   DriverOrder& operator=(const DriverOrder&) = delete;
 
  private:
-  bool holds_ = false;
+  bool is_needed_, holds_ = false;
 };
 // For who does not wait: false where another thread has it.
 bool try_driver_order();
@@ -176,12 +180,13 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
   return result;
 }
 
-// `in_order`: freed in the order of a stream; it becomes what was freed.
+// `in_order`: freed in the order of a stream; it becomes what was freed. `is_alone`: the caller has the
+// order.
 template <class Call>
 driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call,
-                       Entry* in_order = nullptr) {
+                       Entry* in_order = nullptr, bool is_alone = false) {
   Entry entry;
-  const bool is_known = device_ledger.begin_release(space, address, entry);
+  const bool is_known = device_ledger.begin_release(space, address, entry, is_alone);
   const bool is_of_graph = is_known && entry.kind == DeviceMemoryKind::graph;
   const DriverOrder order(is_of_graph);
   const std::uint64_t time = hook.stamp();

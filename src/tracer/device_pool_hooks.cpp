@@ -59,6 +59,20 @@ bool keeps_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may
   return hook.look_at_pool(pool, device, may_free) || !may_free;
 }
 
+// With the order, in which the driver is asked then.
+ledger::Ledger::PoolGrant reserve_in_pool(DriverHook& hook, DriverOrder& order, std::uint64_t pool,
+                                          unsigned device, std::uint64_t bytes) {
+  ledger::Ledger::PoolGrant grant = device_ledger.try_reserve_in_pool(pool, device, bytes);
+  if (grant.is_granted) return grant;
+  order.give_up();
+  hook.make_room(device);
+  order.take_again();
+  grant = device_ledger.try_reserve_in_pool(pool, device, bytes);
+  if (grant.is_granted) return grant;
+  hook.settle_pools(device);
+  return device_ledger.try_reserve_in_pool(pool, device, bytes);
+}
+
 using Free = Result (*)(Pointer, Opaque);
 
 template <class Call>
@@ -66,10 +80,10 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
                         std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
                         const Call& call) {
   const std::uint64_t key = number_of(pool);
-  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.make_room(where.device);
-  const DriverOrder order;
-  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.settle_pools(where.device);
-  if (!device_ledger.reserve_in_pool(key, where.device, bytes)) {
+  DriverOrder order;
+  const ledger::Ledger::PoolGrant grant = reserve_in_pool(hook, order, key, where.device, bytes);
+  if (!grant.is_granted) {
+    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes, grant.charged);
     hook.record_last_refusal(caller);
     return kOutOfMemory;
   }
@@ -90,7 +104,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
   entry.link = key;
-  device_ledger.commit(entry);
+  device_ledger.commit_in_pool(entry, grant);
   hook.record_allocation(entry, caller);
   return result;
 }
@@ -125,7 +139,7 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
   if (graph == nullptr) {
     Entry freed;
     const Result result = release(
-        hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed);
+        hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
     if (freed.kind == DeviceMemoryKind::pool && freed.address != 0)
       hook.look_at_pool(freed.link, freed.device);
     return result;

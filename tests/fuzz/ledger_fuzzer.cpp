@@ -343,7 +343,6 @@ class Calls {
     const std::uint64_t spare = of.charged - of.used;
     std::uint64_t growth = bytes > spare ? bytes - spare : 0;
     while (growth > 0 && model_.pool_step > 0 && (of.charged + growth) % model_.pool_step != 0) ++growth;
-    require(ledger_.has_room_in_pool(pool, 0, bytes) == fits(growth));
     const bool granted = ledger_.reserve_in_pool(pool, 0, bytes);
     require(granted == (growth == 0 || fits(growth)));
     if (!granted) return;

@@ -392,13 +392,13 @@ TEST_F(LedgerTest, WhatTheDriverDidNotFreeIsInItsPoolStill) {
   ledger_.commit(entry);
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
-  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41)) << "the driver has not freed it yet";
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x99, 0, 41).is_granted) << "the driver has not freed it yet";
   ledger_.undo_release(freed);
   EXPECT_TRUE(ledger_.settle_pool(0x99, 0, true).fits);
   EXPECT_EQ(charged(), 60u);
-  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41));
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x99, 0, 41).is_granted);
   ASSERT_TRUE(release(0x1000));
-  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 100)) << "and now it has";
+  EXPECT_TRUE(ledger_.try_reserve_in_pool(0x99, 0, 100).is_granted) << "and now it has";
 }
 
 // What the account has room for the device may not have.
@@ -483,10 +483,12 @@ TEST_F(LedgerTest, APoolIsChargedForTheStepsInWhichItGrows) {
   EXPECT_EQ(charged(), 32u);
   ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 1));
   EXPECT_EQ(charged(), 64u) << "the next step, before the driver takes it";
-  EXPECT_TRUE(ledger_.has_room_in_pool(0x98, 0, 32));
-  EXPECT_FALSE(ledger_.has_room_in_pool(0x98, 0, 33)) << "two steps";
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x98, 0, 33).is_granted) << "two steps";
+  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 0u) << "who asked may make room and try again";
   EXPECT_FALSE(ledger_.reserve_in_pool(0x98, 0, 33));
+  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 1u);
   EXPECT_EQ(charged(), 64u);
+  EXPECT_TRUE(ledger_.reserve_in_pool(0x98, 0, 32));
 }
 
 TEST_F(LedgerTest, WhatIsStillToBeFreedIsNotGivenOutAgain) {
@@ -502,10 +504,9 @@ TEST_F(LedgerTest, WhatIsStillToBeFreedIsNotGivenOutAgain) {
   EXPECT_TRUE(ledger_.settle_pool(0x99, 60, true).fits);
   ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
   ledger_.finish_release(entry, true);
-  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41)) << "the driver may take as much again";
-  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 40));
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x99, 0, 41).is_granted) << "the driver may take as much again";
   EXPECT_TRUE(ledger_.settle_pool(0x99, 0, true).fits);
-  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 100));
+  EXPECT_TRUE(ledger_.reserve_in_pool(0x99, 0, 100));
 }
 
 TEST_F(LedgerTest, ARequestThatFailsGivesBackNothingThatThePoolKeeps) {
