@@ -21,16 +21,16 @@ class TraceDevices : public testing::Test {
  protected:
   // The guest under a limit that it and its children share.
   GuestRun run(TracedGuest& traced, const std::string& guest_name, const std::string& way,
-               const std::string& route) {
+               const std::string& route, std::uint64_t limit = kLimit) {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
-    return traced.run({guest(guest_name), way, route, std::to_string(kLimit), std::to_string(kStep)});
+    return traced.run({guest(guest_name), way, route, std::to_string(limit), std::to_string(kStep)});
   }
-  std::string options(const std::string& mode = "full=1") {
+  std::string options(const std::string& mode = "full=1", std::uint64_t limit = kLimit) {
     ledger::Limits limits;
-    for (std::uint64_t& limit : limits.bytes) limit = kLimit;
+    for (std::uint64_t& of_device : limits.bytes) of_device = limit;
     const std::string file = (folder_ / std::to_string(accounts_++)).string();
     EXPECT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
-    return mode + ",device=" + std::to_string(kLimit) + ",account=" + file;
+    return mode + ",device=" + std::to_string(limit) + ",account=" + file;
   }
   TemporaryFolder folder_;
   int accounts_ = 0;
@@ -212,18 +212,24 @@ TEST_F(TraceDevices, NothingIsGivenBeyondTheLimitAtAnyMomentToThreadsOnPoolsAndG
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
-// Any calls by three threads, against a driver that interrupts them and comes to some things later.
+// Any calls by three threads, against a driver that interrupts them and comes to some things later. In the
+// second half of the seeds it gives memory in granules.
 class TraceDevicesAtRandom : public TraceDevices, public testing::WithParamInterface<int> {};
 
 TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
-  TracedGuest traced(options("gpu,ledger=1"));
-  traced.set_environment("FAKE_CUDA_PREEMPT", "16");
+  constexpr std::uint64_t kGranule = 2 << 20;
+  const bool has_granules = GetParam() > 8;
+  const std::uint64_t limit = has_granules ? kLimit / kGranule * kGranule : kLimit;
+  TracedGuest traced(options("gpu,ledger=1", limit));
+  traced.set_environment("FAKE_CUDA_PREEMPT", GetParam() % 3 == 0 ? "4" : "16");
+  if (has_granules) traced.set_environment("FAKE_CUDA_GRANULE", std::to_string(kGranule));
   traced.set_environment("GUEST_SEED", std::to_string(GetParam()));
-  const GuestRun run = this->run(traced, "trace_guest_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random");
+  const GuestRun run =
+      this->run(traced, "trace_guest_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 13));
 
 // What the driver takes later is never a context's, also what it took just before one was made.
 TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
