@@ -55,7 +55,6 @@ std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal)
 }
 
 std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process) {
-  if (process.pid == 0) return fmt::format("{}", fmt::join(report.info.command, " "));
   for (const ProcessFigures& other : report.others)
     if (other.pid == process.pid) return other.command;
   return process.name;

@@ -19,7 +19,7 @@ const recording::Device* find_device(const RecordingReport& report, std::uint32_
 // "GPU 0, NVIDIA H200".
 std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal);
 
-// The command of a process that held memory when a limit refused: of the tree, else its kernel's name; empty:
+// The command of another process that held memory when a limit refused: of the tree, else its kernel's name; empty:
 // not known.
 std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process);
 // "process 4711 (python3)".

@@ -191,10 +191,11 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
   for (const DeviceHolder& holder : refusal.holders)
     holders.push_back({{"bytes", holder.bytes}, {"frames", frames_of(report, holder.stack)}});
   if (refusal.processes.empty()) return object;
+  const DeviceRest rest = rest_of(refusal);
+  object["kept_bytes"] = rest.kept;
   Json& processes = object["processes"] = Json::array();
-  for (const DeviceProcess& process : refusal.processes) {
-    Json& entry = processes.emplace_back(
-        Json{{"pid", process.pid != 0 ? process.pid : report.info.pid}, {"bytes", process.bytes}});
+  for (const DeviceProcess& process : rest.others) {
+    Json& entry = processes.emplace_back(Json{{"pid", process.pid}, {"bytes", process.bytes}});
     if (const std::string command = command_of(report, process); !command.empty()) entry["command"] = command;
   }
   return object;

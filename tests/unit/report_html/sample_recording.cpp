@@ -128,6 +128,9 @@ void fill_gpus(RecordingBuilder& builder) {
   builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 192 << 20);
   builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
                          {hostile, run, main_function});
+  builder.device_holder(0, time, 1, 0, 905 << 20);  // this process, with what its pools keep
+  builder.device_holder(0, time, 1, 911, 40 << 20);
+  builder.process_name(911, "segmenter <b>");
   builder.enter_scope(0, time + 100 * kMillisecond, load_scope);
 }
 

@@ -187,6 +187,8 @@ export interface Refusal {
   rounding_bytes: number;
   frames: string[];
   holders: {bytes: number; frames: string[]}[];
+  kept_bytes?: number;  // by the program's pools and graphs; absent in recordings of earlier versions
+  processes?: {pid: number; bytes: number; command?: string}[];  // others, the largest first
 }
 
 export interface Device {
@@ -194,6 +196,8 @@ export interface Device {
   name?: string;
   total_bytes?: number;
   limit_bytes?: number;
+  limit_type?: string;  // what the probe found of it
+  granule_bytes?: number;
   integrated?: boolean;
   peak_bytes: number;
   peak_time_seconds: number;

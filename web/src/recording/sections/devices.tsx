@@ -37,19 +37,20 @@ export function Devices({recording}: {recording: RecordingBase & {host_recorded:
 
 function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
   const name = `GPU ${device.device}`;
+  const granule = device.granule_bytes ?? USUAL_GRANULE;
   const curve = useMemo(() => curve_points(device.timeline, end_ns), [device, end_ns]);
   const lines = useMemo(() => [{label: 'in use', color: '--model', values: curve.values, fill: true}], [curve]);
   const layers = device.layers.some((layer) => layer.layer_name !== '');
   return (
     <div class="device">
-      <h3>{[name, device.name, device.total_bytes && bytes(device.total_bytes), device.limit_bytes && `limited to ${bytes(device.limit_bytes)}`].filter(Boolean).join(', ')}</h3>
+      <h3>{[name, device.name, device.total_bytes && bytes(device.total_bytes), device.limit_bytes && `limited to ${bytes(device.limit_bytes)}${device.limit_type ? ` (${device.limit_type}, by the probe)` : ''}`].filter(Boolean).join(', ')}</h3>
       <p>
         Peak {bytes(device.peak_bytes)} at {duration(device.peak_time_seconds * 1e9)}; {bytes(device.at_end_bytes)} live at the end.
         {device.integrated && ' It is of the machine’s own memory, with which this GPU shares it: not to be added to that.'}
         {device.pool_reserved_peak_bytes !== undefined && ` Pools kept ${bytes(device.pool_reserved_peak_bytes)} at most, ${bytes(device.pool_reserved_at_end_bytes)} at the end, as the driver told.`}
         {device.graph_reserved_peak_bytes !== undefined && ` Graphs kept ${bytes(device.graph_reserved_peak_bytes)} at most.`}
         {device.rounding_at_peak_bytes !== undefined &&
-          ` The driver rounds what is larger than 1 MiB up to whole 2 MiB: ${bytes(device.rounding_at_peak_bytes)} more.`}
+          ` The driver rounds what is larger than ${bytes(granule / 2)} up to whole ${bytes(granule)}: ${bytes(device.rounding_at_peak_bytes)} more.`}
         {device.context_bytes !== undefined && ` Contexts took ${bytes(device.context_bytes)} by difference, beside what was allocated.`}
         {device.driver_growth_bytes !== undefined &&
           ` The driver took ${bytes(device.driver_growth_bytes)} more for itself after that, by difference: kernels that a first launch loads, stacks, streams.`}
@@ -69,7 +70,7 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
         <Shares label={`${name}, by layer`} head="Layer" rows={device.layers} whole={device.peak_bytes}
           name={(row) => row.layer_name} cell={(row) => row.layer_name || NO_LAYER} />
       )}
-      {device.refusals.length > 0 && <Refusals refusals={device.refusals} name={name} />}
+      {device.refusals.length > 0 && <Refusals refusals={device.refusals} name={name} granule={granule} />}
     </div>
   );
 }
@@ -120,12 +121,15 @@ function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}:
 }
 
 const MOST_REFUSALS = 10;
+const USUAL_GRANULE = 2 * 2 ** 20;  // where the driver did not tell
 
-function others(refusal: Refusal) {
-  return refusal.charged_bytes - refusal.own_bytes - refusal.rounding_bytes;
+// What nobody is named for.
+function unknown(refusal: Refusal) {
+  const processes = (refusal.processes ?? []).reduce((sum, process) => sum + process.bytes, 0);
+  return refusal.charged_bytes - refusal.own_bytes - refusal.rounding_bytes - (refusal.kept_bytes ?? 0) - processes;
 }
 
-function Refusals({refusals, name}: {refusals: Refusal[]; name: string}) {
+function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string; granule: number}) {
   return (
     <>
       <h4>Refused by the limit</h4>
@@ -142,8 +146,10 @@ function Refusals({refusals, name}: {refusals: Refusal[]; name: string}) {
                   <Place frames={refusal.frames} />
                   <ul class="holders">
                     {refusal.holders.map((holder) => <li>{bytes(holder.bytes)} <Place frames={holder.frames} /></li>)}
-                    {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} beyond what was asked for, up to whole 2 MiB</li>}
-                    {others(refusal) > 0 && <li>{bytes(others(refusal))} other processes, pools, graphs and shared granules</li>}
+                    {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} beyond what was asked for, up to whole {bytes(granule)}</li>}
+                    {(refusal.kept_bytes ?? 0) > 0 && <li>{bytes(refusal.kept_bytes ?? 0)} kept by pools, graphs and shared granules</li>}
+                    {refusal.processes?.map((process) => <li>{bytes(process.bytes)} process {process.pid}{process.command && ` (${process.command})`}</li>)}
+                    {unknown(refusal) > 0 && <li>{bytes(unknown(refusal))} {refusal.processes ? 'further processes' : 'other processes, pools, graphs and shared granules'}</li>}
                   </ul>
                 </td>
               </tr>
