@@ -19,8 +19,8 @@ const recording::Device* find_device(const RecordingReport& report, std::uint32_
 // "GPU 0, NVIDIA H200".
 std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal);
 
-// The command of another process that held memory when a limit refused: of the tree, else its kernel's name; empty:
-// not known.
+// The command of another process that held memory when a limit refused: of the tree, else its kernel's name;
+// empty: not known.
 std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process);
 // "process 4711 (python3)".
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process);
