@@ -159,15 +159,17 @@ void Ledger::begin_to_leave_pool(Entry& entry) {
 }
 
 // What it had of a pool stays charged with the pool until the driver tells that it went; what is freed in the
-// order of a stream is not for others before it was.
-void Ledger::leave_pool(const Entry& entry, bool is_in_order) {
+// order of a stream is not for others before it was. Of a destroyed pool the context of that stream tells,
+// and if that is not known, nothing does.
+void Ledger::leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
   Entry leaving = entry;
   if (entry.pending != 0) table_.take(Space::leaving_pool, entry.pending, leaving);
   Entry* const pool = table_.find(Space::pool, leaving.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-  if (is_in_order) pool->pending += entry.bytes;
-  note_context_of_pool(*pool, entry.context);
+  if (!is_in_order) return;
+  pool->pending += entry.bytes;
+  note_context_of_pool(*pool, stream_context != 0 ? stream_context : kSeveralContexts);
 }
 
 void Ledger::undo_release(const Entry& entry) {
@@ -182,11 +184,11 @@ void Ledger::undo_release(const Entry& entry) {
   table_.insert(again);
 }
 
-void Ledger::finish_release(const Entry& entry, bool is_in_order) {
+void Ledger::finish_release(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
   std::uint64_t charged = 0;
   {
     const Locked locked(*this);
-    if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order);
+    if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order, stream_context);
     charged = count_release(entry);
   }
   if (charged > 0) account_.discharge(entry.device, charged);
@@ -216,7 +218,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     }
     pass.found_some = true;
     table_.take_at(pass.place, dropped);
-    if (dropped.kind == DeviceMemoryKind::pool) leave_pool(dropped, false);
+    if (dropped.kind == DeviceMemoryKind::pool) leave_pool(dropped, false, 0);
     charged = count_release(dropped);
   }
   if (charged > 0) account_.discharge(dropped.device, charged);

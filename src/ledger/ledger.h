@@ -88,8 +88,8 @@ class Ledger {
   // `is_alone`: no other thread destroys a pool before finish_release().
   bool begin_release(Space space, std::uint64_t address, Entry& entry, bool is_alone = false);
   void undo_release(const Entry& entry);
-  // `is_in_order`: of a stream, so that the memory may be in use for a while yet.
-  void finish_release(const Entry& entry, bool is_in_order = false);
+  // `is_in_order`: of a stream of that context (0: not known), so that the memory may be in use for a while.
+  void finish_release(const Entry& entry, bool is_in_order = false, std::uint64_t stream_context = 0);
 
   // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
   // mapping is left of it.
@@ -156,6 +156,7 @@ class Ledger {
   // whose place is then `place`. 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
   bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: it is not known yet
+  bool is_pool(std::uint64_t pool);                           // that is known, and was not destroyed
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 
@@ -269,7 +270,7 @@ class Ledger {
   class Locked;
 
   void begin_to_leave_pool(Entry& entry);
-  void leave_pool(const Entry& entry, bool is_in_order);
+  void leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context);
   std::uint64_t count_release(const Entry& entry);  // what is to be discharged
   // In the place of what lay there, which is given back with all that is to be discharged now.
   Entry put(const Entry& entry);

@@ -172,6 +172,12 @@ bool Ledger::device_of_pool(std::uint64_t pool, unsigned& device) {
   return entry != nullptr;
 }
 
+bool Ledger::is_pool(std::uint64_t pool) {
+  const Locked locked(*this);
+  const Entry* const entry = table_.find(Space::pool, pool);
+  return entry != nullptr && !is_destroyed(*entry);
+}
+
 std::uint64_t Ledger::reserved_by_pools(unsigned device) {
   const Locked locked(*this);
   std::uint64_t bytes = 0;

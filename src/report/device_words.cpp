@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/display_width.h"
+
 namespace headroom::report {
 
 std::string_view words_for(DeviceMemoryKind kind) {
@@ -63,26 +65,16 @@ std::string command_of(const RecordingReport& report, const analysis::DeviceProc
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process) {
   const std::string command = command_of(report, process);
   return command.empty() ? fmt::format("process {}", process.pid)
-                         : fmt::format("process {} ({})", process.pid, command);
+                         : fmt::format("process {} ({})", process.pid, harmless(command));
 }
 
 std::string flag_of_device_limits(const recording::RecordingInfo& info) {
   std::string limits;
-  bool are_equal = true;
-  std::optional<std::uint64_t> first;
-  for (const recording::Device& device : info.devices) {
-    if (!device.limit_bytes) {
-      are_equal = false;
-      continue;
-    }
-    if (!first) first = device.limit_bytes;
-    are_equal = are_equal && device.limit_bytes == first;
-    limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", device.ordinal,
-                          exact_size({static_cast<std::int64_t>(*device.limit_bytes)}));
-  }
-  if (!first) return "";
-  return fmt::format("--gpu-mem-limit {} ",
-                     are_equal ? exact_size({static_cast<std::int64_t>(*first)}) : limits);
+  for (const recording::Device& device : info.devices)
+    if (device.limit_bytes)
+      limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", device.ordinal,
+                            exact_size({static_cast<std::int64_t>(*device.limit_bytes)}));
+  return limits.empty() ? "" : fmt::format("--gpu-mem-limit {} ", limits);
 }
 
 std::string path_of_layer(const RecordingReport& report, std::uint32_t index) {

@@ -25,7 +25,7 @@ std::string command_of(const RecordingReport& report, const analysis::DeviceProc
 // "process 4711 (python3)".
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process);
 
-// "--gpu-mem-limit 4GiB ", "--gpu-mem-limit 0=4GiB,1=8GiB "; empty: there was no limit.
+// "--gpu-mem-limit 0=4GiB,1=8GiB ", of the devices that were used; empty: there was no limit.
 std::string flag_of_device_limits(const recording::RecordingInfo& info);
 
 // By the index of a share; the second has words for what lies outside of any layer.

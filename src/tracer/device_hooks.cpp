@@ -160,10 +160,13 @@ bool account_is_open(ThreadLocal& thread) {
 
 }  // namespace
 
-DriverOrder::DriverOrder(bool is_needed) : is_needed_(is_needed) { take_again(); }
+DriverOrder::DriverOrder(bool is_needed, bool without_limit)
+    : is_needed_(is_needed), without_limit_(without_limit) {
+  take_again();
+}
 DriverOrder::~DriverOrder() { give_up(); }
 void DriverOrder::take_again() {
-  holds_ = is_needed_ && is_limited.load(std::memory_order_relaxed);
+  holds_ = is_needed_ && (without_limit_ || is_limited.load(std::memory_order_relaxed));
   if (holds_) ::pthread_mutex_lock(&driver_order);
 }
 void DriverOrder::give_up() {
@@ -312,7 +315,7 @@ void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {
 // The driver does the same before it says that a device is full: it waits until what was freed in the order
 // of a stream is free, and takes from the pools what they keep.
 void DriverHook::make_room(unsigned device) {
-  if (!has_something_to_settle(device)) return;
+  if (device_ledger.account().limit(device) == ledger::kNoLimit || !has_something_to_settle(device)) return;
   wait_for_what_was_freed();
   settle_pools(device);
 }
@@ -349,7 +352,7 @@ void DriverHook::settle_pools(unsigned device, std::uint64_t except) {
 void DriverHook::look_at_pools(unsigned device) {
   std::size_t place = 0;
   if (device_ledger.pool_to_settle(device, place) == 0) return;
-  const DriverOrder order;
+  const DriverOrder order = DriverOrder::for_pools();
   place = 0;
   for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place)
     look_at_pool(pool, device);

@@ -49,7 +49,9 @@ extern constinit DriverCalls driver_calls;
 // wait. Who holds it may take it again; nothing is waited for meanwhile but the driver's own call.
 class DriverOrder {
  public:
-  explicit DriverOrder(bool is_needed = true);
+  explicit DriverOrder(bool is_needed = true) : DriverOrder(is_needed, false) {}
+  // Without a limit, too: for a moment, so that no pool is asked about while another thread destroys it.
+  static DriverOrder for_pools() { return DriverOrder(true, true); }
   ~DriverOrder();
   bool holds() const { return holds_; }
   // For who has to wait for what may wait for a thread that wants the order.
@@ -59,7 +61,8 @@ class DriverOrder {
   DriverOrder& operator=(const DriverOrder&) = delete;
 
  private:
-  bool is_needed_, holds_ = false;
+  DriverOrder(bool is_needed, bool without_limit);
+  bool is_needed_, without_limit_, holds_ = false;
 };
 // For who does not wait: false where another thread has it.
 bool try_driver_order();
@@ -180,8 +183,8 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
   return result;
 }
 
-// `in_order`: freed in the order of a stream; it becomes what was freed. `is_alone`: the caller has the
-// order.
+// `in_order`: freed in the order of a stream, of its context if that is known; it becomes what was freed.
+// `is_alone`: the caller has the order.
 template <class Call>
 driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call,
                        Entry* in_order = nullptr, bool is_alone = false) {
@@ -200,7 +203,7 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
     device_ledger.finish_release_of_graph(entry);
     hook.settle_leaving_graphs(entry.device);
   } else {
-    device_ledger.finish_release(entry, in_order != nullptr);
+    device_ledger.finish_release(entry, in_order != nullptr, in_order != nullptr ? in_order->context : 0);
   }
   hook.record_release(entry, time);
   if (in_order != nullptr) *in_order = entry;

@@ -138,10 +138,15 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
   const Opaque graph = capture_of(kind, stream).graph;
   if (graph == nullptr) {
     Entry freed;
+    // It is gone when the device comes to it in this stream: that is the context to wait for.
+    if (CurrentDevice where; order.holds() && find_device(hook, stream, where))
+      freed.context = context_that_owns(where.context);
     const Result result = release(
         hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
-    if (freed.kind == DeviceMemoryKind::pool && freed.address != 0)
-      hook.look_at_pool(freed.link, freed.device);
+    if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;
+    // Its pool may have been destroyed, before or by another thread: then nobody may ask about it.
+    const DriverOrder for_look = DriverOrder::for_pools();
+    if (device_ledger.is_pool(freed.link)) hook.look_at_pool(freed.link, freed.device);
     return result;
   }
   const Result result = call(pointer, stream);
@@ -230,7 +235,7 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   unsigned device = 0;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pool);
-  const DriverOrder order;
+  const DriverOrder order = DriverOrder::for_pools();
   const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
   if (is_known) {
     // So that what is charged is what has to be waited for.

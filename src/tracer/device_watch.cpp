@@ -138,6 +138,7 @@ void watch_device(unsigned device) {
 }
 
 void watch_graphs() {
+  const Guard guard(thread_local_state);
   const Locked locked(watch.lock);
   if (watch.of_process != getpid()) return;
   pthread_mutex_lock(&watch.stop_lock);

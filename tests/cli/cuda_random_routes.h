@@ -174,8 +174,9 @@ class RandomCaller {
       return;
     }
     std::swap(pools_[which], pools_.back());
-    // Its allocations live on, and are freed by pointer.
+    // Its allocations live on, and are freed in the order of a stream or by pointer.
     destroy_pool(pools_.back().pool);
+    while (!pools_.back().pointers.empty() && random_() % 2 == 0) free_of(pools_.back());
     pointers_.insert(pointers_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
     pools_.pop_back();
   }

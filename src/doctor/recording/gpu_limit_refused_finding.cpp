@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/display_width.h"
 #include "base/text.h"
 #include "doctor/new_finding.h"
 #include "doctor/recording/recording_finding.h"
@@ -21,15 +22,16 @@ const analysis::DeviceRefusal& largest(const analysis::DeviceFigures& device) {
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
 }
 
-// ", its pools and graphs keep 96.0 MiB, process 4711 (python3) had 2.00 GiB".
+// ", its pools, graphs and shared granules keep 96.0 MiB, process 4711 (python3) had 2.00 GiB".
 std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
   const analysis::DeviceRest rest = analysis::rest_of(refusal);
   std::string words;
-  if (rest.kept > 0) words += fmt::format(", its pools and graphs keep {}", amount(rest.kept));
+  if (rest.kept > 0)
+    words += fmt::format(", its pools, graphs and shared granules keep {}", amount(rest.kept));
   for (const analysis::DeviceProcess& process : rest.others)
-    words +=
-        fmt::format(", process {}{} had {}", process.pid,
-                    process.name.empty() ? "" : fmt::format(" ({})", process.name), amount(process.bytes));
+    words += fmt::format(", process {}{} had {}", process.pid,
+                         process.name.empty() ? "" : fmt::format(" ({})", harmless(process.name)),
+                         amount(process.bytes));
   if (rest.unknown > 0)
     words += refusal.processes.empty()
                  ? fmt::format(", other processes or what pools and graphs keep {}", amount(rest.unknown))

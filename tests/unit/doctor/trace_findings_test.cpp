@@ -52,9 +52,11 @@ TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
       "processes or what pools and graphs keep 30.0 MiB.");
   analysis.devices[0].refusals[1].processes = {
       {0, 65 << 20, ""}, {300, 15 << 20, "detector"}, {301, 5 << 20, ""}};
-  EXPECT_THAT(doctor::recording_findings(analysis, {}, "a.hrec").at(0).cause,
-              HasSubstr("the program had 60.0 MiB of that, its pools and graphs keep 5.0 MiB, process 300 "
-                        "(detector) had 15.0 MiB, process 301 had 5.0 MiB, further processes 5.0 MiB."));
+  EXPECT_THAT(
+      doctor::recording_findings(analysis, {}, "a.hrec").at(0).cause,
+      HasSubstr(
+          "the program had 60.0 MiB of that, its pools, graphs and shared granules keep 5.0 MiB, process 300 "
+          "(detector) had 15.0 MiB, process 301 had 5.0 MiB, further processes 5.0 MiB."));
   ASSERT_EQ(findings[0].evidence.size(), 3U);
   EXPECT_EQ(findings[0].evidence[0].text, "refused: place 1");
   EXPECT_EQ(findings[0].evidence[1].text, "30.0 MiB held by place 2");

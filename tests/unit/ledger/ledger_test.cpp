@@ -297,6 +297,7 @@ TEST_F(LedgerTest, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   EXPECT_FALSE(ledger_.has_destroyed_pools());
 }
 
+// Whatever context it was allocated in: it is in use until the stream that frees it comes to that.
 TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   limit(100);
   ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
@@ -305,14 +306,34 @@ TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   entry.bytes = 60;
   entry.kind = Kind::pool;
   entry.link = 0x99;
-  entry.context = 7;
+  entry.context = 8;
   ledger_.commit(entry);
-  EXPECT_TRUE(release(0x1000));
+  ASSERT_TRUE(ledger_.is_pool(0x99));
   ledger_.destroy_pool(0x99);
+  EXPECT_FALSE(ledger_.is_pool(0x99));
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  EXPECT_FALSE(ledger_.is_pool(entry.link)) << "nobody may ask the driver about it";
+  ledger_.finish_release(entry, true, 7);
   ledger_.finish_wait_for_pools(8, ledger_.begin_wait_for_pools(8));
   EXPECT_EQ(charged(), 60u);
   ledger_.finish_wait_for_pools(7, ledger_.begin_wait_for_pools(7));
   EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, ADestroyedPoolStaysWhereNobodyKnowsWhatToWaitFor) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ledger_.finish_release(entry, true);
+  ledger_.destroy_pool(0x99);
+  ledger_.finish_wait_for_pools(7, ledger_.begin_wait_for_pools(7));
+  EXPECT_EQ(charged(), 60u);
 }
 
 // cuMemFree of one thread beside cuMemPoolDestroy of another.
