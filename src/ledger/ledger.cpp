@@ -210,11 +210,18 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
       return entry.context == context && entry.space != Space::part && entry.space != Space::pool &&
              entry.space != Space::leaving_pool;
     };
-    if (table_.find_from(pass.place, is_of_context) == nullptr) {
-      // Between two calls other threads may have moved one to where this pass had been.
-      if (!pass.found_some) return false;
+    bool has_some = table_.find_from(pass.place, is_of_context) != nullptr;
+    // Between two calls other threads may have moved one to where this pass had been.
+    if (!has_some && pass.found_some) {
       pass = {};
-      if (table_.find_from(pass.place, is_of_context) == nullptr) return false;
+      has_some = table_.find_from(pass.place, is_of_context) != nullptr;
+    }
+    if (!has_some) {
+      // Its streams have ended: for what they freed of pools any wait will do.
+      table_.for_each([&](Entry& entry) {
+        if (entry.space == Space::pool && entry.context == context) entry.context = 0;
+      });
+      return false;
     }
     pass.found_some = true;
     table_.take_at(pass.place, dropped);

@@ -68,7 +68,7 @@ ledger::Ledger::PoolGrant reserve_in_pool(DriverHook& hook, DriverOrder& order, 
   hook.make_room(device);
   order.take_again();
   grant = device_ledger.try_reserve_in_pool(pool, device, bytes);
-  if (grant.is_granted) return grant;
+  if (grant.is_granted || device_ledger.account().limit(device) == ledger::kNoLimit) return grant;
   hook.settle_pools(device);
   return device_ledger.try_reserve_in_pool(pool, device, bytes);
 }

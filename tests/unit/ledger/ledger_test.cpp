@@ -320,6 +320,26 @@ TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// No wait for that context can come any more.
+TEST_F(LedgerTest, ADestroyedPoolOfAContextThatIsGoneGoesWithAnyWait) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ledger_.finish_release(entry, true, 7);
+  ledger_.destroy_pool(0x99);
+  Ledger::Pass pass;
+  Entry dropped;
+  EXPECT_FALSE(ledger_.drop_from_context(7, pass, dropped));
+  ledger_.finish_wait_for_pools(8, ledger_.begin_wait_for_pools(8));
+  EXPECT_EQ(charged(), 0u);
+}
+
 TEST_F(LedgerTest, ADestroyedPoolStaysWhereNobodyKnowsWhatToWaitFor) {
   limit(100);
   ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
