@@ -155,7 +155,9 @@ void Ledger::begin_to_leave_pool(Entry& entry) {
   Entry leaving = entry;
   leaving.space = Space::leaving_pool;
   leaving.address = ++last_leaving_;
-  if (table_.insert(leaving)) entry.pending = leaving.address;
+  if (!table_.insert(leaving)) return;
+  entry.pending = leaving.address;
+  ++leaving_pools_;
 }
 
 // What it had of a pool stays charged with the pool until the driver tells that it went; what is freed in the
@@ -163,7 +165,7 @@ void Ledger::begin_to_leave_pool(Entry& entry) {
 // and if that is not known, nothing does.
 void Ledger::leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
   Entry leaving = entry;
-  if (entry.pending != 0) table_.take(Space::leaving_pool, entry.pending, leaving);
+  if (entry.pending != 0 && table_.take(Space::leaving_pool, entry.pending, leaving)) --leaving_pools_;
   Entry* const pool = table_.find(Space::pool, leaving.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
@@ -180,6 +182,7 @@ void Ledger::undo_release(const Entry& entry) {
       table_.take(Space::leaving_pool, entry.pending, leaving)) {
     again.link = leaving.link;
     again.pending = 0;
+    --leaving_pools_;
   }
   table_.insert(again);
 }
@@ -260,6 +263,7 @@ void Ledger::reset_in_child() {
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
   captures_ = destroyed_pools_ = 0;
+  leaving_pools_ = 0;
   account_.leave_to_parent();
 }
 

@@ -298,6 +298,7 @@ class Ledger {
   AllocationTable table_;
   PerDevice devices_[kMostDevices];
   std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0;
+  std::uint64_t leaving_pools_ = 0;            // entries of Space::leaving_pool
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever

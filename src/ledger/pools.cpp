@@ -91,8 +91,15 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
   if (reserved_bytes > entry->link) pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - entry->link);
   entry->link = reserved_bytes;  // of a pool: the figure
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
-  // All that is still to be freed is in the figure, too.
-  if (entry->pending > kept - entry->bytes) entry->pending = kept - entry->bytes;
+  // All that is still to be freed is in the figure, too. What a call is freeing may have gone from it
+  // already.
+  std::uint64_t leaving = 0;
+  if (leaving_pools_ > 0 && entry->pending > kept - entry->bytes)
+    table_.for_each([&](const Entry& one) {
+      if (one.space == Space::leaving_pool && one.link == pool) leaving += one.bytes;
+    });
+  const std::uint64_t least_in_use = entry->bytes - (leaving < entry->bytes ? leaving : entry->bytes);
+  if (entry->pending > kept - least_in_use) entry->pending = kept - least_in_use;
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {

@@ -320,6 +320,33 @@ TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// A call frees by pointer, and the driver has done so, beside what a stream has yet to free: the figure is of
+// that alone, and none of it may be given out again.
+TEST_F(LedgerTest, WhatACallIsFreeingIsNotTakenForWhatAStreamHasFreed) {
+  limit(100);
+  ledger_.assume_pool_step(1);
+  for (const std::uint64_t address : {0x1000, 0x2000}) {
+    ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 40));
+    Entry entry;
+    entry.address = address;
+    entry.bytes = 40;
+    entry.kind = Kind::pool;
+    entry.link = 0x99;
+    ledger_.commit(entry);
+  }
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 80, true).fits);
+  Entry by_pointer, in_order;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x2000, in_order));
+  ledger_.finish_release(in_order, true, 7);
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, by_pointer));
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 40, true).fits);
+  ledger_.finish_release(by_pointer);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x99, 0, 61).is_granted) << "the driver may take as much again";
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 0, true).fits);
+  EXPECT_TRUE(ledger_.try_reserve_in_pool(0x99, 0, 100).is_granted);
+}
+
 // No wait for that context can come any more.
 TEST_F(LedgerTest, ADestroyedPoolOfAContextThatIsGoneGoesWithAnyWait) {
   limit(100);
