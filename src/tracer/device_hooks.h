@@ -144,10 +144,9 @@ class DriverHook {
   void record_figure(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   std::uint64_t stamp();
 
-  static bool may_have_launched_graphs(unsigned device);
-
  private:
   bool is_ready();
+  static bool may_have_launched_graphs(unsigned device);
   // Before a call that does not wait for others: it is not looked at while another thread has the order.
   void look_at_launched_graphs_unless_busy(unsigned device);
   bool has_something_to_settle(unsigned device);
