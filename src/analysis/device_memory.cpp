@@ -39,6 +39,8 @@ DeviceRest rest_of(const DeviceRefusal& refusal) {
     rest.unknown -= process.pid == 0 ? rest.kept : process.bytes;
   }
   rest.unknown = std::max<std::int64_t>(0, rest.unknown);
+  rest.names_none = refusal.processes.empty();
+  rest.has_more_processes = rest.others.size() >= recording::kMostOtherHolders;
   return rest;
 }
 
@@ -208,8 +210,9 @@ void DeviceLedgers::add_process(Device& of, const MemoryEvent& event) {
   const auto found = of.last_refusals.find(event.thread);
   if (found == of.last_refusals.end()) return;
   std::vector<DeviceProcess>& processes = of.figures.refusals[found->second].processes;
-  if (processes.size() < kMostProcesses)
-    processes.push_back({static_cast<std::int64_t>(event.count & 0xffffffff), size_of(event.size)});
+  if (processes.size() <= recording::kMostOtherHolders)
+    processes.push_back(
+        {static_cast<std::int64_t>(event.count & 0xffffffff), size_of(event.size), event.address != 0});
 }
 
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {

@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "model/device_memory.h"
 #include "model/memory_event.h"
+#include "recording/format.h"
 
 namespace headroom::analysis {
 
@@ -49,7 +50,8 @@ struct DeviceHolder {
 struct DeviceProcess {
   std::int64_t pid = 0;  // 0: the process of the recording itself
   std::int64_t bytes = 0;
-  std::string name = {};  // the kernel's; empty: not known
+  bool is_elsewhere = false;  // the number is of another PID namespace: a container's
+  std::string name = {};      // the kernel's; empty: not known
 };
 
 struct DeviceRefusal {
@@ -63,18 +65,21 @@ struct DeviceRefusal {
   StackId stack;
   LayerIndex layer = 0;
   std::vector<DeviceHolder> holders;  // the largest of this process, at most kMostHolders
-  // The largest, this one among them where it was charged anything; a moment later, so that they need not sum
-  // up to `charged`. Empty: a recording of an earlier version.
+  // This one, and the largest others a moment later, so that they need not sum up to `charged`. Empty: a
+  // recording of an earlier version.
   std::vector<DeviceProcess> processes;
 };
-inline constexpr std::size_t kMostHolders = 5, kMostProcesses = 8, kMostRefusalsKept = 100;
+inline constexpr std::size_t kMostHolders = 5, kMostRefusalsKept = recording::kMostRefusalsWithHolders;
 
 // What held the rest of a limit that refused: not the allocations of the process that asked, nor their
 // rounding.
 struct DeviceRest {
   std::int64_t kept = 0;  // by the process' pools and graphs, and in granules that small ones share
   std::vector<DeviceProcess> others;  // other processes, the largest first
-  std::int64_t unknown = 0;           // more processes; all of it, where the recording names none
+  // Of which the recording tells nothing: all of it where it names no process; more processes, where it names
+  // as many as it can; else what was given back before they were asked for.
+  std::int64_t unknown = 0;
+  bool names_none = false, has_more_processes = false;
 };
 DeviceRest rest_of(const DeviceRefusal& refusal);
 

@@ -269,7 +269,8 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   for (DeviceFigures& device : result.devices)
     for (DeviceRefusal& refusal : device.refusals)
       for (DeviceProcess& process : refusal.processes)
-        if (const auto named = info.processes.find(process.pid); named != info.processes.end())
+        if (const auto named = info.processes.find(process.pid);
+            named != info.processes.end() && !process.is_elsewhere)
           process.name = named->second;
 
   result.timeline =

@@ -209,21 +209,23 @@ std::vector<Flag> output_flags() {
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
-// A Jetson by its device tree; others, as a GB10, have none, and their driver says so.
-bool has_unified_memory() {
+// Of one of these devices: a Jetson by its device tree; others, as a GB10, have none, and their driver says
+// so.
+bool has_unified_memory(const std::vector<unsigned>& ordinals) {
   if (!sources::read_host_info().board.empty()) return true;
   const auto devices = cuda::visible_devices();
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const cuda::VisibleDevice& device) { return device.is_integrated; });
+  return std::any_of(ordinals.begin(), ordinals.end(), [&](unsigned ordinal) {
+    return ordinal < devices.size() && devices[ordinal].is_integrated;
+  });
 }
 
 // The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine
 // whose GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other
 // memory than the machine's.
 void set_reference_limit(Bytes limit, BenchOptions& options) {
-  const bool on_gpu = !bench::cuda_devices(options).empty();
-  if (on_gpu) options.gpu_memory_limit = exact_size(limit);
-  if (!on_gpu || has_unified_memory()) options.memory_limit = limit;
+  const std::vector<unsigned> devices = bench::cuda_devices(options);
+  if (!devices.empty()) options.gpu_memory_limit = exact_size(limit);
+  if (devices.empty() || has_unified_memory(devices)) options.memory_limit = limit;
 }
 
 Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {

@@ -76,6 +76,11 @@ void Ledger::commit(Entry entry, bool was_reserved) {
   entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part
                       ? charge_of(entry.device, entry.kind, entry.bytes)
                       : 0;
+  put_in_place(entry);
+  if (entry.charged > 0 || is_part) account_.note_peaks(entry.device);
+}
+
+void Ledger::put_in_place(const Entry& entry) {
   Entry replaced;
   {
     const Locked locked(*this);
@@ -83,7 +88,6 @@ void Ledger::commit(Entry entry, bool was_reserved) {
   }
   // Addresses are unified over devices: what lay there may have been another's.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
-  if (entry.charged > 0 || is_part) account_.note_peaks(entry.device);
 }
 
 Entry Ledger::put(const Entry& entry) {

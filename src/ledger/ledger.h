@@ -274,6 +274,7 @@ class Ledger {
   std::uint64_t count_release(const Entry& entry);  // what is to be discharged
   // In the place of what lay there, which is given back with all that is to be discharged now.
   Entry put(const Entry& entry);
+  void put_in_place(const Entry& entry);  // without the lock, and with that given back
   // Of what is gone: with its granule, if it was the last in that.
   std::uint64_t charge_that_goes_with(const Entry& entry);
   Entry* find_or_insert(const Entry& fresh);  // null where there is no memory

@@ -59,12 +59,7 @@ bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t 
 }
 
 void Ledger::commit_in_pool(const Entry& entry, const PoolGrant& grant) {
-  Entry replaced;
-  {
-    const Locked locked(*this);
-    replaced = put(entry);
-  }
-  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+  put_in_place(entry);
   if (grant.charged > 0) account_.note_peaks(entry.device);
 }
 
@@ -100,6 +95,7 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
     });
   const std::uint64_t least_in_use = entry->bytes - (leaving < entry->bytes ? leaving : entry->bytes);
   if (entry->pending > kept - least_in_use) entry->pending = kept - least_in_use;
+  if (entry->pending == 0) entry->context = 0;  // there is nothing that has to be waited for
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {

@@ -47,7 +47,7 @@ enum class MemoryEventKind : std::uint8_t {
   make_accessible = 15,  // mprotect of `size` bytes: what of them was reserved is memory from now on
   weight = 16,  // what was allocated at `address` is a weight, of the scope `count`; the reader's own
   // Of a GPU, behind a device_refused of the thread: process `count` (0: this one) was charged `size` bytes
-  // of the limit.
+  // of the limit. `address` is not 0: the number is of another PID namespace.
   device_holder = 17,
 };
 

@@ -222,10 +222,13 @@ enum class ExtensionKind : std::uint8_t {
   reserve = 5,          // address/8 · size · stack: addresses without access (PROT_NONE)
   make_accessible = 6,  // address/8 · size · stack: what of this was reserved is memory from now on
   weight = 7,  // address/8 · scope id: what lies there belongs to this scope, and did so all the time
-  // device · process · bytes: behind a device_refused of the thread, who held how much of the limit then;
-  // process 0 is the one of the recording.
+  // device · process · bytes · is elsewhere: behind a device_refused of the thread, who held how much of the
+  // limit then. Process 0 is the one of the recording; one elsewhere has its number in another PID namespace.
   device_holder = 8,
 };
+// Of a refusal: the process itself, and the largest others. Of the first refusals of a device alone, so that
+// a program that asks again and again does not fill its recording with them.
+inline constexpr unsigned kMostOtherHolders = 3, kMostRefusalsWithHolders = 100;
 inline constexpr unsigned kInlineTimeLimit = 15;
 
 // The longest record that is not a stack, and the longest stack.

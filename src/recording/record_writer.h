@@ -160,8 +160,9 @@ class RecordWriter {
                       std::uint64_t charged, std::uint64_t limit, std::uint32_t stack) {
     extension(ExtensionKind::device_refused, time, {device, kind, size, charged, limit, stack});
   }
-  void device_holder(std::uint64_t time, std::uint32_t device, std::uint32_t process, std::uint64_t bytes) {
-    extension(ExtensionKind::device_holder, time, {device, process, bytes});
+  void device_holder(std::uint64_t time, std::uint32_t device, std::uint32_t process, std::uint64_t bytes,
+                     bool is_elsewhere) {
+    extension(ExtensionKind::device_holder, time, {device, process, bytes, is_elsewhere ? 1u : 0u});
   }
   void device_figure(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t bytes) {
     extension(ExtensionKind::device_figure, time, {device, kind, bytes});

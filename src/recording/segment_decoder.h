@@ -170,13 +170,14 @@ inline const char* SegmentDecoder::read_weight(const std::uint8_t* at, const std
 inline const char* SegmentDecoder::read_holder(const std::uint8_t* at, const std::uint8_t* end,
                                                bool& is_event) {
   const std::uint64_t device = get_varint(at, end), process = get_varint(at, end),
-                      bytes = get_varint(at, end);
+                      bytes = get_varint(at, end), is_elsewhere = get_varint(at, end);
   if (at == nullptr) return "a record of who held a device's memory is cut off";
   is_event = device <= 0xff;  // ordinals of later versions are passed over
   event_.kind = MemoryEventKind::device_holder;
   event_.device = static_cast<std::uint8_t>(device);
   event_.count = process;
   event_.size = bytes;
+  event_.address = is_elsewhere;
   event_.stack = StackId{};
   return nullptr;
 }

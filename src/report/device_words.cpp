@@ -58,14 +58,20 @@ std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal)
 
 std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process) {
   for (const ProcessFigures& other : report.others)
-    if (other.pid == process.pid) return other.command;
+    if (other.pid == process.pid && !process.is_elsewhere) return other.command;
   return process.name;
 }
 
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process) {
+  if (process.is_elsewhere) return fmt::format("process {} of another container", process.pid);
   const std::string command = command_of(report, process);
   return command.empty() ? fmt::format("process {}", process.pid)
                          : fmt::format("process {} ({})", process.pid, harmless(command));
+}
+
+std::string_view words_for_unknown(const analysis::DeviceRest& rest) {
+  if (rest.names_none) return "held by other processes, or kept by pools, graphs and shared granules";
+  return rest.has_more_processes ? "held by further processes" : "given back meanwhile by others";
 }
 
 std::string flag_of_device_limits(const recording::RecordingInfo& info) {

@@ -22,8 +22,11 @@ std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal)
 // The command of another process that held memory when a limit refused: of the tree, else its kernel's name;
 // empty: not known.
 std::string command_of(const RecordingReport& report, const analysis::DeviceProcess& process);
-// "process 4711 (python3)".
+// "process 4711 (python3)", "process 12 of another container".
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process);
+
+// Who held DeviceRest::unknown.
+std::string_view words_for_unknown(const analysis::DeviceRest& rest);
 
 // "--gpu-mem-limit 0=4GiB,1=8GiB ", of the devices that were used; empty: there was no limit.
 std::string flag_of_device_limits(const recording::RecordingInfo& info);

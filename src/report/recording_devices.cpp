@@ -142,9 +142,7 @@ class Section {
     amount(rest.kept, "kept by pools, graphs and shared granules");
     for (const DeviceProcess& process : rest.others)
       amount(process.bytes, fmt::format("held by {}", words_for_process(report_, process)));
-    amount(rest.unknown, refusal.processes.empty()
-                             ? "held by other processes, or kept by pools, graphs and shared granules"
-                             : "held by further processes");
+    amount(rest.unknown, std::string(words_for_unknown(rest)));
   }
 
   std::int64_t granule() const {
@@ -196,6 +194,7 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
   Json& processes = object["processes"] = Json::array();
   for (const DeviceProcess& process : rest.others) {
     Json& entry = processes.emplace_back(Json{{"pid", process.pid}, {"bytes", process.bytes}});
+    if (process.is_elsewhere) entry["in_another_container"] = true;
     if (const std::string command = command_of(report, process); !command.empty()) entry["command"] = command;
   }
   return object;

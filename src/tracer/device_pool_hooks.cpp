@@ -8,9 +8,9 @@ namespace {
 
 // The device of a stream is that of its context, which need not be current, nor any. Special values stand for
 // the current context's streams.
+constexpr std::uint64_t kLastSpecialStream = 2;  // the legacy and the per-thread default stream
 bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   const bool has_current = hook.get_current(where);
-  constexpr std::uint64_t kLastSpecialStream = 2;  // the legacy and the per-thread default stream
   Opaque context = nullptr;
   if (number_of(stream) <= kLastSpecialStream || real.cuStreamGetCtx == nullptr ||
       real.cuStreamGetCtx(stream, &context) != kSuccess || number_of(context) == where.context)
@@ -26,6 +26,16 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   where = {number_of(context), static_cast<unsigned>(device)};
   hook.meet(where.device);
   return true;
+}
+
+// That has to be waited for until the device has come to what is in the stream; 0: it is not known.
+std::uint64_t context_of(Opaque stream) {
+  Opaque context = nullptr;
+  const bool is_known =
+      number_of(stream) <= kLastSpecialStream
+          ? real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&context) == kSuccess
+          : real.cuStreamGetCtx != nullptr && real.cuStreamGetCtx(stream, &context) == kSuccess;
+  return is_known ? context_that_owns(number_of(context)) : 0;
 }
 
 constexpr unsigned kOfTheMachine = 0xffff;  // instead of a device: a pool of the machine's memory
@@ -138,9 +148,8 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
   const Opaque graph = capture_of(kind, stream).graph;
   if (graph == nullptr) {
     Entry freed;
-    // It is gone when the device comes to it in this stream: that is the context to wait for.
-    if (CurrentDevice where; order.holds() && find_device(hook, stream, where))
-      freed.context = context_that_owns(where.context);
+    // It is gone when the device comes to it in this stream. Without a limit nothing is waited for.
+    if (order.holds()) freed.context = context_of(stream);
     const Result result = release(
         hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
     if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;

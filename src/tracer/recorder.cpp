@@ -224,10 +224,11 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
   });
 }
 
-void record_device_holder(ThreadLocal& thread, unsigned device, std::int32_t pid, std::uint64_t bytes) {
+void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::Holder& holder) {
   const std::uint64_t time = time_now();
   if (ThreadState* state = ready_to_record(thread, time))
-    state->writer.device_holder(time, device, static_cast<std::uint32_t>(pid), bytes);
+    state->writer.device_holder(time, device, static_cast<std::uint32_t>(holder.pid), holder.bytes,
+                                !holder.is_visible);
   done(thread);
 }
 

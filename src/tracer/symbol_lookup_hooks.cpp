@@ -110,8 +110,15 @@ int look_behind(dl_phdr_info* module, std::size_t, void* data) {
 [[gnu::always_inline]] inline bool is_asked_of_us(const void* handle, const char* name) {
   return handle == RTLD_DEFAULT ? driver::has_hook(name) : handle != RTLD_NEXT;
 }
+// Our hook, if the name is another one of a function that has a hook; else null, as above.
+[[gnu::noinline]] void* hook_of_alias(const char* name) {
+  if (!is_traced(thread_local_state) || !driver::find_driver()) return nullptr;
+  void* const found = find<void*>(name);
+  void* const hook = found == nullptr ? nullptr : driver::substitute(name, found);
+  return hook == found ? nullptr : hook;
+}
 [[gnu::always_inline]] inline void* hook_of(const void* handle, const void* caller, const char* name) {
-  return handle == RTLD_NEXT ? hook_behind(caller, name) : nullptr;
+  return handle == RTLD_NEXT ? hook_behind(caller, name) : hook_of_alias(name);
 }
 
 // What comes behind us. The real dlsym must see this library as its caller, so this is no place for a jump:

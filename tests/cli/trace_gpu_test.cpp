@@ -495,6 +495,21 @@ TEST_F(TraceGpu, ContextsThatAreGoneAreCountedNoMore) {
   device_of("closes");
 }
 
+// NVML is asked once a second, and takes a thousand times as long as to ask for the memory of graphs.
+TEST_F(TraceGpu, TheMemoryOfGraphsIsAskedForMoreOftenThanNvml) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {{"LD_LIBRARY_PATH", kWithNvml}};
+  const std::string out =
+      run_headroom({"trace", "--out", recording().string(), "--",
+                    HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "launches", "none"},
+                   options)
+          .out;
+  unsigned looks = 0;
+  ASSERT_EQ(std::sscanf(out.c_str(), "graphs %u", &looks), 1) << out;
+  EXPECT_GE(looks, 6u) << "while NVML was asked twice or three times";
+}
+
 // Launches are not hooked; what they brought is found soon after.
 TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
   const Json device = device_of("launches");

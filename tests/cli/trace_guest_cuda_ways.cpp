@@ -5,12 +5,13 @@
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
-// waits until NVML was asked of it; `trims` gives the graph back and trims. `granules` allocates ten times 1
-// MiB and 17 bytes, an array and managed memory, and waits, too. `grows` makes a second context while the
-// driver has loaded something that nobody asked for yet, and destroys it; each time it waits. `together`
-// makes those of two devices by eight threads at once, and waits. `contexts` makes and gives up the primary
-// context three times; `closes` gives the driver back while it is traced, and goes on for half a second.
-// `system` and `popen` start `plain` after taking LD_PRELOAD out of the environment.
+// waits until NVML was asked of it, and prints how often graphs' memory was; `trims` gives the graph back and
+// trims. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed memory, and waits, too.
+// `grows` makes a second context while the driver has loaded something that nobody asked for yet, and
+// destroys it; each time it waits. `together` makes those of two devices by eight threads at once, and waits.
+// `contexts` makes and gives up the primary context three times; `closes` gives the driver back while it is
+// traced, and goes on for half a second. `system` and `popen` start `plain` after taking LD_PRELOAD out of
+// the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -134,7 +135,11 @@ int launch(void* library, bool trims = false) {
     return find<Allocate>(library, "cuMemAlloc_v2")(&pointer, std::size_t{1} << 20);
   }
   find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
-  return wait_until_asked();
+  const auto looks = find<unsigned (*)()>(library, "fake_cuda_graph_looks");
+  const unsigned before = looks();
+  const int code = wait_until_asked();
+  std::printf("graphs %u\n", looks() - before);
+  return code;
 }
 
 int take_in_granules(void* library) {

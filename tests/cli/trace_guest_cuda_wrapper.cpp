@@ -18,12 +18,13 @@ __attribute__((visibility("default"))) int wrapper_start() {
 __attribute__((visibility("default"))) int wrapper_allocate(std::uint64_t* pointer, std::size_t bytes) {
   return cuMemAlloc_v2(pointer, bytes);
 }
-// As one that knows the driver by what its own scope has. Nothing stands
-// in front of cuDriverGetVersion.
+// As one that knows the driver by what its own scope has. Nothing stands in front of cuDriverGetVersion;
+// cuFakeAllocation is another name of cuMemAlloc_v2.
 __attribute__((visibility("default"))) int wrapper_allocate_default(std::uint64_t* pointer,
                                                                     std::size_t bytes) {
-  const auto allocate =
-      reinterpret_cast<int (*)(std::uint64_t*, std::size_t)>(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+  static int calls = 0;
+  const auto allocate = reinterpret_cast<int (*)(std::uint64_t*, std::size_t)>(
+      dlsym(RTLD_DEFAULT, ++calls % 2 == 0 ? "cuMemAlloc_v2" : "cuFakeAllocation"));
   if (allocate == nullptr || dlsym(RTLD_DEFAULT, "cuDriverGetVersion") == nullptr) return 1;
   return allocate(pointer, bytes);
 }

@@ -135,6 +135,8 @@ EXPORTED void fake_cuda_fails(int code) { failing = static_cast<Result>(code); }
 EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
   return failing != kSuccess ? failing.load() : give(pointer, bytes);
 }
+// Another name of the same function, which no table knows.
+EXPORTED Result cuFakeAllocation(Pointer*, std::size_t) __attribute__((alias("cuMemAlloc_v2")));
 EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
   std::uint64_t wide = 0;
   const Result result = give(&wide, bytes);

@@ -375,7 +375,12 @@ EXPORTED void fake_cuda_busy(int is_on) {
   is_busy = is_on != 0;
   if (!is_busy) finish_pending();
 }
+namespace {
+std::atomic<unsigned> graph_looks{0};
+}
+EXPORTED unsigned fake_cuda_graph_looks() { return graph_looks; }
 EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
+  ++graph_looks;
   const std::lock_guard lock(mutex);
   const auto of_device = static_cast<unsigned>(device);
   std::uint64_t reserved = kept_for_graphs[device];

@@ -218,8 +218,9 @@ void RecordingBuilder::device_refused(std::uint32_t thread, std::uint64_t time, 
 }
 
 void RecordingBuilder::device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                     std::uint32_t process, std::uint64_t bytes) {
-  if (RecordWriter* out = writer(thread, time)) out->device_holder(time, device, process, bytes);
+                                     std::uint32_t process, std::uint64_t bytes, bool is_elsewhere) {
+  if (RecordWriter* out = writer(thread, time))
+    out->device_holder(time, device, process, bytes, is_elsewhere);
 }
 
 void RecordingBuilder::process_name(std::uint32_t process, const std::string& name) {

@@ -95,7 +95,7 @@ class RecordingBuilder {
                       const Frames& stack = {});
   // Behind a refusal.
   void device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device, std::uint32_t process,
-                     std::uint64_t bytes);
+                     std::uint64_t bytes, bool is_elsewhere = false);
   void process_name(std::uint32_t process, const std::string& name);
   void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                      std::uint64_t bytes);

@@ -30,13 +30,15 @@ std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
     words += fmt::format(", its pools, graphs and shared granules keep {}", amount(rest.kept));
   for (const analysis::DeviceProcess& process : rest.others)
     words += fmt::format(", process {}{} had {}", process.pid,
-                         process.name.empty() ? "" : fmt::format(" ({})", harmless(process.name)),
+                         process.is_elsewhere   ? " of another container"
+                         : process.name.empty() ? ""
+                                                : fmt::format(" ({})", harmless(process.name)),
                          amount(process.bytes));
-  if (rest.unknown > 0)
-    words += refusal.processes.empty()
-                 ? fmt::format(", other processes or what pools and graphs keep {}", amount(rest.unknown))
-                 : fmt::format(", further processes {}", amount(rest.unknown));
-  return words;
+  if (rest.unknown == 0) return words;
+  const std::string unknown = amount(rest.unknown);
+  if (rest.names_none) return words + ", other processes or what pools and graphs keep " + unknown;
+  return words + (rest.has_more_processes ? fmt::format(", further processes {}", unknown)
+                                          : fmt::format(", others gave back {} meanwhile", unknown));
 }
 
 Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& facts) {

@@ -186,7 +186,7 @@ TEST_F(DeviceMemory, ARefusalNamesTheProcesses) {
   builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
   builder_.device_refused(1, 13, 0, Memory::device, 201, 900, 1000);
   builder_.device_holder(0, 14, 0, 0, 550);
-  builder_.device_holder(1, 15, 0, 301, 900);
+  builder_.device_holder(1, 15, 0, 300, 900, true);  // another container's 300
   builder_.device_holder(0, 16, 0, 300, 330);
   const RecordingAnalysis analysis = analyze();
   const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
@@ -198,9 +198,24 @@ TEST_F(DeviceMemory, ARefusalNamesTheProcesses) {
   EXPECT_EQ(rest.others[0].pid, 300);
   EXPECT_EQ(rest.others[0].bytes, 330);
   EXPECT_EQ(rest.unknown, 950 - 550 - 330);
+  EXPECT_FALSE(rest.names_none);
+  EXPECT_FALSE(rest.has_more_processes) << "there is no other: somebody gave it back meanwhile";
   ASSERT_EQ(analysis.devices[0].refusals.at(1).processes.size(), 1u);
-  EXPECT_EQ(analysis.devices[0].refusals[1].processes[0].pid, 301);
+  EXPECT_TRUE(analysis.devices[0].refusals[1].processes[0].is_elsewhere);
   EXPECT_EQ(analysis.devices[0].refusals[1].processes[0].name, "");
+}
+
+TEST_F(DeviceMemory, OfMoreProcessesThanARecordingNamesTheRestIsTheirs) {
+  builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
+  for (const std::uint32_t process : {0u, 301u, 302u, 303u, 304u})
+    builder_.device_holder(0, 13, 0, process, 200);
+  const DeviceRefusal refusal = analyze().devices[0].refusals.at(0);
+  EXPECT_EQ(refusal.processes.size(), 4u) << "the fifth is none that a recording has";
+  const DeviceRest rest = rest_of(refusal);
+  EXPECT_TRUE(rest.has_more_processes);
+  EXPECT_EQ(rest.kept, 200);
+  EXPECT_EQ(rest.unknown, 950 - 4 * 200);
+  EXPECT_TRUE(rest_of({}).names_none);
 }
 
 // The same as ARefusalTellsWhatGranulesTook, on a device that gives other granules.

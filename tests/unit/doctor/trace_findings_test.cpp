@@ -51,12 +51,13 @@ TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
       "The largest asked for 40.0 MiB when 90.0 MiB were charged: the program had 60.0 MiB of that, other "
       "processes or what pools and graphs keep 30.0 MiB.");
   analysis.devices[0].refusals[1].processes = {
-      {0, 65 << 20, ""}, {300, 15 << 20, "detector"}, {301, 5 << 20, ""}};
+      {0, 65 << 20}, {300, 15 << 20, false, "detector"}, {301, 5 << 20, true}};
   EXPECT_THAT(
       doctor::recording_findings(analysis, {}, "a.hrec").at(0).cause,
       HasSubstr(
           "the program had 60.0 MiB of that, its pools, graphs and shared granules keep 5.0 MiB, process 300 "
-          "(detector) had 15.0 MiB, process 301 had 5.0 MiB, further processes 5.0 MiB."));
+          "(detector) had 15.0 MiB, process 301 of another container had 5.0 MiB, others gave back 5.0 MiB "
+          "meanwhile."));
   ASSERT_EQ(findings[0].evidence.size(), 3U);
   EXPECT_EQ(findings[0].evidence[0].text, "refused: place 1");
   EXPECT_EQ(findings[0].evidence[1].text, "30.0 MiB held by place 2");

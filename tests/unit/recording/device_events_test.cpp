@@ -18,7 +18,7 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   builder.device_figure(0, 11, 3, Memory::pool_reserved, 32 << 20);
   builder.device_refused(0, 12, 3, Memory::graph, 7, 8, 9, {0x10, 0x20});
   builder.device_release(0, 13, 3, Memory::physical, ~std::uint64_t{0});
-  builder.device_holder(0, 14, 3, 4711, std::uint64_t{3} << 30);
+  builder.device_holder(0, 14, 3, 4711, std::uint64_t{3} << 30, true);
   builder.process_name(4711, "detector\x1b");
   auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
@@ -45,6 +45,7 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(holder.device, 3);
   EXPECT_EQ(holder.count, 4711u);
   EXPECT_EQ(holder.size, std::uint64_t{3} << 30);
+  EXPECT_EQ(holder.address, 1u) << "of another PID namespace";
   EXPECT_EQ(holder.stack, StackId{});
   ASSERT_EQ(recording->info().processes.size(), 1u);
   EXPECT_TRUE(recording->info().processes.at(4711).starts_with("detector"));

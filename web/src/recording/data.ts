@@ -188,7 +188,7 @@ export interface Refusal {
   frames: string[];
   holders: {bytes: number; frames: string[]}[];
   kept_bytes?: number;  // by the program's pools and graphs; absent in recordings of earlier versions
-  processes?: {pid: number; bytes: number; command?: string}[];  // others, the largest first
+  processes?: {pid: number; bytes: number; command?: string; in_another_container?: boolean}[];  // others, the largest first
 }
 
 export interface Device {

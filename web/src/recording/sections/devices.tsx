@@ -121,12 +121,18 @@ function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}:
 }
 
 const MOST_REFUSALS = 10;
+const MOST_PROCESSES = 3;  // that a recording names beside the program
 const USUAL_GRANULE = 2 * 2 ** 20;  // where the driver did not tell
 
 // What nobody is named for.
 function unknown(refusal: Refusal) {
   const processes = (refusal.processes ?? []).reduce((sum, process) => sum + process.bytes, 0);
   return refusal.charged_bytes - refusal.own_bytes - refusal.rounding_bytes - (refusal.kept_bytes ?? 0) - processes;
+}
+
+function who_is_unknown(refusal: Refusal) {
+  if (!refusal.processes) return 'other processes, pools, graphs and shared granules';
+  return refusal.processes.length >= MOST_PROCESSES ? 'further processes' : 'given back meanwhile by others';
 }
 
 function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string; granule: number}) {
@@ -148,8 +154,8 @@ function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string;
                     {refusal.holders.map((holder) => <li>{bytes(holder.bytes)} <Place frames={holder.frames} /></li>)}
                     {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} beyond what was asked for, up to whole {bytes(granule)}</li>}
                     {(refusal.kept_bytes ?? 0) > 0 && <li>{bytes(refusal.kept_bytes ?? 0)} kept by pools, graphs and shared granules</li>}
-                    {refusal.processes?.map((process) => <li>{bytes(process.bytes)} process {process.pid}{process.command && ` (${process.command})`}</li>)}
-                    {unknown(refusal) > 0 && <li>{bytes(unknown(refusal))} {refusal.processes ? 'further processes' : 'other processes, pools, graphs and shared granules'}</li>}
+                    {refusal.processes?.map((process) => <li>{bytes(process.bytes)} process {process.pid}{process.in_another_container ? ' of another container' : process.command && ` (${process.command})`}</li>)}
+                    {unknown(refusal) > 0 && <li>{bytes(unknown(refusal))} {who_is_unknown(refusal)}</li>}
                   </ul>
                 </td>
               </tr>

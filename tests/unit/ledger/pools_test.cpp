@@ -1,0 +1,288 @@
+// What a process is charged for pools, and for those that were destroyed.
+#include "ledger/ledger.h"
+
+#include "support/test_support.h"
+
+namespace headroom::ledger {
+namespace {
+
+class LedgerPools : public testing::Test {
+ protected:
+  using Kind = DeviceMemoryKind;
+  static constexpr std::uint64_t kPool = 0x99;
+  void SetUp() override {
+    Limits limits;
+    limits.bytes[0] = 100;
+    ASSERT_TRUE(ledger_.account().open_private(limits));
+  }
+  bool take(std::uint64_t address, std::uint64_t bytes, std::uint64_t pool = kPool,
+            std::uint64_t context = 0) {
+    if (!ledger_.reserve_in_pool(pool, 0, bytes)) return false;
+    Entry entry;
+    entry.address = address;
+    entry.bytes = bytes;
+    entry.kind = Kind::pool;
+    entry.link = pool;
+    entry.context = context;
+    ledger_.commit(entry);
+    return true;
+  }
+  bool release(std::uint64_t address) {
+    Entry entry;
+    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    ledger_.finish_release(entry);
+    return true;
+  }
+  // In the order of a stream of that context.
+  bool release_in_order(std::uint64_t address, std::uint64_t context) {
+    Entry entry;
+    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    ledger_.finish_release(entry, true, context);
+    return true;
+  }
+  void wait(std::uint64_t context) {
+    ledger_.finish_wait_for_pools(context, ledger_.begin_wait_for_pools(context));
+  }
+  std::uint64_t charged() { return ledger_.account().charged(0); }
+  Ledger ledger_;
+};
+
+TEST_F(LedgerPools, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(take(0x2000, 40));
+  EXPECT_FALSE(take(0x3000, 1));
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(charged(), 100u) << "the pool may still have it";
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 60));
+  EXPECT_TRUE(take(0x1000, 60)) << "and gives it out again";
+  EXPECT_TRUE(release(0x1000));
+  std::size_t place = 0;
+  EXPECT_EQ(ledger_.pool_to_settle(0, place), kPool);
+  ledger_.settle_pool(kPool, 50, true);
+  EXPECT_EQ(charged(), 50u);
+  ledger_.settle_pool(kPool, 0, true);
+  EXPECT_EQ(charged(), 40u) << "what is in use stays";
+  ledger_.destroy_pool(kPool);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_FALSE(ledger_.pool_to_settle(0, place = 0)) << "the driver tells nothing of it any more";
+  wait(0);
+  EXPECT_EQ(charged(), 40u) << "an allocation of it lives";
+  EXPECT_TRUE(release(0x2000));
+  EXPECT_EQ(charged(), 40u) << "freed in the order of a stream, perhaps not yet";
+  const std::uint64_t begun = ledger_.begin_wait_for_pools(0);
+  ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
+  ledger_.finish_wait_for_pools(0, begun);
+  EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
+  EXPECT_FALSE(ledger_.has_destroyed_pools());
+}
+
+// Whatever context it was allocated in: it is in use until the stream that frees it comes to that.
+TEST_F(LedgerPools, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
+  ASSERT_TRUE(take(0x1000, 60, kPool, 8));
+  Entry entry;
+  ASSERT_TRUE(ledger_.is_pool(kPool));
+  ledger_.destroy_pool(kPool);
+  EXPECT_FALSE(ledger_.is_pool(kPool));
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  EXPECT_FALSE(ledger_.is_pool(entry.link)) << "nobody may ask the driver about it";
+  ledger_.finish_release(entry, true, 7);
+  wait(8);
+  EXPECT_EQ(charged(), 60u);
+  wait(7);
+  EXPECT_EQ(charged(), 0u);
+}
+
+// A call frees by pointer, and the driver has done so, beside what a stream has yet to free: the figure is of
+// that alone, and none of it may be given out again.
+TEST_F(LedgerPools, WhatACallIsFreeingIsNotTakenForWhatAStreamHasFreed) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 40));
+  ASSERT_TRUE(take(0x2000, 40));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 80, true).fits);
+  Entry by_pointer;
+  ASSERT_TRUE(release_in_order(0x2000, 7));
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, by_pointer));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 40, true).fits);
+  ledger_.finish_release(by_pointer);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 61).is_granted) << "the driver may take as much again";
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
+  EXPECT_TRUE(ledger_.try_reserve_in_pool(kPool, 0, 100).is_granted);
+}
+
+// No wait for that context can come any more.
+TEST_F(LedgerPools, ADestroyedPoolOfAContextThatIsGoneGoesWithAnyWait) {
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(release_in_order(0x1000, 7));
+  ledger_.destroy_pool(kPool);
+  Ledger::Pass pass;
+  Entry dropped;
+  EXPECT_FALSE(ledger_.drop_from_context(7, pass, dropped));
+  wait(8);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerPools, ADestroyedPoolStaysWhereNobodyKnowsWhatToWaitFor) {
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(release_in_order(0x1000, 0));
+  ledger_.destroy_pool(kPool);
+  wait(7);
+  EXPECT_EQ(charged(), 60u);
+}
+
+// cuMemFree of one thread beside cuMemPoolDestroy of another.
+TEST_F(LedgerPools, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
+  ASSERT_TRUE(take(0x1000, 60));
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ledger_.destroy_pool(kPool);
+  wait(0);
+  EXPECT_EQ(charged(), 60u) << "the driver was not asked to free it yet";
+  ledger_.finish_release(freed);
+  EXPECT_EQ(charged(), 60u);
+  wait(0);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerPools, WhatWasNotFreedAfterAllIsInThePoolThatWasDestroyedMeanwhile) {
+  ASSERT_TRUE(take(0x1000, 60));
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ledger_.destroy_pool(kPool);
+  ledger_.undo_release(freed);
+  wait(0);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(release(0x1000));
+  wait(0);
+  EXPECT_EQ(charged(), 0u);
+}
+
+// Two threads wait: what was freed after the first began is the second's.
+TEST_F(LedgerPools, AWaitIsForWhatWasFreedBeforeIt) {
+  const auto destroy_pool_of = [&](std::uint64_t pool, std::uint64_t bytes) {
+    EXPECT_TRUE(take(0x1000 * pool, bytes, pool));
+    EXPECT_TRUE(release(0x1000 * pool));
+    ledger_.destroy_pool(pool);
+  };
+  destroy_pool_of(1, 20);
+  const std::uint64_t first = ledger_.begin_wait_for_pools(0);
+  destroy_pool_of(2, 30);
+  const std::uint64_t second = ledger_.begin_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0, first);
+  EXPECT_EQ(charged(), 30u);
+  ledger_.finish_wait_for_pools(0, second);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerPools, WhatTheDriverDidNotFreeIsInItsPoolStill) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 60));
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver has not freed it yet";
+  ledger_.undo_release(freed);
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted);
+  ASSERT_TRUE(release(0x1000));
+  EXPECT_TRUE(ledger_.try_reserve_in_pool(kPool, 0, 100).is_granted) << "and now it has";
+}
+
+TEST_F(LedgerPools, APoolIsChargedForTheStepsInWhichItGrows) {
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 3));
+  EXPECT_EQ(charged(), 3u) << "nothing is known of this driver";
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 32, true).fits);
+  EXPECT_EQ(charged(), 32u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 29));
+  EXPECT_EQ(charged(), 32u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 1));
+  EXPECT_EQ(charged(), 64u) << "the next step, before the driver takes it";
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(0x98, 0, 33).is_granted) << "two steps";
+  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 0u) << "who asked may make room and try again";
+  EXPECT_FALSE(ledger_.reserve_in_pool(0x98, 0, 33));
+  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 1u);
+  EXPECT_EQ(charged(), 64u);
+  EXPECT_TRUE(ledger_.reserve_in_pool(0x98, 0, 32));
+}
+
+TEST_F(LedgerPools, WhatIsStillToBeFreedIsNotGivenOutAgain) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 60));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 60, true).fits);
+  ASSERT_TRUE(release_in_order(0x1000, 0));
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver may take as much again";
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
+  EXPECT_TRUE(ledger_.reserve_in_pool(kPool, 0, 100));
+}
+
+TEST_F(LedgerPools, ARequestThatFailsGivesBackNothingThatThePoolKeeps) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 60));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 60, true).fits);
+  ASSERT_TRUE(release(0x1000));
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 80));
+  EXPECT_EQ(charged(), 80u);
+  ledger_.cancel_in_pool(kPool, 80);
+  EXPECT_EQ(charged(), 60u);
+}
+
+TEST_F(LedgerPools, TheFirstStepOfAPoolIsChargedBeforeItIsSeen) {
+  ledger_.assume_pool_step(32);
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 3));
+  EXPECT_EQ(charged(), 32u);
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 8, true).fits);
+  EXPECT_EQ(charged(), 8u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 6));
+  EXPECT_EQ(charged(), 16u) << "by what was seen";
+}
+
+TEST_F(LedgerPools, WhatAPoolTookBeyondTheLimitIsTold) {
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 90));
+  EXPECT_FALSE(ledger_.settle_pool(kPool, 128, true).fits);
+  EXPECT_EQ(charged(), 90u);
+  EXPECT_FALSE(ledger_.settle_pool(kPool, 128, false).fits);
+  EXPECT_EQ(charged(), 128u) << "it is there";
+  ledger_.destroy_pool(kPool);
+  EXPECT_EQ(charged(), 128u) << "until the last of it is freed";
+}
+
+// Freed from one context and then from another, but of the first all had come before.
+TEST_F(LedgerPools, OfAPoolThatWasIdleTheLaterContextIsWaitedFor) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(release_in_order(0x1000, 7));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(release_in_order(0x1000, 8));
+  ledger_.destroy_pool(kPool);
+  wait(7);
+  EXPECT_EQ(charged(), 60u);
+  wait(8);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerPools, OfTwoContextsNeitherIsEnough) {
+  ASSERT_TRUE(take(0x1000, 30));
+  ASSERT_TRUE(take(0x2000, 30));
+  ASSERT_TRUE(release_in_order(0x1000, 7));
+  ASSERT_TRUE(release_in_order(0x2000, 8));
+  ledger_.destroy_pool(kPool);
+  wait(7);
+  wait(8);
+  EXPECT_EQ(charged(), 60u);
+}
+
+// By a caller that no other thread can destroy the pool beside.
+TEST_F(LedgerPools, WhatWasNotFreedAfterAllByWhoWasAloneIsThereAgain) {
+  ASSERT_TRUE(take(0x1000, 60));
+  Entry freed;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed, true));
+  ledger_.undo_release(freed);
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted);
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
+  EXPECT_EQ(charged(), 0u);
+}
+
+}  // namespace
+}  // namespace headroom::ledger
