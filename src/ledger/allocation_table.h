@@ -42,7 +42,8 @@ struct Entry {
   std::uint64_t link = 0;     // the address, in its own space, of what this one is a part of or refers to
   std::uint64_t charged = 0;  // bytes of the account: what a pool keeps may be more than what is in use
   std::uint64_t pending = 0;  // of a pool: freed in the order of a stream, perhaps not yet; of graphs:
-                              // graphs.cpp; of what a call frees: its number in Space::leaving_pool
+                              // graphs.cpp; of what a call frees: its number in Space::leaving_pool; of
+                              // mappings: which one; of physical memory: the wait that it goes with
   std::uint32_t references = 1;
   std::uint16_t device = 0;
   Space space = Space::pointer;

@@ -113,7 +113,7 @@ void Ledger::keep_charged(std::uint64_t pointer, std::uint64_t bytes) {
   table_.for_each([&](const Entry& one) {
     if (one.space != Space::mapping || (one.address - pointer >= bytes && pointer - one.address >= one.bytes))
       return;
-    if (Entry* const physical = table_.find(Space::physical, one.link)) ++physical->references;
+    if (Entry* const physical = table_.find(Space::physical, one.link)) physical->references |= kHeldByOthers;
   });
 }
 
@@ -175,7 +175,7 @@ void Ledger::leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stre
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
   if (!is_in_order) return;
   pool->pending += entry.bytes;
-  note_context_of_pool(*pool, stream_context != 0 ? stream_context : kSeveralContexts);
+  note_context_of_stream(*pool, stream_context);
 }
 
 void Ledger::undo_release(const Entry& entry) {
@@ -215,7 +215,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     const Locked locked(*this);
     const auto is_of_context = [&](const Entry& entry) {
       return entry.context == context && entry.space != Space::part && entry.space != Space::pool &&
-             entry.space != Space::leaving_pool;
+             entry.space != Space::leaving_pool && entry.space != Space::physical;
     };
     bool has_some = table_.find_from(pass.place, is_of_context) != nullptr;
     // Between two calls other threads may have moved one to where this pass had been.
@@ -224,9 +224,10 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
       has_some = table_.find_from(pass.place, is_of_context) != nullptr;
     }
     if (!has_some) {
-      // Its streams have ended: for what they freed of pools any wait will do.
+      // Its streams have ended: for what they freed any wait will do.
       table_.for_each([&](Entry& entry) {
-        if (entry.space == Space::pool && entry.context == context) entry.context = 0;
+        if ((entry.space == Space::pool || entry.space == Space::physical) && entry.context == context)
+          entry.context = 0;
       });
       return false;
     }
@@ -266,7 +267,7 @@ void Ledger::reset_in_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
-  captures_ = destroyed_pools_ = 0;
+  captures_ = leaving_in_order_ = 0;
   leaving_pools_ = 0;
   account_.leave_to_parent();
 }

@@ -93,32 +93,48 @@ class Ledger {
 
   // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
   // mapping is left of it.
-  // After reserve(device, kind, bytes) and the driver's call. The number of the physical memory.
+  //
+  // `freed`, wherever it is: the physical memory, if that was the last of it; else its address is 0.
+  //
+  // After reserve(device, kind, bytes) and the driver's call. The number of the physical memory. `freed`:
+  // what the handle stood for, of which the last release by another thread is not finished yet.
   std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind,
-                                std::uint64_t bytes);
-  void retain_handle(std::uint64_t handle, std::uint64_t mapped_address);
-  // One reference more to a handle that is known; false if it is not.
+                                std::uint64_t bytes, Entry& freed);
+  // Before the driver maps it or makes a handle or descriptor of it: so that it is not taken for gone when
+  // another thread releases it meanwhile. The number of the physical memory; 0: it is not known.
+  std::uint64_t hold(std::uint64_t handle);
+  std::uint64_t hold_mapped(std::uint64_t address);
+  // Where hold() is not needed any more, and nothing below took it over.
+  void let_go(std::uint64_t physical, Entry& freed);
+  // A handle that the driver made, by address, of what hold_mapped() told; takes that hold over.
+  void retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& freed);
+  // One reference more to a handle that is known, and whose memory can be imported; false if it is not.
   bool reuse_handle(std::uint64_t handle);
   // A descriptor or the like holds the memory from now on. Where it goes, and when the last of it is closed,
   // nobody tells, so the memory stays charged until the process ends.
-  void export_handle(std::uint64_t handle);
+  void export_physical(std::uint64_t physical);
+  // Before and, if it did not fail, after the driver's call.
   struct HandleRelease {
-    Entry handle;                            // as it was
-    Entry physical;                          // as it was
-    bool is_known = false, is_last = false;  // the last handle or mapping of the physical memory
+    std::uint64_t handle = 0, physical = 0;  // 0: it is not known
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
-  void undo_release_handle(const HandleRelease& release);
-  void finish_release_handle(const HandleRelease& release);
-  Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
-  // The same for a part of an array, by a number of that part. What was mapped there before goes. True if
-  // that was the last of its physical memory: `freed`. A handle of 0 maps nothing.
-  bool map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle, Entry& freed);
-  // All parts of an array that is gone, one after another: false after the last. `freed` as in unmap_one().
+  void finish_release_handle(const HandleRelease& release, Entry& freed);
+  // `physical`: of hold(), which is taken over (0 maps nothing that is known). `replaced`: what another
+  // thread unmapped there and has not told yet; its address is 0 if nothing was.
+  Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& replaced,
+            Entry& freed);
+  // The same for a part of an array, by a number of that part. What was mapped there before goes; if that is
+  // `in_order`, not before the streams of `stream_context` (0: not known) have been waited for.
+  void map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool in_order,
+                std::uint64_t stream_context, Entry& freed);
+  // All parts of an array that is gone, one after another: false after the last.
   bool unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed);
-  // Takes out the first mapping within the range; `freed` is its physical memory, if that was the last of it
-  // (else freed.address is 0). False if there is none (left): to be called until then.
-  bool unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed);
+  // Before the driver unmaps: later mappings are not what it unmaps.
+  std::uint64_t last_mapping();
+  // Takes out the first mapping within the range that is no later than `last`. False if there is none (left):
+  // to be called until then.
+  bool unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t last, Entry& mapping,
+                 Entry& freed);
 
   // --- pools: what a pool has of the device is charged, in use or not. That grows in steps (32 MiB on an
   // H200), which the driver's figures show, so a request is charged for the steps that it will take.
@@ -146,12 +162,6 @@ class Ledger {
   // After the driver's call. What the pool had last stays charged until it is sure that it went: the driver
   // frees in the order of streams, tells nothing of a pool that is destroyed, and may use its handle again.
   void destroy_pool(std::uint64_t pool);
-  // Destroyed pools of which nothing is allocated any more: all that was freed in `context` until now is gone
-  // once that has been waited for.
-  bool has_destroyed_pools() const { return destroyed_pools_.load(std::memory_order_relaxed) != 0; }
-  // `wait`: begin_wait_for_pools() told it. What was freed after that is another wait's.
-  std::uint64_t begin_wait_for_pools(std::uint64_t context);
-  void finish_wait_for_pools(std::uint64_t context, std::uint64_t wait);
   // A pool of the device that is charged for more than is in use: the next at or behind `place` (0 at first),
   // whose place is then `place`. 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
@@ -159,6 +169,14 @@ class Ledger {
   bool is_pool(std::uint64_t pool);                           // that is known, and was not destroyed
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
+
+  // --- what goes in the order of a stream, while the driver does not tell when: destroyed pools, and
+  // physical memory that was unmapped from an array. Of what nobody has any more, all that was freed in
+  // `context` until now is gone once that has been waited for.
+  bool has_leaving_in_order() const { return leaving_in_order_.load(std::memory_order_relaxed) != 0; }
+  // `wait`: begin_wait() told it. What was freed after that is another wait's.
+  std::uint64_t begin_wait(std::uint64_t context);
+  void finish_wait(std::uint64_t context, std::uint64_t wait);
 
   // --- graphs: charged for the blocks that their nodes need, each graph in whole steps of its own, as pools
   // are. A node may take the block that another freed only if the graph orders it behind that (of two
@@ -289,7 +307,8 @@ class Ledger {
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
-  bool drop_physical_reference(std::uint64_t number, Entry& freed);
+  void drop_physical_reference(std::uint64_t number, Entry& freed);
+  void give_back(const Entry& freed);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {
     return devices_[device < kMostDevices ? device : 0]
         .kinds[static_cast<unsigned>(kind) % kDeviceMemoryKinds];
@@ -298,14 +317,14 @@ class Ledger {
   Account account_;
   AllocationTable table_;
   PerDevice devices_[kMostDevices];
-  std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0;
+  std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0, last_mapping_ = 0;
   std::uint64_t leaving_pools_ = 0;            // entries of Space::leaving_pool
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever
   std::atomic<bool> has_updates_{false};       // ever, of instances of graphs
   std::atomic<bool> has_parts_{false};         // ever
-  std::atomic<unsigned> captures_{0}, destroyed_pools_{0};
+  std::atomic<unsigned> captures_{0}, leaving_in_order_{0};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

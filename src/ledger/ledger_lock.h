@@ -21,13 +21,16 @@ inline bool is_node(const Entry& entry) {
   return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }
 
-// Of a pool: where its last allocations were freed, in the order of a stream.
+inline bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && entry.references == 0; }
+
+// Of a pool: where its last allocations were freed, in the order of a stream; of physical memory: where it
+// was unmapped. Nothing tells that several contexts have come to it, nor one that is not known (0).
 inline constexpr std::uint64_t kSeveralContexts = ~std::uint64_t{0};
-inline void note_context_of_pool(Entry& pool, std::uint64_t context) {
-  if (pool.context == 0 && context != 0)
-    pool.context = context;
-  else if (pool.context != context)
-    pool.context = kSeveralContexts;
+inline void note_context_of_stream(Entry& entry, std::uint64_t context) {
+  if (entry.context == 0 && context != 0)
+    entry.context = context;
+  else if (entry.context != context || context == 0)
+    entry.context = kSeveralContexts;
 }
 
 }  // namespace headroom::ledger

@@ -1,157 +1,195 @@
 // Memory by handle: what is charged is the physical memory, whose number is the ledger's own, because drivers
 // use the values of handles again while the memory behind them is still mapped.
+//
+// A handle is there until the driver has released it, so until then it can be held. Another thread may be
+// given its value before that is told here: then its last release is over.
 #include "ledger/ledger.h"
 #include "ledger/ledger_lock.h"
 
 namespace headroom::ledger {
 
+namespace {
+
+// A handle's memory that others can have: made elsewhere, or exported.
+bool can_be_imported(const Entry& physical) {
+  return physical.kind == DeviceMemoryKind::imported || (physical.references & kHeldByOthers) != 0;
+}
+
+}  // namespace
+
 std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind,
-                                      std::uint64_t bytes) {
-  const Locked locked(*this);
+                                      std::uint64_t bytes, Entry& freed) {
+  freed = Entry{};
   Entry physical;
-  physical.space = Space::physical;
-  physical.address = ++last_physical_;
-  physical.bytes = bytes;
-  physical.device = static_cast<std::uint16_t>(device);
-  physical.kind = kind;
-  physical.charged = is_charged(device, kind) ? bytes : 0;
-  Entry entry = physical;
-  entry.space = Space::handle;
-  entry.address = handle;
-  entry.link = physical.address;
-  entry.charged = 0;
-  table_.insert(physical);
-  table_.insert(entry);
-  count_in(physical);
-  if (physical.charged > 0) account_.note_peaks(device);
+  {
+    const Locked locked(*this);
+    physical.space = Space::physical;
+    physical.address = ++last_physical_;
+    physical.bytes = bytes;
+    physical.device = static_cast<std::uint16_t>(device);
+    physical.kind = kind;
+    physical.charged = is_charged(device, kind) ? bytes : 0;
+    Entry entry = physical, before;
+    entry.space = Space::handle;
+    entry.address = handle;
+    entry.link = physical.address;
+    entry.charged = 0;
+    if (table_.take(Space::handle, handle, before)) drop_physical_reference(before.link, freed);
+    table_.insert(physical);
+    table_.insert(entry);
+    count_in(physical);
+    if (physical.charged > 0) account_.note_peaks(device);
+  }
+  give_back(freed);
   return physical.address;
 }
 
-void Ledger::retain_handle(std::uint64_t handle, std::uint64_t mapped_address) {
+std::uint64_t Ledger::hold(std::uint64_t handle) {
   const Locked locked(*this);
-  if (Entry* const known = table_.find(Space::handle, handle)) {
-    ++known->references;
-    return;
-  }
+  const Entry* const known = table_.find(Space::handle, handle);
+  Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr;
+  if (physical == nullptr) return 0;
+  ++physical->references;
+  return physical->address;
+}
+
+std::uint64_t Ledger::hold_mapped(std::uint64_t address) {
+  const Locked locked(*this);
   std::size_t place = 0;
-  const Entry* mapping = table_.find(Space::mapping, mapped_address);
+  const Entry* mapping = table_.find(Space::mapping, address);
   if (mapping == nullptr)
     mapping = table_.find_from(place, [&](const Entry& entry) {
-      return entry.space == Space::mapping && mapped_address - entry.address < entry.bytes;
+      return entry.space == Space::mapping && address - entry.address < entry.bytes;
     });
-  const std::uint64_t number = mapping != nullptr ? mapping->link : 0;
-  Entry* const physical = table_.find(Space::physical, number);
-  if (physical == nullptr) return;
+  Entry* const physical = mapping != nullptr ? table_.find(Space::physical, mapping->link) : nullptr;
+  if (physical == nullptr) return 0;
   ++physical->references;
-  Entry entry = *physical;
-  entry.space = Space::handle;
-  entry.address = handle;
-  entry.link = number;
-  entry.charged = 0;
-  entry.references = 1;
-  table_.insert(entry);
+  return physical->address;
+}
+
+void Ledger::let_go(std::uint64_t physical, Entry& freed) {
+  freed = Entry{};
+  if (physical == 0) return;
+  {
+    const Locked locked(*this);
+    drop_physical_reference(physical, freed);
+  }
+  give_back(freed);
+}
+
+void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& freed) {
+  freed = Entry{};
+  {
+    const Locked locked(*this);
+    Entry* const known = table_.find(Space::handle, handle);
+    if (known != nullptr && (physical == 0 || known->link == physical)) {
+      ++known->references;
+      if (physical != 0) drop_physical_reference(physical, freed);  // the handle has one already
+      return;
+    }
+    const Entry* const memory = table_.find(Space::physical, physical);
+    if (memory == nullptr) return;
+    Entry entry = *memory;
+    entry.space = Space::handle;
+    entry.address = handle;
+    entry.link = physical;
+    entry.context = entry.pending = entry.charged = 0;
+    entry.references = 1;
+    Entry before;
+    if (table_.take(Space::handle, handle, before)) drop_physical_reference(before.link, freed);
+    table_.insert(entry);
+  }
+  give_back(freed);
 }
 
 bool Ledger::reuse_handle(std::uint64_t handle) {
   const Locked locked(*this);
   Entry* const known = table_.find(Space::handle, handle);
-  if (known != nullptr) ++known->references;
-  return known != nullptr;
+  const Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr;
+  if (physical == nullptr || !can_be_imported(*physical)) return false;
+  ++known->references;
+  return true;
 }
 
-void Ledger::export_handle(std::uint64_t handle) {
+void Ledger::export_physical(std::uint64_t physical) {
   const Locked locked(*this);
-  const Entry* const known = table_.find(Space::handle, handle);
-  Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr;
-  if (physical != nullptr) ++physical->references;
+  if (Entry* const entry = table_.find(Space::physical, physical)) entry->references |= kHeldByOthers;
 }
 
 Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
   const Locked locked(*this);
-  HandleRelease release;
-  Entry* const entry = table_.find(Space::handle, handle);
-  if (entry == nullptr) return release;
-  release.is_known = true;
-  release.handle = *entry;
-  if (--entry->references > 0) return release;
-  Entry gone;
-  table_.take(Space::handle, handle, gone);
-  Entry* const physical = table_.find(Space::physical, release.handle.link);
-  if (physical == nullptr) return release;
-  release.physical = *physical;
-  release.is_last = --physical->references == 0;
-  if (release.is_last) table_.take(Space::physical, release.handle.link, gone);
-  return release;
+  const Entry* const entry = table_.find(Space::handle, handle);
+  return entry != nullptr ? HandleRelease{handle, entry->link} : HandleRelease{};
 }
 
-void Ledger::undo_release_handle(const HandleRelease& release) {
-  if (!release.is_known) return;
-  const Locked locked(*this);
-  if (Entry* const entry = table_.find(Space::handle, release.handle.address)) {
-    ++entry->references;
-    return;
-  }
-  table_.insert(release.handle);
-  if (release.is_last) {
-    table_.insert(release.physical);
-  } else if (Entry* const physical = table_.find(Space::physical, release.handle.link)) {
-    ++physical->references;
-  }
-}
-
-void Ledger::finish_release_handle(const HandleRelease& release) {
-  if (!release.is_last) return;
+void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
+  freed = Entry{};
+  if (release.handle == 0) return;
   {
     const Locked locked(*this);
-    count_out(release.physical);
+    Entry* const entry = table_.find(Space::handle, release.handle);
+    // Else it is another's by now, who has ended what was left of this one.
+    if (entry == nullptr || entry->link != release.physical || --entry->references > 0) return;
+    Entry gone;
+    table_.take(Space::handle, release.handle, gone);
+    drop_physical_reference(release.physical, freed);
   }
-  account_.discharge(release.physical.device, release.physical.charged);
+  give_back(freed);
 }
 
-Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
-  const Locked locked(*this);
+Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& replaced,
+                  Entry& freed) {
+  replaced = freed = Entry{};
   Entry mapping;
   mapping.space = Space::mapping;
   mapping.address = address;
   mapping.bytes = bytes;
+  mapping.link = physical;
   mapping.kind = DeviceMemoryKind::mapping;
-  if (const Entry* const entry = table_.find(Space::handle, handle)) mapping.link = entry->link;
-  if (Entry* const physical = table_.find(Space::physical, mapping.link)) {
-    ++physical->references;
-    mapping.device = physical->device;
+  {
+    const Locked locked(*this);
+    mapping.pending = ++last_mapping_;
+    if (const Entry* const memory = table_.find(Space::physical, physical)) mapping.device = memory->device;
+    if (table_.take(Space::mapping, address, replaced)) {
+      count_out(replaced);
+      drop_physical_reference(replaced.link, freed);
+    }
+    if (table_.insert(mapping)) count_in(mapping);
   }
-  if (table_.insert(mapping)) count_in(mapping);
+  give_back(freed);
   return mapping;
 }
 
-bool Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle, Entry& freed) {
-  bool is_freed = false;
+void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool in_order,
+                      std::uint64_t stream_context, Entry& freed) {
+  freed = Entry{};
   {
     const Locked locked(*this);
     Entry before;
     const bool had_one = table_.take(Space::part, part, before);
-    const Entry* const known = table_.find(Space::handle, handle);
-    if (Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr) {
-      ++physical->references;
+    if (physical != 0) {
       Entry entry;
       entry.space = Space::part;
       entry.address = part;
       entry.context = array;
-      entry.link = physical->address;
+      entry.link = physical;
       entry.kind = DeviceMemoryKind::mapping;
       table_.insert(entry);
       has_parts_ = true;
     }
-    is_freed = had_one && drop_physical_reference(before.link, freed);
+    Entry* const memory = had_one ? table_.find(Space::physical, before.link) : nullptr;
+    if (memory != nullptr && in_order) {
+      note_context_of_stream(*memory, stream_context);
+      memory->pending = 0;  // a wait that has begun is not for this
+    }
+    if (memory != nullptr) drop_physical_reference(before.link, freed);
   }
-  if (is_freed) account_.discharge(freed.device, freed.charged);
-  return is_freed;
+  give_back(freed);
 }
 
 bool Ledger::unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed) {
   freed = Entry{};
   if (!has_parts_) return false;
-  bool is_freed = false;
   {
     const Locked locked(*this);
     Entry part;
@@ -160,38 +198,57 @@ bool Ledger::unmap_next_part(std::uint64_t array, std::size_t& place, Entry& fre
         }) == nullptr)
       return false;
     table_.take_at(place, part);
-    is_freed = drop_physical_reference(part.link, freed);
+    drop_physical_reference(part.link, freed);
   }
-  if (is_freed) account_.discharge(freed.device, freed.charged);
+  give_back(freed);
   return true;
 }
 
-bool Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
+// What a stream has not come to yet is charged until that was waited for (waits.cpp).
+void Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(Space::physical, number);
-  if (physical == nullptr || --physical->references > 0) return false;
+  if (physical == nullptr || --physical->references > 0) return;
   count_out(*physical);
-  return table_.take(Space::physical, number, freed);
+  freed = *physical;
+  Entry gone;
+  if (physical->context == 0) {
+    table_.take(Space::physical, number, gone);
+    return;
+  }
+  ++leaving_in_order_;
+  freed.charged = 0;
 }
 
-bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed) {
+void Ledger::give_back(const Entry& freed) {
+  if (freed.charged > 0) account_.discharge(freed.device, freed.charged);
+}
+
+std::uint64_t Ledger::last_mapping() {
+  const Locked locked(*this);
+  return last_mapping_;
+}
+
+bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t last, Entry& mapping,
+                       Entry& freed) {
   freed = Entry{};
-  bool is_freed = false;
   {
     const Locked locked(*this);
     // Mostly there is one at the address.
-    if (!table_.take(Space::mapping, address, mapping)) {
-      std::uint64_t first = 0;
+    std::uint64_t first = address;
+    const Entry* const there = table_.find(Space::mapping, address);
+    if (there == nullptr || there->pending > last) {
+      first = 0;
       table_.for_each([&](const Entry& entry) {
-        if (entry.space == Space::mapping && entry.address - address < bytes &&
+        if (entry.space == Space::mapping && entry.address - address < bytes && entry.pending <= last &&
             (first == 0 || entry.address < first))
           first = entry.address;
       });
-      if (!table_.take(Space::mapping, first, mapping)) return false;
     }
+    if (!table_.take(Space::mapping, first, mapping)) return false;
     count_out(mapping);
-    is_freed = drop_physical_reference(mapping.link, freed);
+    drop_physical_reference(mapping.link, freed);
   }
-  if (is_freed) account_.discharge(freed.device, freed.charged);
+  give_back(freed);
   return true;
 }
 

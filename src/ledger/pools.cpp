@@ -36,8 +36,6 @@ std::uint64_t charge_for(const Entry& pool, std::uint64_t bytes, std::uint64_t s
   return __builtin_add_overflow(more, step - all % step, &all) ? more : all;
 }
 
-bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && entry.references == 0; }
-
 }  // namespace
 
 Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
@@ -128,35 +126,7 @@ void Ledger::destroy_pool(std::uint64_t pool) {
                               })) != nullptr;)
     part->link = gone.address;
   // Without memory for it, it stays charged.
-  if (table_.insert(gone)) ++destroyed_pools_;
-}
-
-// A wait begins after what it marks was freed, so whoever began no earlier may finish for it; one that began
-// before the last of a pool was freed may not.
-std::uint64_t Ledger::begin_wait_for_pools(std::uint64_t context) {
-  const Locked locked(*this);
-  ++last_wait_;
-  table_.for_each([&](Entry& entry) {
-    if (is_destroyed(entry) && entry.link == 0 && entry.bytes == 0 &&
-        (entry.context == context || entry.context == 0))
-      entry.link = last_wait_;
-  });
-  return last_wait_;
-}
-
-void Ledger::finish_wait_for_pools(std::uint64_t context, std::uint64_t wait) {
-  const Locked locked(*this);
-  const auto is_gone = [&](const Entry& entry) {
-    return is_destroyed(entry) && entry.link != 0 && entry.link <= wait &&
-           (entry.context == context || entry.context == 0);
-  };
-  std::size_t place = 0;
-  while (table_.find_from(place, is_gone) != nullptr) {
-    Entry gone;
-    table_.take_at(place, gone);
-    account_.discharge(gone.device, gone.charged);
-    --destroyed_pools_;
-  }
+  if (table_.insert(gone)) ++leaving_in_order_;
 }
 
 std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {

@@ -262,6 +262,15 @@ std::uint64_t context_that_owns(std::uint64_t context) {
   return context;
 }
 
+std::uint64_t context_of_stream(Opaque stream) {
+  Opaque context = nullptr;
+  const bool is_known =
+      is_default_stream(stream)
+          ? real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&context) == kSuccess
+          : real.cuStreamGetCtx != nullptr && real.cuStreamGetCtx(stream, &context) == kSuccess;
+  return is_known ? context_that_owns(number_of(context)) : 0;
+}
+
 void reset_contexts_in_child() {
   contexts_lock.reset();
   green_count = 0;

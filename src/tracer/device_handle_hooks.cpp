@@ -2,6 +2,7 @@
 // that cuMemAddressReserve reserved. The physical memory is charged, to the device where it is made, and it
 // lives as long as a handle or a mapping of it. Addresses are recorded, and never added to it.
 #include "tracer/device_hooks.h"
+#include "tracer/memory.h"
 
 namespace headroom::tracer::driver {
 namespace {
@@ -25,18 +26,61 @@ std::uint64_t number_of_part(const ArrayMapping& mapping) {
   return number | 1;
 }
 
+// A number for each of an array of mappings; mostly there are few.
+class Numbers {
+ public:
+  explicit Numbers(std::size_t count) : count_(count) {
+    if (count > kFew) many_ = reserve_array<std::uint64_t>(count);
+  }
+  ~Numbers() {
+    if (many_ != nullptr) unmap_memory(many_, count_ * sizeof(std::uint64_t));
+  }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+  bool has_room() const { return count_ <= kFew || many_ != nullptr; }
+  std::uint64_t& operator[](std::size_t i) { return many_ != nullptr ? many_[i] : few_[i]; }
+
+ private:
+  static constexpr std::size_t kFew = 32;
+  std::uint64_t few_[kFew] = {};
+  std::uint64_t* many_ = nullptr;
+  std::size_t count_;
+};
+
+void record_what_was_freed(DriverHook& hook, const Entry& freed, std::uint64_t time) {
+  if (freed.address != 0) hook.record_release(freed, time);
+}
+
+void let_go(DriverHook& hook, std::uint64_t physical, std::uint64_t time) {
+  Entry freed;
+  device_ledger.let_go(physical, freed);
+  record_what_was_freed(hook, freed, time);
+}
+
+// What is unmapped goes when the stream comes to it, which under a limit is waited for before its memory is
+// taken for free.
 Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* mappings, unsigned count,
                  Opaque stream) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (mappings == nullptr || !hook.counts()) return call(mappings, count, stream);
+  Numbers held(count);
+  if (!held.has_room()) return kOutOfMemory;
+  for (unsigned i = 0; i < count; ++i)
+    held[i] = mappings[i].operation == kMapPart ? device_ledger.hold(mappings[i].handle) : 0;
+  const bool in_order = is_gpu_memory_limited();
+  const std::uint64_t context = in_order ? context_of_stream(stream) : 0;
+  const std::uint64_t time = hook.stamp();
   const Result result = call(mappings, count, stream);
-  if (result != kSuccess || mappings == nullptr || !hook.counts()) return result;
   for (unsigned i = 0; i < count; ++i) {
-    const ArrayMapping& one = mappings[i];
+    if (result != kSuccess) {
+      let_go(hook, held[i], time);
+      continue;
+    }
     Entry freed;
-    if (device_ledger.map_part(number_of(one.array), number_of_part(one),
-                               one.operation == kMapPart ? one.handle : 0, freed))
-      hook.record_release(freed);
+    device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]), held[i], in_order,
+                           context, freed);
+    record_what_was_freed(hook, freed, time);
   }
   return result;
 }
@@ -72,8 +116,9 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
     device_ledger.cancel(where.device, kind, bytes);
     return result;
   }
-  Entry entry = entry_of(Space::physical, kind, where, bytes);
-  entry.address = device_ledger.commit_physical(*handle, where.device, kind, bytes);
+  Entry entry = entry_of(Space::physical, kind, where, bytes), freed;
+  entry.address = device_ledger.commit_physical(*handle, where.device, kind, bytes, freed);
+  record_what_was_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
   return result;
 }
@@ -86,12 +131,10 @@ HEADROOM_HOOK Result cuMemRelease(Handle handle) {
   const auto release = device_ledger.begin_release_handle(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle);
-  if (result != kSuccess) {
-    device_ledger.undo_release_handle(release);
-    return result;
-  }
-  device_ledger.finish_release_handle(release);
-  if (release.is_last) hook.record_release(release.physical, time);
+  if (result != kSuccess) return result;
+  Entry freed;
+  device_ledger.finish_release_handle(release, freed);
+  record_what_was_freed(hook, freed, time);
   return result;
 }
 
@@ -99,9 +142,17 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   const auto call = HEADROOM_REAL(cuMemRetainAllocationHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (handle == nullptr || !hook.counts()) return call(handle, address);
+  const std::uint64_t physical = device_ledger.hold_mapped(number_of(address));
+  const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
-  if (result == kSuccess && handle != nullptr && hook.counts())
-    device_ledger.retain_handle(*handle, number_of(address));
+  if (result != kSuccess) {
+    let_go(hook, physical, time);
+    return result;
+  }
+  Entry freed;
+  device_ledger.retain_handle(*handle, physical, freed);
+  record_what_was_freed(hook, freed, time);
   return result;
 }
 
@@ -110,8 +161,12 @@ HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, i
   const auto call = HEADROOM_REAL(cuMemExportToShareableHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(shared, handle, type, flags);
+  const std::uint64_t physical = device_ledger.hold(handle);
+  const std::uint64_t time = hook.stamp();
   const Result result = call(shared, handle, type, flags);
-  if (result == kSuccess && hook.counts()) device_ledger.export_handle(handle);
+  if (result == kSuccess) device_ledger.export_physical(physical);
+  let_go(hook, physical, time);
   return result;
 }
 
@@ -132,8 +187,9 @@ HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared
     where.device = static_cast<unsigned>(properties.location.id);
     hook.meet(where.device);
   }
-  Entry entry = entry_of(Space::physical, DeviceMemoryKind::imported, where, 0);
-  entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0);
+  Entry entry = entry_of(Space::physical, DeviceMemoryKind::imported, where, 0), freed;
+  entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0, freed);
+  record_what_was_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
   return result;
 }
@@ -168,9 +224,19 @@ HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t of
   const auto call = HEADROOM_REAL(cuMemMap);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(pointer, bytes, offset, handle, flags);
+  const std::uint64_t physical = device_ledger.hold(handle);
+  const std::uint64_t time = hook.stamp();
   const Result result = call(pointer, bytes, offset, handle, flags);
-  if (result == kSuccess && hook.counts())
-    hook.record_allocation(device_ledger.map(pointer, bytes, handle), caller_of_this_function());
+  if (result != kSuccess) {
+    let_go(hook, physical, time);
+    return result;
+  }
+  Entry replaced, freed;
+  const Entry mapping = device_ledger.map(pointer, bytes, physical, replaced, freed);
+  record_what_was_freed(hook, replaced, time);
+  record_what_was_freed(hook, freed, time);
+  hook.record_allocation(mapping, caller_of_this_function());
   return result;
 }
 
@@ -181,14 +247,15 @@ HEADROOM_HOOK Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   if (call == nullptr) return kNotFound;
   const bool counts = hook.counts();
   const std::uint64_t time = counts ? hook.stamp() : 0;
+  const std::uint64_t last = counts ? device_ledger.last_mapping() : 0;
   const Result result = call(pointer, bytes);
   if (result != kSuccess || !counts) return result;
   Entry mapping, freed;
   // They lie end to end.
   for (Pointer at = pointer; at - pointer < bytes; at = mapping.address + mapping.bytes) {
-    if (!device_ledger.unmap_one(at, pointer + bytes - at, mapping, freed)) break;
+    if (!device_ledger.unmap_one(at, pointer + bytes - at, last, mapping, freed)) break;
     hook.record_release(mapping, time);
-    if (freed.address != 0) hook.record_release(freed, time);
+    record_what_was_freed(hook, freed, time);
   }
   return result;
 }

@@ -173,6 +173,7 @@ void DriverOrder::give_up() {
   if (holds_) ::pthread_mutex_unlock(&driver_order);
   holds_ = false;
 }
+bool is_gpu_memory_limited() { return is_limited.load(std::memory_order_relaxed); }
 bool try_driver_order() { return ::pthread_mutex_trylock(&driver_order) == 0; }
 void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
 
@@ -323,7 +324,7 @@ void DriverHook::make_room(unsigned device) {
 bool DriverHook::has_something_to_settle(unsigned device) {
   std::size_t place = 0;
   return device_ledger.pool_to_settle(device, place) != 0 || device_ledger.has_left_by_graphs() ||
-         device_ledger.has_leaving_graphs(device) || device_ledger.has_destroyed_pools();
+         device_ledger.has_leaving_graphs(device) || device_ledger.has_leaving_in_order();
 }
 
 // Without the order: what is waited for may wait for a thread that wants it. Nor while a stream is captured,
@@ -331,9 +332,8 @@ bool DriverHook::has_something_to_settle(unsigned device) {
 void DriverHook::wait_for_what_was_freed() {
   CurrentDevice where;
   if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
-  const std::uint64_t wait = device_ledger.begin_wait_for_pools(where.context);
-  if (driver::real.cuCtxSynchronize() == driver::kSuccess)
-    device_ledger.finish_wait_for_pools(where.context, wait);
+  const std::uint64_t wait = device_ledger.begin_wait(where.context);
+  if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait(where.context, wait);
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {

@@ -28,7 +28,14 @@ namespace driver {
 void reset_contexts_in_child();
 // The context itself, or the primary one that a green context is a part of.
 std::uint64_t context_that_owns(std::uint64_t context);
+// The legacy and the per-thread one have numbers that are no handles: they are the current context's.
+inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
+// That has to be waited for until the device has come to what is in the stream; 0: it is not known.
+std::uint64_t context_of_stream(Opaque stream);
 }  // namespace driver
+
+// Of any device.
+bool is_gpu_memory_limited();
 
 // After fork, in the child: which names are in the recording.
 void reset_refusals_in_child();

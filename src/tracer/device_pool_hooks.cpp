@@ -6,13 +6,11 @@
 namespace headroom::tracer::driver {
 namespace {
 
-// The device of a stream is that of its context, which need not be current, nor any. Special values stand for
-// the current context's streams.
-constexpr std::uint64_t kLastSpecialStream = 2;  // the legacy and the per-thread default stream
+// The device of a stream is that of its context, which need not be current, nor any.
 bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   const bool has_current = hook.get_current(where);
   Opaque context = nullptr;
-  if (number_of(stream) <= kLastSpecialStream || real.cuStreamGetCtx == nullptr ||
+  if (is_default_stream(stream) || real.cuStreamGetCtx == nullptr ||
       real.cuStreamGetCtx(stream, &context) != kSuccess || number_of(context) == where.context)
     return has_current;
   Device device = -1;
@@ -26,16 +24,6 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   where = {number_of(context), static_cast<unsigned>(device)};
   hook.meet(where.device);
   return true;
-}
-
-// That has to be waited for until the device has come to what is in the stream; 0: it is not known.
-std::uint64_t context_of(Opaque stream) {
-  Opaque context = nullptr;
-  const bool is_known =
-      number_of(stream) <= kLastSpecialStream
-          ? real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&context) == kSuccess
-          : real.cuStreamGetCtx != nullptr && real.cuStreamGetCtx(stream, &context) == kSuccess;
-  return is_known ? context_that_owns(number_of(context)) : 0;
 }
 
 constexpr unsigned kOfTheMachine = 0xffff;  // instead of a device: a pool of the machine's memory
@@ -149,7 +137,7 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
   if (graph == nullptr) {
     Entry freed;
     // It is gone when the device comes to it in this stream. Without a limit nothing is waited for.
-    if (order.holds()) freed.context = context_of(stream);
+    if (order.holds()) freed.context = context_of_stream(stream);
     const Result result = release(
         hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
     if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;

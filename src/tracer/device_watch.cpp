@@ -26,7 +26,7 @@ struct Watch {
   pthread_t thread{};
   pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t stop_sign{};
-  bool is_to_stop = false, has_graphs = false;
+  bool has_thread = false, is_to_stop = false, has_graphs = false;
 };
 static_assert(ledger::kMostDevices <= 64);
 constinit Watch watch;
@@ -85,7 +85,7 @@ void* run(void*) {
 // Before the driver's own handlers, which were there first: a call while they run would find it half gone. A
 // driver that hangs does not hang the end of the process, too.
 void stop() {
-  if (watch.of_process != getpid()) return;
+  if (watch.of_process != getpid() || !watch.has_thread) return;
   pthread_mutex_lock(&watch.stop_lock);
   watch.is_to_stop = true;
   pthread_cond_signal(&watch.stop_sign);
@@ -108,9 +108,9 @@ bool start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool is_started = pthread_create(&watch.thread, nullptr, run, nullptr) == 0;
+  watch.has_thread = pthread_create(&watch.thread, nullptr, run, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return is_started;
+  return watch.has_thread;
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ void watch_graphs() {
 void reset_watch_in_child() {
   watch.lock.reset();
   watch.devices = 0;
-  watch.has_graphs = false;
+  watch.has_thread = watch.is_to_stop = watch.has_graphs = false;
 }
 
 }  // namespace headroom::tracer

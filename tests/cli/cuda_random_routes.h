@@ -7,18 +7,52 @@
 #include <mutex>
 #include <random>
 
+#include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
 
 namespace cuda_guest {
+
+// Handles that any thread may release while others map what they stand for: only for a driver that answers to
+// one that is no more.
+class SharedHandles {
+ public:
+  void add(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    handles_.push_back(handle);
+  }
+  // 0: there is none.
+  Handle any(std::uint64_t random, bool takes_it_out) {
+    const std::lock_guard lock(mutex_);
+    if (handles_.empty()) return 0;
+    std::swap(handles_[random % handles_.size()], handles_.back());
+    const Handle handle = handles_.back();
+    if (takes_it_out) handles_.pop_back();
+    return handle;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Handle> handles_;
+};
 
 // What one thread has, and its next call, as the numbers say.
 class RandomCaller {
  public:
   using Numbers = std::function<std::uint64_t()>;
-  RandomCaller(Numbers numbers, std::uint64_t limit) : random_(std::move(numbers)), limit_(limit) {}
+  // `shared`: null where handles are not shared.
+  RandomCaller(Numbers numbers, std::uint64_t limit, SharedHandles* shared)
+      : random_(std::move(numbers)), limit_(limit), shared_(shared) {}
 
   void call() {
-    switch (random_() % 16) {
+    switch (random_() % (shared_ != nullptr ? 20 : 16)) {
+      case 16:
+        return share_handle();
+      case 17:
+        return release_shared();
+      case 18:
+        return map_shared();
+      case 19:
+        return change_tile();
       case 0:
       case 1:
         return allocate();
@@ -54,6 +88,7 @@ class RandomCaller {
     while (!pointers_.empty()) free_one();
     for (Opaque const array : arrays_) destroy_array_(array);
     for (const Mapped& one : mapped_) unmap(one);
+    if (sparse_.array != nullptr) sparse_.free_all();
     while (!pools_.empty()) {
       while (!pools_.back().pointers.empty()) free_of(pools_.back());
       destroy_pool(pools_.back().pool);
@@ -127,19 +162,56 @@ class RandomCaller {
     if (FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
              "cuMemCreate", 10020)(&handle, one.bytes, &properties, 0) != kSuccess)
       return;
+    check(map(one, handle), "map");
+    release_handle(handle);
+    mapped_.push_back(one);
+  }
+  static Result map(Mapped& one, Handle handle) {
     check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
                "cuMemAddressReserve", 10020)(&one.address, one.bytes, 0, 0, 0),
           "reserve");
-    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
-               10020)(one.address, one.bytes, 0, handle, 0),
-          "map");
-    check(FIND((Handle), "cuMemRelease", "cuMemRelease", 10020)(handle), "release");
-    mapped_.push_back(one);
+    const Result result = FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap",
+                               "cuMemMap", 10020)(one.address, one.bytes, 0, handle, 0);
+    if (result != kSuccess) free_addresses(one);
+    return result;
   }
-  void unmap(const Mapped& one) {
-    check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(one.address, one.bytes), "unmap");
+  static void free_addresses(const Mapped& one) {
     check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(one.address, one.bytes),
           "address free");
+  }
+  static void unmap(const Mapped& one) {
+    check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(one.address, one.bytes), "unmap");
+    free_addresses(one);
+  }
+  // A new one, or another of what is mapped.
+  void share_handle() {
+    Handle handle = 0;
+    if (mapped_.empty() || random_() % 2 == 0) {
+      if (create_physical(size(), 0, true, handle) == kSuccess) shared_->add(handle);
+      return;
+    }
+    void* const address = reinterpret_cast<void*>(mapped_[any(mapped_)].address);
+    check(FIND((Handle*, void*), "cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000)(
+              &handle, address),
+          "retain");
+    shared_->add(handle);
+  }
+  void release_shared() {
+    if (const Handle handle = shared_->any(random_(), true); handle != 0) release_handle(handle);
+  }
+  void map_shared() {
+    const Handle handle = shared_->any(random_(), false);
+    Mapped one{0, 1};
+    if (handle != 0 && map(one, handle) == kSuccess) mapped_.push_back(one);
+  }
+  // In the order of a stream.
+  void change_tile() {
+    const auto tile = static_cast<unsigned>(random_() % 4);
+    if (sparse_.array == nullptr) return check(sparse_.make(), "sparse array");
+    if (random_() % 8 == 0) return sparse_.free_all();
+    if (random_() % 2 == 0) return check(sparse_.map(kUnmapPart, tile, 0), "unmap array");
+    if (const Handle handle = shared_->any(random_(), false); handle != 0)
+      sparse_.map(kMapPart, tile, handle);
   }
   void make_pool_of_own() {
     constexpr std::size_t kMost = 4;
@@ -265,6 +337,8 @@ class RandomCaller {
 
   Numbers random_;
   std::uint64_t limit_;
+  SharedHandles* shared_;
+  SparseArray sparse_;
   Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
   std::vector<Pointer> pointers_;
   std::vector<Opaque> arrays_;
@@ -278,15 +352,18 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
                              std::uint64_t thread_count) {
   const Opaque context = current_context();
   const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  const bool answers_to_any_handle = optional<void (*)(int)>("fake_cuda_busy") != nullptr;
+  SharedHandles shared;
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < thread_count; ++i)
     threads.emplace_back([&, i] {
       set(context);
-      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit);
+      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, answers_to_any_handle ? &shared : nullptr);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
       caller.give_all_back();
     });
   for (std::thread& thread : threads) thread.join();
+  while (const Handle handle = shared.any(0, true)) release_handle(handle);
   synchronize();
   Plain all;
   std::uint64_t cost = 0;

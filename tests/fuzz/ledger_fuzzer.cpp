@@ -254,7 +254,9 @@ class Calls {
     const bool granted = ledger_.reserve(0, DeviceMemoryKind::physical, bytes);
     require(granted == fits(bytes));
     if (!granted) return;
-    ledger_.commit_physical(handle, 0, DeviceMemoryKind::physical, bytes);
+    Entry freed;
+    ledger_.commit_physical(handle, 0, DeviceMemoryKind::physical, bytes, freed);
+    require(freed.address == 0);
     model_.physical[++model_.next] = {bytes, 1};
     model_.handles[handle] = {1, model_.next};
   }
@@ -263,19 +265,27 @@ class Calls {
     const bool fails = next() % 4 == 0;
     const auto known = model_.handles.find(handle);
     const auto release = ledger_.begin_release_handle(handle);
-    require(release.is_known == (known != model_.handles.end()));
-    if (!release.is_known) return;
-    if (fails) return ledger_.undo_release_handle(release);
-    ledger_.finish_release_handle(release);
-    if (--known->second.first > 0) return;
+    require((release.handle != 0) == (known != model_.handles.end()));
+    if (release.handle == 0 || fails) return;
+    Entry freed;
+    ledger_.finish_release_handle(release, freed);
+    if (--known->second.first > 0) return require(freed.address == 0);
     const int number = known->second.second;
+    require((freed.address != 0) == (model_.physical.at(number).references == 1));
     model_.handles.erase(known);
     model_.drop_physical(number);
   }
   void map() {
     const std::uint64_t handle = 1 + next() % 8, where = address();
     if (model_.handles.count(handle) == 0 || model_.mappings.count(where) != 0) return;
-    ledger_.map(where, 0x100, handle);
+    const std::uint64_t physical = ledger_.hold(handle);
+    Entry replaced, freed;
+    if (next() % 8 == 0) {  // the driver could not
+      ledger_.let_go(physical, freed);
+      return require(freed.address == 0);
+    }
+    ledger_.map(where, 0x100, physical, replaced, freed);
+    require(replaced.address == 0 && freed.address == 0);
     model_.mappings[where] = model_.handles.at(handle).second;
     ++model_.physical.at(model_.mappings.at(where)).references;
   }
@@ -285,16 +295,17 @@ class Calls {
       // Asked for again by its address, and then that handle is given up.
       const std::uint64_t handle = 0x100 + next();
       if (model_.handles.count(handle) == 0) {
-        ledger_.retain_handle(handle, where);
+        Entry freed;
+        ledger_.retain_handle(handle, ledger_.hold_mapped(where), freed);
         model_.handles[handle] = {1, model_.mappings.at(where)};
         ++model_.physical.at(model_.mappings.at(where)).references;
-        ledger_.finish_release_handle(ledger_.begin_release_handle(handle));
+        ledger_.finish_release_handle(ledger_.begin_release_handle(handle), freed);
         model_.handles.erase(handle);
         model_.drop_physical(model_.mappings.at(where));
       }
     }
     Entry mapping, freed;
-    while (ledger_.unmap_one(where, bytes, mapping, freed)) {
+    while (ledger_.unmap_one(where, bytes, ledger_.last_mapping(), mapping, freed)) {
       require(mapping.address - where < bytes && model_.mappings.count(mapping.address) != 0);
       model_.drop_physical(model_.mappings.at(mapping.address));
       model_.mappings.erase(mapping.address);
@@ -312,13 +323,14 @@ class Calls {
     if (known != model_.handles.end()) model_.parts[part] = {array, known->second.second};
     Entry freed;
     const bool is_last = old != 0 && model_.physical.at(old).references == 1;
-    require(ledger_.map_part(array, part, handle, freed) == is_last);
+    ledger_.map_part(array, part, ledger_.hold(handle), false, 0, freed);
+    require((freed.address != 0) == is_last);
     if (old != 0) model_.drop_physical(old);
   }
   void end_array_or_export() {
     const std::uint64_t array = 1 + next() % 2, handle = 1 + next() % 8;
     if (next() % 8 == 0 && model_.handles.count(handle) != 0) {
-      ledger_.export_handle(handle);
+      ledger_.export_physical(ledger_.hold(handle));
       ++model_.physical.at(model_.handles.at(handle).second).references;
       return;
     }
@@ -364,9 +376,9 @@ class Calls {
       return model_.destroy_pool(pool);
     }
     if (next() % 4 == 0) {
-      ledger_.finish_wait_for_pools(0, ledger_.begin_wait_for_pools(0));
+      ledger_.finish_wait(0, ledger_.begin_wait(0));
       std::erase_if(model_.destroyed_pools, [](const auto& one) { return one.second.used == 0; });
-      require(ledger_.has_destroyed_pools() == !model_.destroyed_pools.empty());
+      require(ledger_.has_leaving_in_order() == !model_.destroyed_pools.empty());
       return;
     }
     if (known == model_.pools.end()) return;

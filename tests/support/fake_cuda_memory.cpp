@@ -116,13 +116,18 @@ void drop_physical(Handle key) {
   handles.erase(found);
 }
 
-void unmap_tile(std::uint64_t array, unsigned column) {
+void unmap_tile(std::uint64_t array, unsigned column, bool in_order) {
   const auto found = tiles[array].find(column);
   if (found == tiles[array].end()) return;
-  const Handle key = found->second;
+  const auto drop = [key = found->second] {
+    --handles[key].mappings;
+    drop_physical(key);
+  };
   tiles[array].erase(found);
-  --handles[key].mappings;
-  drop_physical(key);
+  if (in_order && is_busy)
+    pending.emplace_back(drop);
+  else
+    drop();
 }
 
 }  // namespace
@@ -214,6 +219,7 @@ EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationPro
   return kSuccess;
 }
 EXPORTED Result cuMemRelease(Handle key) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto found = handles.find(key);
   if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
@@ -222,6 +228,7 @@ EXPORTED Result cuMemRelease(Handle key) {
   return kSuccess;
 }
 EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto found = mappings.find(reinterpret_cast<std::uint64_t>(address));
   if (found == mappings.end()) return kInvalidValue;
@@ -237,13 +244,16 @@ EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::si
 }
 EXPORTED Result cuMemAddressFree(Pointer, std::size_t) { return kSuccess; }
 EXPORTED Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t, Handle key, unsigned long long) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
-  if (handles.count(key) == 0) return kInvalidValue;
+  const auto found = handles.find(key);
+  if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
   mappings[pointer] = {bytes, key};
   ++handles[key].mappings;
   return kSuccess;
 }
 EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   for (auto it = mappings.lower_bound(pointer); it != mappings.end() && it->first < pointer + bytes;) {
     const Handle key = it->second.second;
@@ -274,15 +284,17 @@ EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
   return kSuccess;
 }
 EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   for (unsigned i = 0; i < count; ++i) {
     const auto array = reinterpret_cast<std::uint64_t>(list[i].array);
     if (blocks.count(array) == 0) return kInvalidValue;
     if (list[i].operation == kMapPart) {
-      if (handles.count(list[i].handle) == 0) return kInvalidValue;
+      const auto found = handles.find(list[i].handle);
+      if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
       ++handles[list[i].handle].mappings;
     }
-    unmap_tile(array, list[i].part.tiles.x);
+    unmap_tile(array, list[i].part.tiles.x, true);
     if (list[i].operation == kMapPart) tiles[array][list[i].part.tiles.x] = list[i].handle;
   }
   return kSuccess;
@@ -301,7 +313,7 @@ EXPORTED Result cuArrayDestroy(Opaque array) {
   {
     const std::lock_guard lock(mutex);
     const auto number = reinterpret_cast<std::uint64_t>(array);
-    while (!tiles[number].empty()) unmap_tile(number, tiles[number].begin()->first);
+    while (!tiles[number].empty()) unmap_tile(number, tiles[number].begin()->first, false);
     handles.erase(number);
   }
   return take(reinterpret_cast<std::uint64_t>(array));

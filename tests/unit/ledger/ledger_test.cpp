@@ -146,117 +146,6 @@ TEST_F(LedgerTest, ImportedAndPinnedMemoryIsNotChargedToADeviceOfItsOwn) {
   EXPECT_EQ(charged(), 100u);
 }
 
-TEST_F(LedgerTest, PhysicalMemoryLivesAsLongAsAHandleOrAMapping) {
-  limit(100);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
-  ledger_.commit_physical(0xaa, 0, Kind::physical, 100);
-  ledger_.map(0x10000, 60, 0xaa);
-  ledger_.map(0x20000, 40, 0xaa);
-  auto release = ledger_.begin_release_handle(0xaa);
-  EXPECT_TRUE(release.is_known);
-  EXPECT_FALSE(release.is_last);
-  ledger_.finish_release_handle(release);
-  EXPECT_EQ(charged(), 100u);
-  // The driver uses the number again while the first memory is still mapped.
-  ledger_.commit_physical(0xaa, 0, Kind::physical, 0);
-  Entry mapping, freed;
-  ASSERT_TRUE(ledger_.unmap_one(0x10000, 60, mapping, freed));
-  EXPECT_EQ(freed.address, 0u);
-  EXPECT_EQ(charged(), 100u);
-  ASSERT_TRUE(ledger_.unmap_one(0x20000, 40, mapping, freed));
-  EXPECT_NE(freed.address, 0u);
-  EXPECT_EQ(freed.bytes, 100u);
-  EXPECT_EQ(charged(), 0u);
-  EXPECT_FALSE(ledger_.unmap_one(0x20000, 40, mapping, freed));
-}
-
-TEST_F(LedgerTest, OneUnmapMayEndSeveralMappings) {
-  limit(kNoLimit);
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 10));
-    ledger_.commit_physical(1 + i, 0, Kind::physical, 10);
-    ledger_.map(0x1000 + i * 10, 10, 1 + i);
-    ledger_.finish_release_handle(ledger_.begin_release_handle(1 + i));
-  }
-  Entry mapping, freed;
-  int count = 0;
-  while (ledger_.unmap_one(0x1000, 20, mapping, freed)) ++count;
-  EXPECT_EQ(count, 2);
-  EXPECT_EQ(charged(), 10u);
-}
-
-TEST_F(LedgerTest, AHandleThatIsAskedForByAddressHoldsTheMemory) {
-  limit(100);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
-  ledger_.commit_physical(5, 0, Kind::physical, 100);
-  ledger_.map(0x1000, 100, 5);
-  ledger_.finish_release_handle(ledger_.begin_release_handle(5));
-  ledger_.retain_handle(6, 0x1010);
-  Entry mapping, freed;
-  ASSERT_TRUE(ledger_.unmap_one(0x1000, 100, mapping, freed));
-  EXPECT_EQ(charged(), 100u);
-  const auto release = ledger_.begin_release_handle(6);
-  EXPECT_TRUE(release.is_last);
-  ledger_.finish_release_handle(release);
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(LedgerTest, WhatADescriptorHoldsStaysCharged) {
-  limit(100);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
-  ledger_.commit_physical(5, 0, Kind::physical, 100);
-  ledger_.export_handle(5);
-  EXPECT_TRUE(ledger_.reuse_handle(5));
-  EXPECT_FALSE(ledger_.reuse_handle(6));
-  for (int i = 0; i < 2; ++i) {
-    const auto release = ledger_.begin_release_handle(5);
-    EXPECT_TRUE(release.is_known && !release.is_last);
-    ledger_.finish_release_handle(release);
-  }
-  EXPECT_EQ(charged(), 100u);
-}
-
-TEST_F(LedgerTest, AnArraysPartsHoldWhatIsMappedToThem) {
-  limit(100);
-  const auto make = [&](std::uint64_t handle, std::uint64_t bytes, std::uint64_t part) {
-    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, bytes));
-    ledger_.commit_physical(handle, 0, Kind::physical, bytes);
-    Entry freed;
-    EXPECT_FALSE(ledger_.map_part(0xa, part, handle, freed));
-    ledger_.finish_release_handle(ledger_.begin_release_handle(handle));
-  };
-  make(5, 10, 101);
-  make(6, 20, 102);
-  make(7, 30, 103);
-  EXPECT_EQ(charged(), 60u);
-  Entry freed;
-  EXPECT_TRUE(ledger_.map_part(0xa, 101, 0, freed)) << "unmapped";
-  EXPECT_EQ(charged(), 50u);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 5));
-  ledger_.commit_physical(8, 0, Kind::physical, 5);
-  EXPECT_TRUE(ledger_.map_part(0xa, 102, 8, freed)) << "other memory in its place";
-  EXPECT_EQ(freed.bytes, 20u);
-  ledger_.finish_release_handle(ledger_.begin_release_handle(8));
-  EXPECT_EQ(charged(), 35u);
-  std::size_t place = 0;
-  EXPECT_FALSE(ledger_.unmap_next_part(0xb, place, freed));
-  place = 0;
-  int count = 0;
-  while (ledger_.unmap_next_part(0xa, place, freed)) ++count;
-  EXPECT_EQ(count, 2);
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(LedgerTest, AHandleWhoseReleaseFailedIsThereAgain) {
-  limit(100);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
-  ledger_.commit_physical(5, 0, Kind::physical, 100);
-  ledger_.undo_release_handle(ledger_.begin_release_handle(5));
-  EXPECT_EQ(charged(), 100u);
-  ledger_.finish_release_handle(ledger_.begin_release_handle(5));
-  EXPECT_EQ(charged(), 0u);
-}
-
 // What the account has room for the device may not have.
 TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
   limit(kNoLimit);
@@ -274,7 +163,8 @@ TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
   EXPECT_EQ(ledger_.account().peak(0), 100u);
 
   ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 50));
-  ledger_.commit_physical(5, 0, Kind::physical, 50);
+  Entry freed;
+  ledger_.commit_physical(5, 0, Kind::physical, 50, freed);
   EXPECT_EQ(peak(), 150u);
   ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 20).granted);
   ledger_.commit_node(3, 0x5000, 0, 20);
@@ -297,22 +187,6 @@ TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
   EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
-}
-
-TEST_F(LedgerTest, OthersHoldAllThatIsMappedInWhatTheyWereGiven) {
-  limit(100);
-  constexpr std::uint64_t kPart = 0x10;
-  for (const std::uint64_t number : {1, 2, 3, 4}) {
-    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, kPart));
-    ledger_.commit_physical(number, 0, Kind::physical, kPart);
-    ledger_.map(0x1000 + number * kPart, kPart, number);
-    ledger_.finish_release_handle(ledger_.begin_release_handle(number));
-  }
-  ledger_.keep_charged(0x1000 + 2 * kPart, kPart + 1);  // the second, and of the third a byte
-  Entry mapping, freed;
-  while (ledger_.unmap_one(0x1000, 0x1000, mapping, freed)) {
-  }
-  EXPECT_EQ(charged(), 2 * kPart);
 }
 
 TEST_F(LedgerTest, WhatTheProgramHadBeforeIsNotCharged) {

@@ -40,9 +40,7 @@ class LedgerPools : public testing::Test {
     ledger_.finish_release(entry, true, context);
     return true;
   }
-  void wait(std::uint64_t context) {
-    ledger_.finish_wait_for_pools(context, ledger_.begin_wait_for_pools(context));
-  }
+  void wait(std::uint64_t context) { ledger_.finish_wait(context, ledger_.begin_wait(context)); }
   std::uint64_t charged() { return ledger_.account().charged(0); }
   Ledger ledger_;
 };
@@ -69,11 +67,11 @@ TEST_F(LedgerPools, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   EXPECT_EQ(charged(), 40u) << "an allocation of it lives";
   EXPECT_TRUE(release(0x2000));
   EXPECT_EQ(charged(), 40u) << "freed in the order of a stream, perhaps not yet";
-  const std::uint64_t begun = ledger_.begin_wait_for_pools(0);
+  const std::uint64_t begun = ledger_.begin_wait(0);
   ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
-  ledger_.finish_wait_for_pools(0, begun);
+  ledger_.finish_wait(0, begun);
   EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
-  EXPECT_FALSE(ledger_.has_destroyed_pools());
+  EXPECT_FALSE(ledger_.has_leaving_in_order());
 }
 
 // Whatever context it was allocated in: it is in use until the stream that frees it comes to that.
@@ -165,12 +163,12 @@ TEST_F(LedgerPools, AWaitIsForWhatWasFreedBeforeIt) {
     ledger_.destroy_pool(pool);
   };
   destroy_pool_of(1, 20);
-  const std::uint64_t first = ledger_.begin_wait_for_pools(0);
+  const std::uint64_t first = ledger_.begin_wait(0);
   destroy_pool_of(2, 30);
-  const std::uint64_t second = ledger_.begin_wait_for_pools(0);
-  ledger_.finish_wait_for_pools(0, first);
+  const std::uint64_t second = ledger_.begin_wait(0);
+  ledger_.finish_wait(0, first);
   EXPECT_EQ(charged(), 30u);
-  ledger_.finish_wait_for_pools(0, second);
+  ledger_.finish_wait(0, second);
   EXPECT_EQ(charged(), 0u);
 }
 
