@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <mutex>
 #include <random>
+#include <span>
 
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
@@ -35,15 +37,44 @@ class SharedHandles {
   std::vector<Handle> handles_;
 };
 
+// A context and a stream of it.
+struct Work {
+  Opaque context = nullptr, stream = nullptr;
+};
+inline void make_current(Opaque context) {
+  check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
+}
+inline Opaque make_context() {
+  Opaque context = nullptr;
+  check(FIND((Opaque*, unsigned, int), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0), "context");
+  return context;
+}
+inline void destroy_context(Opaque context) {
+  check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
+}
+// In the context that is current.
+inline Opaque make_stream() {
+  Opaque stream = nullptr;
+  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  return stream;
+}
+
 // What one thread has, and its next call, as the numbers say.
 class RandomCaller {
  public:
   using Numbers = std::function<std::uint64_t()>;
   // `shared`: null where handles are not shared.
-  RandomCaller(Numbers numbers, std::uint64_t limit, SharedHandles* shared)
-      : random_(std::move(numbers)), limit_(limit), shared_(shared) {}
+  // `contexts`: of all threads, on one device.
+  RandomCaller(Numbers numbers, std::uint64_t limit, std::span<const Opaque> contexts, SharedHandles* shared)
+      : random_(std::move(numbers)), limit_(limit), shared_(shared) {
+    for (Opaque const context : contexts) {
+      make_current(context);
+      works_.push_back({context, make_stream()});
+    }
+  }
 
   void call() {
+    make_current(works_[any(works_)].context);
     switch (random_() % (shared_ != nullptr ? 20 : 16)) {
       case 16:
         return share_handle();
@@ -85,6 +116,7 @@ class RandomCaller {
   }
 
   void give_all_back() {
+    make_current(works_[0].context);
     while (!pointers_.empty()) free_one();
     for (Opaque const array : arrays_) destroy_array_(array);
     for (const Mapped& one : mapped_) unmap(one);
@@ -98,8 +130,10 @@ class RandomCaller {
   }
 
  private:
+  // Freed of in the streams of one context, as a destroyed one that two freed of stays charged.
   struct Pool {
     Opaque pool = nullptr;
+    Work work{};
     std::vector<Pointer> pointers;
   };
   struct Mapped {
@@ -146,6 +180,9 @@ class RandomCaller {
   void make_array() {
     if (!arrays_.empty() && random_() % 2 == 0)
       return check(destroy_array_(take_any(arrays_)), "array destroy");
+    allocate_array();
+  }
+  void allocate_array() {
     const ArrayDescriptor shape{256, 1 + size() / 1024, 0x20, 1};
     Opaque array = nullptr;
     if (FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape) ==
@@ -204,8 +241,9 @@ class RandomCaller {
     Mapped one{0, 1};
     if (handle != 0 && map(one, handle) == kSuccess) mapped_.push_back(one);
   }
-  // In the order of a stream.
+  // In the order of a stream, of one context for all threads.
   void change_tile() {
+    make_current(works_[0].context);
     const auto tile = static_cast<unsigned>(random_() % 4);
     if (sparse_.array == nullptr) return check(sparse_.make(), "sparse array");
     if (random_() % 8 == 0) return sparse_.free_all();
@@ -218,18 +256,24 @@ class RandomCaller {
     Pool made;
     if (pools_.size() == kMost) return;
     check(make_pool(made.pool, 0), "pool");
+    made.work = works_[any(works_)];
     pools_.push_back(made);
   }
   void allocate_from_pool() {
     if (pools_.empty()) return make_pool_of_own();
     Pool& pool = pools_[any(pools_)];
     Pointer pointer = 0;
-    if (take_from_pool(pool.pool, size(), pointer) == kSuccess) pool.pointers.push_back(pointer);
+    Opaque const stream = random_() % 2 == 0 ? works_[any(works_)].stream : nullptr;
+    if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
+             11020)(&pointer, size(), pool.pool, stream) == kSuccess)
+      pool.pointers.push_back(pointer);
   }
   void free_of(Pool& pool) {
-    check(
-        FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(take_any(pool.pointers), nullptr),
-        "free in order");
+    const bool in_default_stream = random_() % 2 == 0;
+    if (in_default_stream) make_current(pool.work.context);
+    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
+              take_any(pool.pointers), in_default_stream ? nullptr : pool.work.stream),
+          "free in order");
   }
   void free_in_order() {
     if (pools_.empty()) return;
@@ -330,7 +374,17 @@ class RandomCaller {
       check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(graph.exec), "exec destroy");
     if (!graph_first) destroy();
   }
+  // What is made in a context goes with it.
+  void visit_context() {
+    Opaque const context = make_context();
+    const std::size_t had_pointers = pointers_.size(), had_arrays = arrays_.size();
+    for (std::uint64_t i = random_() % 4; i > 0; --i) random_() % 2 == 0 ? allocate() : allocate_array();
+    destroy_context(context);
+    pointers_.resize(had_pointers);
+    arrays_.resize(had_arrays);
+  }
   void be_busy_or_wait() {
+    if (random_() % 8 == 0) return visit_context();
     if (random_() % 2 == 0) return synchronize();
     if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) busy(1);
   }
@@ -338,6 +392,7 @@ class RandomCaller {
   Numbers random_;
   std::uint64_t limit_;
   SharedHandles* shared_;
+  std::vector<Work> works_;
   SparseArray sparse_;
   Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
   std::vector<Pointer> pointers_;
@@ -350,23 +405,31 @@ class RandomCaller {
 // `calls` of each of so many threads.
 inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint64_t calls,
                              std::uint64_t thread_count) {
-  const Opaque context = current_context();
-  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  const Opaque first = current_context();
+  const std::array contexts{first, make_context()};
   const bool answers_to_any_handle = optional<void (*)(int)>("fake_cuda_busy") != nullptr;
   SharedHandles shared;
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < thread_count; ++i)
     threads.emplace_back([&, i] {
-      set(context);
-      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, answers_to_any_handle ? &shared : nullptr);
+      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, contexts,
+                          answers_to_any_handle ? &shared : nullptr);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
       caller.give_all_back();
     });
   for (std::thread& thread : threads) thread.join();
   while (const Handle handle = shared.any(0, true)) release_handle(handle);
-  synchronize();
+  // Who is refused has the driver wait in the context that is current.
   Plain all;
   std::uint64_t cost = 0;
+  for (Opaque const context : contexts) {
+    make_current(context);
+    synchronize();
+    all.take(limit, cost);
+    all.free_all();
+  }
+  destroy_context(contexts[1]);
+  make_current(first);
   const bool is_given_back = all.take(limit, cost) == kSuccess;
   all.free_all();
   return tell("random", "any calls", is_given_back && most_given() <= limit);

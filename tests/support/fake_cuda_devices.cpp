@@ -11,6 +11,7 @@ using namespace fake_cuda;
 namespace {
 
 void drop_context(Opaque context) {
+  finish_pending(context);
   for (auto it = blocks.begin(); it != blocks.end();) {
     if (it->second.context != context) {
       ++it;
@@ -150,7 +151,7 @@ EXPORTED Result cuCtxSynchronize() {
     capture_is_invalid = true;
     return kNoCapture;
   }
-  finish_pending();
+  finish_pending(current);
   return kSuccess;
 }
 

@@ -116,18 +116,16 @@ void drop_physical(Handle key) {
   handles.erase(found);
 }
 
-void unmap_tile(std::uint64_t array, unsigned column, bool in_order) {
+template <class Order>
+void unmap_tile(std::uint64_t array, unsigned column, const Order& order) {
   const auto found = tiles[array].find(column);
   if (found == tiles[array].end()) return;
-  const auto drop = [key = found->second] {
+  const Handle key = found->second;
+  tiles[array].erase(found);
+  order([key] {
     --handles[key].mappings;
     drop_physical(key);
-  };
-  tiles[array].erase(found);
-  if (in_order && is_busy)
-    pending.emplace_back(drop);
-  else
-    drop();
+  });
 }
 
 }  // namespace
@@ -283,7 +281,7 @@ EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
   ++handles[*key].handles;
   return kSuccess;
 }
-EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque) {
+EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque stream) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   for (unsigned i = 0; i < count; ++i) {
@@ -294,7 +292,7 @@ EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque) {
       if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
       ++handles[list[i].handle].mappings;
     }
-    unmap_tile(array, list[i].part.tiles.x, true);
+    unmap_tile(array, list[i].part.tiles.x, [stream](auto drop) { in_order_of(stream, drop); });
     if (list[i].operation == kMapPart) tiles[array][list[i].part.tiles.x] = list[i].handle;
   }
   return kSuccess;
@@ -313,7 +311,8 @@ EXPORTED Result cuArrayDestroy(Opaque array) {
   {
     const std::lock_guard lock(mutex);
     const auto number = reinterpret_cast<std::uint64_t>(array);
-    while (!tiles[number].empty()) unmap_tile(number, tiles[number].begin()->first, false);
+    while (!tiles[number].empty())
+      unmap_tile(number, tiles[number].begin()->first, [](auto drop) { drop(); });
     handles.erase(number);
   }
   return take(reinterpret_cast<std::uint64_t>(array));

@@ -164,7 +164,7 @@ EXPORTED Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   if (stream == nullptr || stream != captured_stream) {
     const std::lock_guard lock(mutex);
     if (!is_busy) return fake_cuda_take(pointer);
-    pending.emplace_back([pointer] { fake_cuda_take(pointer); });
+    in_order_of(stream, [pointer] { fake_cuda_take(pointer); });
     return kSuccess;
   }
   const std::lock_guard lock(mutex);
@@ -351,10 +351,7 @@ EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
   instances[before] = instance->second;
   instance->second = {graph};
   const auto drop = [before] { drop_instance(before); };
-  if (is_busy)
-    pending.emplace_back(drop);
-  else
-    drop();
+  when_waited_for(drop);
   return kSuccess;
 }
 EXPORTED Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque*, int*) {
@@ -364,10 +361,7 @@ EXPORTED Result cuGraphExecDestroy(Opaque exec) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto drop = [exec] { drop_instance(exec); };
-  if (is_busy)
-    pending.emplace_back(drop);
-  else
-    drop();
+  when_waited_for(drop);
   return kSuccess;
 }
 EXPORTED void fake_cuda_busy(int is_on) {

@@ -130,8 +130,13 @@ inline Opaque captured_stream = nullptr, captured_graph = nullptr;
 inline Opaque last_captured_node = nullptr;
 inline bool capture_is_invalid = false;
 inline bool is_busy = false;
-inline std::vector<std::function<void()>> pending;  // what the device has yet to come to
-inline std::uint64_t kept_for_graphs[kMost] = {};   // that no graph uses, until the device is told to trim
+// What the device has yet to come to, in the streams of a context; null: whichever is waited for.
+struct Pending {
+  Opaque context;
+  std::function<void()> happen;
+};
+inline std::vector<Pending> pending;
+inline std::uint64_t kept_for_graphs[kMost] = {};  // that no graph uses, until the device is told to trim
 inline std::uint64_t queries = 0;
 
 inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
@@ -170,11 +175,36 @@ struct Preemption {
   ~Preemption() { happen(); }
 };
 
-inline void finish_pending() {
+// The primary one, of a green one.
+inline Opaque owner_of(Opaque context) {
+  const auto green = green_contexts.find(context);
+  return green != green_contexts.end() ? green->second : context;
+}
+// Of all contexts, or of one.
+inline void finish_pending(Opaque context = nullptr) {
   is_busy = false;
   auto all = std::move(pending);
   pending.clear();
-  for (const auto& one : all) one();
+  for (Pending& one : all) {
+    if (context == nullptr || one.context == nullptr || one.context == owner_of(context))
+      one.happen();
+    else
+      pending.push_back(std::move(one));
+  }
+}
+// Now, or when the device comes to it.
+inline void in_order_of(Opaque stream, std::function<void()> happen) {
+  const auto known = streams.find(stream);
+  if (is_busy)
+    pending.push_back({owner_of(known != streams.end() ? known->second : current), std::move(happen)});
+  else
+    happen();
+}
+inline void when_waited_for(std::function<void()> happen) {
+  if (is_busy)
+    pending.push_back({nullptr, std::move(happen)});
+  else
+    happen();
 }
 
 // Whether the graph orders `later` behind `earlier`.
