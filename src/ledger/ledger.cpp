@@ -208,6 +208,25 @@ std::uint64_t Ledger::count_release(const Entry& entry) {
 
 // --- contexts and processes
 
+void Ledger::move_to(Whole what, std::uint64_t from, std::uint64_t to) {
+  const Locked locked(*this);
+  table_.for_each([&](Entry& entry) {
+    if (entry.context == from && (entry.space == Space::part) == (what == Whole::array)) entry.context = to;
+  });
+}
+
+std::uint64_t Ledger::set_apart(Whole what, std::uint64_t handle) {
+  if (handle == 0 || (what == Whole::array && !has_parts_)) return 0;
+  constexpr std::uint64_t kNoHandle = std::uint64_t{1} << 61;
+  const std::uint64_t number = kNoHandle | last_apart_.fetch_add(1);
+  move_to(what, handle, number);
+  return number;
+}
+
+void Ledger::undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle) {
+  if (number != 0) move_to(what, number, handle);
+}
+
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
   if (context == 0) return false;
   std::uint64_t charged = 0;

@@ -250,6 +250,11 @@ class Ledger {
   // While a stream is captured nothing may be waited for: that would end the capture.
   bool has_captures() const { return captures_.load(std::memory_order_relaxed) != 0; }
 
+  // Before the driver destroys a context or an array: what is made next may have its handle. What was made in
+  // that context, or mapped to that array, is of the number that is told, from now on.
+  enum class Whole : std::uint8_t { context, array };
+  std::uint64_t set_apart(Whole what, std::uint64_t handle);
+  void undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle);  // as it lives on
   // Takes out something that was made in this context; false if nothing is left. Its charge is taken back.
   // `pass` is fresh at first, and kept until then.
   struct Pass {
@@ -307,6 +312,7 @@ class Ledger {
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
+  void move_to(Whole what, std::uint64_t from, std::uint64_t to);
   void drop_physical_reference(std::uint64_t number, Entry& freed);
   void give_back(const Entry& freed);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {
@@ -318,6 +324,7 @@ class Ledger {
   AllocationTable table_;
   PerDevice devices_[kMostDevices];
   std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0, last_mapping_ = 0;
+  std::atomic<std::uint64_t> last_apart_{0};
   std::uint64_t leaving_pools_ = 0;            // entries of Space::leaving_pool
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by

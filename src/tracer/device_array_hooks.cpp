@@ -116,9 +116,13 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque array) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(array);
+  constexpr auto kArray = ledger::Ledger::Whole::array;
+  const std::uint64_t parts = device_ledger.set_apart(kArray, number_of(array));
   const Result result = release(hook, space, number_of(array), [&] { return call(array); });
+  if (result != kSuccess) device_ledger.undo_set_apart(kArray, parts, number_of(array));
+  if (result != kSuccess || parts == 0) return result;
   std::size_t place = 0;
-  for (Entry freed; result == kSuccess && device_ledger.unmap_next_part(number_of(array), place, freed);)
+  for (Entry freed; device_ledger.unmap_next_part(parts, place, freed);)
     if (freed.address != 0) hook.record_release(freed);
   return result;
 }

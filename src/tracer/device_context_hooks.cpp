@@ -29,9 +29,38 @@ struct Context {
 constexpr std::size_t kMostContexts = 256;  // more are not told apart
 Context contexts[kMostContexts];
 // Green contexts are parts of a device's primary one: what is made in them goes with that.
-Context green_contexts[kMostContexts];  // `bytes` is the green context itself
+struct GreenContext {
+  std::uint64_t number = 0;   // 0: none
+  std::uint64_t context = 0;  // that it was made current by; 0: it was not
+  unsigned device = 0;
+};
+GreenContext green_contexts[kMostContexts];
 std::atomic<unsigned> green_count{0};
 Lock contexts_lock;
+
+// Around what makes or ends a device's primary context: in between another thread must not make it anew, for
+// its handle is the same, and whether it is there is asked after the call. The driver's own calls come back
+// here.
+struct PrimaryLock {
+  pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+};
+constinit PrimaryLock primary_locks[ledger::kMostDevices];
+class PrimaryLocked {
+ public:
+  explicit PrimaryLocked(Device device)
+      : mutex_(device >= 0 && device < static_cast<int>(ledger::kMostDevices) ? &primary_locks[device].mutex
+                                                                              : nullptr) {
+    if (mutex_ != nullptr) ::pthread_mutex_lock(mutex_);
+  }
+  ~PrimaryLocked() {
+    if (mutex_ != nullptr) ::pthread_mutex_unlock(mutex_);
+  }
+  PrimaryLocked(const PrimaryLocked&) = delete;
+  PrimaryLocked& operator=(const PrimaryLocked&) = delete;
+
+ private:
+  pthread_mutex_t* mutex_;
+};
 
 // Where no call gave the primary context's handle: a green context makes it.
 std::uint64_t primary_of(unsigned device) {
@@ -90,20 +119,56 @@ bool has_context(unsigned device) {
                      [&](const Context& context) { return context.number != 0 && context.device == device; });
 }
 
-void forget(DriverHook& hook, std::uint64_t context) {
-  note_context_gone(hook, context);
-  Entry dropped;
-  ledger::Ledger::Pass pass;
-  while (device_ledger.drop_from_context(context, pass, dropped)) hook.record_release(dropped);
+void rename_context(std::uint64_t from, std::uint64_t to) {
+  const Locked locked(contexts_lock);
+  for (Context& context : contexts)
+    if (from != 0 && context.number == from) context.number = to;
 }
+
+// A context that the driver is about to destroy. Another thread may be given its handle before that is told
+// here, so what it has is under a number of the ledger's meanwhile.
+class LeavingContext {
+ public:
+  explicit LeavingContext(std::uint64_t context)
+      : context_(context), number_(device_ledger.set_apart(kContext, context)) {
+    rename_context(context_, number_);
+  }
+  void forget(DriverHook& hook) const {
+    note_context_gone(hook, number_);
+    Entry dropped;
+    ledger::Ledger::Pass pass;
+    while (device_ledger.drop_from_context(number_, pass, dropped)) hook.record_release(dropped);
+  }
+  // It lives on.
+  void keep() const {
+    rename_context(number_, context_);
+    device_ledger.undo_set_apart(kContext, number_, context_);
+  }
+  void forget_or_keep(DriverHook& hook, bool is_gone) const {
+    if (is_gone)
+      forget(hook);
+    else
+      keep();
+  }
+
+ private:
+  static constexpr auto kContext = ledger::Ledger::Whole::context;
+  std::uint64_t context_, number_;
+};
 
 // Also where only green contexts had made it: then their memory has a number in its place.
-void forget_primary(DriverHook& hook, Device device) {
-  forget(hook, primary_contexts[device]);
-  forget(hook, ~std::uint64_t{0} - static_cast<unsigned>(device));
-}
+struct LeavingPrimary {
+  explicit LeavingPrimary(Device device)
+      : known(primary_contexts[device]), of_green(~std::uint64_t{0} - static_cast<unsigned>(device)) {}
+  void forget_or_keep(DriverHook& hook, bool is_gone) const {
+    known.forget_or_keep(hook, is_gone);
+    of_green.forget_or_keep(hook, is_gone);
+  }
+  LeavingContext known, of_green;
+};
 
-// Its last user gave it up: the context is gone, with all that it held.
+// Its last user gave it up: the context is gone, with all that it held. Under the lock, and after the
+// driver's call: other threads use it until then, if it was not the last.
 void forget_if_gone(DriverHook& hook, Device device) {
   unsigned flags = 0;
   int is_active = 1;
@@ -111,12 +176,13 @@ void forget_if_gone(DriverHook& hook, Device device) {
       real.cuDevicePrimaryCtxGetState == nullptr ||
       real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess || is_active != 0)
     return;
-  forget_primary(hook, device);
+  LeavingPrimary(device).forget_or_keep(hook, true);
 }
 
 Result release_primary(Result (*call)(Device), Device device) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  const PrimaryLocked locked(device);
   const Result result = call(device);
   if (result == kSuccess && hook.counts()) forget_if_gone(hook, device);
   return result;
@@ -125,17 +191,21 @@ Result release_primary(Result (*call)(Device), Device device) {
 Result reset_primary(Result (*call)(Device), Device device) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (device < 0 || device >= static_cast<int>(ledger::kMostDevices) || !hook.counts()) return call(device);
+  const PrimaryLocked locked(device);
+  const LeavingPrimary leaving(device);
   const Result result = call(device);
-  if (result == kSuccess && device >= 0 && device < static_cast<int>(ledger::kMostDevices) && hook.counts())
-    forget_primary(hook, device);
+  leaving.forget_or_keep(hook, result == kSuccess);
   return result;
 }
 
 Result destroy_context(Result (*call)(Opaque), Opaque context) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(context);
+  const LeavingContext leaving(number_of(context));
   const Result result = call(context);
-  if (result == kSuccess && hook.counts()) forget(hook, number_of(context));
+  leaving.forget_or_keep(hook, result == kSuccess);
   return result;
 }
 
@@ -143,11 +213,12 @@ Result destroy_context(Result (*call)(Opaque), Opaque context) {
 Result detach_context(Result (*call)(Opaque), Opaque context) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(context);
+  const LeavingContext leaving(number_of(context));
   const Result result = call(context);
   unsigned version = 0;
-  if (result == kSuccess && hook.counts() && real.cuCtxGetApiVersion != nullptr &&
-      real.cuCtxGetApiVersion(context, &version) != kSuccess)
-    forget(hook, number_of(context));
+  leaving.forget_or_keep(hook, result == kSuccess && real.cuCtxGetApiVersion != nullptr &&
+                                   real.cuCtxGetApiVersion(context, &version) != kSuccess);
   return result;
 }
 
@@ -257,13 +328,30 @@ Result change_modules(const Call& call) {
 std::uint64_t context_that_owns(std::uint64_t context) {
   if (__builtin_expect(green_count.load(std::memory_order_relaxed) == 0, 1)) return context;
   const Locked locked(contexts_lock);
-  for (const Context& green : green_contexts)
-    if (green.number == context && context != 0) return primary_of(green.device);
+  for (const GreenContext& green : green_contexts)
+    if (green.context == context && context != 0) return primary_of(green.device);
   return context;
+}
+
+bool is_of_green_context(Opaque stream, CurrentDevice& where) {
+  Opaque of_stream = nullptr;
+  if (__builtin_expect(green_count.load(std::memory_order_relaxed) == 0, 1) || is_default_stream(stream) ||
+      real.cuStreamGetGreenCtx == nullptr || real.cuStreamGetGreenCtx(stream, &of_stream) != kSuccess ||
+      of_stream == nullptr)
+    return false;
+  const Locked locked(contexts_lock);
+  for (const GreenContext& green : green_contexts) {
+    if (green.number != number_of(of_stream)) continue;
+    where = {primary_of(green.device), green.device};
+    return true;
+  }
+  return false;
 }
 
 std::uint64_t context_of_stream(Opaque stream) {
   Opaque context = nullptr;
+  CurrentDevice primary;
+  if (is_of_green_context(stream, primary)) return primary.context;
   const bool is_known =
       is_default_stream(stream)
           ? real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&context) == kSuccess
@@ -274,8 +362,9 @@ std::uint64_t context_of_stream(Opaque stream) {
 void reset_contexts_in_child() {
   contexts_lock.reset();
   green_count = 0;
+  for (PrimaryLock& lock : primary_locks) lock.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   for (Context& context : contexts) context = {};
-  for (Context& context : green_contexts) context = {};
+  for (GreenContext& context : green_contexts) context = {};
   for (auto& bytes : context_bytes) bytes = 0;
   for (auto& bytes : module_bytes) bytes = 0;
   for (auto& bytes : growth_bytes) bytes = 0;
@@ -295,6 +384,7 @@ void look_at_driver_growth(DriverHook& hook, unsigned device) {
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);
   if (call == nullptr) return kNotFound;
+  const PrimaryLocked locked(device);
   const auto retain = [&] { return call(context, device); };
   const Result result = is_active(device) ? retain() : make_context(context, device, retain);
   if (result == kSuccess && context != nullptr && device >= 0 &&
@@ -329,9 +419,20 @@ HEADROOM_HOOK Result cuCtxDetach(Opaque context) {
 HEADROOM_HOOK Result cuGreenCtxCreate(Opaque* green, Opaque resources, Device device, unsigned flags) {
   const auto call = HEADROOM_REAL(cuGreenCtxCreate);
   if (call == nullptr) return kNotFound;
+  const PrimaryLocked locked(device);
   const auto create = [&] { return call(green, resources, device, flags); };
-  if (is_active(device)) return create();
-  return make_context(device, create, [&] { return primary_of(static_cast<unsigned>(device)); });
+  const Result result = is_active(device) ? create() : make_context(device, create, [&] {
+    return primary_of(static_cast<unsigned>(device));
+  });
+  if (result != kSuccess || green == nullptr) return result;
+  const Locked contexts_locked(contexts_lock);
+  for (GreenContext& free : green_contexts) {
+    if (free.number != 0) continue;
+    free = {number_of(*green), 0, static_cast<unsigned>(device)};
+    green_count.fetch_add(1);
+    break;
+  }
+  return result;
 }
 HEADROOM_HOOK Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
   const auto call = HEADROOM_REAL(cuCtxFromGreenCtx);
@@ -339,41 +440,38 @@ HEADROOM_HOOK Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
   if (call == nullptr) return kNotFound;
   const Result result = call(context, green);
   if (result != kSuccess || context == nullptr || !hook.counts()) return result;
-  // Its device is told where it is current.
-  Device device = -1;
-  Opaque popped = nullptr;
-  if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
-      real.cuCtxGetDevice == nullptr || real.cuCtxPushCurrent_v2(*context) != kSuccess)
-    return result;
-  const bool is_told = real.cuCtxGetDevice(&device) == kSuccess && device >= 0;
-  real.cuCtxPopCurrent_v2(&popped);
-  if (!is_told || device >= static_cast<int>(ledger::kMostDevices)) return result;
   const Locked locked(contexts_lock);
-  for (Context& known : green_contexts) {
-    if (known.number != 0 && known.number != number_of(*context)) continue;
-    if (known.number == 0) green_count.fetch_add(1);
-    known = {number_of(*context), static_cast<unsigned>(device), static_cast<std::int64_t>(number_of(green))};
-    break;
-  }
+  for (GreenContext& known : green_contexts)
+    if (known.number == number_of(green)) known.context = number_of(*context);
   return result;
 }
 HEADROOM_HOOK Result cuGreenCtxDestroy(Opaque green) {
   const auto call = HEADROOM_REAL(cuGreenCtxDestroy);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  const Result result = call(green);
-  if (result != kSuccess || !hook.counts()) return result;
-  Device device = -1;
+  if (!hook.counts()) return call(green);
+  GreenContext gone;
   {
     const Locked locked(contexts_lock);
-    for (Context& known : green_contexts) {
-      if (known.number == 0 || known.bytes != static_cast<std::int64_t>(number_of(green))) continue;
-      device = static_cast<Device>(known.device);
-      known = {};
-      green_count.fetch_sub(1);
+    for (GreenContext& known : green_contexts) {
+      if (known.number == 0 || known.number != number_of(green)) continue;
+      std::swap(gone, known);
+      break;
     }
   }
-  if (device >= 0) forget_if_gone(hook, device);
+  const PrimaryLocked primary_locked(gone.number != 0 ? static_cast<Device>(gone.device) : -1);
+  const Result result = call(green);
+  if (result == kSuccess && gone.number != 0) {
+    green_count.fetch_sub(1);
+    forget_if_gone(hook, static_cast<Device>(gone.device));
+  } else if (gone.number != 0) {
+    const Locked locked(contexts_lock);
+    for (GreenContext& free : green_contexts) {
+      if (free.number != 0) continue;
+      free = gone;
+      break;
+    }
+  }
   return result;
 }
 

@@ -327,11 +327,45 @@ bool DriverHook::has_something_to_settle(unsigned device) {
          device_ledger.has_leaving_graphs(device) || device_ledger.has_leaving_in_order();
 }
 
+// While it lives, the primary context is current in the place of a green one that is a part of it: who waits
+// in that waits for that part alone.
+class WholeContext {
+ public:
+  explicit WholeContext(const CurrentDevice& where) : device_(static_cast<driver::Device>(where.device)) {
+    const driver::Real& its = driver::real;
+    driver::Opaque current = nullptr, primary = nullptr;
+    if (its.cuCtxGetCurrent(&current) != driver::kSuccess || number_of(current) == where.context) {
+      is_current_ = current != nullptr;
+      return;
+    }
+    if (its.cuDevicePrimaryCtxRetain == nullptr || its.cuDevicePrimaryCtxRelease_v2 == nullptr ||
+        its.cuCtxPushCurrent_v2 == nullptr || its.cuCtxPopCurrent_v2 == nullptr ||
+        its.cuDevicePrimaryCtxRetain(&primary, device_) != driver::kSuccess)
+      return;
+    is_retained_ = true;
+    is_current_ = is_pushed_ = its.cuCtxPushCurrent_v2(primary) == driver::kSuccess;
+  }
+  ~WholeContext() {
+    driver::Opaque popped = nullptr;
+    if (is_pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
+    if (is_retained_) driver::real.cuDevicePrimaryCtxRelease_v2(device_);
+  }
+  WholeContext(const WholeContext&) = delete;
+  WholeContext& operator=(const WholeContext&) = delete;
+  bool is_current() const { return is_current_; }
+
+ private:
+  driver::Device device_;
+  bool is_current_ = false, is_pushed_ = false, is_retained_ = false;
+};
+
 // Without the order: what is waited for may wait for a thread that wants it. Nor while a stream is captured,
 // which that would end.
 void DriverHook::wait_for_what_was_freed() {
   CurrentDevice where;
   if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
+  const WholeContext whole(where);
+  if (!whole.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
   if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait(where.context, wait);
 }

@@ -23,6 +23,12 @@ using ledger::Space;
 
 extern ledger::Ledger& device_ledger;
 
+// The context that is current, and its device.
+struct CurrentDevice {
+  std::uint64_t context = 0;
+  unsigned device = 0;
+};
+
 namespace driver {
 // After fork, in the child: a parent's contexts are not its own.
 void reset_contexts_in_child();
@@ -30,6 +36,8 @@ void reset_contexts_in_child();
 std::uint64_t context_that_owns(std::uint64_t context);
 // The legacy and the per-thread one have numbers that are no handles: they are the current context's.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
+// And the device and its primary context; false: it is of none.
+bool is_of_green_context(Opaque stream, CurrentDevice& where);
 // That has to be waited for until the device has come to what is in the stream; 0: it is not known.
 std::uint64_t context_of_stream(Opaque stream);
 }  // namespace driver
@@ -74,12 +82,6 @@ class DriverOrder {
 // For who does not wait: false where another thread has it.
 bool try_driver_order();
 void end_driver_order();
-
-// The context that is current, and its device.
-struct CurrentDevice {
-  std::uint64_t context = 0;
-  unsigned device = 0;
-};
 
 // Stands in a hook for as long as it runs.
 class DriverHook {

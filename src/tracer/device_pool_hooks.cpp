@@ -9,9 +9,14 @@ namespace {
 // The device of a stream is that of its context, which need not be current, nor any.
 bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   const bool has_current = hook.get_current(where);
+  if (is_of_green_context(stream, where)) {
+    hook.meet(where.device);
+    return true;
+  }
   Opaque context = nullptr;
   if (is_default_stream(stream) || real.cuStreamGetCtx == nullptr ||
-      real.cuStreamGetCtx(stream, &context) != kSuccess || number_of(context) == where.context)
+      real.cuStreamGetCtx(stream, &context) != kSuccess ||
+      context_that_owns(number_of(context)) == where.context)
     return has_current;
   Device device = -1;
   if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
@@ -21,7 +26,7 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   Opaque popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);
   if (result != kSuccess || device < 0) return has_current;
-  where = {number_of(context), static_cast<unsigned>(device)};
+  where = {context_that_owns(number_of(context)), static_cast<unsigned>(device)};
   hook.meet(where.device);
   return true;
 }

@@ -137,6 +137,7 @@
   CALL(cuDeviceGetMemPool, (Opaque*, Device))                                                                 \
   CALL(cuDeviceGetDefaultMemPool, (Opaque*, Device))                                                          \
   CALL(cuDevicePrimaryCtxGetState, (Device, unsigned*, int*))                                                 \
+  CALL(cuStreamGetGreenCtx, (Opaque, Opaque*))                                                                \
   CALL(cuStreamGetCtx, (Opaque, Opaque*))                                                                     \
   CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \
   CALL(cuStreamGetCaptureInfo_v2_ptsz, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*)) \

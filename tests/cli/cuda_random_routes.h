@@ -75,7 +75,7 @@ class RandomCaller {
 
   void call() {
     make_current(works_[any(works_)].context);
-    switch (random_() % (shared_ != nullptr ? 20 : 16)) {
+    switch (random_() % (shared_ != nullptr ? 24 : 16)) {
       case 16:
         return share_handle();
       case 17:
@@ -84,6 +84,12 @@ class RandomCaller {
         return map_shared();
       case 19:
         return change_tile();
+      case 20:
+      case 21:
+        return visit_context();
+      case 22:
+      case 23:
+        return visit_primary_context();
       case 0:
       case 1:
         return allocate();
@@ -378,13 +384,25 @@ class RandomCaller {
   void visit_context() {
     Opaque const context = make_context();
     const std::size_t had_pointers = pointers_.size(), had_arrays = arrays_.size();
-    for (std::uint64_t i = random_() % 4; i > 0; --i) random_() % 2 == 0 ? allocate() : allocate_array();
+    for (std::uint64_t i = random_() % 8; i > 0; --i) random_() % 2 == 0 ? allocate() : allocate_array();
     destroy_context(context);
     pointers_.resize(had_pointers);
     arrays_.resize(had_arrays);
   }
+  // The same of another device's primary one, if nobody else has retained it.
+  void visit_primary_context() {
+    constexpr int kOther = 1;
+    Opaque context = nullptr;
+    check(
+        FIND((Opaque*, int), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, kOther),
+        "retain");
+    make_current(context);
+    const std::size_t had_pointers = pointers_.size();
+    for (std::uint64_t i = random_() % 8; i > 0; --i) allocate();
+    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 7000)(kOther), "release");
+    pointers_.resize(had_pointers);
+  }
   void be_busy_or_wait() {
-    if (random_() % 8 == 0) return visit_context();
     if (random_() % 2 == 0) return synchronize();
     if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) busy(1);
   }
@@ -407,6 +425,7 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
                              std::uint64_t thread_count) {
   const Opaque first = current_context();
   const std::array contexts{first, make_context()};
+  // The fake one, which has two devices, too.
   const bool answers_to_any_handle = optional<void (*)(int)>("fake_cuda_busy") != nullptr;
   SharedHandles shared;
   std::vector<std::thread> threads;
@@ -429,10 +448,18 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
     all.free_all();
   }
   destroy_context(contexts[1]);
+  bool is_given_back = true;
+  for (int device = answers_to_any_handle ? 1 : 0; device >= 0; --device) {
+    Opaque primary = nullptr;
+    check(
+        FIND((Opaque*, int), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&primary, device),
+        "retain");
+    make_current(primary);
+    is_given_back = all.take(limit, cost) == kSuccess && is_given_back;
+    all.free_all();
+  }
   make_current(first);
-  const bool is_given_back = all.take(limit, cost) == kSuccess;
-  all.free_all();
-  return tell("random", "any calls", is_given_back && most_given() <= limit);
+  return tell("random", "any calls", is_given_back && most_given(0) <= limit && most_given(1) <= limit);
 }
 
 // GUEST_SEED (1), GUEST_CALLS (2000) of each thread, GUEST_THREADS (3).

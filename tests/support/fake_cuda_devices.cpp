@@ -98,6 +98,7 @@ EXPORTED Result cuMemGetInfo_v2(std::size_t* free, std::size_t* all) {
   return kSuccess;
 }
 EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (!is_initialized) return kNotInitialized;
   primary[device].device = static_cast<unsigned>(device);
@@ -106,6 +107,7 @@ EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   return kSuccess;
 }
 EXPORTED Result cuDevicePrimaryCtxRelease_v2(Device device) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (--primary[device].users == 0) drop_context(&primary[device]);
   return kSuccess;
@@ -158,19 +160,29 @@ EXPORTED Result cuCtxSynchronize() {
 // --- contexts of a program's own, and green ones, which are parts of a primary one
 
 EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
-  auto* const made = new Context{static_cast<unsigned>(device), 1};
+  Context* made = nullptr;
+  if (free_contexts.empty()) {
+    made = new Context;
+  } else {
+    made = free_contexts.back();
+    free_contexts.pop_back();
+  }
+  *made = {static_cast<unsigned>(device), 1};
   own_contexts.insert(made);
   *context = current = made;
   return kSuccess;
 }
 static Result end_context(Opaque context) {
   if (own_contexts.erase(context) == 0) return kInvalidContext;
-  drop_context(static_cast<Context*>(context));
+  drop_context(context);
+  free_contexts.push_back(static_cast<Context*>(context));
   if (current == context) current = nullptr;
   return kSuccess;
 }
 EXPORTED Result cuCtxDestroy_v2(Opaque context) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   return end_context(context);
 }
@@ -243,6 +255,21 @@ EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
   if (current == nullptr) return kInvalidContext;
   *stream = handle();
   streams[*stream] = current;
+  return kSuccess;
+}
+EXPORTED Result cuGreenCtxStreamCreate(Opaque* stream, Opaque green, unsigned, int) {
+  const std::lock_guard lock(mutex);
+  *stream = handle();
+  streams[*stream] = green_contexts[green];
+  return kSuccess;
+}
+EXPORTED Result cuStreamGetGreenCtx(Opaque stream, Opaque* green) {
+  const std::lock_guard lock(mutex);
+  const auto found = streams.find(stream);
+  if (found == streams.end()) return kInvalidValue;
+  *green = nullptr;
+  for (const auto& [number, context] : green_contexts)
+    if (context == found->second) *green = number;
   return kSuccess;
 }
 EXPORTED Result cuStreamGetCtx(Opaque stream, Opaque* context) {

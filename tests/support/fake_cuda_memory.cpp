@@ -90,7 +90,7 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
   const std::uint64_t taken = granule != 0 && bytes > granule / 2 ? in_whole(bytes, granule) : bytes;
   if (!is_deferred && !grow(current_device(), taken)) return kOutOfMemory;
-  *array = handle();
+  *array = again_of(free_arrays);
   blocks[reinterpret_cast<std::uint64_t>(*array)] = {
       current_device(),       is_deferred ? 0 : bytes, nullptr, nullptr, current, true, false,
       is_deferred ? 0 : taken};
@@ -308,6 +308,7 @@ EXPORTED Result cuMipmappedArrayCreate(Opaque* array, const Array3dDescriptor* s
   return make_array(array, *shape, levels);
 }
 EXPORTED Result cuArrayDestroy(Opaque array) {
+  const Preemption preemption;
   {
     const std::lock_guard lock(mutex);
     const auto number = reinterpret_cast<std::uint64_t>(array);
@@ -315,7 +316,10 @@ EXPORTED Result cuArrayDestroy(Opaque array) {
       unmap_tile(number, tiles[number].begin()->first, [](auto drop) { drop(); });
     handles.erase(number);
   }
-  return take(reinterpret_cast<std::uint64_t>(array));
+  const std::lock_guard lock(mutex);
+  const Result result = fake_cuda_take(reinterpret_cast<std::uint64_t>(array));
+  if (result == kSuccess) free_arrays.push_back(array);
+  return result;
 }
 EXPORTED Result cuMipmappedArrayDestroy(Opaque array) { return cuArrayDestroy(array); }
 EXPORTED Result cuArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) {

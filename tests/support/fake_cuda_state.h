@@ -119,7 +119,8 @@ inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Node> nodes;
 inline std::map<Opaque, Instance> instances;
-inline std::vector<Opaque> free_graphs;   // handles
+inline std::vector<Opaque> free_graphs, free_arrays;  // handles
+inline std::vector<Context*> free_contexts;
 inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
 inline std::set<Opaque> own_contexts;
@@ -175,10 +176,11 @@ struct Preemption {
   ~Preemption() { happen(); }
 };
 
-// The primary one, of a green one.
-inline Opaque owner_of(Opaque context) {
-  const auto green = green_contexts.find(context);
-  return green != green_contexts.end() ? green->second : context;
+// Who waits for a primary context waits for the green ones that are parts of it, too.
+inline bool is_part_of(Opaque context, Opaque whole) {
+  return std::any_of(green_contexts.begin(), green_contexts.end(), [&](const auto& green) {
+    return green.second == context && whole == &primary[green.second->device];
+  });
 }
 // Of all contexts, or of one.
 inline void finish_pending(Opaque context = nullptr) {
@@ -186,7 +188,8 @@ inline void finish_pending(Opaque context = nullptr) {
   auto all = std::move(pending);
   pending.clear();
   for (Pending& one : all) {
-    if (context == nullptr || one.context == nullptr || one.context == owner_of(context))
+    if (context == nullptr || one.context == nullptr || one.context == context ||
+        is_part_of(one.context, context))
       one.happen();
     else
       pending.push_back(std::move(one));
@@ -196,7 +199,7 @@ inline void finish_pending(Opaque context = nullptr) {
 inline void in_order_of(Opaque stream, std::function<void()> happen) {
   const auto known = streams.find(stream);
   if (is_busy)
-    pending.push_back({owner_of(known != streams.end() ? known->second : current), std::move(happen)});
+    pending.push_back({known != streams.end() ? known->second : current, std::move(happen)});
   else
     happen();
 }
@@ -287,6 +290,13 @@ inline std::uint64_t number(std::uint64_t bytes) {
   const std::uint64_t result = next_number;
   next_number += (bytes + 511) / 512 * 512 + 512;
   return result;
+}
+// What was given back last, if there is one.
+inline Opaque again_of(std::vector<Opaque>& given_back) {
+  if (given_back.empty()) return reinterpret_cast<Opaque>(number(8));
+  Opaque const again = given_back.back();
+  given_back.pop_back();
+  return again;
 }
 inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
 
