@@ -43,7 +43,8 @@ bool Ledger::shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_
 }
 
 std::uint64_t Ledger::charge_that_goes_with(const Entry& entry) {
-  const bool may_share = entry.space == Space::pointer && entry.kind == DeviceMemoryKind::device;
+  const bool may_share = (entry.space == Space::pointer || entry.space == Space::leaving) &&
+                         entry.kind == DeviceMemoryKind::device;
   Entry* const shared = may_share && entry.link != 0 ? table_.find(Space::granule, entry.link) : nullptr;
   const std::uint32_t held = entry.references & kHeldByOthers;
   const std::uint64_t own = held != 0 ? 0 : entry.charged;

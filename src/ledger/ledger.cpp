@@ -173,9 +173,14 @@ void Ledger::leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stre
   Entry* const pool = table_.find(Space::pool, leaving.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-  if (!is_in_order) return;
-  pool->pending += entry.bytes;
-  note_context_of_stream(*pool, stream_context);
+  if (is_in_order) note_free_in_order(*pool, entry.bytes, stream_context);
+}
+
+void Ledger::note_free_in_order(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context) {
+  pool.pending += bytes;
+  note_context_of_stream(pool, stream_context);
+  if (pool_waits_ == 0) return;
+  if (Entry* const wait = table_.find(Space::pool_wait, pool.address)) wait->pending += bytes;
 }
 
 void Ledger::undo_release(const Entry& entry) {
@@ -196,9 +201,21 @@ void Ledger::finish_release(const Entry& entry, bool is_in_order, std::uint64_t 
   {
     const Locked locked(*this);
     if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order, stream_context);
+    if (is_in_order && entry.kind != DeviceMemoryKind::pool) return leave_in_order(entry, stream_context);
     charged = count_release(entry);
   }
   if (charged > 0) account_.discharge(entry.device, charged);
+}
+
+// The driver frees what was no pool's, too, when the stream comes to it. Without memory for the entry it
+// stays charged.
+void Ledger::leave_in_order(Entry entry, std::uint64_t stream_context) {
+  count_out(entry);
+  entry.space = Space::leaving;
+  entry.address = ++last_leaving_;
+  entry.context = entry.pending = 0;
+  note_context_of_stream(entry, stream_context);
+  if (table_.insert(entry)) ++leaving_in_order_;
 }
 
 std::uint64_t Ledger::count_release(const Entry& entry) {
@@ -233,8 +250,8 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   {
     const Locked locked(*this);
     const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.space != Space::part && entry.space != Space::pool &&
-             entry.space != Space::leaving_pool && entry.space != Space::physical;
+      return entry.context == context && entry.space != Space::part && entry.space != Space::leaving_pool &&
+             !has_context_of_stream(entry);
     };
     bool has_some = table_.find_from(pass.place, is_of_context) != nullptr;
     // Between two calls other threads may have moved one to where this pass had been.
@@ -245,8 +262,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     if (!has_some) {
       // Its streams have ended: for what they freed any wait will do.
       table_.for_each([&](Entry& entry) {
-        if ((entry.space == Space::pool || entry.space == Space::physical) && entry.context == context)
-          entry.context = 0;
+        if (has_context_of_stream(entry) && entry.context == context) entry.context = 0;
       });
       return false;
     }
@@ -287,7 +303,7 @@ void Ledger::reset_in_child() {
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
   captures_ = leaving_in_order_ = 0;
-  leaving_pools_ = 0;
+  leaving_pools_ = pool_waits_ = 0;
   account_.leave_to_parent();
 }
 

@@ -150,6 +150,8 @@ class Ledger {
   // As commit(). What took nothing more of the account cannot be its peak, and is not looked at.
   void commit_in_pool(const Entry& entry, const PoolGrant& grant);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
+  // The same of what the driver gave, and was told to free in the order of a stream of that context.
+  void refuse_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context);
   // With the driver's figure for the pool: what it gave back is not charged any more, what it took beyond
   // what was foreseen is, unless that would pass the limit and `keeps_limit` is set: then `fits` is false.
   struct Settled {
@@ -158,7 +160,8 @@ class Ledger {
   };
   Settled settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit);
   // A pool that was made for this device, whatever is current when it is used. Nothing is charged yet.
-  void adopt_pool(std::uint64_t pool, unsigned device);
+  // `is_new`: of one that was known by that handle the end was not seen.
+  void adopt_pool(std::uint64_t pool, unsigned device, bool is_new = false);
   // After the driver's call. What the pool had last stays charged until it is sure that it went: the driver
   // frees in the order of streams, tells nothing of a pool that is destroyed, and may use its handle again.
   void destroy_pool(std::uint64_t pool);
@@ -170,13 +173,15 @@ class Ledger {
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 
-  // --- what goes in the order of a stream, while the driver does not tell when: destroyed pools, and
-  // physical memory that was unmapped from an array. Of what nobody has any more, all that was freed in
-  // `context` until now is gone once that has been waited for.
+  // --- what goes in the order of a stream, while the driver does not tell when: destroyed pools, memory by
+  // pointer, and physical memory that was unmapped from an array. Of what nobody has any more, all that was
+  // freed in `context` until now is gone once that has been waited for; what pools that live got back by then
+  // they can give out again.
   bool has_leaving_in_order() const { return leaving_in_order_.load(std::memory_order_relaxed) != 0; }
   // `wait`: begin_wait() told it. What was freed after that is another wait's.
   std::uint64_t begin_wait(std::uint64_t context);
   void finish_wait(std::uint64_t context, std::uint64_t wait);
+  void give_up_wait(std::uint64_t wait);  // it failed
 
   // --- graphs: charged for the blocks that their nodes need, each graph in whole steps of its own, as pools
   // are. A node may take the block that another freed only if the graph orders it behind that (of two
@@ -293,6 +298,8 @@ class Ledger {
   class Locked;
 
   void begin_to_leave_pool(Entry& entry);
+  void leave_in_order(Entry entry, std::uint64_t stream_context);
+  void note_free_in_order(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context);
   void leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context);
   std::uint64_t count_release(const Entry& entry);  // what is to be discharged
   // In the place of what lay there, which is given back with all that is to be discharged now.
@@ -312,6 +319,8 @@ class Ledger {
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
+  template <class Settle>
+  void end_pool_waits(std::uint64_t wait, const Settle& settle);
   void move_to(Whole what, std::uint64_t from, std::uint64_t to);
   void drop_physical_reference(std::uint64_t number, Entry& freed);
   void give_back(const Entry& freed);
@@ -326,6 +335,8 @@ class Ledger {
   std::uint64_t last_physical_ = 0, last_leaving_ = 0, last_wait_ = 0, last_mapping_ = 0;
   std::atomic<std::uint64_t> last_apart_{0};
   std::uint64_t leaving_pools_ = 0;            // entries of Space::leaving_pool
+  std::uint64_t pool_waits_ = 0;               // of Space::pool_wait
+  bool is_beyond_ = false;                     // a pool was charged more than there was room for
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever

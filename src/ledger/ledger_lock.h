@@ -21,6 +21,11 @@ inline bool is_node(const Entry& entry) {
   return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }
 
+// Their `context` is not where they were made, but the streams that are to come to what was freed of them.
+inline bool has_context_of_stream(const Entry& entry) {
+  return entry.space == Space::pool || entry.space == Space::physical || entry.space == Space::leaving;
+}
+
 inline bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && entry.references == 0; }
 
 // Of a pool: where its last allocations were freed, in the order of a stream; of physical memory: where it

@@ -45,6 +45,8 @@ Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned devic
   if (entry == nullptr) return {false, bytes};
   const std::uint64_t more = charge_for(*entry, bytes, pool_step_.load());
   if (more > 0 && !account_.reserve(entry->device, more)) return {false, more};
+  // What it has beyond the limit, as a request was refused for it, is nobody's.
+  if (more == 0 && is_beyond_ && !account_.has_room(entry->device, 0)) return {false, 0};
   entry->charged += more;
   entry->bytes += bytes;
   return {true, more};
@@ -75,6 +77,14 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   account_.discharge(entry->device, back);
 }
 
+void Ledger::refuse_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context) {
+  const Locked locked(*this);
+  Entry* const entry = table_.find(Space::pool, pool);
+  if (entry == nullptr) return;
+  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
+  note_free_in_order(*entry, bytes, stream_context);
+}
+
 Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit) {
   const Locked locked(*this);
   Entry* const entry = table_.find(Space::pool, pool);
@@ -101,12 +111,14 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
     settled.fits = account_.charge(entry->device, more);
     if (!settled.fits && keeps_limit) return settled;
     if (!settled.fits) account_.charge_anyway(entry->device, more);
+    is_beyond_ = is_beyond_ || !settled.fits;
   }
   entry->charged = kept;
   return settled;
 }
 
-void Ledger::adopt_pool(std::uint64_t pool, unsigned device) {
+void Ledger::adopt_pool(std::uint64_t pool, unsigned device, bool is_new) {
+  if (is_new) destroy_pool(pool);
   const Locked locked(*this);
   find_or_insert(pool_of(pool, device));
 }

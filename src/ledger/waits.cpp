@@ -7,6 +7,7 @@ namespace headroom::ledger {
 namespace {
 
 bool is_waiting(const Entry& entry) {
+  if (entry.space == Space::leaving) return true;
   if (entry.space == Space::physical) return entry.context != 0 || entry.references == 0;
   return is_destroyed(entry) && entry.bytes == 0;
 }
@@ -16,7 +17,7 @@ bool goes_with(const Entry& entry, std::uint64_t context) {
 }
 
 // The wait that it goes with; 0: none has begun.
-std::uint64_t& wait_of(Entry& entry) { return entry.space == Space::physical ? entry.pending : entry.link; }
+std::uint64_t& wait_of(Entry& entry) { return entry.space == Space::pool ? entry.link : entry.pending; }
 
 }  // namespace
 
@@ -28,6 +29,21 @@ std::uint64_t Ledger::begin_wait(std::uint64_t context) {
   table_.for_each([&](Entry& entry) {
     if (is_waiting(entry) && wait_of(entry) == 0 && goes_with(entry, context)) wait_of(entry) = last_wait_;
   });
+  // Of a pool that lives what is freed from now on is counted, until this wait ends.
+  const auto is_to_count = [&](const Entry& entry) {
+    return entry.space == Space::pool && entry.references > 0 && entry.pending > 0 &&
+           goes_with(entry, context) && table_.find(Space::pool_wait, entry.address) == nullptr;
+  };
+  std::size_t place = 0;
+  while (const Entry* const pool = table_.find_from(place, is_to_count)) {
+    Entry wait;
+    wait.space = Space::pool_wait;
+    wait.address = pool->address;
+    wait.link = last_wait_;
+    if (!table_.insert(wait)) break;
+    ++pool_waits_;
+    place = 0;  // the table may have grown
+  }
   return last_wait_;
 }
 
@@ -38,14 +54,38 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   };
   std::size_t place = 0;
   while (Entry* const entry = table_.find_from(place, has_come)) {
-    if (entry->references > 0) {  // physical memory that somebody has still
+    if (entry->space == Space::physical && entry->references > 0) {  // somebody has it still
       entry->context = entry->pending = 0;
       continue;
     }
     Entry gone;
     table_.take_at(place, gone);
-    account_.discharge(gone.device, gone.charged);
+    const std::uint64_t charged = gone.space == Space::leaving ? charge_that_goes_with(gone) : gone.charged;
+    account_.discharge(gone.device, charged);
     --leaving_in_order_;
+    place = 0;  // its granule may have gone, too, which moves others
+  }
+  end_pool_waits(wait, [](Entry& pool, std::uint64_t freed_since) {
+    if (freed_since < pool.pending) pool.pending = freed_since;
+    if (pool.pending == 0) pool.context = 0;
+  });
+}
+
+void Ledger::give_up_wait(std::uint64_t wait) {
+  const Locked locked(*this);
+  end_pool_waits(wait, [](Entry&, std::uint64_t) {});
+}
+
+template <class Settle>
+void Ledger::end_pool_waits(std::uint64_t wait, const Settle& settle) {
+  std::size_t place = 0;
+  Entry ended;
+  while (table_.find_from(place, [&](const Entry& one) {
+    return one.space == Space::pool_wait && one.link == wait;
+  }) != nullptr) {
+    table_.take_at(place, ended);
+    --pool_waits_;
+    if (Entry* const pool = table_.find(Space::pool, ended.address)) settle(*pool, ended.pending);
   }
 }
 

@@ -367,7 +367,10 @@ void DriverHook::wait_for_what_was_freed() {
   const WholeContext whole(where);
   if (!whole.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
-  if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait(where.context, wait);
+  if (driver::real.cuCtxSynchronize() == driver::kSuccess)
+    device_ledger.finish_wait(where.context, wait);
+  else
+    device_ledger.give_up_wait(wait);
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {

@@ -62,18 +62,34 @@ bool keeps_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may
   return hook.look_at_pool(pool, device, may_free) || !may_free;
 }
 
-// With the order, in which the driver is asked then.
-ledger::Ledger::PoolGrant reserve_in_pool(DriverHook& hook, DriverOrder& order, std::uint64_t pool,
-                                          unsigned device, std::uint64_t bytes) {
-  ledger::Ledger::PoolGrant grant = device_ledger.try_reserve_in_pool(pool, device, bytes);
-  if (grant.is_granted) return grant;
+// The pool that a request is taken from: null is the device's own of the moment.
+struct FromPool {
+  Opaque pool = nullptr;
+  bool is_current = false;
+  ledger::Ledger::PoolGrant grant;
+  std::uint64_t key() const { return number_of(pool); }
+  // False: the driver does not tell.
+  bool find(unsigned device) {
+    return !is_current || (real.cuDeviceGetMemPool != nullptr &&
+                           real.cuDeviceGetMemPool(&pool, static_cast<Device>(device)) == kSuccess);
+  }
+  bool reserve(unsigned device, std::uint64_t bytes) {
+    grant = device_ledger.try_reserve_in_pool(key(), device, bytes);
+    return grant.is_granted;
+  }
+};
+
+// With the order, in which the driver is asked then: nobody changes a device's pool meanwhile.
+bool reserve_in_pool(DriverHook& hook, DriverOrder& order, FromPool& from, unsigned device,
+                     std::uint64_t bytes) {
+  if (from.reserve(device, bytes)) return true;
   order.give_up();
   hook.make_room(device);
   order.take_again();
-  grant = device_ledger.try_reserve_in_pool(pool, device, bytes);
-  if (grant.is_granted || device_ledger.account().limit(device) == ledger::kNoLimit) return grant;
+  if (from.find(device) && from.reserve(device, bytes)) return true;
+  if (device_ledger.account().limit(device) == ledger::kNoLimit) return false;
   hook.settle_pools(device);
-  return device_ledger.try_reserve_in_pool(pool, device, bytes);
+  return from.reserve(device, bytes);
 }
 
 using Free = Result (*)(Pointer, Opaque);
@@ -82,32 +98,34 @@ template <class Call>
 Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
                         std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
                         const Call& call) {
-  const std::uint64_t key = number_of(pool);
   DriverOrder order;
-  const ledger::Ledger::PoolGrant grant = reserve_in_pool(hook, order, key, where.device, bytes);
-  if (!grant.is_granted) {
-    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes, grant.charged);
+  FromPool from{pool, pool == nullptr, {}};
+  if (!from.find(where.device)) return call();
+  if (!reserve_in_pool(hook, order, from, where.device, bytes)) {
+    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes, from.grant.charged);
     hook.record_last_refusal(caller);
     return kOutOfMemory;
   }
   const Result result = call();
-  const bool is_kept = result != kSuccess || keeps_limit(hook, key, where.device, free != nullptr);
-  if (result != kSuccess || !is_kept) {
-    if (!is_kept) {
-      free(*pointer, stream);
-      *pointer = 0;
-      device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
-      hook.record_last_refusal(caller);
-      if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
-    }
-    device_ledger.cancel_in_pool(key, bytes);
-    hook.look_at_pool(key, where.device);
-    return is_kept ? result : kOutOfMemory;
+  if (result != kSuccess) {
+    device_ledger.cancel_in_pool(from.key(), bytes);
+    hook.look_at_pool(from.key(), where.device);
+    return result;
+  }
+  if (!keeps_limit(hook, from.key(), where.device, free != nullptr)) {
+    free(*pointer, stream);
+    *pointer = 0;
+    device_ledger.refuse_in_pool(from.key(), bytes, context_of_stream(stream));
+    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
+    hook.record_last_refusal(caller);
+    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(from.pool, 0);
+    hook.look_at_pool(from.key(), where.device);
+    return kOutOfMemory;
   }
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
-  entry.link = key;
-  device_ledger.commit_in_pool(entry, grant);
+  entry.link = from.key();
+  device_ledger.commit_in_pool(entry, from.grant);
   hook.record_allocation(entry, caller);
   return result;
 }
@@ -127,9 +145,6 @@ Result allocate_in_order(Opaque pool, DefaultStream kind, Free free, Opaque stre
   if (const Capture capture = capture_of(kind, stream); capture.graph != nullptr)
     return allocate_node(hook, capture.graph, where, bytes, capture.behind(), caller, call,
                          [&] { return *pointer; });
-  if (pool == nullptr && (real.cuDeviceGetMemPool == nullptr ||
-                          real.cuDeviceGetMemPool(&pool, static_cast<Device>(where.device)) != kSuccess))
-    return call();
   return allocate_in_pool(hook, where, pool, pointer, bytes, stream, free, caller, call);
 }
 
@@ -160,14 +175,14 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
 }
 
 // Managed memory counts as the device's wherever it is now, as cuMemAllocManaged's does.
-void adopt(DriverHook& hook, Opaque pool, const Location& location, int type) {
+void adopt(DriverHook& hook, Opaque pool, const Location& location, int type, bool is_new) {
   unsigned device = kOfTheMachine;
   CurrentDevice where;
   if (location.type == kLocationDevice && location.id >= 0)
     device = static_cast<unsigned>(location.id);
   else if (type == kManagedMemory)
     device = hook.get_current(where) ? where.device : 0;
-  device_ledger.adopt_pool(number_of(pool), device);
+  device_ledger.adopt_pool(number_of(pool), device, is_new);
 }
 
 Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location* location, int type) {
@@ -175,7 +190,7 @@ Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location*
   if (call == nullptr) return kNotFound;
   const Result result = call(pool, location, type);
   if (result == kSuccess && pool != nullptr && location != nullptr && hook.counts())
-    adopt(hook, *pool, *location, type);
+    adopt(hook, *pool, *location, type, false);
   return result;
 }
 
@@ -220,9 +235,11 @@ HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* propert
   const auto call = HEADROOM_REAL(cuMemPoolCreate);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (pool == nullptr || properties == nullptr || !hook.counts()) return call(pool, properties);
+  // Not between the end of another of that handle and what is told of it.
+  const DriverOrder order = DriverOrder::for_pools();
   const Result result = call(pool, properties);
-  if (result == kSuccess && pool != nullptr && properties != nullptr && hook.counts())
-    adopt(hook, *pool, properties->location, properties->type);
+  if (result == kSuccess) adopt(hook, *pool, properties->location, properties->type, true);
   return result;
 }
 HEADROOM_HOOK Result cuMemGetDefaultMemPool(Opaque* pool, Location* location, int type) {
@@ -230,6 +247,23 @@ HEADROOM_HOOK Result cuMemGetDefaultMemPool(Opaque* pool, Location* location, in
 }
 HEADROOM_HOOK Result cuMemGetMemPool(Opaque* pool, Location* location, int type) {
   return get_pool(HEADROOM_REAL(cuMemGetMemPool), pool, location, type);
+}
+// Not between the look at which one it is and a request.
+HEADROOM_HOOK Result cuDeviceSetMemPool(Device device, Opaque pool) {
+  const auto call = HEADROOM_REAL(cuDeviceSetMemPool);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(device, pool);
+  const DriverOrder order;
+  return call(device, pool);
+}
+HEADROOM_HOOK Result cuMemSetMemPool(Location* location, int type, Opaque pool) {
+  const auto call = HEADROOM_REAL(cuMemSetMemPool);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(location, type, pool);
+  const DriverOrder order;
+  return call(location, type, pool);
 }
 HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   const auto call = HEADROOM_REAL(cuMemPoolDestroy);
@@ -239,7 +273,7 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   if (!hook.counts()) return call(pool);
   const DriverOrder order = DriverOrder::for_pools();
   const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
-  if (is_known) {
+  if (is_known && device != kOfTheMachine) {
     // So that what is charged is what has to be waited for.
     if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
     hook.look_at_pool(number_of(pool), device);
@@ -247,6 +281,7 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   const Result result = call(pool);
   if (result != kSuccess || !is_known) return result;
   device_ledger.destroy_pool(number_of(pool));
+  if (device == kOfTheMachine) return result;
   hook.record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
   return result;
 }
@@ -257,7 +292,8 @@ HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const DriverOrder order;
   const Result result = call(pool, keep);
   unsigned device = 0;
-  if (result == kSuccess && hook.counts() && device_ledger.device_of_pool(number_of(pool), device))
+  if (result == kSuccess && hook.counts() && device_ledger.device_of_pool(number_of(pool), device) &&
+      device != kOfTheMachine)
     hook.look_at_pool(number_of(pool), device);
   return result;
 }

@@ -46,6 +46,8 @@
   CALL(cuMemGetDefaultMemPool, (Opaque*, Location*, int))                                                     \
   CALL(cuMemGetMemPool, (Opaque*, Location*, int))                                                            \
   CALL(cuMemPoolDestroy, (Opaque))                                                                            \
+  CALL(cuDeviceSetMemPool, (Device, Opaque))                                                                  \
+  CALL(cuMemSetMemPool, (Location*, int, Opaque))                                                             \
   CALL(cuMemPoolTrimTo, (Opaque, std::size_t))                                                                \
   CALL(cuMemPoolImportPointer, (Pointer*, Opaque, void*))                                                     \
   /* memory by handle, and virtual addresses */                                                               \

@@ -123,7 +123,7 @@ class RandomCaller {
 
   void give_all_back() {
     make_current(works_[0].context);
-    while (!pointers_.empty()) free_one();
+    while (!pointers_.empty() || !left_of_pools_.empty()) free_one();
     for (Opaque const array : arrays_) destroy_array_(array);
     for (const Mapped& one : mapped_) unmap(one);
     if (sparse_.array != nullptr) sparse_.free_all();
@@ -180,8 +180,15 @@ class RandomCaller {
       pointers_.push_back(pointer);
   }
   void free_one() {
-    if (!pointers_.empty())
-      check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(take_any(pointers_)), "free");
+    if (!pointers_.empty() && random_() % 4 == 0)
+      return check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
+                       take_any(pointers_), works_[any(works_)].stream),
+                   "free in order");
+    if (!pointers_.empty()) free(take_any(pointers_));
+    if (!left_of_pools_.empty()) free(take_any(left_of_pools_));
+  }
+  static void free(Pointer pointer) {
+    check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
   }
   void make_array() {
     if (!arrays_.empty() && random_() % 2 == 0)
@@ -299,7 +306,7 @@ class RandomCaller {
     // Its allocations live on, and are freed in the order of a stream or by pointer.
     destroy_pool(pools_.back().pool);
     while (!pools_.back().pointers.empty() && random_() % 2 == 0) free_of(pools_.back());
-    pointers_.insert(pointers_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
+    left_of_pools_.insert(left_of_pools_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
     pools_.pop_back();
   }
   // Up to eight allocations, each behind any of the nodes before, and all but some freed behind any.
@@ -413,7 +420,7 @@ class RandomCaller {
   std::vector<Work> works_;
   SparseArray sparse_;
   Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
-  std::vector<Pointer> pointers_;
+  std::vector<Pointer> pointers_, left_of_pools_;
   std::vector<Opaque> arrays_;
   std::vector<Mapped> mapped_;
   std::vector<Pool> pools_;

@@ -142,5 +142,25 @@ TEST_F(GranulesTest, WhatIsNoPowerOfTwoIsNone) {
   EXPECT_EQ(ledger_.granule(0), kGranule);
 }
 
+TEST_F(GranulesTest, WhatIsFreedInTheOrderOfAStreamKeepsItsGranuleUntilThatWasWaitedFor) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, kMiB));
+  ASSERT_TRUE(allocate(2 * kGranule, kGranule));
+  EXPECT_EQ(charged(), 2 * kGranule);
+  for (const std::uint64_t address : {kGranule, 2 * kGranule}) {
+    Entry entry;
+    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ledger_.finish_release(entry, true, 7);
+  }
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
+  EXPECT_EQ(charged(), 2 * kGranule);
+  EXPECT_TRUE(ledger_.has_leaving_in_order());
+  ledger_.finish_wait(8, ledger_.begin_wait(8));
+  EXPECT_EQ(charged(), 2 * kGranule) << "another context";
+  ledger_.finish_wait(7, ledger_.begin_wait(7));
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_FALSE(ledger_.has_leaving_in_order());
+}
+
 }  // namespace
 }  // namespace headroom::ledger

@@ -236,5 +236,27 @@ TEST_F(LedgerTest, ManyAllocationsComeAndGo) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// The driver may give the handle of a context to the next before its end is told.
+TEST_F(LedgerTest, WhatIsMadeInTheNextContextOfAHandleIsNotTheFirsts) {
+  limit(100);
+  constexpr auto kContext = Ledger::Whole::context;
+  ASSERT_TRUE(allocate(0x1000, 60, Kind::device, 7));
+  const std::uint64_t leaving = ledger_.set_apart(kContext, 7);
+  ASSERT_TRUE(allocate(0x2000, 40, Kind::device, 7));
+  Entry dropped;
+  Ledger::Pass pass;
+  EXPECT_TRUE(ledger_.drop_from_context(leaving, pass, dropped));
+  EXPECT_EQ(dropped.address, 0x1000u);
+  EXPECT_FALSE(ledger_.drop_from_context(leaving, pass, dropped));
+  EXPECT_EQ(charged(), 40u);
+  const std::uint64_t again = ledger_.set_apart(kContext, 7);
+  EXPECT_NE(again, leaving);
+  ledger_.undo_set_apart(kContext, again, 7);
+  pass = {};
+  EXPECT_TRUE(ledger_.drop_from_context(7, pass, dropped)) << "it lived on, and ends now";
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.set_apart(kContext, 0), 0u);
+}
+
 }  // namespace
 }  // namespace headroom::ledger

@@ -256,6 +256,24 @@ TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
   EXPECT_EQ(charged(), 0u);
 }
 
+TEST_F(MemoryByHandle, WhatIsMappedToTheNextArrayOfAHandleIsNotTheFirsts) {
+  constexpr auto kArray = Ledger::Whole::array;
+  EXPECT_EQ(ledger_.set_apart(kArray, 0xa), 0u) << "nothing was ever mapped to one";
+  create(5, 60);
+  map_part(0xa, 101, 5);
+  release(5);
+  const std::uint64_t leaving = ledger_.set_apart(kArray, 0xa);
+  create(6, 40);
+  map_part(0xa, 102, 6);
+  release(6);
+  Entry freed;
+  std::size_t place = 0;
+  int count = 0;
+  while (ledger_.unmap_next_part(leaving, place, freed)) ++count;
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(charged(), 40u);
+}
+
 TEST_F(MemoryByHandle, APartThatIsUnmappedInTheOrderOfAStreamIsChargedUntilThatWasWaitedFor) {
   create(5, 60);
   map_part(0xa, 101, 5);

@@ -282,5 +282,77 @@ TEST_F(LedgerPools, WhatWasNotFreedAfterAllByWhoWasAloneIsThereAgain) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// Half of each step is in use, so the device gets none of them back.
+TEST_F(LedgerPools, WhatALivePoolGotBackIsRoomOnceItsStreamWasWaitedFor) {
+  ledger_.assume_pool_step(50);
+  for (const std::uint64_t address : {1, 2, 3, 4}) ASSERT_TRUE(take(0x1000 * address, 25));
+  ledger_.settle_pool(kPool, 100, true);
+  ASSERT_TRUE(release_in_order(0x1000, 8));
+  ASSERT_TRUE(release_in_order(0x3000, 8));
+  ledger_.settle_pool(kPool, 100, true);
+  EXPECT_FALSE(take(0x5000, 25)) << "the stream has perhaps not come to it";
+  wait(9);
+  EXPECT_FALSE(take(0x5000, 25)) << "another context";
+  const std::uint64_t begun = ledger_.begin_wait(8);
+  ASSERT_TRUE(release_in_order(0x2000, 8));
+  ledger_.finish_wait(8, begun);
+  EXPECT_TRUE(take(0x5000, 50));
+  EXPECT_FALSE(take(0x6000, 25)) << "freed after the wait began";
+  const std::uint64_t failed = ledger_.begin_wait(8);
+  ledger_.give_up_wait(failed);
+  ledger_.finish_wait(8, failed);
+  EXPECT_FALSE(take(0x6000, 25)) << "a wait that failed";
+  wait(8);
+  EXPECT_TRUE(take(0x6000, 25));
+  EXPECT_EQ(charged(), 100u);
+}
+
+// Of two waits at once the first that began is the one that counts.
+TEST_F(LedgerPools, AWaitThatBeganBeforeTheFreeIsNotEnoughForIt) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 50));
+  ASSERT_TRUE(take(0x2000, 50));
+  ledger_.settle_pool(kPool, 100, true);
+  ASSERT_TRUE(release_in_order(0x1000, 8));
+  const std::uint64_t first = ledger_.begin_wait(8);
+  ASSERT_TRUE(release_in_order(0x2000, 8));
+  const std::uint64_t second = ledger_.begin_wait(8);
+  ledger_.finish_wait(8, first);
+  EXPECT_FALSE(take(0x3000, 51));
+  EXPECT_TRUE(take(0x3000, 50));
+  ledger_.finish_wait(8, second);
+  wait(8);
+  EXPECT_TRUE(take(0x4000, 50));
+}
+
+// The driver was told to free it in the order of a stream, and the device has what it took for it.
+TEST_F(LedgerPools, WhatAPoolTookForARefusedRequestIsNotGivenToTheNext) {
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 30));
+  EXPECT_FALSE(ledger_.settle_pool(kPool, 120, true).fits);
+  ledger_.refuse_in_pool(kPool, 30, 8);
+  EXPECT_FALSE(ledger_.settle_pool(kPool, 120, false).fits);
+  EXPECT_EQ(charged(), 120u);
+  EXPECT_FALSE(take(0x2000, 30));
+  wait(8);
+  EXPECT_FALSE(take(0x2000, 30)) << "it has gone back, but the pool is still beyond the limit";
+  ledger_.settle_pool(kPool, 60, false);
+  EXPECT_TRUE(take(0x2000, 30));
+}
+
+TEST_F(LedgerPools, ANewPoolOfAHandleIsAnotherWhateverIsKnownOfTheOld) {
+  ledger_.adopt_pool(kPool, 0);
+  ledger_.adopt_pool(kPool, 3);
+  unsigned device = 9;
+  ASSERT_TRUE(ledger_.device_of_pool(kPool, device));
+  EXPECT_EQ(device, 0u) << "told again";
+  ASSERT_TRUE(take(0x1000, 60));
+  ledger_.adopt_pool(kPool, 3, true);
+  ASSERT_TRUE(ledger_.device_of_pool(kPool, device));
+  EXPECT_EQ(device, 3u);
+  EXPECT_EQ(charged(), 60u);
+}
+
 }  // namespace
 }  // namespace headroom::ledger
