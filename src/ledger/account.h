@@ -56,6 +56,9 @@ class Account {
 
   // A process' own. False when there is no memory.
   bool open_private(const Limits& limits);
+  // The same in so many zeroed bytes from the kernel, which it then has: for who cannot do without.
+  static constexpr std::size_t kPageBytes = std::size_t{1} << 20;
+  void open_private_in(void* memory, const Limits& limits);
   // One that was made by create_shared(). False, with errno, when the file cannot be used.
   bool open_shared(const char* path);
   // Makes the file of an account, whole before it has its name; false, with errno (EEXIST).

@@ -61,12 +61,19 @@ bool file_is_sound(int fd, struct stat& info) {
 
 bool Account::open_private(const Limits& limits) {
   close();
-  page_ = map_page(MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  if (page_ == nullptr) return false;
+  void* const memory = map_page(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (memory != nullptr) open_private_in(memory, limits);
+  return memory != nullptr;
+}
+
+static_assert(sizeof(AccountPage) <= Account::kPageBytes);
+
+void Account::open_private_in(void* memory, const Limits& limits) {
+  close();
+  page_ = static_cast<AccountPage*>(memory);
   set_up(*page_, limits);
   all_[0] = this;
   count_ = 1;
-  return true;
 }
 
 bool Account::open_shared(const char* path) {

@@ -18,6 +18,19 @@ namespace headroom::ledger {
 
 namespace {
 
+// open, read, close and fcntl are where a thread may be cancelled, which would leave the locks that it has
+// here to nobody.
+class NotCancelled {
+ public:
+  NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NotCancelled() { ::pthread_setcancelstate(before_, nullptr); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 // For F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).
 struct flock byte_of(unsigned slot, short type) {
   struct flock range {};
@@ -76,11 +89,14 @@ bool Account::is_gone(unsigned slot) {
   const AccountPage::Slot& asked = page_->slots[slot];
   if (asked.is_locked == 0) return !may_be_alive(asked.owner);
   struct flock range = byte_of(slot, F_WRLCK);
-  return ::fcntl(description_, F_OFD_GETLK, &range) == 0 && range.l_type == F_UNLCK;
+  if (::fcntl(description_, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK) return false;
+  // A process that ends may give up the lock before the driver's files are closed and its memory is back.
+  return !is_ending(asked.owner);
 }
 
 void Account::expel_the_dead(unsigned device) {
   if (!shared_) return;
+  const NotCancelled not_cancelled;
   bool has_looked = false;
   for (unsigned i = 0; i < page_->slots_used; ++i) {
     const AccountPage::Slot& slot = page_->slots[i];
@@ -112,6 +128,7 @@ bool Account::take_slot(unsigned slot, const ProcessIdentity& self) {
 // A process that became another program by execve takes over its own slot, if it has one still, unless
 // children of the earlier program hold it: what that held on a device is gone with it.
 bool Account::join() {
+  const NotCancelled not_cancelled;
   expel_the_dead();
   const ProcessIdentity self = this_process();
   for (unsigned i = 0; i < page_->slots_used; ++i)

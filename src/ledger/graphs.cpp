@@ -447,20 +447,23 @@ bool Ledger::drop_left_by_graph(std::uint64_t address, Entry& left) {
   return true;
 }
 
-void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph) {
+void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context) {
   const Locked locked(*this);
   Entry capture;
   capture.space = Space::capture;
   capture.address = stream;
   capture.link = graph;
-  if (table_.find(Space::capture, stream) == nullptr) ++captures_;
-  table_.insert(capture);
+  capture.context = context;
+  const bool is_known = table_.find(Space::capture, stream) != nullptr;
+  if (table_.insert(capture) && !is_known) ++captures_;
 }
 
-std::uint64_t Ledger::end_capture(std::uint64_t stream) {
+std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
   const Locked locked(*this);
   Entry capture;
-  if (!table_.take(Space::capture, stream, capture)) return 0;
+  const bool is_there = table_.take(Space::capture, stream, capture);
+  if (is_known != nullptr) *is_known = is_there;
+  if (!is_there) return 0;
   --captures_;
   return capture.link;
 }

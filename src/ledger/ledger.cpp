@@ -268,6 +268,10 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
     }
     pass.found_some = true;
     table_.take_at(pass.place, dropped);
+    if (dropped.space == Space::capture) {
+      --captures_;
+      return true;
+    }
     if (dropped.kind == DeviceMemoryKind::pool) leave_pool(dropped, false, 0);
     charged = count_release(dropped);
   }

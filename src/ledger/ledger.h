@@ -250,17 +250,23 @@ class Ledger {
   std::uint64_t charged_for_graphs(unsigned device);
   bool has_left_by_graphs() const { return graphs_left_some_.load(std::memory_order_relaxed); }
   // A capture that ends in a graph, or does not: then that has gone. A graph of 0: one that outlives it.
-  void begin_capture(std::uint64_t stream, std::uint64_t graph);
-  std::uint64_t end_capture(std::uint64_t stream);  // its graph; 0 if it is not known
+  // `context`: of the stream, with which it goes.
+  void begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context = 0);
+  // Its graph; 0 if it is not known, or has none: `is_known`.
+  std::uint64_t end_capture(std::uint64_t stream, bool* is_known = nullptr);
   // While a stream is captured nothing may be waited for: that would end the capture.
   bool has_captures() const { return captures_.load(std::memory_order_relaxed) != 0; }
+  // Around the driver's call that begins one, whose outcome is not known yet.
+  void begin_to_capture() { captures_.fetch_add(1, std::memory_order_relaxed); }
+  void end_to_capture() { captures_.fetch_sub(1, std::memory_order_relaxed); }
 
   // Before the driver destroys a context or an array: what is made next may have its handle. What was made in
   // that context, or mapped to that array, is of the number that is told, from now on.
   enum class Whole : std::uint8_t { context, array };
   std::uint64_t set_apart(Whole what, std::uint64_t handle);
   void undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle);  // as it lives on
-  // Takes out something that was made in this context; false if nothing is left. Its charge is taken back.
+  // Takes out something that was made in this context; false if nothing is left. Its charge is taken back. Of
+  // a capture (Space::capture) the graph is left to the caller.
   // `pass` is fresh at first, and kept until then.
   struct Pass {
     std::size_t place = 0;
@@ -278,7 +284,7 @@ class Ledger {
 
  private:
   struct PerDevice {
-    bool is_integrated = false;
+    std::atomic<bool> is_integrated{false};
     std::atomic<std::uint64_t> granule{0};
     std::uint64_t last_granule = 0;  // in which something was put
     KindFigures kinds[kDeviceMemoryKinds];

@@ -15,10 +15,12 @@ namespace {
 
 struct ProcessStat {
   std::uint64_t start_ticks = 0;  // 0: not known
-  bool has_ended = false;         // a zombie: it has given its memory back, and waits for its parent
+  bool is_ending = false;
+  bool has_ended = false;  // a zombie: it has given its memory back, and waits for its parent
 };
 
-// Of the text behind the last ')' (a program's name may hold anything) the 1st word, the 18th and the 20th.
+// Of the text behind the last ')' (a program's name may hold anything) the 1st word, the 7th, the 18th and
+// the 20th.
 ProcessStat stat_of(std::uint32_t pid) {
   char path[32], text[1024];
   std::snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -30,19 +32,21 @@ ProcessStat stat_of(std::uint32_t pid) {
   text[length] = 0;
   const char* at = std::strrchr(text, ')');
   char state = 0;
-  std::uint64_t threads = 0, ticks = 0;
+  std::uint64_t flags = 0, threads = 0, ticks = 0;
   for (int field = 2; at != nullptr && field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
     if (at == nullptr) return {};
     if (field + 1 == 3) state = at[1];
-    if (field + 1 != 20 && field + 1 != 22) continue;
+    if (field + 1 != 9 && field + 1 != 20 && field + 1 != 22) continue;
     std::uint64_t number = 0;
     for (const char* digit = at + 1; *digit >= '0' && *digit <= '9'; ++digit)
       number = number * 10 + static_cast<std::uint64_t>(*digit - '0');
-    (field + 1 == 20 ? threads : ticks) = number;
+    (field + 1 == 9 ? flags : field + 1 == 20 ? threads : ticks) = number;
   }
+  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
   // A first thread that has ended while others run is a zombie, too.
-  return {ticks, state == 'X' || (state == 'Z' && threads <= 1)};
+  const bool has_ended = state == 'X' || (state == 'Z' && threads <= 1);
+  return {ticks, !has_ended && (flags & kExiting) != 0, has_ended};
 }
 
 }  // namespace
@@ -55,6 +59,12 @@ std::uint64_t own_pid_namespace() {
 ProcessIdentity this_process() {
   const auto pid = static_cast<std::uint32_t>(::getpid());
   return {pid, stat_of(pid).start_ticks, own_pid_namespace()};
+}
+
+bool is_ending(const ProcessIdentity& process) {
+  if (process.pid == 0 || process.pid_namespace != own_pid_namespace()) return false;
+  const ProcessStat now = stat_of(process.pid);
+  return now.is_ending && now.start_ticks == process.start_ticks;
 }
 
 bool may_be_alive(const ProcessIdentity& process) {

@@ -137,7 +137,11 @@ class LeavingContext {
     note_context_gone(hook, number_);
     Entry dropped;
     ledger::Ledger::Pass pass;
-    while (device_ledger.drop_from_context(number_, pass, dropped)) hook.record_release(dropped);
+    while (device_ledger.drop_from_context(number_, pass, dropped))
+      if (dropped.space == Space::capture)
+        forget_captured(hook, dropped.link);
+      else
+        hook.record_release(dropped);
   }
   // It lives on.
   void keep() const {

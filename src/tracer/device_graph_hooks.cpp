@@ -149,11 +149,16 @@ std::uint64_t key_of(Opaque stream, DefaultStream kind) {
 template <class Call>
 Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const Call& call) {
   DriverHook hook;
+  if (!hook.counts()) return call();
+  device_ledger.begin_to_capture();  // from now on nobody waits
   const Result result = call();
-  if (result != kSuccess || !hook.counts()) return result;
-  const Capture capture = capture_of(kind, stream);
-  if (capture.status == kCaptureActive)
-    device_ledger.begin_capture(key_of(stream, kind), makes_graph ? number_of(capture.graph) : 0);
+  if (result == kSuccess) {
+    const Capture capture = capture_of(kind, stream);
+    if (capture.status == kCaptureActive)
+      device_ledger.begin_capture(key_of(stream, kind), makes_graph ? number_of(capture.graph) : 0,
+                                  context_of_stream(stream));
+  }
+  device_ledger.end_to_capture();
   return result;
 }
 
@@ -174,7 +179,38 @@ Result end_capture(Result (*call)(Opaque, Opaque*), Opaque stream, Opaque* graph
   return result;
 }
 
+// In the midst of a capture, too, which nobody ends then.
+Result destroy_stream(Result (*call)(Opaque), Opaque stream) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts() || !device_ledger.has_captures()) return call(stream);
+  const std::uint64_t key = key_of(stream, DefaultStream::legacy);
+  const std::uint64_t context = context_of_stream(stream);
+  bool had_capture = false;
+  const std::uint64_t graph = device_ledger.end_capture(key, &had_capture);
+  const Result result = call(stream);
+  if (!had_capture) return result;
+  if (result == kSuccess)
+    forget_captured(hook, graph);
+  else
+    device_ledger.begin_capture(key, graph, context);
+  return result;
+}
+
 }  // namespace
+
+void forget_captured(DriverHook& hook, std::uint64_t graph) {
+  if (graph == 0) return;
+  const DriverOrder order;
+  forget(hook, Space::graph, graph, hook.stamp(), caller_of_this_function());
+}
+
+HEADROOM_HOOK Result cuStreamDestroy(Opaque stream) {
+  return destroy_stream(HEADROOM_REAL(cuStreamDestroy), stream);
+}
+HEADROOM_HOOK Result cuStreamDestroy_v2(Opaque stream) {
+  return destroy_stream(HEADROOM_REAL(cuStreamDestroy_v2), stream);
+}
 
 HEADROOM_HOOK Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque* dependencies,
                                             std::size_t count, AllocationNode* parameters) {

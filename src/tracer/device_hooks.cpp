@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "tracer/clock.h"
 #include "tracer/device_watch.h"
@@ -62,37 +64,88 @@ void forget_in_child() {
 }
 
 // Who cannot share a limit would have it for himself, beside the others: so he gets nothing, and is told why.
-ledger::Limits nothing_of_what_is_limited(const ledger::Limits& limits) {
-  ledger::Limits nothing = limits;
-  for (std::uint64_t& limit : nothing.bytes)
-    if (limit != ledger::kNoLimit) limit = 0;
-  constexpr char kWhy[] =
-      "headroom: the account of the GPU memory limit cannot be opened by this process (another user, or "
-      "another /dev/shm), so its requests for GPU memory are refused; run the whole command as one user "
-      "in one container\n";
-  if (limits.any()) {
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
+const char* words_for(int error) {
+  switch (error) {
+    case EMFILE:
+    case ENFILE:
+      return "no descriptor is left";
+    case ENOMEM:
+      return "no memory is left";
+    case EACCES:
+    case EPERM:
+      return "it is another user's";
+    case ENOENT:
+      return "it is in another /dev/shm";
+    default:
+      return "it is not one of this version";
+  }
+}
+void tell_why_nothing(int error) {
+  char why[512];
+  const int length =
+      std::snprintf(why, sizeof why,
+                    "headroom: the account of the GPU memory limit cannot be opened by this process (%s), so "
+                    "its requests for "
+                    "GPU memory are refused; %s\n",
+                    words_for(error),
+                    error == EMFILE || error == ENFILE || error == ENOMEM
+                        ? "give it more descriptors or memory (ulimit -n, ulimit -v)"
+                        : "run the whole command as one user in one container, with one /dev/shm");
+  if (length > 0) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, why, static_cast<std::size_t>(length));
   }
   if (process.file.is_open())
     process.file.note(
         "the account of GPU memory could not be shared: where there is a limit, all requests were refused");
-  return nothing;
+}
+
+// A program that has no descriptor or no memory left may have some soon.
+bool open_shared(ledger::Account& account, const char* path) {
+  constexpr int kTries = 100;
+  constexpr timespec kPause{0, 10'000'000};
+  for (int i = 0; i < kTries; ++i) {
+    if (account.open_shared(path)) return true;
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM) return false;
+    ::syscall(SYS_nanosleep, &kPause, nullptr);
+  }
+  return false;
+}
+
+bool open_private(ledger::Account& account, const ledger::Limits& limits) {
+  if (account.open_private(limits)) return true;
+  void* const spare = std::exchange(process.spare_account, nullptr);
+  if (spare != nullptr) account.open_private_in(spare, limits);
+  return spare != nullptr;
+}
+
+// The command's account, or its own, or one in which nothing is to be had.
+bool open_own_account(ledger::Account& account, const Options& options) {
+  if (options.account[0] == 0) return open_private(account, options.device_limits);
+  if (open_shared(account, options.account)) return true;
+  tell_why_nothing(errno);
+  ledger::Limits nothing = options.device_limits;
+  for (std::uint64_t& limit : nothing.bytes)
+    if (limit != ledger::kNoLimit) limit = 0;
+  return open_private(account, nothing);
 }
 
 bool open_account() {
   const OwnSystemCalls own_calls;
   ledger::Account& account = device_ledger.account();
   const Options& options = process.options;
-  const bool is_apart = options.account[0] != 0 && !account.open_shared(options.account);
-  if (!account.is_open() && !account.open_private(is_apart ? nothing_of_what_is_limited(options.device_limits)
-                                                           : options.device_limits))
-    return false;
-  // A limit around this one: its account, or, if it is no more, its limit alone.
+  if (!open_own_account(account, options)) return false;
+  // A limit around this one, on which devices is not known here.
+  ledger::Limits nothing;
+  for (std::uint64_t& limit : nothing.bytes) limit = 0;
   for (unsigned i = 0; i < options.outer_account_count; ++i) {
     ledger::Account& around = outer.accounts[i];
-    if (!around.open_shared(options.outer_accounts[i]) && !around.open_private(options.device_limits))
-      return false;
-    account.lie_within(around);
+    if (open_shared(around, options.outer_accounts[i])) {
+      account.lie_within(around);
+      continue;
+    }
+    tell_why_nothing(errno);
+    if (!open_private(account, nothing)) return false;
+    break;
   }
   for (unsigned device = 0; device < ledger::kMostDevices; ++device)
     if (account.limit(device) != ledger::kNoLimit) is_limited = true;

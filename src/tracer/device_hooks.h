@@ -29,6 +29,7 @@ struct CurrentDevice {
   unsigned device = 0;
 };
 
+class DriverHook;
 namespace driver {
 // After fork, in the child: a parent's contexts are not its own.
 void reset_contexts_in_child();
@@ -36,6 +37,8 @@ void reset_contexts_in_child();
 std::uint64_t context_that_owns(std::uint64_t context);
 // The legacy and the per-thread one have numbers that are no handles: they are the current context's.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
+// The graph of a capture that will not be ended; 0: it had none of its own.
+void forget_captured(DriverHook& hook, std::uint64_t graph);
 // And the device and its primary context; false: it is of none.
 bool is_of_green_context(Opaque stream, CurrentDevice& where);
 // That has to be waited for until the device has come to what is in the stream; 0: it is not known.

@@ -21,7 +21,7 @@ constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000, kGra
 
 struct Watch {
   Lock lock;
-  pid_t of_process = 0;                   // that has the thread: a child after fork has none
+  std::atomic<pid_t> of_process{0};       // that has the thread: a child after fork has none
   std::atomic<std::uint64_t> devices{0};  // a bit each
   pthread_t thread{};
   pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;

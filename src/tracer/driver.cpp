@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "tracer/device_hooks.h"
 #include "tracer/driver_calls.h"
 #include "tracer/exported_symbols.h"
 #include "tracer/lock.h"
@@ -38,16 +39,55 @@ const Call calls[] = {
 Lock lock;
 std::atomic<bool> is_found{false};
 
-int take_from_driver(dl_phdr_info* module, std::size_t, void* found) {
-  // Not ours: that has no cuInit. Not a library that only wraps some calls.
-  if (address_of_export(*module, "cuInit") == 0 || address_of_export(*module, "cuDriverGetVersion") == 0)
-    return 0;
+// Not ours: that has no cuInit. Not a library that only wraps some calls, nor a program that has pointers to
+// them by their names, as those have that look them up (cuew).
+bool is_driver(const dl_phdr_info& module) {
+  return address_of_function(module, "cuInit") != 0 && address_of_function(module, "cuDriverGetVersion") != 0;
+}
+
+// libcuda.so.1, and whatever follows.
+bool has_name_of_driver(const dl_phdr_info& module) {
+  constexpr char kName[] = "libcuda.so";
+  const char* const soname = soname_of(module);
+  return soname != nullptr && std::strncmp(soname, kName, sizeof kName - 1) == 0;
+}
+
+struct Search {
+  bool by_soname = true, is_found = false;
+};
+int take_from_driver(dl_phdr_info* module, std::size_t, void* argument) {
+  Search& search = *static_cast<Search*>(argument);
+  if (search.by_soname && !has_name_of_driver(*module)) return 0;
+  if (!is_driver(*module)) return 0;
   for (const Call& call : calls) {
-    const std::uint64_t address = address_of_export(*module, call.name);
+    const std::uint64_t address = address_of_function(*module, call.name);
     call.real() = reinterpret_cast<void*>(address);
   }
-  *static_cast<bool*>(found) = true;
+  search.is_found = true;
   return 1;
+}
+
+// A driver has that name; who exports all of one's functions under another (forwards them) is taken for one
+// only where there is none.
+bool take_from_any_driver() {
+  Search search;
+  ::dl_iterate_phdr(take_from_driver, &search);
+  search.by_soname = false;
+  if (!search.is_found) ::dl_iterate_phdr(take_from_driver, &search);
+  return search.is_found;
+}
+
+// Whether another driver beside the one that is known has this function by this name.
+struct Function {
+  const char* name;
+  std::uint64_t address;
+  bool is_drivers;
+};
+int look_whether_drivers(dl_phdr_info* module, std::size_t, void* argument) {
+  Function& function = *static_cast<Function*>(argument);
+  function.is_drivers = has_name_of_driver(*module) && is_driver(*module) &&
+                        address_of_function(*module, function.name) == function.address;
+  return function.is_drivers ? 1 : 0;
 }
 
 }  // namespace
@@ -58,8 +98,7 @@ bool find_driver() {
   if (__builtin_expect(is_found.load(std::memory_order_acquire), 1)) return true;
   const Locked locked(lock);
   if (is_found.load()) return true;
-  bool found = false;
-  ::dl_iterate_phdr(take_from_driver, &found);
+  const bool found = take_from_any_driver();
   is_found.store(found, std::memory_order_release);
   return found;
 }
@@ -69,13 +108,18 @@ void* substitute(const char* name, void* function) {
   for (const Call& call : calls) {
     if (call.hook == nullptr) continue;
     if (call.real() == function) return call.hook;
-    // The driver was unloaded and came again, elsewhere.
+    // The driver was unloaded and came again, elsewhere; or it is another's.
     if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
         call.real() != nullptr) {
-      bool found = false;
-      const Locked locked(lock);
-      ::dl_iterate_phdr(take_from_driver, &found);
-      return call.real() == function ? call.hook : function;
+      {
+        const Locked locked(lock);
+        take_from_any_driver();
+      }
+      if (call.real() == function) return call.hook;
+      Function asked{name, reinterpret_cast<std::uint64_t>(function), false};
+      ::dl_iterate_phdr(look_whether_drivers, &asked);
+      if (asked.is_drivers) note_driver_out_of_reach();
+      return function;
     }
   }
   return function;

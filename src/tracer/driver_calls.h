@@ -78,6 +78,8 @@
   CALL(cuImportExternalMemory, (Opaque*, const ExternalMemoryHandle*))                                        \
   CALL(cuDestroyExternalMemory, (Opaque))                                                                     \
   /* memory nodes of graphs, and graphs that streams become */                                                \
+  CALL(cuStreamDestroy, (Opaque))                                                                             \
+  CALL(cuStreamDestroy_v2, (Opaque))                                                                          \
   CALL(cuStreamBeginCapture, (Opaque))                                                                        \
   CALL(cuStreamBeginCapture_ptsz, (Opaque))                                                                   \
   CALL(cuStreamBeginCapture_v2, (Opaque, int))                                                                \

@@ -96,6 +96,8 @@ void after_fork_in_child() {
 bool open_first(const char* path, const Options& options) {
   process.options = options;
   process.has_device_limit = options.device_limits.any();  // holds without a recording, too
+  // Before the program can have used up what it may map.
+  if (process.has_device_limit) process.spare_account = reserve_memory(ledger::Account::kPageBytes);
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   if (is_usable && fork_mark == nullptr) {
     fork_mark = create_fork_mark();

@@ -25,6 +25,7 @@ struct alignas(kCacheLine) Process {
   AddressSet recorded;  // default mode only
   Options options;
   RecordingFile file;
+  void* spare_account = nullptr;              // Account::kPageBytes, where there is a limit on GPU memory
   bool has_device_limit = false;              // of `options`
   char path[4096] = {};                       // what was asked for; a child may have lost its environment
   std::atomic<std::uint64_t> events_left{0};  // of options.events
