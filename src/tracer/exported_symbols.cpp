@@ -43,7 +43,7 @@ std::uint32_t hash_of(const char* name) {
   return hash;
 }
 
-const ElfW(Sym) * find(const SymbolTable& table, const char* name) {
+decltype(SymbolTable::symbols) find_symbol(const SymbolTable& table, const char* name) {
   if (table.hash == nullptr || table.symbols == nullptr || table.names == nullptr) return nullptr;
   const std::uint32_t bucket_count = table.hash[0], first_symbol = table.hash[1],
                       filter_words = table.hash[2], filter_shift = table.hash[3];
@@ -67,12 +67,12 @@ const ElfW(Sym) * find(const SymbolTable& table, const char* name) {
 }  // namespace
 
 std::uint64_t address_of_export(const dl_phdr_info& module, const char* name) {
-  const ElfW(Sym)* const symbol = find(symbol_table_of(module), name);
+  const auto* const symbol = find_symbol(symbol_table_of(module), name);
   return symbol != nullptr ? module.dlpi_addr + symbol->st_value : 0;
 }
 
 std::uint64_t address_of_function(const dl_phdr_info& module, const char* name) {
-  const ElfW(Sym)* const symbol = find(symbol_table_of(module), name);
+  const auto* const symbol = find_symbol(symbol_table_of(module), name);
   return symbol != nullptr && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC ? module.dlpi_addr + symbol->st_value
                                                                          : 0;
 }

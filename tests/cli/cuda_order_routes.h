@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "cli/cuda_graph_routes.h"
 
@@ -175,6 +176,13 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   graph.destroy();
   const bool after_graph = all.take(most, cost) == kSuccess;
   all.free_all();
+  // Whatever the driver makes of a free in order of what is no pool's.
+  const bool is_whole = all.take(most, cost) == kSuccess;
+  keep_busy(stream);
+  for (Pointer const one : std::exchange(all.all, {}))
+    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+  const bool after_free = is_whole && all.take(most, cost) == kSuccess;
+  all.free_all();
   // NVIDIA's driver 580.159 crashes by itself when a pool is destroyed whose frees it has yet to come to, in
   // a program without Headroom, too: so only the fake one is asked for that.
   bool after_pool = true;
@@ -189,7 +197,7 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
     all.free_all();
   }
   return tell("inflight", "destroyed while it ran, granted anew when it had ended",
-              after_graph && after_pool && left() == limit && most_given() <= limit);
+              after_graph && after_free && after_pool && left() == limit && most_given() <= limit);
 }
 
 // Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes
@@ -216,6 +224,45 @@ inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
   destroy_pool(pool);
   return tell("capturing", "room was made, and the capture went on",
               is_granted && goes_on && left() == limit && most_given() <= limit);
+}
+
+// Captures whose stream or context is destroyed: nobody ends them, and what they had is given anew, also what
+// has to be waited for, which is not done while a stream is captured.
+inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
+  constexpr int kRelaxed = 2;
+  const Opaque before = current_context();
+  bool is_sound = true;
+  for (const bool by_context : {false, true}) {
+    Opaque context = nullptr, stream = nullptr;
+    Pointer pointer = 0;
+    std::uint64_t cost = 0;
+    if (by_context)
+      check(FIND((Opaque*, unsigned, Device), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0),
+            "context");
+    check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+    check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
+          "begin");
+    check(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
+              &pointer, limit / 2, stream),
+          "node");
+    if (by_context) {
+      check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
+      check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(before), "set current");
+    } else {
+      check(FIND((Opaque), "cuStreamDestroy_v2", "cuStreamDestroy", 4000)(stream), "stream destroy");
+    }
+    // In the order of a stream, so that it has to be waited for.
+    Plain all;
+    const std::uint64_t most = limit / 10 * 9;
+    is_sound = all.take(most, cost) == kSuccess && is_sound;
+    keep_busy(nullptr);
+    for (Pointer const one : std::exchange(all.all, {}))
+      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, nullptr), "free");
+    is_sound = all.take(most, cost) == kSuccess && is_sound;
+    all.free_all();
+  }
+  return tell("abandoned", "captures that nobody ended",
+              is_sound && left() == limit && most_given() <= limit);
 }
 
 // A column: each row takes what the driver makes of it, which is charged before it is asked for.

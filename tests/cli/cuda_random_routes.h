@@ -406,7 +406,7 @@ class RandomCaller {
     make_current(context);
     const std::size_t had_pointers = pointers_.size();
     for (std::uint64_t i = random_() % 8; i > 0; --i) allocate();
-    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 7000)(kOther), "release");
+    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(kOther), "release");
     pointers_.resize(had_pointers);
   }
   void be_busy_or_wait() {
@@ -464,6 +464,7 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
     make_current(primary);
     is_given_back = all.take(limit, cost) == kSuccess && is_given_back;
     all.free_all();
+    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(device), "release");
   }
   make_current(first);
   return tell("random", "any calls", is_given_back && most_given(0) <= limit && most_given(1) <= limit);

@@ -177,6 +177,7 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
   const std::vector<Words> commands = {
       {guests + "trace_guest_cuda_ways", "plain", wrapper},
       {guests + "trace_guest_cuda_next", "next", wrapper},
+      {guests + "trace_guest_cuda_pointers", "plain", wrapper},
       {guests + "trace_guest_cuda_ways", "deep", wrapper},
       {guests + "trace_guest_cuda_ways", "local", wrapper},
       {guests + "trace_guest_cuda_ways", "apart", wrapper},

@@ -547,6 +547,7 @@ int main(int count, char** arguments) {
   if (is_asked_for("branches")) sound = run_branches(limit, step) && sound;
   if (is_asked_for("inflight")) sound = run_in_flight(limit, step) && sound;
   if (is_asked_for("capturing")) sound = run_capturing(limit, step) && sound;
+  if (is_asked_for("abandoned")) sound = run_abandoned(limit, step) && sound;
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;
   if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
   if (is_asked_for("races")) sound = run_races(limit, step) && sound;

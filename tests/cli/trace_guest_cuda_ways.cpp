@@ -35,6 +35,14 @@ namespace {
 
 using Allocate = int (*)(std::uint64_t*, std::size_t);
 
+// As programs have them that look the driver's functions up themselves and let plug-ins use them.
+#ifdef GUEST_HAS_POINTERS
+extern "C" {
+[[gnu::visibility("default")]] void *cuInit = nullptr, *cuDriverGetVersion = nullptr,
+                                    *cuMemAlloc_v2 = nullptr, *cuDevicePrimaryCtxRetain = nullptr;
+}
+#endif
+
 #ifdef GUEST_IS_LINKED
 extern "C" int wrapper_start();
 extern "C" int wrapper_allocate_next(std::uint64_t*, std::size_t);

@@ -7,11 +7,13 @@
 #include "support/fake_cuda_state.h"
 
 using namespace fake_cuda;
+void fake_cuda_abandon_capture();  // fake_cuda_pools.cpp; with the lock
 
 namespace {
 
 void drop_context(Opaque context) {
   finish_pending(context);
+  if (captured_stream != nullptr && streams[captured_stream] == context) fake_cuda_abandon_capture();
   for (auto it = blocks.begin(); it != blocks.end();) {
     if (it->second.context != context) {
       ++it;
@@ -279,7 +281,11 @@ EXPORTED Result cuStreamGetCtx(Opaque stream, Opaque* context) {
   *context = found->second;
   return kSuccess;
 }
-EXPORTED Result cuStreamDestroy_v2(Opaque) { return kSuccess; }
+EXPORTED Result cuStreamDestroy_v2(Opaque stream) {
+  const std::lock_guard lock(mutex);
+  if (stream != nullptr && stream == captured_stream) fake_cuda_abandon_capture();
+  return kSuccess;
+}
 // Of a stream that becomes a graph it is an error, which ends the graph.
 EXPORTED Result cuStreamSynchronize(Opaque stream) {
   const std::lock_guard lock(mutex);

@@ -58,6 +58,9 @@ using namespace fake_cuda;
   CALL("cuGraphExecDestroy", 10000, 0, cuGraphExecDestroy) \
   CALL("cuGraphLaunch", 10000, 0, cuGraphLaunch) \
   CALL("cuStreamCreate", 2000, 0, cuStreamCreate) \
+  CALL("cuStreamDestroy", 4000, 0, cuStreamDestroy_v2) \
+  CALL("cuCtxCreate", 3020, 0, cuCtxCreate_v2) \
+  CALL("cuCtxDestroy", 4000, 0, cuCtxDestroy_v2) \
   CALL("cuStreamSynchronize", 2000, 0, cuStreamSynchronize) \
   CALL("cuStreamBeginCapture", 10010, 0, cuStreamBeginCapture_v2) \
   CALL("cuStreamBeginCapture", 10010, 2, cuStreamBeginCapture_v2_ptsz) \

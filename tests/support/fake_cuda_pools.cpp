@@ -292,6 +292,11 @@ EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
   capture_is_invalid = false;
   return kSuccess;
 }
+void fake_cuda_abandon_capture() {
+  captured_stream = nullptr;
+  drop_graph(captured_graph);
+  give_up_handle(captured_graph);
+}
 EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
   const std::lock_guard lock(mutex);
   if (stream == nullptr || stream != captured_stream) return kInvalidValue;

@@ -366,6 +366,29 @@ TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
   EXPECT_TRUE(may_be_alive(self));
 }
 
+// While it ends it may have the driver's files open; when it has ended, and only waits for its parent, not.
+TEST(ProcessIdentity, AProcessThatRunsOrHasEndedIsNotEnding) {
+  EXPECT_FALSE(is_ending(this_process()));
+  EXPECT_FALSE(is_ending({}));
+  int lines[2] = {};
+  ASSERT_EQ(::pipe(lines), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ProcessIdentity self = this_process();
+    _exit(::write(lines[1], &self, sizeof self) == sizeof self ? 0 : 1);
+  }
+  ProcessIdentity identity;
+  ASSERT_EQ(::read(lines[0], &identity, sizeof identity), static_cast<ssize_t>(sizeof identity));
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(is_ending(identity));
+  EXPECT_FALSE(may_be_alive(identity));
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(is_ending(identity));
+  ::close(lines[0]);
+  ::close(lines[1]);
+}
+
 TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
