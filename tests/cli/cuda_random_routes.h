@@ -59,19 +59,23 @@ inline Opaque make_stream() {
   return stream;
 }
 
+inline std::vector<Work> works_in(std::span<const Opaque> contexts) {
+  std::vector<Work> works;
+  for (Opaque const context : contexts) {
+    make_current(context);
+    works.push_back({context, make_stream()});
+  }
+  return works;
+}
+
 // What one thread has, and its next call, as the numbers say.
 class RandomCaller {
  public:
   using Numbers = std::function<std::uint64_t()>;
   // `shared`: null where handles are not shared.
-  // `contexts`: of all threads, on one device.
-  RandomCaller(Numbers numbers, std::uint64_t limit, std::span<const Opaque> contexts, SharedHandles* shared)
-      : random_(std::move(numbers)), limit_(limit), shared_(shared) {
-    for (Opaque const context : contexts) {
-      make_current(context);
-      works_.push_back({context, make_stream()});
-    }
-  }
+  // `works`: of this thread alone, in contexts that all threads have, on one device.
+  RandomCaller(Numbers numbers, std::uint64_t limit, std::vector<Work> works, SharedHandles* shared)
+      : random_(std::move(numbers)), limit_(limit), shared_(shared), works_(std::move(works)) {}
 
   void call() {
     make_current(works_[any(works_)].context);
@@ -438,7 +442,7 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < thread_count; ++i)
     threads.emplace_back([&, i] {
-      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, contexts,
+      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, works_in(contexts),
                           answers_to_any_handle ? &shared : nullptr);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
       caller.give_all_back();

@@ -1,8 +1,10 @@
 // The hooks of the GPU's driver, all of them, in front of the fake driver, on any sequence of calls: the
 // driver, which counts for itself, never gives more than the limit, and what was given back is to be had
 // again.
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "support/hooked_cuda.h"
 
@@ -40,13 +42,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(is_started);
   const std::uint8_t* at = data;
   const std::uint8_t* const end = data + size;
-  cuda_guest::RandomCaller caller(Numbers{at, end}, kLimit);
+  static const std::array contexts{cuda_guest::current_context(), cuda_guest::make_context()};
+  static const std::vector<cuda_guest::Work> works = cuda_guest::works_in(contexts);
+  static cuda_guest::SharedHandles shared;
+  cuda_guest::RandomCaller caller(Numbers{at, end}, kLimit, works, &shared);
   while (at != end) {
     caller.call();
-    require(cuda_guest::most_given() <= kLimit);
+    require(cuda_guest::most_given(0) <= kLimit && cuda_guest::most_given(1) <= kLimit);
   }
   caller.give_all_back();
-  cuda_guest::synchronize();
+  while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
+    cuda_guest::release_handle(handle);
+  // Who is refused has the driver wait in the context that is current.
+  for (void* const context : {contexts[1], contexts[0]}) {
+    cuda_guest::make_current(context);
+    cuda_guest::synchronize();
+    [[maybe_unused]] const bool has_waited = cuda_guest::has_all(kLimit);
+  }
   require(cuda_guest::has_all(kLimit));
   return 0;
 }
