@@ -166,7 +166,7 @@ EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
   const std::lock_guard lock(mutex);
   Context* made = nullptr;
   if (free_contexts.empty()) {
-    made = new Context;
+    made = &made_contexts.emplace_back();
   } else {
     made = free_contexts.back();
     free_contexts.pop_back();
@@ -204,7 +204,9 @@ EXPORTED Result cuGreenCtxCreate(Opaque* green, Opaque, Device device, unsigned)
   primary[device].device = static_cast<unsigned>(device);
   ++primary[device].users;
   *green = handle();
-  green_contexts[*green] = new Context{static_cast<unsigned>(device), 1};
+  Context& part = made_contexts.emplace_back();
+  part = {static_cast<unsigned>(device), 1};
+  green_contexts[*green] = &part;
   return kSuccess;
 }
 EXPORTED Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {

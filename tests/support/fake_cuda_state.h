@@ -26,6 +26,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -120,6 +121,7 @@ inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Node> nodes;
 inline std::map<Opaque, Instance> instances;
 inline std::vector<Opaque> free_graphs, free_arrays;  // handles
+inline std::deque<Context> made_contexts;             // of programs, and green ones
 inline std::vector<Context*> free_contexts;
 inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
