@@ -29,6 +29,7 @@ enum class Space : std::uint8_t {
   capture,       // CUstream in which a capture was begun
   pool,          // CUmemoryPool
   leaving_pool,  // what a pool has and a call frees: a number
+  apart,         // the number of a context that is being destroyed: `link` is the context, if it lives on
   leaving,       // memory by pointer that is freed in the order of a stream: a number
   pool_wait,     // of a pool that is waited for: `pending` is what was freed since, `link` the wait
   granule,       // of a device, that small allocations share: a number, by their addresses

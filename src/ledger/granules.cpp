@@ -13,7 +13,8 @@
 namespace headroom::ledger {
 namespace {
 
-// A granule's entry has in `pending` what is in use of it.
+// A granule's entry has in `pending` what is in use of it, and in `bytes` how many of its references are
+// freed in the order of a stream.
 std::uint64_t in_pieces(std::uint64_t bytes) {
   constexpr std::uint64_t kPiece = 512;
   return (bytes + kPiece - 1) / kPiece * kPiece;
@@ -51,22 +52,43 @@ std::uint64_t Ledger::charge_that_goes_with(const Entry& entry) {
   Entry gone;
   if (shared == nullptr) return own;
   shared->pending -= in_pieces(entry.bytes);
+  if (entry.space == Space::leaving) --shared->bytes;
   shared->references = (shared->references - 1) | held;
   if ((shared->references & ~kHeldByOthers) > 0 || !table_.take(Space::granule, entry.link, gone)) return own;
   // What others hold of it keeps it, and it stays charged; but its addresses may be given anew.
   return (gone.references & kHeldByOthers) != 0 ? own : own + gone.charged;
 }
 
-bool Ledger::has_room_in_granules(unsigned device, std::uint64_t bytes) {
+// One in which all is freed in the order of a stream may have gone already.
+std::uint64_t Ledger::hold_room_in_granules(unsigned device, std::uint64_t bytes) {
   const Locked locked(*this);
-  const Entry* const last =
-      device < kMostDevices ? table_.find(Space::granule, devices_[device].last_granule) : nullptr;
-  if (last != nullptr && last->pending + in_pieces(bytes) <= last->charged) return true;
-  std::size_t place = 0;
-  return table_.find_from(place, [&](const Entry& entry) {
+  const auto has_room = [&](const Entry& entry) {
     return entry.space == Space::granule && entry.device == device &&
+           (entry.references & ~kHeldByOthers) > entry.bytes &&
            entry.pending + in_pieces(bytes) <= entry.charged;
-  }) != nullptr;
+  };
+  Entry* found = device < kMostDevices ? table_.find(Space::granule, devices_[device].last_granule) : nullptr;
+  std::size_t place = 0;
+  if (found == nullptr || !has_room(*found)) found = table_.find_from(place, has_room);
+  if (found == nullptr) return 0;
+  ++found->references;
+  found->pending += in_pieces(bytes);
+  return found->address;
+}
+
+void Ledger::let_room_go(std::uint64_t granule, std::uint64_t bytes) {
+  Entry held;
+  held.kind = DeviceMemoryKind::device;
+  held.bytes = bytes;
+  held.link = granule;
+  std::uint64_t charged = 0;
+  if (granule == 0) return;
+  {
+    const Locked locked(*this);
+    if (const Entry* const shared = table_.find(Space::granule, granule)) held.device = shared->device;
+    charged = charge_that_goes_with(held);
+  }
+  if (charged > 0) account_.discharge(held.device, charged);
 }
 
 bool Ledger::commit_in_granule(Entry entry, bool is_paid) {

@@ -3,8 +3,9 @@
 
 namespace headroom::ledger {
 namespace {
+constexpr std::uint64_t kApart = std::uint64_t{1} << 61;  // and so no handle
 constinit thread_local Refusal refusal_of_this_thread __attribute__((tls_model("initial-exec")));
-}
+}  // namespace
 
 void Ledger::set_integrated(unsigned device, bool is_integrated) {
   if (device < kMostDevices) devices_[device].is_integrated = is_integrated;
@@ -184,9 +185,14 @@ void Ledger::note_free_in_order(Entry& pool, std::uint64_t bytes, std::uint64_t 
 }
 
 void Ledger::undo_release(const Entry& entry) {
+  if (!put_back(entry)) finish_release(entry);
+}
+
+bool Ledger::put_back(const Entry& entry) {
   const Locked locked(*this);
   Entry again = entry;
   Entry leaving;
+  if (!find_context_again(again)) return false;
   if (entry.kind == DeviceMemoryKind::pool && entry.pending != 0 &&
       table_.take(Space::leaving_pool, entry.pending, leaving)) {
     again.link = leaving.link;
@@ -194,6 +200,7 @@ void Ledger::undo_release(const Entry& entry) {
     --leaving_pools_;
   }
   table_.insert(again);
+  return true;
 }
 
 void Ledger::finish_release(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
@@ -201,10 +208,16 @@ void Ledger::finish_release(const Entry& entry, bool is_in_order, std::uint64_t 
   {
     const Locked locked(*this);
     if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order, stream_context);
-    if (is_in_order && entry.kind != DeviceMemoryKind::pool) return leave_in_order(entry, stream_context);
+    if (is_in_order && entry.kind != DeviceMemoryKind::pool && has_to_wait(entry))
+      return leave_in_order(entry, stream_context);
     charged = count_release(entry);
   }
   if (charged > 0) account_.discharge(entry.device, charged);
+}
+
+// Where there is no limit nobody waits.
+bool Ledger::has_to_wait(const Entry& entry) const {
+  return (entry.charged != 0 || entry.link != 0) && account_.limit(entry.device) != kNoLimit;
 }
 
 // The driver frees what was no pool's, too, when the stream comes to it. Without memory for the entry it
@@ -215,7 +228,10 @@ void Ledger::leave_in_order(Entry entry, std::uint64_t stream_context) {
   entry.address = ++last_leaving_;
   entry.context = entry.pending = 0;
   note_context_of_stream(entry, stream_context);
-  if (table_.insert(entry)) ++leaving_in_order_;
+  if (!table_.insert(entry)) return;
+  ++leaving_in_order_;
+  Entry* const shared = entry.link != 0 ? table_.find(Space::granule, entry.link) : nullptr;
+  if (shared != nullptr) ++shared->bytes;
 }
 
 std::uint64_t Ledger::count_release(const Entry& entry) {
@@ -224,6 +240,15 @@ std::uint64_t Ledger::count_release(const Entry& entry) {
 }
 
 // --- contexts and processes
+
+// What a call had in hand while its context was set apart: false if that has gone since.
+bool Ledger::find_context_again(Entry& entry) {
+  if ((entry.context & kApart) == 0) return true;
+  const Entry* const known = table_.find(Space::apart, entry.context);
+  if (known == nullptr) return false;
+  if (known->link != 0) entry.context = known->link;
+  return true;
+}
 
 void Ledger::move_to(Whole what, std::uint64_t from, std::uint64_t to) {
   const Locked locked(*this);
@@ -234,14 +259,25 @@ void Ledger::move_to(Whole what, std::uint64_t from, std::uint64_t to) {
 
 std::uint64_t Ledger::set_apart(Whole what, std::uint64_t handle) {
   if (handle == 0 || (what == Whole::array && !has_parts_)) return 0;
-  constexpr std::uint64_t kNoHandle = std::uint64_t{1} << 61;
-  const std::uint64_t number = kNoHandle | last_apart_.fetch_add(1);
+  const std::uint64_t number = kApart | last_apart_.fetch_add(1);
+  if (what == Whole::context) {
+    const Locked locked(*this);
+    Entry apart;
+    apart.space = Space::apart;
+    apart.address = number;
+    table_.insert(apart);
+  }
   move_to(what, handle, number);
   return number;
 }
 
 void Ledger::undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle) {
-  if (number != 0) move_to(what, number, handle);
+  if (number == 0) return;
+  {
+    const Locked locked(*this);
+    if (Entry* const apart = table_.find(Space::apart, number)) apart->link = handle;
+  }
+  move_to(what, number, handle);
 }
 
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
@@ -264,6 +300,8 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
       table_.for_each([&](Entry& entry) {
         if (has_context_of_stream(entry) && entry.context == context) entry.context = 0;
       });
+      Entry apart;
+      table_.take(Space::apart, context, apart);
       return false;
     }
     pass.found_some = true;

@@ -73,8 +73,10 @@ class Ledger {
   // given back.
   bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
   bool commit_in_granule(Entry entry, bool is_paid);
-  // Whether some granule has so many bytes free, perhaps not in one piece.
-  bool has_room_in_granules(unsigned device, std::uint64_t bytes);
+  // So many bytes that some granule has free, perhaps not in one piece, are nobody else's until
+  // let_room_go(), and it stays charged. Its number; 0: there is none.
+  std::uint64_t hold_room_in_granules(unsigned device, std::uint64_t bytes);
+  void let_room_go(std::uint64_t granule, std::uint64_t bytes);
   // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
   // released. An allocation's that begins there, or of all that is mapped within the range.
   void keep_charged(std::uint64_t pointer, std::uint64_t bytes);
@@ -304,6 +306,9 @@ class Ledger {
   class Locked;
 
   void begin_to_leave_pool(Entry& entry);
+  bool has_to_wait(const Entry& entry) const;
+  bool find_context_again(Entry& entry);
+  bool put_back(const Entry& entry);
   void leave_in_order(Entry entry, std::uint64_t stream_context);
   void note_free_in_order(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context);
   void leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context);

@@ -52,6 +52,7 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   const auto has_come = [&](Entry& entry) {
     return is_waiting(entry) && wait_of(entry) != 0 && wait_of(entry) <= wait && goes_with(entry, context);
   };
+  std::uint64_t charged[kMostDevices] = {};
   std::size_t place = 0;
   while (Entry* const entry = table_.find_from(place, has_come)) {
     if (entry->space == Space::physical && entry->references > 0) {  // somebody has it still
@@ -60,11 +61,14 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
     }
     Entry gone;
     table_.take_at(place, gone);
-    const std::uint64_t charged = gone.space == Space::leaving ? charge_that_goes_with(gone) : gone.charged;
-    account_.discharge(gone.device, charged);
+    const std::size_t others = table_.size();
+    charged[gone.device % kMostDevices] +=
+        gone.space == Space::leaving ? charge_that_goes_with(gone) : gone.charged;
     --leaving_in_order_;
-    place = 0;  // its granule may have gone, too, which moves others
+    if (table_.size() != others) place = 0;  // its granule went, too, which may have moved others
   }
+  for (unsigned device = 0; device < kMostDevices; ++device)
+    if (charged[device] != 0) account_.discharge(device, charged[device]);
   end_pool_waits(wait, [](Entry& pool, std::uint64_t freed_since) {
     if (freed_since < pool.pending) pool.pending = freed_since;
     if (pool.pending == 0) pool.context = 0;

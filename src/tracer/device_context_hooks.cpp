@@ -62,10 +62,12 @@ class PrimaryLocked {
   pthread_mutex_t* mutex_;
 };
 
+std::uint64_t number_without_handle(unsigned device) { return std::uint64_t{1} << 60 | device; }
+
 // Where no call gave the primary context's handle: a green context makes it.
 std::uint64_t primary_of(unsigned device) {
   const std::uint64_t known = primary_contexts[device];
-  return known != 0 ? known : ~std::uint64_t{0} - device;
+  return known != 0 ? known : number_without_handle(device);
 }
 
 // False: another thread, which asked for it at the same time, has noted it.
@@ -163,7 +165,7 @@ class LeavingContext {
 // Also where only green contexts had made it: then their memory has a number in its place.
 struct LeavingPrimary {
   explicit LeavingPrimary(Device device)
-      : known(primary_contexts[device]), of_green(~std::uint64_t{0} - static_cast<unsigned>(device)) {}
+      : known(primary_contexts[device]), of_green(number_without_handle(static_cast<unsigned>(device))) {}
   void forget_or_keep(DriverHook& hook, bool is_gone) const {
     known.forget_or_keep(hook, is_gone);
     of_green.forget_or_keep(hook, is_gone);
@@ -224,6 +226,36 @@ Result detach_context(Result (*call)(Opaque), Opaque context) {
   leaving.forget_or_keep(hook, result == kSuccess && real.cuCtxGetApiVersion != nullptr &&
                                    real.cuCtxGetApiVersion(context, &version) != kSuccess);
   return result;
+}
+
+// In the place of one of that number whose end was not seen.
+void note_green_context(std::uint64_t number, unsigned device) {
+  const Locked locked(contexts_lock);
+  GreenContext* place = nullptr;
+  for (GreenContext& one : green_contexts)
+    if (one.number == number || (one.number == 0 && place == nullptr)) {
+      place = &one;
+      if (one.number == number) break;
+    }
+  if (place == nullptr) return;
+  if (place->number == 0) green_count.fetch_add(1);
+  *place = {number, 0, device};
+}
+
+int device_of_green_context(std::uint64_t number) {
+  const Locked locked(contexts_lock);
+  for (const GreenContext& one : green_contexts)
+    if (number != 0 && one.number == number) return static_cast<int>(one.device);
+  return -1;
+}
+
+void forget_green_context(std::uint64_t number, unsigned device) {
+  const Locked locked(contexts_lock);
+  for (GreenContext& one : green_contexts) {
+    if (one.number != number || one.device != device) continue;
+    one = {};
+    green_count.fetch_sub(1);
+  }
 }
 
 bool is_active(Device device) {
@@ -337,6 +369,12 @@ std::uint64_t context_that_owns(std::uint64_t context) {
   return context;
 }
 
+void give_up_primary(DriverHook& hook, Device device) {
+  const PrimaryLocked locked(device);
+  if (real.cuDevicePrimaryCtxRelease_v2 != nullptr && real.cuDevicePrimaryCtxRelease_v2(device) == kSuccess)
+    forget_if_gone(hook, device);
+}
+
 bool is_of_green_context(Opaque stream, CurrentDevice& where) {
   Opaque of_stream = nullptr;
   if (__builtin_expect(green_count.load(std::memory_order_relaxed) == 0, 1) || is_default_stream(stream) ||
@@ -385,16 +423,20 @@ void look_at_driver_growth(DriverHook& hook, unsigned device) {
   record_if_changed(hook, device, DeviceMemoryKind::driver_growth, before, before + more);
 }
 
+// The lock is not held while NVML is asked and the watch begins: these open libraries, and a thread that
+// holds the loader's lock may be here, in a library's constructor.
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);
   if (call == nullptr) return kNotFound;
-  const PrimaryLocked locked(device);
-  const auto retain = [&] { return call(context, device); };
-  const Result result = is_active(device) ? retain() : make_context(context, device, retain);
-  if (result == kSuccess && context != nullptr && device >= 0 &&
-      device < static_cast<int>(ledger::kMostDevices))
-    primary_contexts[device] = number_of(*context);
-  return result;
+  const auto retain = [&] {
+    const PrimaryLocked locked(device);
+    const Result result = call(context, device);
+    if (result == kSuccess && context != nullptr && device >= 0 &&
+        device < static_cast<int>(ledger::kMostDevices))
+      primary_contexts[device] = number_of(*context);
+    return result;
+  };
+  return is_active(device) ? retain() : make_context(context, device, retain);
 }
 HEADROOM_HOOK Result cuDevicePrimaryCtxRelease(Device device) {
   return release_primary(HEADROOM_REAL(cuDevicePrimaryCtxRelease), device);
@@ -423,19 +465,16 @@ HEADROOM_HOOK Result cuCtxDetach(Opaque context) {
 HEADROOM_HOOK Result cuGreenCtxCreate(Opaque* green, Opaque resources, Device device, unsigned flags) {
   const auto call = HEADROOM_REAL(cuGreenCtxCreate);
   if (call == nullptr) return kNotFound;
-  const PrimaryLocked locked(device);
-  const auto create = [&] { return call(green, resources, device, flags); };
+  const auto create = [&] {
+    const PrimaryLocked locked(device);
+    return call(green, resources, device, flags);
+  };
   const Result result = is_active(device) ? create() : make_context(device, create, [&] {
     return primary_of(static_cast<unsigned>(device));
   });
-  if (result != kSuccess || green == nullptr) return result;
-  const Locked contexts_locked(contexts_lock);
-  for (GreenContext& free : green_contexts) {
-    if (free.number != 0) continue;
-    free = {number_of(*green), 0, static_cast<unsigned>(device)};
-    green_count.fetch_add(1);
-    break;
-  }
+  DriverHook hook;
+  if (result == kSuccess && green != nullptr && hook.counts())
+    note_green_context(number_of(*green), static_cast<unsigned>(device));
   return result;
 }
 HEADROOM_HOOK Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
@@ -454,29 +493,21 @@ HEADROOM_HOOK Result cuGreenCtxDestroy(Opaque green) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(green);
-  GreenContext gone;
-  {
-    const Locked locked(contexts_lock);
-    for (GreenContext& known : green_contexts) {
-      if (known.number == 0 || known.number != number_of(green)) continue;
-      std::swap(gone, known);
-      break;
-    }
-  }
-  const PrimaryLocked primary_locked(gone.number != 0 ? static_cast<Device>(gone.device) : -1);
+  const int device = device_of_green_context(number_of(green));
+  const PrimaryLocked locked(device);
   const Result result = call(green);
-  if (result == kSuccess && gone.number != 0) {
-    green_count.fetch_sub(1);
-    forget_if_gone(hook, static_cast<Device>(gone.device));
-  } else if (gone.number != 0) {
-    const Locked locked(contexts_lock);
-    for (GreenContext& free : green_contexts) {
-      if (free.number != 0) continue;
-      free = gone;
-      break;
-    }
-  }
+  if (result != kSuccess || device < 0) return result;
+  forget_green_context(number_of(green), static_cast<unsigned>(device));
+  forget_if_gone(hook, device);
   return result;
+}
+
+HEADROOM_HOOK Result cuCtxSynchronize() {
+  const auto call = HEADROOM_REAL(cuCtxSynchronize);
+  if (call == nullptr) return kNotFound;
+  if (__builtin_expect(!device_ledger.has_leaving_in_order(), 1)) return call();
+  DriverHook hook;
+  return hook.counts() ? hook.wait_as_asked(call) : call();
 }
 
 HEADROOM_HOOK Result cuCtxCreate(Opaque* context, unsigned flags, Device device) {

@@ -384,7 +384,8 @@ bool DriverHook::has_something_to_settle(unsigned device) {
 // in that waits for that part alone.
 class WholeContext {
  public:
-  explicit WholeContext(const CurrentDevice& where) : device_(static_cast<driver::Device>(where.device)) {
+  WholeContext(DriverHook& hook, const CurrentDevice& where)
+      : hook_(hook), device_(static_cast<driver::Device>(where.device)) {
     const driver::Real& its = driver::real;
     driver::Opaque current = nullptr, primary = nullptr;
     if (its.cuCtxGetCurrent(&current) != driver::kSuccess || number_of(current) == where.context) {
@@ -401,13 +402,14 @@ class WholeContext {
   ~WholeContext() {
     driver::Opaque popped = nullptr;
     if (is_pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
-    if (is_retained_) driver::real.cuDevicePrimaryCtxRelease_v2(device_);
+    if (is_retained_) driver::give_up_primary(hook_, device_);
   }
   WholeContext(const WholeContext&) = delete;
   WholeContext& operator=(const WholeContext&) = delete;
   bool is_current() const { return is_current_; }
 
  private:
+  DriverHook& hook_;
   driver::Device device_;
   bool is_current_ = false, is_pushed_ = false, is_retained_ = false;
 };
@@ -417,13 +419,30 @@ class WholeContext {
 void DriverHook::wait_for_what_was_freed() {
   CurrentDevice where;
   if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
-  const WholeContext whole(where);
+  const WholeContext whole(*this, where);
   if (!whole.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
-  if (driver::real.cuCtxSynchronize() == driver::kSuccess)
+  const bool may_wait = !device_ledger.has_captures();  // since it was asked one may have begun
+  if (may_wait && driver::real.cuCtxSynchronize() == driver::kSuccess)
     device_ledger.finish_wait(where.context, wait);
   else
     device_ledger.give_up_wait(wait);
+}
+
+driver::Result DriverHook::wait_as_asked(driver::Result (*call)()) {
+  CurrentDevice where;
+  driver::Opaque current = nullptr;
+  // In a green context it is for a part of what the primary one has.
+  if (!get_current(where) || driver::real.cuCtxGetCurrent(&current) != driver::kSuccess ||
+      number_of(current) != where.context)
+    return call();
+  const std::uint64_t wait = device_ledger.begin_wait(where.context);
+  const driver::Result result = call();
+  if (result == driver::kSuccess)
+    device_ledger.finish_wait(where.context, wait);
+  else
+    device_ledger.give_up_wait(wait);
+  return result;
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {

@@ -37,6 +37,8 @@ void reset_contexts_in_child();
 std::uint64_t context_that_owns(std::uint64_t context);
 // The legacy and the per-thread one have numbers that are no handles: they are the current context's.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
+// Of who has retained it for a while: he may be the last.
+void give_up_primary(DriverHook& hook, Device device);
 // The graph of a capture that will not be ended; 0: it had none of its own.
 void forget_captured(DriverHook& hook, std::uint64_t graph);
 // And the device and its primary context; false: it is of none.
@@ -133,6 +135,8 @@ class DriverHook {
   void settle_pools(unsigned device, std::uint64_t except = 0);
   // The same, for who may wait until what was freed in the order of a stream is free.
   void make_room(unsigned device);
+  // The program waits for its context: what was freed in the order of its streams is free then.
+  driver::Result wait_as_asked(driver::Result (*call)());
   // What the pool has of the device is charged from now on. False if the limit has no room for that and
   // `keeps_limit` is set; then it is not.
   bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);

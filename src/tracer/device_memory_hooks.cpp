@@ -6,34 +6,35 @@
 namespace headroom::tracer::driver {
 namespace {
 
-// Which granule it lies in is known when the driver has given it. So near the limit a new one is paid before,
-// unless some granule has room: should the driver take a new one all the same, because that room is in
-// pieces, it is paid then, or the memory goes back. Elsewhere each of the threads that are here may take a
-// granule and still be far from the limit. `size()` is what it was given, then.
+// Which granule it lies in is known when the driver has given it. So a new one is paid before, unless some
+// granule has room: should the driver take a new one all the same, because that room is in pieces, it is paid
+// then, or the memory goes back. `size()` is what it was given, then.
 template <class Call, class Address, class Bytes>
 Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
                            const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
-  constexpr std::uint64_t kFarInGranules = 128;
   const std::uint64_t granule = device_ledger.granule(entry.device);
-  bool is_paid = false;
-  if (!device_ledger.account().has_room(entry.device, kFarInGranules * granule) &&
-      !device_ledger.has_room_in_granules(entry.device, entry.bytes)) {
-    is_paid = hook.pay_granule(entry.device);
-    if (!is_paid) {
-      hook.refuse_granule(entry, caller);
-      return kOutOfMemory;
-    }
+  const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
+  const std::uint64_t asked = entry.bytes;
+  const std::uint64_t held = is_limited ? device_ledger.hold_room_in_granules(entry.device, asked) : 0;
+  const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device);
+  if (is_limited && held == 0 && !is_paid) {
+    hook.refuse_granule(entry, caller);
+    return kOutOfMemory;
   }
+  const auto give_back_advance = [&] {
+    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+    device_ledger.let_room_go(held, asked);
+  };
   const Result result = call();
   if (result != kSuccess) {
-    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+    give_back_advance();
     return result;
   }
   entry.address = *pointer;
   entry.bytes = size();
   // Rows that became longer than it seemed.
   if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
-    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+    give_back_advance();
     if (!hook.reserve(entry.device, entry.kind, entry.bytes, caller)) {
       free(*pointer);
       *pointer = 0;
@@ -43,8 +44,10 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
     hook.record_allocation(entry, caller);
     return kSuccess;
   }
-  if (!device_ledger.commit_in_granule(entry, is_paid) &&
-      !(hook.pay_granule(entry.device) && device_ledger.commit_in_granule(entry, true))) {
+  bool is_put = device_ledger.commit_in_granule(entry, is_paid);
+  device_ledger.let_room_go(held, asked);
+  if (!is_put) is_put = hook.pay_granule(entry.device) && device_ledger.commit_in_granule(entry, true);
+  if (!is_put) {
     free(*pointer);
     *pointer = 0;
     hook.refuse_granule(entry, caller);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "tracer/device_hooks.h"
 #include "tracer/driver_calls.h"
 #include "tracer/exported_symbols.h"
 #include "tracer/lock.h"
@@ -77,19 +76,6 @@ bool take_from_any_driver() {
   return search.is_found;
 }
 
-// Whether another driver beside the one that is known has this function by this name.
-struct Function {
-  const char* name;
-  std::uint64_t address;
-  bool is_drivers;
-};
-int look_whether_drivers(dl_phdr_info* module, std::size_t, void* argument) {
-  Function& function = *static_cast<Function*>(argument);
-  function.is_drivers = has_name_of_driver(*module) && is_driver(*module) &&
-                        address_of_function(*module, function.name) == function.address;
-  return function.is_drivers ? 1 : 0;
-}
-
 }  // namespace
 
 void reset_lock_in_child() { lock.reset(); }
@@ -108,18 +94,12 @@ void* substitute(const char* name, void* function) {
   for (const Call& call : calls) {
     if (call.hook == nullptr) continue;
     if (call.real() == function) return call.hook;
-    // The driver was unloaded and came again, elsewhere; or it is another's.
+    // The driver was unloaded and came again, elsewhere.
     if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
         call.real() != nullptr) {
-      {
-        const Locked locked(lock);
-        take_from_any_driver();
-      }
-      if (call.real() == function) return call.hook;
-      Function asked{name, reinterpret_cast<std::uint64_t>(function), false};
-      ::dl_iterate_phdr(look_whether_drivers, &asked);
-      if (asked.is_drivers) note_driver_out_of_reach();
-      return function;
+      const Locked locked(lock);
+      take_from_any_driver();
+      return call.real() == function ? call.hook : function;
     }
   }
   return function;

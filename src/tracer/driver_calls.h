@@ -107,6 +107,7 @@
   CALL(cuCtxCreate_v2, (Opaque*, unsigned, Device))                                                           \
   CALL(cuCtxCreate_v3, (Opaque*, void*, int, unsigned, Device))                                               \
   CALL(cuCtxCreate_v4, (Opaque*, void*, unsigned, Device))                                                    \
+  CALL(cuCtxSynchronize, ())                                                                                  \
   CALL(cuDevicePrimaryCtxRetain, (Opaque*, Device))                                                           \
   CALL(cuDevicePrimaryCtxRelease, (Device))                                                                   \
   CALL(cuDevicePrimaryCtxRelease_v2, (Device))                                                                \
@@ -133,7 +134,6 @@
   CALL(cuCtxGetApiVersion, (Opaque, unsigned*))                                                               \
   CALL(cuCtxPushCurrent_v2, (Opaque))                                                                         \
   CALL(cuCtxPopCurrent_v2, (Opaque*))                                                                         \
-  CALL(cuCtxSynchronize, ())                                                                                  \
   CALL(cuDeviceGetName, (char*, int, Device))                                                                 \
   CALL(cuDeviceGetUuid, (void*, Device))                                                                      \
   CALL(cuDeviceGetUuid_v2, (void*, Device))                                                                   \

@@ -182,7 +182,11 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   for (Pointer const one : std::exchange(all.all, {}))
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
   const bool after_free = is_whole && all.take(most, cost) == kSuccess;
-  all.free_all();
+  keep_busy(stream);
+  for (Pointer const one : std::exchange(all.all, {}))
+    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+  synchronize();  // whoever shares the limit has it then, and this program is told so
+  const bool after_wait = left() == limit;
   // NVIDIA's driver 580.159 crashes by itself when a pool is destroyed whose frees it has yet to come to, in
   // a program without Headroom, too: so only the fake one is asked for that.
   bool after_pool = true;
@@ -196,8 +200,9 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
     after_pool = all.take(most, cost) == kSuccess;
     all.free_all();
   }
-  return tell("inflight", "destroyed while it ran, granted anew when it had ended",
-              after_graph && after_free && after_pool && left() == limit && most_given() <= limit);
+  return tell(
+      "inflight", "destroyed while it ran, granted anew when it had ended",
+      after_graph && after_free && after_wait && after_pool && left() == limit && most_given() <= limit);
 }
 
 // Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes

@@ -280,7 +280,10 @@ class RandomCaller {
     if (pools_.empty()) return make_pool_of_own();
     Pool& pool = pools_[any(pools_)];
     Pointer pointer = 0;
-    Opaque const stream = random_() % 2 == 0 ? works_[any(works_)].stream : nullptr;
+    // In the context in which it is freed, too: a request that is refused when the driver has granted it is
+    // freed in its own stream.
+    make_current(pool.work.context);
+    Opaque const stream = random_() % 2 == 0 ? pool.work.stream : nullptr;
     if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
              11020)(&pointer, size(), pool.pool, stream) == kSuccess)
       pool.pointers.push_back(pointer);

@@ -24,7 +24,8 @@ namespace {
 
 std::uint64_t in_whole(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
 
-// In multiples of 512 bytes, in the first granule that has room.
+// In multiples of 512 bytes, in the first granule that has room, in whatever pieces: where it is in pieces a
+// driver takes a new one, which no count of bytes foresees.
 Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_t granule) {
   const std::uint64_t needed = in_whole(bytes, 512);
   auto found = granules.begin();
@@ -36,7 +37,8 @@ Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_
     next_number = in_whole(next_number, granule);
     found = granules.emplace(number(granule), Granule{current_device(), 0, 0}).first;
   }
-  *pointer = found->first + found->second.used;
+  *pointer = found->first;
+  while (blocks.count(*pointer) != 0) *pointer += 512;
   found->second.used += needed;
   ++found->second.live;
   blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true, false, granule, found->first};

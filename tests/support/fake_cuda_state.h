@@ -314,9 +314,10 @@ inline void give_back(const Block& block) {
   if (block.graph != nullptr)
     kept_for_graphs[block.device] +=
         left_by(block.graph, block.device) - left_by(block.graph, block.device, &block);
-  else if (block.granule != 0 && --granules[block.granule].live > 0)
+  else if (block.granule != 0 && --granules[block.granule].live > 0) {
+    granules[block.granule].used -= (block.bytes + 511) / 512 * 512;
     return;
-  else if (block.pool == nullptr)
+  } else if (block.pool == nullptr)
     in_use[block.device] -= block.taken != 0 ? block.taken : block.bytes;
   granules.erase(block.granule);
   if (block.pool == nullptr) return;

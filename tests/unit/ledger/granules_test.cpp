@@ -88,8 +88,11 @@ TEST_F(GranulesTest, OneThatWasPaidBeforeGoesBackIfItIsNotNeeded) {
   ASSERT_TRUE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule, 100), true));
   EXPECT_EQ(charged(), kGranule);
-  EXPECT_TRUE(ledger_.has_room_in_granules(0, kGranule - 512));
-  EXPECT_FALSE(ledger_.has_room_in_granules(0, kGranule - 511));
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kGranule - 511), 0u);
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kGranule - 512);
+  EXPECT_NE(held, 0u);
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, 1), 0u) << "it is another's";
+  ledger_.let_room_go(held, kGranule - 512);
   EXPECT_FALSE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule + 512, 100), false));
   EXPECT_EQ(charged(), kGranule);
@@ -160,6 +163,37 @@ TEST_F(GranulesTest, WhatIsFreedInTheOrderOfAStreamKeepsItsGranuleUntilThatWasWa
   ledger_.finish_wait(7, ledger_.begin_wait(7));
   EXPECT_EQ(charged(), 0u);
   EXPECT_FALSE(ledger_.has_leaving_in_order());
+}
+
+TEST_F(GranulesTest, RoomThatIsHeldKeepsItsGranule) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, kMiB));
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kMiB);
+  release(kGranule);
+  EXPECT_EQ(charged(), kGranule) << "what the driver gives instead is paid with it";
+  ledger_.let_room_go(held, kMiB);
+  EXPECT_EQ(charged(), 0u);
+  ledger_.let_room_go(0, kMiB);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(GranulesTest, AGranuleOfWhichAllIsFreedInOrderHasNoRoom) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, kMiB / 2));
+  ASSERT_TRUE(allocate(kGranule + kMiB, kMiB / 2));
+  const auto free_in_order = [&](std::uint64_t address) {
+    Entry entry;
+    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ledger_.finish_release(entry, true, 7);
+  };
+  free_in_order(kGranule);
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kMiB);
+  EXPECT_NE(held, 0u);
+  ledger_.let_room_go(held, kMiB);
+  free_in_order(kGranule + kMiB);
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kMiB), 0u);
+  ledger_.finish_wait(7, ledger_.begin_wait(7));
+  EXPECT_EQ(charged(), 0u);
 }
 
 }  // namespace

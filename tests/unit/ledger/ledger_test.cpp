@@ -258,5 +258,45 @@ TEST_F(LedgerTest, WhatIsMadeInTheNextContextOfAHandleIsNotTheFirsts) {
   EXPECT_EQ(ledger_.set_apart(kContext, 0), 0u);
 }
 
+// A call that frees has it in hand while the context ends, and the driver refuses.
+TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsItsContextsAgainOrGoneWithIt) {
+  limit(100);
+  constexpr auto kContext = Ledger::Whole::context;
+  const auto take_out = [&](std::uint64_t address) {
+    Entry entry;
+    EXPECT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    return entry;
+  };
+  Entry dropped;
+  Ledger::Pass pass;
+  ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
+  ASSERT_TRUE(allocate(0x2000, 20, Kind::device, 7));
+  ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 7));
+  const std::uint64_t kept = ledger_.set_apart(kContext, 7);
+  const Entry first = take_out(0x1000);
+  ledger_.undo_set_apart(kContext, kept, 7);
+  ledger_.undo_release(first);  // the context lives on
+  const std::uint64_t gone = ledger_.set_apart(kContext, 7);
+  const Entry second = take_out(0x2000), third = take_out(0x3000);
+  ledger_.undo_release(second);  // it is ending
+  EXPECT_EQ(charged(), 60u);
+  while (ledger_.drop_from_context(gone, pass, dropped)) {
+  }
+  EXPECT_EQ(charged(), 30u);
+  ledger_.undo_release(third);  // it has ended
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
+}
+
+TEST_F(LedgerTest, WithoutALimitNothingIsKeptUntilAStreamWasWaitedFor) {
+  limit(kNoLimit);
+  ASSERT_TRUE(allocate(0x1000, 60));
+  Entry entry;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ledger_.finish_release(entry, true, 0);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_FALSE(ledger_.has_leaving_in_order());
+}
+
 }  // namespace
 }  // namespace headroom::ledger
