@@ -106,6 +106,7 @@ class Ledger {
   // another thread releases it meanwhile. The number of the physical memory; 0: it is not known.
   std::uint64_t hold(std::uint64_t handle);
   std::uint64_t hold_mapped(std::uint64_t address);
+  void let_go_mapped(std::uint64_t physical, Entry& freed);  // of hold_mapped(), as the driver made none
   // Where hold() is not needed any more, and nothing below took it over.
   void let_go(std::uint64_t physical, Entry& freed);
   // A handle that the driver made, by address, of what hold_mapped() told; takes that hold over.
@@ -333,6 +334,7 @@ class Ledger {
   template <class Settle>
   void end_pool_waits(std::uint64_t wait, const Settle& settle);
   void move_to(Whole what, std::uint64_t from, std::uint64_t to);
+  void end_asking(std::uint64_t number, Entry& freed);
   void drop_physical_reference(std::uint64_t number, Entry& freed);
   void give_back(const Entry& freed);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {

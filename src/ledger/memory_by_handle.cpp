@@ -64,7 +64,33 @@ std::uint64_t Ledger::hold_mapped(std::uint64_t address) {
   Entry* const physical = mapping != nullptr ? table_.find(Space::physical, mapping->link) : nullptr;
   if (physical == nullptr) return 0;
   ++physical->references;
+  ++physical->link;
   return physical->address;
+}
+
+// The driver may give a handle that another thread is about to give up, and others use it already.
+void Ledger::end_asking(std::uint64_t number, Entry& freed) {
+  Entry* const physical = table_.find(Space::physical, number);
+  if (physical == nullptr || --physical->link > 0) return;
+  std::size_t place = 0;
+  Entry gone;
+  while (table_.find_from(place, [&](const Entry& one) {
+    return one.space == Space::handle && one.link == number && one.references == 0;
+  }) != nullptr) {
+    table_.take_at(place, gone);
+    drop_physical_reference(number, freed);
+  }
+}
+
+void Ledger::let_go_mapped(std::uint64_t physical, Entry& freed) {
+  freed = Entry{};
+  if (physical == 0) return;
+  {
+    const Locked locked(*this);
+    end_asking(physical, freed);
+    drop_physical_reference(physical, freed);
+  }
+  give_back(freed);
 }
 
 void Ledger::let_go(std::uint64_t physical, Entry& freed) {
@@ -84,7 +110,9 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
     Entry* const known = table_.find(Space::handle, handle);
     if (known != nullptr && (physical == 0 || known->link == physical)) {
       ++known->references;
-      if (physical != 0) drop_physical_reference(physical, freed);  // the handle has one already
+      if (physical == 0) return;
+      end_asking(physical, freed);
+      drop_physical_reference(physical, freed);  // the handle has one already
       return;
     }
     const Entry* const memory = table_.find(Space::physical, physical);
@@ -98,6 +126,7 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
     Entry before;
     if (table_.take(Space::handle, handle, before)) drop_physical_reference(before.link, freed);
     table_.insert(entry);
+    end_asking(physical, freed);
   }
   give_back(freed);
 }
@@ -129,7 +158,12 @@ void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
     const Locked locked(*this);
     Entry* const entry = table_.find(Space::handle, release.handle);
     // Else it is another's by now, who has ended what was left of this one.
-    if (entry == nullptr || entry->link != release.physical || --entry->references > 0) return;
+    if (entry == nullptr || entry->link != release.physical || entry->references == 0 ||
+        --entry->references > 0)
+      return;
+    // While somebody asks for a handle of it by its address, he may be given this one.
+    const Entry* const physical = table_.find(Space::physical, release.physical);
+    if (physical != nullptr && physical->link > 0) return;
     Entry gone;
     table_.take(Space::handle, release.handle, gone);
     drop_physical_reference(release.physical, freed);

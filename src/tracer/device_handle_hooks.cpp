@@ -147,7 +147,9 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
   if (result != kSuccess) {
-    let_go(hook, physical, time);
+    Entry unused;
+    device_ledger.let_go_mapped(physical, unused);
+    record_what_was_freed(hook, unused, time);
     return result;
   }
   Entry freed;

@@ -164,6 +164,36 @@ TEST_F(MemoryByHandle, WhatAnotherThreadUnmapsIsStillAskedForByItsAddress) {
   EXPECT_EQ(release(9), 60u);
 }
 
+// A second release that comes between the driver's answer and the ledger's, and a third thread that maps.
+TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressIsKnownWhileAnotherGivesItUp) {
+  create(5, 60);
+  map(0x1000, 60, 5);
+  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  EXPECT_EQ(release(5), 0u) << "the driver gave it to who asks already";
+  EXPECT_NE(ledger_.hold(5), 0u);
+  Entry freed;
+  ledger_.let_go(ledger_.begin_release_handle(5).physical, freed);
+  ledger_.retain_handle(5, asked, freed);
+  unmap(0x1000, 60);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_EQ(release(5), 60u);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(MemoryByHandle, AskingForAHandleThatFailsKeepsNothing) {
+  create(5, 60);
+  map(0x1000, 60, 5);
+  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  release(5);
+  unmap(0x1000, 60);
+  EXPECT_EQ(charged(), 60u);
+  Entry freed;
+  ledger_.let_go_mapped(asked, freed);
+  EXPECT_EQ(freed.bytes, 60u);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.hold(5), 0u);
+}
+
 // Between the driver's release and the ledger's.
 TEST_F(MemoryByHandle, AValueThatIsGivenAgainIsOtherMemory) {
   create(5, 60);
