@@ -346,6 +346,7 @@ void Ledger::reset_in_child() {
   for (PerDevice& device : devices_) device.reset();
   captures_ = leaving_in_order_ = 0;
   leaving_pools_ = pool_waits_ = 0;
+  is_beyond_ = false;
   account_.leave_to_parent();
 }
 
