@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # gpu_limit_at_random.sh BUILD [RUNS]: does a GPU limit hold whatever three threads call? Needs no GPU: the fake driver of the tests, which
-# interrupts its callers and comes to some things later, says what it gave at most. RUNS (100) of each kind, a seed each: memory by the byte and in
+# interrupts its callers and comes to some things later, ends at the first byte beyond and says with which stack. RUNS (100) of each kind, a seed each: memory by the byte and in
 # granules of 2 MiB, calls interrupted one time in 4 and in 16, with a recording and without. Two at a time. Prints what got past the limit, and the sums.
 set -uo pipefail
 build=$(realpath "${1:?usage: gpu_limit_at_random.sh BUILD [RUNS]}")
@@ -14,10 +14,10 @@ run() {  # KIND GRANULE ONE_IN RECORDS SEED
     options="gpu,stacks=off,device=$limit" file="$work/$1.$5.hrec"
   fi
   if LD_PRELOAD=$build/bin/libheadroom_trace_gpu.so LD_LIBRARY_PATH=$build/tests/fake_cuda HEADROOM_TRACE_FILE=$file HEADROOM_TRACE_OPTIONS=$options \
-    FAKE_CUDA_GRANULE=$2 FAKE_CUDA_PREEMPT=$3 GUEST_SEED=$5 timeout 120 "$build/tests/trace_guest_cuda" dlsym random "$limit" 7340032 >"$work/$1.$5.out" 2>&1; then
+    FAKE_CUDA_GRANULE=$2 FAKE_CUDA_PREEMPT=$3 FAKE_CUDA_MOST=$limit GUEST_SEED=$5 timeout 120 "$build/tests/trace_guest_cuda" dlsym random "$limit" 7340032 >"$work/$1.$5.out" 2>&1; then
     echo sound >>"$work/$1.sum"
   else
-    echo "$1, seed $5: $(tail -n 1 "$work/$1.$5.out" | cut -c 1-150)"
+    echo "$1, seed $5: $(tail -n 12 "$work/$1.$5.out" | cut -c 1-150)"
     echo wrong >>"$work/$1.sum"
   fi
   rm -rf "$work/$1.$5".hrec*

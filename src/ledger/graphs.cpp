@@ -15,43 +15,16 @@
 //
 // What a graph leaves when it is destroyed is leaving: an instance that still runs is freed when it has
 // ended, and the driver keeps memory for the next graph. It is charged until the driver's own figure is
-// smaller. An instance that is updated to a graph has that one's memory from then on; what it was
-// instantiated from stays charged, what it was updated to before is leaving. Each instance has memory of its
-// own, so a graph that another holds is charged once more.
+// smaller. Instances have memory of their own: graph_instances.cpp.
 //
 // Of a graph's entry `bytes` are the blocks that nodes have, `pending` all blocks, `link` what was
 // instantiated from it last (or, without a handle, the handle that it had); of a node's entry `pending` is
-// what its block has beyond its own bytes; of a node that frees `bytes` is the block; of an instance's update
-// `pending` is the instance.
+// what its block has beyond its own bytes; of a node that frees `bytes` is the block.
+#include "ledger/graph_numbers.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_lock.h"
 
 namespace headroom::ledger {
-namespace {
-
-// A graph's or an instance's handle on one device; on the first it is the handle.
-std::uint64_t on_device(std::uint64_t handle, unsigned device) {
-  constexpr unsigned kAboveAddresses = 57;
-  return handle ^ std::uint64_t{device} << kAboveAddresses;
-}
-
-// Graphs without a handle, and updates of instances, have numbers that no handle has on any device.
-constexpr std::uint64_t kNumbered = std::uint64_t{1} << 63;
-
-bool is_update(const Entry& entry, std::uint64_t exec) {
-  return entry.space == Space::graph_exec && entry.pending == exec;
-}
-
-std::uint64_t smaller(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
-
-std::uint64_t in_steps(std::uint64_t bytes, std::uint64_t step) {
-  std::uint64_t all = bytes;
-  if (step <= 1 || bytes % step == 0 || __builtin_add_overflow(bytes, step - bytes % step, &all))
-    return bytes;
-  return all;
-}
-
-}  // namespace
 
 // What the account is to be charged for a node, and the block that it gets.
 Ledger::GraphGrowth Ledger::plan_in_graph(const Entry& whole, std::uint64_t bytes,
@@ -192,6 +165,7 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     const std::uint64_t from = on_device(child, device), to = on_device(parent, device);
     Entry moved;
     if (!table_.take(Space::graph, from, moved)) continue;
+    keep_for_instances(moved);
     if (Entry* const whole = table_.find(Space::graph, to)) {
       // When the child runs in the parent is not known: perhaps while all that is the parent's is live.
       whole->bytes += moved.bytes;
@@ -207,183 +181,6 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
                                 })) != nullptr;)
       part->link = to;
   }
-}
-
-void Ledger::instantiate(std::uint64_t graph, std::uint64_t exec) {
-  const Locked locked(*this);
-  for (unsigned device = 0; device < kMostDevices; ++device) {
-    Entry* const entry = table_.find(Space::graph, on_device(graph, device));
-    if (entry == nullptr) continue;
-    ++entry->references;
-    entry->link = exec;  // of a graph: what was instantiated from it last
-    Entry instance;
-    instance.space = Space::graph_exec;
-    instance.address = on_device(exec, device);
-    instance.link = entry->address;
-    instance.device = entry->device;
-    instance.kind = DeviceMemoryKind::graph;
-    table_.insert(instance);
-  }
-}
-
-bool Ledger::is_held(std::uint64_t graph) {
-  const Locked locked(*this);
-  for (unsigned device = 0; device < kMostDevices; ++device) {
-    const Entry* const entry = table_.find(Space::graph, on_device(graph, device));
-    if (entry != nullptr && entry->references > 1) return true;
-  }
-  return false;
-}
-
-bool Ledger::begin_update(std::uint64_t exec, std::uint64_t graph, Entry& refused) {
-  bool fits = true;
-  {
-    const Locked locked(*this);
-    for (unsigned device = 0; device < kMostDevices && fits; ++device) {
-      Entry* const entry = table_.find(Space::graph, on_device(graph, device));
-      if (entry == nullptr) continue;
-      std::uint32_t known = 1;  // the handle, and those of the same instance: no more memory for these
-      const auto is_own = [&](const Entry& one) {
-        return one.pending == exec || one.address == on_device(exec, device);
-      };
-      if (entry->references > 1)
-        table_.for_each([&](const Entry& one) {
-          if (one.space == Space::graph_exec && one.link == entry->address && is_own(one)) ++known;
-        });
-      const std::uint64_t more = entry->references > known ? entry->charged : 0;
-      fits = more == 0 || account_.reserve(device, more);
-      if (!fits) {
-        refused = *entry;
-        break;
-      }
-      ++entry->references;
-      devices_[device].graphs += more;
-      Entry held;
-      held.space = Space::graph_exec;
-      held.address = kNumbered | ++last_physical_;
-      held.link = entry->address;
-      held.pending = exec;
-      held.charged = more;
-      held.references = 0;  // until it is finished
-      held.device = entry->device;
-      held.kind = DeviceMemoryKind::graph;
-      table_.insert(held);
-      has_updates_ = true;
-    }
-  }
-  if (!fits) cancel_update(exec);
-  return fits;
-}
-
-void Ledger::cancel_update(std::uint64_t exec) {
-  if (!has_updates_.load(std::memory_order_relaxed)) return;
-  const Locked locked(*this);
-  std::size_t place = 0;
-  while (table_.find_from(place,
-                          [&](const Entry& one) { return is_update(one, exec) && one.references == 0; })) {
-    Entry held;
-    table_.take_at(place, held);
-    if (Entry* const graph = table_.find(Space::graph, held.link)) --graph->references;  // not its last
-    devices_[held.device].graphs -= held.charged;
-    account_.discharge(held.device, held.charged);
-  }
-}
-
-void Ledger::finish_update(std::uint64_t number, std::uint64_t exec) {
-  if (!has_updates_.load(std::memory_order_relaxed)) return;
-  const Locked locked(*this);
-  table_.for_each([&](Entry& one) {
-    if (!is_update(one, number)) return;
-    one.references = 1;
-    one.pending = exec;
-    if (Entry* const graph = table_.find(Space::graph, one.link)) graph->link = exec;
-    if (one.charged > 0) account_.note_peaks(one.device);
-  });
-}
-
-bool Ledger::drop_update(std::uint64_t exec, Entry& freed) {
-  if (!has_updates_.load(std::memory_order_relaxed)) return false;
-  const Locked locked(*this);
-  for (;;) {
-    std::size_t place = 0;  // what goes with a graph may move the others
-    if (table_.find_from(
-            place, [&](const Entry& one) { return is_update(one, exec) && one.references > 0; }) == nullptr)
-      return false;
-    Entry held;
-    table_.take_at(place, held);
-    devices_[held.device].graphs -= held.charged;
-    devices_[held.device].leaving_graphs += held.charged;
-    if (drop_graph_reference(held.link, freed)) return true;
-  }
-}
-
-bool Ledger::destroy_graph(Space space, std::uint64_t handle, unsigned& device, Entry& freed) {
-  const Locked locked(*this);
-  for (; device < kMostDevices; ++device) {
-    std::uint64_t graph = on_device(handle, device);
-    if (space == Space::graph_exec) {
-      Entry instance;
-      if (!table_.take(Space::graph_exec, graph, instance)) continue;
-      graph = instance.link;
-    }
-    if (drop_graph_reference(graph, freed)) return true;
-    Entry* const held = space == Space::graph ? table_.find(Space::graph, graph) : nullptr;
-    if (held != nullptr) give_up_handle(*held);
-  }
-  return false;
-}
-
-// An instance holds it, and the driver may give the handle to another graph.
-void Ledger::give_up_handle(Entry& graph) {
-  Entry held = graph;
-  Entry gone;
-  drop_nodes_that_free(held.address);
-  table_.take(Space::graph, held.address, gone);
-  const std::uint64_t before = held.address;
-  held.link = on_device(before, held.device);
-  held.address = kNumbered | ++last_physical_;
-  table_.insert(held);
-  std::size_t place = 0;
-  for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
-                                return (is_node(one) || one.space == Space::graph_exec) && one.link == before;
-                              })) != nullptr;)
-    part->link = held.address;
-}
-
-// True: that was the last, and the graph is gone.
-bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
-  Entry* const entry = table_.find(Space::graph, graph);
-  if (entry == nullptr || --entry->references > 0) return false;
-  table_.take(Space::graph, graph, freed);
-  freed.address = (graph & kNumbered) != 0 ? freed.link : on_device(graph, freed.device);  // the handle
-  drop_nodes_that_free(graph);
-  const bool may_have_run = freed.link != 0;
-  std::uint64_t left_there = 0;  // of what the graph is charged
-  std::size_t place = 0;
-  while (Entry* const node =
-             table_.find_from(place, [&](const Entry& one) { return is_node(one) && one.link == graph; })) {
-    if (!may_have_run) {
-      Entry gone;
-      table_.take_at(place, gone);
-      count_out(gone);
-      continue;
-    }
-    node->link = node->pending = 0;
-    node->references = 0;
-    node->charged = node->bytes;
-    left_there += node->bytes;
-    graphs_left_some_ = true;
-  }
-  const std::uint64_t leaving = freed.charged - smaller(left_there, freed.charged);
-  if (freed.device < kMostDevices) {
-    PerDevice& of = devices_[freed.device];
-    of.graphs -= freed.charged;
-    of.left_by_graphs += left_there;
-    if (may_have_run) of.leaving_graphs += leaving;
-  }
-  // What never ran has no memory.
-  if (!may_have_run) account_.discharge(freed.device, leaving);
-  return true;
 }
 
 void Ledger::finish_release_of_graph(const Entry& entry) {

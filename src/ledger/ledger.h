@@ -217,17 +217,13 @@ class Ledger {
   bool has_freed_nodes(std::uint64_t graph, unsigned device, std::uint64_t bytes = 1);
   // The child is a part of the other from now on, and goes with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
-  // What was instantiated from it holds its memory, too.
-  void instantiate(std::uint64_t graph, std::uint64_t exec);
-  // Whether something was, or was updated to it.
-  bool is_held(std::uint64_t graph);
-  // What is updated to it holds it, too, beside what it was instantiated from. Before the driver's call, as
-  // what others hold already is charged once more; so is what is instantiated again, under a number of the
-  // caller's. False: refused (`charged` on `device`), and not counted yet.
-  bool begin_update(std::uint64_t exec, std::uint64_t graph, Entry& refused);
-  void cancel_update(std::uint64_t exec);
-  void finish_update(std::uint64_t exec) { finish_update(exec, exec); }
-  void finish_update(std::uint64_t number, std::uint64_t exec);
+  // Instances (graph_instances.cpp). Before the driver instantiates a graph, under a number of the caller's,
+  // or updates an instance to it, by the handle of that; it is charged then. `has_ended`: what is to be
+  // updated was waited for. False: refused (`charged` more on `device`), and not counted yet.
+  bool begin_instance(std::uint64_t number, std::uint64_t graph, bool has_ended, Entry& refused);
+  void cancel_instance(std::uint64_t number);  // the driver did not
+  void finish_instantiate(std::uint64_t number, std::uint64_t exec) { finish_instance(number, exec, false); }
+  void finish_update(std::uint64_t exec) { finish_instance(exec, exec, true); }
   // One that it was updated to before that it holds no more. False after the last; else `freed` is as below,
   // if nothing else holds it either. In the end, or before finish_update().
   bool drop_update(std::uint64_t exec, Entry& freed);
@@ -328,6 +324,10 @@ class Ledger {
                             std::span<const std::uint64_t> freed_before);
   void drop_nodes_that_free(std::uint64_t graph_on_device);
   void give_up_handle(Entry& graph);
+  void keep_for_instances(Entry& moved);
+  bool has_free_charge(const Entry& graph, std::uint64_t exec, unsigned device, bool has_ended);
+  void finish_instance(std::uint64_t number, std::uint64_t exec, bool is_update);
+  bool drop_instance(Entry instance, Entry& freed);
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
@@ -353,7 +353,8 @@ class Ledger {
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<std::uint64_t> graph_step_{0};   // what graphs are taken to grow by
   std::atomic<bool> graphs_left_some_{false};  // ever
-  std::atomic<bool> has_updates_{false};       // ever, of instances of graphs
+  std::atomic<bool> has_instances_{false};     // ever, of graphs with memory
+  std::atomic<bool> has_updates_{false};       // ever, of those
   std::atomic<bool> has_parts_{false};         // ever
   std::atomic<unsigned> captures_{0}, leaving_in_order_{0};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;

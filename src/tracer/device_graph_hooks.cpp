@@ -61,12 +61,19 @@ std::span<const Opaque> nodes(const Opaque* first, std::size_t count) {
   return first != nullptr ? std::span(first, count) : std::span<const Opaque>();
 }
 
-// Each instance has memory of its own: what another has of the graph is no part of it.
-bool reserve_instance(DriverHook& hook, std::uint64_t exec, Opaque graph, const CallFrame& caller) {
+// What instances had that have ended is free only when it was waited for, and what is to be updated has its
+// own then.
+bool reserve_instance(DriverHook& hook, DriverOrder& order, std::uint64_t number, Opaque graph,
+                      const CallFrame& caller) {
   Entry refused;
-  if (device_ledger.begin_update(exec, number_of(graph), refused)) return true;
-  hook.settle_pools(refused.device);
-  if (device_ledger.begin_update(exec, number_of(graph), refused)) return true;
+  if (device_ledger.begin_instance(number, number_of(graph), false, refused)) return true;
+  order.give_up();
+  const bool has_ended = hook.wait_for_what_was_freed();
+  order.take_again();
+  for (int tries = 0; tries < 2; ++tries) {  // the second for a graph of several devices
+    hook.settle_pools(refused.device);
+    if (device_ledger.begin_instance(number, number_of(graph), has_ended, refused)) return true;
+  }
   device_ledger.refuse(refused.device, DeviceMemoryKind::graph, refused.charged);
   hook.record_last_refusal(caller);
   return false;
@@ -76,21 +83,21 @@ template <class Call>
 Result instantiate(Opaque* exec, Opaque graph, const CallFrame& caller, const Call& call) {
   DriverHook hook;
   if (exec == nullptr || !hook.counts()) return call();
-  const DriverOrder order;
+  DriverOrder order;
   const std::uint64_t number = number_of(&hook);  // until the instance has one
-  const bool is_held = device_ledger.is_held(number_of(graph));
-  if (is_held && !reserve_instance(hook, number, graph, caller)) return kOutOfMemory;
+  if (!reserve_instance(hook, order, number, graph, caller)) return kOutOfMemory;
   const Result result = call();
-  if (result == kSuccess) device_ledger.instantiate(number_of(graph), number_of(*exec));
-  if (is_held && result == kSuccess) device_ledger.finish_update(number, number_of(*exec));
-  if (is_held && result != kSuccess) device_ledger.cancel_update(number);
+  if (result == kSuccess)
+    device_ledger.finish_instantiate(number, number_of(*exec));
+  else
+    device_ledger.cancel_instance(number);
   return result;
 }
 
 // All with the order: the driver has destroyed it already, and frees what it had when that is not in use any
 // more.
 void settle_gone(DriverHook& hook, const Entry& gone, std::uint64_t time, const CallFrame& caller) {
-  if (gone.charged > 0) hook.record_release(gone, time);
+  if (gone.pending > 0) hook.record_release(gone, time);
   hook.settle_leaving_graphs(gone.device);
   hook.settle_graphs(gone.device, &caller);
   hook.look_at_graphs(gone.device);
@@ -101,28 +108,37 @@ void forget_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time, co
   while (device_ledger.drop_update(exec, freed)) settle_gone(hook, freed, time, caller);
 }
 
+// What an instance had that has ended the driver keeps, and takes more for the next perhaps.
+void settle_instances(DriverHook& hook) {
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    if (hook.may_have_launched_graphs(device)) hook.settle_leaving_graphs(device);
+}
+
 void forget(DriverHook& hook, Space space, std::uint64_t graph, std::uint64_t time, const CallFrame& caller) {
   Entry freed;
   for (unsigned device = 0; device_ledger.destroy_graph(space, graph, device, freed); ++device)
     settle_gone(hook, freed, time, caller);
-  if (space == Space::graph_exec) forget_updates(hook, graph, time, caller);
+  if (space != Space::graph_exec) return;
+  forget_updates(hook, graph, time, caller);
+  settle_instances(hook);
 }
 
 template <class Call>
 Result update(Opaque exec, Opaque graph, const CallFrame& caller, const Call& call) {
   DriverHook hook;
   if (!hook.counts()) return call();
-  const DriverOrder order;
+  DriverOrder order;
   const std::uint64_t key = number_of(exec);
-  if (!reserve_instance(hook, key, graph, caller)) return kOutOfMemory;
+  if (!reserve_instance(hook, order, key, graph, caller)) return kOutOfMemory;
   const std::uint64_t time = hook.stamp();
   const Result result = call();
   if (result != kSuccess) {
-    device_ledger.cancel_update(key);
+    device_ledger.cancel_instance(key);
     return result;
   }
   forget_updates(hook, key, time, caller);
   device_ledger.finish_update(key);
+  settle_instances(hook);
   return result;
 }
 

@@ -25,13 +25,17 @@ template <class Call, class Address>
 Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
                      std::span<const Opaque> dependencies, const CallFrame& caller, const Call& call,
                      const Address& address) {
-  const DriverOrder order;
+  DriverOrder order;
   const std::uint64_t key = number_of(graph);
   constexpr std::size_t kMostFrees = 256;
   std::uint64_t frees[kMostFrees];
   const std::span<const std::uint64_t> before(frees,
                                               frees_before(graph, where.device, dependencies, bytes, frees));
-  if (!device_ledger.has_room_in_graph(key, where.device, bytes, before)) hook.settle_pools(where.device);
+  if (!device_ledger.has_room_in_graph(key, where.device, bytes, before)) {
+    order.give_up();
+    hook.make_room(where.device);
+    order.take_again();
+  }
   const auto growth = device_ledger.reserve_in_graph(key, where.device, bytes, before);
   if (!growth.granted) {
     hook.record_last_refusal(caller);

@@ -63,11 +63,14 @@ struct AllocatingGraph {
       check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
     graph = last = nullptr;
   }
-  void destroy() {
-    destroy_graph();
+  void destroy_instance() {
     if (exec != nullptr)
       check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
     exec = nullptr;
+  }
+  void destroy() {
+    destroy_graph();
+    destroy_instance();
   }
 };
 

@@ -205,6 +205,48 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
       after_graph && after_free && after_wait && after_pool && left() == limit && most_given() <= limit);
 }
 
+// Instances that are destroyed, or updated to the same graph, while they run, and the next of the same graph
+// at once: each has memory of its own until it has ended, so the next has to wait.
+inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
+  Opaque stream = nullptr;
+  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  AllocatingGraph graph, other;
+  Pointer pointer = 0;
+  std::uint64_t most = 0;
+  const auto run = [&](AllocatingGraph& one) {
+    keep_busy(stream);
+    one.launch_in(stream);
+    most = std::max(most, reserved_for_graphs());
+  };
+  check(graph.allocate(limit / 10 * 6, pointer), "node");
+  graph.free(pointer);
+  for (int i = 0; i < 3; ++i) {
+    graph.instantiate();
+    run(graph);
+    graph.destroy_instance();
+  }
+  // All that is charged for it is free for others now, and the graph can be run again.
+  Plain all;
+  std::uint64_t cost = 0;
+  const bool is_free = all.take(limit / 10 * 9, cost) == kSuccess;
+  all.free_all();
+  check(other.allocate(1 << 16, pointer), "small node");
+  other.free(pointer);
+  other.instantiate();
+  int updated = 0;
+  for (int i = 0; i < 3; ++i) {
+    if (other.update(graph, i % 2 == 0) != kSuccess) continue;
+    ++updated;
+    run(other);
+  }
+  synchronize();
+  other.destroy();
+  graph.destroy();
+  return tell("again",
+              "three instances of a graph, one after the other while each ran, and one that became it",
+              is_free && updated == 3 && most <= limit && left() == limit && most_given() <= limit);
+}
+
 // Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes
 // on.
 inline bool run_capturing(std::uint64_t limit, std::uint64_t) {

@@ -363,8 +363,18 @@ class RandomCaller {
       if (result != kOutOfMemory) check(result, "instantiate");
       return;
     }
-    if (random_() % 2 == 0) return destroy_graph();
-    if (random_() % 4 == 0) return update(graph.exec);
+    switch (random_() % 8) {
+      case 0:
+      case 1:
+        return destroy_graph();
+      case 2:
+      case 3:
+        return destroy_instance(graph);
+      case 4:
+        return update(graph.exec);
+      default:
+        break;
+    }
     // Its memory was granted when its nodes were added: the launch must get it.
     check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, nullptr), "launch");
   }
@@ -384,15 +394,19 @@ class RandomCaller {
     }
   }
   void destroy_graph() {
-    const Graph graph = take_any(graphs_);
+    Graph graph = take_any(graphs_);
     const auto destroy = [&] {
       check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph.graph), "graph destroy");
     };
     const bool graph_first = random_() % 2 == 0;
     if (graph_first) destroy();
-    if (graph.exec != nullptr)
-      check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(graph.exec), "exec destroy");
+    if (graph.exec != nullptr) destroy_instance(graph);
     if (!graph_first) destroy();
+  }
+  static void destroy_instance(Graph& graph) {
+    check(
+        FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(std::exchange(graph.exec, nullptr)),
+        "exec destroy");
   }
   // What is made in a context goes with it.
   void visit_context() {

@@ -546,6 +546,7 @@ int main(int count, char** arguments) {
   if (is_asked_for("versions")) sound = run_versions(limit, step) && sound;
   if (is_asked_for("branches")) sound = run_branches(limit, step) && sound;
   if (is_asked_for("inflight")) sound = run_in_flight(limit, step) && sound;
+  if (is_asked_for("again")) sound = run_instances_again(limit, step) && sound;
   if (is_asked_for("capturing")) sound = run_capturing(limit, step) && sound;
   if (is_asked_for("abandoned")) sound = run_abandoned(limit, step) && sound;
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "ledger/ledger.h"
@@ -37,7 +38,7 @@ struct Model {
   };
   struct Graph {
     std::uint64_t charged = 0, blocks = 0;
-    int users = 1;
+    int users = 1;         // with its handle, and those that the driver is being asked for
     bool may_run = false;  // something was instantiated from it
   };
   std::map<std::uint64_t, Block> blocks;
@@ -57,10 +58,11 @@ struct Model {
   std::map<std::uint64_t, Node> nodes;
   std::map<std::uint64_t, std::uint64_t> left;  // by graphs that are gone: bytes
   std::map<std::uint64_t, std::uint64_t> execs;
-  struct Update {
+  struct Instance {
     std::uint64_t exec, graph, charged;
+    bool is_update;
   };
-  std::vector<Update> updates;
+  std::vector<Instance> instances;
   int next = 0;
   std::uint64_t pool_step = 0;   // that divides all growth that was seen
   std::uint64_t graph_step = 0;  // assumed, and no pool changes it
@@ -76,7 +78,7 @@ struct Model {
   std::uint64_t charged_for_graphs() const {
     std::uint64_t sum = 0;
     for (const auto& [handle, graph] : graphs) sum += graph.charged;
-    for (const Update& one : updates) sum += one.charged;
+    for (const Instance& one : instances) sum += one.charged;
     return sum + bytes_left() + leaving;
   }
   std::uint64_t in_steps(std::uint64_t bytes) const {
@@ -117,8 +119,39 @@ struct Model {
       if (node.graph == graph) node.graph = name;
     for (auto& [exec, of] : execs)
       if (of == graph) of = name;
-    for (Update& one : updates)
+    for (Instance& one : instances)
       if (one.graph == graph) one.graph = name;
+  }
+  bool has_handle(std::uint64_t graph) const { return graph < 0x10000; }
+  int holders_of(std::uint64_t graph) const { return graphs.at(graph).users - (has_handle(graph) ? 1 : 0); }
+  std::uint64_t bytes_of_nodes(std::uint64_t graph) const {
+    std::uint64_t bytes = 0;
+    for (const auto& [address, node] : nodes) bytes += node.graph == graph ? node.block : 0;
+    return bytes;
+  }
+  // What it has of the graph is leaving; that one's own charge is for who is left.
+  void drop_instance(Instance gone) {
+    Instance* most = nullptr;
+    for (Instance& one : instances)
+      if (one.graph == gone.graph && one.charged > (most != nullptr ? most->charged : 0)) most = &one;
+    if (gone.charged == 0 && most != nullptr) std::swap(gone.charged, most->charged);
+    leaving += gone.charged;
+    Graph& graph = graphs.at(gone.graph);
+    if (gone.charged == 0 && holders_of(gone.graph) == 1 && has_handle(gone.graph) &&
+        bytes_of_nodes(gone.graph) == 0)
+      leaving += std::exchange(graph.charged, 0);
+    drop_graph(gone.graph);
+  }
+  void drop_instances(std::uint64_t exec, bool updates) {
+    for (std::size_t i = 0; i < instances.size();) {
+      if (instances[i].exec != exec || instances[i].is_update != updates) {
+        ++i;
+        continue;
+      }
+      const Instance gone = instances[i];
+      instances.erase(instances.begin() + static_cast<std::ptrdiff_t>(i));
+      drop_instance(gone);
+    }
   }
   void free_block(std::uint64_t address) {
     const Block block = blocks.at(address);
@@ -475,58 +508,62 @@ class Calls {
       default:
         if (model_.execs.count(exec) == 0) return;
         destroy(Space::graph_exec, exec);
-        const std::uint64_t of = model_.execs.at(exec);
         model_.execs.erase(exec);
-        model_.drop_graph(of);
+        model_.drop_instances(exec, false);
         drop_updates(exec);
     }
   }
   void instantiate(std::uint64_t graph, std::uint64_t exec) {
-    Model::Graph& of = model_.graphs.at(graph);
     constexpr std::uint64_t kNumber = 0x7f;
-    const bool is_held = of.users > 1;
-    require(ledger_.is_held(graph) == is_held);
-    if (is_held) {
-      Entry refused;
-      const bool granted = ledger_.begin_update(kNumber, graph, refused);
-      require(granted == (of.charged == 0 || fits(of.charged)));
-      if (!granted) return;
-      ++of.users;
-    }
-    ledger_.instantiate(graph, exec);
-    if (is_held) ledger_.finish_update(kNumber, exec);
-    if (is_held) model_.updates.push_back({exec, graph, of.charged});
-    ++of.users;
-    of.may_run = true;
+    Model::Instance instance{exec, graph, 0, false};
+    if (!begin_instance(kNumber, instance, false)) return;
+    ledger_.finish_instantiate(kNumber, exec);
+    model_.instances.push_back(instance);
     model_.execs[exec] = graph;
   }
-  // What others than the instance hold is charged once more.
   void update(std::uint64_t exec, std::uint64_t graph) {
-    Model::Graph& of = model_.graphs.at(graph);
-    int own = model_.execs.at(exec) == graph ? 1 : 0;
-    for (const Model::Update& one : model_.updates) own += one.exec == exec && one.graph == graph ? 1 : 0;
-    const std::uint64_t more = of.users > 1 + own ? of.charged : 0;
-    Entry refused;
-    const bool granted = ledger_.begin_update(exec, graph, refused);
-    require(granted == (more == 0 || fits(more)));
-    if (!granted) return require(refused.charged == more);
-    if (next() % 4 == 0) return ledger_.cancel_update(exec);
-    ++of.users;
-    of.may_run = true;
+    Model::Instance update{exec, graph, 0, true};
+    if (!begin_instance(exec, update, next() % 2 == 0)) return;
+    // What is dropped may be of the same graph, whose charge is for this one then.
+    update.exec = 0;
+    model_.instances.push_back(update);
     drop_updates(exec);
     ledger_.finish_update(exec);
-    model_.updates.push_back({exec, graph, more});
+    model_.instances.back().exec = exec;
+  }
+  // The first has what the graph is charged, and so has who has ended if there is no other.
+  bool begin_instance(std::uint64_t number, Model::Instance& instance, bool has_ended) {
+    Model::Graph& of = model_.graphs.at(instance.graph);
+    const auto is_own = [&](const Model::Instance& one) {
+      return one.graph == instance.graph && one.exec == instance.exec;
+    };
+    const auto own = has_ended ? std::count_if(model_.instances.begin(), model_.instances.end(), is_own) : 0;
+    const bool may_be_live = of.may_run && model_.bytes_of_nodes(instance.graph) > 0;
+    const bool is_first = model_.holders_of(instance.graph) == own && (own > 0 || !may_be_live);
+    const std::uint64_t needed = model_.in_steps(of.blocks);
+    const std::uint64_t more = is_first ? needed - std::min(of.charged, needed) : needed;
+    Entry refused;
+    const bool granted = ledger_.begin_instance(number, instance.graph, has_ended, refused);
+    require(granted == (more == 0 || fits(more)));
+    if (!granted) {
+      require(refused.charged == more);
+      return false;
+    }
+    if (next() % 4 == 0) {
+      ledger_.cancel_instance(number);
+      return false;
+    }
+    of.charged += is_first ? more : 0;
+    instance.charged = is_first ? 0 : more;
+    of.may_run = true;
+    ++of.users;
+    return true;
   }
   void drop_updates(std::uint64_t exec) {
     std::size_t gone = 0;
     for (Entry freed; ledger_.drop_update(exec, freed);) ++gone;
     const std::size_t before = model_.graphs.size();
-    for (const Model::Update& one : model_.updates) {
-      if (one.exec != exec) continue;
-      model_.leaving += one.charged;
-      model_.drop_graph(one.graph);
-    }
-    std::erase_if(model_.updates, [&](const Model::Update& one) { return one.exec == exec; });
+    model_.drop_instances(exec, true);
     require(model_.graphs.size() + gone == before);
   }
 

@@ -8,7 +8,8 @@
 // (the code that answers requests for it), CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and
 // in which order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some microseconds, before or
 // after its work, so that threads meet in every order), FAKE_CUDA_GRAPH_STEP (in which each graph that runs
-// has memory, 32 MiB).
+// has memory, 32 MiB), FAKE_CUDA_MOST (bytes of a device beyond which the program ends at once, exit code 77,
+// and says with which stack).
 //
 // Between fake_cuda_busy(1) and a call that waits, what is freed in the order of a stream and instances of
 // graphs that are destroyed stay: the device has not come to them.
@@ -18,6 +19,7 @@
 // and graphs, fake_cuda_lookup.cpp the ways to find all that.
 #pragma once
 
+#include <execinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -302,10 +304,23 @@ inline Opaque again_of(std::vector<Opaque>& given_back) {
 }
 inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
 
+// With the stack of who got past it, which a peak that is read at the end does not tell.
+[[noreturn]] inline void stop_beyond(unsigned device, std::uint64_t most) {
+  void* frames[32];
+  const int count = backtrace(frames, 32);
+  dprintf(STDERR_FILENO, "device %u: %llu bytes in use, %llu more than FAKE_CUDA_MOST\n", device,
+          static_cast<unsigned long long>(in_use[device]),
+          static_cast<unsigned long long>(in_use[device] - most));
+  backtrace_symbols_fd(frames, count, STDERR_FILENO);
+  _exit(77);
+}
+
 inline bool grow(unsigned device, std::uint64_t bytes) {
   if (bytes > total() - in_use[device]) return false;
   in_use[device] += bytes;
   if (in_use[device] > peak[device]) peak[device] = in_use[device];
+  static const std::uint64_t most = setting("FAKE_CUDA_MOST", ~0ull);
+  if (in_use[device] > most) stop_beyond(device, most);
   return true;
 }
 inline unsigned current_device() { return static_cast<Context*>(current)->device; }

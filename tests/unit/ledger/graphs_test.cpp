@@ -59,6 +59,22 @@ class LedgerGraphs : public testing::Test {
     for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) all.push_back(entry.address);
     return all;
   }
+  bool instantiate(std::uint64_t graph, std::uint64_t exec) {
+    constexpr std::uint64_t kNumber = 0x77;
+    Entry refused;
+    if (!ledger_.begin_instance(kNumber, graph, false, refused)) return false;
+    ledger_.finish_instantiate(kNumber, exec);
+    return true;
+  }
+  // `has_ended`: it was waited for.
+  bool update(std::uint64_t exec, std::uint64_t graph, bool has_ended = false) {
+    Entry refused;
+    if (!ledger_.begin_instance(exec, graph, has_ended, refused)) return false;
+    while (ledger_.drop_update(exec, refused)) {
+    }
+    ledger_.finish_update(exec);
+    return true;
+  }
   Ledger ledger_;
 };
 
@@ -91,7 +107,7 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   EXPECT_EQ(growth.after, 80u);
   ledger_.cancel_in_graph(3, 0, 30, growth, second);
   EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 80u) << "the driver could not add the node";
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   Entry freed;
   unsigned device = 0;
   EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, device, freed)) << "what was instantiated holds it";
@@ -146,7 +162,7 @@ TEST_F(LedgerGraphs, EachGraphHasWholeSteps) {
 
 TEST_F(LedgerGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsCharged) {
   add_node(3, 0x1000, 20);
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   ledger_.settle_leaving_graphs(0, 20);
   EXPECT_FALSE(ledger_.has_leaving_graphs(0));
   ledger_.settle_leaving_graphs(0, 50);
@@ -176,15 +192,14 @@ TEST_F(LedgerGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsCharged) {
 TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   Entry freed;
-  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
-  ledger_.finish_update(0xe);
+  EXPECT_TRUE(update(0xe, 4));
   EXPECT_FALSE(destroy(Space::graph, 4));
   EXPECT_EQ(charged(), 60u) << "the instance may be launched";
   // The next has its handle, and the instance becomes that one.
   EXPECT_EQ(add_freed(4, 0x3000, 40, 0xf3), 40u);
-  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
+  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, false, freed));
   EXPECT_TRUE(ledger_.drop_update(0xe, freed));
   EXPECT_EQ(freed.charged, 50u);
   EXPECT_EQ(freed.address, 4u);
@@ -204,10 +219,10 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
 TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   Entry freed;
-  EXPECT_TRUE(ledger_.begin_update(0xe, 4, freed));
-  ledger_.cancel_update(0xe);
+  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, false, freed));
+  ledger_.cancel_instance(0xe);
   EXPECT_TRUE(destroy(Space::graph, 4));
   EXPECT_FALSE(ledger_.has_leaving_graphs(0)) << "it never ran";
   EXPECT_EQ(charged(), 10u);
@@ -216,51 +231,87 @@ TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
 TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
-  ledger_.instantiate(3, 0xe1);
-  Entry freed;
-  for (const std::uint64_t exec : {0xe1, 0xe2}) {
-    EXPECT_TRUE(ledger_.begin_update(exec, 4, freed));
-    ledger_.finish_update(exec);
-  }
+  instantiate(3, 0xe1);
+  EXPECT_TRUE(update(0xe1, 4));
+  EXPECT_TRUE(update(0xe2, 4));
   EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(ledger_.begin_update(0xe3, 4, freed)) << "it holds what the others hold";
+  Entry freed;
+  EXPECT_FALSE(ledger_.begin_instance(0xe3, 4, false, freed)) << "it holds what the others hold";
   EXPECT_EQ(freed.charged, 40u);
   EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(ledger_.drop_update(0xe2, freed)) << "the graph is there";
+  EXPECT_FALSE(ledger_.drop_update(0xe1, freed)) << "the graph is there";
   EXPECT_TRUE(ledger_.has_leaving_graphs(0));
   settle();
-  EXPECT_EQ(charged(), 50u);
-  // The same of what is made from it meanwhile.
-  EXPECT_FALSE(ledger_.is_held(5));
-  EXPECT_TRUE(ledger_.is_held(4));
-  EXPECT_TRUE(ledger_.begin_update(0x77, 4, freed));
-  ledger_.instantiate(4, 0xe4);
-  ledger_.finish_update(0x77, 0xe4);
+  EXPECT_EQ(charged(), 50u) << "what the graph is charged is the other's now";
+  EXPECT_TRUE(instantiate(4, 0xe4));
   EXPECT_EQ(charged(), 90u);
   EXPECT_FALSE(destroy(Space::graph_exec, 0xe4));
-  EXPECT_FALSE(ledger_.drop_update(0xe4, freed));
-  settle();
   EXPECT_EQ(charged(), 50u);
+}
+
+TEST_F(LedgerGraphs, WhatAnInstanceHadIsChargedBesideTheNextUntilItHasEnded) {
+  limit(150);
+  EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
+  Entry freed;
+  unsigned device = 0;
+  EXPECT_TRUE(instantiate(3, 0xe1));
+  EXPECT_FALSE(ledger_.destroy_graph(Space::graph_exec, 0xe1, device, freed));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(instantiate(3, 0xe2));
+  EXPECT_EQ(charged(), 120u) << "the first may run";
+  EXPECT_FALSE(ledger_.destroy_graph(Space::graph_exec, 0xe2, device = 0, freed));
+  EXPECT_FALSE(instantiate(3, 0xe3));
+  ledger_.settle_leaving_graphs(0, 60);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(instantiate(3, 0xe3));
+  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_EQ(charged(), 60u) << "the last is yet to be launched";
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
+  EXPECT_EQ(charged(), 0u) << "nothing is an instance of it";
+  EXPECT_TRUE(ledger_.reserve(0, Kind::device, 100));
+  EXPECT_FALSE(instantiate(3, 0xe4));
+  ledger_.cancel(0, Kind::device, 100);
+  EXPECT_TRUE(ledger_.begin_instance(0x77, 3, false, freed));
+  ledger_.cancel_instance(0x77);
+  EXPECT_EQ(charged(), 0u) << "the driver could not";
+  EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph that is charged nothing, and grows";
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
+  add_node(3, 0x1000, 40);
+  EXPECT_TRUE(instantiate(3, 0xe1));
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe1));
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_TRUE(instantiate(3, 0xe2));
+  EXPECT_EQ(charged(), 80u);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe2));
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
 }
 
 TEST_F(LedgerGraphs, AnInstanceMayBeUpdatedToItsOwnGraph) {
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
+  EXPECT_FALSE(update(0xe, 3)) << "it may run";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 3, true));
+  EXPECT_EQ(charged(), 60u);
   Entry freed;
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(ledger_.begin_update(0xe, 3, freed));
-    EXPECT_FALSE(ledger_.drop_update(0xe, freed));
-    ledger_.finish_update(0xe);
-  }
   EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_EQ(charged(), 60u);
   EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+  settle();
+  EXPECT_EQ(charged(), 0u);
   EXPECT_TRUE(destroy(Space::graph, 3));
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {
   add_node(3, 0x1000, 30);
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   EXPECT_FALSE(destroy(Space::graph, 3));
   add_node(3, 0x2000, 40);
   EXPECT_EQ(charged(), 70u);
@@ -278,7 +329,7 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
   add_node(3, 0x2000, 30);
   add_node(3, 0x3000, 40);
   ASSERT_TRUE(ledger_.free_node(3, 0x2000));
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   EXPECT_FALSE(release(0x1000)) << "the graph keeps it for its next launch";
   EXPECT_FALSE(ledger_.has_left_by_graphs());
   EXPECT_FALSE(destroy(Space::graph, 3));
@@ -319,6 +370,17 @@ TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
   ledger_.move_graph(5, 6);
   EXPECT_TRUE(destroy(Space::graph, 6)) << "a parent without memory of its own";
   EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(add_freed(7, 0x4000, 20, 0xf7), 20u);
+  EXPECT_TRUE(instantiate(7, 0xe));
+  ledger_.move_graph(7, 8);
+  EXPECT_EQ(charged(), 20u) << "what was made from it runs by itself";
+  EXPECT_TRUE(instantiate(8, 0xe8));
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_EQ(charged(), 20u);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe8));
+  EXPECT_TRUE(destroy(Space::graph, 8));
+  EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
@@ -333,7 +395,7 @@ TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf1));
   EXPECT_EQ(ledger_.freed_by_node(3, 1, 0xf1), 70u);
   EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
-  ledger_.instantiate(3, 0xe);
+  instantiate(3, 0xe);
   EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
   EXPECT_TRUE(destroy(Space::graph, 3));
   ledger_.settle_leaving_graphs(1, 0);
