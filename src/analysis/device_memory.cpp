@@ -101,7 +101,7 @@ DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
 }
 
 void DeviceLedgers::describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes) {
-  described_[ordinal] = {is_integrated, granule_bytes > 0 ? granule_bytes : kUsualGranule};
+  described_[ordinal] = {is_integrated, granule_bytes > 0 ? granule_bytes : kUsualGranule, granule_bytes > 0};
 }
 
 void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
@@ -195,7 +195,7 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
   refusal.charged = size_of(event.count);
   refusal.limit = size_of(event.address);
   refusal.own_bytes = of.total;
-  refusal.rounding_bytes = of.rounding.bytes;
+  refusal.rounding_bytes = of.memory.charges_granules ? of.rounding.bytes : 0;
   refusal.stack = event.stack;
   refusal.layer = layer;
   for (const auto& [stack, account] : of.stacks)

@@ -135,6 +135,7 @@ class DeviceLedgers {
   struct Memory {
     bool is_integrated = false;
     std::uint64_t granule_bytes = kUsualGranule;
+    bool charges_granules = true;  // a limit: the driver told them
   };
   struct Device {
     Memory memory;

@@ -211,17 +211,20 @@ std::string words_for_routes(const Limit& proved) {
 
 std::string words_for_use(const trace::DeviceAccount& account) {
   std::string text;
+  bool is_limited_used = false;
   const auto amount = [](std::uint64_t bytes) {
     return format_bytes(Bytes{static_cast<std::int64_t>(bytes)});
   };
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
     const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
     const auto refused = static_cast<std::int64_t>(account.refused(device));
-    if (limit == ledger::kNoLimit || (peak == 0 && refused == 0)) continue;
-    text +=
-        fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
+    if (peak == 0 && refused == 0) continue;
+    is_limited_used = is_limited_used || limit != ledger::kNoLimit;
+    text += fmt::format("{}GPU {} peak {}", text.empty() ? "" : "; ", device, amount(peak));
+    text += limit == ledger::kNoLimit ? ", without a limit" : " of " + amount(limit);
     if (refused > 0) text += fmt::format(", {} refused", report::counted(refused, "request"));
   }
+  if (!text.empty() && !is_limited_used) text = "no GPU that has a limit was used; " + text;
   if (!text.empty() && !account.name().empty())
     text += fmt::format(", by all of --share {} together", account.name());
   return text;

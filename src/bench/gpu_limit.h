@@ -38,8 +38,8 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits);
 // "all 11 routes that were tried were refused", or which were not.
 std::string words_for_routes(const Limit& proved);
 
-// "GPU 0 peak 96.0 MiB of 100.0 MiB, 2 requests refused": of the devices that have a limit and were used.
-// Empty: none was.
+// "GPU 0 peak 96.0 MiB of 100.0 MiB, 2 requests refused", of the devices that were used; those that have no
+// limit are told, too. Empty: none was.
 std::string words_for_use(const trace::DeviceAccount& account);
 // What the probe proved is worth no more than what the command did: a limit that was passed, or that a driver
 // was loaded out of reach of, is soft.

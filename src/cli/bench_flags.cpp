@@ -236,8 +236,7 @@ Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<s
   if (values.has("mem-limit")) options.memory_limit = *parse_size(values.text("mem-limit"));
   if (values.has("gpu-mem-limit")) {
     options.gpu_memory_limit = values.text("gpu-mem-limit");
-    if (auto limits = trace::parse_device_limits(options.gpu_memory_limit); !limits)
-      return forward_error(limits);
+    if (auto limits = read_device_limits(values, "gpu-mem-limit"); !limits) return forward_error(limits);
   }
   if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
     if (*gigabytes > kLargestGigabytes)

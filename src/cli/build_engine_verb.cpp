@@ -152,7 +152,7 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   auto values = parse_flags(build_engine_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1)
-    return usage_error("headroom build-engine takes one model", "", "headroom build-engine model.onnx");
+    return usage_error("headroom build-engine takes one model", "", "write headroom build-engine model.onnx");
   bench::BuildEngineOptions options;
   options.order.model = values->positionals().front();
   if (to_lower(options.order.model.extension().string()) != ".onnx")
@@ -164,7 +164,7 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
   if (!device || !device->is_cuda)
     return usage_error(fmt::format("no engine can be built on '{}'", values->text("device")),
-                       "TensorRT is for NVIDIA's GPUs",
+                       "an engine is built on the NVIDIA GPU that runs it",
                        fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
   options.order.device = device->text();
   auto precision = precision_from(*values);
@@ -177,9 +177,13 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
   if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
   if (values->has("gpu-mem-limit")) {
-    auto limits = trace::parse_device_limits(values->text("gpu-mem-limit"));
+    auto limits = read_device_limits(*values, "gpu-mem-limit");
     if (!limits) return forward_error(limits);
     options.gpu_limits = *limits;
+    if (limits->bytes[device->ordinal] == ledger::kNoLimit)
+      return usage_error(fmt::format("--gpu-mem-limit {} bounds nothing here", values->text("gpu-mem-limit")),
+                         fmt::format("the engine is built on {}", options.order.device),
+                         "give the limit of that device");
   }
   return options;
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/exit_code.h"
+#include "trace/device_account.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -51,6 +52,14 @@ Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues
   auto rules = watch::read_alert_rules(wanted);
   if (!rules) return forward_error(rules);
   return std::move(*rules);
+}
+
+Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_view flag) {
+  auto limits = trace::parse_device_limits(values.text(flag));
+  if (limits) return limits;
+  const std::string origin = values.origin(flag);
+  if (origin != "command line") limits.error().what = fmt::format("{}: {}", origin, limits.error().what);
+  return limits;
 }
 
 Flag symbols_flag(const char* help) {

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/terminal.h"
 #include "cli/flag_table.h"
+#include "ledger/account.h"
 #include "symbols/symbolizer.h"
 #include "watch/alert_rules_file.h"
 
@@ -26,6 +27,9 @@ bool wants_color(const FlagValues& values);
 Flag alerts_flag(const char* default_text);
 Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
                                                                 const std::string& otherwise);
+
+// A limit on GPU memory, of one size or one for each device; an error says where it was set.
+Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_view flag);
 
 // --symbols DIR, any number of times.
 Flag symbols_flag(const char* help = "also look for the recorded modules' symbols in DIR");

@@ -53,6 +53,9 @@ Status check_number(const Flag& flag, std::string_view text, std::string_view ki
 
 Status check_choice(const Flag& flag, std::string_view value) {
   if (std::find(flag.choices.begin(), flag.choices.end(), value) != flag.choices.end()) return {};
+  if (flag.choices.size() == 1)
+    return usage_error(fmt::format("--{} '{}' is not known", flag.name, value), "",
+                       fmt::format("write --{} {}", flag.name, flag.choices[0]));
   const std::string closest = closest_match(value, flag.choices);
   return usage_error(
       fmt::format("--{} '{}' is not one of {}", flag.name, value, fmt::join(flag.choices, ", ")), "",

@@ -63,9 +63,14 @@ Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>
   bench::RunLimitedOptions options;
   options.command = std::move(wrapped->command);
   if (values.has("limit")) options.limit = *parse_size(values.text("limit"));
-  if (values.has("limit-mechanism")) options.mechanism = values.text("limit-mechanism");
+  if (values.has("limit-mechanism")) {
+    options.mechanism = values.text("limit-mechanism");
+    if (!options.limit && values.origin("limit-mechanism") == "command line")
+      return usage_error("--limit-mechanism enforces nothing without --limit", "",
+                         "give --limit SIZE too, or leave it out");
+  }
   if (values.has("gpu-limit")) {
-    auto limits = trace::parse_device_limits(values.text("gpu-limit"));
+    auto limits = read_device_limits(values, "gpu-limit");
     if (!limits) return forward_error(limits);
     options.gpu_limits = *limits;
   }

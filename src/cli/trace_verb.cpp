@@ -1,4 +1,5 @@
 #include "cli/trace_verb.h"
+#include "cli/common_flags.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "bench/gpu_limit.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
@@ -186,7 +188,7 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
   options.max_size = optional_size(values, "max-size");
   options.max_events = values.integer("max-events");
   if (values.has("gpu-mem-limit")) {
-    auto limits = trace::parse_device_limits(values.text("gpu-mem-limit"));
+    auto limits = read_device_limits(values, "gpu-mem-limit");
     if (!limits) return forward_error(limits);
     options.device_limits = *limits;
   }
@@ -229,6 +231,13 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
     log::info("no memory of a GPU was charged");
   else
     log::info("no memory of a GPU was taken, so there was nothing to limit");
+  bool was_refused = false;
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    was_refused = was_refused || account->refused(device) > 0;
+  // Its process may be another than the one that held most, whose recording is named first.
+  if (was_refused)
+    log::info("which process was refused, and what held the rest: headroom doctor {}",
+              options->output.empty() ? "RECORDING" : shell_word(options->output.string()));
   log::info("the limit on GPU memory was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
             bench::words_for_routes(proved), bench::words_for_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);

@@ -14,7 +14,7 @@ namespace headroom::cuda {
 namespace {
 
 constexpr const char* kOrUseTheCpu =
-    "install or load NVIDIA's driver, or do without the GPU (bench --device cpu)";
+    "install or load NVIDIA's driver, or do without the GPU (headroom bench: --device cpu)";
 constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 template <class Function>
@@ -78,13 +78,14 @@ Result<const Driver*> Driver::open() {
   }
   if (const char* missing = take_functions(library, driver.functions_))
     return input_error("the CUDA driver is too old", fmt::format("it has no {}", missing),
-                       "install a newer driver, or do without the GPU (bench --device cpu)");
+                       "install a newer driver, or do without the GPU (headroom bench: --device cpu)");
   const Code code = driver.functions_.cuInit(0);
   if (code == kNoDevice)
-    return input_error("the CUDA driver sees no GPU", driver.name_of(code),
-                       std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
-                           ? "CUDA_VISIBLE_DEVICES may hide it; or do without the GPU (bench --device cpu)"
-                           : "check nvidia-smi, or do without the GPU (bench --device cpu)");
+    return input_error(
+        "the CUDA driver sees no GPU", driver.name_of(code),
+        std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
+            ? "CUDA_VISIBLE_DEVICES may hide it; or do without the GPU (headroom bench: --device cpu)"
+            : "check nvidia-smi, or do without the GPU (headroom bench: --device cpu)");
   if (code != kSuccess || driver.functions_.cuDeviceGetCount(&driver.devices_) != kSuccess)
     return input_error("the CUDA driver does not start", driver.name_of(code), kOrUseTheCpu);
   is_open = true;
@@ -94,11 +95,15 @@ Result<const Driver*> Driver::open() {
 Status Driver::check_ordinal(unsigned ordinal) const {
   if (ordinal < static_cast<unsigned>(devices_)) return {};
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return input_error(fmt::format("there is no device cuda:{}", ordinal),
-                     fmt::format("the driver shows {}{}",
-                                 devices_ == 1 ? "one, cuda:0" : fmt::format("{}, from cuda:0 on", devices_),
-                                 visible == nullptr ? "" : fmt::format(", CUDA_VISIBLE_DEVICES={}", visible)),
-                     "give one of those");
+  const std::string shown = devices_ == 0   ? "none"
+                            : devices_ == 1 ? "one, cuda:0"
+                                            : fmt::format("{}, from cuda:0 on", devices_);
+  return input_error(
+      fmt::format("there is no device cuda:{}", ordinal),
+      fmt::format("the driver shows {}{}", shown,
+                  visible == nullptr ? "" : fmt::format(" with CUDA_VISIBLE_DEVICES='{}'", visible)),
+      devices_ > 0 ? "give one of those"
+                   : "check nvidia-smi, or do without the GPU (headroom bench: --device cpu)");
 }
 
 DeviceFacts Driver::facts(unsigned ordinal) const {

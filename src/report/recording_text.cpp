@@ -436,7 +436,7 @@ class Screen {
     if (!analysis_.full && !report_.info.command.empty()) {
       std::string command;
       for (const std::string& word : report_.info.command) command += " " + shell_word(word);
-      line(fmt::format("  headroom trace {}{}--{}", analysis_.host_recorded ? "--full " : "",
+      line(fmt::format("  headroom trace {}{}--{}", analysis_.host_recorded ? "--full " : "--only gpu ",
                        flag_of_device_limits(report_.info), command));
     }
   }

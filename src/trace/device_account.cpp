@@ -31,9 +31,12 @@ using ledger::Limits;
 
 Result<std::uint64_t> parse_limit(std::string_view text) {
   auto size = parse_size(text);
-  if (!size)
-    return usage_error(fmt::format("the GPU limit {} is not a size", text), size.error().why,
+  if (!size) {
+    const Error& error = size.error();
+    return usage_error(fmt::format("the GPU limit {} is not a size", text),
+                       error.why.empty() ? error.what : error.why,
                        "give a size with its unit, as 4GiB, or one for each device, as 0=4GiB,1=8GiB");
+  }
   if (size->count <= 0)
     return usage_error(fmt::format("the GPU limit {} leaves nothing", text), "", "give a size above zero");
   return static_cast<std::uint64_t>(size->count);
@@ -249,7 +252,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   if (!account.is_open()) {
     if (!limits.any() && !name.empty())
       return usage_error(fmt::format("--share {} has no limit to share", name),
-                         "no running command shares GPU memory by this name",
+                         "no running command of this user shares GPU memory by this name",
                          "give the limit with the first of them");
     if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");

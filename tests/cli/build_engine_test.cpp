@@ -71,6 +71,7 @@ TEST_F(BuildEngine, WrongUseIsOneSentenceAndTwo) {
       {{onnx, "--workspace", "12KiB"}, "is out of range"},
       {{onnx, "--device", "cpu"}, "no engine can be built on 'cpu'"},
       {{onnx, "--gpu-mem-limit", "x"}, "x"},
+      {{onnx, "--gpu-mem-limit", "3=4GiB"}, "bounds nothing here: the engine is built on cuda:0"},
       {{onnx, "--out", "."}, "is a folder"},
       {{onnx, "--out", "no/such/folder/m.engine"}, "cannot write into"},
       {{onnx, "--fp61"}, "--fp16"},

@@ -242,6 +242,8 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   synchronize();
   other.destroy();
   graph.destroy();
+  std::printf("again    graphs had %llu of %llu at most\n", static_cast<unsigned long long>(most),
+              static_cast<unsigned long long>(limit));
   return tell("again",
               "three instances of a graph, one after the other while each ran, and one that became it",
               is_free && updated == 3 && most <= limit && left() == limit && most_given() <= limit);

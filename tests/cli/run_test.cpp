@@ -100,6 +100,13 @@ TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
   EXPECT_THAT(error_of({"--share", "nobody-has-it", "--", "echo", "ran"}),
               HasSubstr("has no limit to share"));
   EXPECT_THAT(error_of({"--limit", "1GiB", "--", "no-such-program"}), HasSubstr("no-such-program"));
+  EXPECT_THAT(error_of({"--gpu-limit", "99999999999GiB", "--", "echo", "ran"}), HasSubstr("is too large"));
+  EXPECT_THAT(error_of({"--limit-mechanism", "cgroup", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
+              HasSubstr("--limit-mechanism enforces nothing without --limit"));
+  CommandOptions options;
+  options.environment = {{"HEADROOM_GPU_LIMIT", "4"}};
+  EXPECT_THAT(run_headroom({"run", "--", "echo", "ran"}, options).err,
+              HasSubstr("HEADROOM_GPU_LIMIT: the GPU limit 4 is not a size"));
 }
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
@@ -120,6 +127,12 @@ TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
     EXPECT_THAT(result.err, AllOf(HasSubstr("which is not there: the driver shows 2 devices"),
                                   HasSubstr("give a limit for devices 0 to 1")));
   }
+}
+
+TEST_F(Run, ADeviceWithoutALimitIsToldOf) {
+  const CommandResult result = guest({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
+  EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU that has a limit was used; GPU 0 peak "));
+  EXPECT_THAT(result.err, HasSubstr(", without a limit (hard: "));
 }
 
 TEST_F(Run, ACommandThatUsesNoGpuIsToldSo) {

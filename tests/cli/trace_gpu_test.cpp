@@ -133,7 +133,7 @@ TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
   // One place or two: a compiler may make a copy of the loop's first turn.
   EXPECT_THAT(text.out, HasSubstr(" %  cuda_guest::Plain::take"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
-  EXPECT_THAT(text.out, HasSubstr("  headroom trace --gpu-mem-limit 0=256MiB -- "));
+  EXPECT_THAT(text.out, HasSubstr("  headroom trace --only gpu --gpu-mem-limit 0=256MiB -- "));
   for (const char* word :
        {"Allocated", "At the end ", "Leaks", "that hold the peak", "Fragmentation", "0 B at 0"})
     EXPECT_THAT(text.out, testing::Not(HasSubstr(word)));

@@ -59,7 +59,7 @@ TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
   const std::string way = std::get<1>(GetParam());
   expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
                              "all", std::to_string(kLimit), std::to_string(kStep)}),
-               38);
+               39);
 }
 
 TEST_F(LimitOnAGpu, WholeGranulesAreCharged) {
