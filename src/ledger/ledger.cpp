@@ -118,6 +118,34 @@ void Ledger::keep_charged(std::uint64_t pointer, std::uint64_t bytes) {
   });
 }
 
+bool Ledger::begin_to_share(std::uint64_t pointer, Entry& part) {
+  const Locked locked(*this);
+  part = Entry{};
+  Entry* const entry = table_.find(Space::pointer, pointer);
+  const bool is_part = entry != nullptr &&
+                       (entry->kind == DeviceMemoryKind::pool || entry->kind == DeviceMemoryKind::graph) &&
+                       (entry->references & kHeldByOthers) == 0;
+  if (!is_part) return true;
+  part = *entry;
+  const std::uint64_t step = pool_step_.load();
+  const std::uint64_t rest = step > 1 ? part.bytes % step : 0;
+  part.charged = part.bytes + (rest != 0 ? step - rest : 0);
+  if (!account_.reserve(part.device, part.charged)) return false;
+  entry->references |= kHeldByOthers;
+  return true;
+}
+
+void Ledger::undo_share(const Entry& part) {
+  if (part.address == 0) return;
+  const Locked locked(*this);
+  if (Entry* const entry = table_.find(Space::pointer, part.address)) entry->references &= ~kHeldByOthers;
+  account_.discharge(part.device, part.charged);
+}
+
+void Ledger::finish_share(const Entry& part) {
+  if (part.address != 0) account_.note_peaks(part.device);
+}
+
 bool Ledger::reopen(const Entry& entry) {
   {
     const Locked locked(*this);
@@ -254,6 +282,7 @@ void Ledger::move_to(Whole what, std::uint64_t from, std::uint64_t to) {
   const Locked locked(*this);
   table_.for_each([&](Entry& entry) {
     if (entry.context == from && (entry.space == Space::part) == (what == Whole::array)) entry.context = to;
+    if (what == Whole::context && entry.space == Space::granule && entry.link == from) entry.link = to;
   });
 }
 
@@ -289,22 +318,17 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
       return entry.context == context && entry.space != Space::part && entry.space != Space::leaving_pool &&
              !has_context_of_stream(entry);
     };
-    bool has_some = table_.find_from(pass.place, is_of_context) != nullptr;
-    // Between two calls other threads may have moved one to where this pass had been.
-    if (!has_some && pass.found_some) {
-      pass = {};
-      has_some = table_.find_from(pass.place, is_of_context) != nullptr;
-    }
-    if (!has_some) {
+    if (!find_next(pass, is_of_context)) {
       // Its streams have ended: for what they freed any wait will do.
       table_.for_each([&](Entry& entry) {
-        if (has_context_of_stream(entry) && entry.context == context) entry.context = 0;
+        if (!has_context_of_stream(entry) || entry.context != context) return;
+        if (entry.space == Space::physical && entry.references > 0) --unmapped_in_order_;
+        entry.context = 0;
       });
       Entry apart;
       table_.take(Space::apart, context, apart);
       return false;
     }
-    pass.found_some = true;
     table_.take_at(pass.place, dropped);
     if (dropped.space == Space::capture) {
       --captures_;
@@ -344,7 +368,7 @@ void Ledger::reset_in_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
-  captures_ = leaving_in_order_ = 0;
+  captures_ = leaving_in_order_ = unmapped_in_order_ = 0;
   leaving_pools_ = pool_waits_ = 0;
   is_beyond_ = false;
   account_.leave_to_parent();

@@ -73,13 +73,20 @@ class Ledger {
   // given back.
   bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
   bool commit_in_granule(Entry entry, bool is_paid);
-  // So many bytes that some granule has free, perhaps not in one piece, are nobody else's until
-  // let_room_go(), and it stays charged. Its number; 0: there is none.
-  std::uint64_t hold_room_in_granules(unsigned device, std::uint64_t bytes);
+  // So many bytes that some granule of the context has free, perhaps not in one piece, are nobody else's
+  // until let_room_go(), and it stays charged. Its number; 0: there is none.
+  std::uint64_t hold_room_in_granules(unsigned device, std::uint64_t context, std::uint64_t bytes);
   void let_room_go(std::uint64_t granule, std::uint64_t bytes);
   // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
   // released. An allocation's that begins there, or of all that is mapped within the range.
   void keep_charged(std::uint64_t pointer, std::uint64_t bytes);
+  // The same for what a pool or a graph has, whose charge is by the driver's figure, which will not tell of
+  // it: before the driver's call it is charged once more, in the pools' steps. `part` is that, with an
+  // address of 0 if there is nothing to charge (other memory, or charged before). False: refused, and not
+  // counted yet.
+  bool begin_to_share(std::uint64_t pointer, Entry& part);
+  void undo_share(const Entry& part);
+  void finish_share(const Entry& part);
 
   // For what is opened several times at one address. True: it was open already. Else as commit().
   bool reopen(const Entry& entry);
@@ -121,6 +128,7 @@ class Ledger {
     std::uint64_t handle = 0, physical = 0;  // 0: it is not known
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
+  void undo_release_handle(const HandleRelease& release);  // it failed
   void finish_release_handle(const HandleRelease& release, Entry& freed);
   // `physical`: of hold(), which is taken over (0 maps nothing that is known). `replaced`: what another
   // thread unmapped there and has not told yet; its address is 0 if nothing was.
@@ -130,8 +138,12 @@ class Ledger {
   // `in_order`, not before the streams of `stream_context` (0: not known) have been waited for.
   void map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool in_order,
                 std::uint64_t stream_context, Entry& freed);
-  // All parts of an array that is gone, one after another: false after the last.
-  bool unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed);
+  // All parts of an array that is gone, one after another: false after the last. `pass` is fresh at first.
+  struct Pass {
+    std::size_t place = 0;
+    bool found_some = false;
+  };
+  bool unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed);
   // Before the driver unmaps: later mappings are not what it unmaps.
   std::uint64_t last_mapping();
   // Takes out the first mapping within the range that is no later than `last`. False if there is none (left):
@@ -181,6 +193,10 @@ class Ledger {
   // freed in `context` until now is gone once that has been waited for; what pools that live got back by then
   // they can give out again.
   bool has_leaving_in_order() const { return leaving_in_order_.load(std::memory_order_relaxed) != 0; }
+  // Or that somebody else has still, so that a wait gives nothing back yet.
+  bool has_freed_in_order() const {
+    return has_leaving_in_order() || unmapped_in_order_.load(std::memory_order_relaxed) != 0;
+  }
   // `wait`: begin_wait() told it. What was freed after that is another wait's.
   std::uint64_t begin_wait(std::uint64_t context);
   void finish_wait(std::uint64_t context, std::uint64_t wait);
@@ -267,10 +283,6 @@ class Ledger {
   // Takes out something that was made in this context; false if nothing is left. Its charge is taken back. Of
   // a capture (Space::capture) the graph is left to the caller.
   // `pass` is fresh at first, and kept until then.
-  struct Pass {
-    std::size_t place = 0;
-    bool found_some = false;
-  };
   bool drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped);
 
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
@@ -335,6 +347,20 @@ class Ledger {
   void end_pool_waits(std::uint64_t wait, const Settle& settle);
   void move_to(Whole what, std::uint64_t from, std::uint64_t to);
   void end_asking(std::uint64_t number, Entry& freed);
+  void put_handle(std::uint64_t handle, const Entry& physical, Entry& freed);
+  Entry* end_release_handle(const HandleRelease& release);
+  // The next for which the test holds, at `pass.place`. Between two calls other threads may have moved one to
+  // where the pass had been, so a pass that found some starts once more.
+  template <class Test>
+  bool find_next(Pass& pass, const Test& test) {
+    bool is_there = table_.find_from(pass.place, test) != nullptr;
+    if (!is_there && pass.found_some) {
+      pass = {};
+      is_there = table_.find_from(pass.place, test) != nullptr;
+    }
+    pass.found_some = is_there;
+    return is_there;
+  }
   void drop_physical_reference(std::uint64_t number, Entry& freed);
   void give_back(const Entry& freed);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {
@@ -357,6 +383,8 @@ class Ledger {
   std::atomic<bool> has_updates_{false};       // ever, of those
   std::atomic<bool> has_parts_{false};         // ever
   std::atomic<unsigned> captures_{0}, leaving_in_order_{0};
+  std::atomic<unsigned> unmapped_in_order_{
+      0};  // physical memory that somebody has, of entries with a context
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

@@ -2,7 +2,8 @@
 // use the values of handles again while the memory behind them is still mapped.
 //
 // A handle is there until the driver has released it, so until then it can be held. Another thread may be
-// given its value before that is told here: then its last release is over.
+// given its value before that is told here: then its last release is over. `pending` of a handle's entry is
+// how many calls are releasing it.
 #include "ledger/ledger.h"
 #include "ledger/ledger_lock.h"
 
@@ -108,27 +109,31 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
   {
     const Locked locked(*this);
     Entry* const known = table_.find(Space::handle, handle);
-    if (known != nullptr && (physical == 0 || known->link == physical)) {
-      ++known->references;
-      if (physical == 0) return;
-      end_asking(physical, freed);
-      drop_physical_reference(physical, freed);  // the handle has one already
-      return;
-    }
+    // Even of other memory: then another thread mapped that at the address since it was asked about.
+    const bool is_live = known != nullptr && known->references > known->pending;
+    const bool is_known = known != nullptr && (physical == 0 || known->link == physical || is_live);
     const Entry* const memory = table_.find(Space::physical, physical);
-    if (memory == nullptr) return;
-    Entry entry = *memory;
-    entry.space = Space::handle;
-    entry.address = handle;
-    entry.link = physical;
-    entry.context = entry.pending = entry.charged = 0;
-    entry.references = 1;
-    Entry before;
-    if (table_.take(Space::handle, handle, before)) drop_physical_reference(before.link, freed);
-    table_.insert(entry);
-    end_asking(physical, freed);
+    if (is_known)
+      ++known->references;
+    else if (memory != nullptr)
+      put_handle(handle, *memory, freed);
+    if (physical != 0 && memory != nullptr) end_asking(physical, freed);
+    if (physical != 0 && is_known) drop_physical_reference(physical, freed);  // the handle has one already
   }
   give_back(freed);
+}
+
+// It takes over a reference that is held. What the handle was before has been released.
+void Ledger::put_handle(std::uint64_t handle, const Entry& physical, Entry& freed) {
+  Entry entry = physical;
+  entry.space = Space::handle;
+  entry.address = handle;
+  entry.link = physical.address;
+  entry.context = entry.pending = entry.charged = 0;
+  entry.references = 1;
+  Entry before;
+  if (table_.take(Space::handle, handle, before)) drop_physical_reference(before.link, freed);
+  table_.insert(entry);
 }
 
 bool Ledger::reuse_handle(std::uint64_t handle) {
@@ -147,20 +152,31 @@ void Ledger::export_physical(std::uint64_t physical) {
 
 Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
   const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::handle, handle);
-  return entry != nullptr ? HandleRelease{handle, entry->link} : HandleRelease{};
+  Entry* const entry = table_.find(Space::handle, handle);
+  if (entry == nullptr) return {};
+  ++entry->pending;
+  return {handle, entry->link};
+}
+
+// Null: it is another's by now, who has ended what was left of this one.
+Entry* Ledger::end_release_handle(const HandleRelease& release) {
+  Entry* const entry = release.handle != 0 ? table_.find(Space::handle, release.handle) : nullptr;
+  if (entry == nullptr || entry->link != release.physical) return nullptr;
+  if (entry->pending > 0) --entry->pending;
+  return entry;
+}
+
+void Ledger::undo_release_handle(const HandleRelease& release) {
+  const Locked locked(*this);
+  end_release_handle(release);
 }
 
 void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
   freed = Entry{};
-  if (release.handle == 0) return;
   {
     const Locked locked(*this);
-    Entry* const entry = table_.find(Space::handle, release.handle);
-    // Else it is another's by now, who has ended what was left of this one.
-    if (entry == nullptr || entry->link != release.physical || entry->references == 0 ||
-        --entry->references > 0)
-      return;
+    Entry* const entry = end_release_handle(release);
+    if (entry == nullptr || entry->references == 0 || --entry->references > 0) return;
     // While somebody asks for a handle of it by its address, he may be given this one.
     const Entry* const physical = table_.find(Space::physical, release.physical);
     if (physical != nullptr && physical->link > 0) return;
@@ -213,6 +229,7 @@ void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t phy
     }
     Entry* const memory = had_one ? table_.find(Space::physical, before.link) : nullptr;
     if (memory != nullptr && in_order) {
+      if (memory->context == 0) ++unmapped_in_order_;
       note_context_of_stream(*memory, stream_context);
       memory->pending = 0;  // a wait that has begun is not for this
     }
@@ -221,17 +238,17 @@ void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t phy
   give_back(freed);
 }
 
-bool Ledger::unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed) {
+bool Ledger::unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed) {
   freed = Entry{};
   if (!has_parts_) return false;
   {
     const Locked locked(*this);
+    const auto is_of_array = [&](const Entry& entry) {
+      return entry.space == Space::part && entry.context == array;
+    };
+    if (!find_next(pass, is_of_array)) return false;
     Entry part;
-    if (table_.find_from(place, [&](const Entry& entry) {
-          return entry.space == Space::part && entry.context == array;
-        }) == nullptr)
-      return false;
-    table_.take_at(place, part);
+    table_.take_at(pass.place, part);
     drop_physical_reference(part.link, freed);
   }
   give_back(freed);
@@ -249,6 +266,7 @@ void Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
     table_.take(Space::physical, number, gone);
     return;
   }
+  --unmapped_in_order_;
   ++leaving_in_order_;
   freed.charged = 0;
 }

@@ -56,6 +56,7 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   std::size_t place = 0;
   while (Entry* const entry = table_.find_from(place, has_come)) {
     if (entry->space == Space::physical && entry->references > 0) {  // somebody has it still
+      if (entry->context != 0) --unmapped_in_order_;
       entry->context = entry->pending = 0;
       continue;
     }

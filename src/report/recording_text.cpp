@@ -9,6 +9,7 @@
 #include "analysis/session_memory.h"
 #include "base/display_width.h"
 #include "base/text.h"
+#include "report/device_words.h"
 #include "report/leak_words.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"

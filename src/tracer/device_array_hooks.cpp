@@ -121,8 +121,8 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque array) {
   const Result result = release(hook, space, number_of(array), [&] { return call(array); });
   if (result != kSuccess) device_ledger.undo_set_apart(kArray, parts, number_of(array));
   if (result != kSuccess || parts == 0) return result;
-  std::size_t place = 0;
-  for (Entry freed; device_ledger.unmap_next_part(parts, place, freed);)
+  ledger::Ledger::Pass pass;
+  for (Entry freed; device_ledger.unmap_next_part(parts, pass, freed);)
     if (freed.address != 0) hook.record_release(freed);
   return result;
 }

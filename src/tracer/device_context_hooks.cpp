@@ -505,9 +505,18 @@ HEADROOM_HOOK Result cuGreenCtxDestroy(Opaque green) {
 HEADROOM_HOOK Result cuCtxSynchronize() {
   const auto call = HEADROOM_REAL(cuCtxSynchronize);
   if (call == nullptr) return kNotFound;
-  if (__builtin_expect(!device_ledger.has_leaving_in_order(), 1)) return call();
+  if (__builtin_expect(!device_ledger.has_freed_in_order(), 1)) return call();
   DriverHook hook;
-  return hook.counts() ? hook.wait_as_asked(call) : call();
+  Opaque current = nullptr;
+  if (!hook.counts() || real.cuCtxGetCurrent(&current) != kSuccess) return call();
+  return hook.wait_as_asked(current, call);
+}
+HEADROOM_HOOK Result cuCtxSynchronize_v2(Opaque context) {
+  const auto call = HEADROOM_REAL(cuCtxSynchronize_v2);
+  if (call == nullptr) return kNotFound;
+  if (__builtin_expect(!device_ledger.has_freed_in_order(), 1)) return call(context);
+  DriverHook hook;
+  return hook.counts() ? hook.wait_as_asked(context, [&] { return call(context); }) : call(context);
 }
 
 HEADROOM_HOOK Result cuCtxCreate(Opaque* context, unsigned flags, Device device) {

@@ -349,6 +349,21 @@ HEADROOM_HOOK Result cuStreamBeginCaptureToGraph_ptsz(Opaque stream, Opaque grap
   return begin_capture(stream, DefaultStream::per_thread, false,
                        [&] { return call(stream, graph, dependencies, edges, count, mode); });
 }
+// Its nodes are there already; until the graph goes they are charged once more.
+HEADROOM_HOOK Result cuStreamBeginRecaptureToGraph(Opaque stream, int mode, Opaque graph, void* callback,
+                                                   void* data) {
+  const auto call = HEADROOM_REAL(cuStreamBeginRecaptureToGraph);
+  if (call == nullptr) return kNotFound;
+  return begin_capture(stream, DefaultStream::legacy, false,
+                       [&] { return call(stream, mode, graph, callback, data); });
+}
+HEADROOM_HOOK Result cuStreamBeginRecaptureToGraph_ptsz(Opaque stream, int mode, Opaque graph, void* callback,
+                                                        void* data) {
+  const auto call = HEADROOM_REAL(cuStreamBeginRecaptureToGraph_ptsz);
+  if (call == nullptr) return kNotFound;
+  return begin_capture(stream, DefaultStream::per_thread, false,
+                       [&] { return call(stream, mode, graph, callback, data); });
+}
 HEADROOM_HOOK Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
   return end_capture(HEADROOM_REAL(cuStreamEndCapture), stream, graph, DefaultStream::legacy,
                      caller_of_this_function());

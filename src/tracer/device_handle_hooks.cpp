@@ -131,7 +131,10 @@ HEADROOM_HOOK Result cuMemRelease(Handle handle) {
   const auto release = device_ledger.begin_release_handle(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle);
-  if (result != kSuccess) return result;
+  if (result != kSuccess) {
+    device_ledger.undo_release_handle(release);
+    return result;
+  }
   Entry freed;
   device_ledger.finish_release_handle(release, freed);
   record_what_was_freed(hook, freed, time);

@@ -39,7 +39,7 @@ constinit DriverCalls driver_calls;
 namespace {
 
 Lock opening;
-std::atomic<bool> is_open{false}, has_failed{false}, is_limited{false};
+std::atomic<bool> has_begun{false}, is_open{false}, has_failed{false}, is_limited{false};
 constinit pthread_mutex_t driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 std::atomic<bool> is_identified[ledger::kMostDevices];
 std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
@@ -48,6 +48,8 @@ std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
 
 void forget_in_child() {
   opening.reset();
+  driver::reset_lock_in_child();
+  if (!has_begun) return;
   driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   driver::reset_walk_in_child();
   device_ledger.reset_in_child();
@@ -60,8 +62,9 @@ void forget_in_child() {
   reset_watch_in_child();
   reset_refusals_in_child();
   driver::reset_contexts_in_child();
-  driver::reset_lock_in_child();
 }
+// Not when the account is opened, which another thread's fork may come before.
+[[gnu::constructor]] void look_after_children() { ::pthread_atfork(nullptr, nullptr, forget_in_child); }
 
 // Who cannot share a limit would have it for himself, beside the others: so he gets nothing, and is told why.
 const char* words_for(int error) {
@@ -151,7 +154,6 @@ bool open_account() {
     if (account.limit(device) != ledger::kNoLimit) is_limited = true;
   constexpr std::uint64_t kUsualPoolStep = std::uint64_t{32} << 20;  // of an H200
   if (is_limited) device_ledger.assume_pool_step(kUsualPoolStep);
-  ::pthread_atfork(nullptr, nullptr, forget_in_child);
   return true;
 }
 
@@ -203,6 +205,7 @@ void describe(unsigned device) {
 bool account_is_open(ThreadLocal& thread) {
   const Guard guard(thread);
   const Locked locked(opening);
+  has_begun = true;
   if (!is_open.load() && !has_failed.load()) {
     const bool opened = open_account();
     has_failed = !opened;
@@ -432,20 +435,26 @@ bool DriverHook::wait_for_what_was_freed() {
   return has_waited;
 }
 
-driver::Result DriverHook::wait_as_asked(driver::Result (*call)()) {
-  CurrentDevice where;
-  driver::Opaque current = nullptr;
-  // In a green context it is for a part of what the primary one has.
-  if (!get_current(where) || driver::real.cuCtxGetCurrent(&current) != driver::kSuccess ||
-      number_of(current) != where.context)
-    return call();
-  const std::uint64_t wait = device_ledger.begin_wait(where.context);
-  const driver::Result result = call();
-  if (result == driver::kSuccess)
-    device_ledger.finish_wait(where.context, wait);
-  else
-    device_ledger.give_up_wait(wait);
-  return result;
+driver::Pointer base_of(driver::Pointer pointer) {
+  driver::Pointer base = 0;
+  std::size_t bytes = 0;
+  const auto get = driver::real.cuMemGetAddressRange_v2;
+  return get != nullptr && get(&base, &bytes, pointer) == driver::kSuccess ? base : pointer;
+}
+
+SharedPart::SharedPart(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller) {
+  if (device_ledger.begin_to_share(pointer, part_)) return;
+  hook.make_room(part_.device);
+  if (device_ledger.begin_to_share(pointer, part_)) return;
+  is_granted_ = false;
+  device_ledger.refuse(part_.device, part_.kind, part_.charged);
+  part_ = Entry{};
+  hook.record_last_refusal(caller);
+}
+SharedPart::~SharedPart() { device_ledger.undo_share(part_); }
+void SharedPart::keep() {
+  device_ledger.finish_share(part_);
+  part_ = Entry{};
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {

@@ -137,8 +137,9 @@ class DriverHook {
   void make_room(unsigned device);
   bool wait_for_what_was_freed();  // of the current context; false: it was not waited for
   static bool may_have_launched_graphs(unsigned device);
-  // The program waits for its context: what was freed in the order of its streams is free then.
-  driver::Result wait_as_asked(driver::Result (*call)());
+  // The program waits for a context: what was freed in the order of its streams is free then.
+  template <class Call>
+  driver::Result wait_as_asked(driver::Opaque context, const Call& call);
   // What the pool has of the device is charged from now on. False if the limit has no room for that and
   // `keeps_limit` is set; then it is not.
   bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
@@ -171,6 +172,40 @@ class DriverHook {
 };
 
 inline std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+template <class Call>
+driver::Result DriverHook::wait_as_asked(driver::Opaque context, const Call& call) {
+  const std::uint64_t number = number_of(context);
+  // In a green context it is for a part of what the primary one has.
+  if (context == nullptr || driver::context_that_owns(number) != number) return call();
+  const std::uint64_t wait = device_ledger.begin_wait(number);
+  const driver::Result result = call();
+  if (result == driver::kSuccess)
+    device_ledger.finish_wait(number, wait);
+  else
+    device_ledger.give_up_wait(wait);
+  return result;
+}
+
+// Where the allocation begins that this lies in, as the driver tells; else as it is.
+driver::Pointer base_of(driver::Pointer pointer);
+
+// Memory of a pool or a graph that somebody else is about to get by a way that does not tell when it ends: it
+// is charged once more, as nothing of the pool's own figures tells of it, until the process ends. Of any
+// other memory it is nothing.
+class SharedPart {
+ public:
+  SharedPart(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller);
+  ~SharedPart();  // without keep(): the driver made nothing of it
+  SharedPart(const SharedPart&) = delete;
+  SharedPart& operator=(const SharedPart&) = delete;
+  bool is_granted() const { return is_granted_; }
+  void keep();
+
+ private:
+  Entry part_;
+  bool is_granted_ = true;
+};
 
 inline Entry entry_of(Space space, DeviceMemoryKind kind, const CurrentDevice& where, std::uint64_t bytes) {
   Entry entry;

@@ -25,6 +25,15 @@ Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer,
 
 }  // namespace
 
+// Who opens it has the memory until it is closed there, whatever becomes of it here.
+HEADROOM_HOOK Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
+  const auto call = HEADROOM_REAL(cuIpcGetMemHandle);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(handle, pointer);
+  if (result == kSuccess && hook.counts()) device_ledger.keep_charged(base_of(pointer), 1);
+  return result;
+}
 HEADROOM_HOOK Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle handle, unsigned flags) {
   return open_ipc(HEADROOM_REAL(cuIpcOpenMemHandle_v2), pointer, handle, flags, caller_of_this_function());
 }

@@ -15,7 +15,8 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   const std::uint64_t granule = device_ledger.granule(entry.device);
   const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
   const std::uint64_t asked = entry.bytes;
-  const std::uint64_t held = is_limited ? device_ledger.hold_room_in_granules(entry.device, asked) : 0;
+  const std::uint64_t held =
+      is_limited ? device_ledger.hold_room_in_granules(entry.device, entry.context, asked) : 0;
   const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device);
   if (is_limited && held == 0 && !is_paid) {
     hook.refuse_granule(entry, caller);
@@ -34,8 +35,9 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   entry.bytes = size();
   // Rows that became longer than it seemed.
   if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
+    const bool is_granted = hook.reserve(entry.device, entry.kind, entry.bytes, caller);
     give_back_advance();
-    if (!hook.reserve(entry.device, entry.kind, entry.bytes, caller)) {
+    if (!is_granted) {
       free(*pointer);
       *pointer = 0;
       return kOutOfMemory;
@@ -64,7 +66,7 @@ Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size*
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || free == nullptr || !hook.counts() || !hook.get_current(where))
+  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.counts() || !hook.get_current(where))
     return call(pointer, bytes);
   const Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
   const auto call_driver = [&] { return call(pointer, bytes); };
@@ -288,13 +290,13 @@ HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer
   const auto call = HEADROOM_REAL(cuMemGetHandleForAddressRange);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(handle, pointer, bytes, type, flags);
+  const Pointer base = base_of(pointer);
+  SharedPart part(hook, base, caller_of_this_function());
+  if (!part.is_granted()) return kOutOfMemory;
   const Result result = call(handle, pointer, bytes, type, flags);
-  if (result != kSuccess || !hook.counts()) return result;
-  std::size_t whole = 0;
-  Pointer base = 0;
-  if (real.cuMemGetAddressRange_v2 == nullptr ||
-      real.cuMemGetAddressRange_v2(&base, &whole, pointer) != kSuccess)
-    base = pointer;
+  if (result != kSuccess) return result;
+  part.keep();
   device_ledger.keep_charged(base, pointer + bytes - base);
   return result;
 }

@@ -124,6 +124,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   }
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
+  entry.context = 0;  // it outlives the context, as its pool does
   entry.link = from.key();
   device_ledger.commit_in_pool(entry, from.grant);
   hook.record_allocation(entry, caller);
@@ -195,6 +196,19 @@ Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location*
 }
 
 }  // namespace
+
+// Another process that imports it has the memory, whatever becomes of it, and of its pool, here.
+HEADROOM_HOOK Result cuMemPoolExportPointer(void* shared, Pointer pointer) {
+  const auto call = HEADROOM_REAL(cuMemPoolExportPointer);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(shared, pointer);
+  SharedPart part(hook, pointer, caller_of_this_function());
+  if (!part.is_granted()) return kOutOfMemory;
+  const Result result = call(shared, pointer);
+  if (result == kSuccess) part.keep();
+  return result;
+}
 
 HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync);

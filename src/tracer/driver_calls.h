@@ -49,6 +49,7 @@
   CALL(cuDeviceSetMemPool, (Device, Opaque))                                                                  \
   CALL(cuMemSetMemPool, (Location*, int, Opaque))                                                             \
   CALL(cuMemPoolTrimTo, (Opaque, std::size_t))                                                                \
+  CALL(cuMemPoolExportPointer, (void*, Pointer))                                                              \
   CALL(cuMemPoolImportPointer, (Pointer*, Opaque, void*))                                                     \
   /* memory by handle, and virtual addresses */                                                               \
   CALL(cuMemCreate, (Handle*, std::size_t, const AllocationProperties*, unsigned long long))                  \
@@ -72,6 +73,7 @@
   CALL(cuMipmappedArrayCreate, (Opaque*, const Array3dDescriptor*, unsigned))                                 \
   CALL(cuMipmappedArrayDestroy, (Opaque))                                                                     \
   /* others' memory */                                                                                        \
+  CALL(cuIpcGetMemHandle, (IpcHandle*, Pointer))                                                              \
   CALL(cuIpcOpenMemHandle, (Pointer*, IpcHandle, unsigned))                                                   \
   CALL(cuIpcOpenMemHandle_v2, (Pointer*, IpcHandle, unsigned))                                                \
   CALL(cuIpcCloseMemHandle, (Pointer))                                                                        \
@@ -86,6 +88,8 @@
   CALL(cuStreamBeginCapture_v2_ptsz, (Opaque, int))                                                           \
   CALL(cuStreamBeginCaptureToGraph, (Opaque, Opaque, const Opaque*, const void*, std::size_t, int))           \
   CALL(cuStreamBeginCaptureToGraph_ptsz, (Opaque, Opaque, const Opaque*, const void*, std::size_t, int))      \
+  CALL(cuStreamBeginRecaptureToGraph, (Opaque, int, Opaque, void*, void*))                                    \
+  CALL(cuStreamBeginRecaptureToGraph_ptsz, (Opaque, int, Opaque, void*, void*))                               \
   CALL(cuStreamEndCapture, (Opaque, Opaque*))                                                                 \
   CALL(cuStreamEndCapture_ptsz, (Opaque, Opaque*))                                                            \
   CALL(cuGraphAddMemAllocNode, (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*))                \
@@ -108,6 +112,7 @@
   CALL(cuCtxCreate_v3, (Opaque*, void*, int, unsigned, Device))                                               \
   CALL(cuCtxCreate_v4, (Opaque*, void*, unsigned, Device))                                                    \
   CALL(cuCtxSynchronize, ())                                                                                  \
+  CALL(cuCtxSynchronize_v2, (Opaque))                                                                         \
   CALL(cuDevicePrimaryCtxRetain, (Opaque*, Device))                                                           \
   CALL(cuDevicePrimaryCtxRelease, (Device))                                                                   \
   CALL(cuDevicePrimaryCtxRelease_v2, (Device))                                                                \

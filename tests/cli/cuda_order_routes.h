@@ -352,6 +352,78 @@ inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
   return tell("contexts", "memory went with each", all_granted && left() == limit && most_given() <= limit);
 }
 
+// What is a pool's outlives the context in which it was taken, and the pool, until it is freed.
+inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
+  const Opaque before = current_context();
+  const std::uint64_t most = limit / 10 * 6;
+  bool all_sound = true;
+  for (const bool pool_first : {true, false}) {
+    Opaque context = nullptr, pool = nullptr;
+    Pointer pointer = 0;
+    check(FIND((Opaque*, unsigned, Device), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0),
+          "context");
+    check(make_pool(pool, 0), "pool");
+    check(take_from_pool(pool, most, pointer), "from pool");
+    synchronize();
+    if (pool_first) destroy_pool(pool);
+    check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
+    check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(before), "set current");
+    if (!pool_first) destroy_pool(pool);
+    synchronize();
+    Plain plain;
+    std::uint64_t cost = 0;
+    const bool is_held = plain.take(most, cost) == kOutOfMemory;
+    check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
+    const bool is_given_back = plain.take(most, cost) == kSuccess;
+    plain.free_all();
+    all_sound = all_sound && is_held && is_given_back;
+  }
+  return tell("outlives",
+              "a pool's memory without its context and its pool: refused to others until it was freed",
+              all_sound && left() == limit && most_given() <= limit);
+}
+
+// What another process may open it may keep, whatever becomes of it here: charged until this one ends. To be
+// run by itself.
+inline bool run_exported(std::uint64_t limit, std::uint64_t) {
+  const std::uint64_t most = limit / 100 * 24;
+  Plain plain;
+  std::uint64_t cost = 0;
+  IpcHandle handle{};
+  check(plain.take(most, cost), "to be exported");
+  const auto get_handle = FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010);
+  check(get_handle(&handle, plain.all.back()), "IPC handle");
+  check(get_handle(&handle, plain.all.back()), "IPC handle, again");
+  plain.free_all();
+  // Of a pool: charged once more, as the pool's own figure falls when it is trimmed.
+  Opaque pool = nullptr;
+  Pointer pointer = 0;
+  int descriptor = -1;
+  check(make_pool(pool, 0), "pool");
+  check(take_from_pool(pool, most, pointer), "from pool");
+  synchronize();
+  constexpr int kDmaBuf = 1;
+  const auto get_descriptor = optional<Result (*)(void*, Pointer, std::size_t, int, unsigned long long)>(
+      "cuMemGetHandleForAddressRange");
+  constexpr std::uint64_t kPage = 2 << 20;
+  const Result shared = get_descriptor != nullptr
+                            ? get_descriptor(&descriptor, pointer, most / kPage * kPage, kDmaBuf, 0)
+                            : kSuccess;
+  check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+  synchronize();
+  destroy_pool(pool);
+  synchronize();
+  const std::uint64_t found = left(),
+                      kept = get_descriptor != nullptr && shared == kSuccess ? 2 * most : most;
+  const bool is_kept = found <= limit - kept && found > limit - kept - 3 * kPoolGranule;
+  const bool is_refused = plain.take(limit - kept + kPoolGranule, cost) == kOutOfMemory;
+  std::printf("exported a descriptor of a pool's memory: %s; left %llu of %llu\n",
+              shared == kSuccess ? "granted" : "not supported", static_cast<unsigned long long>(found),
+              static_cast<unsigned long long>(limit));
+  return tell("exported", "what others may have is charged although it was freed",
+              is_kept && is_refused && most_given() <= limit);
+}
+
 // A node on each device: to be run where each has a limit of its own, LIMIT on the first and less than STEP
 // on the second.
 inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {

@@ -154,7 +154,12 @@ class RandomCaller {
     Opaque graph = nullptr, exec = nullptr;
   };
 
-  std::uint64_t size() { return 1 + random_() % (random_() % 4 == 0 ? limit_ : limit_ / 16); }
+  // One in four so small that it shares a granule.
+  std::uint64_t size() {
+    constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
+    const std::uint64_t kind = random_() % 8;
+    return 1 + random_() % (kind < 2 ? kSmall : kind < 4 ? limit_ : limit_ / 16);
+  }
   template <class All>
   std::size_t any(const All& all) {
     return random_() % all.size();
@@ -413,9 +418,20 @@ class RandomCaller {
     Opaque const context = make_context();
     const std::size_t had_pointers = pointers_.size(), had_arrays = arrays_.size();
     for (std::uint64_t i = random_() % 8; i > 0; --i) random_() % 2 == 0 ? allocate() : allocate_array();
+    if (random_() % 2 == 0) leave_pool_behind();
     destroy_context(context);
     pointers_.resize(had_pointers);
     arrays_.resize(had_arrays);
+  }
+  // What is a pool's outlives the context, also where the pool does not.
+  void leave_pool_behind() {
+    Opaque pool = nullptr;
+    Pointer pointer = 0;
+    check(make_pool(pool, 0), "pool");
+    if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
+             11020)(&pointer, size(), pool, nullptr) == kSuccess)
+      left_of_pools_.push_back(pointer);
+    destroy_pool(pool);
   }
   // The same of another device's primary one, if nobody else has retained it.
   void visit_primary_context() {

@@ -551,10 +551,12 @@ int main(int count, char** arguments) {
   if (is_asked_for("abandoned")) sound = run_abandoned(limit, step) && sound;
   if (is_asked_for("column")) sound = run_column(limit, step) && sound;
   if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
+  if (is_asked_for("outlives")) sound = run_pool_without_context(limit, step) && sound;
   if (is_asked_for("races")) sound = run_races(limit, step) && sound;
   if (route == "unload") sound = run_unload(limit, step) && sound;
   if (route == "unified") sound = run_unified(limit, step) && sound;
   if (route == "granules") sound = run_granules(limit, step) && sound;
+  if (route == "exported") sound = run_exported(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;
   if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
   // The driver's own account, if it is the fake one.

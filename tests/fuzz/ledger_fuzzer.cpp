@@ -299,7 +299,8 @@ class Calls {
     const auto known = model_.handles.find(handle);
     const auto release = ledger_.begin_release_handle(handle);
     require((release.handle != 0) == (known != model_.handles.end()));
-    if (release.handle == 0 || fails) return;
+    if (release.handle == 0) return;
+    if (fails) return ledger_.undo_release_handle(release);
     Entry freed;
     ledger_.finish_release_handle(release, freed);
     if (--known->second.first > 0) return require(freed.address == 0);

@@ -59,7 +59,13 @@ TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
   const std::string way = std::get<1>(GetParam());
   expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
                              "all", std::to_string(kLimit), std::to_string(kStep)}),
-               39);
+               40);
+}
+
+TEST_F(LimitOnAGpu, WhatOthersMayHaveIsCharged) {
+  expect_sound(traced_->run({guest("trace_guest_cuda"), "dlsym", "exported", std::to_string(kLimit),
+                             std::to_string(kStep)}),
+               1);
 }
 
 TEST_F(LimitOnAGpu, WholeGranulesAreCharged) {

@@ -15,7 +15,7 @@ void drop_context(Opaque context) {
   finish_pending(context);
   if (captured_stream != nullptr && streams[captured_stream] == context) fake_cuda_abandon_capture();
   for (auto it = blocks.begin(); it != blocks.end();) {
-    if (it->second.context != context) {
+    if (it->second.context != context || it->second.pool != nullptr) {  // a pool's outlives it
       ++it;
       continue;
     }
@@ -150,6 +150,7 @@ EXPORTED Result cuCtxGetDevice(Device* device) {
 }
 // While a stream is captured it is an error, which ends the capture.
 EXPORTED Result cuCtxSynchronize() {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (captured_stream != nullptr) {
     capture_is_invalid = true;

@@ -30,12 +30,12 @@ Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_
   const std::uint64_t needed = in_whole(bytes, 512);
   auto found = granules.begin();
   while (found != granules.end() &&
-         (found->second.device != current_device() || found->second.used + needed > granule))
+         (found->second.context != current || found->second.used + needed > granule))
     ++found;
   if (found == granules.end()) {
     if (!grow(current_device(), granule)) return kOutOfMemory;
     next_number = in_whole(next_number, granule);
-    found = granules.emplace(number(granule), Granule{current_device(), 0, 0}).first;
+    found = granules.emplace(number(granule), Granule{current, current_device(), 0, 0}).first;
   }
   *pointer = found->first;
   while (blocks.count(*pointer) != 0) *pointer += 512;
@@ -85,6 +85,7 @@ std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {
   return all;
 }
 Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (current == nullptr) return kInvalidContext;
   const bool is_deferred = (shape.flags & (kArrayDeferred | kArraySparse)) != 0;
@@ -116,6 +117,7 @@ void drop_physical(Handle key) {
     return;
   if (found->second.of_device) in_use[found->second.device] -= found->second.bytes;
   handles.erase(found);
+  free_physical.push_back(reinterpret_cast<Opaque>(key));
 }
 
 template <class Order>
@@ -210,11 +212,12 @@ EXPORTED Result cuPointerGetAttribute(void* value, int attribute, Pointer pointe
 
 EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationProperties* properties,
                             unsigned long long) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const bool of_device = properties->location.type == kLocationDevice;
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
   if (of_device && !grow(device, bytes)) return kOutOfMemory;
-  *made = number(8);
+  *made = reinterpret_cast<Handle>(again_of(free_physical));
   handles[*made] = {device, of_device, bytes, 1, 0, false};
   return kSuccess;
 }
@@ -266,6 +269,7 @@ EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
 
 // A descriptor holds the memory, too, and an import is another handle of it.
 EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsigned long long) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto found = handles.find(key);
   const int descriptor = found != handles.end() ? ::memfd_create("fake_cuda", 0) : -1;
@@ -276,6 +280,7 @@ EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsi
   return kSuccess;
 }
 EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto found = descriptors.find(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)));
   if (found == descriptors.end()) return kInvalidValue;
@@ -331,7 +336,23 @@ EXPORTED Result cuMipmappedArrayGetMemoryRequirements(MemoryRequirements* needs,
   return needs_of(needs, array);
 }
 EXPORTED Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (found == blocks.end() || found->second.pool != nullptr || found->second.is_managed)
+    return kInvalidValue;
+  found->second.is_shared = true;
   std::memcpy(handle->bytes, &pointer, sizeof pointer);
+  return kSuccess;
+}
+EXPORTED Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t, int,
+                                              unsigned long long) {
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (found == blocks.end()) return kInvalidValue;
+  found->second.is_shared = true;
+  *static_cast<int*>(handle) = -1;
   return kSuccess;
 }
 EXPORTED Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle, unsigned) {

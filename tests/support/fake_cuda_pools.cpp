@@ -21,8 +21,7 @@ void trim(Pool& pool, std::uint64_t keep) {
   const std::uint64_t wanted = pool.used > keep ? pool.used : keep;
   const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (left >= pool.reserved) return;
-  in_use[pool.device] -= pool.reserved - left;
-  pool.reserved = left;
+  give_back_of(pool, pool.reserved - left);
 }
 
 Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
@@ -175,6 +174,7 @@ EXPORTED Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
   return cuMemFreeAsync(pointer, stream);
 }
 EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   *pool = handle();
   // Of no device: managed memory, which is on the first that uses it.
@@ -200,6 +200,14 @@ EXPORTED Result cuMemPoolDestroy(Opaque pool) {
     pools.erase(pool);
   else
     gone.is_destroyed = true;
+  return kSuccess;
+}
+EXPORTED Result cuMemPoolExportPointer(void*, Pointer pointer) {
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (found == blocks.end() || found->second.pool == nullptr) return kInvalidValue;
+  found->second.is_shared = true;
   return kSuccess;
 }
 EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {
@@ -276,6 +284,7 @@ EXPORTED Result cuGraphNodeGetDependencies(Opaque node, Opaque* dependencies, st
   return kSuccess;
 }
 EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned long long) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   *exec = handle();
   ++graphs[graph].users;

@@ -9,7 +9,8 @@
 // in which order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some microseconds, before or
 // after its work, so that threads meet in every order), FAKE_CUDA_GRAPH_STEP (in which each graph that runs
 // has memory, 32 MiB), FAKE_CUDA_MOST (bytes of a device beyond which the program ends at once, exit code 77,
-// and says with which stack).
+// and says with which stack), FAKE_CUDA_LEDGER_SLACK (the same where the ledger in front of it is charged so
+// many bytes less than it has given).
 //
 // Between fake_cuda_busy(1) and a call that waits, what is freed in the order of a stream and instances of
 // graphs that are destroyed stay: the device has not come to them.
@@ -19,6 +20,7 @@
 // and graphs, fake_cuda_lookup.cpp the ways to find all that.
 #pragma once
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <unistd.h>
 
@@ -36,6 +38,7 @@
 #include <utility>
 #include <vector>
 
+#include "ledger/device_query.h"
 #include "tracer/driver_types.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -58,8 +61,10 @@ struct Block {
   bool is_managed = false;
   std::uint64_t taken = 0;    // of its device, where that is not its bytes
   std::uint64_t granule = 0;  // address of the one that it shares with others
+  bool is_shared = false;     // another process has it, too, or will
 };
 struct Granule {
+  Opaque context = nullptr;  // which shares it with no other
   unsigned device = 0;
   std::uint64_t used = 0, live = 0;
 };
@@ -75,6 +80,7 @@ struct Physical {
 struct Pool {
   unsigned device = 0;
   std::uint64_t used = 0, reserved = 0;
+  std::uint64_t shared = 0;  // freed here, and others have it
   bool is_destroyed = false;
 };
 constexpr std::uint64_t kPoolStep = 32 << 20;  // as on an H200
@@ -122,8 +128,8 @@ inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Node> nodes;
 inline std::map<Opaque, Instance> instances;
-inline std::vector<Opaque> free_graphs, free_arrays;  // handles
-inline std::deque<Context> made_contexts;             // of programs, and green ones
+inline std::vector<Opaque> free_graphs, free_arrays, free_physical;  // handles
+inline std::deque<Context> made_contexts;                            // of programs, and green ones
 inline std::vector<Context*> free_contexts;
 inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
@@ -315,20 +321,42 @@ inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
   _exit(77);
 }
 
+// All that is given must be charged: with that the ledger is right at every moment, not at its limit alone.
+inline void check_against_ledger(unsigned device) {
+  static const std::uint64_t slack = setting("FAKE_CUDA_LEDGER_SLACK", ~0ull);
+  if (slack == ~0ull) return;
+  static const auto figures_of = reinterpret_cast<headroom::ledger::DeviceFiguresFunction>(
+      ::dlsym(RTLD_DEFAULT, headroom::ledger::kDeviceFiguresSymbol));
+  headroom::ledger::DeviceFigures figures;
+  if (figures_of == nullptr || !figures_of(device, &figures, sizeof figures)) return;
+  if (in_use[device] > figures.charged_all + slack) stop_beyond(device, figures.charged_all);
+}
+
 inline bool grow(unsigned device, std::uint64_t bytes) {
   if (bytes > total() - in_use[device]) return false;
   in_use[device] += bytes;
   if (in_use[device] > peak[device]) peak[device] = in_use[device];
+  check_against_ledger(device);
   static const std::uint64_t most = setting("FAKE_CUDA_MOST", ~0ull);
   if (in_use[device] > most) stop_beyond(device, most);
   return true;
 }
 inline unsigned current_device() { return static_cast<Context*>(current)->device; }
 
+// But for what others have of it.
+inline void give_back_of(Pool& pool, std::uint64_t bytes) {
+  const std::uint64_t kept = std::min(bytes, pool.shared);
+  pool.shared -= kept;
+  pool.reserved -= bytes;
+  in_use[pool.device] -= bytes - kept;
+}
+
 inline void give_back(const Block& block) {
   if (block.graph != nullptr)
     kept_for_graphs[block.device] +=
         left_by(block.graph, block.device) - left_by(block.graph, block.device, &block);
+  else if (block.is_shared && block.pool == nullptr)
+    return;  // who has it does not say when he has it no more
   else if (block.granule != 0 && --granules[block.granule].live > 0) {
     granules[block.granule].used -= (block.bytes + 511) / 512 * 512;
     return;
@@ -338,8 +366,9 @@ inline void give_back(const Block& block) {
   if (block.pool == nullptr) return;
   Pool& pool = pools[block.pool];
   pool.used -= block.bytes;
+  if (block.is_shared) pool.shared += block.bytes;
   if (!pool.is_destroyed || pool.used > 0) return;
-  in_use[pool.device] -= pool.reserved;
+  give_back_of(pool, pool.reserved);
   pools.erase(block.pool);
 }
 

@@ -6,7 +6,7 @@ namespace headroom::ledger {
 namespace {
 
 using Kind = DeviceMemoryKind;
-constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB;
+constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB, kContext = 7;
 
 class GranulesTest : public testing::Test {
  protected:
@@ -21,7 +21,7 @@ class GranulesTest : public testing::Test {
     entry.address = address;
     entry.bytes = bytes;
     entry.kind = kind;
-    entry.context = 7;
+    entry.context = kContext;
     return entry;
   }
   bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device) {
@@ -88,10 +88,10 @@ TEST_F(GranulesTest, OneThatWasPaidBeforeGoesBackIfItIsNotNeeded) {
   ASSERT_TRUE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule, 100), true));
   EXPECT_EQ(charged(), kGranule);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kGranule - 511), 0u);
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kGranule - 512);
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kGranule - 511), 0u);
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kGranule - 512);
   EXPECT_NE(held, 0u);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, 1), 0u) << "it is another's";
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, 1), 0u) << "it is another's";
   ledger_.let_room_go(held, kGranule - 512);
   EXPECT_FALSE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule + 512, 100), false));
@@ -168,13 +168,24 @@ TEST_F(GranulesTest, WhatIsFreedInTheOrderOfAStreamKeepsItsGranuleUntilThatWasWa
 TEST_F(GranulesTest, RoomThatIsHeldKeepsItsGranule) {
   limit(2 * kGranule);
   ASSERT_TRUE(allocate(kGranule, kMiB));
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kMiB);
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kMiB);
   release(kGranule);
   EXPECT_EQ(charged(), kGranule) << "what the driver gives instead is paid with it";
   ledger_.let_room_go(held, kMiB);
   EXPECT_EQ(charged(), 0u);
   ledger_.let_room_go(0, kMiB);
   EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(GranulesTest, RoomIsOfOneContext) {
+  limit(2 * kGranule);
+  ASSERT_TRUE(allocate(kGranule, kMiB / 2));
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext + 1, kMiB), 0u);
+  // The next context may have the handle of one that is being destroyed.
+  const std::uint64_t leaving = ledger_.set_apart(Ledger::Whole::context, kContext);
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
+  ledger_.undo_set_apart(Ledger::Whole::context, leaving, kContext);
+  EXPECT_NE(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
 }
 
 TEST_F(GranulesTest, AGranuleOfWhichAllIsFreedInOrderHasNoRoom) {
@@ -187,11 +198,11 @@ TEST_F(GranulesTest, AGranuleOfWhichAllIsFreedInOrderHasNoRoom) {
     ledger_.finish_release(entry, true, 7);
   };
   free_in_order(kGranule);
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kMiB);
+  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kMiB);
   EXPECT_NE(held, 0u);
   ledger_.let_room_go(held, kMiB);
   free_in_order(kGranule + kMiB);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kMiB), 0u);
+  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
   ledger_.finish_wait(7, ledger_.begin_wait(7));
   EXPECT_EQ(charged(), 0u);
 }

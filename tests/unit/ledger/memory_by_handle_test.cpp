@@ -252,9 +252,39 @@ TEST_F(MemoryByHandle, ReleasedOfWhatIsNotKnownFreesNothing) {
   EXPECT_EQ(charged(), 0u);
 }
 
+// Asked for by an address at which another thread has mapped other memory meanwhile, and told.
+TEST_F(MemoryByHandle, AHandleThatIsLiveIsOfItsOwnMemoryWhateverWasAskedFor) {
+  create(5, 60);
+  create(6, 40);
+  map(0x1000, 60, 5);
+  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  EXPECT_EQ(unmap(0x1000, 60), 0);
+  map(0x1000, 40, 6);
+  Entry freed;
+  ledger_.retain_handle(6, asked, freed);
+  EXPECT_EQ(unmap(0x1000, 40), 0);
+  EXPECT_EQ(release(6), 0u) << "it has two references";
+  EXPECT_EQ(charged(), 100u);
+  EXPECT_EQ(release(6), 40u);
+  EXPECT_EQ(release(5), 60u);
+}
+
+TEST_F(MemoryByHandle, WhatWasOnlyHeldByWhoAskedGoesWithTheAnswer) {
+  create(5, 60);
+  create(6, 40);
+  map(0x1000, 60, 5);
+  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  unmap(0x1000, 60);
+  EXPECT_EQ(release(5), 0u);
+  Entry freed;
+  ledger_.retain_handle(6, asked, freed);
+  EXPECT_EQ(freed.bytes, 60u);
+  EXPECT_EQ(charged(), 40u);
+}
+
 TEST_F(MemoryByHandle, AReleaseThatFailsChangesNothing) {
   create(5, 100);
-  ledger_.begin_release_handle(5);
+  ledger_.undo_release_handle(ledger_.begin_release_handle(5));
   EXPECT_EQ(charged(), 100u);
   EXPECT_EQ(release(5), 100u);
   EXPECT_EQ(charged(), 0u);
@@ -277,9 +307,9 @@ TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
   release(8);
   EXPECT_EQ(charged(), 35u);
   Entry freed;
-  std::size_t place = 0;
+  Ledger::Pass place;
   EXPECT_FALSE(ledger_.unmap_next_part(0xb, place, freed));
-  place = 0;
+  place = {};
   int count = 0;
   while (ledger_.unmap_next_part(0xa, place, freed)) ++count;
   EXPECT_EQ(count, 2);
@@ -297,11 +327,49 @@ TEST_F(MemoryByHandle, WhatIsMappedToTheNextArrayOfAHandleIsNotTheFirsts) {
   map_part(0xa, 102, 6);
   release(6);
   Entry freed;
-  std::size_t place = 0;
+  Ledger::Pass place;
   int count = 0;
   while (ledger_.unmap_next_part(leaving, place, freed)) ++count;
   EXPECT_EQ(count, 1);
   EXPECT_EQ(charged(), 40u);
+}
+
+// Each by streams of another context, and each waited for.
+TEST_F(MemoryByHandle, PartsThatWereUnmappedInOrderAreWaitedForOneAfterTheOther) {
+  create(5, 60);
+  map_part(0xa, 101, 5);
+  map_part(0xa, 102, 5);
+  release(5);
+  EXPECT_FALSE(ledger_.has_freed_in_order());
+  EXPECT_EQ(unmap_part_in_order(101, kContext), 0u);
+  EXPECT_TRUE(ledger_.has_freed_in_order()) << "who waits has to tell";
+  EXPECT_FALSE(ledger_.has_leaving_in_order()) << "a wait would give nothing back";
+  wait(kContext);
+  EXPECT_FALSE(ledger_.has_freed_in_order());
+  EXPECT_EQ(unmap_part_in_order(102, kContext + 1), 60u);
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(ledger_.has_leaving_in_order());
+  wait(kContext + 1);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_FALSE(ledger_.has_freed_in_order());
+}
+
+// A number of parts that other threads move about in the table meanwhile.
+TEST_F(MemoryByHandle, AllPartsOfAnArrayAreFoundWhateverOthersTakeOut) {
+  constexpr std::uint64_t kParts = 200;
+  create(5, 60);
+  for (std::uint64_t i = 0; i < kParts; ++i) {
+    map_part(0xa, 1000 + i, 5);
+    map(0x100000 + i * 0x1000, 0x1000, 5);
+  }
+  release(5);
+  Ledger::Pass pass;
+  Entry freed;
+  std::uint64_t count = 0;
+  for (; ledger_.unmap_next_part(0xa, pass, freed); ++count)
+    if (count < kParts) unmap(0x100000 + count * 0x1000, 0x1000);
+  EXPECT_EQ(count, kParts);
+  EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(MemoryByHandle, APartThatIsUnmappedInTheOrderOfAStreamIsChargedUntilThatWasWaitedFor) {

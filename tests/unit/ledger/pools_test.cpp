@@ -45,6 +45,29 @@ class LedgerPools : public testing::Test {
   Ledger ledger_;
 };
 
+TEST_F(LedgerPools, WhatOthersHaveOfAPoolIsChargedBesideThePool) {
+  ASSERT_TRUE(take(0x1000, 30));
+  Entry part, again;
+  EXPECT_TRUE(ledger_.begin_to_share(0x1000, part));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_TRUE(ledger_.begin_to_share(0x1000, again));
+  EXPECT_EQ(again.address, 0u) << "charged already";
+  ledger_.undo_share(again);
+  ledger_.undo_share(part);
+  EXPECT_EQ(charged(), 30u);
+  EXPECT_TRUE(ledger_.begin_to_share(0x1000, part));
+  ledger_.finish_share(part);
+  EXPECT_TRUE(release(0x1000));
+  ledger_.settle_pool(kPool, 0, false);
+  EXPECT_EQ(charged(), 30u) << "whoever has it does not say until when";
+  ASSERT_TRUE(take(0x2000, 40));
+  EXPECT_FALSE(ledger_.begin_to_share(0x2000, part)) << "no room";
+  EXPECT_EQ(part.charged, 40u);
+  EXPECT_EQ(charged(), 70u);
+  EXPECT_TRUE(ledger_.begin_to_share(0x9000, part)) << "not known";
+  EXPECT_EQ(part.address, 0u);
+}
+
 TEST_F(LedgerPools, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   ASSERT_TRUE(take(0x1000, 60));
   ASSERT_TRUE(take(0x2000, 40));
