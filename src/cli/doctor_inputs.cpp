@@ -152,7 +152,7 @@ Result<std::string> read_tool_text(const std::string& kind, const fs::path& file
   constexpr Nanoseconds kInterval{1'000'000'000};  // as tegrastats prints; lines with a time have their own
   constexpr int kNothingWakes = -1;
   doctor::MachineHistory history;
-  Status read = watch::read_text_input(
+  auto read = watch::read_text_input(
       {kind, file}, kInterval,
       [&](SystemSample& sample) {
         if (!sample.ram_available && sample.ram_total && sample.ram_used)

@@ -10,6 +10,7 @@
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
+#include "sources/nvidia_smi_reader.h"
 #include "sources/text_samples.h"
 #include "watch/run_watch.h"
 #include "watch/text_input.h"
@@ -39,6 +40,16 @@ Result<watch::TextInput> text_input_from(const std::string& text) {
                                                         : fmt::format("did you mean {}:FILE?", closest));
 }
 
+// "-" stands for one that is not to be read: of a driver that has more of them.
+Status check_column(const std::string& name) {
+  if (name == "-" || sources::is_nvidia_smi_column(name)) return {};
+  const std::string closest = sources::closest_nvidia_smi_column(name);
+  return usage_error(fmt::format("--columns names '{}'", name), "nvidia-smi has no column of that name",
+                     closest.empty() ? "nvidia-smi --help-query-gpu lists them, and - stands for one that is "
+                                       "not to be read"
+                                     : fmt::format("did you mean '{}'?", closest));
+}
+
 // "index, memory.used": as they were given to --query-gpu.
 Result<std::vector<std::string>> columns_from(const FlagValues& values, const watch::WatchOptions& options) {
   std::vector<std::string> columns;
@@ -51,6 +62,7 @@ Result<std::vector<std::string>> columns_from(const FlagValues& values, const wa
       return usage_error(fmt::format("--columns {} has a column without a name", text), "",
                          "give what the query named, as --columns timestamp,index,memory.used");
     columns.emplace_back(trim(column));
+    if (auto sound = check_column(columns.back()); !sound) return forward_error(sound);
   }
   return columns;
 }

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 
+#include "base/display_width.h"
 #include "base/text.h"
 #include "sources/nvidia_smi_parts.h"
 #include "sources/nvml_device.h"
@@ -18,17 +21,11 @@ bool set_bytes(GpuSample& gpu, std::string_view text, std::string_view unit) {
   return (gpu.*member).has_value();
 }
 
-template <std::optional<double> GpuSample::*member>
-bool set_number(GpuSample& gpu, std::string_view text, std::string_view unit) {
-  gpu.*member = figure(text, unit);
-  return (gpu.*member).has_value();
-}
-
 // No load, power or clock is below zero; a temperature may be.
-template <std::optional<double> GpuSample::*member>
-bool set_positive(GpuSample& gpu, std::string_view text, std::string_view unit) {
-  if (!set_number<member>(gpu, text, unit)) return false;
-  return *(gpu.*member) >= 0;
+template <std::optional<double> GpuSample::*member, Quantity quantity>
+bool set_figure(GpuSample& gpu, std::string_view text, std::string_view unit) {
+  gpu.*member = figure(text, quantity, unit);
+  return gpu.*member && (quantity == Quantity::celsius || *(gpu.*member) >= 0);
 }
 
 template <std::string GpuSample::*member>
@@ -71,18 +68,19 @@ constexpr std::array<KnownColumn, 23> kColumns{{
     {"memory.used", "", "MiB", set_bytes<&GpuSample::memory_used>},
     {"memory.free", "", "MiB", set_bytes<&GpuSample::memory_free>},
     {"memory.reserved", "", "MiB", set_bytes<&GpuSample::memory_reserved>},
-    {"utilization.gpu", "", "%", set_positive<&GpuSample::gpu_percent>},
-    {"utilization.memory", "", "%", set_positive<&GpuSample::memory_percent>},
-    {"utilization.encoder", "", "%", set_positive<&GpuSample::encoder_percent>},
-    {"utilization.decoder", "", "%", set_positive<&GpuSample::decoder_percent>},
-    {"power.draw", "", "W", set_positive<&GpuSample::power_watts>},
-    {"power.draw.instant", "", "W", set_positive<&GpuSample::power_watts>},
-    {"power.draw.average", "", "W", set_positive<&GpuSample::power_watts>},
-    {"power.limit", "enforced.power.limit", "W", set_positive<&GpuSample::power_limit_watts>},
-    {"temperature.gpu", "", "C", set_number<&GpuSample::temperature_celsius>},
-    {"clocks.current.graphics", "clocks.gr", "MHz", set_positive<&GpuSample::graphics_clock_hz>},
-    {"clocks.current.sm", "clocks.sm", "MHz", set_positive<&GpuSample::sm_clock_hz>},
-    {"clocks.current.memory", "clocks.mem", "MHz", set_positive<&GpuSample::memory_clock_hz>},
+    {"utilization.gpu", "", "%", set_figure<&GpuSample::gpu_percent, Quantity::percent>},
+    {"utilization.memory", "", "%", set_figure<&GpuSample::memory_percent, Quantity::percent>},
+    {"utilization.encoder", "", "%", set_figure<&GpuSample::encoder_percent, Quantity::percent>},
+    {"utilization.decoder", "", "%", set_figure<&GpuSample::decoder_percent, Quantity::percent>},
+    {"power.draw", "", "W", set_figure<&GpuSample::power_watts, Quantity::watts>},
+    {"power.draw.instant", "", "W", set_figure<&GpuSample::power_watts, Quantity::watts>},
+    {"power.draw.average", "", "W", set_figure<&GpuSample::power_watts, Quantity::watts>},
+    {"power.limit", "enforced.power.limit", "W", set_figure<&GpuSample::power_limit_watts, Quantity::watts>},
+    {"temperature.gpu", "", "C", set_figure<&GpuSample::temperature_celsius, Quantity::celsius>},
+    {"clocks.current.graphics", "clocks.gr", "MHz",
+     set_figure<&GpuSample::graphics_clock_hz, Quantity::hertz>},
+    {"clocks.current.sm", "clocks.sm", "MHz", set_figure<&GpuSample::sm_clock_hz, Quantity::hertz>},
+    {"clocks.current.memory", "clocks.mem", "MHz", set_figure<&GpuSample::memory_clock_hz, Quantity::hertz>},
     {"clocks_event_reasons.active", "clocks_throttle_reasons.active", "", set_reasons},
     {"mig.mode.current", "mig.mode", "", set_mig},
     {"driver_version", "", "", nullptr},
@@ -114,10 +112,20 @@ bool is_free_text(std::string_view name) {
   return name == "name" || name == "gpu_name" || name == "process_name";
 }
 
-// "memory.used [MiB]" is a name of lower-case words and dots, and a unit.
+// "memory.used [MiB]" is a name of words and dots ("encoder.stats.averageFps"), and a unit.
 bool is_column_name(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._") == text.npos &&
+  return !text.empty() &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._") ==
+             text.npos &&
          text.find_first_not_of("0123456789.") != text.npos;
+}
+
+bool is_value(std::string_view text) { return is_absent(text) || is_figure(text); }
+
+// A stranger's words, for a message.
+std::string quoted(std::string_view text) {
+  constexpr int kWidth = 60;
+  return "'" + fit_to_width(text, kWidth) + "'";
 }
 
 }  // namespace
@@ -136,27 +144,37 @@ bool CsvReader::has_pids() const {
                      [](const Column& column) { return column.name == "pid"; });
 }
 
-bool CsvReader::read_header(std::string_view line) {
+std::optional<std::vector<CsvReader::Column>> CsvReader::header_of(std::string_view line) {
   std::vector<Column> columns;
-  bool has_known = false;
   for (const std::string_view field : split(line, ',')) {
     std::string_view name = trim(field), unit;
     if (const std::size_t bracket = name.find(" ["); bracket != name.npos && name.ends_with("]")) {
       unit = name.substr(bracket + 2, name.size() - bracket - 3);
       name = name.substr(0, bracket);
     }
-    if (!is_column_name(name)) return false;
-    has_known = has_known || known_column(name) != nullptr || is_process_column(name);
+    if (!is_column_name(name)) return std::nullopt;
     if (unit.empty()) unit = usual_unit(name);
     columns.push_back({std::string(name), std::string(unit)});
   }
-  if (has_known) columns_ = std::move(columns);
-  return has_known;
+  return columns;
 }
 
-// As many fields as columns; the commas too many belong to the one text among them.
-std::optional<std::vector<std::string_view>> CsvReader::fields_of(std::string_view line) const {
-  std::vector<std::string_view> fields = split(line, ',');
+bool CsvReader::read_header(std::string_view line) {
+  auto columns = header_of(line);
+  if (!columns || std::none_of(columns->begin(), columns->end(), [](const Column& column) {
+        return known_column(column.name) != nullptr || is_process_column(column.name);
+      }))
+    return false;
+  columns_ = std::move(*columns);
+  has_header_ = true;
+  return true;
+}
+
+// As many fields as columns; the commas too many belong to the one text among them. No name of a GPU has a
+// figure or an "[N/A]" between its commas: that is a column that was not named.
+std::optional<CsvReader::Fields> CsvReader::fields_of(std::string_view line) const {
+  Fields fields = split(line, ',');
+  for (std::string_view& field : fields) field = trim(field);
   if (columns_.empty() || fields.size() < columns_.size()) return std::nullopt;
   if (fields.size() > columns_.size()) {
     const auto is_text = [](const Column& column) { return is_free_text(column.name); };
@@ -165,51 +183,54 @@ std::optional<std::vector<std::string_view>> CsvReader::fields_of(std::string_vi
       return std::nullopt;
     const auto at = fields.begin() + (text - columns_.begin());
     const auto last = at + static_cast<std::ptrdiff_t>(fields.size() - columns_.size());
+    if (!has_processes() && std::any_of(at, last + 1, is_value)) return std::nullopt;
     *at = {at->data(), static_cast<std::size_t>(last->data() + last->size() - at->data())};
     fields.erase(at + 1, last + 1);
   }
-  for (std::string_view& field : fields) field = trim(field);
   return fields;
 }
 
-bool CsvReader::read_gpu(const std::vector<std::string_view>& fields, SmiOutput& output) const {
+bool CsvReader::read_cell(const Column& column, std::string_view text, GpuSample& gpu, std::string& driver) {
+  const KnownColumn* const known = known_column(column.name);
+  gpu.lost = gpu.lost || is_lost(text);
+  if (known == nullptr || is_absent(text)) return true;
+  if (known->set != nullptr) return known->set(gpu, text, column.unit);
+  driver = text;
+  return true;
+}
+
+bool CsvReader::read_cell(const Column& column, std::string_view text, SmiProcess& row) {
+  const std::string& name = column.name;
+  if (is_absent(text)) return name != "pid";
+  if (name == "pid") {
+    const auto pid = parse_number<std::int64_t>(text);
+    if (!pid || *pid < 0) return false;
+    row.process.pid = *pid;
+  } else if (is_used_memory(name)) {
+    row.process.used = bytes_figure(text, column.unit);
+    return row.process.used.has_value();
+  } else if (name == "name" || name == "process_name") {
+    row.name = text;
+  } else if (name == "gpu_uuid") {
+    row.gpu_uuid = text;
+  }
+  return true;
+}
+
+bool CsvReader::read_gpu(const Fields& fields, SmiOutput& output) const {
   GpuSample gpu;
   std::string driver;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const KnownColumn* known = known_column(columns_[i].name);
-    gpu.lost = gpu.lost || is_lost(fields[i]);
-    if (known == nullptr || is_absent(fields[i])) continue;
-    if (known->set == nullptr)
-      driver = fields[i];
-    else if (!known->set(gpu, fields[i], columns_[i].unit))
-      return false;
-  }
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (!read_cell(columns_[i], fields[i], gpu, driver)) return false;
   if (!driver.empty()) output.driver_version = driver;
   output.gpus.push_back(std::move(gpu));
   return true;
 }
 
-bool CsvReader::read_process(const std::vector<std::string_view>& fields, SmiOutput& output) const {
+bool CsvReader::read_process(const Fields& fields, SmiOutput& output) const {
   SmiProcess row;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string& name = columns_[i].name;
-    if (is_absent(fields[i])) {
-      if (name == "pid") return false;
-      continue;
-    }
-    if (name == "pid") {
-      const auto pid = parse_number<std::int64_t>(fields[i]);
-      if (!pid || *pid < 0) return false;
-      row.process.pid = *pid;
-    } else if (is_used_memory(name)) {
-      row.process.used = bytes_figure(fields[i], columns_[i].unit);
-      if (!row.process.used) return false;
-    } else if (name == "name" || name == "process_name") {
-      row.name = fields[i];
-    } else if (name == "gpu_uuid") {
-      row.gpu_uuid = fields[i];
-    }
-  }
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (!read_cell(columns_[i], fields[i], row)) return false;
   if (!has_pids()) return true;  // a process that nobody can name
   if (!output.processes) output.processes.emplace();
   output.processes->push_back(std::move(row));
@@ -225,6 +246,45 @@ bool CsvReader::read(std::string_view line, SmiOutput& output) {
   const auto fields = fields_of(line);
   if (!fields) return false;
   return has_processes() ? read_process(*fields, output) : read_gpu(*fields, output);
+}
+
+// A row in front of any header, or a header of which nothing is read. Other words may be of anything.
+Unread CsvReader::why_no_columns(std::string_view line) const {
+  const Fields fields = split(line, ',');
+  const auto header = header_of(line);
+  if (header && std::any_of(header->begin(), header->end(),
+                            [](const Column& column) { return is_nvidia_smi_column(column.name); }))
+    return {fmt::format("{} names no column that is read", quoted(line)),
+            "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"};
+  if (std::any_of(fields.begin(), fields.end(), [](std::string_view field) { return is_value(trim(field)); }))
+    return {fmt::format("{} has no header, which would name its columns", quoted(line)),
+            "name them as the query did, as with --columns timestamp,index,memory.used"};
+  return {};
+}
+
+Unread CsvReader::why_no_row(const Fields& fields) const {
+  GpuSample gpu;
+  SmiProcess process;
+  std::string driver;
+  std::size_t at = 0;
+  while (at + 1 < fields.size() && (has_processes() ? read_cell(columns_[at], fields[at], process)
+                                                    : read_cell(columns_[at], fields[at], gpu, driver)))
+    ++at;
+  return {fmt::format("{} is no value of {}", quoted(fields[at]), columns_[at].name), {}};
+}
+
+Unread CsvReader::why_unread(std::string_view line) const {
+  if (columns_.empty()) return why_no_columns(line);
+  const std::size_t cells = split(line, ',').size();
+  const auto fields = fields_of(line);
+  Unread unread =
+      fields ? why_no_row(*fields)
+             : Unread{fmt::format("{} has {} cell{} for {} column{}", quoted(line), cells,
+                                  cells == 1 ? "" : "s", columns_.size(), columns_.size() == 1 ? "" : "s"),
+                      {}};
+  unread.fix = has_header_ ? "print each query with a header of its own, as --format=csv does"
+                           : "give --columns all names of the query, in its order";
+  return unread;
 }
 
 }  // namespace headroom::sources::smi

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sources/nvidia_smi_reader.h"
+#include "sources/unread.h"
 
 namespace headroom::sources::smi {
 
@@ -14,11 +15,19 @@ bool is_absent(std::string_view text);
 // True for what is printed for every figure of a GPU that cannot be reached any more.
 bool is_lost(std::string_view text);
 
+enum class Quantity { bytes, percent, watts, hertz, celsius };
+
 // A figure in base units: "7462 MiB", "7462MiB" and, with `unit` "MiB", "7462" are 7824474112. Nothing if it
-// is no finite number of a known unit.
-std::optional<double> figure(std::string_view text, std::string_view unit);
+// is no finite number, or its unit is none of the quantity's: "97 %" is no memory.
+std::optional<double> figure(std::string_view text, Quantity quantity, std::string_view unit = {});
 // A figure of bytes; nothing too if it is negative or above 2^62.
-std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit);
+std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit = {});
+// True for a number alone, or with a unit of any quantity.
+bool is_figure(std::string_view text);
+
+// What nvidia-smi or its libraries say in place of figures ("No devices were found"), with what helps;
+// nothing for any other line.
+std::optional<Unread> message_of(std::string_view line);
 
 // The columns of a CSV as they are now; its rows.
 class CsvReader {
@@ -26,6 +35,8 @@ class CsvReader {
   explicit CsvReader(const std::vector<std::string>& columns);
   // True if the line is a header, whose columns count from now on, or a row that fits them.
   bool read(std::string_view line, SmiOutput& output);
+  // Of a line that read() did not take.
+  Unread why_unread(std::string_view line) const;
   // True if the rows are of processes, not of GPUs: nvidia-smi has no query of both. Without the column "pid"
   // its rows are read and left out.
   bool has_processes() const;
@@ -34,13 +45,22 @@ class CsvReader {
   struct Column {
     std::string name, unit;
   };
+  using Fields = std::vector<std::string_view>;
+
   bool has_pids() const;
+  static std::optional<std::vector<Column>> header_of(std::string_view line);
   bool read_header(std::string_view line);
-  bool read_gpu(const std::vector<std::string_view>& fields, SmiOutput& output) const;
-  bool read_process(const std::vector<std::string_view>& fields, SmiOutput& output) const;
-  std::optional<std::vector<std::string_view>> fields_of(std::string_view line) const;
+  // Whether each fits its column: the figures go into `gpu` or `row`.
+  static bool read_cell(const Column& column, std::string_view text, GpuSample& gpu, std::string& driver);
+  static bool read_cell(const Column& column, std::string_view text, SmiProcess& row);
+  bool read_gpu(const Fields& fields, SmiOutput& output) const;
+  bool read_process(const Fields& fields, SmiOutput& output) const;
+  std::optional<Fields> fields_of(std::string_view line) const;
+  Unread why_no_columns(std::string_view line) const;
+  Unread why_no_row(const Fields& fields) const;
 
   std::vector<Column> columns_;
+  bool has_header_ = false;  // the columns are of a header, and not those that were named beforehand
 };
 
 // The tables that begin and end their lines with a bar, and the lists of -L. A GPU is three lines of its

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/display_width.h"
 #include "base/text.h"
 #include "sources/nvidia_smi_parts.h"
 
@@ -12,17 +13,73 @@ namespace {
 
 constexpr std::size_t kLongestMessage = 400;
 
-// What nvidia-smi and its libraries print when they have no figures, in lower case.
-constexpr std::array<std::string_view, 9> kMessages{
-    "no devices were found",         "nvidia-smi has failed",       "unable to determine the device handle",
-    "failed to initialize nvml",     "fallen off the bus",          "nvrmmeminitnvmap failed",
-    "nvidia-smi: command not found", "insufficient permissions to", "version mismatch"};
+constexpr const char* kFixDriver =
+    "see that the driver is installed and loaded on that machine (sudo modprobe nvidia); after its update, "
+    "restart the machine";
+constexpr const char* kFixLostGpu = "see sudo dmesg for the reason (Xid), and restart that machine";
+constexpr const char* kFixRights = "run nvidia-smi as a member of the groups video and render, or as root";
+constexpr const char* kFixAny = "put that right on the machine where it was printed, and print it again";
 
-bool is_message(std::string_view line) {
+// What nvidia-smi and its libraries print when they have no figures, in lower case.
+struct Message {
+  std::string_view words;
+  const char* fix;
+};
+constexpr std::array<Message, 9> kMessages{
+    {{"no devices were found",
+      "see whether that machine has a GPU (lspci | grep -i nvidia); to a container it must be given "
+      "(docker run --gpus all)"},
+     {"unable to determine the device handle", kFixLostGpu},
+     {"fallen off the bus", kFixLostGpu},
+     {"nvrmmeminitnvmap failed", kFixRights},
+     {"insufficient permissions to", kFixRights},
+     {"nvidia-smi: command not found",
+      "where there is none, as on older Jetsons, print what tegrastats tells: --from tegrastats:FILE"},
+     {"nvidia-smi has failed", kFixDriver},
+     {"failed to initialize nvml", kFixDriver},
+     {"version mismatch", kFixDriver}}};
+
+// nullptr: the line is no message.
+const char* fix_of_message(std::string_view line) {
   const std::string lower = to_lower(line);
-  return lower.starts_with("warning:") || lower.starts_with("error:") ||
-         std::any_of(kMessages.begin(), kMessages.end(),
-                     [&](std::string_view known) { return lower.find(known) != std::string::npos; });
+  for (const Message& message : kMessages)
+    if (lower.find(message.words) != std::string::npos) return message.fix;
+  return lower.starts_with("warning:") || lower.starts_with("error:") ? kFixAny : nullptr;
+}
+
+struct Unit {
+  std::string_view name;
+  smi::Quantity quantity;
+  double factor;
+};
+constexpr std::array<Unit, 9> kUnits{{{"B", smi::Quantity::bytes, 1},
+                                      {"KiB", smi::Quantity::bytes, 1024},
+                                      {"MiB", smi::Quantity::bytes, 1048576},
+                                      {"GiB", smi::Quantity::bytes, 1073741824},
+                                      {"%", smi::Quantity::percent, 1},
+                                      {"W", smi::Quantity::watts, 1},
+                                      {"mW", smi::Quantity::watts, 1e-3},
+                                      {"MHz", smi::Quantity::hertz, 1e6},
+                                      {"C", smi::Quantity::celsius, 1}}};
+
+const Unit* unit_of(std::string_view name) {
+  const auto* const known =
+      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& unit) { return unit.name == name; });
+  return known == kUnits.end() ? nullptr : known;
+}
+
+struct NumberAndUnit {
+  double number;
+  std::string_view unit;  // empty: none is told
+};
+
+// Nothing if it begins with no finite number.
+std::optional<NumberAndUnit> number_and_unit(std::string_view text) {
+  text = trim(text);
+  const std::size_t end = std::min(text.find_first_not_of("+-.0123456789"), text.size());
+  const auto number = parse_number<double>(text.substr(0, end));
+  if (!number || !std::isfinite(*number)) return std::nullopt;
+  return NumberAndUnit{*number, trim(text.substr(end))};
 }
 
 }  // namespace
@@ -41,36 +98,31 @@ bool is_absent(std::string_view text) {
                      [&](std::string_view word) { return equals_ignoring_case(text, word); });
 }
 
-std::optional<double> figure(std::string_view text, std::string_view unit) {
-  struct Unit {
-    std::string_view name;
-    double factor;
-  };
-  constexpr std::array<Unit, 10> kUnits{{{"B", 1},
-                                         {"KiB", 1024},
-                                         {"MiB", 1048576},
-                                         {"GiB", 1073741824},
-                                         {"%", 1},
-                                         {"W", 1},
-                                         {"mW", 1e-3},
-                                         {"MHz", 1e6},
-                                         {"C", 1},
-                                         {"", 1}}};
-  text = trim(text);
-  const std::size_t end = std::min(text.find_first_not_of("+-.0123456789"), text.size());
-  const std::string_view own_unit = trim(text.substr(end));
-  const auto number = parse_number<double>(text.substr(0, end));
-  if (!number || !std::isfinite(*number)) return std::nullopt;
-  if (!own_unit.empty()) unit = own_unit;
-  const auto* const known =
-      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& one) { return one.name == unit; });
-  return known == kUnits.end() ? std::nullopt : std::optional<double>(*number * known->factor);
+std::optional<double> figure(std::string_view text, Quantity quantity, std::string_view unit) {
+  const auto parts = number_and_unit(text);
+  if (!parts) return std::nullopt;
+  const Unit* const known = unit_of(parts->unit.empty() ? unit : parts->unit);
+  if (known == nullptr || known->quantity != quantity) return std::nullopt;
+  const double value = parts->number * known->factor;
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit) {
-  const auto count = figure(text, unit);
+  const auto count = figure(text, Quantity::bytes, unit);
   if (!count || *count < 0 || *count > 0x1p62) return std::nullopt;
   return Bytes{static_cast<std::int64_t>(*count)};
+}
+
+bool is_figure(std::string_view text) {
+  const auto parts = number_and_unit(text);
+  return parts && (parts->unit.empty() || unit_of(parts->unit) != nullptr);
+}
+
+std::optional<Unread> message_of(std::string_view line) {
+  const char* const fix = fix_of_message(line);
+  if (fix == nullptr) return std::nullopt;
+  constexpr int kColumns = 160;  // the driver's longest is 143
+  return Unread{"nvidia-smi said '" + fit_to_width(line, kColumns) + "'", fix};
 }
 
 }  // namespace smi
@@ -83,7 +135,7 @@ SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>&
     const std::string_view line = trim(raw);
     if (line.empty()) continue;
     if (table.read(line, output)) continue;
-    if (is_message(line))
+    if (fix_of_message(line) != nullptr)
       output.messages.emplace_back(line.substr(0, kLongestMessage));
     else if (!csv.read(line, output))
       ++output.unread_lines;

@@ -41,8 +41,14 @@ struct SmiOutput {
 // Reads any of the outputs, also several after each other. `columns` are the names of the query of a CSV
 // without a header ("index", "memory.used"); a header in the text takes their place. "[N/A]", "Not
 // Supported", "ERR!" and the like are absent figures, and "[GPU is lost]" marks the GPU as lost. A row of CSV
-// with fewer fields than columns, or with a word where a number belongs, is no row: it is counted in
-// unread_lines. Never fails: the worst text gives nothing.
+// with more or fewer cells than columns, with a word where a number belongs, or with a figure whose unit is
+// not of its column ("97 %" of memory) is no row: it is counted in unread_lines. Never fails: the worst text
+// gives nothing.
 SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>& columns = {});
+
+// True for what the queries of nvidia-smi take as the name of a column, read here or not.
+bool is_nvidia_smi_column(std::string_view name);
+// The nearest of those that are written out in the list; empty if none is near.
+std::string closest_nvidia_smi_column(std::string_view name);
 
 }  // namespace headroom::sources

@@ -91,17 +91,17 @@ GpuSample gpu_of(const std::vector<std::string_view>& cells) {
 void read_figures(const std::vector<std::string_view>& cells, GpuSample& gpu) {
   const Words words = split_words(cells[0]);
   for (const std::string_view word : words)
-    if (word.size() > 1 && word.ends_with("C")) gpu.temperature_celsius = figure(word, "");
+    if (word.size() > 1 && word.ends_with("C")) gpu.temperature_celsius = figure(word, Quantity::celsius);
   if (const auto power = around_slash(words)) {
-    if (power->first.ends_with("W")) gpu.power_watts = figure(power->first, "");
-    if (power->second.ends_with("W")) gpu.power_limit_watts = figure(power->second, "");
+    gpu.power_watts = figure(power->first, Quantity::watts);
+    gpu.power_limit_watts = figure(power->second, Quantity::watts);
   }
   if (const auto memory = around_slash(split_words(cells[1]))) {
-    gpu.memory_used = bytes_figure(memory->first, "");
-    gpu.memory_total = bytes_figure(memory->second, "");
+    gpu.memory_used = bytes_figure(memory->first);
+    gpu.memory_total = bytes_figure(memory->second);
   }
   for (const std::string_view word : split_words(cells[2]))
-    if (word.ends_with("%")) gpu.gpu_percent = figure(word, "");
+    if (word.ends_with("%")) gpu.gpu_percent = figure(word, Quantity::percent);
 }
 
 // "Enabled*": as it will be after a reset.
@@ -123,8 +123,8 @@ bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output)
   instance.gpu_instance = integer(words[1]);
   instance.compute_instance = integer(words[2]);
   if (const auto memory = around_slash(split_words(cells[1]))) {
-    instance.memory_used = bytes_figure(memory->first, "");
-    instance.memory_total = bytes_figure(memory->second, "");
+    instance.memory_used = bytes_figure(memory->first);
+    instance.memory_total = bytes_figure(memory->second);
   }
   // A log has a GPU many times: the row belongs to the last.
   for (auto of = output.gpus.rbegin(); of != output.gpus.rend(); ++of)
@@ -150,7 +150,7 @@ bool read_process_row(std::string_view cell, SmiOutput& output) {
   const auto gpu = integer(words[0]), number = integer(words[pid]);
   if (!gpu || !number || *number < 0 || pid + 2 >= words.size() || !is_process_type(words[pid + 1]))
     return false;
-  const auto used = bytes_figure(words.back(), "");
+  const auto used = bytes_figure(words.back());
   if (!used && !is_absent(words.back())) return false;
   row.gpu = gpu;
   row.process.pid = *number;

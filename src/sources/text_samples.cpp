@@ -77,8 +77,7 @@ class NvidiaSmiText : public TextReader {
     if (line.starts_with("|") && line.find("NVIDIA-SMI") != line.npos) finish(on_sample);
     const std::size_t gpus = output_.gpus.size(), processes = process_count();
     if (!table_.read(line, output_)) {
-      if (!csv_.read(line, output_)) {
-        // Messages ("No devices were found") are among them, as they stand there.
+      if (!read_csv(line)) {
         unknown_.emplace_back(line);
       } else if (output_.gpus.size() == gpus && process_count() == processes) {
         // A header: of another query, whose rows are no part of this sample, unless it is of processes. (Or a
@@ -117,21 +116,33 @@ class NvidiaSmiText : public TextReader {
  private:
   static constexpr std::size_t kMostLines = 4096;  // of a sample: then it is given out as it is
 
+  // False for what belongs into the unknown words, with the reason kept. Messages ("No devices were found")
+  // are among them, as they stand there, and are the reason for all the rest.
+  bool read_csv(std::string_view line) {
+    auto message = smi::message_of(line);
+    if (!message && csv_.read(line, output_)) return true;
+    if (message && !std::exchange(has_message_, true))
+      unread_ = std::move(*message);
+    else if (unread_.why.empty())
+      unread_ = csv_.why_unread(line);
+    return false;
+  }
+
   std::size_t process_count() const { return output_.processes ? output_.processes->size() : 0; }
 
   // A query that asked for no number: GPUs have those in which they come, told apart by what it did ask for.
+  // Rows without any name are of one.
   void number(GpuSample& gpu) {
     const std::string& name = !gpu.uuid.empty()         ? gpu.uuid
                               : !gpu.pci_bus_id.empty() ? gpu.pci_bus_id
                                                         : gpu.name;
-    if (gpu.index || name.empty()) return;
+    if (gpu.index) return;
     const auto known = std::find(numbered_.begin(), numbered_.end(), name);
     if (known == numbered_.end() && numbered_.size() == kMostNumbered) return;
     gpu.index = known - numbered_.begin();
     if (known == numbered_.end()) numbered_.push_back(name);
   }
 
-  // Rows without a number are of one GPU.
   void begin_sample_if_again(const OnSample& on_sample) {
     GpuSample& added = output_.gpus.back();
     const bool again = std::any_of(output_.gpus.begin(), output_.gpus.end() - 1, [&](const GpuSample& known) {
@@ -164,6 +175,7 @@ class NvidiaSmiText : public TextReader {
   std::vector<std::string> unknown_;
   std::string clock_;
   bool has_clock_;
+  bool has_message_ = false;
 };
 
 struct Kind {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/sample.h"
+#include "sources/unread.h"
 
 namespace headroom::sources {
 
@@ -22,6 +23,11 @@ class TextReader {
   virtual void read_line(std::string_view line, const OnSample& on_sample) = 0;
   // There are no more lines.
   virtual void finish(const OnSample& /*on_sample*/) {}
+  // Of what was not understood so far: what tells most, and was first.
+  const Unread& unread() const { return unread_; }
+
+ protected:
+  Unread unread_;
 };
 
 // "tegrastats", "nvidia-smi", "meminfo".

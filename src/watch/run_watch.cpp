@@ -73,19 +73,23 @@ class Session {
   std::int64_t samples() const { return samples_; }
   // Samples, and of them not one figure.
   bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
-  const std::string& first_unknown() const { return first_unknown_; }
+  // Goes on after "not understood, as".
+  std::string why_unknown(const sources::Unread& unread) const {
+    return unread.why.empty() ? "'" + words_of(first_unknown_) + "'" : unread.why;
+  }
 
   // The file, the pictures, and what it showed, for which a reader may have us wait: the rest is there by
   // then.
-  Status finish() {
+  Status finish(const sources::Unread& unread = {}) {
     if (alerts_) alerts_->finish();
     Status whole;
     if (file_) whole = file_->finish();
-    if (unknown_ > 0)
-      log::warning("{} in {} not understood, as '{}'; --jsonl keeps {} in unknown_tokens",
+    const bool is_error = options_.from && is_all_unknown();  // which tells it
+    if (unknown_ > 0 && !is_error)
+      log::warning("{} in {} not understood, as {}; --jsonl keeps {} in unknown_tokens",
                    report::counted(unknown_, "word"),
                    fmt::format("{} {}", report::counted(samples_, "sample"), unknown_ == 1 ? "was" : "were"),
-                   words_of(first_unknown_), unknown_ == 1 ? "it" : "them");
+                   why_unknown(unread), unknown_ == 1 ? "it" : "them");
     if (not_shown_ > 0)
       log::warning("{} of {} samples were not shown, as standard output was not read meanwhile", not_shown_,
                    samples_);
@@ -97,7 +101,7 @@ class Session {
           write_file_atomically(path, html ? plot_as_html(curves_, title) : plot_as_svg(curves_, title));
       if (!written) drawn = std::move(written);
     }
-    if (samples_ > 0) summarise();
+    if (samples_ > 0 && !is_error) summarise();
     return whole ? drawn : whole;
   }
 
@@ -161,7 +165,8 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   auto read = read_text_input(
       *options.from, options.interval, on_sample, [&] { return interrupt.requested() || !output_is_open(); },
       interrupt.fd(), options.duration);
-  auto finished = session.finish();
+  const sources::Unread unread = read ? *read : sources::Unread{};
+  auto finished = session.finish(unread);
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
   if (session.samples() == 0 && !interrupt.requested())
@@ -176,10 +181,12 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   if (session.is_all_unknown())
     return input_error(
         fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
-        fmt::format("none of its words was understood, as '{}'", words_of(session.first_unknown())),
-        fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
-                    "FILE | headroom watch --from {}:-",
-                    options.from->kind));
+        fmt::format("none of its words was understood, as {}", session.why_unknown(unread)),
+        !unread.fix.empty()
+            ? unread.fix
+            : fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
+                          "FILE | headroom watch --from {}:-",
+                          options.from->kind));
   return 0;
 }
 

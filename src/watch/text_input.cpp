@@ -160,9 +160,10 @@ std::optional<double> second_of_day(std::string_view clock_text) {
   return 3600 * *hour + 60 * *minute + *second;
 }
 
-Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
-                       const std::function<bool()>& should_stop, int wake_fd,
-                       std::optional<Nanoseconds> duration, LogCondition* condition) {
+Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds interval,
+                                        const sources::OnSample& on_sample,
+                                        const std::function<bool()>& should_stop, int wake_fd,
+                                        std::optional<Nanoseconds> duration, LogCondition* condition) {
   auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
   if (!opened) return forward_error(opened);
   if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut && !opened->is_damaged};
@@ -202,15 +203,20 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
       reader->finish(with_time);
       return forward_error(more);
     }
-    if (is_over) return {};
+    if (is_over) return reader->unread();
     if (!*more) {
       reader->finish(with_time);
-      if (opened->is_damaged && condition == nullptr) return end_of_damaged_log(input, samples);
-      return input.file.empty() ? end_of_tool(opened->tool, input) : Status{};
+      Status end;
+      if (opened->is_damaged && condition == nullptr)
+        end = end_of_damaged_log(input, samples);
+      else if (input.file.empty())
+        end = end_of_tool(opened->tool, input);
+      if (!end) return forward_error(end);
+      return reader->unread();
     }
   }
   reader->finish(with_time);
-  return {};
+  return reader->unread();
 }
 
 }  // namespace headroom::watch

@@ -20,11 +20,14 @@ struct LogCondition {
 
 // Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
 // second, without the date's order mattering), else `interval` after the sample before. Samples later than
-// `duration` after the first are left out, and a pipe or tool is read for no longer than that. Errors: the
-// file cannot be opened or read, the tool that was started for it ended with an error.
-Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
-                       const std::function<bool()>& should_stop, int wake_fd,
-                       std::optional<Nanoseconds> duration = {}, LogCondition* condition = nullptr);
+// `duration` after the first are left out, and a pipe or tool is read for no longer than that. Gives why
+// something was not understood, if it was and that is known. Errors: the file cannot be opened or read, the
+// tool that was started for it ended with an error.
+Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds interval,
+                                        const sources::OnSample& on_sample,
+                                        const std::function<bool()>& should_stop, int wake_fd,
+                                        std::optional<Nanoseconds> duration = {},
+                                        LogCondition* condition = nullptr);
 
 // For messages: the file, or the tool that is started.
 std::string name_of(const TextInput& input);

@@ -53,6 +53,20 @@ TEST_F(Doctor, WithoutIsZero) {
             "nothing found\n  looked at calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
 }
 
+// It is no want of memory, so nothing severe.
+TEST_F(Doctor, WhatNvidiaSmiSaidInPlaceOfFigures) {
+  write_text(folder_ / "smi.log", "No devices were found\n");
+  const CommandResult result = run({"smi.log"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out,
+              StartsWith("warning: nvidia-smi found no GPU [gpu-not-reached]\n  seen: smi.log:1: "));
+  write_text(folder_ / "smi.log",
+             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+             "the latest "
+             "NVIDIA driver is installed and running.\n");
+  EXPECT_THAT(run({"smi.log"}).out, HasSubstr("sudo modprobe nvidia"));
+}
+
 TEST_F(Doctor, WhatIsNoTextIsSaidToBeNone) {
   const CommandResult program = run({"/proc/self/exe"});
   EXPECT_EQ(program.exit_code, 2);

@@ -15,6 +15,7 @@
 namespace headroom::test {
 namespace {
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Watch, ALogOfTegrastatsAsJsonLines) {
   TemporaryFolder folder;
@@ -62,6 +63,88 @@ TEST(Watch, WhatCannotBeReadIsSaidInOneSentence) {
   const auto directory = run_headroom({"watch", "--from", "meminfo:" + folder.path().string()});
   EXPECT_EQ(directory.exit_code, 2);
   EXPECT_THAT(directory.err, HasSubstr("it is a folder"));
+}
+
+std::vector<std::string> watch_of_nvidia_smi(const std::filesystem::path& file,
+                                             const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"watch", "--from", "nvidia-smi:" + file.string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(Watch, AFigureOfAnotherColumnIsNoMemory) {
+  TemporaryFolder folder;
+  write_text(folder / "smi.csv", "index, memory.used [MiB]\n0, 97 %\n0, 98 MiB\n");
+  auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--jsonl"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("\"unknown_tokens\":[\"0, 97 %\"]"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\"memory_used_bytes\":97,")));
+  EXPECT_THAT(result.err,
+              HasSubstr("1 word in 1 sample was not understood, as '97 %' is no value of memory.used"));
+  write_text(folder / "thor.csv", "NVIDIA Thor, [N/A], [N/A], 97 %\n");
+  result =
+      run_headroom(watch_of_nvidia_smi(folder / "thor.csv", {"--columns", "name,memory.used", "--jsonl"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.out, Not(HasSubstr("memory_used_bytes")));
+  EXPECT_THAT(result.err, HasSubstr("has 4 cells for 2 columns; give --columns all names of the query"));
+}
+
+TEST(Watch, ColumnsThatNvidiaSmiDoesNotHaveAreRefused) {
+  TemporaryFolder folder;
+  write_text(folder / "smi.csv", "0, 100\n");
+  auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "index,memory.usd"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("--columns names 'memory.usd': nvidia-smi has no column of that name; did "
+                        "you mean 'memory.used'?"));
+  result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "foo,bar"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'foo'"));
+  EXPECT_THAT(result.err, HasSubstr("--help-query-gpu lists them"));
+  // What is known and not read, and what is not to be read, is passed over.
+  write_text(folder / "smi.csv", "0, 30, of tomorrow, 100\n");
+  result = run_headroom(
+      watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "index,fan.speed,-,memory.used", "--jsonl"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\"memory_used_bytes\":104857600"));
+}
+
+// One message, and the cure is of that fault.
+TEST(Watch, ACsvWithoutHeaderAndColumnsNamesTheFlag) {
+  TemporaryFolder folder;
+  write_text(folder / "c.csv", "0, 4000\n0, 4001\n");
+  const auto result = run_headroom(watch_of_nvidia_smi(folder / "c.csv"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'0, 4000' has no header, which would name its columns; name them as the "
+                                    "query did, as with --columns timestamp,index,memory.used"));
+  EXPECT_THAT(result.err, Not(HasSubstr("zcat")));
+  EXPECT_EQ(split(trim(result.err), '\n').size(), 1U) << result.err;
+  EXPECT_THAT(result.out, Not(HasSubstr("metric"))) << result.out;  // no table of nothing
+}
+
+TEST(Watch, WhatNvidiaSmiSaidInPlaceOfFiguresIsTheReason) {
+  TemporaryFolder folder;
+  for (const auto& [said, cure] : {std::pair{"No devices were found", "lspci"},
+                                   std::pair{"NVIDIA-SMI has failed because it couldn't communicate with the "
+                                             "NVIDIA driver. Make sure that the "
+                                             "latest NVIDIA driver is installed and running.",
+                                             "modprobe nvidia"}}) {
+    write_text(folder / "smi.csv", std::string(said) + "\n");
+    const auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv"));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("nvidia-smi said '" + std::string(said) + "'; "));
+    EXPECT_THAT(result.err, HasSubstr(cure));
+    EXPECT_EQ(split(trim(result.err), '\n').size(), 1U) << result.err;
+  }
+}
+
+TEST(Watch, AGpuWithoutNumberAndNameIsCalledAsTheFirst) {
+  TemporaryFolder folder;
+  write_text(folder / "smi.csv", "temperature.gpu, power.draw [W]\n35, 11.17 W\n36, 12 W\n");
+  const auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Temperature gpu0"));
+  EXPECT_THAT(result.out, HasSubstr("Power gpu0"));
 }
 
 // A script must not take an empty table for a machine in order.

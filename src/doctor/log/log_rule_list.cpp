@@ -56,6 +56,7 @@ const std::vector<LogRule>& log_rules() {
       argus_rule(),
       cudnn_engine_rule(),
       throttled_rule(),
+      nvidia_smi_rule(),
       kubernetes_context_rule(),
       swap_write_rule(),
       oomd_context_rule(),

@@ -23,6 +23,7 @@ LogRule kubernetes_context_rule();
 LogRule kubernetes_kill_rule();
 LogRule llm_server_rule();
 LogRule nvgpu_rule();
+LogRule nvidia_smi_rule();
 LogRule nvmap_rule();
 LogRule nvmap_permission_rule();
 LogRule ollama_context_rule();

@@ -202,6 +202,68 @@ TEST(NvidiaSmi, AWordWhereANumberBelongsIsNoRow) {
   }
 }
 
+// A figure is of its column's quantity, whether the row, the header or nobody says the unit.
+TEST(NvidiaSmi, AFigureOfAnotherUnitIsNoRow) {
+  for (const char* text : {"index, memory.used [MiB]\n0, 97 %\n", "index, memory.used [MiB]\n0, 97 W\n",
+                           "index, memory.used [MiB]\n0, 97 MHz\n", "index, memory.used [%]\n0, 97\n",
+                           "index, utilization.gpu [%]\n0, 97 MiB\n", "index, power.draw [W]\n0, 97 C\n",
+                           "index, temperature.gpu\n0, 97 W\n", "pid, used_gpu_memory [MiB]\n7, 97 %\n"}) {
+    const SmiOutput output = read_nvidia_smi(text);
+    EXPECT_THAT(output.gpus, IsEmpty()) << text;
+    EXPECT_THAT(output.processes.value_or(std::vector<SmiProcess>{}), IsEmpty()) << text;
+    EXPECT_EQ(output.unread_lines, 1) << text;
+  }
+}
+
+TEST(NvidiaSmi, AnotherUnitOfTheSameQuantityCounts) {
+  const SmiOutput output = read_nvidia_smi(
+      "index, memory.used [MiB], memory.total [GiB], power.draw [W], temperature.gpu\n"
+      "0, 97, 2, 1500 mW, 35 C\n"
+      "1, 5 KiB, 2 GiB, 15, 35\n");
+  ASSERT_EQ(output.gpus.size(), 2U);
+  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
+  EXPECT_EQ(output.gpus[0].memory_total, mebibytes(2048));
+  EXPECT_THAT(output.gpus[0].power_watts, Optional(DoubleEq(1.5)));
+  EXPECT_EQ(output.gpus[1].memory_used, kibibytes(5));
+  EXPECT_THAT(output.gpus[1].power_watts, Optional(DoubleEq(15)));
+  EXPECT_THAT(output.gpus[1].temperature_celsius, Optional(DoubleEq(35)));
+}
+
+// A comma may be in a name; what is a figure of its own is a column that nobody named.
+TEST(NvidiaSmi, CellsThatNoColumnIsNamedForAreNoPartOfAName) {
+  const std::vector<std::string> columns{"name", "memory.used"};
+  for (const char* line : {"NVIDIA Thor, [N/A], [N/A], 97 %", "NVIDIA Thor, 5, 97",
+                           "NVIDIA Thor, 5 MiB, 97 MiB", "NVIDIA Thor"}) {
+    const SmiOutput output = read_nvidia_smi(line, columns);
+    EXPECT_THAT(output.gpus, IsEmpty()) << line;
+    EXPECT_EQ(output.unread_lines, 1) << line;
+  }
+  const SmiOutput output = read_nvidia_smi("Quadro, with comma, 97", columns);
+  ASSERT_EQ(output.gpus.size(), 1U);
+  EXPECT_EQ(output.gpus[0].name, "Quadro, with comma");
+  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
+}
+
+TEST(NvidiaSmi, AHeaderMayHaveCapitals) {
+  const SmiOutput output = read_nvidia_smi(
+      "index, encoder.stats.sessionCount, pci.baseClass, memory.used [MiB]\n0, 0, 0x3, 97 MiB\n");
+  ASSERT_EQ(output.gpus.size(), 1U);
+  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
+}
+
+TEST(NvidiaSmi, NamesOfColumns) {
+  for (const char* name : {"timestamp", "index", "memory.used", "gpu_name", "fan.speed", "clocks.max.sm",
+                           "pid", "used_gpu_memory", "clocks_throttle_reasons.active", "ecc.mode.current",
+                           "encoder.stats.averageFps", "pcie.link.gen.max"})
+    EXPECT_TRUE(is_nvidia_smi_column(name)) << name;
+  for (const char* name : {"", "foo", "memory.usd", "memory", "memory.used [MiB]", "ecc", "INDEX"})
+    EXPECT_FALSE(is_nvidia_smi_column(name)) << name;
+  EXPECT_EQ(closest_nvidia_smi_column("memory.usd"), "memory.used");
+  EXPECT_EQ(closest_nvidia_smi_column("memory.used [MiB]"), "memory.used");
+  EXPECT_EQ(closest_nvidia_smi_column("utilisation.gpu"), "utilization.gpu");
+  EXPECT_EQ(closest_nvidia_smi_column("something_else"), "");
+}
+
 TEST(NvidiaSmi, NothingIsNothing) {
   for (const char* text : {"", "\n\n", "|", "||||", "+--+", "|   0  |", "| 0 1 2 3 |"}) {
     const SmiOutput output = read_nvidia_smi(text);

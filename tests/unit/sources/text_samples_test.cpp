@@ -6,6 +6,7 @@
 namespace headroom::sources {
 namespace {
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<SystemSample> samples_of(std::string_view kind, std::string_view text,
@@ -16,6 +17,13 @@ std::vector<SystemSample> samples_of(std::string_view kind, std::string_view tex
   for (const std::string_view line : split(text, '\n')) reader->read_line(line, keep);
   reader->finish(keep);
   return samples;
+}
+
+Unread unread_of(std::string_view text, const std::vector<std::string>& columns = {}) {
+  const auto reader = make_text_reader("nvidia-smi", columns);
+  for (const std::string_view line : split(text, '\n')) reader->read_line(line, [](SystemSample&) {});
+  reader->finish([](SystemSample&) {});
+  return reader->unread();
 }
 
 TEST(TextSamples, KindsThatAreKnown) {
@@ -99,6 +107,61 @@ TEST(TextSamples, GpusWithoutNumbersAreToldApart) {
     EXPECT_EQ(samples[1].gpus[1].memory_used, mebibytes(201)) << column;
     EXPECT_EQ(samples[1].clock_text, "2026/08/10 00:00:01.000") << column;
   }
+}
+
+// As one with a name has, so that its figures are called alike.
+TEST(TextSamples, AGpuWithoutAnyNameIsTheFirst) {
+  const auto samples = samples_of("nvidia-smi", "temperature.gpu, power.draw [W]\n35, 11.17 W\n36, 12 W\n");
+  ASSERT_EQ(samples.size(), 2U);
+  for (const SystemSample& sample : samples) {
+    ASSERT_EQ(sample.gpus.size(), 1U);
+    EXPECT_EQ(sample.gpus[0].index, 0);
+  }
+}
+
+TEST(TextSamples, AFigureOfAnotherUnitIsAnUnknownWord) {
+  const auto samples = samples_of("nvidia-smi", "index, memory.used [MiB]\n0, 97 %\n0, 98 MiB\n");
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_THAT(samples[0].unknown_tokens, ElementsAre("0, 97 %"));
+  ASSERT_EQ(samples[0].gpus.size(), 1U);
+  EXPECT_EQ(samples[0].gpus[0].memory_used, mebibytes(98));
+}
+
+// With columns of one name: else each would be a GPU of that name.
+TEST(TextSamples, MessagesOfNvidiaSmiAreNoRows) {
+  const auto samples = samples_of("nvidia-smi", "name\nNo devices were found\n", {"name"});
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_THAT(samples[0].gpus, IsEmpty());
+  EXPECT_THAT(samples[0].unknown_tokens, ElementsAre("No devices were found"));
+}
+
+TEST(TextSamples, WhyALineOfNvidiaSmiWasNotUnderstood) {
+  EXPECT_EQ(unread_of("0, 4000").why, "'0, 4000' has no header, which would name its columns");
+  EXPECT_THAT(unread_of("0, 4000").fix, HasSubstr("--columns"));
+  EXPECT_EQ(unread_of("0, 97 %", {"index", "memory.used"}).why, "'97 %' is no value of memory.used");
+  EXPECT_EQ(unread_of("7, 97 %", {"pid", "used_memory"}).why, "'97 %' is no value of used_memory");
+  EXPECT_EQ(unread_of("x, 97", {"index", "memory.used"}).why, "'x' is no value of index");
+  EXPECT_EQ(unread_of("0, 5, 6", {"index", "memory.used"}).why, "'0, 5, 6' has 3 cells for 2 columns");
+  EXPECT_EQ(unread_of("0", {"index", "memory.used"}).why, "'0' has 1 cell for 2 columns");
+  EXPECT_THAT(unread_of("0", {"index", "memory.used"}).fix, HasSubstr("--columns"));
+  EXPECT_THAT(unread_of("index, memory.used [MiB]\n0").fix, HasSubstr("header"));
+  EXPECT_EQ(unread_of("pstate, fan.speed [%]\nP0, 30 %").why,
+            "'pstate, fan.speed [%]' names no column that is read");
+  EXPECT_EQ(unread_of("0\x1b[31m, 4000").why, "'0 [31m, 4000' has no header, which would name its columns");
+  // Of other things.
+  for (const char* text :
+       {"", "MemTotal:  8000000 kB", "hello", "hello, world", "RAM 1/2MB CPU [1%@729,off]"})
+    EXPECT_EQ(unread_of(text).why, "") << text;
+  EXPECT_EQ(unread_of("index, memory.used [MiB]\n0, 5 MiB").why, "");
+}
+
+// It is the reason for what stands around it, and the first of them for the others.
+TEST(TextSamples, AMessageOfNvidiaSmiIsTheReason) {
+  const Unread unread = unread_of("0, 4000\nNo devices were found\nNVIDIA-SMI has failed because of that\n");
+  EXPECT_EQ(unread.why, "nvidia-smi said 'No devices were found'");
+  EXPECT_THAT(unread.fix, HasSubstr("lspci"));
+  EXPECT_THAT(unread_of("Failed to initialize NVML: Driver/library version mismatch").fix,
+              HasSubstr("restart"));
 }
 
 TEST(TextSamples, ColumnsOfACsvWithoutHeader) {
