@@ -4,6 +4,9 @@
 
 #include <map>
 
+#include <fmt/format.h>
+
+#include "base/files.h"
 #include "cli/command.h"
 
 namespace headroom::test {
