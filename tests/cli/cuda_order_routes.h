@@ -206,14 +206,14 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
 }
 
 // Instances that are destroyed, or updated to the same graph, while they run, and the next of the same graph
-// at once: each has memory of its own until it has ended, so the next has to wait.
+// at once, in another stream: each has memory of its own until it has ended, so the next has to wait.
 inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
-  Opaque stream = nullptr;
-  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
   AllocatingGraph graph, other;
   Pointer pointer = 0;
   std::uint64_t most = 0;
   const auto run = [&](AllocatingGraph& one) {
+    Opaque stream = nullptr;
+    check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
     keep_busy(stream);
     one.launch_in(stream);
     most = std::max(most, reserved_for_graphs());
