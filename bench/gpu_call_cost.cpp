@@ -223,7 +223,7 @@ void compare_all_seldom(int pairs) {
                                          return pointer;
                                        });
   using Pinned = Result (*)(std::uint64_t*, std::size_t, unsigned);
-  compare_seldom<Pinned, ReleaseCall>("cuMemHostAlloc 2 MiB", pairs, "cuMemHostAlloc", "cuMemFreeHost",
+  compare_seldom<Pinned, ReleaseCall>("cuMemHostAlloc 2 MiB", 4 * pairs, "cuMemHostAlloc", "cuMemFreeHost",
                                       [](Pinned allocate) {
                                         std::uint64_t pointer = 0;
                                         check(allocate(&pointer, kBytes, 0), "cuMemHostAlloc");

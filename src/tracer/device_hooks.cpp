@@ -356,11 +356,13 @@ bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t b
   return false;
 }
 
-bool DriverHook::pay_granule(unsigned device) {
+bool DriverHook::pay_granule(unsigned device, DriverOrder& order) {
   look_at_launched_graphs_unless_busy(device);
   const std::uint64_t bytes = device_ledger.granule(device);
   if (device_ledger.account().reserve(device, bytes)) return true;
+  order.give_up();
   make_room(device);
+  order.take_again();
   return device_ledger.account().reserve(device, bytes);
 }
 

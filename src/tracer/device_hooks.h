@@ -128,7 +128,7 @@ class DriverHook {
   // Before the driver is asked. False: refused, and recorded so.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
   // Charges a granule, in case that what is asked for next needs one. False: there is no room for it.
-  bool pay_granule(unsigned device);
+  bool pay_granule(unsigned device, DriverOrder& order);
   void refuse_granule(const Entry& entry, const CallFrame& caller);
   void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger, with who held the rest
   // Tries to find room by giving back what pools and graphs keep and nobody uses.

@@ -8,16 +8,18 @@ namespace {
 
 // Which granule it lies in is known when the driver has given it. So a new one is paid before, unless some
 // granule has room: should the driver take a new one all the same, because that room is in pieces, it is paid
-// then, or the memory goes back. `size()` is what it was given, then.
+// then, or the memory goes back. With the order, as the driver may put it where another thread counts on
+// room. `size()` is what it was given, then.
 template <class Call, class Address, class Bytes>
 Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
                            const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
   const std::uint64_t granule = device_ledger.granule(entry.device);
   const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
   const std::uint64_t asked = entry.bytes;
+  DriverOrder order(is_limited);
   const std::uint64_t held =
       is_limited ? device_ledger.hold_room_in_granules(entry.device, entry.context, asked) : 0;
-  const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device);
+  const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device, order);
   if (is_limited && held == 0 && !is_paid) {
     hook.refuse_granule(entry, caller);
     return kOutOfMemory;
@@ -48,13 +50,14 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   }
   bool is_put = device_ledger.commit_in_granule(entry, is_paid);
   device_ledger.let_room_go(held, asked);
-  if (!is_put) is_put = hook.pay_granule(entry.device) && device_ledger.commit_in_granule(entry, true);
+  if (!is_put) is_put = hook.pay_granule(entry.device, order) && device_ledger.commit_in_granule(entry, true);
   if (!is_put) {
     free(*pointer);
     *pointer = 0;
     hook.refuse_granule(entry, caller);
     return kOutOfMemory;
   }
+  order.give_up();
   hook.record_allocation(entry, caller);
   return kSuccess;
 }

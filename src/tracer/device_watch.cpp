@@ -17,7 +17,7 @@ namespace headroom::tracer {
 namespace {
 
 // To ask for the memory of graphs takes a microsecond or so, for what NVML tells a millisecond.
-constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000, kGraphsNs = 50'000'000;
+constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000, kGraphsNs = 10'000'000;
 
 struct Watch {
   Lock lock;

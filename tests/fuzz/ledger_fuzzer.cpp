@@ -368,8 +368,9 @@ class Calls {
       ++model_.physical.at(model_.handles.at(handle).second).references;
       return;
     }
-    std::size_t place = 0, count = 0;
-    for (Entry freed; ledger_.unmap_next_part(array, place, freed);) ++count;
+    std::size_t count = 0;
+    Ledger::Pass pass;
+    for (Entry freed; ledger_.unmap_next_part(array, pass, freed);) ++count;
     for (auto part = model_.parts.begin(); part != model_.parts.end();) {
       if (part->second.first != array) {
         ++part;

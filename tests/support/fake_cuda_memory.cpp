@@ -116,8 +116,8 @@ void drop_physical(Handle key) {
       found->second.is_shared)
     return;
   if (found->second.of_device) in_use[found->second.device] -= found->second.bytes;
+  if (found->second.is_given_again) free_physical.push_back(reinterpret_cast<Opaque>(key));
   handles.erase(found);
-  free_physical.push_back(reinterpret_cast<Opaque>(key));
 }
 
 template <class Order>
@@ -218,7 +218,8 @@ EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationPro
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
   if (of_device && !grow(device, bytes)) return kOutOfMemory;
   *made = reinterpret_cast<Handle>(again_of(free_physical));
-  handles[*made] = {device, of_device, bytes, 1, 0, false};
+  constexpr int kTilePool = 2;
+  handles[*made] = {device, of_device, bytes, 1, 0, false, properties->flags[kTilePool] == 0};
   return kSuccess;
 }
 EXPORTED Result cuMemRelease(Handle key) {
@@ -237,6 +238,7 @@ EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
   if (found == mappings.end()) return kInvalidValue;
   *key = found->second.second;
   ++handles[*key].handles;
+  handles[*key].is_given_again = false;
   return kSuccess;
 }
 EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t, Pointer,

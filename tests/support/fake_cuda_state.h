@@ -74,6 +74,9 @@ struct Physical {
   std::uint64_t bytes = 0;
   int handles = 1, mappings = 0;
   bool is_shared = false;  // by a descriptor, which is never closed
+  // Its value is given again when it has gone. Not one that threads may go on using: no ledger could tell
+  // what such a value stands for.
+  bool is_given_again = false;
 };
 // Takes memory of its device in steps, and keeps it until it is told to trim or its last allocation is freed
 // after it was destroyed.
@@ -310,7 +313,7 @@ inline Opaque again_of(std::vector<Opaque>& given_back) {
 }
 inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
 
-// With the stack of who got past it, which a peak that is read at the end does not tell.
+// With the stack of who got past it and what was given, which a peak that is read at the end does not tell.
 [[noreturn]] inline void stop_beyond(unsigned device, std::uint64_t most) {
   void* frames[32];
   const int count = backtrace(frames, 32);
@@ -318,6 +321,17 @@ inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
           static_cast<unsigned long long>(in_use[device]),
           static_cast<unsigned long long>(in_use[device] - most));
   backtrace_symbols_fd(frames, count, STDERR_FILENO);
+  const auto tell = [](const char* what, std::uint64_t number, std::uint64_t bytes) {
+    dprintf(STDERR_FILENO, "  %s %llx: %llu\n", what, static_cast<unsigned long long>(number),
+            static_cast<unsigned long long>(bytes));
+  };
+  for (const auto& [address, block] : blocks)
+    if (block.device == device && block.pool == nullptr && block.graph == nullptr)
+      tell(block.context == nullptr ? "block" : "block of a context", address, block.bytes);
+  for (const auto& [value, one] : handles)
+    if (one.device == device) tell(one.handles > 0 ? "handle" : "mapped", value, one.bytes);
+  for (const auto& [pool, one] : pools)
+    if (one.device == device) tell("pool", reinterpret_cast<std::uint64_t>(pool), one.reserved);
   _exit(77);
 }
 
