@@ -8,7 +8,11 @@
 // of which nothing is an instance any more is charged nothing, but for nodes that none frees, which may be
 // live.
 //
-// What it was instantiated from an instance holds until it is destroyed, whatever it is updated to.
+// What it was instantiated from an instance holds until it is destroyed, whatever it is updated to. One that
+// is updated to the graph that it has needs no more: on an H200 (driver 580) three updates of a running
+// instance to one graph, each launched in another stream, had its memory once. (So had three instances of a
+// graph, each made when the one before had been destroyed while it ran. That is not counted on: the figure
+// tells it in a moment.)
 //
 // Of an instance's entry `link` is the graph, `charged` what it has beyond the graph's own charge, `bytes`
 // what it added to that, until it is finished; of an update `pending` is the instance.
@@ -21,6 +25,9 @@
 namespace headroom::ledger {
 namespace {
 
+// The references of an instance that is being updated to the graph that it has.
+constexpr std::uint32_t kKept = 2;
+
 bool is_update(const Entry& entry, std::uint64_t exec) {
   return entry.space == Space::graph_exec && entry.pending == exec;
 }
@@ -31,27 +38,29 @@ std::uint32_t holders_of(const Entry& graph) { return graph.references - (has_ha
 
 }  // namespace
 
-// Of this instance alone, too, if it has ended: then it has its memory for what it becomes.
-bool Ledger::has_free_charge(const Entry& graph, std::uint64_t exec, unsigned device, bool has_ended) {
-  const bool may_be_live = graph.link != 0 && graph.bytes > 0;
-  std::uint32_t own = 0;
-  if (has_ended && holders_of(graph) > 0)
-    table_.for_each([&](const Entry& one) {
-      const bool is_own = one.pending == exec || one.address == on_device(exec, device);
-      if (one.space == Space::graph_exec && one.link == graph.address && is_own) ++own;
-    });
-  return holders_of(graph) == own && (own > 0 || !may_be_live);
+Entry* Ledger::find_instance_of(const Entry& graph, std::uint64_t exec, unsigned device) {
+  std::size_t place = 0;
+  if (holders_of(graph) == 0) return nullptr;
+  return table_.find_from(place, [&](const Entry& one) {
+    const bool is_its = one.pending == exec || one.address == on_device(exec, device);
+    return one.space == Space::graph_exec && one.link == graph.address && is_its;
+  });
 }
 
-bool Ledger::begin_instance(std::uint64_t number, std::uint64_t graph, bool has_ended, Entry& refused) {
+bool Ledger::begin_instance(std::uint64_t number, std::uint64_t graph, Entry& refused) {
   bool fits = true;
   {
     const Locked locked(*this);
     for (unsigned device = 0; device < kMostDevices && fits; ++device) {
       Entry* const whole = table_.find(Space::graph, on_device(graph, device));
       if (whole == nullptr) continue;
+      if (Entry* const own = find_instance_of(*whole, number, device)) {
+        own->references = kKept;
+        continue;
+      }
       const std::uint64_t needed = in_steps(whole->pending, graph_step_.load());
-      const bool is_first = has_free_charge(*whole, number, device, has_ended);
+      const bool may_be_live = whole->link != 0 && whole->bytes > 0;
+      const bool is_first = holders_of(*whole) == 0 && !may_be_live;
       const std::uint64_t more = is_first ? needed - smaller(whole->charged, needed) : needed;
       fits = more == 0 || account_.reserve(device, more);
       if (!fits) {
@@ -81,6 +90,7 @@ bool Ledger::begin_instance(std::uint64_t number, std::uint64_t graph, bool has_
 void Ledger::cancel_instance(std::uint64_t number) {
   if (!has_instances_.load(std::memory_order_relaxed)) return;
   const Locked locked(*this);
+  give_up_kept(number);
   for (unsigned device = 0; device < kMostDevices; ++device) {
     Entry begun;
     if (!table_.take(Space::graph_exec, kBegun | on_device(number, device), begun)) continue;
@@ -98,6 +108,7 @@ void Ledger::cancel_instance(std::uint64_t number) {
 void Ledger::finish_instance(std::uint64_t number, std::uint64_t exec, bool is_update) {
   if (!has_instances_.load(std::memory_order_relaxed)) return;
   const Locked locked(*this);
+  give_up_kept(exec);
   for (unsigned device = 0; device < kMostDevices; ++device) {
     Entry instance;
     if (!table_.take(Space::graph_exec, kBegun | on_device(number, device), instance)) continue;
@@ -111,17 +122,29 @@ void Ledger::finish_instance(std::uint64_t number, std::uint64_t exec, bool is_u
   }
 }
 
-// What it had of a graph is leaving; what that is charged itself is for who is left.
+// What is to be updated to a graph that it has already.
+void Ledger::give_up_kept(std::uint64_t exec) {
+  table_.for_each([&](Entry& one) {
+    if (one.space == Space::graph_exec && one.references == kKept &&
+        (one.pending == exec || one.address == on_device(exec, one.device)))
+      one.references = 1;
+  });
+}
+
+// What it had of a graph is leaving; what that is charged itself is for who is left, unless another that was
+// made when the graph needed less counts on it, too.
 bool Ledger::drop_instance(Entry instance, Entry& freed) {
   PerDevice& of = devices_[instance.device];
   Entry* const whole = table_.find(Space::graph, instance.link);
   if (whole != nullptr && instance.charged == 0 && holders_of(*whole) > 1) {
     Entry* most = nullptr;
+    bool has_another = false;
     table_.for_each([&](Entry& one) {
-      const bool is_other = one.space == Space::graph_exec && one.link == whole->address;
-      if (is_other && one.charged > (most != nullptr ? most->charged : 0)) most = &one;
+      if (one.space != Space::graph_exec || one.link != whole->address) return;
+      has_another = has_another || one.charged == 0;
+      if (one.charged > (most != nullptr ? most->charged : 0)) most = &one;
     });
-    if (most != nullptr) std::swap(instance.charged, most->charged);
+    if (most != nullptr && !has_another) std::swap(instance.charged, most->charged);
   }
   of.graphs -= instance.charged;
   of.leaving_graphs += instance.charged;
@@ -139,8 +162,8 @@ bool Ledger::drop_update(std::uint64_t exec, Entry& freed) {
   const Locked locked(*this);
   for (;;) {
     std::size_t place = 0;  // what goes with a graph may move the others
-    if (table_.find_from(place, [&](const Entry& one) { return is_update(one, exec); }) == nullptr)
-      return false;
+    const auto is_past = [&](const Entry& one) { return is_update(one, exec) && one.references != kKept; };
+    if (table_.find_from(place, is_past) == nullptr) return false;
     Entry update;
     table_.take_at(place, update);
     if (drop_instance(update, freed)) return true;
@@ -192,7 +215,7 @@ void Ledger::keep_for_instances(Entry& moved) {
     if (one.space == Space::graph_exec && one.link == moved.address) one.link = kept.address;
   });
   moved.references = 1;
-  moved.charged = moved.link = 0;
+  moved.charged = 0;
 }
 
 // True: that was the last, and the graph is gone.
@@ -219,6 +242,8 @@ bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
     left_there += node->bytes;
     graphs_left_some_ = true;
   }
+  // Of a child that ran before it was moved more may be live than the whole is charged.
+  if (left_there > freed.charged) account_.charge_anyway(freed.device, left_there - freed.charged);
   const std::uint64_t leaving = freed.charged - smaller(left_there, freed.charged);
   if (freed.device < kMostDevices) {
     PerDevice& of = devices_[freed.device];

@@ -162,7 +162,7 @@ bool Ledger::reopen(const Entry& entry) {
 bool Ledger::is_last_reference(std::uint64_t pointer) {
   const Locked locked(*this);
   Entry* const entry = table_.find(Space::pointer, pointer);
-  if (entry == nullptr || entry->references <= 1) return true;
+  if (entry == nullptr || (entry->references & ~kHeldByOthers) <= 1) return true;
   --entry->references;
   return false;
 }

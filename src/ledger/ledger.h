@@ -234,9 +234,9 @@ class Ledger {
   // The child is a part of the other from now on, and goes with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
   // Instances (graph_instances.cpp). Before the driver instantiates a graph, under a number of the caller's,
-  // or updates an instance to it, by the handle of that; it is charged then. `has_ended`: what is to be
-  // updated was waited for. False: refused (`charged` more on `device`), and not counted yet.
-  bool begin_instance(std::uint64_t number, std::uint64_t graph, bool has_ended, Entry& refused);
+  // or updates an instance to it, by the handle of that; it is charged then. False: refused (`charged` more
+  // on `device`), and not counted yet.
+  bool begin_instance(std::uint64_t number, std::uint64_t graph, Entry& refused);
   void cancel_instance(std::uint64_t number);  // the driver did not
   void finish_instantiate(std::uint64_t number, std::uint64_t exec) { finish_instance(number, exec, false); }
   void finish_update(std::uint64_t exec) { finish_instance(exec, exec, true); }
@@ -280,6 +280,8 @@ class Ledger {
   enum class Whole : std::uint8_t { context, array };
   std::uint64_t set_apart(Whole what, std::uint64_t handle);
   void undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle);  // as it lives on
+  // What was told of the context by a number is told by another from now on.
+  void rename_context(std::uint64_t before, std::uint64_t now) { move_to(Whole::context, before, now); }
   // Takes out something that was made in this context; false if nothing is left. Its charge is taken back. Of
   // a capture (Space::capture) the graph is left to the caller.
   // `pass` is fresh at first, and kept until then.
@@ -337,7 +339,8 @@ class Ledger {
   void drop_nodes_that_free(std::uint64_t graph_on_device);
   void give_up_handle(Entry& graph);
   void keep_for_instances(Entry& moved);
-  bool has_free_charge(const Entry& graph, std::uint64_t exec, unsigned device, bool has_ended);
+  Entry* find_instance_of(const Entry& graph, std::uint64_t exec, unsigned device);
+  void give_up_kept(std::uint64_t exec);
   void finish_instance(std::uint64_t number, std::uint64_t exec, bool is_update);
   bool drop_instance(Entry instance, Entry& freed);
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);

@@ -431,9 +431,14 @@ HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto retain = [&] {
     const PrimaryLocked locked(device);
     const Result result = call(context, device);
-    if (result == kSuccess && context != nullptr && device >= 0 &&
-        device < static_cast<int>(ledger::kMostDevices))
-      primary_contexts[device] = number_of(*context);
+    if (result != kSuccess || context == nullptr || device < 0 ||
+        device >= static_cast<int>(ledger::kMostDevices))
+      return result;
+    const auto ordinal = static_cast<unsigned>(device);
+    const std::uint64_t before = primary_contexts[ordinal];
+    primary_contexts[ordinal] = number_of(*context);
+    // What green contexts of it had until now is its own.
+    if (before == 0) device_ledger.rename_context(number_without_handle(ordinal), number_of(*context));
     return result;
   };
   return is_active(device) ? retain() : make_context(context, device, retain);

@@ -61,18 +61,20 @@ std::span<const Opaque> nodes(const Opaque* first, std::size_t count) {
   return first != nullptr ? std::span(first, count) : std::span<const Opaque>();
 }
 
-// What instances had that have ended is free only when it was waited for, and what is to be updated has its
-// own then.
+// Where there is no room it is waited for what instances had that were destroyed or updated.
 bool reserve_instance(DriverHook& hook, DriverOrder& order, std::uint64_t number, Opaque graph,
                       const CallFrame& caller) {
   Entry refused;
-  if (device_ledger.begin_instance(number, number_of(graph), false, refused)) return true;
-  order.give_up();
-  const bool has_ended = hook.wait_for_what_was_freed();
-  order.take_again();
-  for (int tries = 0; tries < 2; ++tries) {  // the second for a graph of several devices
+  std::uint64_t settled = 0;  // devices, a bit each: a graph may be of several
+  for (;;) {
+    if (device_ledger.begin_instance(number, number_of(graph), refused)) return true;
+    const std::uint64_t device = std::uint64_t{1} << refused.device % ledger::kMostDevices;
+    if ((settled & device) != 0) break;
+    settled |= device;
+    order.give_up();
+    hook.make_room(refused.device);
+    order.take_again();
     hook.settle_pools(refused.device);
-    if (device_ledger.begin_instance(number, number_of(graph), has_ended, refused)) return true;
   }
   device_ledger.refuse(refused.device, DeviceMemoryKind::graph, refused.charged);
   hook.record_last_refusal(caller);

@@ -421,20 +421,17 @@ class WholeContext {
 
 // Without the order: what is waited for may wait for a thread that wants it. Nor while a stream is captured,
 // which that would end.
-bool DriverHook::wait_for_what_was_freed() {
+void DriverHook::wait_for_what_was_freed() {
   CurrentDevice where;
-  if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where))
-    return false;
+  if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
   const WholeContext whole(*this, where);
-  if (!whole.is_current()) return false;
+  if (!whole.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
   const bool may_wait = !device_ledger.has_captures();  // since it was asked one may have begun
-  const bool has_waited = may_wait && driver::real.cuCtxSynchronize() == driver::kSuccess;
-  if (has_waited)
+  if (may_wait && driver::real.cuCtxSynchronize() == driver::kSuccess)
     device_ledger.finish_wait(where.context, wait);
   else
     device_ledger.give_up_wait(wait);
-  return has_waited;
 }
 
 driver::Pointer base_of(driver::Pointer pointer) {

@@ -135,7 +135,6 @@ class DriverHook {
   void settle_pools(unsigned device, std::uint64_t except = 0);
   // The same, for who may wait until what was freed in the order of a stream is free.
   void make_room(unsigned device);
-  bool wait_for_what_was_freed();  // of the current context; false: it was not waited for
   static bool may_have_launched_graphs(unsigned device);
   // The program waits for a context: what was freed in the order of its streams is free then.
   template <class Call>
@@ -168,6 +167,7 @@ class DriverHook {
   // Before a call that does not wait for others: it is not looked at while another thread has the order.
   void look_at_launched_graphs_unless_busy(unsigned device);
   bool has_something_to_settle(unsigned device);
+  void wait_for_what_was_freed();
   ThreadLocal& thread_;
 };
 

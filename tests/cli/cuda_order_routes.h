@@ -186,7 +186,15 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   for (Pointer const one : std::exchange(all.all, {}))
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
   synchronize();  // whoever shares the limit has it then, and this program is told so
-  const bool after_wait = left() == limit;
+  bool after_wait = left() == limit;
+  if (const auto wait = optional<Result (*)(Opaque)>("cuCtxSynchronize_v2")) {
+    after_wait = all.take(most, cost) == kSuccess && after_wait;
+    keep_busy(stream);
+    for (Pointer const one : std::exchange(all.all, {}))
+      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+    check(wait(current_context()), "wait for the context");
+    after_wait = left() == limit && after_wait;
+  }
   // NVIDIA's driver 580.159 crashes by itself when a pool is destroyed whose frees it has yet to come to, in
   // a program without Headroom, too: so only the fake one is asked for that.
   bool after_pool = true;

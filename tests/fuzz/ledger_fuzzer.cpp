@@ -132,9 +132,13 @@ struct Model {
   // What it has of the graph is leaving; that one's own charge is for who is left.
   void drop_instance(Instance gone) {
     Instance* most = nullptr;
-    for (Instance& one : instances)
-      if (one.graph == gone.graph && one.charged > (most != nullptr ? most->charged : 0)) most = &one;
-    if (gone.charged == 0 && most != nullptr) std::swap(gone.charged, most->charged);
+    bool has_another = false;
+    for (Instance& one : instances) {
+      if (one.graph != gone.graph) continue;
+      has_another = has_another || one.charged == 0;
+      if (one.charged > (most != nullptr ? most->charged : 0)) most = &one;
+    }
+    if (gone.charged == 0 && most != nullptr && !has_another) std::swap(gone.charged, most->charged);
     leaving += gone.charged;
     Graph& graph = graphs.at(gone.graph);
     if (gone.charged == 0 && holders_of(gone.graph) == 1 && has_handle(gone.graph) &&
@@ -525,27 +529,31 @@ class Calls {
   }
   void update(std::uint64_t exec, std::uint64_t graph) {
     Model::Instance update{exec, graph, 0, true};
-    if (!begin_instance(exec, update, next() % 2 == 0)) return;
+    const auto own = std::find_if(model_.instances.begin(), model_.instances.end(),
+                                  [&](const auto& one) { return one.graph == graph && one.exec == exec; });
+    const bool has_it = own != model_.instances.end();
+    if (!begin_instance(exec, update, has_it)) return;
     // What is dropped may be of the same graph, whose charge is for this one then.
-    update.exec = 0;
-    model_.instances.push_back(update);
+    if (!has_it) {
+      update.exec = 0;
+      model_.instances.push_back(update);
+    } else if (own->is_update) {
+      own->exec = 0;
+    }
     drop_updates(exec);
     ledger_.finish_update(exec);
-    model_.instances.back().exec = exec;
+    for (Model::Instance& one : model_.instances)
+      if (one.exec == 0) one.exec = exec;
   }
-  // The first has what the graph is charged, and so has who has ended if there is no other.
-  bool begin_instance(std::uint64_t number, Model::Instance& instance, bool has_ended) {
+  // The first has what the graph is charged, and who has the graph has its memory.
+  bool begin_instance(std::uint64_t number, Model::Instance& instance, bool has_it) {
     Model::Graph& of = model_.graphs.at(instance.graph);
-    const auto is_own = [&](const Model::Instance& one) {
-      return one.graph == instance.graph && one.exec == instance.exec;
-    };
-    const auto own = has_ended ? std::count_if(model_.instances.begin(), model_.instances.end(), is_own) : 0;
     const bool may_be_live = of.may_run && model_.bytes_of_nodes(instance.graph) > 0;
-    const bool is_first = model_.holders_of(instance.graph) == own && (own > 0 || !may_be_live);
+    const bool is_first = model_.holders_of(instance.graph) == 0 && !may_be_live;
     const std::uint64_t needed = model_.in_steps(of.blocks);
-    const std::uint64_t more = is_first ? needed - std::min(of.charged, needed) : needed;
+    const std::uint64_t more = has_it ? 0 : is_first ? needed - std::min(of.charged, needed) : needed;
     Entry refused;
-    const bool granted = ledger_.begin_instance(number, instance.graph, has_ended, refused);
+    const bool granted = ledger_.begin_instance(number, instance.graph, refused);
     require(granted == (more == 0 || fits(more)));
     if (!granted) {
       require(refused.charged == more);
@@ -555,6 +563,7 @@ class Calls {
       ledger_.cancel_instance(number);
       return false;
     }
+    if (has_it) return true;
     of.charged += is_first ? more : 0;
     instance.charged = is_first ? 0 : more;
     of.may_run = true;

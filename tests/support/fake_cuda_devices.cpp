@@ -159,6 +159,12 @@ EXPORTED Result cuCtxSynchronize() {
   finish_pending(current);
   return kSuccess;
 }
+EXPORTED Result cuCtxSynchronize_v2(Opaque context) {
+  const Opaque before = std::exchange(current, context);
+  const Result result = cuCtxSynchronize();
+  current = before;
+  return result;
+}
 
 // --- contexts of a program's own, and green ones, which are parts of a primary one
 

@@ -359,6 +359,7 @@ EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
   const std::lock_guard lock(mutex);
   const auto instance = instances.find(exec);
   if (instance == instances.end() || graphs.count(graph) == 0) return kUpdateFailure;
+  if (instance->second.graph == graph) return kSuccess;  // and it has its memory
   ++graphs[graph].users;
   // Under a name that stays, as the graph before may have lost its handle when the device comes to it.
   const Opaque before = handle();

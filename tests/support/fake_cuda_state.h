@@ -342,7 +342,9 @@ inline void check_against_ledger(unsigned device) {
   static const auto figures_of = reinterpret_cast<headroom::ledger::DeviceFiguresFunction>(
       ::dlsym(RTLD_DEFAULT, headroom::ledger::kDeviceFiguresSymbol));
   headroom::ledger::DeviceFigures figures;
-  if (figures_of == nullptr || !figures_of(device, &figures, sizeof figures)) return;
+  // Without a limit what is taken is charged when it is there.
+  if (figures_of == nullptr || !figures_of(device, &figures, sizeof figures) || figures.limit == ~0ull)
+    return;
   if (in_use[device] > figures.charged_all + slack) stop_beyond(device, figures.charged_all);
 }
 

@@ -62,14 +62,13 @@ class LedgerGraphs : public testing::Test {
   bool instantiate(std::uint64_t graph, std::uint64_t exec) {
     constexpr std::uint64_t kNumber = 0x77;
     Entry refused;
-    if (!ledger_.begin_instance(kNumber, graph, false, refused)) return false;
+    if (!ledger_.begin_instance(kNumber, graph, refused)) return false;
     ledger_.finish_instantiate(kNumber, exec);
     return true;
   }
-  // `has_ended`: it was waited for.
-  bool update(std::uint64_t exec, std::uint64_t graph, bool has_ended = false) {
+  bool update(std::uint64_t exec, std::uint64_t graph) {
     Entry refused;
-    if (!ledger_.begin_instance(exec, graph, has_ended, refused)) return false;
+    if (!ledger_.begin_instance(exec, graph, refused)) return false;
     while (ledger_.drop_update(exec, refused)) {
     }
     ledger_.finish_update(exec);
@@ -199,7 +198,7 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
   EXPECT_EQ(charged(), 60u) << "the instance may be launched";
   // The next has its handle, and the instance becomes that one.
   EXPECT_EQ(add_freed(4, 0x3000, 40, 0xf3), 40u);
-  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, false, freed));
+  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
   EXPECT_TRUE(ledger_.drop_update(0xe, freed));
   EXPECT_EQ(freed.charged, 50u);
   EXPECT_EQ(freed.address, 4u);
@@ -221,7 +220,7 @@ TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
   instantiate(3, 0xe);
   Entry freed;
-  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, false, freed));
+  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
   ledger_.cancel_instance(0xe);
   EXPECT_TRUE(destroy(Space::graph, 4));
   EXPECT_FALSE(ledger_.has_leaving_graphs(0)) << "it never ran";
@@ -236,7 +235,7 @@ TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
   EXPECT_TRUE(update(0xe2, 4));
   EXPECT_EQ(charged(), 90u);
   Entry freed;
-  EXPECT_FALSE(ledger_.begin_instance(0xe3, 4, false, freed)) << "it holds what the others hold";
+  EXPECT_FALSE(ledger_.begin_instance(0xe3, 4, freed)) << "it holds what the others hold";
   EXPECT_EQ(freed.charged, 40u);
   EXPECT_EQ(charged(), 90u);
   EXPECT_FALSE(ledger_.drop_update(0xe1, freed)) << "the graph is there";
@@ -271,7 +270,7 @@ TEST_F(LedgerGraphs, WhatAnInstanceHadIsChargedBesideTheNextUntilItHasEnded) {
   EXPECT_TRUE(ledger_.reserve(0, Kind::device, 100));
   EXPECT_FALSE(instantiate(3, 0xe4));
   ledger_.cancel(0, Kind::device, 100);
-  EXPECT_TRUE(ledger_.begin_instance(0x77, 3, false, freed));
+  EXPECT_TRUE(ledger_.begin_instance(0x77, 3, freed));
   ledger_.cancel_instance(0x77);
   EXPECT_EQ(charged(), 0u) << "the driver could not";
   EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph that is charged nothing, and grows";
@@ -293,20 +292,65 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
   EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
 }
 
-TEST_F(LedgerGraphs, AnInstanceMayBeUpdatedToItsOwnGraph) {
+TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
+  EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
   instantiate(3, 0xe);
-  EXPECT_FALSE(update(0xe, 3)) << "it may run";
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 3, true));
-  EXPECT_EQ(charged(), 60u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 3));
+  EXPECT_EQ(charged(), 100u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 4));
+  EXPECT_EQ(charged(), 100u);
   Entry freed;
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
+  ledger_.cancel_instance(0xe);
+  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_EQ(charged(), 100u) << "it has that still";
+  EXPECT_TRUE(update(0xe, 3)) << "and has the first again, which it never gave up";
+  settle();
   EXPECT_EQ(charged(), 60u);
   EXPECT_FALSE(ledger_.drop_update(0xe, freed));
-  settle();
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
   EXPECT_EQ(charged(), 0u);
   EXPECT_TRUE(destroy(Space::graph, 3));
   EXPECT_EQ(charged(), 0u);
+}
+
+// Which needed nothing then: both count on what the graph is charged since.
+TEST_F(LedgerGraphs, InstancesThatWereMadeBeforeTheFirstNodeShareItsCharge) {
+  limit(200);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 300).granted);
+  EXPECT_TRUE(instantiate(3, 0xe1));
+  EXPECT_TRUE(instantiate(3, 0xe2));
+  EXPECT_EQ(add_freed(3, 0x1000, 40, 0xf1), 40u);
+  EXPECT_TRUE(instantiate(3, 0xe3));
+  EXPECT_TRUE(instantiate(3, 0xe4));
+  EXPECT_EQ(charged(), 120u);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe1));
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe2));
+  EXPECT_GE(charged(), 80u) << "two of it may run";
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe4));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphs, WhatAChildLeftThatRanBeforeItWasMovedIsChargedWhenItsParentGoes) {
+  limit(200);
+  add_node(3, 0x1000, 30);
+  add_node(4, 0x2000, 50);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 60));
+  EXPECT_TRUE(instantiate(3, 0xe3));
+  EXPECT_TRUE(instantiate(4, 0xe4));
+  ledger_.move_graph(4, 3);
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe4));
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x2000u));
+  EXPECT_EQ(charged(), 140u);
+  Entry dropped;
+  for (const std::uint64_t address : {0x1000, 0x2000})
+    EXPECT_TRUE(ledger_.drop_left_by_graph(address, dropped));
+  settle();
+  EXPECT_EQ(charged(), 60u) << "of others nothing was given back";
 }
 
 TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {

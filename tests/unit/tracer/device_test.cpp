@@ -224,6 +224,7 @@ TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
   traced.set_environment("FAKE_CUDA_PREEMPT", GetParam() % 3 == 0 ? "4" : "16");
   if (has_granules) traced.set_environment("FAKE_CUDA_GRANULE", std::to_string(kGranule));
   traced.set_environment("GUEST_SEED", std::to_string(GetParam()));
+  traced.set_environment("FAKE_CUDA_LEDGER_SLACK", "0");
   const GuestRun run =
       this->run(traced, "trace_guest_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
   EXPECT_TRUE(run.status.success()) << run.output;
