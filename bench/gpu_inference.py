@@ -169,10 +169,12 @@ def together(arguments, models, limit):
             "failed": result.get("failed")}
 
 
-def tune(arguments, model):
-    result, seconds = headroom(arguments, [model], "--tune", "--max-frames", "50")
+def tune(arguments, model, limit=None):
+    """Under a limit that some settings do not keep, and without one."""
+    flags = ["--gpu-mem-limit", limit] if limit else []
+    result, seconds = headroom(arguments, [model], "--tune", "--max-frames", "50", *flags)
     model = result["models"][0] if result["models"] else {}
-    return {"seconds": seconds, "trials": model.get("trials"), "settings": model.get("settings"),
+    return {"seconds": seconds, "limit": limit, "gpu_limit": result.get("gpu_limit"), "trials": model.get("trials"), "settings": model.get("settings"),
             "smallest_settings": model.get("smallest_settings"), "status": model.get("status"), "failed": result.get("failed")}
 
 
@@ -279,7 +281,7 @@ def markdown(result):
     if "tune" in result:
         out += ["\n## --tune\n"]
         for model, found in result["tune"].items():
-            out += [f"{model}, {found['seconds']} s:\n", "| settings | status | P50 ms | device peak MiB |", "|---|---|---|---|"]
+            out += [f"\n{model}, {found['seconds']} s, the run after it {found.get('status')}:\n", "| settings | status | P50 ms | device peak MiB |", "|---|---|---|---|"]
             for trial in found.get("trials") or []:
                 p50 = trial.get("p50_ns")
                 settings = {key: value for key, value in trial["settings"].items()
@@ -315,7 +317,8 @@ def main():
         steps = {"phases": lambda: phases(arguments, three),
                  "limit": lambda: over_the_limit(arguments, three, arguments.limit),
                  "parallel": lambda: together(arguments, three + ["yolox_nano_416x416"], "8GiB"),
-                 "tune": lambda: {"resnet50": tune(arguments, "resnet50")},
+                 "tune": lambda: {"resnet50": tune(arguments, "resnet50"), "resnet50 in 210 MiB": tune(arguments, "resnet50", "210MiB"),
+                                  "yolox_nano_640x640 in 127 MiB": tune(arguments, "yolox_nano_640x640", "127MiB")},
                  "run": lambda: run_torch(arguments, "4GiB"),
                  "heuristic": lambda: {model: latency(arguments, model, "heuristic") for model in three},
                  "exhaustive": lambda: {model: latency(arguments, model, "exhaustive") for model in three},
