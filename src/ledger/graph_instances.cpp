@@ -38,12 +38,15 @@ std::uint32_t holders_of(const Entry& graph) { return graph.references - (has_ha
 
 }  // namespace
 
+// What the instance is now: what it was instantiated from only if it was never updated.
 Entry* Ledger::find_instance_of(const Entry& graph, std::uint64_t exec, unsigned device) {
-  std::size_t place = 0;
   if (holders_of(graph) == 0) return nullptr;
+  bool was_updated = false;
+  table_.for_each([&](const Entry& one) { was_updated = was_updated || is_update(one, exec); });
+  std::size_t place = 0;
   return table_.find_from(place, [&](const Entry& one) {
-    const bool is_its = one.pending == exec || one.address == on_device(exec, device);
-    return one.space == Space::graph_exec && one.link == graph.address && is_its;
+    const bool is_now = was_updated ? one.pending == exec : one.address == on_device(exec, device);
+    return one.space == Space::graph_exec && one.link == graph.address && is_now;
   });
 }
 

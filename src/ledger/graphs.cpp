@@ -168,7 +168,7 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     keep_for_instances(moved);
     if (Entry* const whole = table_.find(Space::graph, to)) {
       // When the child runs in the parent is not known: perhaps while all that is the parent's is live.
-      if (whole->link == 0) whole->link = moved.link;
+      if (whole->link == 0 && moved.bytes > 0) whole->link = moved.link;
       whole->bytes += moved.bytes;
       whole->pending += moved.pending;
       whole->charged += moved.charged;

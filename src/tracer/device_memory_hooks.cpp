@@ -37,6 +37,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   entry.bytes = size();
   // Rows that became longer than it seemed.
   if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
+    order.give_up();  // it may have to wait
     const bool is_granted = hook.reserve(entry.device, entry.kind, entry.bytes, caller);
     give_back_advance();
     if (!is_granted) {
@@ -51,13 +52,13 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   bool is_put = device_ledger.commit_in_granule(entry, is_paid);
   device_ledger.let_room_go(held, asked);
   if (!is_put) is_put = hook.pay_granule(entry.device, order) && device_ledger.commit_in_granule(entry, true);
+  order.give_up();
   if (!is_put) {
     free(*pointer);
     *pointer = 0;
     hook.refuse_granule(entry, caller);
     return kOutOfMemory;
   }
-  order.give_up();
   hook.record_allocation(entry, caller);
   return kSuccess;
 }
@@ -93,6 +94,7 @@ std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*,
   std::atomic<std::size_t>& known = row_steps[where.device];
   if (known.load(std::memory_order_relaxed) != 0) return known;
   constexpr Size kWidth = 16;
+  const DriverOrder order;  // it is a small one, too
   const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
   Address pointer = 0;
   Size pitch = 0;

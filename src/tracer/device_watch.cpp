@@ -58,6 +58,9 @@ bool wait(std::int64_t next_ns) {
 void look_at_all(bool at_growth_too) {
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
     if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
+    // A context's figure is by difference where other calls came in between: those are not to be this one.
+    const bool is_busy = driver_calls.begun != driver_calls.ended;
+    if (!at_growth_too && (is_busy || !DriverHook::may_have_launched_graphs(device))) continue;
     DriverHook hook;
     if (!try_driver_order()) continue;  // the next time
     hook.look_at_launched_graphs(device);

@@ -216,7 +216,7 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
 // Instances that are destroyed, or updated to the same graph, while they run, and the next of the same graph
 // at once, in another stream: each has memory of its own until it has ended, so the next has to wait.
 inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
-  AllocatingGraph graph, other;
+  AllocatingGraph graph, other, small;
   Pointer pointer = 0;
   std::uint64_t most = 0;
   const auto run = [&](AllocatingGraph& one) {
@@ -241,20 +241,23 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   check(other.allocate(1 << 16, pointer), "small node");
   other.free(pointer);
   other.instantiate();
+  check(small.allocate(1 << 16, pointer), "another small node");
+  small.free(pointer);
   int updated = 0;
-  for (int i = 0; i < 3; ++i) {
-    if (other.update(graph, i % 2 == 0) != kSuccess) continue;
+  for (const AllocatingGraph* const next : {&graph, &graph, &graph, &small, &graph}) {
+    if (other.update(*next, updated % 2 == 0) != kSuccess) continue;
     ++updated;
     run(other);
   }
   synchronize();
+  small.destroy();
   other.destroy();
   graph.destroy();
   std::printf("again    graphs had %llu of %llu at most\n", static_cast<unsigned long long>(most),
               static_cast<unsigned long long>(limit));
   return tell("again",
               "three instances of a graph, one after the other while each ran, and one that became it",
-              is_free && updated == 3 && most <= limit && left() == limit && most_given() <= limit);
+              is_free && updated == 5 && most <= limit && left() == limit && most_given() <= limit);
 }
 
 // Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes

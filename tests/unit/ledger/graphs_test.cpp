@@ -293,6 +293,7 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
 }
 
 TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
+  limit(160);
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
   EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
   instantiate(3, 0xe);
@@ -305,11 +306,18 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   ledger_.cancel_instance(0xe);
   EXPECT_FALSE(destroy(Space::graph, 4));
   EXPECT_EQ(charged(), 100u) << "it has that still";
-  EXPECT_TRUE(update(0xe, 3)) << "and has the first again, which it never gave up";
+  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 60));
+  EXPECT_FALSE(update(0xe, 3)) << "what it was instantiated from may run still";
+  ledger_.cancel(0, Kind::device, 60);
+  EXPECT_TRUE(update(0xe, 3));
+  EXPECT_EQ(charged(), 160u);
   settle();
-  EXPECT_EQ(charged(), 60u);
-  EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+  EXPECT_EQ(charged(), 120u);
+  EXPECT_TRUE(update(0xe, 3)) << "it is that already";
+  EXPECT_EQ(charged(), 120u);
   EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+  settle();
   EXPECT_EQ(charged(), 0u);
   EXPECT_TRUE(destroy(Space::graph, 3));
   EXPECT_EQ(charged(), 0u);
