@@ -529,8 +529,12 @@ class Calls {
   }
   void update(std::uint64_t exec, std::uint64_t graph) {
     Model::Instance update{exec, graph, 0, true};
-    const auto own = std::find_if(model_.instances.begin(), model_.instances.end(),
-                                  [&](const auto& one) { return one.graph == graph && one.exec == exec; });
+    const auto is_update = [&](const auto& one) { return one.exec == exec && one.is_update; };
+    const bool was_updated = std::any_of(model_.instances.begin(), model_.instances.end(), is_update);
+    const auto is_now = [&](const auto& one) {
+      return one.graph == graph && one.exec == exec && one.is_update == was_updated;
+    };
+    const auto own = std::find_if(model_.instances.begin(), model_.instances.end(), is_now);
     const bool has_it = own != model_.instances.end();
     if (!begin_instance(exec, update, has_it)) return;
     // What is dropped may be of the same graph, whose charge is for this one then.
