@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "bench/gpu_limit.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
@@ -231,13 +230,6 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
     log::info("no memory of a GPU was charged");
   else
     log::info("no memory of a GPU was taken, so there was nothing to limit");
-  bool was_refused = false;
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
-    was_refused = was_refused || account->refused(device) > 0;
-  // Its process may be another than the one that held most, whose recording is named first.
-  if (was_refused)
-    log::info("which process was refused, and what held the rest: headroom doctor {}",
-              options->output.empty() ? "RECORDING" : shell_word(options->output.string()));
   log::info("the limit on GPU memory was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
             bench::words_for_routes(proved), bench::words_for_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);

@@ -43,7 +43,8 @@ struct Entry {
   std::uint64_t bytes = 0;
   std::uint64_t context = 0;  // in which it was made; 0: in none, it outlives them
   std::uint64_t link = 0;     // the address, in its own space, of what this one is a part of or refers to; of
-                              // physical memory: how many ask for a handle of it by its address
+                              // physical memory: how many ask for a handle of it by its address; of a
+                              // granule: the context, which shares it with no other
   std::uint64_t charged = 0;  // bytes of the account: what a pool keeps may be more than what is in use
   std::uint64_t pending = 0;  // of a pool: freed in the order of a stream, perhaps not yet; of graphs:
                               // graphs.cpp; of what a call frees: its number in Space::leaving_pool; of

@@ -79,12 +79,12 @@ std::uint64_t Ledger::hold_room_in_granules(unsigned device, std::uint64_t conte
 }
 
 void Ledger::let_room_go(std::uint64_t granule, std::uint64_t bytes) {
+  if (granule == 0) return;
   Entry held;
   held.kind = DeviceMemoryKind::device;
   held.bytes = bytes;
   held.link = granule;
   std::uint64_t charged = 0;
-  if (granule == 0) return;
   {
     const Locked locked(*this);
     if (const Entry* const shared = table_.find(Space::granule, granule)) held.device = shared->device;

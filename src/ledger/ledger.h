@@ -386,8 +386,7 @@ class Ledger {
   std::atomic<bool> has_updates_{false};       // ever, of those
   std::atomic<bool> has_parts_{false};         // ever
   std::atomic<unsigned> captures_{0}, leaving_in_order_{0};
-  std::atomic<unsigned> unmapped_in_order_{
-      0};  // physical memory that somebody has, of entries with a context
+  std::atomic<unsigned> unmapped_in_order_{0};  // physical memory that is so, and that somebody has
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

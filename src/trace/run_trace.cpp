@@ -194,7 +194,9 @@ Result<int> run_trace(const TraceOptions& asked) {
 
   auto end = run_command(options.command, tracer_environment(options, *output, size_limit));
   if (!end) return forward_error(end);
-  const TraceOutcome outcome = finish(options, *output, *end);
+  TraceOutcome outcome = finish(options, *output, *end);
+  for (unsigned device = 0; account && device < ledger::kMostDevices; ++device)
+    if (account->refused(device) > 0) outcome.refused_in = *output;
   [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));
   const int code = exit_code_of(*end);
   if (outcome.info) return code;

@@ -55,6 +55,9 @@ std::string trace_summary(const TraceOutcome& outcome) {
     text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
   }
   if (outcome.info) text += fmt::format("next: headroom report {}\n", shell_word(outcome.recording.string()));
+  if (outcome.info && !outcome.refused_in.empty())
+    text += fmt::format("next: headroom doctor {}  # which process was refused, and what held the rest\n",
+                        shell_word(outcome.refused_in.string()));
   return text;
 }
 

@@ -26,6 +26,8 @@ struct TraceOutcome {
   std::filesystem::path tree;    // the folder of the tree's other recordings; empty: there are none
   std::size_t programs = 1, still_running = 0;
   std::uint64_t tree_bytes = 0;  // of all recordings on the disk
+  // The command's own recording where a limit refused something: to whom, headroom doctor tells of all.
+  std::filesystem::path refused_in;
 };
 
 std::string trace_summary(const TraceOutcome& outcome);

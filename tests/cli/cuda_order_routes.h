@@ -397,9 +397,10 @@ inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
 // What another process may open it may keep, whatever becomes of it here: charged until this one ends. To be
 // run by itself.
 inline bool run_exported(std::uint64_t limit, std::uint64_t) {
-  const std::uint64_t most = limit / 100 * 24;
+  constexpr Result kNotSupported = 801;
+  const std::uint64_t most = limit / 5;
   Plain plain;
-  std::uint64_t cost = 0;
+  std::uint64_t cost = 0, kept = most;
   IpcHandle handle{};
   check(plain.take(most, cost), "to be exported");
   const auto get_handle = FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010);
@@ -407,32 +408,40 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
   check(get_handle(&handle, plain.all.back()), "IPC handle, again");
   plain.free_all();
   // Of a pool: charged once more, as the pool's own figure falls when it is trimmed.
-  Opaque pool = nullptr;
-  Pointer pointer = 0;
-  int descriptor = -1;
-  check(make_pool(pool, 0), "pool");
-  check(take_from_pool(pool, most, pointer), "from pool");
-  synchronize();
-  constexpr int kDmaBuf = 1;
-  const auto get_descriptor = optional<Result (*)(void*, Pointer, std::size_t, int, unsigned long long)>(
-      "cuMemGetHandleForAddressRange");
-  constexpr std::uint64_t kPage = 2 << 20;
-  const Result shared = get_descriptor != nullptr
-                            ? get_descriptor(&descriptor, pointer, most / kPage * kPage, kDmaBuf, 0)
-                            : kSuccess;
-  check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
-  synchronize();
-  destroy_pool(pool);
-  synchronize();
-  const std::uint64_t found = left(),
-                      kept = get_descriptor != nullptr && shared == kSuccess ? 2 * most : most;
-  const bool is_kept = found <= limit - kept && found > limit - kept - 3 * kPoolGranule;
+  const auto leave = [&](const char* what, auto share) {
+    Opaque pool = nullptr;
+    Pointer pointer = 0;
+    check(make_pool(pool, 0), "pool");
+    check(take_from_pool(pool, most, pointer), "from pool");
+    synchronize();
+    const Result result = share(pointer);
+    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+    synchronize();
+    destroy_pool(pool);
+    synchronize();
+    kept += result == kSuccess ? most : 0;
+    std::printf("exported %s of a pool's memory: error %d\n", what, result);
+    return result != kOutOfMemory;
+  };
+  const bool by_descriptor = leave("a descriptor", [&](Pointer pointer) {
+    constexpr int kDmaBuf = 1;
+    constexpr std::uint64_t kPage = 2 << 20;
+    int descriptor = -1;
+    const auto get = optional<Result (*)(void*, Pointer, std::size_t, int, unsigned long long)>(
+        "cuMemGetHandleForAddressRange");
+    return get != nullptr ? get(&descriptor, pointer, most / kPage * kPage, kDmaBuf, 0) : kNotSupported;
+  });
+  // A real driver wants a pool that was made to be shared for that.
+  const bool by_pointer = leave("a pointer", [&](Pointer pointer) {
+    char shared[64] = {};
+    const auto get = optional<Result (*)(void*, Pointer)>("cuMemPoolExportPointer");
+    return get != nullptr ? get(shared, pointer) : kNotSupported;
+  });
+  const std::uint64_t found = left();
+  const bool is_kept = found <= limit - kept && found > limit - kept - 4 * kPoolGranule;
   const bool is_refused = plain.take(limit - kept + kPoolGranule, cost) == kOutOfMemory;
-  std::printf("exported a descriptor of a pool's memory: %s; left %llu of %llu\n",
-              shared == kSuccess ? "granted" : "not supported", static_cast<unsigned long long>(found),
-              static_cast<unsigned long long>(limit));
   return tell("exported", "what others may have is charged although it was freed",
-              is_kept && is_refused && most_given() <= limit);
+              by_descriptor && by_pointer && is_kept && is_refused && most_given() <= limit);
 }
 
 // A node on each device: to be run where each has a limit of its own, LIMIT on the first and less than STEP

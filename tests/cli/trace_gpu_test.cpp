@@ -120,6 +120,7 @@ TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
   EXPECT_THAT(traced_.err, HasSubstr("  recorded     GPU memory only (--only gpu)\n"));
   EXPECT_THAT(traced_.err, HasSubstr("  GPU 0        Fake GPU 0: peak 252.0 MiB allocated at "));
   EXPECT_THAT(traced_.err, HasSubstr("; 2 requests refused\n"));
+  EXPECT_THAT(traced_.err, HasSubstr("next: headroom doctor " + recording().string() + "  # which process"));
   for (const char* word : {"peak live", "allocations", "still live", "mapped"})
     EXPECT_THAT(traced_.err, testing::Not(HasSubstr(word)));
 }

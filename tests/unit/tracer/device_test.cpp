@@ -203,6 +203,14 @@ TEST_F(TraceDevices, ALimitHoldsWhereNothingCanBeRecorded) {
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
+TEST_F(TraceDevices, WhatOthersMayHaveIsChargedAlthoughItWasFreed) {
+  TracedGuest traced(options("gpu,ledger=1"));
+  const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", "exported");
+  EXPECT_TRUE(run.status.success()) << run.output;
+  EXPECT_THAT(run.output, testing::HasSubstr("a descriptor of a pool's memory: error 0"));
+  EXPECT_THAT(run.output, testing::HasSubstr("a pointer of a pool's memory: error 0"));
+}
+
 // Every call is interrupted now and then, so that the threads meet in orders that are rare.
 TEST_F(TraceDevices, NothingIsGivenBeyondTheLimitAtAnyMomentToThreadsOnPoolsAndGraphs) {
   TracedGuest traced(options("gpu,ledger=1"));
