@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "bench/gpu_limit.h"
+#include "bench/unified_memory.h"
 #include "limits/memory_limit.h"
 #include "report/words.h"
 #include "trace/program_check.h"
@@ -23,7 +24,7 @@ std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& lim
   const auto peak = limit.account().peak;
   std::string text =
       fmt::format("peak {} of {} ({}: {})", format_bytes(peak.value_or(status.peak_rss)),
-                  format_bytes(proved.bytes), name_of(proved.type), report::words_for(proved.mechanism));
+                  format_bytes(proved.bytes), type_with_reason(proved), report::words_for(proved.mechanism));
   if (!peak) text += ", resident, of the largest process";
   if (kills > 0) text += fmt::format(", {} killed at it", report::counted(kills, "process"));
   return text;
@@ -77,7 +78,7 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   }
   std::unique_ptr<limits::MemoryLimit> limit;
   if (options.limit) {
-    auto found = limits::probe_limit(*options.limit, options.mechanism);
+    auto found = prove_memory_limit(*options.limit, options.mechanism);
     if (!found) return forward_error(found);
     proved = std::move(*found);
     std::string note;

@@ -15,6 +15,7 @@
 #include "bench/model_fingerprint.h"
 #include "bench/setup_phase.h"
 #include "bench/setup_results.h"
+#include "bench/unified_memory.h"
 #include "limits/memory_limit.h"
 
 namespace headroom::bench {
@@ -23,7 +24,7 @@ namespace {
 Status prove_limit(Run& run) {
   if (!run.options.memory_limit) return {};
   step(run, fmt::format("probing what enforces {}", format_bytes(*run.options.memory_limit)));
-  auto limit = limits::probe_limit(*run.options.memory_limit, run.options.limit_mechanism);
+  auto limit = prove_memory_limit(*run.options.memory_limit, run.options.limit_mechanism);
   if (!limit && limit.error().kind == ErrorKind::usage) return forward_error(limit);
   if (!limit) {
     // The run goes on: a limit that could not be proved is monitored, and the report says so.
@@ -36,7 +37,7 @@ Status prove_limit(Run& run) {
   } else {
     run.result.limit = std::move(*limit);
   }
-  step(run, fmt::format("the limit is {} ({})", name_of(run.result.limit->type),
+  step(run, fmt::format("the limit is {}, by {}", type_with_reason(*run.result.limit),
                         name_of(run.result.limit->mechanism)));
   run.metrics.restart_rates();
   return {};

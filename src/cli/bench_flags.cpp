@@ -9,13 +9,12 @@
 #include <thread>
 
 #include "bench/gpu_limit.h"
+#include "bench/unified_memory.h"
 #include "cli/common_flags.h"
 #include "cli/model_flags.h"
-#include "cuda/visible_devices.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
 #include "model/device_name.h"
-#include "sources/host_info.h"
 #include "trace/device_account.h"
 
 namespace headroom::cli {
@@ -209,23 +208,13 @@ std::vector<Flag> output_flags() {
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
-// Of one of these devices: a Jetson by its device tree; others, as a GB10, have none, and their driver says
-// so.
-bool has_unified_memory(const std::vector<unsigned>& ordinals) {
-  if (!sources::read_host_info().board.empty()) return true;
-  const auto devices = cuda::visible_devices();
-  return std::any_of(ordinals.begin(), ordinals.end(), [&](unsigned ordinal) {
-    return ordinal < devices.size() && devices[ordinal].is_integrated;
-  });
-}
-
 // The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine
 // whose GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other
 // memory than the machine's.
 void set_reference_limit(Bytes limit, BenchOptions& options) {
   const std::vector<unsigned> devices = bench::cuda_devices(options);
   if (!devices.empty()) options.gpu_memory_limit = exact_size(limit);
-  if (devices.empty() || has_unified_memory(devices)) options.memory_limit = limit;
+  if (devices.empty() || bench::has_unified_memory(devices)) options.memory_limit = limit;
 }
 
 Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {

@@ -171,4 +171,11 @@ Result<Limit> probe_limit(Bytes bytes, std::string_view forced, std::vector<std:
   return limit;
 }
 
+void note_unproved_cuda_memory(Limit& limit) {
+  limit.routes.push_back({std::string(kCudaRoute), "not_tried", std::string(kCudaNotProved)});
+  if (limit.type == LimitType::unavailable) return;
+  limit.type = LimitType::soft;
+  append_sentence(limit.note, std::string(kCudaNotProved));
+}
+
 }  // namespace headroom::limits

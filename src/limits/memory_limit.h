@@ -53,4 +53,8 @@ int run_limit_probe(std::string_view route, Bytes target);
 // makes a limit soft, never an error. Errors are those of make_memory_limit.
 Result<Limit> probe_limit(Bytes limit, std::string_view forced, std::vector<std::string> child_command = {});
 
+// For a machine with an integrated GPU: adds the route "cuda", not tried, and calls a hard limit soft. The host routes
+// prove nothing about CUDA memory there: drivers were seen to allocate 12 GiB that no control group was charged for.
+void note_unproved_cuda_memory(Limit& limit);
+
 }  // namespace headroom::limits

@@ -1,5 +1,7 @@
 #include "model/limit.h"
 
+#include <algorithm>
+
 namespace headroom {
 
 std::string_view name_of(LimitType type) {
@@ -30,6 +32,17 @@ std::string_view name_of(LimitMechanism mechanism) {
       return "device_ledger";
   }
   return "none";
+}
+
+bool has_unproved_cuda(const Limit& limit) {
+  return std::any_of(limit.routes.begin(), limit.routes.end(),
+                     [](const LimitRoute& route) { return route.name == kCudaRoute; });
+}
+
+std::string type_with_reason(const Limit& limit) {
+  std::string text(name_of(limit.type));
+  if (limit.type == LimitType::soft && has_unproved_cuda(limit)) text += " (" + std::string(kCudaNotProved) + ")";
+  return text;
 }
 
 }  // namespace headroom

@@ -18,6 +18,11 @@ enum class LimitType {
 
 enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog, device_ledger };
 
+// On an integrated GPU (Jetson, Thor, GB10) CUDA memory is the machine's memory, and the kernel may not charge it
+// to a control group. A limit on the machine's memory is then called soft, for this reason.
+inline constexpr std::string_view kCudaNotProved = "CUDA memory is not proved to be charged on this device";
+inline constexpr std::string_view kCudaRoute = "cuda";  // its row in the probe's table
+
 std::string_view name_of(LimitType type);
 std::string_view name_of(LimitMechanism mechanism);
 
@@ -41,5 +46,9 @@ struct Limit {
   std::string note;  // why a better mechanism was not used; may be empty
   friend bool operator==(const Limit&, const Limit&) = default;
 };
+
+bool has_unproved_cuda(const Limit& limit);
+// "hard", or with the reason where CUDA memory may escape: "soft (CUDA memory is not proved to be charged …)".
+std::string type_with_reason(const Limit& limit);
 
 }  // namespace headroom

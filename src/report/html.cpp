@@ -86,10 +86,13 @@ Json words_of(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
   Json words{{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
   if (result.limit)
-    words["limit"] = {{"meaning", meaning_of(*result.limit)},
+    words["limit"] = {{"type", type_with_reason(*result.limit)},
+                      {"meaning", meaning_of(*result.limit)},
                       {"notes", notes_on(*result.limit, result.host)}};
   if (result.gpu_limit)
-    words["gpu_limit"] = {{"meaning", meaning_of(*result.gpu_limit)}, {"notes", result.gpu_limit->note}};
+    words["gpu_limit"] = {{"type", type_with_reason(*result.gpu_limit)},
+                          {"meaning", meaning_of(*result.gpu_limit)},
+                          {"notes", result.gpu_limit->note}};
   return words;
 }
 

@@ -57,6 +57,8 @@ std::string meaning_of(const Limit& limit) {
           "this run ({})",
           size_of_probe(limit));
     case LimitType::soft:
+      if (has_unproved_cuda(limit))
+        return "CUDA memory may pass the limit; the probe's table shows which host routes it stopped";
       if (limit.mechanism == LimitMechanism::watchdog)
         return "a watchdog looks on; a model may exceed it, goes on and is marked";
       return fmt::format(

@@ -87,7 +87,7 @@ std::string memory_safety_section(const BenchResult& result) {
   if (result.limit) {
     const Limit& limit = *result.limit;
     text += fmt::format("- **Memory Limit**: {}\n", format_bytes(limit.bytes));
-    text += fmt::format("- **Limit Type**: {}: {}\n", name_of(limit.type), meaning_of(limit));
+    text += fmt::format("- **Limit Type**: {}: {}\n", type_with_reason(limit), meaning_of(limit));
     text += fmt::format("- **Mechanism**: {}\n", words_for(limit.mechanism));
     if (const std::string notes = notes_on(limit, result.host); !notes.empty())
       text += fmt::format("- **Note**: {}\n", escaped(notes));

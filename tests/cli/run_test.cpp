@@ -72,6 +72,16 @@ TEST_F(Run, ASignalIsTheShellsCode) {
   EXPECT_THAT(result.err, HasSubstr("it ended with SIGTERM"));
 }
 
+// On an integrated GPU the kernel may not charge CUDA memory to the control group.
+TEST_F(Run, CallsALimitSoftWhereAGpuIsIntegrated) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}, {"FAKE_CUDA_INTEGRATED", "1"}};
+  EXPECT_THAT(run_headroom({"run", "--limit", "64MiB", "--", "true"}, options).err,
+              HasSubstr("(soft (CUDA memory is not proved to be charged on this device): control group"));
+}
+
 TEST_F(Run, WhatTakesMoreThanAHardLimitIsKilledAndCounted) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   const CommandResult result =

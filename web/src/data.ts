@@ -11,6 +11,7 @@ export interface Verdict {
 
 // The words about the limit, as in report.md (src/report/limit_words.cpp). Absent without a limit.
 export interface LimitWords {
+  type: string;     // "hard", "soft", or "soft (with the reason)"
   meaning: string;  // what its type was proved to mean, and with what size that was tried
   notes: string;    // may be empty
 }

@@ -22,12 +22,14 @@ std::vector<Finding> soft_limit(const BenchResult& result) {
   if (!result.limit || result.limit->type == LimitType::hard) return {};
   Finding finding = new_finding(
       "soft-limit", Severity::warning,
-      fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes), name_of(result.limit->type),
+      fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes), type_with_reason(*result.limit),
                   name_of(result.limit->mechanism)),
       "A way to take memory past it was found, or nothing enforces it: a run that fits proves less.");
   for (const LimitRoute& route : result.limit->routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
+  if (has_unproved_cuda(*result.limit))
+    finding.evidence.push_back({"", 0, fmt::format("cuda not_tried: {}", kCudaNotProved)});
   // The run once more; of a report that did not keep its settings the flags alone.
   std::string command =
       fmt::format("headroom bench --mem-limit {} --limit-mechanism cgroup", exact_size(result.limit->bytes));
@@ -36,7 +38,13 @@ std::vector<Finding> soft_limit(const BenchResult& result) {
     enforced.options->limit_mechanism = "cgroup";
     command = command_at_once(enforced, flags_of(*result.options));
   }
-  finding.cures = {{"run where a control group can enforce it", "sudo " + command, {}}};
+  const bool has_group = result.limit->mechanism == LimitMechanism::cgroup_v1 ||
+                         result.limit->mechanism == LimitMechanism::cgroup_v2;
+  if (!has_group) finding.cures.push_back({"run where a control group can enforce it", "sudo " + command, {}});
+  if (has_unproved_cuda(*result.limit))
+    finding.cures.push_back({"limit CUDA memory too: Headroom refuses allocations beyond --gpu-mem-limit",
+                             command + " --gpu-mem-limit " + exact_size(result.limit->bytes),
+                             {}});
   return {finding};
 }
 

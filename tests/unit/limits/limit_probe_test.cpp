@@ -72,6 +72,22 @@ TEST(LimitProbe, DataLimitIsSoftAndNamesWhatEscapes) {
   EXPECT_THAT(limit->note, HasSubstr("memory gets past the limit by mmap_shared, memfd, shm_file, fork"));
 }
 
+TEST(LimitProbe, CudaWithoutProofMakesAHardLimitSoft) {
+  Limit limit{mebibytes(512), LimitType::hard, LimitMechanism::cgroup_v2, {{"malloc_touch", "killed", ""}}, ""};
+  note_unproved_cuda_memory(limit);
+  EXPECT_EQ(limit.type, LimitType::soft);
+  EXPECT_EQ(limit.note, "CUDA memory is not proved to be charged on this device");
+  EXPECT_EQ(route(limit, "cuda").outcome, "not_tried");
+  EXPECT_EQ(type_with_reason(limit), "soft (CUDA memory is not proved to be charged on this device)");
+}
+
+TEST(LimitProbe, CudaWithoutProofKeepsAnUnavailableLimitUnavailable) {
+  Limit limit{mebibytes(512), LimitType::unavailable, LimitMechanism::none, {}, ""};
+  note_unproved_cuda_memory(limit);
+  EXPECT_EQ(type_with_reason(limit), "unavailable");
+  EXPECT_EQ(limit.note, "");
+}
+
 TEST(LimitProbe, NothingEnforcedIsNothingTried) {
   const auto watched = probe_limit(mebibytes(512), "watchdog", probe_child());
   ASSERT_TRUE(watched);

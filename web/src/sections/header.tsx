@@ -30,7 +30,7 @@ export function Header({report, verdict, limit_words}: Props) {
           {limit ? (
             <>
               <b>{bytes(limit.bytes)}</b>, {limit.type}, by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}
-              {limit_words && <small>{limit.type}: {limit_words.meaning}</small>}
+              {limit_words && <small>{limit_words.type}: {limit_words.meaning}</small>}
               {limit_words?.notes && <small>{limit_words.notes}</small>}
             </>
           ) : 'none was set'}

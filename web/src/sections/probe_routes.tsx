@@ -10,7 +10,7 @@ export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | u
       <h2 id="probe-title">What the probe tried</h2>
       <p>
         What enforces the limit: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
-        is <b>{limit.type}</b>{words ? `: ${words.meaning}` : ''}.
+        is <b>{words?.type ?? limit.type}</b>{words ? `: ${words.meaning}` : ''}.
       </p>
       <RoutesTable routes={routes} label="Routes that the probe tried" />
     </section>
