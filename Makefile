@@ -42,10 +42,11 @@ bench: deps-test  ## benchmarks of Headroom itself (bench/README.md)
 format:  ## clang-format all sources in place
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
 
-lint: deps-test  ## formatting, layering, local paths, clang-tidy
+lint: deps-test  ## formatting, layering, local paths, language, clang-tidy
 	@scripts/check_format.sh
 	@scripts/check_layering.py
 	@scripts/check_no_local_paths.sh
+	@scripts/check_language.py
 	@scripts/run_clang_tidy.sh
 
 sanitize: deps-test  ## the tests under AddressSanitizer and UBSan (SANITIZE=-DHEADROOM_COMMAND_TESTS=OFF: without those of the command line)

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "test_support.h"
+#include "support/test_support.h"
 
 namespace headroom::bench {
 namespace {
