@@ -27,7 +27,7 @@ class Simulation {
   Simulation(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
              pool::PoolOptions options, Bytes baseline, int threads)
       : models_(models), trace_(trace), state_(std::move(options)) {
-    state_.books.baseline = baseline;
+    state_.account.baseline = baseline;
     for (std::size_t m = 0; m < models.size(); ++m) {
       state_.models.emplace_back();
       state_.models.back().model.name = std::to_string(m);

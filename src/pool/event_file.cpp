@@ -14,14 +14,14 @@ Result<EventFile> EventFile::open(const std::string& path) {
   if (fd) return EventFile(std::move(fd));
   const int error = errno;
   return input_error("cannot write the pool's events to " + path,
-                     error == ENXIO ? "nobody reads this pipe" : errno_text(error),
+                     error == ENXIO ? "no process reads this pipe" : errno_text(error),
                      error == ENXIO ? "start its reader first" : "check the path");
 }
 
 namespace {
 
-// A pipe whose reader has gone ends whoever writes to it, unless the signal is blocked: it is this library's
-// doing, and not the program's. One that was pending before stays.
+// Blocks SIGPIPE during a write: a pipe without a reader would end the program, which did not ask for this
+// write. A SIGPIPE that was pending before stays pending.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -48,7 +48,8 @@ class WithoutSigpipe {
 
 }  // namespace
 
-// One call a line, so that lines of several threads do not mix; pipes take up to 4 KiB whole or not at all.
+// One write() per line, so that lines of several threads do not mix. A pipe accepts up to 4 KiB completely
+// or not at all.
 void EventFile::write(const std::string& line) {
   const std::string whole = line + "\n";
   const WithoutSigpipe guard;

@@ -1,4 +1,4 @@
-// A pool's events as lines of a file (event_lines.h).
+// Writes a pool's events to a file, one JSON line each (event_lines.h).
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,7 @@
 
 namespace headroom::pool {
 
-// Never waits for whoever reads: a line that a pipe has no room for is lost, and counted. Any thread may
-// write.
+// Never blocks on a slow reader: if a pipe is full, the line is lost and counted. Any thread may write.
 class EventFile {
  public:
   static Result<EventFile> open(const std::string& path);

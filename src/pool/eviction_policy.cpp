@@ -8,15 +8,16 @@
 namespace headroom::pool {
 namespace {
 
-// A model that was never asked for (preloaded) or never loaded still differs from others by its size.
-constexpr double kLeastLikely = 1e-9;
-constexpr double kLeastSeconds = 1e-6;
+// Lower bounds, so that models that were never requested (only preloaded) or never loaded still compare by
+// size.
+constexpr double kMinProbability = 1e-9;
+constexpr double kMinLoadSeconds = 1e-6;
 
 double bytes_of(const Resident& resident) {
   return static_cast<double>(std::max<std::int64_t>(resident.size.count, 1));
 }
 
-// The first of `order` that together give back `needed`; empty if all do not.
+// Returns the shortest prefix of `order` that frees `needed` bytes; empty if all of it frees too little.
 std::vector<std::size_t> first_enough(const std::vector<std::size_t>& order,
                                       const std::vector<Resident>& residents, Bytes needed) {
   std::vector<std::size_t> chosen;
@@ -29,8 +30,8 @@ std::vector<std::size_t> first_enough(const std::vector<std::size_t>& order,
   return sum >= needed ? chosen : std::vector<std::size_t>{};
 }
 
-// Keeps what the last of the chosen made needless, the most worth first.
-std::vector<std::size_t> without_spare(std::vector<std::size_t> chosen,
+// Removes from the choice what is no longer needed after the last pick, beginning with the highest worth.
+std::vector<std::size_t> drop_unneeded(std::vector<std::size_t> chosen,
                                        const std::vector<Resident>& residents,
                                        const std::vector<double>& worths, Bytes needed) {
   Bytes sum;
@@ -49,7 +50,7 @@ std::vector<std::size_t> without_spare(std::vector<std::size_t> chosen,
 
 }  // namespace
 
-EvictionPolicy::Known& EvictionPolicy::known(std::size_t model) {
+EvictionPolicy::ModelHistory& EvictionPolicy::history(std::size_t model) {
   if (model >= models_.size()) models_.resize(model + 1);
   return models_[model];
 }
@@ -57,13 +58,13 @@ EvictionPolicy::Known& EvictionPolicy::known(std::size_t model) {
 void EvictionPolicy::requested(std::size_t model) {
   ++requests_;
   aged_requests_ = 1 + aged_requests_ * std::exp2(-1 / kHalfLife);
-  Known& entry = known(model);
+  ModelHistory& entry = history(model);
   entry.uses = 1 + entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
   entry.at = requests_;
 }
 
 void EvictionPolicy::loaded(std::size_t model, Nanoseconds took) {
-  Known& entry = known(model);
+  ModelHistory& entry = history(model);
   const std::int64_t before = entry.reload_time.count,
                      part = std::exchange(entry.is_reloaded, before > 0) ? 4 : 2;
   entry.reload_time = before == 0 ? took : Nanoseconds{before + (took.count - before) / part};
@@ -74,11 +75,11 @@ Nanoseconds EvictionPolicy::reload_time(std::size_t model) const {
 }
 
 double EvictionPolicy::worth(std::size_t model) const {
-  if (model >= models_.size()) return kLeastLikely * kLeastSeconds;
-  const Known& entry = models_[model];
+  if (model >= models_.size()) return kMinProbability * kMinLoadSeconds;
+  const ModelHistory& entry = models_[model];
   const double uses = entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
   const double likely = -std::expm1(-kHorizon * uses / std::max(aged_requests_, 1.0));
-  return std::max(likely, kLeastLikely) * std::max(entry.reload_time.seconds(), kLeastSeconds);
+  return std::max(likely, kMinProbability) * std::max(entry.reload_time.seconds(), kMinLoadSeconds);
 }
 
 std::vector<std::size_t> EvictionPolicy::choose(const std::vector<Resident>& residents, Bytes needed) const {
@@ -98,10 +99,12 @@ std::vector<std::size_t> EvictionPolicy::least_recently_used(const std::vector<R
   return first_enough(order, residents, needed);
 }
 
-// The least worth whose bytes are enough: a knapsack turned round, by the greedy way of Csirik, Frenk, Labbé
-// and Zhang (1991). By worth a byte, the least first, a model that fills what is still needed closes a
-// choice, with those too small for it before; it is left out then, and the next one tried. The best of these
-// choices is never worth more than twice the least possible.
+// Chooses residents of the least total worth that free enough bytes: a minimum knapsack, solved with the
+// greedy algorithm of Csirik, Frenk, Labbé and Zhang (1991).
+//
+// Residents are visited by worth per byte, lowest first. One that is too small to cover the missing bytes
+// is added to the small ones. One that covers them completes a candidate: itself with all small ones before
+// it. It is then skipped, and the next is visited. The best candidate is at most twice the optimum.
 std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>& residents,
                                                      Bytes needed) const {
   std::vector<double> worths;
@@ -126,7 +129,7 @@ std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>
       least = small_worth + worths[i];
     }
   }
-  return without_spare(std::move(best), residents, worths, needed);
+  return drop_unneeded(std::move(best), residents, worths, needed);
 }
 
 }  // namespace headroom::pool

@@ -1,15 +1,19 @@
-// Which models to give up when memory is needed. No threads, no clock, no I/O: what happened is told, and the
-// same tellings give the same choice, so the pool and the simulation in bench/pool_simulation share it.
+// Chooses which models to evict when memory is needed. It has no threads, no clock and no I/O: the same
+// sequence of calls gives the same choice. The pool and the simulation in bench/pool_simulation share it.
 //
-// A model's worth is what its absence would cost: the seconds of loading it again × how likely it is to be
-// asked for within the next kHorizon requests. However often it is asked for then, it is loaded once. By uses
-// × seconds, as in GreedyDual-Size-Frequency, what is in every second request and loads in no time is kept at
-// the price of two that load slowly: where the smallest are asked for most, the pool loaded for a fifth
-// longer. Of 4, 8 and 16 requests 8 did best on the sets and traces of bench/results/model_pool.md. That
-// family ages by a rising floor; here a use halves in weight every kHalfLife requests of any model. Both
-// forget, but the floor makes everything beside it as old as what was given up last, which on models that are
-// asked for in turn is LRU's worst case: in simulations of 20,000 requests for 12 models it loaded for up to
-// 40 % longer.
+// A model's worth is the expected cost of evicting it: its load time × the probability of a request for it
+// within the next kHorizon requests. More requests in that span don't raise the cost, because the model is
+// loaded only once.
+//
+// GreedyDual-Size-Frequency uses frequency × load time instead. That keeps a model that is in every second
+// request but loads in no time, and evicts two that load slowly. Where the smallest models were requested
+// most, its loads took a fifth longer. Of the horizons 4, 8 and 16, 8 was best on the sets and traces of
+// bench/results/model_pool.md.
+//
+// GreedyDual ages entries with a rising minimum priority. Here a use loses half its weight every kHalfLife
+// requests of any model. The rising minimum makes every other model as old as the last evicted one. On
+// models that are requested in turn, that is LRU's worst case: in simulations of 20,000 requests for 12
+// models its loads took up to 40 % longer.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +24,9 @@
 
 namespace headroom::pool {
 
-enum class Eviction { by_cost, least_recently_used };  // the latter to compare with
+enum class Eviction { by_cost, least_recently_used };  // least_recently_used: only for comparison
 
-// A loaded model that may be given up, and what that would give back.
+// A loaded model that may be evicted, and the bytes that evicting it frees.
 struct Resident {
   std::size_t model = 0;
   Bytes size;
@@ -35,37 +39,36 @@ class EvictionPolicy {
 
   explicit EvictionPolicy(Eviction kind = Eviction::by_cost) : kind_(kind) {}
 
-  // A request for it, whether it was loaded or not. Models are numbered from 0.
+  // Records a request for the model, loaded or not. Models are numbered from 0.
   void requested(std::size_t model);
-  // It was loaded in this time. The second counts half, as a first load may have waited for the disk, and
-  // those after it a quarter: by halves, what else the machine does would choose.
+  // Records a load and its time. The second load counts half, because the first may have waited for the
+  // disk. Later loads count a quarter: with halves, other activity on the machine would decide the choice.
   void loaded(std::size_t model, Nanoseconds took);
 
-  // Indexes of the residents to give up so that `needed` or more comes back, none of them without need; empty
-  // if all together would not do.
+  // Returns indexes of the residents to evict so that at least `needed` bytes are freed, none of them
+  // unnecessarily. Empty if all of them together free too little.
   std::vector<std::size_t> choose(const std::vector<Resident>& residents, Bytes needed) const;
 
-  // Seconds of loading that its absence is expected to cost within kHorizon requests: with uses and requests
-  // aged, (1 − exp(−kHorizon × uses / requests)) × seconds to load it, as of requests that do not depend on
-  // each other.
+  // The expected load time in seconds within the next kHorizon requests if the model is evicted. With aged
+  // counts and independent requests: (1 − exp(−kHorizon × uses / requests)) × load seconds.
   double worth(std::size_t model) const;
   Nanoseconds reload_time(std::size_t model) const;  // 0 before the first load
 
  private:
-  struct Known {
-    double uses = 0;          // as of `at`
-    std::int64_t at = 0;      // the last request for it
-    Nanoseconds reload_time;  // 0: not known
+  struct ModelHistory {
+    double uses = 0;          // aged to the request `at`
+    std::int64_t at = 0;      // number of the last request for it
+    Nanoseconds reload_time;  // 0: unknown
     bool is_reloaded = false;
   };
-  Known& known(std::size_t model);
+  ModelHistory& history(std::size_t model);
   std::vector<std::size_t> least_recently_used(const std::vector<Resident>& residents, Bytes needed) const;
   std::vector<std::size_t> least_worth(const std::vector<Resident>& residents, Bytes needed) const;
 
   Eviction kind_;
   std::int64_t requests_ = 0;
-  double aged_requests_ = 0;  // each halves in weight as uses do
-  std::vector<Known> models_;
+  double aged_requests_ = 0;  // aged like `uses`
+  std::vector<ModelHistory> models_;
 };
 
 }  // namespace headroom::pool

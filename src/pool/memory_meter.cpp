@@ -16,7 +16,7 @@
 namespace headroom::pool {
 namespace {
 
-// This process and those of its isolated models.
+// The bytes of this process and of its isolated models' processes.
 std::optional<Bytes> bytes_of_all() {
   auto sum = own_bytes();
   if (!sum) return sum;
@@ -24,7 +24,7 @@ std::optional<Bytes> bytes_of_all() {
   return sum;
 }
 
-// Of the processes that were started since: most of each, pages of files left out as they are now.
+// The summed RSS peaks of processes that started since `before`, minus their current file-backed pages.
 Bytes peak_of_new_processes(const std::vector<pid_t>& before) {
   Bytes sum;
   for (const pid_t pid : inference::isolated_processes()) {
@@ -35,8 +35,8 @@ Bytes peak_of_new_processes(const std::vector<pid_t>& before) {
   return sum;
 }
 
-// With sessions running meanwhile it is an upper bound: the peak is of all that the process has. Null where
-// the kernel does not let it be reset.
+// An upper bound: sessions that run meanwhile count too, because the kernel's peak covers the whole
+// process. Null if the kernel does not allow resetting the peak.
 std::function<Bytes()> watch_peak_rss() {
   const auto read = [] { return sources::read_process_memory(::getpid(), sources::ProcessDetail::status); };
   if (!sources::reset_peak_rss(::getpid())) return nullptr;
@@ -77,7 +77,7 @@ MemoryMeter ledger_meter(ledger::DeviceFiguresFunction figures_of, unsigned ordi
   return meter;
 }
 
-// The calling thread's context is what it was afterwards: it may be the program's own thread.
+// Sets a context for the calling thread and restores the previous one: it may be the program's own thread.
 class CurrentContext {
  public:
   CurrentContext(const cuda::Functions& call, cuda::Handle context) : call_(call) {
@@ -96,7 +96,7 @@ class CurrentContext {
   bool has_before_ = false, is_set_ = false;
 };
 
-// Its context stays for as long as the process lives, as those of the runtimes do.
+// The device's primary context stays retained until the process ends, as the runtimes' contexts do.
 Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   const std::string what = "cannot measure the memory of cuda:" + std::to_string(ordinal);
   const cuda::Functions& call = driver.call();
@@ -130,7 +130,7 @@ MemoryMeter process_meter() {
 Result<MemoryMeter> device_meter(const std::string& device) {
   const std::string what = "cannot measure the memory of " + device;
   const auto name = parse_device_name(device);
-  if (!name || !name->is_cuda) return input_error(what, "it is no GPU", "a budget is of cpu or cuda:N");
+  if (!name || !name->is_cuda) return input_error(what, "not a GPU", "use cpu or cuda:N");
   auto driver = cuda::Driver::open();
   if (!driver) return forward_error(driver);
   if (auto there = (*driver)->check_ordinal(name->ordinal); !there) return forward_error(there);
@@ -139,8 +139,8 @@ Result<MemoryMeter> device_meter(const std::string& device) {
     return ledger_meter(figures, name->ordinal, is_integrated);
   if (is_integrated)
     return input_error(
-        what, "it shares the machine's memory, of which only the preload library tells what is whose",
-        "start the program by headroom run");
+        what, "it shares the machine's memory, which only the preload library can attribute to a process",
+        "start the program with headroom run");
   return driver_meter(**driver, name->ordinal);
 }
 

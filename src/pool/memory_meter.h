@@ -1,4 +1,4 @@
-// What a budget is held against, and how much more a load took for a moment.
+// Measures the memory that a budget limits, and the temporary peak of a load.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,25 @@
 namespace headroom::pool {
 
 struct MemoryMeter {
-  // Absent: it cannot be told now.
+  // Absent: it cannot be measured now.
   std::function<std::optional<Bytes>()> read;
-  // Begins to watch; what it gives tells how far above that moment it went since. Null: not known.
+  // Starts to watch. The returned function reports how far the memory has risen above the start. Null:
+  // unknown.
   std::function<std::function<Bytes()>()> watch_peak;
   bool is_empty() const { return !read; }
 };
 
-// The memory of this process, and of those that its isolated models have, that the kernel cannot take back
-// (process_bytes.h); its peak is the kernel's, which watching sets back.
+// The memory of this process and of its isolated models' processes, without what the kernel can reclaim
+// (process_bytes.h). The peak comes from the kernel; starting to watch resets it.
 MemoryMeter process_meter();
 
-// Of "cuda:N". Under the preload library of `headroom run` what its ledger has for this process, to the byte,
-// with the ledger's own peak; on a GPU that shares the machine's memory, with what process_meter() reads.
-// Without it what the driver says is not free, whoever has it; no peak. An error without such a device, and
-// without the library where memory is shared: what is free there is nobody's in particular.
+// The memory of GPU "cuda:N".
+// - Under the preload library of `headroom run`: the ledger's charges for this process, exact to the byte,
+// and
+//   the ledger's peak. If the GPU shares the machine's memory, plus what process_meter() reads.
+// - Without the library: all used memory that the driver reports, of any process; no peak.
+// Fails without such a device. Also fails without the library if the memory is shared, because the driver
+// cannot attribute shared memory to a process.
 Result<MemoryMeter> device_meter(const std::string& device);
 
 }  // namespace headroom::pool

@@ -1,4 +1,4 @@
-// The public header over the pool (pool.h), the backends and the frame memory.
+// Implements the public header with the pool (pool.h), the inference backends and the frame memory.
 #include "headroom/model_pool.h"
 
 #include <map>
@@ -23,7 +23,7 @@ constexpr std::string_view kBackendWithArena = "onnxruntime";
 
 Nanoseconds nanoseconds(std::chrono::nanoseconds time) { return {time.count()}; }
 
-// The same names in the same order: pool_events.h.
+// The public enums have the same values in the same order: pool_events.h.
 static_assert(static_cast<int>(PoolRefusal::shut_down) == static_cast<int>(pool::Refusal::shut_down));
 static_assert(static_cast<int>(PoolElement::string) == static_cast<int>(ElementType::string));
 
@@ -55,23 +55,23 @@ RuntimeSettings settings_of(const PoolModel& model, std::int64_t arena_bytes) {
 void check_sizes(const ModelPoolOptions& options) {
   if (options.budget_bytes <= 0)
     throw std::invalid_argument(
-        "the budget of a model pool must be more than 0 bytes; give what the process may have");
+        "invalid budget_bytes: it must be more than 0; set it to the memory that the process may use");
   if (options.margin_bytes.value_or(0) < 0 || options.frame_bytes < 0 || options.arena_bytes < 0)
-    throw std::invalid_argument("a margin, an arena or memory for frames of less than 0 bytes cannot be");
+    throw std::invalid_argument("margin_bytes, arena_bytes and frame_bytes must not be negative");
   if (options.load_timeout.count() <= 0 || options.patience.count() < 0 || options.load_delay.count() < 0 ||
       options.unload_after_idle.value_or(std::chrono::nanoseconds(0)).count() < 0)
     throw std::invalid_argument(
-        "load_timeout must be more than 0, patience, load_delay and unload_after_idle not less than 0");
+        "load_timeout must be more than 0; patience, load_delay and unload_after_idle must not be negative");
   if (options.arena_bytes > 0 && options.device != "cpu")
-    throw std::invalid_argument("an arena is for sessions on the CPU; leave arena_bytes out for " +
+    throw std::invalid_argument("arena_bytes works only for sessions on the CPU; leave it unset for " +
                                 options.device);
-  // Doubles: the sum of sizes near the largest there are would overflow.
+  // Doubles, because the sum of sizes near the integer limit would overflow.
   const double taken = static_cast<double>(options.frame_bytes) + static_cast<double>(options.arena_bytes) +
                        static_cast<double>(options.margin_bytes.value_or(options.budget_bytes / 16));
   if (taken >= static_cast<double>(options.budget_bytes))
-    throw std::invalid_argument("margin, arena and memory for frames leave nothing of the budget of " +
+    throw std::invalid_argument("margin, arena and frame memory use all of the budget of " +
                                 format_bytes({options.budget_bytes}) +
-                                " for models; raise it, or lower them");
+                                "; raise the budget or lower the others");
 }
 
 PoolSample sample_of(const pool::Metrics& metrics) {
@@ -104,13 +104,15 @@ pool::MemoryMeter meter_of(const std::string& device) {
 
 void check_model(const PoolModel& model) {
   if (model.load_peak_bytes < 0 || model.run_peak_bytes < 0 || model.first_load_bytes < 0)
-    throw std::invalid_argument("model " + model.name + " cannot take less than 0 bytes");
+    throw std::invalid_argument(
+        "model " + model.name +
+        ": load_peak_bytes, run_peak_bytes and first_load_bytes must not be negative");
   if (model.sessions < 1 || model.threads < 0 || model.image_size < 1)
     throw std::invalid_argument("model " + model.name +
                                 " needs at least one session, 0 or more threads, and an image_size above 0");
   if (model.isolated && model.device != "cpu")
     throw std::invalid_argument("model " + model.name + " cannot be isolated on " + model.device +
-                                ": what another process has of a GPU is not in the pool's books");
+                                ": the pool cannot account for GPU memory of another process");
 }
 
 }  // namespace
@@ -120,16 +122,16 @@ struct PoolSession::State {
   std::vector<PoolTensorSpec> inputs, outputs;
   std::vector<TensorView> views;
   bool has_foreign_inputs = false;
-  bool has_run = false;  // since it was acquired, on the inputs of now
+  bool has_run = false;  // since acquire(), with the current inputs
 
   pool::ReadySession* ready() const { return static_cast<pool::ReadySession*>(lease.session()); }
   pool::ReadySession& checked() const {
     if (ready() == nullptr)
-      throw std::logic_error("this session is none: " +
+      throw std::logic_error("this PoolSession has no session: " +
                              (lease.message().empty() ? "it has ended" : lease.message()));
     return *ready();
   }
-  // Whoever gets it next must not find inputs that are gone.
+  // The next user of the session must not find pointers to input memory that is gone.
   void end() {
     if (ready() == nullptr) return;
     if (has_foreign_inputs && !ready()->bind_own_inputs())
@@ -153,8 +155,7 @@ PoolSession::~PoolSession() {
 
 PoolSession::State& PoolSession::state() const {
   if (state_ == nullptr)
-    throw std::logic_error(
-        "this PoolSession is empty: acquire() gave it nothing yet, or it was moved to another one");
+    throw std::logic_error("this PoolSession is empty: it was default-constructed or moved from");
   return *state_;
 }
 PoolSession::operator bool() const { return state_ != nullptr && static_cast<bool>(state_->lease); }
@@ -180,7 +181,8 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
 void PoolSession::run() {
   state().has_run = false;
   if (const auto ran = state().checked().session.run(); !ran) {
-    state_->has_foreign_inputs = true;  // a session whose process died takes none any more: end() frees it
+    state_->has_foreign_inputs =
+        true;  // if the model's process died, inputs cannot be rebound, so end() frees the session
     throw std::runtime_error(ran.error().sentence());
   }
   state_->has_run = true;
@@ -188,7 +190,7 @@ void PoolSession::run() {
 
 PoolTensor PoolSession::output(std::size_t index) {
   pool::ReadySession& ready = state().checked();
-  if (!state_->has_run) throw std::logic_error("there is no output before run()");
+  if (!state_->has_run) throw std::logic_error("output() needs a run() first");
   if (const auto read = ready.session.outputs(state_->views); !read)
     throw std::runtime_error(read.error().sentence());
   if (index >= state_->views.size())
@@ -206,11 +208,13 @@ struct ModelPool::State {
   std::string device;
   Nanoseconds load_timeout;
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
+  std::map<std::string, std::shared_ptr<inference::Backend>>
+      backends;  // started backends, by the plug-in's name
   std::optional<media::FrameRing> frames;
-  std::shared_ptr<pool::EventFile> events;   // of the observer, too, which may be called after the pool's end
-  std::unique_ptr<pool::Pool> pool;          // ends before what stands above, which its loads use
-  std::unique_ptr<pool::StatusFile> status;  // ends first: it reads the pool
+  std::shared_ptr<pool::EventFile>
+      events;                        // shared with the observer, which may be called after the pool's end
+  std::unique_ptr<pool::Pool> pool;  // destroyed before the members above, which its loads use
+  std::unique_ptr<pool::StatusFile> status;  // destroyed first: it reads the pool
 
   std::shared_ptr<inference::Backend> backend_for(const PoolModel& model, const inference::BackendFile& file);
   std::shared_ptr<inference::Backend> start(const inference::BackendFile& file, const std::string& on) const;
@@ -218,8 +222,7 @@ struct ModelPool::State {
 
 using LoadModel = std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)>;
 
-// Of the pool's time for a load the process itself has less, so that a model that hangs is a load that
-// failed.
+// An isolated process gets 90 % of the pool's load timeout, so that a hanging model becomes a failed load.
 LoadModel load_isolated(const PoolModel& model, const inference::BackendFile& file,
                         Nanoseconds load_timeout) {
   return [model, file, timeout = Nanoseconds{load_timeout.count / 10 * 9}](
@@ -280,7 +283,7 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   if (options.frame_bytes > 0) {
     auto ring = media::FrameRing::create({options.frame_bytes});
     if (!ring)
-      throw std::runtime_error("the memory for frames (frame_bytes) is not to be had: " + ring.error().why);
+      throw std::runtime_error("cannot allocate the frame memory (frame_bytes): " + ring.error().why);
     ring->touch_pages();
     state_->frames = std::move(*ring);
   }
@@ -323,8 +326,8 @@ void ModelPool::add(const PoolModel& model) {
   check_model(model);
   if (model.device != state_->device)
     throw std::invalid_argument("model " + model.name + " runs on " + model.device +
-                                ", but the pool's budget is of " + state_->device +
-                                "; give both the same device");
+                                ", but the pool's budget is for " + state_->device +
+                                "; use the same device for both");
   const auto file = inference::choose_backend(model.path, model.backend, model.device);
   if (!file) throw std::invalid_argument(file.error().sentence());
   pool::Model added;

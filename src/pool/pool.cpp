@@ -18,14 +18,14 @@ namespace {
 
 using Lock = std::unique_lock<std::mutex>;
 
-constexpr Nanoseconds kStartsAgain{100'000'000};  // a thread that could not be started
+constexpr Nanoseconds kThreadRetryDelay{100'000'000};  // when starting the pool's thread failed
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Both count from the same moment on Linux.
+// Both clocks have the same start on Linux.
 TimePoint time_point(Nanoseconds time) { return TimePoint(std::chrono::nanoseconds(time.count)); }
 
-// Tells the observer what has happened; without the lock, which is held again afterwards.
-void tell(PoolState& state, Lock& lock) {
+// Passes the recorded events to the observer, without the lock; locks it again afterwards.
+void notify_observer(PoolState& state, Lock& lock) {
   while (!state.events.empty()) {
     const std::vector<Event> events = std::exchange(state.events, {});
     if (!state.options.observer) continue;
@@ -46,21 +46,21 @@ Result<std::shared_ptr<void>> load_guarded(const Model& model, const std::shared
   try {
     const Scope scope(("load " + model.name).c_str());  // in a recording of headroom trace
     auto made = model.load(sibling);
-    if (made && *made == nullptr) return failure("loading " + model.name + " gave nothing");
+    if (made && *made == nullptr) return failure("loading " + model.name + " returned no session");
     return made;
   } catch (const std::exception& exception) {
     return failure("cannot load " + model.name, exception.what());
   } catch (...) {
-    return failure("cannot load " + model.name, "it threw something that is no exception");
+    return failure("cannot load " + model.name, "it threw a value that is not a std::exception");
   }
 }
 
-// What the process has; absent: it cannot be read, for want of a file descriptor, say.
+// Reads the process's memory. Absent if it cannot be read, for example without a free file descriptor.
 std::optional<Bytes> measure(const PoolState& state) { return state.options.meter.read(); }
 
 void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) {
   const Model& model = state.models[step.model].model;
-  const Bytes held = state.books.loading;
+  const Bytes held = state.account.loading;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
   const std::optional<Bytes> before = measure(state);
@@ -71,7 +71,7 @@ void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) 
   step.sibling.reset();
   const std::optional<Bytes> peak_growth = peak ? std::optional(peak()) : std::nullopt;
   const Nanoseconds now = monotonic_now();
-  ::malloc_trim(0);  // what was needed to load it alone
+  ::malloc_trim(0);  // return memory that only the load needed
   const std::optional<Bytes> after = measure(state);
   std::optional<Bytes> growth;
   if (before && after) growth = *after - *before;
@@ -82,14 +82,14 @@ void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) 
     return;
   }
   lock.unlock();
-  made = failure("too late");  // frees it
+  made = failure("too late");  // frees the session
   ::malloc_trim(0);
   lock.lock();
-  state.end_given_up(step, held);
+  state.finish_abandoned(step, held);
 }
 
 void do_unload(PoolState& state, Lock& lock, Step& step, std::int64_t generation) {
-  const Bytes held = state.books.leaving;
+  const Bytes held = state.account.leaving;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
   const std::optional<Bytes> before = measure(state);
@@ -99,14 +99,14 @@ void do_unload(PoolState& state, Lock& lock, Step& step, std::int64_t generation
   const Nanoseconds took = monotonic_now() - began;
   lock.lock();
   if (generation != state.generation) {
-    state.end_given_up(step, held);
+    state.finish_abandoned(step, held);
     return;
   }
   state.finish_unload(step, before && after ? *before - *after : Bytes{}, took);
-  if (after) state.follow(*after);
+  if (after) state.apply_reading(*after);
 }
 
-// The end of the pool: what nobody uses is freed, as a step like others.
+// At shutdown: frees the idle sessions, as a normal step.
 void free_all(PoolState& state, Lock& lock, std::int64_t generation) {
   Step step;
   step.kind = Step::Kind::unload;
@@ -115,11 +115,11 @@ void free_all(PoolState& state, Lock& lock, std::int64_t generation) {
   if (step.sessions.empty()) return;
   state.begin(step, monotonic_now());
   do_unload(state, lock, step, generation);
-  tell(state, lock);
+  notify_observer(state, lock);
 }
 
-// The pool's thread. Everything is decided under the lock and done without it.
-// It keeps the state, which a step that hangs outlives the pool with.
+// The pool's thread. It decides with the lock held and acts without it. It shares ownership of the state,
+// because a hanging step may outlive the pool.
 void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation) {
   PoolState& state = *kept;
   Lock lock(state.mutex);
@@ -137,14 +137,15 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
       const std::optional<Bytes> measured = measure(state);
       lock.lock();
       if (state.is_stopping || generation != state.generation) break;
-      if (state.is_growing(monotonic_now())) continue;  // since then
-      if (measured) state.follow(*measured);
-      state.last_reading = monotonic_now();  // one that is not to be had is tried again as late
+      if (state.is_growing(monotonic_now())) continue;  // a growth began during the reading
+      if (measured) state.apply_reading(*measured);
+      state.last_reading =
+          monotonic_now();  // a failed reading, too, is repeated only after the usual interval
     }
     Step step = state.next_step(monotonic_now());
     if (step.kind == Step::Kind::load) do_load(state, lock, step, generation);
     if (step.kind == Step::Kind::unload) do_unload(state, lock, step, generation);
-    tell(state, lock);
+    notify_observer(state, lock);
     if (step.kind == Step::Kind::wait && !state.must_look && !state.is_stopping &&
         generation == state.generation) {
       std::optional<Nanoseconds> until = step.wake_at;
@@ -157,7 +158,7 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
   state.loader_ended.notify_all();
 }
 
-// False: the system has no thread for it now.
+// Returns false if the system cannot start a thread now.
 bool start_loader(const std::shared_ptr<PoolState>& state) {
   try {
     state->loader = std::thread(run_loader, state, state->generation);
@@ -170,56 +171,56 @@ bool start_loader(const std::shared_ptr<PoolState>& state) {
   return true;
 }
 
-// Where the step in progress has taken too long its thread is left to itself, and another one takes over. At
-// the pool's end that is for shut_down() alone: nobody would join a thread that is started after it.
+// Abandons the thread of a step that takes too long and starts another thread. During shutdown only
+// shut_down() may do this: nobody else would join the new thread.
 void check_for_hang(const std::shared_ptr<PoolState>& state, Nanoseconds now) {
   if (state->is_stopping) return;
   if (state->step_began && now - *state->step_began >= state->options.load_timeout) {
-    state->give_up_step(now);
+    state->abandon_step(now);
     state->loader.detach();
     state->lacks_loader = true;
   }
   if (state->lacks_loader) start_loader(state);
 }
 
-std::string words_for_deadline(const PoolState& state, const Waiter& waiter, Nanoseconds waited) {
+std::string deadline_message(const PoolState& state, const Waiter& waiter, Nanoseconds waited) {
   const ModelEntry& entry = state.models[waiter.model];
-  const char* why = entry.is_loading          ? "it is still being loaded"
-                    : !entry.sessions.empty() ? "its sessions are all in use"
-                                              : "there was no room for it yet";
+  const char* why = entry.is_loading          ? "it is still loading"
+                    : !entry.sessions.empty() ? "all its sessions are in use"
+                                              : "not enough memory was free";
   return fmt::format("{} was not ready within {}: {}", entry.model.name, format_duration(waited), why);
 }
 
-// A waiter among those who wait. Whatever is thrown meanwhile, nobody keeps its address, and a session that
-// it was given is given back.
-class WaitsInLine {
+// Keeps a waiter in the list of waiters. If an exception ends the wait, the destructor removes the waiter
+// and releases a session that was granted to it.
+class QueuedWaiter {
  public:
-  WaitsInLine(PoolState& state, Waiter& waiter) : state_(state), waiter_(waiter) {
+  QueuedWaiter(PoolState& state, Waiter& waiter) : state_(state), waiter_(waiter) {
     state_.waiters.push_back(&waiter);
   }
-  WaitsInLine(const WaitsInLine&) = delete;
-  ~WaitsInLine() {
-    if (is_told_) return;
+  QueuedWaiter(const QueuedWaiter&) = delete;
+  ~QueuedWaiter() {
+    if (is_done_) return;
     state_.forget(waiter_);
     if (waiter_.session != nullptr) state_.release(*waiter_.session, monotonic_now());
   }
-  void is_told() { is_told_ = true; }
+  void mark_done() { is_done_ = true; }
 
  private:
   PoolState& state_;
   Waiter& waiter_;
-  bool is_told_ = false;
+  bool is_done_ = false;
 };
 
 // Waits until the request is answered or its deadline has passed.
 void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter& waiter) {
-  WaitsInLine line(*state, waiter);
+  QueuedWaiter queued(*state, waiter);
   state->must_look = true;
   state->loader_wakes.notify_one();
   Nanoseconds now = monotonic_now();
   while (!waiter.is_answered()) {
     if (waiter.deadline && now >= *waiter.deadline) {
-      const std::string words = words_for_deadline(*state, waiter, now - waiter.arrived);
+      const std::string words = deadline_message(*state, waiter, now - waiter.arrived);
       state->forget(waiter);
       state->note_refusal(state->models[waiter.model].model.name, Refusal::deadline, words,
                           now - waiter.arrived);
@@ -229,14 +230,14 @@ void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter
     }
     std::optional<Nanoseconds> until =
         point_after(state->step_began.value_or(now), state->options.load_timeout);
-    if (state->lacks_loader) until = now + kStartsAgain;
+    if (state->lacks_loader) until = now + kThreadRetryDelay;
     if (waiter.deadline) until = until ? std::min(*until, *waiter.deadline) : *waiter.deadline;
     wait(waiter.wakes, lock, until);
     now = monotonic_now();
     check_for_hang(state, now);
   }
   state->metrics.wait_time += now - waiter.arrived;
-  line.is_told();
+  queued.mark_done();
 }
 
 }  // namespace
@@ -263,7 +264,7 @@ void* Lease::session() const { return session_ == nullptr ? nullptr : session_->
 
 void Lease::release() {
   if (session_ == nullptr) return;
-  std::shared_ptr<void> last;  // freed behind the lock
+  std::shared_ptr<void> last;  // freed after the lock is released
   {
     const Lock lock(state_->mutex);
     if (state_->is_stopping) last = std::move(session_->object);
@@ -276,7 +277,7 @@ void Lease::discard() {
   if (session_ == nullptr) return;
   {
     const Lock lock(state_->mutex);
-    session_->is_unwanted = true;
+    session_->is_discarded = true;
   }
   release();
 }
@@ -285,9 +286,9 @@ Pool::Pool(PoolOptions options) {
   if (options.meter.is_empty()) options.meter = process_meter();
   state_ = std::make_shared<PoolState>(std::move(options));
   const std::optional<Bytes> measured = measure(*state_);
-  if (!measured) throw std::runtime_error("cannot read what this process has: is /proc mounted?");
+  if (!measured) throw std::runtime_error("cannot read this process's memory: is /proc mounted?");
   const Lock lock(state_->mutex);
-  state_->books.baseline = state_->metrics.measured = *measured;
+  state_->account.baseline = state_->metrics.measured = *measured;
   state_->note_use();
   if (!start_loader(state_)) throw std::runtime_error("cannot start the pool's thread: too many are running");
 }
@@ -299,24 +300,24 @@ void Pool::shut_down() {
   if (state_->is_stopping) return;
   state_->is_stopping = true;
   const Nanoseconds began = monotonic_now();
-  if (state_->lacks_loader) start_loader(state_);  // who frees what is loaded
+  if (state_->lacks_loader) start_loader(state_);  // the new thread frees the loaded sessions
   for (Waiter* waiter : std::vector<Waiter*>(state_->waiters))
     state_->answer(*waiter, Refusal::shut_down, "the pool is being shut down", began);
   state_->loader_wakes.notify_all();
-  // Threads whose step was given up are not waited for: they hold the state, and end with it. After one load
-  // that hangs another thread frees what it can; a free that hangs, too, is the end.
+  // Abandoned threads are not waited for: they share ownership of the state. If a load hangs now, another
+  // thread frees the idle sessions. If a free hangs, too, the shutdown ends without it.
   while (state_->threads > state_->hanging) {
     const Nanoseconds now = monotonic_now();
     const bool was_load = state_->step_kind == Step::Kind::load;
     if (state_->step_began && now - *state_->step_began >= state_->options.load_timeout) {
-      state_->give_up_step(now);
+      state_->abandon_step(now);
       state_->loader.detach();
       if (!was_load || !start_loader(state_)) break;
     }
     wait(state_->loader_ended, lock,
          point_after(state_->step_began.value_or(now), state_->options.load_timeout));
   }
-  tell(*state_, lock);
+  notify_observer(*state_, lock);
   std::thread loader = std::move(state_->loader);
   lock.unlock();
   if (loader.joinable()) loader.join();
@@ -336,7 +337,7 @@ void Pool::grow_baseline(const std::function<void()>& grow) {
   }
   state.growth_began = monotonic_now();
   const std::int64_t number = state.growth_number;
-  state.loader_wakes.notify_one();  // it knows now for how long it waits
+  state.loader_wakes.notify_one();  // the thread can now compute its timeout
   lock.unlock();
   std::exception_ptr thrown;
   const std::optional<Bytes> before = measure(state);
@@ -347,20 +348,22 @@ void Pool::grow_baseline(const std::function<void()>& grow) {
   }
   const std::optional<Bytes> after = measure(state);
   lock.lock();
-  if (number == state.growth_number) {  // else loads went on beside it, and nobody knows whose the memory is
+  if (number ==
+      state.growth_number) {  // otherwise loads ran at the same time, and the growth cannot be attributed
     state.end_growth();
-    if (before && after) state.books.baseline = std::max(Bytes{}, state.books.baseline + (*after - *before));
+    if (before && after)
+      state.account.baseline = std::max(Bytes{}, state.account.baseline + (*after - *before));
   }
   lock.unlock();
   if (thrown) std::rethrow_exception(thrown);
 }
 
 Status Pool::add(Model model) {
-  if (!model.load) return internal_error("cannot add " + model.name, "nothing says how it is loaded");
+  if (!model.load) return internal_error("cannot add " + model.name, "it has no load function");
   const Lock lock(state_->mutex);
   if (state_->find(model.name))
-    return usage_error("cannot add " + model.name, "the pool has a model of this name",
-                       "give each its own name");
+    return usage_error("cannot add " + model.name, "the pool already has a model of this name",
+                       "use another name");
   state_->models.emplace_back();
   state_->models.back().model = std::move(model);
   return {};
@@ -368,7 +371,7 @@ Status Pool::add(Model model) {
 
 Lease Pool::get(std::string_view name, const Request& request, bool is_preload) {
   Lease lease;
-  const std::shared_ptr<PoolState> state = state_;  // this may be gone when a waiter is answered
+  const std::shared_ptr<PoolState> state = state_;  // the Pool may be destroyed before a waiter is answered
   Lock lock(state->mutex);
   const Nanoseconds began = monotonic_now();
   check_for_hang(state, began);
@@ -376,7 +379,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   const auto ends_with = [&](Refusal refusal, std::string message) {
     lease.refusal_ = refusal;
     lease.message_ = std::move(message);
-    tell(*state, lock);
+    notify_observer(*state, lock);
     return std::move(lease);
   };
   const auto refuse = [&](Refusal refusal, std::string message) {
@@ -388,12 +391,12 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   const auto give = [&](LoadedSession* session) {
     lease.state_ = state;
     lease.session_ = session;
-    tell(*state, lock);
+    notify_observer(*state, lock);
     return std::move(lease);
   };
   if (is_preload && !state->is_stopping && !state->models[*model].sessions.empty())
-    return ends_with(Refusal::none, "");  // it is loaded, whoever uses it
-  state->policy.requested(*model);        // a preload, too: it is about to be used
+    return ends_with(Refusal::none, "");  // loaded already, whether idle or leased
+  state->policy.requested(*model);        // a preload counts, too: the model will be used soon
   if (!state->is_stopping)
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
@@ -448,13 +451,13 @@ bool Pool::unload(std::string_view model) {
 Metrics Pool::metrics() const {
   const Lock lock(state_->mutex);
   Metrics metrics = state_->metrics;
-  const MemoryBooks& books = state_->books;
-  metrics.budget = books.budget;
-  metrics.used = books.used();
-  metrics.resident = books.charged;
-  metrics.loading = books.loading;
-  metrics.unaccounted = books.unaccounted;
-  metrics.stuck = books.stuck;
+  const MemoryAccount& account = state_->account;
+  metrics.budget = account.budget;
+  metrics.used = account.used();
+  metrics.resident = account.charged;
+  metrics.loading = account.loading;
+  metrics.unaccounted = account.unaccounted;
+  metrics.stuck = account.stuck;
   return metrics;
 }
 

@@ -1,13 +1,13 @@
-// Many models, one budget: sessions are loaded when they are asked for, and given up by what it costs to load
-// them again, so that what the process has never passes the budget. docs/model-pool.md
+// A pool of models that share one memory budget. The pool loads a model's session on request. When the
+// budget is full, it evicts the sessions that are cheapest to load again. See docs/model-pool.md.
 //
-// One thread of the pool's own loads and frees, one thing at a time, so that what a load took and what a free
-// gave back can be measured. It holds no lock meanwhile: loaded models are served on. A load that hangs is
-// left to itself with its thread, its reservation stays on the books, and another thread takes over.
+// One pool thread does all loads and frees, one at a time, so that the memory of each can be measured. The
+// thread holds no lock during a load or free, so requests for loaded models are served meanwhile. If a load
+// hangs, the pool abandons that thread, keeps the reservation charged, and starts another thread.
 //
-// What a session is, the pool does not know: it is made by a function and freed by its last owner. The models
-// of include/headroom/model_pool.h are inference::Session, those of headroom bench have inputs and a task,
-// too.
+// The pool does not know what a session is: a function makes it, and its last owner frees it. The sessions
+// of include/headroom/model_pool.h are inference::Session. Those of `headroom bench` also have inputs and a
+// task.
 #pragma once
 
 #include <functional>
@@ -27,50 +27,53 @@ namespace headroom::pool {
 struct PoolState;
 struct LoadedSession;
 
-// What a model takes beside what the process has already. 0: not known. The pool then reserves `estimate` for
-// the first load and learns from it; until then the budget is only as safe as the estimate.
+// The memory of a model, in addition to what the process already uses. 0 means unknown. The pool then
+// reserves `estimate` for the first load and learns the real values from it. Until then the budget is only
+// as safe as the estimate.
 struct ModelMemory {
-  Bytes load_peak;  // most while it is loaded and warmed
-  Bytes run_peak;   // most when it runs; what a loaded session is charged
+  Bytes load_peak;  // peak while it is loaded and warmed up
+  Bytes run_peak;   // peak while it runs; the pool charges this to a loaded session
   Bytes estimate;
 };
 
 struct Model {
   std::string name;
-  // Makes a session that is ready to run: an error, or what it throws, is a failed load. Called on the pool's
-  // thread. `sibling` is another session of this model, which may run meanwhile, or null.
+  // Makes a session that is ready to run. The load fails if this returns an error or throws. It is called
+  // on the pool's thread. `sibling` is another session of this model, which may be running, or null.
   std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)> load;
   ModelMemory memory;
-  ModelMemory next_session;  // of a session beside another one, where they share weights; else as the first
-  // Whether what a run needs stays with the session, as in an arena. If not, a loaded session is charged the
-  // peak of its load, in which it was warmed: that comes again with each run.
+  ModelMemory additional_session;  // of an additional session that shares weights; 0: as the first one
+  // Whether the session keeps the memory that a run needs, as an arena does. If not, a loaded session is
+  // charged its load peak: the load includes warm-up runs, and each later run needs that memory again.
   bool keeps_run_memory = true;
-  int most_sessions = 1;  // at the same time; a further one is made only where there is room without evicting
+  int most_sessions = 1;  // at the same time; an additional one is loaded only if nothing must be evicted
 };
 
 struct PoolOptions {
-  Bytes budget;  // of all that `meter` reads: what is there already when the pool is made is part of it
-  std::optional<Bytes> margin;                   // of the budget that is kept free; absent: a sixteenth
-  Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer hangs
-  std::optional<Nanoseconds> unload_after_idle;  // absent: only to make room
-  Nanoseconds patience{250'000'000};  // each raises a waiting request's priority by one; at least 1 ms
-  // Most that a load for which others must be given up waits while sessions are in use; not one with a
-  // deadline.
+  Bytes budget;  // for everything that `meter` reads, including what the process used before the pool
+  std::optional<Bytes> margin;               // part of the budget that stays free; absent: 1/16
+  Nanoseconds load_timeout{60'000'000'000};  // a load or free that takes longer counts as hanging
+  std::optional<Nanoseconds>
+      unload_after_idle;  // absent: sessions are unloaded only to free memory for others
+  Nanoseconds patience{
+      250'000'000};  // a waiting request gains one priority level per `patience`; at least 1 ms
+  // While sessions are in use, a load that needs evictions waits up to this long. Requests with a deadline
+  // do not wait.
   Nanoseconds load_delay{};
-  Nanoseconds retry_after{1'000'000'000};  // after a failed load; doubles to a minute
+  Nanoseconds retry_after{1'000'000'000};  // after a failed load; doubles up to one minute
   Eviction eviction = Eviction::by_cost;
-  // Empty: process_meter(). As loads and the observer it may be called after ~Pool, by a thread whose step
-  // was given up.
+  // Empty: process_meter(). The meter, the load functions and the observer may be called after ~Pool, by a
+  // thread whose step was abandoned.
   MemoryMeter meter;
   Observer observer;
 };
 
 struct Request {
-  std::optional<Nanoseconds> deadline;  // from now; 0: only if it is ready; absent: as long as it takes
+  std::optional<Nanoseconds> deadline;  // from now; 0: only if a session is ready; absent: no deadline
   int priority = 0;                     // higher first
 };
 
-// A session that this thread has to itself, until the lease's end. It may outlive the pool.
+// Exclusive use of a session until the lease ends. A lease may outlive the pool.
 class Lease {
  public:
   Lease() = default;
@@ -81,11 +84,11 @@ class Lease {
 
   explicit operator bool() const { return session_ != nullptr; }
   void* session() const;
-  Refusal refusal() const { return refusal_; }             // if there is no session
-  const std::string& message() const { return message_; }  // the same as one sentence
-  bool was_ready() const { return was_ready_; }            // it was had at once: a hit
+  Refusal refusal() const { return refusal_; }             // why there is no session
+  const std::string& message() const { return message_; }  // the refusal as one sentence
+  bool was_ready() const { return was_ready_; }            // the session was ready at once: a cache hit
   void release();
-  // Releases a session that is not to be used again: it is freed.
+  // Releases the session and frees it, so that it is never used again.
   void discard();
 
  private:
@@ -97,35 +100,36 @@ class Lease {
   std::string message_;
 };
 
-// All functions may be called by any thread.
+// Any thread may call any function.
 class Pool {
  public:
-  // Throws std::runtime_error where what the process has cannot be measured, or there is no thread.
+  // Throws std::runtime_error if the process's memory cannot be measured or no thread can be started.
   explicit Pool(PoolOptions options);
   // Calls shut_down().
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // An error for a name that is taken, or a model that has no function.
+  // Fails if the name is in use or the model has no load function.
   Status add(Model model);
-  // Waits for a session of the model. A thread that has a lease should ask for a second one with a deadline:
-  // the memory of the first may be what the second one needs.
+  // Waits for a session of the model. A thread that already holds a lease should set a deadline: the pool
+  // may need the memory of the first session to load the second.
   Lease acquire(std::string_view model, const Request& request = {});
-  // Loads it without using it, as acquire() would; no request is counted, but one use of it.
+  // Loads a session without leasing it. The eviction policy counts this as one use; the metrics don't count
+  // a request.
   Status preload(std::string_view model, const Request& request = {});
-  // A pinned model is not given up once it is loaded. False: unknown.
+  // A pinned model is never evicted once it is loaded. Returns false if the model is unknown.
   bool pin(std::string_view model, bool pinned = true);
-  // Frees its sessions that nobody uses, soon. False: unknown.
+  // Frees the model's idle sessions soon. Returns false if the model is unknown.
   bool unload(std::string_view model);
   Metrics metrics() const;
-  // Calls `grow` on this thread while nothing is loaded or freed: what the process has more afterwards, a
-  // runtime say, is its own. Passes on what it throws. Where it takes longer than load_timeout loads go on
-  // beside it, and what it took is unaccounted. Not to be called by a model's `load`, which it would wait
-  // for.
+  // Calls `grow` on this thread while nothing is loaded or freed, and adds the memory that it takes (a
+  // runtime's, for example) to the baseline. Rethrows exceptions of `grow`. If `grow` takes longer than
+  // load_timeout, loads continue and its memory counts as unaccounted. A model's `load` must not call this:
+  // it would wait for itself.
   void grow_baseline(const std::function<void()>& grow);
-  // Tells those who wait, waits for a load or free in progress, frees what is not leased; each of these at
-  // most load_timeout. Requests are refused from then on.
+  // Refuses all waiting and later requests, waits for a load or free in progress, then frees the idle
+  // sessions. Each of these two waits takes at most load_timeout.
   void shut_down();
 
  private:

@@ -1,4 +1,12 @@
-// What the pool's thread does next: who is served, what is given up for whom, who waits for what.
+// Decides the pool thread's next step. A round visits the waiting requests by rank:
+//
+// 1. An idle session of the model answers the request.
+// 2. If enough memory is free, the model is loaded.
+// 3. Otherwise the eviction policy chooses idle models to unload. If its choice among idle and leased models
+//    is better, the round may wait for the leases to end.
+// 4. If only leased models can free enough, the request waits. After its patience it claims them: they get
+//    no new leases, and no waiter of lower rank may use the memory that they will free.
+// 5. If even all charges are too small, memory beyond the charges is in use (step_beyond_charges()).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +17,10 @@
 namespace headroom::pool {
 namespace {
 
-// A request that has waited longer than its patience keeps others from what it needs for this many patiences,
-// then lets them have it for one, and so on: what it waits for may never be released.
+// A request that has waited longer than its patience claims the models that it needs for this many
+// patiences. Then it lets others use them for one patience, and so on: their leases may never end.
 constexpr std::int64_t kClaimedPart = 8;
-constexpr std::int64_t kUnusualLease = 4;  // times as long as usual: nobody knows when it ends
+constexpr std::int64_t kUnusualLease = 4;  // times the usual duration: its end cannot be predicted
 
 void earliest(std::optional<Nanoseconds>& wake_at, std::optional<Nanoseconds> time) {
   if (time) wake_at = wake_at ? std::min(*wake_at, *time) : time;
@@ -40,8 +48,8 @@ Bytes PoolState::charged_to(const ModelEntry& entry) {
   return sum;
 }
 
-// Where others of the model are leased the largest charge stays with one of those (move_out()): it may be
-// that of the weights that they share.
+// If other sessions of the model are leased, the largest charge stays with one of them (remove_session()):
+// it may include the weights that all of them share.
 Bytes PoolState::returned_by_idle(const ModelEntry& entry) {
   Bytes sum, largest_idle, largest_leased;
   for (const LoadedSession& session : entry.sessions) {
@@ -58,28 +66,29 @@ std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased,
   for (std::size_t i = 0; i < models.size(); ++i) {
     if (i == model || models[i].is_pinned || (models[i].is_claimed && !with_claimed)) continue;
     Resident resident{i, with_leased ? charged_to(models[i]) : returned_by_idle(models[i])};
-    if (resident.size.count > 0) found.push_back(resident);  // each session is charged something
+    if (resident.size.count > 0) found.push_back(resident);  // every session has a charge
   }
   return found;
 }
 
-// Sessions of one model may share its weights, which the first was charged: they stay as long as one of them.
-void PoolState::move_out(Sessions& from, Sessions::iterator session, Sessions& to) {
+// Sessions of a model may share weights, which the first one was charged. The weights stay as long as any
+// session does, so the largest charge passes to a remaining session.
+void PoolState::remove_session(Sessions& from, Sessions::iterator session, Sessions& to) {
   const auto left = session;
   to.splice(to.end(), from, session);
   const auto most = std::max_element(from.begin(), from.end(),
                                      [](const auto& a, const auto& b) { return a.charge < b.charge; });
   if (most == from.end() || most->charge >= left->charge) return;
   std::swap(most->charge, left->charge);
-  std::swap(most->seen, left->seen);
+  std::swap(most->observed, left->observed);
 }
 
-// Moves the idle sessions of a model to the step that frees them.
-void PoolState::take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now) {
+// Moves idle sessions of a model to the step that frees them.
+void PoolState::take_idle_sessions(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now) {
   for (auto session = entry.sessions.begin(); session != entry.sessions.end();) {
     const auto next = std::next(session);
     const bool is_old = options.unload_after_idle && now - session->idle_since >= *options.unload_after_idle;
-    if (is_idle(*session) && (also_recent || is_old)) move_out(entry.sessions, session, step.sessions);
+    if (is_idle(*session) && (also_recent || is_old)) remove_session(entry.sessions, session, step.sessions);
     session = next;
   }
 }
@@ -90,47 +99,48 @@ std::vector<Resident> PoolState::without_waiters(std::vector<Resident> residents
   return residents;
 }
 
-Step PoolState::unload_of(const std::vector<std::size_t>& chosen) {
+Step PoolState::unload_step(const std::vector<std::size_t>& chosen) {
   Step step;
   step.kind = Step::Kind::unload;
   for (const std::size_t model : chosen) {
-    take_out(models[model], step, true, {});
+    take_idle_sessions(models[model], step, true, {});
     ++metrics.evictions;
   }
   return step;
 }
 
-Step PoolState::load_step(std::size_t model, bool is_further) {
+Step PoolState::load_step(std::size_t model, bool is_additional) {
   Step step;
   step.kind = Step::Kind::load;
   step.model = model;
-  step.is_further = is_further;
-  if (is_further) step.sibling = models[model].sessions.front().object;
+  step.is_additional = is_additional;
+  if (is_additional) step.sibling = models[model].sessions.front().object;
   return step;
 }
 
-bool PoolState::is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const {
+bool PoolState::is_claiming(const Waiter& waiter, Nanoseconds now, DecisionRound& round) const {
   const auto begins = point_after(waiter.arrived, patience());
   if (!begins) return false;
   if (now < *begins) {
-    earliest(room.wake_at, begins);
+    earliest(round.wake_at, begins);
     return false;
   }
   const std::int64_t part = (now - *begins).count / patience().count % (kClaimedPart + 1);
   const std::int64_t parts_left = part < kClaimedPart ? kClaimedPart - part : 1;
-  earliest(room.wake_at, point_after(now, {patience().count * parts_left}));
+  earliest(round.wake_at, point_after(now, {patience().count * parts_left}));
   return part < kClaimedPart;
 }
 
-Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
+Step PoolState::step_for(Waiter& waiter, Nanoseconds now, DecisionRound& round) {
   ModelEntry& entry = models[waiter.model];
   grant(entry, waiter.model, now);
   if (waiter.is_answered() || entry.is_loading || entry.is_claimed) return {};
-  const bool is_further = !entry.sessions.empty();
-  if (is_further && (static_cast<int>(entry.sessions.size()) >= entry.model.most_sessions || entry.has_hung))
+  const bool is_additional = !entry.sessions.empty();
+  if (is_additional &&
+      (static_cast<int>(entry.sessions.size()) >= entry.model.most_sessions || entry.has_hung))
     return {};
-  if (is_further && now < entry.failures_next.retry_at) {
-    earliest(room.wake_at, entry.failures_next.retry_at);
+  if (is_additional && now < entry.failures_additional.retry_at) {
+    earliest(round.wake_at, entry.failures_additional.retry_at);
     return {};
   }
   std::string message;
@@ -138,9 +148,10 @@ Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
     answer(waiter, refusal, std::move(message), now);
     return {};
   }
-  const Bytes missing = reservation(entry, is_further) - room.free;
-  if (missing.count <= 0) return load_step(waiter.model, is_further);
-  if (is_further || !room.may_evict) return {};  // a further one: one of its sessions will be released
+  const Bytes missing = reservation(entry, is_additional) - round.free;
+  if (missing.count <= 0) return load_step(waiter.model, is_additional);
+  // An additional session is no reason to evict: one of the model's sessions will be released.
+  if (is_additional || !round.may_evict) return {};
   const auto evict_from = [&](const std::vector<Resident>& residents) {
     std::vector<std::size_t> chosen;
     for (const std::size_t i : policy.choose(residents, missing)) chosen.push_back(residents[i].model);
@@ -150,50 +161,51 @@ Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
   if (const auto idle = evict_from(candidates(waiter.model, false)); !idle.empty()) {
     const std::vector<Resident> unasked = without_waiters(all);
     const auto better = evict_from(unasked);
-    if (is_delayed(waiter, now, room)) return {};
-    if (!is_worth_waiting(better, idle, now, room)) return unload_of(idle);
-    claim(better, unasked, missing, room);
-    room.may_evict = false;
+    if (is_delayed(waiter, now, round)) return {};
+    if (!is_worth_waiting(better, idle, now, round)) return unload_step(idle);
+    claim(better, unasked, missing, round);
+    round.may_evict = false;
     return {};
   }
   const auto chosen = evict_from(all);
   if (chosen.empty()) {
-    // What an earlier one waits for would do: then it is this one's turn after that.
+    // The models that a waiter of higher rank has claimed would free enough: this waiter is next after it.
     if (!evict_from(candidates(waiter.model, true, true)).empty()) return {};
-    return step_beyond_charges(waiter, now, room);
+    return step_beyond_charges(waiter, now, round);
   }
-  // Only leases that end make room. Others may load before it as long as it has patience; from then on what
-  // it needs is not leased again, and others have what that leaves.
-  if (is_claiming(waiter, now, room)) claim(chosen, all, missing, room);
+  // Only the end of leases frees enough. While this waiter has patience, others may load first. After that
+  // the models that it needs get no new leases, and others may use only what they leave.
+  if (is_claiming(waiter, now, round)) claim(chosen, all, missing, round);
   return {};
 }
 
 void PoolState::claim(const std::vector<std::size_t>& chosen, const std::vector<Resident>& residents,
-                      Bytes missing, Room& room) {
+                      Bytes missing, DecisionRound& round) {
   Bytes claimed;
   for (const std::size_t model : chosen) models[model].is_claimed = true;
   for (const Resident& resident : residents)
     if (models[resident.model].is_claimed) claimed += resident.size;
-  room.free = std::min(room.free, claimed - missing);
+  round.free = std::min(round.free, claimed - missing);
 }
 
-// Threads that are served by what is loaded go on until they, too, ask for something else. Then all that was
-// asked for meanwhile is loaded, and what was given up for it is loaded again once and not for each.
-bool PoolState::is_delayed(const Waiter& waiter, Nanoseconds now, Room& room) {
+// Threads that use loaded sessions continue until they, too, need another model. Then all models requested
+// meanwhile are loaded together, and an evicted model is reloaded once instead of once per request.
+bool PoolState::is_delayed(const Waiter& waiter, Nanoseconds now, DecisionRound& round) {
   if (options.load_delay.count <= 0 || waiter.deadline || waiter.number < gathered_waiters) return false;
   const auto end = point_after(waiter.arrived, options.load_delay);
   if (any_lease() && end && now < *end) {
-    earliest(room.wake_at, end);
+    earliest(round.wake_at, end);
     return true;
   }
   gathered_waiters = waiters_so_far;
   return false;
 }
 
-// What was just loaded for one request is in use when room is needed for the next: giving up what happens to
-// be idle instead, because it is asked for so often that it is served at once, would undo the whole choice.
+// Example: the model that was loaded for the last request is leased when the next request needs memory. The
+// idle model is often requested, and idle only because it is served quickly. Evicting it now would defeat
+// the policy's choice.
 bool PoolState::is_worth_waiting(const std::vector<std::size_t>& better, const std::vector<std::size_t>& idle,
-                                 Nanoseconds now, Room& room) const {
+                                 Nanoseconds now, DecisionRound& round) const {
   double better_worth = 0, idle_worth = 0, idle_seconds = 0;
   for (const std::size_t model : idle) {
     idle_worth += policy.worth(model);
@@ -208,7 +220,7 @@ bool PoolState::is_worth_waiting(const std::vector<std::size_t>& better, const s
       if (!session.is_leased) continue;
       any_leased = true;
       const Nanoseconds held = now - session.leased_since;
-      if (held.count >= kUnusualLease * usual.count) return false;  // also where nothing is known of it
+      if (held.count >= kUnusualLease * usual.count) return false;  // also if the usual duration is unknown
       wait = std::max(wait, usual - held);
       latest = std::max(latest, Nanoseconds{session.leased_since.count + kUnusualLease * usual.count});
     }
@@ -216,45 +228,45 @@ bool PoolState::is_worth_waiting(const std::vector<std::size_t>& better, const s
   if (!any_leased || better_worth >= idle_worth ||
       wait.seconds() >= idle_seconds * (1 - better_worth / idle_worth))
     return false;
-  earliest(room.wake_at, latest);
+  earliest(round.wake_at, latest);
   return true;
 }
 
-// All that could be given up is charged less than is missing: what it holds beyond that, or the program, or
-// what runs for a moment, has the rest.
-Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, Room& room) {
+// The charges of all models that could be evicted are smaller than the missing bytes. Models hold more than
+// their charges, or the program or running sessions hold memory.
+Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, DecisionRound& round) {
   const ModelEntry& entry = models[waiter.model];
   const Bytes needed = reservation(entry, false);
-  const Bytes most = most_for_one() - books.stuck - charged_to_pinned();
+  const Bytes most = most_for_one() - account.stuck - charged_to_pinned();
   const std::vector<Resident> idle = candidates(waiter.model, false);
-  Bytes at_most = books.unaccounted;  // comes back with them
+  Bytes at_most = account.unaccounted;  // is freed together with them
   for (const Resident& resident : idle) at_most += resident.size;
-  if (needed <= most && books.unaccounted.count > 0 && !idle.empty() && needed - room.free <= at_most) {
+  if (needed <= most && account.unaccounted.count > 0 && !idle.empty() && needed - round.free <= at_most) {
     std::vector<std::size_t> chosen;
     for (const Resident& resident : idle) chosen.push_back(resident.model);
-    return unload_of(chosen);
+    return unload_step(chosen);
   }
-  // What runs may take more for a moment than it keeps, and gives it back: within the time of a load.
+  // Running sessions may use more memory temporarily and free it again: wait for that at most as long as a
+  // load may take.
   const auto latest = point_after(waiter.arrived, options.load_timeout);
   const bool may_come_back = needed <= most && any_lease() && !(latest && now >= *latest);
   if (!may_come_back) {
-    answer(
-        waiter, Refusal::no_room,
-        fmt::format(
-            "there is no room for {}: it takes {} to load, and of the budget of {} the process itself "
-            "has {}, pinned models {}, loads that hang {}, and {} are taken beyond what models are "
-            "known to hold",
-            entry.model.name, format_bytes(needed), format_bytes(books.budget), format_bytes(books.baseline),
-            format_bytes(charged_to_pinned()), format_bytes(books.stuck), format_bytes(books.unaccounted)),
-        now);
+    answer(waiter, Refusal::no_room,
+           fmt::format(
+               "not enough memory for {}: it needs {} to load; of the budget of {}, the process itself "
+               "uses {}, pinned models {}, hanging loads {}, and {} are used beyond the known size of models",
+               entry.model.name, format_bytes(needed), format_bytes(account.budget),
+               format_bytes(account.baseline), format_bytes(charged_to_pinned()), format_bytes(account.stuck),
+               format_bytes(account.unaccounted)),
+           now);
     return {};
   }
-  earliest(room.wake_at, latest);
-  earliest(room.wake_at, point_after(now, patience()));
+  earliest(round.wake_at, latest);
+  earliest(round.wake_at, point_after(now, patience()));
   const std::vector<Resident> all = candidates(waiter.model, true);
-  if (all.empty() || !is_claiming(waiter, now, room)) return {};
+  if (all.empty() || !is_claiming(waiter, now, round)) return {};
   for (const Resident& resident : all) models[resident.model].is_claimed = true;
-  room.free = {};
+  round.free = {};
   return {};
 }
 
@@ -263,7 +275,7 @@ Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) 
   if (!options.unload_after_idle) return step;
   for (ModelEntry& entry : models) {
     if (entry.is_pinned) continue;
-    take_out(entry, step, false, now);
+    take_idle_sessions(entry, step, false, now);
     for (const LoadedSession& session : entry.sessions)
       if (is_idle(session)) earliest(wake_at, point_after(session.idle_since, *options.unload_after_idle));
   }
@@ -272,14 +284,14 @@ Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) 
   return step;
 }
 
-Step PoolState::unwanted_step() {
+Step PoolState::pending_unload_step() {
   Step step;
   step.kind = Step::Kind::unload;
-  step.cause = unwanted.front().is_unwanted ? UnloadCause::discarded : UnloadCause::asked;
-  for (auto session = unwanted.begin(); session != unwanted.end();) {
+  step.cause = pending_unloads.front().is_discarded ? UnloadCause::discarded : UnloadCause::asked;
+  for (auto session = pending_unloads.begin(); session != pending_unloads.end();) {
     const auto next = std::next(session);
-    if (session->is_unwanted == (step.cause == UnloadCause::discarded))
-      step.sessions.splice(step.sessions.end(), unwanted, session);
+    if (session->is_discarded == (step.cause == UnloadCause::discarded))
+      step.sessions.splice(step.sessions.end(), pending_unloads, session);
     session = next;
   }
   return step;
@@ -293,36 +305,36 @@ std::string PoolState::names_of(const Step& step) const {
   return names;
 }
 
-// The program, or what models took beyond their charge, has pushed everything over the budget.
+// The process exceeds the budget: the program, or models beyond their charges, allocated more.
 Step PoolState::step_within_budget() {
-  const Bytes over = books.used() - books.budget;
+  const Bytes over = account.used() - account.budget;
   if (over.count <= 0) return {};
   const std::vector<Resident> idle = candidates(models.size(), false);
   std::vector<std::size_t> chosen;
   for (const std::size_t i : policy.choose(idle, over)) chosen.push_back(idle[i].model);
-  if (chosen.empty())  // all of it is too little, and all that can be done
+  if (chosen.empty())  // all idle models together free too little; evict them anyway
     for (const Resident& resident : idle) chosen.push_back(resident.model);
-  return chosen.empty() ? Step{} : unload_of(chosen);
+  return chosen.empty() ? Step{} : unload_step(chosen);
 }
 
 Step PoolState::next_step(Nanoseconds now) {
   Step step;
-  if (!unwanted.empty()) step = unwanted_step();
-  Room room{books.free(), {}, true};
+  if (!pending_unloads.empty()) step = pending_unload_step();
+  DecisionRound round{account.free(), {}, true};
   if (step.kind == Step::Kind::wait) {
-    // Claims are made anew, by those who are first now.
+    // Each round makes new claims, by current rank.
     for (ModelEntry& entry : models) entry.is_claimed = false;
     for (Waiter* waiter : by_rank(now)) {
-      if (waiter->is_answered()) continue;  // meanwhile
-      step = step_for(*waiter, now, room);
+      if (waiter->is_answered()) continue;  // answered by an earlier waiter's decision
+      step = step_for(*waiter, now, round);
       if (step.kind != Step::Kind::wait) break;
     }
     for (std::size_t i = 0; i < models.size(); ++i) grant(models[i], i, now);
   }
-  if (step.kind == Step::Kind::wait) step = idle_step(now, room.wake_at);
+  if (step.kind == Step::Kind::wait) step = idle_step(now, round.wake_at);
   if (step.kind == Step::Kind::wait) step = step_within_budget();
 
-  step.wake_at = room.wake_at;
+  step.wake_at = round.wake_at;
   begin(step, now);
   return step;
 }
@@ -330,13 +342,13 @@ Step PoolState::next_step(Nanoseconds now) {
 void PoolState::begin(const Step& step, Nanoseconds now) {
   if (step.kind == Step::Kind::unload) {
     for (const LoadedSession& session : step.sessions) {
-      books.charged = books.charged - session.charge;
-      books.seen = books.seen - session.seen;
-      books.leaving += session.charge;
+      account.charged = account.charged - session.charge;
+      account.observed = account.observed - session.observed;
+      account.leaving += session.charge;
     }
   } else if (step.kind == Step::Kind::load) {
     models[step.model].is_loading = true;
-    books.loading = reservation(models[step.model], step.is_further);
+    account.loading = reservation(models[step.model], step.is_additional);
   }
   if (step.kind != Step::Kind::wait) step_began = now;
   step_kind = step.kind;

@@ -8,19 +8,20 @@
 namespace headroom::pool {
 namespace {
 
-constexpr Nanoseconds kBetweenReadings{1'000'000'000};  // 30 µs each
+constexpr Nanoseconds kBetweenReadings{1'000'000'000};  // a reading takes 30 µs
 constexpr Bytes kDefaultEstimate = mebibytes(64);
 constexpr Nanoseconds kLongestRetry{60'000'000'000};
 constexpr Nanoseconds kLongestFirstRetry{24 * 3600 * std::int64_t{1'000'000'000}};
-constexpr int kMostDoublings = 6;             // of the time until it is measured anew: an hour
+constexpr int kMostDoublings = 6;             // of the delay until a new measurement: up to about an hour
 constexpr Bytes kLeastCharge = kibibytes(4);  // a page
 
 Bytes larger(Bytes a, Bytes b) { return std::max(a, b); }
 
-// The newest load counts in full when it took more, else half: others that ran meanwhile may be in it.
+// A load that took more than before counts fully. A smaller one counts half: sessions that ran meanwhile
+// may distort it.
 Bytes learn(Bytes before, Bytes now) { return larger(now, Bytes{(before.count + now.count) / 2}); }
 
-// Of a first load.
+// The bytes to reserve for a first load.
 Bytes estimate_of(const Model& model) {
   return model.memory.estimate.count > 0 ? model.memory.estimate : kDefaultEstimate;
 }
@@ -34,8 +35,8 @@ std::optional<Nanoseconds> point_after(Nanoseconds from, Nanoseconds duration) {
 }
 
 PoolState::PoolState(PoolOptions given) : options(std::move(given)), policy(options.eviction) {
-  books.budget = options.budget;
-  books.margin = options.margin.value_or(Bytes{options.budget.count / 16});
+  account.budget = options.budget;
+  account.margin = options.margin.value_or(Bytes{options.budget.count / 16});
 }
 
 std::optional<std::size_t> PoolState::find(std::string_view name) const {
@@ -44,29 +45,31 @@ std::optional<std::size_t> PoolState::find(std::string_view name) const {
   return std::nullopt;
 }
 
-ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_further) const {
+ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_additional) const {
   const Model& model = entry.model;
-  // What is said of the first session is not true of a further one that shares its weights: that was learnt,
-  // once there was one.
-  const bool is_learnt = is_further && entry.learnt_next.run_peak.count > 0;
-  if (is_learnt && model.next_session.run_peak.count == 0) {
-    // What the first was said to take beyond what it was seen to, a further one takes, too.
-    ModelMemory next = entry.learnt_next;
+  // The stated size of the first session does not hold for an additional one that shares its weights. The
+  // learnt size of an additional session does, once one was loaded.
+  const bool is_learnt = is_additional && entry.learnt_additional.run_peak.count > 0;
+  if (is_learnt && model.additional_session.run_peak.count == 0) {
+    // If the first session was stated to take more than observed, an additional one takes that much more,
+    // too.
+    ModelMemory next = entry.learnt_additional;
     next.run_peak += larger(Bytes{}, model.memory.run_peak - entry.learnt.run_peak);
     return next;
   }
-  const bool is_stated_next = is_further && model.next_session.run_peak.count > 0;
-  ModelMemory memory = is_stated_next ? model.next_session : model.memory;
-  const ModelMemory& learnt = is_learnt ? entry.learnt_next : entry.learnt;
+  const bool is_stated_next = is_additional && model.additional_session.run_peak.count > 0;
+  ModelMemory memory = is_stated_next ? model.additional_session : model.memory;
+  const ModelMemory& learnt = is_learnt ? entry.learnt_additional : entry.learnt;
   if (memory.load_peak.count == 0) memory.load_peak = learnt.load_peak;
-  // What was said may be too little; what the first was seen to take tells nothing of one that is less.
+  // The stated size may be too small. The size learnt from a first session says nothing about a smaller
+  // additional one.
   if (!is_stated_next || is_learnt) memory.run_peak = larger(memory.run_peak, learnt.run_peak);
   return memory;
 }
 
-Bytes PoolState::reservation(const ModelEntry& entry, bool is_further) const {
+Bytes PoolState::reservation(const ModelEntry& entry, bool is_additional) const {
   if (entry.is_measured_anew) return most_for_one();
-  const ModelMemory memory = memory_of(entry, is_further);
+  const ModelMemory memory = memory_of(entry, is_additional);
   if (memory.load_peak.count > 0) return larger(memory.load_peak, memory.run_peak);
   return larger(memory.run_peak, estimate_of(entry.model));
 }
@@ -78,7 +81,7 @@ void PoolState::lease(LoadedSession& session, Nanoseconds now) {
 
 LoadedSession* PoolState::take_ready(std::size_t model, Nanoseconds now) {
   ModelEntry& entry = models[model];
-  if (is_kept_back(entry)) return nullptr;
+  if (is_withheld(entry)) return nullptr;
   const auto wanted =
       std::any_of(waiters.begin(), waiters.end(), [&](const Waiter* w) { return w->model == model; });
   if (wanted) return nullptr;
@@ -98,28 +101,28 @@ Refusal PoolState::refuse_at_once(ModelEntry& entry, Nanoseconds now, std::strin
   if (!entry.sessions.empty() || entry.is_loading) return Refusal::none;
   const std::string& name = entry.model.name;
   if (entry.has_hung) {
-    message = fmt::format("loading {} hangs: it has taken more than {}", name,
-                          format_duration(options.load_timeout));
+    message =
+        fmt::format("loading {} hangs: it takes more than {}", name, format_duration(options.load_timeout));
     return Refusal::load_hangs;
   }
   if (entry.failures.count > 0 && now < entry.failures.retry_at) {
-    message = fmt::format("{}; it is tried again in {}", entry.failures.message,
+    message = fmt::format("{}; next attempt in {}", entry.failures.message,
                           format_duration(entry.failures.retry_at - now));
     return Refusal::load_failed;
   }
   if (reservation(entry, false) <= most_for_one()) return Refusal::none;
   message = fmt::format(
-      "{} takes {} to load, but the budget of {} leaves {} beside the process itself and the margin", name,
-      format_bytes(reservation(entry, false)), format_bytes(books.budget), format_bytes(most_for_one()));
+      "{} needs {} to load, but the budget of {} leaves {} after the process itself and the margin", name,
+      format_bytes(reservation(entry, false)), format_bytes(account.budget), format_bytes(most_for_one()));
   const ModelMemory& stated = entry.model.memory;
   if (larger(stated.load_peak, stated.run_peak) > most_for_one() || entry.learnt.load_peak.count == 0)
     return Refusal::too_large;
-  // It was learnt, of a load in which the program may have taken memory, too.
+  // The size was learnt from a load. The program may have allocated memory during that load.
   if (!entry.forget_at)
     entry.forget_at =
         now + Nanoseconds{kLongestRetry.count << std::min(entry.times_too_large, kMostDoublings)};
   if (now >= *entry.forget_at) {
-    // Nobody knows what it takes now: for its next load all that there is is kept.
+    // The size is unknown now: the next load reserves all the memory that one model may have.
     entry.learnt = {};
     entry.is_measured_anew = true;
     entry.forget_at.reset();
@@ -127,7 +130,7 @@ Refusal PoolState::refuse_at_once(ModelEntry& entry, Nanoseconds now, std::strin
     message.clear();
     return refuse_at_once(entry, now, message);
   }
-  message += fmt::format("; that was measured by its last load, and is measured anew in {}",
+  message += fmt::format("; its last load measured this; the next measurement is in {}",
                          format_duration(*entry.forget_at - now));
   return Refusal::too_large;
 }
@@ -152,7 +155,7 @@ void PoolState::answer_all(std::size_t model, Refusal refusal, const std::string
     if (waiter->model == model) answer(*waiter, refusal, message, now);
 }
 
-// Waiting raises a request's priority, so that none waits for ever behind others that keep coming.
+// Waiting raises a request's priority, so that newer requests cannot delay it forever.
 bool PoolState::ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const {
   const auto rank = [&](const Waiter& w) { return w.priority + (now - w.arrived).count / patience().count; };
   const std::int64_t rank_a = rank(a), rank_b = rank(b);
@@ -168,9 +171,9 @@ std::vector<Waiter*> PoolState::by_rank(Nanoseconds now) const {
   return order;
 }
 
-// Gives the model's idle sessions to those who wait for one, the first in rank first.
+// Gives the model's idle sessions to its waiters, in order of rank.
 void PoolState::grant(ModelEntry& entry, std::size_t model, Nanoseconds now) {
-  if (is_kept_back(entry)) return;
+  if (is_withheld(entry)) return;
   for (LoadedSession& session : entry.sessions) {
     if (!is_idle(session)) continue;
     Waiter* first = nullptr;
@@ -191,13 +194,14 @@ void PoolState::release(LoadedSession& session, Nanoseconds now) {
   const Nanoseconds held = now - session.leased_since;
   entry.lease_time =
       entry.lease_time.count == 0 ? held : Nanoseconds{(entry.lease_time.count * 3 + held.count) / 4};
-  if (session.is_unwanted) {
+  if (session.is_discarded) {
     const auto same = [&](const LoadedSession& other) { return &other == &session; };
-    move_out(entry.sessions, std::find_if(entry.sessions.begin(), entry.sessions.end(), same), unwanted);
+    remove_session(entry.sessions, std::find_if(entry.sessions.begin(), entry.sessions.end(), same),
+                   pending_unloads);
   } else {
     grant(entry, session.model, now);
   }
-  if (waiters.empty() && unwanted.empty() && !options.unload_after_idle) return;
+  if (waiters.empty() && pending_unloads.empty() && !options.unload_after_idle) return;
   must_look = true;
   loader_wakes.notify_one();
 }
@@ -226,8 +230,8 @@ Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) cons
   made.time = monotonic_now();
   made.model = std::move(model);
   made.took = took;
-  made.used = books.used();
-  made.budget = books.budget;
+  made.used = account.used();
+  made.budget = account.budget;
   return made;
 }
 
@@ -254,11 +258,11 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   ModelEntry& entry = models[step.model];
   entry.is_loading = false;
   end_step();
-  const Bytes reserved = std::exchange(books.loading, {});
+  const Bytes reserved = std::exchange(account.loading, {});
   const std::string& name = entry.model.name;
   if (!made) {
     ++metrics.load_failures;
-    Failures& failures = step.is_further ? entry.failures_next : entry.failures;
+    Failures& failures = step.is_additional ? entry.failures_additional : entry.failures;
     failures.message = made.error().sentence();
     const Nanoseconds first = std::clamp(options.retry_after, Nanoseconds{}, kLongestFirstRetry);
     const Nanoseconds delay{first.count << std::min(failures.count, 6)};
@@ -266,40 +270,41 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
     failures.count = std::min(failures.count + 1, 30);
     events.push_back(event(EventKind::load_failed, name, took));
     events.back().message = failures.message;
-    if (!step.is_further) answer_all(step.model, Refusal::load_failed, failures.message, now);
+    if (!step.is_additional) answer_all(step.model, Refusal::load_failed, failures.message, now);
     return;
   }
   entry.is_measured_anew = false;
-  // Less than nothing: the program gave memory back meanwhile.
+  // Negative growth: the program freed memory meanwhile.
   const Bytes grown = larger(Bytes{}, growth.value_or(Bytes{}));
   if (growth) {
-    ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
-    // What a load takes for a moment nobody knows then: what was reserved for the first was enough, or more.
+    ModelMemory& learnt = step.is_additional ? entry.learnt_additional : entry.learnt;
+    // Without a measured peak the temporary memory of the load is unknown. The reservation of a first load
+    // was enough.
     const ModelMemory& stated = entry.model.memory;
     const Bytes expected = stated.load_peak.count > 0 ? stated.load_peak : estimate_of(entry.model);
-    const Bytes load_peak = larger(grown, peak.value_or(step.is_further ? Bytes{} : expected));
+    const Bytes load_peak = larger(grown, peak.value_or(step.is_additional ? Bytes{} : expected));
     learnt.load_peak = learn(learnt.load_peak, load_peak);
     const bool is_grown = entry.model.keeps_run_memory || (!peak && stated.run_peak.count > 0);
     learnt.run_peak = learn(learnt.run_peak, is_grown ? grown : load_peak);
   }
-  if (!step.is_further && reservation(entry, false) <= most_for_one()) entry.times_too_large = 0;
+  if (!step.is_additional && reservation(entry, false) <= most_for_one()) entry.times_too_large = 0;
   LoadedSession session;
   session.model = step.model;
   session.object = std::move(*made);
-  session.charge = larger(kLeastCharge, memory_of(entry, step.is_further).run_peak);
-  // Of what nobody said and nobody could read all that was kept free for it may be taken.
-  if (!growth && memory_of(entry, step.is_further).run_peak.count == 0) session.charge = reserved;
-  session.seen = std::min(grown, session.charge);
+  session.charge = larger(kLeastCharge, memory_of(entry, step.is_additional).run_peak);
+  // If the size is neither stated nor measured, charge everything that was reserved.
+  if (!growth && memory_of(entry, step.is_additional).run_peak.count == 0) session.charge = reserved;
+  session.observed = std::min(grown, session.charge);
   session.idle_since = now;
-  books.charged += session.charge;
-  books.seen += session.seen;
+  account.charged += session.charge;
+  account.observed += session.observed;
   entry.sessions.push_back(std::move(session));
-  (step.is_further ? entry.failures_next : entry.failures).count = 0;
+  (step.is_additional ? entry.failures_additional : entry.failures).count = 0;
   ++metrics.loads;
   metrics.load_time += took;
   if (entry.was_loaded) metrics.reload_time += took;
   entry.was_loaded = true;
-  if (!step.is_further) policy.loaded(step.model, took);
+  if (!step.is_additional) policy.loaded(step.model, took);
   grant(entry, step.model, now);
   note_use();
   events.push_back(event(EventKind::loaded, name, took));
@@ -311,8 +316,8 @@ void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took
   end_step();
   Bytes promised;
   for (const LoadedSession& session : step.sessions) {
-    books.leaving = books.leaving - session.charge;
-    promised += session.seen;
+    account.leaving = account.leaving - session.charge;
+    promised += session.observed;
     ++metrics.unloads;
   }
   metrics.promised += promised;
@@ -328,7 +333,7 @@ void PoolState::unload_idle(std::size_t model) {
   Sessions& sessions = models[model].sessions;
   for (auto session = sessions.begin(); session != sessions.end();) {
     const auto next = std::next(session);
-    if (is_idle(*session)) move_out(sessions, session, unwanted);
+    if (is_idle(*session)) remove_session(sessions, session, pending_unloads);
     session = next;
   }
   must_look = true;
@@ -337,35 +342,36 @@ void PoolState::unload_idle(std::size_t model) {
 
 std::list<LoadedSession> PoolState::take_all_idle() {
   for (std::size_t i = 0; i < models.size(); ++i) unload_idle(i);
-  return std::exchange(unwanted, {});
+  return std::exchange(pending_unloads, {});
 }
 
-void PoolState::follow(Bytes measured) {
-  // What came since the last reading is first what sessions that ran meanwhile were charged for and had not
-  // taken yet: beyond the books it would be counted twice, for as long as an arena keeps it.
-  Bytes grown = std::min(measured - metrics.measured, measured - (books.baseline + books.seen + books.stuck));
+void PoolState::apply_reading(Bytes measured) {
+  // Growth since the last reading is first attributed to sessions that ran meanwhile, up to their charges.
+  // Counted as unaccounted it would count twice, for as long as an arena keeps it.
+  Bytes grown =
+      std::min(measured - metrics.measured, measured - (account.baseline + account.observed + account.stuck));
   for (ModelEntry& entry : models)
     for (LoadedSession& session : entry.sessions) {
       if (!std::exchange(session.has_run, session.is_leased) || grown.count <= 0) continue;
-      const Bytes its_own = std::min(grown, session.charge - session.seen);
-      session.seen += its_own;
-      books.seen += its_own;
+      const Bytes its_own = std::min(grown, session.charge - session.observed);
+      session.observed += its_own;
+      account.observed += its_own;
       grown = grown - its_own;
     }
-  books.follow(measured);
+  account.apply_reading(measured);
   metrics.measured = measured;
   note_use();
 }
 
-void PoolState::give_up_step(Nanoseconds now) {
+void PoolState::abandon_step(Nanoseconds now) {
   ++generation;
   ++hanging;
   ++metrics.hangs;
   const Nanoseconds took = now - *step_began;
   end_step();
-  books.stuck += books.loading + books.leaving;
+  account.stuck += account.loading + account.leaving;
   const bool was_load = step_kind == Step::Kind::load;
-  books.loading = books.leaving = {};
+  account.loading = account.leaving = {};
   if (was_load) {
     ModelEntry& entry = models[step_model];
     entry.is_loading = false;
@@ -376,13 +382,13 @@ void PoolState::give_up_step(Nanoseconds now) {
   }
   events.push_back(event(was_load ? EventKind::load_hangs : EventKind::unload_hangs, step_names, took));
   events.back().cause = step_cause;
-  events.back().message = fmt::format("{} {} has taken more than {}", was_load ? "loading" : "freeing",
+  events.back().message = fmt::format("{} {} takes more than {}", was_load ? "loading" : "freeing",
                                       step_names, format_duration(options.load_timeout));
 }
 
-void PoolState::end_given_up(const Step& step, Bytes held) {
+void PoolState::finish_abandoned(const Step& step, Bytes held) {
   --hanging;
-  books.stuck = larger(Bytes{}, books.stuck - held);
+  account.stuck = larger(Bytes{}, account.stuck - held);
   if (step.kind == Step::Kind::load) models[step.model].has_hung = false;
   must_look = true;
   loader_wakes.notify_one();

@@ -1,5 +1,5 @@
-// What a pool knows, and what it does next; everything here is called with the pool's lock held, takes the
-// time as a value, and neither waits nor loads nor frees. pool.cpp has the threads around it.
+// The state of a pool, and the decision what to do next. Every function here is called with the pool's lock
+// held and gets the time as a value. None of them waits, loads or frees: pool.cpp has the threads for that.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "pool/memory_books.h"
+#include "pool/memory_account.h"
 #include "pool/pool.h"
 
 namespace headroom::pool {
@@ -21,14 +21,14 @@ namespace headroom::pool {
 struct LoadedSession {
   std::size_t model = 0;
   std::shared_ptr<void> object;
-  Bytes charge, seen;  // memory_books.h
+  Bytes charge, observed;  // memory_account.h
   bool is_leased = false;
-  bool is_unwanted = false;  // freed when it is released
-  bool has_run = false;      // or may have, since the last reading of what the process has
+  bool is_discarded = false;  // is freed when it is released
+  bool has_run = false;       // or may have run, since the last memory reading
   Nanoseconds idle_since, leased_since;
 };
 
-// Of loads, since the last one that succeeded.
+// Failed loads since the last successful one.
 struct Failures {
   int count = 0;
   Nanoseconds retry_at;
@@ -37,25 +37,25 @@ struct Failures {
 
 struct ModelEntry {
   Model model;
-  ModelMemory learnt, learnt_next;  // by the loads so far, of a first session and of a further one
+  ModelMemory learnt, learnt_additional;  // from the loads so far: first session, additional session
   std::list<LoadedSession> sessions;
   bool is_pinned = false, is_loading = false, has_hung = false, was_loaded = false;
-  bool is_claimed = false;  // a request that has waited for long needs its memory (PoolState::is_kept_back)
-  Failures failures, failures_next;  // of a first session and of a further one
-  // What was learnt of it is more than the budget leaves: it is measured anew at this time.
+  bool is_claimed = false;                 // a waiting request needs its memory (PoolState::is_withheld)
+  Failures failures, failures_additional;  // first session, additional session
+  // The learnt size exceeds the budget. At this time the pool forgets it and measures the model anew.
   std::optional<Nanoseconds> forget_at;
   bool is_measured_anew = false;
   int times_too_large = 0;
-  Nanoseconds lease_time;  // how long a lease takes, of the last few; 0: not known
+  Nanoseconds lease_time;  // typical duration of a lease, from the last few; 0: unknown
 };
 
-// A request that waits; lives on its thread's stack.
+// A waiting request. It lives on its thread's stack.
 struct Waiter {
   std::size_t model = 0;
   int priority = 0;
   Nanoseconds arrived;
   std::optional<Nanoseconds> deadline;  // a point in time
-  std::int64_t number = 0;              // of requests that waited
+  std::int64_t number = 0;              // sequence number among waiting requests
   LoadedSession* session = nullptr;     // granted
   Refusal refusal = Refusal::none;
   std::string message;
@@ -63,69 +63,69 @@ struct Waiter {
   bool is_answered() const { return session != nullptr || refusal != Refusal::none; }
 };
 
-// What the pool's thread is to do next.
+// The next action of the pool's thread.
 struct Step {
   enum class Kind { wait, unload, load } kind = Kind::wait;
-  std::optional<Nanoseconds> wake_at;  // wait: absent: until something happens
-  std::list<LoadedSession> sessions;   // unload
+  std::optional<Nanoseconds> wake_at;  // for `wait`; absent: until something happens
+  std::list<LoadedSession> sessions;   // for `unload`
   UnloadCause cause = UnloadCause::evicted;
-  std::size_t model = 0;    // load
-  bool is_further = false;  // beside another session of it
+  std::size_t model = 0;       // for `load`
+  bool is_additional = false;  // the model has another session
   std::shared_ptr<void> sibling;
 };
 
-// What one look at the waiters has to give, the first in rank first.
-struct Room {
-  Bytes free;                          // less what an earlier one in rank waits for
-  std::optional<Nanoseconds> wake_at;  // to look again
-  bool may_evict = true;               // no: an earlier one waits for what is better to give up
+// The state of one decision round, which visits the waiters by rank, highest first.
+struct DecisionRound {
+  Bytes free;                          // minus what waiters of higher rank wait for
+  std::optional<Nanoseconds> wake_at;  // time of the next round
+  bool may_evict = true;  // false: a waiter of higher rank waits for a better choice of evictions
 };
 
-// The time `duration` after `from`; absent: beyond all times, never.
+// Returns the time `duration` after `from`. Absent on overflow: that means never.
 std::optional<Nanoseconds> point_after(Nanoseconds from, Nanoseconds duration);
 
 struct PoolState {
   explicit PoolState(PoolOptions given);
 
   std::optional<std::size_t> find(std::string_view name) const;
-  // Leases a session that is ready and that no other request is to have before; null: none.
+  // Leases an idle session unless a waiting request has precedence. Null: none.
   LoadedSession* take_ready(std::size_t model, Nanoseconds now);
-  // Why a request for it is refused at once; none: it is not. `message` says it.
+  // Returns why a request for it must be refused at once, with `message`. `none`: it need not be.
   Refusal refuse_at_once(ModelEntry& entry, Nanoseconds now, std::string& message);
   void answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now);
   void note_refusal(std::string name, Refusal refusal, std::string message, Nanoseconds took);
   void release(LoadedSession& session, Nanoseconds now);
-  // The waiter has gone: what was claimed for it is free for others.
+  // Removes a waiter that stopped waiting; its claims become free for others.
   void forget(const Waiter& waiter);
 
-  // Decides, and moves what is to be freed out of the models.
+  // Decides the next step, and moves sessions that it will free out of their models.
   Step next_step(Nanoseconds now);
-  // The books hold what the step will take, until it is finished or given up.
+  // Charges what the step will take, until it is finished or abandoned.
   void begin(const Step& step, Nanoseconds now);
   bool has_waiting_loads() const;
-  // When the process is to be read again though nobody waits: what is loaded may have to go. Absent: nothing
-  // is.
+  // When to read the process's memory again even without a waiter: the pool may have to evict. Absent:
+  // nothing is loaded.
   std::optional<Nanoseconds> reading_due() const;
-  // `growth` of the process by the load; absent: it could not be read, and nothing is learnt. `peak` of it;
-  // absent: nobody watched it.
+  // `growth`: how much the process grew during the load; absent if it could not be read, then nothing is
+  // learnt. `peak`: peak of that growth; absent if it was not watched.
   void finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
                    std::optional<Bytes> peak, Nanoseconds took, Nanoseconds now);
   void finish_unload(const Step& step, Bytes returned, Nanoseconds took);
-  // Sessions that nobody uses leave their models; what they were charged is not on the books any more.
+  // Moves idle sessions out of their models and removes their charges.
   void unload_idle(std::size_t model);
   std::list<LoadedSession> take_all_idle();
-  // The step in progress has taken too long: its thread is left to itself.
-  void give_up_step(Nanoseconds now);
-  // A step that was given up came to its end after all.
-  void end_given_up(const Step& step, Bytes held);
+  // The step in progress takes too long: leaves it to its thread, and lets another thread continue.
+  void abandon_step(Nanoseconds now);
+  // An abandoned step has ended after all.
+  void finish_abandoned(const Step& step, Bytes held);
 
-  // A reading of what the process has, while nothing is loaded or freed.
-  void follow(Bytes measured);
-  void note_use() { metrics.peak_used = std::max(metrics.peak_used, books.used()); }
+  // Takes a reading of the process's memory, made while nothing is loaded or freed.
+  void apply_reading(Bytes measured);
+  void note_use() { metrics.peak_used = std::max(metrics.peak_used, account.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
-  // No step begins while the process takes memory of its own, or is about to (Pool::grow_baseline()). One
-  // that takes longer than load_timeout is not waited for.
+  // No step begins while the program grows its baseline or is about to (Pool::grow_baseline()). A growth
+  // that takes longer than load_timeout is no longer waited for.
   bool is_growing(Nanoseconds now);
   void end_growth();
 
@@ -133,74 +133,77 @@ struct PoolState {
   std::condition_variable loader_wakes, loader_ended, step_ended;
   const PoolOptions options;
   EvictionPolicy policy;
-  MemoryBooks books;
+  MemoryAccount account;
   Metrics metrics;
-  std::deque<ModelEntry> models;  // in place: waiters and sessions refer to them by number
+  std::deque<ModelEntry>
+      models;  // a deque keeps addresses stable: waiters and sessions refer to entries by number
   std::vector<Waiter*> waiters;
-  std::list<LoadedSession> unwanted;  // discarded, to be freed
-  std::vector<Event> events;          // to be told once the lock is released
+  std::list<LoadedSession> pending_unloads;  // sessions to be freed: discarded, or unloaded by request
+  std::vector<Event> events;                 // to be passed to the observer once the lock is released
   std::int64_t waiters_so_far = 0;
-  std::int64_t gathered_waiters = 0;  // those with lower numbers are no longer delayed
+  std::int64_t gathered_waiters = 0;  // waiters with lower numbers are no longer delayed (is_delayed)
 
-  // The thread that loads and frees: a step belongs to the thread whose number is `generation`.
+  // The thread that loads and frees. A step belongs to the thread whose number is `generation`.
   std::int64_t generation = 0;
   std::optional<Nanoseconds> step_began;
   Step::Kind step_kind = Step::Kind::wait;
-  std::string step_names;  // of its models
+  std::string step_names;  // names of the models in the step
   std::size_t step_model = 0;
   UnloadCause step_cause = UnloadCause::evicted;
-  std::thread loader;            // the one of `generation`
-  bool lacks_loader = false;     // it could not be started
-  int threads = 0, hanging = 0;  // of the pool; those of steps that were given up
+  std::thread loader;            // the thread with number `generation`
+  bool lacks_loader = false;     // the thread could not be started
+  int threads = 0, hanging = 0;  // all pool threads; threads of abandoned steps
   bool must_look = false;        // something happened since the last decision
-  Nanoseconds last_reading;      // of what the process has
+  Nanoseconds last_reading;      // time of the last memory reading
   bool is_stopping = false;
-  int growths = 0;  // that are wanted, the one in progress included
+  int growths = 0;  // requested calls of grow_baseline, including the one in progress
   std::optional<Nanoseconds> growth_began;
-  std::int64_t growth_number = 0;  // of the one in progress
+  std::int64_t growth_number = 0;  // number of the growth in progress
 
  private:
   void end_step();
-  // Less would be spent looking, and would make priorities worth nothing.
+  // At least 1 ms: with less, the pool would decide without pause, and waiting would outweigh every
+  // priority.
   Nanoseconds patience() const { return std::max(options.patience, Nanoseconds{1'000'000}); }
-  ModelMemory memory_of(const ModelEntry& entry, bool is_further) const;
-  Bytes reservation(const ModelEntry& entry, bool is_further) const;
-  Bytes most_for_one() const { return books.budget - books.margin - books.baseline; }
+  ModelMemory memory_of(const ModelEntry& entry, bool is_additional) const;
+  Bytes reservation(const ModelEntry& entry, bool is_additional) const;
+  Bytes most_for_one() const { return account.budget - account.margin - account.baseline; }
   std::vector<Waiter*> by_rank(Nanoseconds now) const;
   bool ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const;
   void grant(ModelEntry& entry, std::size_t model, Nanoseconds now);
   void answer_all(std::size_t model, Refusal refusal, const std::string& message, Nanoseconds now);
-  // No new leases of it. Not while something is loaded or freed: nothing could be loaded in its place
-  // meanwhile, and the look after that claims anew.
-  bool is_kept_back(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
+  // Whether the model gets no new leases. Not during a step: nothing else could be loaded meanwhile, and
+  // the next round renews the claims.
+  bool is_withheld(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
   bool any_lease() const;
   bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
   static Bytes charged_to(const ModelEntry& entry);
-  // What giving up its sessions that nobody uses makes free.
+  // How many bytes evicting the model's idle sessions frees.
   static Bytes returned_by_idle(const ModelEntry& entry);
   Bytes charged_to_pinned() const;
-  // Whether a request has waited long enough to keep others from what it needs.
-  bool is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const;
-  // What could be given up for `model`: of each unpinned other model the sessions that nobody uses, or all.
-  // `with_claimed`: also what an earlier waiter of this look is to have.
+  // Whether a request has waited long enough to withhold from others the models that it needs evicted.
+  bool is_claiming(const Waiter& waiter, Nanoseconds now, DecisionRound& round) const;
+  // Models that could be evicted for `model`: of each unpinned other model the idle sessions, or all of
+  // them. `with_claimed`: also models that a waiter of higher rank has claimed in this round.
   std::vector<Resident> candidates(std::size_t model, bool with_leased, bool with_claimed = false) const;
   std::vector<Resident> without_waiters(std::vector<Resident> residents) const;
-  Step unload_of(const std::vector<std::size_t>& models);
-  Step step_for(Waiter& waiter, Nanoseconds now, Room& room);
-  // Whether to wait for `better`, of which some are leased, rather than to give up `idle` now.
-  bool is_delayed(const Waiter& waiter, Nanoseconds now, Room& room);
+  Step unload_step(const std::vector<std::size_t>& models);
+  Step step_for(Waiter& waiter, Nanoseconds now, DecisionRound& round);
+  // Whether PoolOptions::load_delay postpones this waiter's evictions.
+  bool is_delayed(const Waiter& waiter, Nanoseconds now, DecisionRound& round);
+  // Whether to wait for `better`, some of which are leased, instead of evicting `idle` now.
   bool is_worth_waiting(const std::vector<std::size_t>& better, const std::vector<std::size_t>& idle,
-                        Nanoseconds now, Room& room) const;
+                        Nanoseconds now, DecisionRound& round) const;
   void claim(const std::vector<std::size_t>& chosen, const std::vector<Resident>& residents, Bytes missing,
-             Room& room);
+             DecisionRound& round);
   static void lease(LoadedSession& session, Nanoseconds now);
-  Step step_beyond_charges(Waiter& waiter, Nanoseconds now, Room& room);
-  Step load_step(std::size_t model, bool is_further);
+  Step step_beyond_charges(Waiter& waiter, Nanoseconds now, DecisionRound& round);
+  Step load_step(std::size_t model, bool is_additional);
   using Sessions = std::list<LoadedSession>;
-  static void move_out(Sessions& from, Sessions::iterator session, Sessions& to);
-  void take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
-  // What was discarded, or else what was asked to go.
-  Step unwanted_step();
+  static void remove_session(Sessions& from, Sessions::iterator session, Sessions& to);
+  void take_idle_sessions(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
+  // Frees the discarded sessions; if there are none, those unloaded by request.
+  Step pending_unload_step();
   std::string names_of(const Step& step) const;
   Step idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at);
   Step step_within_budget();

@@ -10,7 +10,7 @@
 namespace headroom::pool {
 namespace {
 
-constexpr Bytes kKernelStack = kibibytes(16);  // of a thread, on 64-bit machines
+constexpr Bytes kKernelStack = kibibytes(16);  // per thread, on 64-bit machines
 constexpr std::string_view kShared = "RssShmem:";
 constexpr std::array<std::string_view, 4> kKept{"RssAnon:", kShared, "VmSwap:", "VmPTE:"};
 

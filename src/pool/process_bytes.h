@@ -1,6 +1,6 @@
-// What a process has that the kernel cannot take back by itself: anonymous and shared memory, in RAM or
-// swapped, page tables and stacks of its threads in the kernel. Files that are mapped or were read can be
-// dropped when memory is needed, so they are no part of it.
+// The memory of a process that the kernel cannot reclaim: anonymous and shared memory, in RAM or swapped,
+// page tables, and the kernel stacks of its threads. Mapped files and the page cache are excluded, because
+// the kernel drops them when memory is needed.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +12,11 @@
 
 namespace headroom::pool {
 
-// Of this process, from /proc/self/status: about 30 µs. Absent where that does not tell (before Linux 4.5).
+// Bytes of this process, from /proc/self/status; takes about 30 µs. Absent if that file lacks the fields
+// (before Linux 4.5).
 std::optional<Bytes> own_bytes(const std::filesystem::path& status = "/proc/self/status");
 
-// Of another process, without the memory that it shares: this one has it, too.
+// Bytes of another process without its shared memory, which this process has too.
 std::optional<Bytes> unshared_bytes(pid_t pid);
 
 }  // namespace headroom::pool

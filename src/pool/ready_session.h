@@ -1,4 +1,4 @@
-// A session with inputs of its own, which has run: what a pool of inference sessions loads.
+// A warmed-up session with its own synthetic inputs: what a pool of inference sessions loads.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,16 @@
 namespace headroom::pool {
 
 struct ReadySession {
-  std::vector<inference::SyntheticInput> inputs;  // before the session, which reads them
+  std::vector<inference::SyntheticInput> inputs;  // declared before the session, which reads them
   inference::Session session;
   explicit ReadySession(inference::Session loaded) : session(std::move(loaded)) {}
-  // Binds its own inputs, in place of those of whoever used it.
+  // Binds the session's own inputs again, in place of a user's.
   Status bind_own_inputs();
 };
 
-// Binds made-up inputs and runs twice: the first run shows ONNX Runtime what a run needs, the second takes
-// that as one block. `image_size` stands in for dimensions that the model leaves open.
+// Binds synthetic inputs and runs twice. In the first run ONNX Runtime learns how much memory a run needs;
+// in the second it allocates that as one block. `image_size` replaces dimensions that the model leaves
+// open.
 Result<std::shared_ptr<ReadySession>> make_ready(Result<inference::Session> session, int image_size);
 
 }  // namespace headroom::pool

@@ -19,7 +19,7 @@ std::int64_t own_start_ticks() {
   if (!text) return 0;
   const std::size_t name_ends = text->rfind(')');
   if (name_ends == std::string::npos) return 0;
-  constexpr std::size_t kStartTicks = 22 - 3;  // field 22; behind the name stands field 3
+  constexpr std::size_t kStartTicks = 22 - 3;  // field 22; the text after the name begins with field 3
   const auto words = split_words(std::string_view(*text).substr(name_ends + 1));
   return words.size() > kStartTicks ? parse_number<std::int64_t>(words[kStartTicks]).value_or(0) : 0;
 }
@@ -28,17 +28,17 @@ std::int64_t own_start_ticks() {
 
 Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, const std::string& device,
                                                      std::function<PoolSample()> read) {
-  const std::string what = fmt::format("the pool '{}' cannot tell of itself", name);
+  const std::string what = fmt::format("cannot publish the metrics of pool '{}'", name);
   if (!is_pool_name(name))
-    return usage_error(what, "a name has letters, digits, '_' and '-', at most 48", "give it another one");
+    return usage_error(what, "a name has at most 48 letters, digits, '_' and '-'", "choose another name");
   const std::string path = fmt::format("/dev/shm/{}{}.{}", kPoolStatusPrefix, ::getpid(), name);
-  // A program that was killed leaves its file to whoever gets its number.
+  // A killed program leaves its file behind, so a new process with the same pid must be able to open it.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd) return input_error(what, fmt::format("{}: {}", path, errno_text(errno)));
   flock lock{};
   lock.l_type = F_WRLCK;
   if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0)
-    return usage_error(what, "another pool of this process has that name", "give it another one");
+    return usage_error(what, "another pool of this process has that name", "choose another name");
   PoolSample kept;
   kept.name = name;
   kept.pid = ::getpid();

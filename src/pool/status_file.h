@@ -1,4 +1,5 @@
-// A pool's figures where `headroom watch` and `headroom serve` find them (model/pool_sample.h).
+// Publishes a pool's metrics in a file that `headroom watch` and `headroom serve` read
+// (model/pool_sample.h).
 #pragma once
 
 #include <condition_variable>
@@ -15,11 +16,11 @@
 
 namespace headroom::pool {
 
-// Written four times a second by a thread of its own, and gone with this object.
+// A thread of this object writes the file four times a second. The destructor deletes it.
 class StatusFile {
  public:
-  // `read` gives the figures of now; name, pid and device are filled in. An error where the file cannot be
-  // made, or a pool of this process has that name.
+  // `read` returns the current metrics; this class adds name, pid and device. Fails if the file cannot be
+  // created or another pool of this process has the name.
   static Result<std::unique_ptr<StatusFile>> open(const std::string& name, const std::string& device,
                                                   std::function<PoolSample()> read);
   ~StatusFile();
@@ -38,7 +39,7 @@ class StatusFile {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopped_ = false;
-  std::thread thread_;  // last: it uses what stands above
+  std::thread thread_;  // declared last: it uses the members above
 };
 
 }  // namespace headroom::pool

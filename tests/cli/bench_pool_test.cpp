@@ -1,4 +1,4 @@
-// `headroom bench --pool`: several models in one process that has no room for all of them.
+// `headroom bench --pool`: several models in one process whose budget does not fit all of them.
 #include <fmt/format.h>
 
 #include "cli/command.h"
@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Of a tenth of a gigabyte two models of 40 MiB do not fit beside the process and its margin.
+// In a budget of a tenth of a gigabyte, two models of 40 MiB do not fit next to the process and the margin.
 class BenchPool : public testing::Test {
  protected:
   CommandResult run(const std::vector<std::string>& models, std::vector<std::string> more = {}) {
@@ -29,9 +29,9 @@ class BenchPool : public testing::Test {
   Bench bench_;
 };
 
-TEST_F(BenchPool, ModelsTakeTurnsInABudgetThatIsTooSmallForAll) {
+TEST_F(BenchPool, ModelsTakeTurnsInABudgetTooSmallForAll) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result =
       run({"load allocate 40\nrun sleep 1", "load allocate 40", "load allocate 40|,every=4"});
@@ -64,9 +64,9 @@ TEST_F(BenchPool, ModelsTakeTurnsInABudgetThatIsTooSmallForAll) {
                             HasSubstr("\"event\":\"metrics\"")));
 }
 
-TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
+TEST_F(BenchPool, LoadsEachModelOnceIfAllFit) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result = run({"load allocate 8", "load allocate 8"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -77,9 +77,9 @@ TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
   }
 }
 
-TEST_F(BenchPool, SeveralThreadsAskForTheModelsOfAFrame) {
+TEST_F(BenchPool, ServesSeveralThreads) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result =
       run({"load allocate 40\nrun sleep 1", "load allocate 40\nrun sleep 1", "load allocate 8|,every=4"},
@@ -96,17 +96,17 @@ TEST_F(BenchPool, SeveralThreadsAskForTheModelsOfAFrame) {
     EXPECT_EQ(
         get_integer(model, "hits").value_or(0) + get_integer(get_member(model, "wait_ns"), "n").value_or(0),
         requests)
-        << "a wait may be for the memory of one that is in use, too";
+        << "a request may also wait for the memory of a leased model";
   }
   EXPECT_THAT(result.out, HasSubstr("Pool of 96.0 MiB for 3 models by 3 threads"));
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("3 threads"));
 }
 
-TEST_F(BenchPool, AModelInAProcessOfItsOwnFailsAlone) {
+TEST_F(BenchPool, IsolatedModelFailsWithoutAffectingOthers) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer takes the signal";
+  GTEST_SKIP() << "a sanitizer catches the signal";
 #endif
-  // Two of its runs warm it, three more come to an end.
+  // Two runs warm it up, three more succeed, then it crashes.
   const CommandResult result = run({"run crash_after 5|,isolated=on", "load allocate 8"});
   EXPECT_EQ(result.exit_code, 1);
   const Json seen = pool();
@@ -117,24 +117,25 @@ TEST_F(BenchPool, AModelInAProcessOfItsOwnFailsAlone) {
   EXPECT_EQ(get_integer(seen["models"][0], "failures"), 3);
   EXPECT_EQ(get_integer(seen["models"][0], "loads"), 3);
   EXPECT_EQ(get_integer(get_member(seen["models"][0], "latency_ns"), "n"), 9);
-  EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12) << "served on";
+  EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12)
+      << "the other model must still be served";
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("a (own process)"));
 }
 
-// Loads that set the process's peak back would leave that of the last one.
-TEST_F(BenchPool, TheResidentPeakIsOfTheWholeRun) {
+// If a load reset the process's peak, only the last load's peak would remain.
+TEST_F(BenchPool, ReportsTheResidentPeakOfTheWholeRun) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result = run({"load allocate 70|,every=12", "load allocate 30"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  ASSERT_EQ(get_integer(pool()["models"][0], "evictions"), 1) << "the second is loaded in its place";
+  ASSERT_EQ(get_integer(pool()["models"][0], "evictions"), 1) << "the second model must replace the first";
   EXPECT_GE(get_integer(get_member(pool(), "memory"), "run_peak_bytes").value_or(0), 70 << 20);
 }
 
-TEST_F(BenchPool, AModelThatCanNeverFitIsNamedAndTheOthersAreServed) {
+TEST_F(BenchPool, ReportsAModelThatCannotFitAndServesTheOthers) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result = run({"load allocate 200", "load allocate 8"});
   EXPECT_EQ(result.exit_code, 1);
@@ -144,12 +145,12 @@ TEST_F(BenchPool, AModelThatCanNeverFitIsNamedAndTheOthersAreServed) {
   EXPECT_EQ(get_integer(seen["models"][0], "refusals"), 12);
   EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12);
   EXPECT_EQ(get_integer(seen, "samples_over"), 0);
-  EXPECT_EQ(get_text(model_of(bench_.report(), "a"), "status"), "ok") << "alone it has what it needs";
+  EXPECT_EQ(get_text(model_of(bench_.report(), "a"), "status"), "ok") << "it must succeed without the pool";
 }
 
-TEST_F(BenchPool, SamplesOverTheBudgetAreAFailure) {
+TEST_F(BenchPool, FailsOnSamplesOverTheBudget) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   const CommandResult result = run({"load allocate 8", "run allocate_beside 12\nrun sleep 12"});
   EXPECT_EQ(result.exit_code, 1);
@@ -158,7 +159,7 @@ TEST_F(BenchPool, SamplesOverTheBudgetAreAFailure) {
   EXPECT_GT(get_integer(pool(), "samples_over").value_or(0), 0);
 }
 
-TEST_F(BenchPool, AModelThatFailsAloneIsNotInIt) {
+TEST_F(BenchPool, ExcludesAModelThatFailsAlone) {
   const CommandResult result = run({"run crash", "load allocate 8"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(get_text(model_of(bench_.report(), "b"), "status"), "ok");
@@ -166,7 +167,7 @@ TEST_F(BenchPool, AModelThatFailsAloneIsNotInIt) {
   EXPECT_EQ(get_text(pool()["models"][0], "name"), "b");
 }
 
-TEST_F(BenchPool, WhatItHadShownIsKeptWhenItsProcessDies) {
+TEST_F(BenchPool, KeepsItsResultsWhenItsProcessDies) {
   const CommandResult result = run({"load allocate 8", "run crash_beside"});
   EXPECT_EQ(result.exit_code, 1);
   const Json seen = pool();
@@ -175,11 +176,12 @@ TEST_F(BenchPool, WhatItHadShownIsKeptWhenItsProcessDies) {
   EXPECT_EQ(get_text(model_of(bench_.report(), "b"), "status"), "ok");
 }
 
-TEST_F(BenchPool, ARunThatFailsIsCountedAndTheOthersAreServed) {
+TEST_F(BenchPool, CountsAFailedRunAndServesTheOthers) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  const CommandResult result = run({"run fail_beside", "load allocate 8"});  // alone in the first frame
+  const CommandResult result =
+      run({"run fail_beside", "load allocate 8"});  // it runs alone in the first frame
   EXPECT_EQ(result.exit_code, 1);
   const Json seen = pool();
   EXPECT_EQ(get_text(seen, "status"), "failed");
@@ -188,11 +190,10 @@ TEST_F(BenchPool, ARunThatFailsIsCountedAndTheOthersAreServed) {
   const Json& failing = seen["models"][0];
   EXPECT_EQ(get_integer(get_member(failing, "latency_ns"), "n"), 1);
   EXPECT_EQ(get_integer(failing, "failures"), 1);
-  EXPECT_EQ(get_integer(failing, "refusals"), 10)
-      << "it fails while it is warmed, too, and is not tried again at once";
+  EXPECT_EQ(get_integer(failing, "refusals"), 10) << "warm-up fails, too, and the next attempt comes later";
 }
 
-TEST_F(BenchPool, WrongUseIsOneSentence) {
+TEST_F(BenchPool, ReportsWrongUseInOneSentence) {
   const auto error_of = [&](const CommandResult& result) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;

@@ -5,7 +5,7 @@
 namespace headroom::pool {
 namespace {
 
-TEST(EventLines, TellWhatAnEventHas) {
+TEST(EventLines, FormatEachEventAsJson) {
   Event event;
   event.kind = EventKind::unloaded;
   event.time = {7};

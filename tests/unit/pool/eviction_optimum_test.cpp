@@ -1,4 +1,4 @@
-// What bench/results/model_pool.md calls the least possible, and how near the pool's policy comes to it.
+// The optimum that bench/results/model_pool.md refers to, and how near the pool's policy gets to it.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ SimulatedModel model(std::int64_t load_ms, std::int64_t bytes) {
   return {{load_ms * kMillisecond}, {kMillisecond}, {bytes}, {bytes}};
 }
 
-// Tries every choice of what stays.
+// Tries every choice of models to keep.
 double least_of_all_choices(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
                             std::size_t at, unsigned loaded, unsigned ever_loaded, Bytes room) {
   if (at == trace.size()) return 0;
@@ -39,7 +39,7 @@ double least_of_all_choices(const std::vector<SimulatedModel>& models, const std
   }
 }
 
-TEST(EvictionOptimum, IsTheLeastOfAllChoices) {
+TEST(EvictionOptimum, EqualsTheMinimumOverAllChoices) {
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round) {
     std::vector<SimulatedModel> models;
@@ -54,22 +54,22 @@ TEST(EvictionOptimum, IsTheLeastOfAllChoices) {
   }
 }
 
-// One of two fits: each request for the other one loads, whatever is chosen: 2 × ½ × ½.
-TEST(EvictionOptimum, OfTwoThatTakeTurnsByChance) {
+// Only one of two models fits. Any policy loads on each request for the other one: 2 × ½ × ½.
+TEST(EvictionOptimum, HandlesTwoModelsRequestedAtRandom) {
   const std::vector<SimulatedModel> models{model(30, 10), model(50, 10)};
   EXPECT_NEAR(least_seconds_a_request(models, {0.5, 0.5}, {{10}}), 0.25 * 0.030 + 0.25 * 0.050, 1e-7);
   EXPECT_NEAR(least_seconds_a_request(models, {0.5, 0.5}, {{20}}), 0, 1e-12);
 }
 
-// Three of which two fit: it is best to keep the one that is slow to load, and to change the other two.
-TEST(EvictionOptimum, KeepsWhatIsSlowToLoad) {
+// Two of three models fit. The optimum keeps the one that loads slowly and swaps the other two.
+TEST(EvictionOptimum, KeepsTheModelThatLoadsSlowly) {
   const std::vector<SimulatedModel> models{model(500, 10), model(10, 10), model(10, 10)};
   const double third = 1.0 / 3;
   EXPECT_NEAR(least_seconds_a_request(models, {third, third, third}, {{20}}), 2 * third * 0.5 * 0.010, 1e-7);
 }
 
-// On simulated requests, without a clock: the same on every machine.
-TEST(EvictionOptimum, ThePoolComesNearWhereTheSmallestAreAskedForMost) {
+// Simulated requests without a clock, so the result is the same on every machine.
+TEST(EvictionOptimum, PoolIsNearTheOptimumWhenSmallModelsAreRequestedMost) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::vector<SimulatedModel> models;
   for (const auto& [load_ms, mib] : {std::pair{28, 10},

@@ -1,4 +1,4 @@
-// The choice of what is given up: against every possible choice, and on traces against LRU.
+// Compares the eviction policy with every possible choice, and with LRU on traces.
 #include "pool/eviction_policy.h"
 
 #include <gtest/gtest.h>
@@ -16,20 +16,20 @@ Bytes sum_of(const std::vector<std::size_t>& chosen, const std::vector<Resident>
   return sum;
 }
 
-TEST(EvictionPolicy, GivesUpNothingWithoutNeed) {
+TEST(EvictionPolicy, EvictsNothingWhenNothingIsNeeded) {
   EvictionPolicy policy;
   EXPECT_TRUE(policy.choose({{0, mebibytes(10)}}, {}).empty());
   EXPECT_TRUE(policy.choose({{0, mebibytes(10)}}, {-5}).empty());
   EXPECT_TRUE(policy.choose({}, mebibytes(1)).empty());
 }
 
-TEST(EvictionPolicy, GivesUpNothingWhereAllIsNotEnough) {
+TEST(EvictionPolicy, EvictsNothingWhenAllModelsFreeTooLittle) {
   EvictionPolicy policy;
   EXPECT_TRUE(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(21)).empty());
   EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(20)).size(), 2u);
 }
 
-TEST(EvictionPolicy, KeepsWhatIsSlowToLoad) {
+TEST(EvictionPolicy, KeepsTheModelThatLoadsSlowly) {
   EvictionPolicy policy;
   for (std::size_t model : {0u, 1u}) policy.requested(model);
   policy.loaded(0, {500'000'000});
@@ -38,7 +38,7 @@ TEST(EvictionPolicy, KeepsWhatIsSlowToLoad) {
             std::vector<std::size_t>{1});
 }
 
-TEST(EvictionPolicy, KeepsWhatIsUsedOften) {
+TEST(EvictionPolicy, KeepsTheModelThatIsUsedOften) {
   EvictionPolicy policy;
   for (int i = 0; i < 9; ++i) policy.requested(0);
   policy.requested(1);
@@ -47,29 +47,29 @@ TEST(EvictionPolicy, KeepsWhatIsUsedOften) {
             std::vector<std::size_t>{1});
 }
 
-// Whatever is asked for most will be loaded again once, and so will what is asked for now and then: the one
-// that loads fast is given up, though uses × seconds are twice those of the other.
-TEST(EvictionPolicy, KeepsWhatIsSlowToLoadOfTwoThatWillBeMissed) {
+// Both models will be requested again soon, and each would be loaded once. So the policy evicts the one
+// that loads fast, although its uses × seconds are twice those of the other.
+TEST(EvictionPolicy, PrefersLoadTimeWhenBothModelsWillBeRequestedSoon) {
   EvictionPolicy policy;
   for (int i = 0; i < 400; ++i) policy.requested(i % 5 == 0 ? 1 : 0);
   policy.loaded(0, {10'000'000});
   policy.loaded(1, {20'000'000});
   EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(1)),
             std::vector<std::size_t>{0});
-  // Within eight requests the first is sure to be missed, the other by 1 − exp(−8/5).
+  // Within eight requests the first is requested almost surely, the other with probability 1 − exp(−8/5).
   EXPECT_NEAR(policy.worth(0), 0.010, 0.0001);
   EXPECT_NEAR(policy.worth(1), 0.016, 0.0002);
 }
 
-TEST(EvictionPolicy, GivesUpTheLargeForTheSameWorth) {
+TEST(EvictionPolicy, EvictsTheLargerOfTwoEquallyWorthModels) {
   EvictionPolicy policy;
   for (std::size_t model : {0u, 1u}) {
     policy.requested(model);
     policy.loaded(model, {5'000'000});
   }
-  // Worth the same but for one request's age; the first is a tenth of the size.
+  // Their worth differs only by the age of one request. The first is a tenth of the size of the second.
   EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(100)}}, mebibytes(5)),
-            std::vector<std::size_t>{0});  // either is enough: the older one is worth a little less
+            std::vector<std::size_t>{0});  // either frees enough; the older one is worth slightly less
   EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(100)}}, mebibytes(50)),
             std::vector<std::size_t>{1});
 }
@@ -85,7 +85,7 @@ TEST(EvictionPolicy, ForgetsOldUses) {
             std::vector<std::size_t>{0});
 }
 
-TEST(EvictionPolicy, LeastRecentlyUsedGoesByOrderAlone) {
+TEST(EvictionPolicy, LeastRecentlyUsedUsesOnlyTheOrderOfUse) {
   EvictionPolicy policy(Eviction::least_recently_used);
   for (std::size_t model : {2u, 0u, 1u}) policy.requested(model);
   policy.loaded(2, {5'000'000'000});
@@ -93,9 +93,9 @@ TEST(EvictionPolicy, LeastRecentlyUsedGoesByOrderAlone) {
   EXPECT_EQ(policy.choose(residents, mebibytes(15)), (std::vector<std::size_t>{2, 0}));
 }
 
-// Random sets against all 2^n choices: always enough, nothing without need, and worth at most twice the
-// least.
-TEST(EvictionPolicy, IsWithinTheBoundOfTheBestChoice) {
+// Compares random sets with all 2^n choices. The choice must free enough, contain nothing unnecessary, and
+// be worth at most twice the optimum.
+TEST(EvictionPolicy, IsAtMostTwiceTheOptimum) {
   std::mt19937 random(7);
   const auto any = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
   int exact = 0;
@@ -132,7 +132,7 @@ TEST(EvictionPolicy, IsWithinTheBoundOfTheBestChoice) {
     double worth = 0;
     for (const std::size_t i : chosen) {
       worth += policy.worth(i);
-      EXPECT_LT(sum_of(chosen, residents) - residents[i].size, needed) << "given up without need";
+      EXPECT_LT(sum_of(chosen, residents) - residents[i].size, needed) << "evicted unnecessarily";
     }
     EXPECT_LE(worth, 2 * least * (1 + 1e-12));
     exact += worth <= least * (1 + 1e-12) ? 1 : 0;

@@ -1,5 +1,5 @@
-// A machine whose memory is a number, and models that take of it: what a pool does can be held to what it was
-// to do, to the byte.
+// A fake machine whose memory is a number, and models that allocate from it. Tests can check the pool
+// exactly to the byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class FakeMachine {
   std::atomic<std::int64_t> used_ = 0, peak_ = 0;
 };
 
-// What a load gives: memory of the machine for as long as it lives, and a check that one thread has it.
+// A loaded fake session: holds the machine's memory while it lives, and counts its users.
 struct FakeSession {
   FakeMachine& machine;
   Bytes size, leaked;
@@ -56,8 +56,8 @@ struct FakeSession {
   ~FakeSession() { machine.give(size - leaked); }
 };
 
-// A door that a load can be held at.
-class Door {
+// A gate that blocks a load until the test opens it.
+class Gate {
  public:
   void wait_open() {
     std::unique_lock lock(mutex_);
@@ -65,7 +65,7 @@ class Door {
     changed_.notify_all();
     changed_.wait(lock, [this] { return is_open_; });
   }
-  void wait_for_someone() {
+  void wait_for_waiter() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_ > 0; });
   }
@@ -86,10 +86,10 @@ struct FakeModel {
   std::string name;
   Bytes resident = mebibytes(10);
   Bytes load_peak{};  // 0: resident
-  Bytes leaks{};      // stays when it is freed
+  Bytes leaks{};      // not freed with the session
   int most_sessions = 1;
-  Bytes further{};  // of a session beside another; 0: as the first
-  Door* door = nullptr;
+  Bytes additional{};  // size of an additional session; 0: as the first
+  Gate* gate = nullptr;
   std::atomic<bool>* fails = nullptr;
 };
 
@@ -98,15 +98,15 @@ inline Model model_of(FakeMachine& machine, const FakeModel& fake) {
   model.name = fake.name;
   const Bytes peak = std::max(fake.load_peak, fake.resident);
   model.memory = {peak, fake.resident, {}};
-  if (fake.further.count > 0) model.next_session = {fake.further, fake.further, {}};
+  if (fake.additional.count > 0) model.additional_session = {fake.additional, fake.additional, {}};
   model.most_sessions = fake.most_sessions;
   model.load = [&machine, fake, peak](const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
-    if (fake.door != nullptr) fake.door->wait_open();
+    if (fake.gate != nullptr) fake.gate->wait_open();
     if (fake.fails != nullptr && *fake.fails) return failure("cannot load " + fake.name, "it is broken");
-    const bool is_further = sibling != nullptr && fake.further.count > 0;
-    const Bytes size = is_further ? fake.further : fake.resident;
-    machine.take(is_further ? size : peak);
-    machine.give(is_further ? size : peak);
+    const bool is_additional = sibling != nullptr && fake.additional.count > 0;
+    const Bytes size = is_additional ? fake.additional : fake.resident;
+    machine.take(is_additional ? size : peak);
+    machine.give(is_additional ? size : peak);
     auto made = std::make_shared<FakeSession>(machine, size, fake.leaks);
     made->has_sibling = sibling != nullptr;
     return std::shared_ptr<void>(std::move(made));

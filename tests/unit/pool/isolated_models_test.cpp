@@ -1,4 +1,4 @@
-// Models of a pool that have a process of their own.
+// Pool models that run in their own process.
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 constexpr std::int64_t kMiB = 1 << 20;
 #if defined(HEADROOM_SANITIZED)
 constexpr const char* kCrash =
-    "exit code 1";  // a sanitizer takes the signal, tells of it and ends the process
+    "exit code 1";  // a sanitizer catches the signal, reports it and exits with a code
 #else
 constexpr const char* kCrash = "SIGSEGV";
 #endif
@@ -38,7 +38,7 @@ constexpr const char* kFace = "models/face_detection_front_128x128_barracuda.onn
 
 std::string binary_folder(const char* name) { return std::string(HEADROOM_BINARY_DIR) + "/" + name; }
 
-// The library has its own account of them.
+// The library has its own list of isolated processes.
 std::size_t children_of_this_process() {
   std::size_t children = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -56,7 +56,7 @@ class IsolatedModels : public ::testing::Test {
     const std::string folders = binary_folder("test-plugins") + ":" + binary_folder("bin");
     ::setenv("HEADROOM_BACKEND_PATH", folders.c_str(), 1);
   }
-  // A plug-in whose models are files of commands: tests/plugins/misbehaving_backend.cpp.
+  // A plug-in whose model files contain commands: tests/plugins/misbehaving_backend.cpp.
   void add(ModelPool& pool, const std::string& name, const std::string& commands) {
     PoolModel model;
     model.name = name;
@@ -85,10 +85,10 @@ class IsolatedModels : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(IsolatedModels, ACrashIsARunThatThrowsAndTheModelIsLoadedAnew) {
+TEST_F(IsolatedModels, CrashMakesRunThrowAndModelIsReloaded) {
   ModelPool pool({.budget_bytes = 1024 * kMiB});
   add(pool, "good", "obey nothing\n");
-  add(pool, "crashes", "run crash_after 3\n");  // it is warmed by two
+  add(pool, "crashes", "run crash_after 3\n");  // two warm-up runs, then one more
   add(pool, "killed", "run kill_after 2\n");
   for (int time = 0; time < 3; ++time) {
     PoolSession session = pool.acquire("crashes");
@@ -96,19 +96,19 @@ TEST_F(IsolatedModels, ACrashIsARunThatThrowsAndTheModelIsLoadedAnew) {
     session.run();
     try {
       session.run();
-      FAIL() << "it was to crash";
+      FAIL() << "the run did not crash";
     } catch (const std::runtime_error& error) {
       EXPECT_THAT(error.what(),
                   AllOf(HasSubstr("misbehaving cannot run crashes.misbehave"), HasSubstr(kCrash)));
     }
-    EXPECT_THROW(session.run(), std::runtime_error) << "it stays dead";
+    EXPECT_THROW(session.run(), std::runtime_error) << "the process must stay dead";
     expect_served(pool);
   }
   PoolSession killed = pool.acquire("killed");
   ASSERT_TRUE(killed) << killed.message();
   try {
     killed.run();
-    FAIL() << "it was to be killed";
+    FAIL() << "the process was not killed";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("SIGKILL"));
   }
@@ -116,7 +116,7 @@ TEST_F(IsolatedModels, ACrashIsARunThatThrowsAndTheModelIsLoadedAnew) {
   EXPECT_EQ(pool.metrics().load_failures, 0);
 }
 
-TEST_F(IsolatedModels, LoadsThatFailCrashOrHangLeaveTheOthersServed) {
+TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
   ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = 2s});
   add(pool, "good", "obey nothing\n");
   add(pool, "fails", "load fail\n");
@@ -131,17 +131,17 @@ TEST_F(IsolatedModels, LoadsThatFailCrashOrHangLeaveTheOthersServed) {
   EXPECT_THAT(crashes.message(), HasSubstr(kCrash));
   expect_served(pool);
   const PoolSession hangs = pool.acquire("hangs");
-  EXPECT_EQ(hangs.refusal(), PoolRefusal::load_failed) << "its process was ended, so nothing hangs";
+  EXPECT_EQ(hangs.refusal(), PoolRefusal::load_failed) << "the process was killed, so the load did not hang";
   EXPECT_THAT(hangs.message(), HasSubstr("it said nothing for"));
   expect_served(pool);
   const PoolSession hangs_later = pool.acquire("hangs_later");
-  EXPECT_EQ(hangs_later.refusal(), PoolRefusal::load_failed) << "its first run belongs to the load";
+  EXPECT_EQ(hangs_later.refusal(), PoolRefusal::load_failed) << "the first run is part of the load";
   expect_served(pool);
   EXPECT_EQ(pool.metrics().hangs, 0);
-  EXPECT_EQ(children_of_this_process(), 1U) << "that of the good one";
+  EXPECT_EQ(children_of_this_process(), 1U) << "only the good model's process remains";
 }
 
-TEST_F(IsolatedModels, GiveWhatTheyGiveInside) {
+TEST_F(IsolatedModels, GiveSameOutputsAsInProcess) {
   if (!test::dependency_file(kFace)) GTEST_SKIP() << test::absent_message(kFace);
   ModelPool pool({.budget_bytes = 2048 * kMiB});
   pool.add(face(false));
@@ -165,9 +165,9 @@ TEST_F(IsolatedModels, GiveWhatTheyGiveInside) {
   EXPECT_EQ(scores[0], scores[2]);
 }
 
-TEST_F(IsolatedModels, TheirMemoryIsOnTheBooksAndBackWhenTheyAreUnloaded) {
+TEST_F(IsolatedModels, MemoryIsChargedAndFreedOnUnload) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   ModelPool pool({.budget_bytes = 1024 * kMiB, .margin_bytes = 0});
   add(pool, "large", "load allocate 100\n");
@@ -182,9 +182,9 @@ TEST_F(IsolatedModels, TheirMemoryIsOnTheBooksAndBackWhenTheyAreUnloaded) {
   EXPECT_EQ(children_of_this_process(), 0U);
 }
 
-TEST_F(IsolatedModels, MakeRoomForEachOther) {
+TEST_F(IsolatedModels, EvictEachOther) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   ModelPool pool({.budget_bytes = 200 * kMiB, .margin_bytes = 0});
   for (const char* name : {"a", "b", "c"}) add(pool, name, "load allocate 80\n");
@@ -210,7 +210,7 @@ TEST_F(IsolatedModels, OutliveThePoolThatMadeThem) {
   EXPECT_EQ(children_of_this_process(), 0U);
 }
 
-TEST_F(IsolatedModels, AGpuIsRefused) {
+TEST_F(IsolatedModels, RefuseGpuDevice) {
   ModelPool pool({.budget_bytes = 1024 * kMiB});
   PoolModel model;
   model.name = "m";
@@ -220,7 +220,7 @@ TEST_F(IsolatedModels, AGpuIsRefused) {
   EXPECT_THROW(pool.add(model), std::invalid_argument);
 }
 
-TEST_F(IsolatedModels, TheProcessEndsWithTheOneItIsFor) {
+TEST_F(IsolatedModels, ChildProcessEndsWithItsParent) {
   auto in = inference::SharedTensors::create("in"), out = inference::SharedTensors::create("out");
   ASSERT_TRUE(in && out);
   int sockets[2];
@@ -247,7 +247,7 @@ TEST_F(IsolatedModels, TheProcessEndsWithTheOneItIsFor) {
   EXPECT_EQ(ended->exit_code, 0);
 }
 
-TEST(PlacedTensors, OutsideOfTheirMemoryAreRefused) {
+TEST(PlacedTensors, RejectOffsetsOutsideTheirMemory) {
   const auto read = [](const char* text) {
     return inference::placed_tensor_from_json(*parse_json(text), 100).has_value();
   };

@@ -1,4 +1,4 @@
-// What a budget is held against: this process, and a GPU of the tests' driver.
+// Memory meters: this process, and a GPU of the tests' fake driver.
 #include "pool/memory_meter.h"
 
 #include <dlfcn.h>
@@ -19,9 +19,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ProcessMeter, TellsWhatStaysAndWhatWasThereForAMoment) {
+TEST(ProcessMeter, MeasuresCurrentBytesAndTemporaryPeak) {
 #if defined(HEADROOM_SANITIZED) || defined(HEADROOM_EMULATED)
-  GTEST_SKIP() << "a sanitizer and an emulator have memory of their own";
+  GTEST_SKIP() << "sanitizers and emulators allocate memory, too";
 #endif
   const MemoryMeter meter = process_meter();
   const auto before = meter.read();
@@ -39,10 +39,10 @@ TEST(ProcessMeter, TellsWhatStaysAndWhatWasThereForAMoment) {
 class DeviceMeter : public ::testing::Test {
  protected:
   void SetUp() override {
-    // By its SONAME the driver is found again by whoever opens libcuda.so.1.
+    // Once loaded, the fake driver is found by its SONAME when code opens libcuda.so.1.
     if (::dlopen(HEADROOM_FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL) == nullptr) FAIL() << ::dlerror();
   }
-  // 100 MiB are taken and given back.
+  // Allocates and frees 100 MiB.
   static void expect_followed(const MemoryMeter& meter) {
     const cuda::Functions& call = (*cuda::Driver::open())->call();
     cuda::Handle context = nullptr;
@@ -62,30 +62,30 @@ class DeviceMeter : public ::testing::Test {
   }
 };
 
-TEST_F(DeviceMeter, ReadsWhatTheDriverSaysIsTaken) {
+TEST_F(DeviceMeter, ReadsUsedMemoryFromTheDriver) {
   const auto meter = device_meter("cuda:0");
   ASSERT_TRUE(meter) << meter.error().sentence();
   expect_followed(*meter);
 }
 
-TEST_F(DeviceMeter, SaysWhatIsWrong) {
+TEST_F(DeviceMeter, ReportsInvalidDevices) {
   for (const char* wrong : {"cpu", "tpu:0", ""}) EXPECT_FALSE(device_meter(wrong)) << wrong;
   const auto absent = device_meter("cuda:99");
   ASSERT_FALSE(absent);
   EXPECT_THAT(absent.error().sentence(), HasSubstr("99"));
 }
 
-// In a process that the preload library was loaded into, and one with a GPU that shares the machine's memory.
-TEST_F(DeviceMeter, ReadsTheLedgerWhereThereIsOne) {
+// Runs in a process with the preload library; also with a GPU that shares the machine's memory.
+TEST_F(DeviceMeter, ReadsTheLedgerIfPreloaded) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer and the preload library are not made for each other";
+  GTEST_SKIP() << "sanitizers do not work with the preload library";
 #elif defined(HEADROOM_EMULATED)
-  GTEST_SKIP() << "under an emulator a program cannot start itself with a library preloaded";
+  GTEST_SKIP() << "under an emulator a program cannot restart itself with a preloaded library";
 #endif
   if (std::getenv("HEADROOM_TEST_OF_LEDGER") != nullptr) {
     const auto meter = device_meter("cuda:0");
     ASSERT_TRUE(meter) << meter.error().sentence();
-    ASSERT_TRUE(meter->watch_peak) << "the ledger has one";
+    ASSERT_TRUE(meter->watch_peak) << "the ledger records a peak";
     return expect_followed(*meter);
   }
   const pid_t child = ::fork();
@@ -101,7 +101,7 @@ TEST_F(DeviceMeter, ReadsTheLedgerWhereThereIsOne) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(DeviceMeter, WithoutALedgerSharedMemoryIsNobodysInParticular) {
+TEST_F(DeviceMeter, RejectsSharedMemoryWithoutLedger) {
   ::setenv("FAKE_CUDA_INTEGRATED", "1", 1);
   const auto meter = device_meter("cuda:0");
   ::unsetenv("FAKE_CUDA_INTEGRATED");

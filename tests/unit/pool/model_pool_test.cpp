@@ -1,4 +1,4 @@
-// headroom/model_pool.h with ONNX Runtime, as a program uses it.
+// Tests headroom/model_pool.h with ONNX Runtime, as a program would use it.
 #include "headroom/model_pool.h"
 
 #include <fcntl.h>
@@ -52,7 +52,8 @@ class ModelPoolTest : public ::testing::Test {
   }
 };
 
-// What the process has, read every millisecond while it lives: not what the pool's books say.
+// Reads the process's memory every millisecond while this object lives, independently of the pool's
+// account.
 class LargestMeasured {
  public:
   LargestMeasured()
@@ -73,7 +74,7 @@ class LargestMeasured {
  private:
   std::atomic<bool> is_done_ = false;
   std::atomic<std::int64_t> largest_ = 0;
-  std::thread thread_;  // last: it uses what stands above
+  std::thread thread_;  // declared last: it uses the members above
 };
 
 TEST_F(ModelPoolTest, GivesSessionsThatRun) {
@@ -94,19 +95,19 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
     EXPECT_THROW(session.set_input(0, picture.data(), 4, {1}), std::invalid_argument);
     EXPECT_THROW(session.set_input(0, nullptr, picture.size() * sizeof(float), session.inputs()[0].dims),
                  std::invalid_argument);
-    EXPECT_THROW(session.output(0), std::logic_error) << "what is there is of other inputs";
+    EXPECT_THROW(session.output(0), std::logic_error) << "the outputs belong to earlier inputs";
     session.run();
     EXPECT_THROW(session.output(99), std::invalid_argument);
     session.set_input(0, picture.data(), picture.size() * sizeof(float), session.inputs()[0].dims);
-    EXPECT_THROW(session.output(0), std::logic_error) << "what is there is of other inputs";
+    EXPECT_THROW(session.output(0), std::logic_error) << "the outputs belong to earlier inputs";
     const PoolSession moved = std::move(session);
     EXPECT_TRUE(moved);
     EXPECT_FALSE(session);
     EXPECT_THROW(session.message(), std::logic_error);
     EXPECT_THROW(session.run(), std::logic_error);
   }
-  // The next one finds inputs that are still there, not those of the last, and no outputs of the last.
-  PoolSession session;  // a member of the program, say
+  // The next session has valid inputs instead of the last user's, and no outputs of the last run.
+  PoolSession session;  // for example a member of the program
   EXPECT_FALSE(session);
   EXPECT_THROW(session.run(), std::logic_error);
   session = pool.acquire("front");
@@ -115,9 +116,9 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
   EXPECT_EQ(pool.metrics().hits, 1);
 }
 
-TEST_F(ModelPoolTest, StaysInsideABudgetThatIsTooSmallForAll) {
+TEST_F(ModelPoolTest, StaysWithinABudgetTooSmallForAllModels) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer keeps what is freed for a while";
+  GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
 #endif
   ModelPool pool({.budget_bytes = 1024 * kMiB});
   pool.add(model("text", kText));
@@ -148,10 +149,11 @@ TEST_F(ModelPoolTest, StaysInsideABudgetThatIsTooSmallForAll) {
   EXPECT_GT(small.metrics().returned_bytes, small.metrics().promised_bytes / 2);
 }
 
-// More threads than the budget has models: they wait for loads and for each other, and lose patience at once.
-TEST_F(ModelPoolTest, ManyThreadsAreServedInABudgetThatIsTooSmallForAll) {
+// More threads than models that fit the budget: they wait for loads and for each other, and their patience
+// ends at once.
+TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer keeps what is freed for a while";
+  GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
 #endif
   constexpr int kThreads = 4, kRequests = 12;
   ModelPool pool({.budget_bytes = pool::own_bytes()->count + 100 * kMiB,
@@ -161,7 +163,8 @@ TEST_F(ModelPoolTest, ManyThreadsAreServedInABudgetThatIsTooSmallForAll) {
       {"front", kFront}, {"back", kBack}, {"text", kText}};
   for (const auto& [name, file] : files) {
     PoolModel made = model(name, file);
-    made.load_peak_bytes = made.run_peak_bytes = 40 * kMiB;  // two of the three beside the runtime
+    made.load_peak_bytes = made.run_peak_bytes =
+        40 * kMiB;  // two of the three models fit next to the runtime
     pool.add(made);
   }
   LargestMeasured measured;
@@ -199,11 +202,11 @@ TEST_F(ModelPoolTest, SessionsOfOneModelRunAtTheSameTime) {
   EXPECT_EQ(pool.metrics().loads, 2);
 }
 
-TEST_F(ModelPoolTest, FramesAreTakenWhole) {
+TEST_F(ModelPoolTest, AllocatesFrameMemoryCompletely) {
   ModelPool pool({.budget_bytes = 2048 * kMiB, .frame_bytes = 8 * kMiB});
   ASSERT_NE(pool.frames(), nullptr);
   std::memset(pool.frames(), 7, 8 * kMiB);
-  // As another process sees them.
+  // Reads the frame memory as another process would.
   std::uint8_t last = 0;
   ASSERT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kMiB - 1), 1);
   EXPECT_EQ(last, 7);
@@ -213,10 +216,10 @@ TEST_F(ModelPoolTest, FramesAreTakenWhole) {
   EXPECT_EQ(without.frames_fd(), -1);
 }
 
-// In a process of its own: there is one arena in a process.
-TEST_F(ModelPoolTest, AnArenaIsTakenWholeBeforeAnythingIsLoaded) {
+// Runs in its own process, because a process has only one arena.
+TEST_F(ModelPoolTest, AllocatesArenaCompletelyBeforeTheFirstLoad) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   constexpr std::int64_t kArena = 64 * kMiB;
   const pid_t child = ::fork();
@@ -236,8 +239,9 @@ TEST_F(ModelPoolTest, AnArenaIsTakenWholeBeforeAnythingIsLoaded) {
     std::fprintf(stderr, "arena +%lld KiB, model +%lld KiB\n",
                  static_cast<long long>((after - before) / 1024),
                  static_cast<long long>((loaded - after) / 1024));
-    const bool is_whole = after - before >= kArena && used >= after - kMiB;  // a thread's stack, say, is not
-    // Its weights and little more: what its runs need is in the arena.
+    const bool is_whole = after - before >= kArena &&
+                          used >= after - kMiB;  // a thread's stack, for example, is not resident completely
+    // The session takes little more than its weights: run memory comes from the arena.
     ::_exit(is_whole && loaded - after < 8 * kMiB && first.size() == 8 ? 0 : 1);
   }
   int status = -1;
@@ -246,9 +250,9 @@ TEST_F(ModelPoolTest, AnArenaIsTakenWholeBeforeAnythingIsLoaded) {
 }
 
 // Two runtimes in one process.
-TEST_F(ModelPoolTest, ServesLibTorchBesideOnnxRuntime) {
+TEST_F(ModelPoolTest, ServesLibTorchAndOnnxRuntimeInOneProcess) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer keeps what is freed for a while";
+  GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
 #endif
   constexpr const char* kModule = "models/yolox_nano_640x640.torchscript.pt";
   const auto module = test::shared_data(kModule);
@@ -272,7 +276,7 @@ TEST_F(ModelPoolTest, ServesLibTorchBesideOnnxRuntime) {
       if (std::string(name) == "detector") {
         EXPECT_EQ(output.dims, (std::vector<std::int64_t>{1, 8400, 85}));
       }
-      session.discard();  // so that each is loaded twice
+      session.discard();  // each model is loaded twice
     }
   }
   EXPECT_EQ(pool.metrics().loads, 4);
@@ -280,7 +284,7 @@ TEST_F(ModelPoolTest, ServesLibTorchBesideOnnxRuntime) {
   EXPECT_LE(pool.metrics().peak_used_bytes, pool.metrics().budget_bytes);
 }
 
-TEST_F(ModelPoolTest, SaysWhatIsWrong) {
+TEST_F(ModelPoolTest, ReportsInvalidArguments) {
   constexpr std::chrono::nanoseconds kNone(0), kNegative(-1);
   for (const ModelPoolOptions& wrong : std::initializer_list<ModelPoolOptions>{
            {.budget_bytes = 0},
@@ -330,7 +334,7 @@ TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   const std::string text = test::read_text(folder / "events.jsonl");
   EXPECT_THAT(text, HasSubstr(R"({"event":"loaded","time_ns":)"));
   EXPECT_THAT(text, HasSubstr(R"("refusal":"unknown_model","message":"the pool has no model named none")"));
-  // At the end: what was freed, and then every counter.
+  // At the end come the unloads and then all counters.
   const std::size_t unloaded = text.find(R"({"event":"unloaded")"),
                     metrics = text.find(R"({"event":"metrics",)");
   ASSERT_NE(metrics, std::string::npos);
@@ -339,25 +343,26 @@ TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   EXPECT_THAT(text, HasSubstr(R"("lost_events":0)"));
 }
 
-// A reader that does not read stops nothing.
-TEST_F(ModelPoolTest, APipeThatIsFullLosesLines) {
+// A reader that does not read must not block the pool.
+TEST_F(ModelPoolTest, CountsLinesLostToAFullPipe) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "events";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THROW(ModelPool({.budget_bytes = kMiB, .events_to = path}), std::runtime_error) << "nobody reads";
+  EXPECT_THROW(ModelPool({.budget_bytes = kMiB, .events_to = path}), std::runtime_error)
+      << "the pipe has no reader";
   const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   {
     ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = path});
     for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
-    EXPECT_GT(pool.metrics().lost_events, 0) << "a pipe takes 64 KiB";
+    EXPECT_GT(pool.metrics().lost_events, 0) << "a pipe holds 64 KiB";
     EXPECT_LT(pool.metrics().lost_events, 2000);
   }
   ::close(reader);
 }
 
-// It would be this program's end, which has not said that it can do without SIGPIPE.
-TEST_F(ModelPoolTest, AReaderOfEventsThatGoesAwayIsNoHarm) {
+// A SIGPIPE would end this program, because it does not ignore the signal.
+TEST_F(ModelPoolTest, SurvivesAnEventReaderThatCloses) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "events";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -370,7 +375,7 @@ TEST_F(ModelPoolTest, AReaderOfEventsThatGoesAwayIsNoHarm) {
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(pool.acquire("unknown"));
 }
 
-TEST_F(ModelPoolTest, AnotherOneMayTakeItsPlace) {
+TEST_F(ModelPoolTest, CanBeMoveAssigned) {
   const test::TemporaryFolder folder;
   ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = folder / "first"});
   pool.add(model("front", kFront));
@@ -381,7 +386,7 @@ TEST_F(ModelPoolTest, AnotherOneMayTakeItsPlace) {
   EXPECT_EQ(pool.acquire("front").refusal(), PoolRefusal::unknown_model);
 }
 
-TEST_F(ModelPoolTest, PoolsMayBeginAndEndOnDifferentThreads) {
+TEST_F(ModelPoolTest, PoolsCanStartAndEndOnDifferentThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([] {
@@ -396,7 +401,7 @@ TEST_F(ModelPoolTest, PoolsMayBeginAndEndOnDifferentThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(ModelPoolTest, TellsItsFiguresToWhoeverWatchesTheMachine) {
+TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {
   const std::filesystem::path file = "/dev/shm/headroom-pool." + std::to_string(::getpid()) + ".vision";
   const auto status = [&] {
     const std::string text = std::filesystem::exists(file) ? test::read_text(file) : "";
@@ -405,7 +410,8 @@ TEST_F(ModelPoolTest, TellsItsFiguresToWhoeverWatchesTheMachine) {
   {
     ModelPool pool({.budget_bytes = 1024 * kMiB, .name = "vision"});
     PoolModel front = model("front", kFront);
-    // Some thirty times what it takes, more than with a sanitizer, too: so what it is charged is known.
+    // About thirty times the model's real size, and more than its size with a sanitizer: so its charge is
+    // known.
     front.run_peak_bytes = 256 * kMiB;
     pool.add(front);
     ASSERT_TRUE(pool.preload("front"));
@@ -423,12 +429,12 @@ TEST_F(ModelPoolTest, TellsItsFiguresToWhoeverWatchesTheMachine) {
     EXPECT_EQ(seen.resident.count, 256 * kMiB);
     EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "vision"}), std::invalid_argument);
     EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "../etc"}), std::invalid_argument);
-    EXPECT_TRUE(std::filesystem::exists(file)) << "who was refused the name does not take the file away";
+    EXPECT_TRUE(std::filesystem::exists(file)) << "the rejected pool must not delete the file";
   }
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-// A plug-in whose models are files of commands: tests/plugins/misbehaving_backend.cpp.
+// A plug-in whose model files contain commands: tests/plugins/misbehaving_backend.cpp.
 class MisbehavingModels : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -454,7 +460,7 @@ class MisbehavingModels : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(MisbehavingModels, LeaveTheOthersServed) {
+TEST_F(MisbehavingModels, DontBlockOtherModels) {
   ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = std::chrono::seconds(3)});
   add(pool, "good", "obey nothing\n");
   add(pool, "fails", "load fail\n");
@@ -463,45 +469,46 @@ TEST_F(MisbehavingModels, LeaveTheOthersServed) {
   EXPECT_EQ(pool.acquire("fails").refusal(), PoolRefusal::load_failed);
   expect_served(pool);
   EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);
-  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);  // at once
+  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);  // refused at once
   expect_served(pool);
-  pool.unload("good");  // it is loaded again beside the load that hangs
+  pool.unload("good");  // so that it is reloaded while the other load hangs
   while (pool.metrics().unloads == 0) std::this_thread::yield();
   expect_served(pool);
   EXPECT_EQ(pool.metrics().hangs, 1);
 }
 
-TEST_F(MisbehavingModels, ARunThatFailsEndsOneSessionAlone) {
+TEST_F(MisbehavingModels, FailedRunEndsOnlyItsOwnSession) {
   ModelPool pool({.budget_bytes = 1024 * kMiB});
   add(pool, "good", "obey nothing\n");
   add(pool, "bad", "run fail\n");
   PoolSession bad = pool.acquire("bad");
-  EXPECT_FALSE(bad) << "it is warmed, and so fails when it is loaded";
+  EXPECT_FALSE(bad) << "warm-up runs fail, so the load fails";
   EXPECT_EQ(bad.refusal(), PoolRefusal::load_failed);
   expect_served(pool);
 }
 
-TEST_F(MisbehavingModels, WhatALeakTookIsOnTheBooks) {
+TEST_F(MisbehavingModels, LeakedMemoryIsCounted) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
   ModelPool pool({.budget_bytes = 256 * kMiB, .margin_bytes = 0});
   add(pool, "good", "obey nothing\n");
-  add(pool, "leaks", "run allocate 32\n");  // each run; the pool was told of 16 MiB in all
+  add(pool, "leaks", "run allocate 32\n");  // in each run; the stated size is 16 MiB in all
   PoolSession session = pool.acquire("leaks");
   ASSERT_TRUE(session) << session.message();
   session.run();
-  expect_served(pool);  // its load reads what the process has
-  EXPECT_GE(pool.metrics().resident_bytes, 64 * kMiB) << "what warming it took, not what was said";
-  // What it is charged and what it took beyond that are its three runs; the other model is charged 16 MiB.
+  expect_served(pool);  // this load also reads the process's memory
+  EXPECT_GE(pool.metrics().resident_bytes, 64 * kMiB)
+      << "the charge must be what warm-up used, not the stated size";
+  // Its charge and the memory beyond it add up to three runs. The other model is charged 16 MiB.
   EXPECT_GE(pool.metrics().resident_bytes + pool.metrics().unaccounted_bytes, (3 * 32 + 16) * kMiB);
   session.discard();
   expect_served(pool);
   EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kMiB);
 }
 
-// The example of docs/model-pool.md is this file, and it works.
-TEST_F(ModelPoolTest, TheExampleOfTheDocumentationRuns) {
+// docs/model-pool.md contains this example file verbatim, and the example works.
+TEST_F(ModelPoolTest, DocumentationExampleRuns) {
   const auto source = std::filesystem::path(HEADROOM_SOURCE_DIR);
   const std::string code = test::read_text(source / "tests/unit/pool/model_pool_example.cpp");
   EXPECT_THAT(test::read_text(source / "docs/model-pool.md"), HasSubstr("```cpp\n" + code + "```\n"));
@@ -511,7 +518,7 @@ TEST_F(ModelPoolTest, TheExampleOfTheDocumentationRuns) {
                               test::dependency_file(kText)->string() + " > out 2> err";
   const int status = std::system(command.c_str());
   EXPECT_EQ(status, 0) << test::read_text(folder / "err");
-#if !defined(HEADROOM_SANITIZED)  // with a sanitizer the program alone takes the budget
+#if !defined(HEADROOM_SANITIZED)  // with a sanitizer the program itself uses the whole budget
   EXPECT_THAT(test::read_text(folder / "out"), HasSubstr("8 requests"));
   EXPECT_THAT(test::read_text(folder / "out"), HasSubstr("text: "));
 #endif

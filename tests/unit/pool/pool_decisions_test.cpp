@@ -1,4 +1,4 @@
-// What is decided, at times that the test says.
+// Tests PoolState's decisions at times that the test sets.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -32,7 +32,7 @@ class PoolDecisions : public ::testing::Test {
     return state_.models.size() - 1;
   }
 
-  // Asked for, loaded in `took` and used for `used`; the time goes on by both.
+  // Requests the model, loads it in `took` and leases it for `used`. Both advance the time.
   void use(std::size_t model, Nanoseconds took, Nanoseconds used) {
     state_.policy.requested(model);
     LoadedSession* session = state_.take_ready(model, now_);
@@ -67,9 +67,9 @@ class PoolDecisions : public ::testing::Test {
   PoolState state_;
 };
 
-// `rare` was loaded for one request and is still in use when there must be room for `next`; `often` is idle
-// only because whoever asks for it has it at once.
-TEST_F(PoolDecisions, WaitForALeaseThatEndsSoonRatherThanGiveUpWhatIsUsedOften) {
+// `rare` was loaded for one request and is still leased when `next` needs memory. `often` is idle only
+// because its requests are served at once.
+TEST_F(PoolDecisions, WaitsForAShortLeaseInsteadOfEvictingAnOftenUsedModel) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));
   for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
@@ -81,9 +81,9 @@ TEST_F(PoolDecisions, WaitForALeaseThatEndsSoonRatherThanGiveUpWhatIsUsedOften) 
   const Step wait = state_.next_step(now_ + ms(1));
   EXPECT_EQ(wait.kind, Step::Kind::wait);
   ASSERT_TRUE(wait.wake_at);
-  EXPECT_EQ(wait.wake_at->count, (now_ + ms(20)).count) << "four times as long as it is usually held";
+  EXPECT_EQ(wait.wake_at->count, (now_ + ms(20)).count) << "four times its usual lease time";
   EXPECT_EQ(state_.take_ready(often, now_), &state_.models[often].sessions.front())
-      << "and is served meanwhile";
+      << "`often` must be served meanwhile";
   state_.release(state_.models[often].sessions.front(), now_ + ms(2));
   state_.release(*leased, now_ + ms(5));
   const Step unload = state_.next_step(now_ + ms(5));
@@ -91,10 +91,10 @@ TEST_F(PoolDecisions, WaitForALeaseThatEndsSoonRatherThanGiveUpWhatIsUsedOften) 
   EXPECT_EQ(unload.sessions.front().model, rare);
 }
 
-// `used` is in use and `idle` is not when `next` is asked for, with a delay of 200 ms.
+// `used` is leased and `idle` is not when `next` is requested, with a load delay of 200 ms.
 class DelayedLoad : public ::testing::Test {
  protected:
-  // What is done `later` than that, once for all.
+  // Returns the decision `later` after the request, and takes only one decision.
   Step step(Nanoseconds later, std::optional<Nanoseconds> deadline, bool is_released) {
     const std::size_t used = add("used", mebibytes(40)), idle = add("idle", mebibytes(40)),
                       next = add("next", mebibytes(50));
@@ -141,33 +141,38 @@ class DelayedLoad : public ::testing::Test {
   PoolState state_{options()};
 };
 
-TEST_F(DelayedLoad, OthersAreNotGivenUpForItWhileSessionsAreInUse) {
+TEST_F(DelayedLoad, EvictsNothingWhileSessionsAreInUse) {
   const Step wait = step(ms(1), {}, false);
   EXPECT_EQ(wait.kind, Step::Kind::wait);
   ASSERT_TRUE(wait.wake_at);
   EXPECT_EQ(wait.wake_at->count, (kAsked + ms(200)).count);
 }
 
-TEST_F(DelayedLoad, NotLongerThanWasSaid) { EXPECT_EQ(step(ms(200), {}, false).kind, Step::Kind::unload); }
+TEST_F(DelayedLoad, EvictsAfterTheDelay) { EXPECT_EQ(step(ms(200), {}, false).kind, Step::Kind::unload); }
 
-TEST_F(DelayedLoad, NotWithADeadline) { EXPECT_EQ(step(ms(1), ms(500), false).kind, Step::Kind::unload); }
+TEST_F(DelayedLoad, EvictsAtOnceForARequestWithADeadline) {
+  EXPECT_EQ(step(ms(1), ms(500), false).kind, Step::Kind::unload);
+}
 
-TEST_F(DelayedLoad, NotOnceNothingIsInUse) { EXPECT_EQ(step(ms(1), {}, true).kind, Step::Kind::unload); }
+TEST_F(DelayedLoad, EvictsAtOnceWhenNoSessionIsInUse) {
+  EXPECT_EQ(step(ms(1), {}, true).kind, Step::Kind::unload);
+}
 
-// A real process always has a few KiB beyond its books.
-TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
+// A real process always has a few KiB beyond its account.
+TEST_F(PoolDecisions, WaiterBehindAClaimWaitsForItsTurn) {
   const std::size_t kept = add("kept", mebibytes(60)), x = add("x", mebibytes(10)),
                     y = add("y", mebibytes(10)), a = add("a", mebibytes(60)), b = add("b", mebibytes(50));
   for (const std::size_t model : {kept, x, y}) use(model, ms(50), ms(5));
   ASSERT_NE(state_.take_ready(kept, now_), nullptr);
-  state_.books.unaccounted = kibibytes(4);
+  state_.account.unaccounted = kibibytes(4);
   Waiter first, second;
   ask(first, a);
   ask(second, b);
-  EXPECT_EQ(state_.next_step(now_ + ms(300)).kind, Step::Kind::wait) << "giving up x and y would not do";
+  EXPECT_EQ(state_.next_step(now_ + ms(300)).kind, Step::Kind::wait)
+      << "evicting x and y would not free enough";
   EXPECT_TRUE(state_.models[kept].is_claimed);
   EXPECT_EQ(state_.next_step(now_ + ms(120'000)).kind, Step::Kind::wait);
-  EXPECT_FALSE(second.is_answered()) << "there is room for it behind the first";
+  EXPECT_FALSE(second.is_answered()) << "it fits after the first one";
 }
 
 TEST_F(PoolDecisions, PrioritiesHoldWithoutPatience) {
@@ -189,8 +194,9 @@ TEST_F(PoolDecisions, PrioritiesHoldWithoutPatience) {
   state.waiters.clear();
 }
 
-// What is kept may never be released: for eight patiences it is kept from others, then they have it for one.
-TEST_F(PoolDecisions, AClaimIsLentToOthersInEveryNinthPatience) {
+// The claimed lease may never end. So a claim holds for eight patiences, and then others may use the model
+// for one.
+TEST_F(PoolDecisions, ClaimIsSuspendedInEveryNinthPatience) {
   const std::size_t kept = add("kept", mebibytes(50)), idle = add("idle", mebibytes(30)),
                     waits = add("waits", mebibytes(95));
   use(idle, ms(50), ms(5));
@@ -205,7 +211,7 @@ TEST_F(PoolDecisions, AClaimIsLentToOthersInEveryNinthPatience) {
     if (session != nullptr) state_.release(*session, at);
     return session != nullptr;
   };
-  EXPECT_TRUE(is_lent(asked + ms(249))) << "it has patience";
+  EXPECT_TRUE(is_lent(asked + ms(249))) << "the waiter still has patience";
   EXPECT_FALSE(is_lent(asked + ms(250)));
   EXPECT_FALSE(is_lent(asked + ms(250 * 9 - 1)));
   EXPECT_TRUE(is_lent(asked + ms(250 * 9)));
@@ -213,15 +219,15 @@ TEST_F(PoolDecisions, AClaimIsLentToOthersInEveryNinthPatience) {
   EXPECT_FALSE(is_lent(asked + ms(250 * 10)));
 }
 
-// It leaves to others what it does not need.
-TEST_F(PoolDecisions, BesideWhatIsClaimedOthersAreLoaded) {
+// A claim leaves unneeded memory to others.
+TEST_F(PoolDecisions, LoadsOthersIntoMemoryThatIsNotClaimed) {
   const std::size_t kept = add("kept", mebibytes(60)), waits = add("waits", mebibytes(60)),
                     large = add("large", mebibytes(41)), beside = add("beside", mebibytes(30));
   use(kept, ms(50), ms(5));
   ASSERT_NE(state_.take_ready(kept, now_), nullptr);
   Waiter first, second, third;
   ask(first, waits);
-  ask(second, large);  // 40 are free
+  ask(second, large);  // 40 MiB are free
   ask(third, beside);
   const Step step = state_.next_step(now_ + ms(300));
   ASSERT_EQ(step.kind, Step::Kind::load);
@@ -229,48 +235,48 @@ TEST_F(PoolDecisions, BesideWhatIsClaimedOthersAreLoaded) {
   EXPECT_TRUE(state_.models[kept].is_claimed);
 }
 
-TEST_F(PoolDecisions, WhatTheProgramTookBeyondTheBudgetIsMadeGood) {
+TEST_F(PoolDecisions, EvictsWhenTheProgramExceedsTheBudget) {
   const std::size_t often = add("often", mebibytes(40)), rare = add("rare", mebibytes(40));
   for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
   use(rare, ms(50), ms(5));
-  state_.books.unaccounted = mebibytes(20);
-  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "to the byte";
-  state_.books.unaccounted = mebibytes(30);
+  state_.account.unaccounted = mebibytes(20);
+  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "used memory equals the budget exactly";
+  state_.account.unaccounted = mebibytes(30);
   const Step unload = state_.next_step(now_);
   ASSERT_EQ(unload.kind, Step::Kind::unload);
   ASSERT_EQ(unload.sessions.size(), 1U);
   EXPECT_EQ(unload.sessions.front().model, rare);
   LoadedSession* leased = state_.take_ready(often, now_);
   ASSERT_NE(leased, nullptr);
-  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "what is used stays";
+  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "leased models must stay";
 }
 
-// The weights that sessions share stay for the one that is leased.
-TEST_F(PoolDecisions, AnIdleSessionBesideALeasedOneGivesBackLittle) {
+// The shared weights stay for the session that is leased.
+TEST_F(PoolDecisions, IdleSessionFreesLittleWhileASiblingIsLeased) {
   const std::size_t shared = add("shared", mebibytes(30)), other = add("other", mebibytes(20)),
                     next = add("next", mebibytes(60));
   state_.models[shared].model.most_sessions = 2;
-  state_.models[shared].model.next_session = {mebibytes(1), mebibytes(1), {}};
+  state_.models[shared].model.additional_session = {mebibytes(1), mebibytes(1), {}};
   use(shared, ms(5), ms(5));
-  for (int i = 0; i < 10; ++i) use(other, ms(500), ms(5));  // by far the worse one to give up
+  for (int i = 0; i < 10; ++i) use(other, ms(500), ms(5));  // by far the worse choice to evict
   LoadedSession* first = state_.take_ready(shared, now_);
   Waiter second;
   ask(second, shared);
   const Step load = state_.next_step(now_);
-  ASSERT_TRUE(load.is_further);
+  ASSERT_TRUE(load.is_additional);
   state_.finish_load(load, std::make_shared<int>(0), mebibytes(1), mebibytes(1), ms(1), now_);
   ASSERT_NE(second.session, nullptr);
   state_.release(*first, now_);
   Waiter waiter;
-  ask(waiter, next);  // 49 of 100 are free: 11 are missing
+  ask(waiter, next);  // 49 of 100 MiB are free: 11 are missing
   const Step unload = state_.next_step(now_ + ms(100));
   ASSERT_EQ(unload.kind, Step::Kind::unload);
-  ASSERT_EQ(unload.sessions.size(), 1U) << "the idle session would give back 1, and is of no use";
+  ASSERT_EQ(unload.sessions.size(), 1U) << "the idle session would free only 1 MiB, which does not help";
   EXPECT_EQ(unload.sessions.front().model, other);
-  EXPECT_GE(state_.books.budget - state_.books.charged, mebibytes(60));
+  EXPECT_GE(state_.account.budget - state_.account.charged, mebibytes(60));
 }
 
-TEST_F(PoolDecisions, ALeaseThatTakesUnusuallyLongIsNotWaitedFor) {
+TEST_F(PoolDecisions, DoesNotWaitForAnUnusuallyLongLease) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));
   for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
@@ -283,7 +289,7 @@ TEST_F(PoolDecisions, ALeaseThatTakesUnusuallyLongIsNotWaitedFor) {
   EXPECT_EQ(unload.sessions.front().model, often);
 }
 
-TEST_F(PoolDecisions, WhatOthersWaitForIsNotTheBetterOneToGiveUp) {
+TEST_F(PoolDecisions, DoesNotEvictModelsThatOthersWaitFor) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));
   for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
@@ -297,27 +303,27 @@ TEST_F(PoolDecisions, WhatOthersWaitForIsNotTheBetterOneToGiveUp) {
   EXPECT_EQ(unload.sessions.front().model, often);
 }
 
-TEST_F(PoolDecisions, ALearntSizeAboveTheBudgetIsForgottenAfterAMinute) {
+TEST_F(PoolDecisions, ForgetsALearntSizeAboveTheBudgetAfterAMinute) {
   const std::size_t a = add("a", {});
   state_.models[a].learnt = {mebibytes(120), mebibytes(120), {}};
   std::string message;
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_, message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(59'999), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(60'000), message), Refusal::none);
-  // Nobody knows what it takes now: its next load has all that there is.
+  // The size is unknown now: the next load reserves all available memory.
   const auto load_anew = [&](Bytes size) {
     Waiter waiter;
     ask(waiter, a);
     const Step step = state_.next_step(now_ + ms(60'000));
     ASSERT_EQ(step.kind, Step::Kind::load);
-    EXPECT_EQ(state_.books.loading, mebibytes(100));
+    EXPECT_EQ(state_.account.loading, mebibytes(100));
     state_.finish_load(step, std::make_shared<int>(0), size, size, ms(5), now_ + ms(60'000));
     ASSERT_NE(waiter.session, nullptr);
     state_.release(*waiter.session, now_ + ms(60'000));
     state_.unload_idle(a);
     state_.finish_unload(state_.next_step(now_ + ms(60'000)), size, ms(1));
   };
-  load_anew(mebibytes(120));  // it really is
+  load_anew(mebibytes(120));  // the model really is too large
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(70'000), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(189'000), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(190'000), message), Refusal::none);
@@ -326,8 +332,8 @@ TEST_F(PoolDecisions, ALearntSizeAboveTheBudgetIsForgottenAfterAMinute) {
   EXPECT_EQ(state_.models[a].times_too_large, 0);
 }
 
-// What is claimed cannot be had while something else is loaded: those who ask for it are served.
-TEST_F(PoolDecisions, AClaimKeepsNobodyFromAModelWhileAnotherIsLoaded) {
+// Claimed memory cannot be used while another model loads, so requests for the claimed model are served.
+TEST_F(PoolDecisions, ClaimDoesNotWithholdAModelDuringAnotherLoad) {
   const std::size_t often = add("often", mebibytes(60)), large = add("large", mebibytes(80)),
                     small = add("small", mebibytes(20));
   use(often, ms(50), ms(5));
@@ -340,18 +346,18 @@ TEST_F(PoolDecisions, AClaimKeepsNobodyFromAModelWhileAnotherIsLoaded) {
   const Step load = state_.next_step(now_);
   ASSERT_EQ(load.kind, Step::Kind::load);
   ASSERT_EQ(load.model, small);
-  EXPECT_TRUE(state_.models[often].is_claimed) << "for the large one";
+  EXPECT_TRUE(state_.models[often].is_claimed) << "claimed for the large model";
   state_.release(*leased, now_ + ms(1));
   LoadedSession* meanwhile = state_.take_ready(often, now_ + ms(2));
-  ASSERT_NE(meanwhile, nullptr) << "it is loaded, and nobody could use its memory now";
+  ASSERT_NE(meanwhile, nullptr) << "the model is loaded, and its memory could not be used now";
   state_.finish_load(load, std::make_shared<int>(0), mebibytes(20), mebibytes(20), ms(3000), now_ + ms(3000));
   EXPECT_EQ(state_.next_step(now_ + ms(3000)).kind, Step::Kind::wait);
   state_.release(*meanwhile, now_ + ms(3001));
   EXPECT_EQ(state_.take_ready(often, now_ + ms(3001)), nullptr) << "claimed again";
 }
 
-// An arena keeps what the first large input needed: it is what the model is charged for.
-TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsCountedOnceWhenItIsTaken) {
+// An arena keeps what the first large input needed. The model's charge covers that.
+TEST_F(PoolDecisions, CountsStatedRunMemoryOnceWhenItIsAllocated) {
   const std::size_t a = add("a", mebibytes(60));
   Waiter waiter;
   ask(waiter, a);
@@ -359,14 +365,14 @@ TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsCountedOnceWhenItIsTaken) {
   state_.finish_load(load, std::make_shared<int>(0), mebibytes(10), mebibytes(10), ms(5), now_);
   ASSERT_NE(waiter.session, nullptr);
   state_.metrics.measured = mebibytes(10);
-  state_.follow(mebibytes(60));  // the run took the other 50
-  EXPECT_EQ(state_.books.used(), mebibytes(60));
-  state_.follow(mebibytes(75));  // and the program 15
-  EXPECT_EQ(state_.books.used(), mebibytes(75));
-  EXPECT_EQ(state_.books.unaccounted, mebibytes(15));
+  state_.apply_reading(mebibytes(60));  // the run allocated the other 50 MiB
+  EXPECT_EQ(state_.account.used(), mebibytes(60));
+  state_.apply_reading(mebibytes(75));  // and the program allocated 15 MiB
+  EXPECT_EQ(state_.account.used(), mebibytes(75));
+  EXPECT_EQ(state_.account.unaccounted, mebibytes(15));
 }
 
-TEST_F(PoolDecisions, WhatALoadTakesForAMomentIsKeptFreeWhereNobodyWatchesIt) {
+TEST_F(PoolDecisions, ReservesTheEstimateIfTheLoadPeakIsNotWatched) {
   const std::size_t a = add("a", {});
   state_.models[a].model.memory.estimate = mebibytes(50);
   Waiter waiter;
@@ -384,11 +390,11 @@ TEST_F(PoolDecisions, WhatALoadTakesForAMomentIsKeptFreeWhereNobodyWatchesIt) {
   ask(again, a);
   state_.finish_load(state_.next_step(now_), std::make_shared<int>(0), mebibytes(10), std::nullopt, ms(5),
                      now_);
-  EXPECT_EQ(state_.models[a].sessions.front().charge, mebibytes(50)) << "each run may take it again";
+  EXPECT_EQ(state_.models[a].sessions.front().charge, mebibytes(50)) << "each run may need it again";
 }
 
-// With both stated nothing is watched, and nothing is guessed.
-TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsChargedAlsoWhereTheSessionKeepsNothing) {
+// If both sizes are stated, nothing is watched and nothing is estimated.
+TEST_F(PoolDecisions, ChargesStatedRunPeakEvenIfTheSessionKeepsNoRunMemory) {
   const auto charge_of = [&](const std::string& name, ModelMemory stated) {
     const std::size_t model = add(name, {});
     state_.models[model].model.memory = stated;
@@ -401,7 +407,7 @@ TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsChargedAlsoWhereTheSessionKeepsNoth
     return state_.models[model].sessions.front().charge;
   };
   EXPECT_EQ(charge_of("both", {mebibytes(20), mebibytes(10), {}}), mebibytes(10));
-  EXPECT_EQ(charge_of("load", {mebibytes(20), {}, {}}), mebibytes(20)) << "it was warmed in it";
+  EXPECT_EQ(charge_of("load", {mebibytes(20), {}, {}}), mebibytes(20)) << "the load includes warm-up runs";
 }
 
 }  // namespace

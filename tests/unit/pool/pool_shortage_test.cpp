@@ -1,4 +1,4 @@
-// A pool whose program has no memory left.
+// A pool in a program whose allocations fail.
 #include <gtest/gtest.h>
 
 #include <new>
@@ -10,8 +10,8 @@
 namespace headroom::pool {
 namespace {
 
-// Waits for what is in use until its deadline, and the `count`-th allocation on the way fails. False: there
-// are not that many.
+// Waits for a leased session until the deadline, while the `count`-th allocation fails. Returns false if
+// there are fewer allocations.
 bool waits_in_vain(Pool& pool, int count) {
   const Lease held = pool.acquire("a");
   EXPECT_TRUE(held);
@@ -30,8 +30,9 @@ bool waits_in_vain(Pool& pool, int count) {
   return has_failed;
 }
 
-// A waiter lives on its thread's stack: if the pool kept its address, the next session would be given to it.
-TEST(PoolShortage, AWaiterThatFindsNoMemoryIsForgotten) {
+// A waiter lives on its thread's stack. If the pool kept its address, it would grant the next session to a
+// dangling pointer.
+TEST(PoolShortage, RemovesAWaiterWhoseAllocationFails) {
   test::FakeMachine machine;
   Pool pool(machine.options());
   test::add(pool, machine, {"a"});
@@ -41,7 +42,7 @@ TEST(PoolShortage, AWaiterThatFindsNoMemoryIsForgotten) {
     ASSERT_TRUE(pool.acquire("a", {Nanoseconds{0}, 0})) << failures;
     ASSERT_LT(failures, 1000);
   }
-  EXPECT_GE(failures, 2) << "a place in the line, and the words of the refusal";
+  EXPECT_GE(failures, 2) << "the list of waiters and the refusal's message both allocate";
   EXPECT_EQ(pool.metrics().loads, 1);
 }
 

@@ -1,4 +1,4 @@
-// What a pool does with the budget, one request after another.
+// The pool's use of its budget, one request after another.
 #include "pool/pool.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(Pool, LoadsOnceAndServesFromMemory) {
   EXPECT_EQ(metrics.reload_time.count, 0);
 }
 
-TEST(Pool, RefusesUnknownAndTakenNames) {
+TEST(Pool, RefusesUnknownAndDuplicateNames) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -58,7 +58,7 @@ TEST(Pool, RefusesUnknownAndTakenNames) {
   EXPECT_FALSE(pool.unload("b"));
 }
 
-TEST(Pool, EvictsToStayInsideTheBudget) {
+TEST(Pool, EvictsToStayWithinTheBudget) {
   FakeMachine machine(mebibytes(100), mebibytes(20));
   Pool pool(machine.options());
   for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(30)});
@@ -71,18 +71,18 @@ TEST(Pool, EvictsToStayInsideTheBudget) {
   EXPECT_EQ(pool.metrics().returned, pool.metrics().promised);
 }
 
-TEST(Pool, CountsTheLoadPeakAndNotOnlyWhatStays) {
+TEST(Pool, ReservesTheLoadPeak) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"small", mebibytes(30)});
   add(pool, machine, {"peaky", mebibytes(10), mebibytes(80)});
   ASSERT_TRUE(pool.acquire("small"));
-  ASSERT_TRUE(pool.acquire("peaky"));  // 30 + 10 would fit, 30 + 80 does not
+  ASSERT_TRUE(pool.acquire("peaky"));  // 30 + 10 MiB fit, 30 + 80 MiB do not
   EXPECT_EQ(pool.metrics().evictions, 1);
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(Pool, RefusesWhatCanNeverFit) {
+TEST(Pool, RefusesModelsLargerThanTheBudget) {
   FakeMachine machine(mebibytes(100), mebibytes(30));
   Pool pool(machine.options());
   add(pool, machine, {"large", mebibytes(20), mebibytes(71)});
@@ -106,7 +106,7 @@ TEST(Pool, KeepsAMarginFree) {
   EXPECT_EQ(pool.acquire("large").refusal(), Refusal::too_large);
 }
 
-TEST(Pool, RefusesAtTheDeadlineAndSaysWhy) {
+TEST(Pool, RefusesAtTheDeadlineWithAReason) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -118,7 +118,7 @@ TEST(Pool, RefusesAtTheDeadlineAndSaysWhy) {
   EXPECT_EQ(pool.metrics().refusals, 2);
 }
 
-TEST(Pool, ServesAtOnceWhatIsReady) {
+TEST(Pool, ServesReadySessionsAtOnce) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -141,7 +141,7 @@ TEST(Pool, KeepsPinnedModels) {
   EXPECT_TRUE(pool.acquire("other"));
 }
 
-TEST(Pool, MemoryThatDoesNotComeBackIsOnTheBooks) {
+TEST(Pool, CountsMemoryThatAnUnloadDidNotFree) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
@@ -150,14 +150,14 @@ TEST(Pool, MemoryThatDoesNotComeBackIsOnTheBooks) {
   EXPECT_TRUE(pool.unload("leaky"));
   while (pool.metrics().unloads == 0) std::this_thread::yield();
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(pool.acquire(name));
-  // 25 of the 100 are lost: three of 25 fit beside them, and nothing more.
+  // 25 of the 100 MiB are lost: three models of 25 MiB still fit, and nothing more.
   EXPECT_EQ(pool.metrics().unaccounted, mebibytes(25));
   EXPECT_EQ(pool.metrics().short_returns, 1);
   EXPECT_LE(machine.peak(), mebibytes(100));
   EXPECT_EQ(pool.metrics().used, mebibytes(100));
 }
 
-TEST(Pool, RefusesWhenWhatDidNotComeBackLeavesNoRoom) {
+TEST(Pool, RefusesWhenUnfreedMemoryLeavesTooLittle) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
@@ -173,7 +173,7 @@ TEST(Pool, RefusesWhenWhatDidNotComeBackLeavesNoRoom) {
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(Pool, MemoryOfTheProgramItselfIsOnTheBooks) {
+TEST(Pool, CountsMemoryOfTheProgramItself) {
   FakeMachine machine;
   Pool pool(machine.options());
   for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(40)});
@@ -183,12 +183,13 @@ TEST(Pool, MemoryOfTheProgramItselfIsOnTheBooks) {
   EXPECT_LE(machine.peak(), mebibytes(100));
   machine.give(mebibytes(40));
   ASSERT_TRUE(pool.acquire("a"));
-  EXPECT_EQ(pool.metrics().evictions, 1);  // a, once; with the memory back both fit
+  EXPECT_EQ(pool.metrics().evictions,
+            1);  // a was evicted once; when the program's memory is free again, both fit
 }
 
-// What idle models hold beyond their charge comes back with them, so they are given up before anybody is told
-// that there is no room.
-TEST(Pool, GivesUpModelsThatHoldMoreThanTheirCharge) {
+// Evicting idle models frees memory beyond their charges, too. So the pool evicts them before it refuses a
+// request.
+TEST(Pool, EvictsModelsThatHoldMoreThanTheirCharge) {
   FakeMachine machine;
   Pool pool(machine.options());
   Model understated = test::model_of(machine, {"understated", mebibytes(70)});
@@ -201,8 +202,8 @@ TEST(Pool, GivesUpModelsThatHoldMoreThanTheirCharge) {
   EXPECT_EQ(machine.used(), mebibytes(45));
 }
 
-// The weights that sessions share stay with the last of them, and so does their charge.
-TEST(Pool, TheLastSessionIsChargedTheSharedWeights) {
+// Shared weights, and their charge, stay with the last session.
+TEST(Pool, ChargesSharedWeightsToTheLastSession) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(30), {}, {}, 2, mebibytes(1)});
@@ -214,19 +215,20 @@ TEST(Pool, TheLastSessionIsChargedTheSharedWeights) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(30));
 }
 
-TEST(Pool, AFurtherSessionIsChargedWhatWasLearntOfOne) {
+TEST(Pool, ChargesAnAdditionalSessionItsLearntSize) {
   FakeMachine machine;
   Pool pool(machine.options());
   Model model = test::model_of(machine, {"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
-  model.next_session = {};  // only the first is stated
+  model.additional_session = {};  // only the first session's size is stated
   ASSERT_TRUE(pool.add(std::move(model)));
   const Lease first = pool.acquire("a"), second = pool.acquire("a"), third = pool.acquire("a");
   ASSERT_TRUE(third) << third.message();
-  // The second was reserved and charged as the first, as nothing was known: then it is known.
+  // The second session was reserved and charged like the first, because its size was unknown. Now it is
+  // known.
   EXPECT_EQ(pool.metrics().resident, mebibytes(30 + 2 + 2));
 }
 
-TEST(Pool, MemoryThatTheProgramFreesDuringALoadIsNotLearnt) {
+TEST(Pool, DoesNotLearnMemoryThatTheProgramFreesDuringALoad) {
   FakeMachine machine(mebibytes(100), mebibytes(60));
   Pool pool(machine.options());
   Model model = test::model_of(machine, {"a", mebibytes(10)});
@@ -240,28 +242,30 @@ TEST(Pool, MemoryThatTheProgramFreesDuringALoadIsNotLearnt) {
   ASSERT_TRUE(pool.acquire("a"));
   EXPECT_GT(pool.metrics().resident.count, 0);
   EXPECT_EQ(pool.metrics().used, mebibytes(60) + pool.metrics().resident);
-  // It is given up for b, which fits into what the program has left.
-  EXPECT_TRUE(pool.acquire("b").refusal() == Refusal::too_large) << "the baseline was 60 with a loaded";
+  // The pool evicts a for b, which fits next to the program's remaining memory.
+  EXPECT_TRUE(pool.acquire("b").refusal() == Refusal::too_large)
+      << "the baseline was 60 MiB while a was loaded";
   EXPECT_TRUE(pool.unload("a"));
   while (pool.metrics().unloads == 0) std::this_thread::yield();
   const Lease lease = pool.acquire("b");
-  EXPECT_TRUE(lease) << lease.message();  // the baseline fell to 10 with the pool empty
+  EXPECT_TRUE(lease) << lease.message();  // with no model loaded, the baseline fell to 10 MiB
 }
 
-TEST(Pool, WhatIsStatedTooLargeStaysSo) {
+TEST(Pool, DoesNotForgetAStatedSizeAboveTheBudget) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(101)});
-  for (int i = 0; i < 2; ++i) EXPECT_THAT(pool.acquire("a").message(), ::testing::Not(HasSubstr("anew")));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(pool.acquire("a").message(), ::testing::Not(HasSubstr("next measurement")));
 }
 
-TEST(Pool, WhatWasLearntTooLargeIsMeasuredAnewLater) {
+TEST(Pool, MeasuresALearntSizeAboveTheBudgetAgainLater) {
   FakeMachine machine;
   Pool pool(machine.options());
   Model model = test::model_of(machine, {"a", mebibytes(10)});
   model.memory = {{}, {}, mebibytes(20)};
   model.load = [&, load = model.load](const std::shared_ptr<void>& sibling) {
-    machine.take(mebibytes(95));  // by another thread of the program, and for long enough to be seen
+    machine.take(mebibytes(95));  // allocated by another thread of the program, long enough to be measured
     return load(sibling);
   };
   ASSERT_TRUE(pool.add(std::move(model)));
@@ -271,10 +275,10 @@ TEST(Pool, WhatWasLearntTooLargeIsMeasuredAnewLater) {
   while (pool.metrics().unloads == 0) std::this_thread::yield();
   const Lease refused = pool.acquire("a");
   EXPECT_EQ(refused.refusal(), Refusal::too_large);
-  EXPECT_THAT(refused.message(), HasSubstr("is measured anew in"));
+  EXPECT_THAT(refused.message(), HasSubstr("the next measurement is in"));
 }
 
-TEST(Pool, TimesNearTheLargestAreForEver) {
+TEST(Pool, TreatsTimesNearTheMaximumAsUnlimited) {
   constexpr Nanoseconds kForEver{std::numeric_limits<std::int64_t>::max()};
   FakeMachine machine;
   PoolOptions options = machine.options();
@@ -287,14 +291,14 @@ TEST(Pool, TimesNearTheLargestAreForEver) {
   EXPECT_EQ(pool.metrics().loads, 1);
 }
 
-TEST(Pool, ThrowsWhereNothingCanBeMeasured) {
+TEST(Pool, ThrowsIfMemoryCannotBeMeasured) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.meter.read = [] { return std::nullopt; };
   EXPECT_THROW(Pool(std::move(options)), std::runtime_error);
 }
 
-TEST(Pool, AReadingThatIsNotToBeHadIsLeftOut) {
+TEST(Pool, SkipsAFailedReading) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   std::atomic<bool> is_blind = false;
@@ -310,7 +314,7 @@ TEST(Pool, AReadingThatIsNotToBeHadIsLeftOut) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(80));
 }
 
-TEST(Pool, WhatALoadTookThatNobodyCouldReadIsTakenToBeAllThatWasKeptFree) {
+TEST(Pool, ChargesTheReservationIfALoadCannotBeMeasured) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   std::atomic<bool> is_blind = false;
@@ -329,7 +333,7 @@ TEST(Pool, WhatALoadTookThatNobodyCouldReadIsTakenToBeAllThatWasKeptFree) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(90));
 }
 
-TEST(Pool, WhatTheProgramTookForItselfIsNotForModels) {
+TEST(Pool, ExcludesBaselineGrowthFromTheBudgetForModels) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(60)});
@@ -337,10 +341,10 @@ TEST(Pool, WhatTheProgramTookForItselfIsNotForModels) {
   EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
   EXPECT_THROW(pool.grow_baseline([] { throw std::runtime_error("no runtime"); }), std::runtime_error);
   pool.grow_baseline([&] { machine.give(mebibytes(20)); });
-  EXPECT_TRUE(pool.acquire("a")) << "after what threw, too";
+  EXPECT_TRUE(pool.acquire("a")) << "also after `grow` threw";
 }
 
-TEST(Pool, AFailedFurtherSessionLeavesTheModelServed) {
+TEST(Pool, FailedAdditionalSessionKeepsTheModelServed) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.retry_after = {3'600'000'000'000};
@@ -355,11 +359,11 @@ TEST(Pool, AFailedFurtherSessionLeavesTheModelServed) {
     while (pool.metrics().load_failures == 0) std::this_thread::yield();
     fails = false;
   }
-  ASSERT_TRUE(pool.acquire("b"));  // in its place
+  ASSERT_TRUE(pool.acquire("b"));  // evicts a
   EXPECT_TRUE(pool.acquire("a"));
 }
 
-TEST(Pool, IsEmptyAfterItsEnd) {
+TEST(Pool, FreesAllMemoryAtItsEnd) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -371,7 +375,7 @@ TEST(Pool, IsEmptyAfterItsEnd) {
   pool.shut_down();
 }
 
-TEST(Pool, LearnsWhatAModelTakes) {
+TEST(Pool, LearnsTheSizeOfAModel) {
   FakeMachine machine;
   Pool pool(machine.options());
   Model model = test::model_of(machine, {"a", mebibytes(33)});
@@ -379,30 +383,30 @@ TEST(Pool, LearnsWhatAModelTakes) {
   ASSERT_TRUE(pool.add(std::move(model)));
   ASSERT_TRUE(pool.acquire("a"));
   EXPECT_EQ(pool.metrics().resident, mebibytes(33));
-  EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // what was reserved for the first load
+  EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // the reservation for the first load
 }
 
-TEST(Pool, GivesUpWhatIsIdleWhenTheProgramTakesItsRoom) {
+TEST(Pool, EvictsIdleModelsWhenTheProgramExceedsTheBudget) {
   FakeMachine machine(mebibytes(100));
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(40)});
   ASSERT_TRUE(pool.preload("a"));
   machine.take(mebibytes(80));
-  while (pool.metrics().unloads == 0) std::this_thread::yield();  // nobody asks for anything
+  while (pool.metrics().unloads == 0) std::this_thread::yield();  // without any request
   EXPECT_EQ(pool.metrics().resident.count, 0);
 }
 
-TEST(Pool, WhatIsLoadedNeedsNoPreload) {
+TEST(Pool, PreloadOfALoadedModelReturnsAtOnce) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
   const Lease lease = pool.acquire("a");
   ASSERT_TRUE(lease);
-  EXPECT_TRUE(pool.preload("a")) << "and does not wait for whoever has it";
+  EXPECT_TRUE(pool.preload("a")) << "and does not wait for its lease to end";
   EXPECT_EQ(pool.metrics().loads, 1);
 }
 
-TEST(Pool, WhatWasPreloadedIsNotTheFirstToBeGivenUp) {
+TEST(Pool, DoesNotEvictAPreloadedModelFirst) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.eviction = Eviction::least_recently_used;
@@ -414,7 +418,7 @@ TEST(Pool, WhatWasPreloadedIsNotTheFirstToBeGivenUp) {
   EXPECT_TRUE(pool.acquire("preloaded", kAtOnce));
 }
 
-TEST(Pool, AFirstLoadIsExpectedToTakeItsEstimateAlsoBesideAStatedRun) {
+TEST(Pool, ReservesTheEstimateForAFirstLoadWithAStatedRunPeak) {
   FakeMachine machine(mebibytes(100));
   Pool pool(machine.options());
   Model model = test::model_of(machine, {"a", mebibytes(10)});
@@ -423,7 +427,7 @@ TEST(Pool, AFirstLoadIsExpectedToTakeItsEstimateAlsoBesideAStatedRun) {
   EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
 }
 
-TEST(Pool, ASessionThatKeepsNoRunMemoryIsChargedItsPeak) {
+TEST(Pool, ChargesTheLoadPeakToASessionThatKeepsNoRunMemory) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.meter.watch_peak = [] { return [] { return mebibytes(25); }; };
@@ -437,7 +441,7 @@ TEST(Pool, ASessionThatKeepsNoRunMemoryIsChargedItsPeak) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(25));
 }
 
-TEST(Pool, AFurtherSessionIsMadeWhereThereIsRoom) {
+TEST(Pool, LoadsAnAdditionalSessionIfMemoryIsFree) {
   FakeMachine machine(mebibytes(48));
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(30), {}, {}, 4, mebibytes(8)});
@@ -447,10 +451,11 @@ TEST(Pool, AFurtherSessionIsMadeWhereThereIsRoom) {
   EXPECT_TRUE(session_of(third).has_sibling);
   EXPECT_NE(second.session(), third.session());
   EXPECT_EQ(machine.used(), mebibytes(46));
-  EXPECT_EQ(pool.acquire("a", {Nanoseconds{5'000'000}, 0}).refusal(), Refusal::deadline);  // 54 would not fit
+  EXPECT_EQ(pool.acquire("a", {Nanoseconds{5'000'000}, 0}).refusal(),
+            Refusal::deadline);  // an additional session of 54 MiB would not fit
 }
 
-TEST(Pool, UnloadsWhatWasIdleForLong) {
+TEST(Pool, UnloadsModelsThatAreIdleTooLong) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.unload_after_idle = Nanoseconds{1'000'000};
@@ -465,7 +470,7 @@ TEST(Pool, UnloadsWhatWasIdleForLong) {
   EXPECT_EQ(pool.metrics().evictions, 0);
 }
 
-TEST(Pool, UnloadsWhenItIsAsked) {
+TEST(Pool, UnloadsOnRequest) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -477,7 +482,7 @@ TEST(Pool, UnloadsWhenItIsAsked) {
   EXPECT_EQ(pool.metrics().loads, 2);
 }
 
-TEST(Pool, ADiscardedSessionIsNotUsedAgain) {
+TEST(Pool, DoesNotReuseADiscardedSession) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a"});
@@ -488,7 +493,7 @@ TEST(Pool, ADiscardedSessionIsNotUsedAgain) {
   EXPECT_EQ(pool.metrics().loads, 2);
 }
 
-TEST(Pool, ALeaseMayOutliveThePool) {
+TEST(Pool, LeaseCanOutliveThePool) {
   FakeMachine machine;
   Lease lease;
   {
@@ -504,7 +509,7 @@ TEST(Pool, ALeaseMayOutliveThePool) {
   EXPECT_EQ(machine.used().count, 0);
 }
 
-// Why the model named a was freed, after what `act` did with it.
+// Returns why model "a" was freed after `act`.
 std::string cause_of_unload(const std::function<void(Pool&)>& act, std::optional<Nanoseconds> idle = {}) {
   FakeMachine machine;
   PoolOptions options = machine.options();
@@ -525,7 +530,7 @@ std::string cause_of_unload(const std::function<void(Pool&)>& act, std::optional
   return cause;
 }
 
-TEST(Pool, TellsWhyASessionWasFreed) {
+TEST(Pool, ReportsWhyASessionWasFreed) {
   EXPECT_EQ(cause_of_unload([](Pool& pool) { EXPECT_TRUE(pool.acquire("b")); }), "evicted");
   EXPECT_EQ(cause_of_unload([](Pool& pool) { EXPECT_TRUE(pool.unload("a")); }), "asked");
   EXPECT_EQ(cause_of_unload([](Pool& pool) { pool.acquire("a").discard(); }), "discarded");
@@ -533,7 +538,7 @@ TEST(Pool, TellsWhyASessionWasFreed) {
   EXPECT_EQ(cause_of_unload([](Pool& pool) { pool.shut_down(); }), "end");
 }
 
-TEST(Pool, TellsAnObserverThatMayAskBack) {
+TEST(Pool, ObserverCanCallThePool) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   std::vector<Event> events;

@@ -1,5 +1,5 @@
-// Many threads, faults, and what both do to each other. Nothing here depends on how fast it runs: what could
-// wait for ever would end at the program's time limit.
+// Many threads and faults, and how they interact. No test depends on speed: an endless wait would end at
+// the test program's time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -18,13 +18,13 @@ namespace headroom::pool {
 namespace {
 
 using test::add;
-using test::Door;
 using test::FakeMachine;
+using test::Gate;
 using test::session_of;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// A real process has some KiB more or less at each reading. With a delay loads come together.
+// A real process's readings vary by some KiB. With a load delay several loads are gathered.
 struct NoiseAndDelay {
   Bytes noise;
   Nanoseconds load_delay;
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(KiB, PoolThreadsWithNoise,
                          ::testing::Values(NoiseAndDelay{{}, {}}, NoiseAndDelay{kibibytes(64), {}},
                                            NoiseAndDelay{kibibytes(64), {2'000'000}}));
 
-TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
+TEST_P(PoolThreadsWithNoise, AnswersAllRequestsWithinTheBudget) {
   constexpr int kThreads = 8, kRequests = 2000, kModels = 12;
   const Bytes noise = GetParam().noise;
   FakeMachine machine(mebibytes(100), mebibytes(10));
@@ -65,7 +65,7 @@ TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
   EXPECT_EQ(shared, 0);
   EXPECT_LE(machine.peak(), mebibytes(100));
   const Metrics metrics = pool.metrics();
-  // Each session may have been seen to take that much less than it does.
+  // Noise may have lowered each session's measured size by that much.
   const Bytes all_noise{kModels * noise.count};
   EXPECT_LE(metrics.peak_used, mebibytes(100) + all_noise);
   EXPECT_EQ(metrics.requests, kThreads * kRequests);
@@ -73,7 +73,7 @@ TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
   EXPECT_LE(metrics.unaccounted, all_noise);
 }
 
-TEST(PoolThreads, TheHigherPriorityIsServedFirst) {
+TEST(PoolThreads, ServesHigherPriorityFirst) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.patience = {3'600'000'000'000};
@@ -96,11 +96,11 @@ TEST(PoolThreads, TheHigherPriorityIsServedFirst) {
   EXPECT_THAT(order, ::testing::ElementsAre(2, 1, 0));
 }
 
-TEST(PoolThreads, AStreamOfHighPriorityDoesNotStarveALowOne) {
+TEST(PoolThreads, LowPriorityIsNotStarvedByHighPriority) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(60)});
-  add(pool, machine, {"b", mebibytes(60)});  // beside a there is no room
+  add(pool, machine, {"b", mebibytes(60)});  // does not fit together with a
   std::atomic<bool> is_done = false;
   std::vector<std::thread> stream;
   for (int t = 0; t < 4; ++t)
@@ -114,18 +114,18 @@ TEST(PoolThreads, AStreamOfHighPriorityDoesNotStarveALowOne) {
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, AWaiterPastItsDeadlineIsTold) {
+TEST(PoolThreads, RefusesAWaiterAtItsDeadline) {
   constexpr Nanoseconds kDeadline{1'000'000};
   FakeMachine machine;
   PoolOptions options = machine.options();
-  options.patience = {3'600'000'000'000};  // it will not rank first
+  options.patience = {3'600'000'000'000};  // so long that it never ranks first by waiting
   Pool pool(std::move(options));
   add(pool, machine, {"a"});
   const auto refusal_of_one = [&] {
     const Nanoseconds asked = monotonic_now();
     const Lease lease = pool.acquire("a", {kDeadline, 0});
     if (!lease) {
-      EXPECT_GE((monotonic_now() - asked).count, kDeadline.count) << "not before it";
+      EXPECT_GE((monotonic_now() - asked).count, kDeadline.count) << "refused before its deadline";
     }
     return lease.refusal();
   };
@@ -146,7 +146,7 @@ TEST(PoolThreads, AWaiterPastItsDeadlineIsTold) {
   for (std::thread& thread : stream) thread.join();
 }
 
-TEST(PoolThreads, WaitsForLeasesThatHoldWhatItNeeds) {
+TEST(PoolThreads, WaitsForLeasesOfTheModelsItMustEvict) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(60)});
@@ -160,8 +160,8 @@ TEST(PoolThreads, WaitsForLeasesThatHoldWhatItNeeds) {
   EXPECT_EQ(pool.metrics().evictions, 1);
 }
 
-// What is leased for ever keeps the one who needs it waiting, and nobody else.
-TEST(PoolThreads, OneWhoWaitsForWhatIsNeverReleasedLeavesTheOthersServed) {
+// An endless lease blocks only the request that needs its memory.
+TEST(PoolThreads, EndlessWaiterDoesNotBlockOtherRequests) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"kept", mebibytes(60)});
@@ -170,7 +170,7 @@ TEST(PoolThreads, OneWhoWaitsForWhatIsNeverReleasedLeavesTheOthersServed) {
   Lease kept = pool.acquire("kept");
   std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
   while (pool.metrics().waits < 2) std::this_thread::yield();
-  // Longer than patience (1 ms), with and without room beside what is claimed.
+  // Longer than the patience of 1 ms; with and without free memory next to the claim.
   for (int i = 0; i < 50; ++i)
     for (const char* name : {"beside", "too"}) ASSERT_TRUE(pool.acquire(name)) << name;
   kept.release();
@@ -178,12 +178,12 @@ TEST(PoolThreads, OneWhoWaitsForWhatIsNeverReleasedLeavesTheOthersServed) {
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, WhatIsClaimedIsLentToOthersNowAndThen) {
+TEST(PoolThreads, ClaimedModelsAreLeasedToOthersPeriodically) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"kept", mebibytes(50)});
   add(pool, machine, {"idle", mebibytes(40)});
-  add(pool, machine, {"waits", mebibytes(95)});  // needs both
+  add(pool, machine, {"waits", mebibytes(95)});  // needs the memory of both
   Lease kept = pool.acquire("kept");
   ASSERT_TRUE(pool.preload("idle"));
   std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
@@ -197,7 +197,7 @@ TEST(PoolThreads, WhatIsClaimedIsLentToOthersNowAndThen) {
   EXPECT_EQ(pool.metrics().evictions, 2);
 }
 
-TEST(PoolThreads, BesideBusyPinnedModelsWhatCannotFitIsToldSo) {
+TEST(PoolThreads, RefusesAModelThatCannotFitNextToPinnedModels) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"pinned", mebibytes(60)});
@@ -209,29 +209,29 @@ TEST(PoolThreads, BesideBusyPinnedModelsWhatCannotFitIsToldSo) {
   EXPECT_THAT(refused.message(), HasSubstr("pinned models 60.0 MiB"));
 }
 
-TEST(PoolThreads, WhatTheProgramHoldsForAMomentIsWaitedFor) {
+TEST(PoolThreads, WaitsForMemoryThatTheProgramUsesTemporarily) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"pinned", mebibytes(30)});
   add(pool, machine, {"other", mebibytes(50)});
   EXPECT_TRUE(pool.pin("pinned"));
   const Lease busy = pool.acquire("pinned");
-  machine.take(mebibytes(40));  // what its run takes
+  machine.take(mebibytes(40));  // the temporary memory of a run
   std::thread other([&] { EXPECT_TRUE(pool.acquire("other")); });
   while (pool.metrics().waits < 2 || pool.metrics().unaccounted.count == 0) std::this_thread::yield();
-  machine.give(mebibytes(40));  // nobody tells the pool
+  machine.give(mebibytes(40));  // the pool gets no notice of this
   other.join();
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, AFailedLoadIsToldToAllWhoWaitForIt) {
+TEST(PoolThreads, FailedLoadRefusesAllItsWaiters) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.retry_after = {3'600'000'000'000};
   Pool pool(std::move(options));
-  Door door;
+  Gate gate;
   std::atomic<bool> fails = true;
-  add(pool, machine, {"bad", mebibytes(10), {}, {}, 1, {}, &door, &fails});
+  add(pool, machine, {"bad", mebibytes(10), {}, {}, 1, {}, &gate, &fails});
   add(pool, machine, {"good"});
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t)
@@ -241,16 +241,16 @@ TEST(PoolThreads, AFailedLoadIsToldToAllWhoWaitForIt) {
       EXPECT_THAT(lease.message(), HasSubstr("it is broken"));
     });
   while (pool.metrics().waits < 3) std::this_thread::yield();
-  door.open();
+  gate.open();
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(pool.acquire("good"));
-  const Lease again = pool.acquire("bad");  // not tried again for an hour
+  const Lease again = pool.acquire("bad");  // the next attempt is in an hour
   EXPECT_EQ(again.refusal(), Refusal::load_failed);
-  EXPECT_THAT(again.message(), HasSubstr("tried again in"));
+  EXPECT_THAT(again.message(), HasSubstr("next attempt in"));
   EXPECT_EQ(pool.metrics().load_failures, 1);
 }
 
-TEST(PoolThreads, AFailedLoadIsTriedAgain) {
+TEST(PoolThreads, RetriesAFailedLoad) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.retry_after = {0};
@@ -262,7 +262,7 @@ TEST(PoolThreads, AFailedLoadIsTriedAgain) {
   EXPECT_TRUE(pool.acquire("a"));
 }
 
-TEST(PoolThreads, AnExceptionOfALoadIsAFailure) {
+TEST(PoolThreads, TreatsAnExceptionInALoadAsAFailure) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"good"});
@@ -278,33 +278,33 @@ TEST(PoolThreads, AnExceptionOfALoadIsAFailure) {
   EXPECT_TRUE(pool.acquire("good"));
 }
 
-TEST(PoolThreads, ALoadThatHangsLeavesTheOthersServed) {
+TEST(PoolThreads, HangingLoadDoesNotBlockOtherModels) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.load_timeout = {1'000'000'000};
   Pool pool(std::move(options));
-  Door door;
-  add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+  Gate gate;
+  add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
   for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(30)});
   std::thread victim([&] {
     const Lease lease = pool.acquire("hangs");
     EXPECT_EQ(lease.refusal(), Refusal::load_hangs);
   });
-  door.wait_for_someone();
+  gate.wait_for_waiter();
   for (const char* name : {"a", "b", "c", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
   victim.join();
   EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::load_hangs);
-  // What it may have taken is not given to others.
+  // The pool does not give the memory that the hanging load may have taken to others.
   EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
   EXPECT_GT(pool.metrics().evictions, 0);
   EXPECT_LE(pool.metrics().peak_used, mebibytes(100));
-  door.open();
+  gate.open();
   while (pool.metrics().stuck.count > 0) std::this_thread::yield();
   EXPECT_TRUE(pool.acquire("hangs"));
   EXPECT_LE(machine.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
+TEST(PoolThreads, HangingFreeDoesNotBlockOtherModels) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.load_timeout = {1'000'000'000};
@@ -313,13 +313,13 @@ TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
     if (event.kind == EventKind::unload_hangs)
       is_told = event.model == "hangs" && event.cause == UnloadCause::asked;
   };
-  Door door;
+  Gate gate;
   Pool pool(std::move(options));
   Model model = test::model_of(machine, {"hangs", mebibytes(30)});
   model.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
     machine.take(mebibytes(30));
     return std::shared_ptr<void>(&machine, [&](void*) {
-      door.wait_open();
+      gate.wait_open();
       machine.give(mebibytes(30));
     });
   };
@@ -327,66 +327,66 @@ TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
   for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(30)});
   { const Lease lease = pool.acquire("hangs"); }
   EXPECT_TRUE(pool.unload("hangs"));
-  door.wait_for_someone();
+  gate.wait_for_waiter();
   for (const char* name : {"a", "b", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
   EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
   EXPECT_TRUE(is_told);
-  door.open();
+  gate.open();
   while (pool.metrics().stuck.count > 0) std::this_thread::yield();
   EXPECT_EQ(machine.used(), mebibytes(60));
 }
 
-// What a thread that outlives its pool, the test and perhaps main() still looks at.
+// Never destroyed: a thread that outlives its pool, the test and perhaps main() still uses it.
 template <class T>
 T& kept() {
   static auto* all = new std::list<T>;
   return all->emplace_back();
 }
 
-TEST(PoolThreads, AFreeThatHangsDoesNotKeepThePoolFromItsEnd) {
+TEST(PoolThreads, HangingFreeDoesNotBlockShutdown) {
   FakeMachine& machine = kept<FakeMachine>();
   PoolOptions options = machine.options();
   options.load_timeout = {200'000'000};
-  Door& door = kept<Door>();
+  Gate& gate = kept<Gate>();
   {
     Pool pool(std::move(options));
     Model model = test::model_of(machine, {"hangs", mebibytes(30)});
     model.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
       return std::shared_ptr<void>(&machine, [&](void*) {
-        door.wait_open();
-        machine.take(mebibytes(1));  // it has ended
+        gate.wait_open();
+        machine.take(mebibytes(1));  // shows that the free has ended
       });
     };
     ASSERT_TRUE(pool.add(std::move(model)));
     ASSERT_TRUE(pool.preload("hangs"));
   }
   EXPECT_EQ(machine.used().count, 0);
-  door.open();
+  gate.open();
   while (machine.used() == Bytes{}) std::this_thread::yield();
 }
 
-TEST(PoolThreads, ALoadThatHangsAtTheEndLeavesTheOthersFreed) {
+TEST(PoolThreads, FreesOtherModelsIfALoadHangsAtShutdown) {
   FakeMachine& machine = kept<FakeMachine>();
   PoolOptions options = machine.options();
   options.load_timeout = {200'000'000};
-  Door& door = kept<Door>();
+  Gate& gate = kept<Gate>();
   std::thread waiter;
   {
     Pool pool(std::move(options));
     add(pool, machine, {"good", mebibytes(10)});
-    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
     ASSERT_TRUE(pool.preload("good"));
     waiter = std::thread([&] { EXPECT_FALSE(pool.acquire("hangs")); });
-    door.wait_for_someone();
+    gate.wait_for_waiter();
   }
   waiter.join();
   EXPECT_EQ(machine.used().count, 0);
-  door.open();
+  gate.open();
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
   while (machine.used().count != 0) std::this_thread::yield();
 }
 
-// While it lives no thread can be started: each would get a stack larger than all that can be addressed.
+// While this object lives no thread can be started: the default stack size exceeds the address space.
 class NoThreads {
  public:
   NoThreads() {
@@ -403,10 +403,10 @@ class NoThreads {
   pthread_attr_t before_{};
 };
 
-// A thread that is started after the end would be joined by nobody, and end the program.
-TEST(PoolThreads, NothingIsStartedAfterTheEndOfAPoolThatHadNoThreadLeft) {
+// A thread that starts after shutdown would never be joined, and would end the program.
+TEST(PoolThreads, StartsNoThreadAfterShutdown) {
   auto& machine = kept<FakeMachine>();
-  auto& door = kept<Door>();
+  auto& gate = kept<Gate>();
   PoolOptions options = machine.options();
   options.load_timeout = {200'000'000};
   auto used_by_pool = std::make_shared<int>(0);
@@ -414,9 +414,9 @@ TEST(PoolThreads, NothingIsStartedAfterTheEndOfAPoolThatHadNoThreadLeft) {
   options.observer = [held = std::move(used_by_pool)](const Event&) {};
   {
     Pool pool(std::move(options));
-    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
     std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down); });
-    door.wait_for_someone();
+    gate.wait_for_waiter();
     {
       const NoThreads none;
       pool.shut_down();
@@ -425,38 +425,39 @@ TEST(PoolThreads, NothingIsStartedAfterTheEndOfAPoolThatHadNoThreadLeft) {
     EXPECT_EQ(pool.metrics().hangs, 1);
     EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down);
   }
-  door.open();
+  gate.open();
   while (!state_lives.expired()) std::this_thread::yield();
 }
 
-// Nobody asks between the hang and the end: what is loaded is freed by a thread that the end starts.
-TEST(PoolThreads, ThePoolsEndStartsTheThreadThatWasNotToBeHad) {
+// No request comes between the hang and the shutdown. The shutdown starts a thread that frees the loaded
+// sessions.
+TEST(PoolThreads, ShutdownStartsTheThreadThatFailedToStart) {
   auto& machine = kept<FakeMachine>();
-  auto& door = kept<Door>();
+  auto& gate = kept<Gate>();
   PoolOptions options = machine.options();
   options.load_timeout = {200'000'000};
   {
     Pool pool(std::move(options));
     add(pool, machine, {"good"});
-    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
     ASSERT_TRUE(pool.preload("good"));
     std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::load_hangs); });
-    door.wait_for_someone();
+    gate.wait_for_waiter();
     const NoThreads none;
     waiter.join();
-    EXPECT_TRUE(pool.acquire("good")) << "what is loaded is served without a thread";
+    EXPECT_TRUE(pool.acquire("good")) << "loaded sessions are served without a pool thread";
   }
-  EXPECT_EQ(machine.used().count, 0) << "threads are to be had again before the pool ends";
-  door.open();
+  EXPECT_EQ(machine.used().count, 0) << "threads can be started again before the pool ends";
+  gate.open();
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
 }
 
-// A runtime that is started between the two readings of a load would be learnt as the model's, and the model
-// as the runtime's.
-TEST(PoolThreads, TheProcessTakesMemoryOfItsOwnWhileNothingIsLoaded) {
+// If a runtime started between the two readings of a load, its memory would be attributed to the model, and
+// the model's to the runtime.
+TEST(PoolThreads, GrowsTheBaselineOnlyWhileNothingIsLoaded) {
   FakeMachine machine(mebibytes(100), mebibytes(5));
   Pool pool(machine.options());
-  Door door;
+  Gate gate;
   std::atomic<bool> is_grown = false;
   const auto add_unknown = [&](const std::string& name, auto before) {
     Model model = test::model_of(machine, {name, mebibytes(10)});
@@ -467,10 +468,10 @@ TEST(PoolThreads, TheProcessTakesMemoryOfItsOwnWhileNothingIsLoaded) {
     };
     ASSERT_TRUE(pool.add(std::move(model)));
   };
-  add_unknown("earlier", [&] { door.wait_open(); });
+  add_unknown("earlier", [&] { gate.wait_open(); });
   add_unknown("later", [&] { EXPECT_TRUE(is_grown); });
   std::thread earlier([&] { EXPECT_TRUE(pool.acquire("earlier")); });
-  door.wait_for_someone();
+  gate.wait_for_waiter();
   std::thread later;
   std::thread runtime([&] {
     pool.grow_baseline([&] {
@@ -478,42 +479,42 @@ TEST(PoolThreads, TheProcessTakesMemoryOfItsOwnWhileNothingIsLoaded) {
       machine.take(mebibytes(20));
       later = std::thread([&] { EXPECT_TRUE(pool.acquire("later")); });
       while (pool.metrics().waits < 2) std::this_thread::yield();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // time to begin too early
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // enough time to start too early
       is_grown = true;
     });
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  door.open();
+  gate.open();
   for (std::thread* thread : {&earlier, &runtime, &later}) thread->join();
-  EXPECT_EQ(pool.metrics().resident, mebibytes(20)) << "10 each";
+  EXPECT_EQ(pool.metrics().resident, mebibytes(20)) << "10 MiB each";
   EXPECT_EQ(pool.metrics().used, mebibytes(5 + 20 + 20));
   EXPECT_EQ(pool.metrics().unaccounted.count, 0);
 }
 
-TEST(PoolThreads, ARuntimeWhoseStartHangsKeepsNobodyWaiting) {
+TEST(PoolThreads, HangingRuntimeStartDoesNotBlockRequests) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.load_timeout = {200'000'000};
   Pool pool(std::move(options));
   for (const char* name : {"a", "b"}) add(pool, machine, {name});
-  Door door;
+  Gate gate;
   std::thread runtime([&] {
     pool.grow_baseline([&] {
       machine.take(mebibytes(20));
-      door.wait_open();
+      gate.wait_open();
     });
   });
-  door.wait_for_someone();
+  gate.wait_for_waiter();
   EXPECT_TRUE(pool.acquire("a"));
   pool.grow_baseline([&] { machine.take(mebibytes(5)); });
-  door.open();
+  gate.open();
   runtime.join();
   EXPECT_TRUE(pool.acquire("b"));
-  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(20)) << "nobody knows whose it is";
+  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(20)) << "this memory cannot be attributed";
   EXPECT_EQ(pool.metrics().used, mebibytes(45));
 }
 
-TEST(PoolThreads, WhoWaitsIsToldThatThePoolEnds) {
+TEST(PoolThreads, ShutdownRefusesWaitingRequests) {
   FakeMachine machine;
   auto pool = std::make_unique<Pool>(machine.options());
   add(*pool, machine, {"a"});

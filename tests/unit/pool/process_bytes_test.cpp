@@ -9,7 +9,7 @@
 namespace headroom::pool {
 namespace {
 
-TEST(ProcessBytes, AreWhatTheKernelCannotTakeBack) {
+TEST(ProcessBytes, CountMemoryThatTheKernelCannotReclaim) {
   const headroom::test::TemporaryFolder folder;
   headroom::test::write_text(
       folder / "status",
@@ -18,16 +18,16 @@ TEST(ProcessBytes, AreWhatTheKernelCannotTakeBack) {
   EXPECT_EQ(own_bytes(folder / "status"), kibibytes(1000 + 200 + 30 + 4 + 3 * 16));
 }
 
-TEST(ProcessBytes, AreAbsentWhereTheKernelDoesNotTell) {
+TEST(ProcessBytes, AreAbsentIfTheKernelLacksTheFields) {
   const headroom::test::TemporaryFolder folder;
   headroom::test::write_text(folder / "status", "Name:\tx\nVmRSS:\t 9000 kB\nThreads:\t3\n");
   EXPECT_EQ(own_bytes(folder / "status"), std::nullopt);
   EXPECT_EQ(own_bytes(folder / "absent"), std::nullopt);
 }
 
-TEST(ProcessBytes, GrowWithWhatIsTouched) {
+TEST(ProcessBytes, GrowWithTouchedPages) {
   const auto before = own_bytes();
-  if (!before) GTEST_SKIP() << "this kernel does not tell";
+  if (!before) GTEST_SKIP() << "this kernel does not report these fields";
   constexpr std::size_t kBytes = std::size_t{32} << 20;
   void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
