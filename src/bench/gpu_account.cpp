@@ -106,7 +106,7 @@ std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& l
   for (const Device& device : devices_) {
     GpuMemory memory = device.memory;
     const std::uint64_t limit =
-        limits && device.ordinal < ledger::kMostDevices ? limits->bytes[device.ordinal] : ledger::kNoLimit;
+        limits && device.ordinal < ledger::kMaxDevices ? limits->bytes[device.ordinal] : ledger::kNoLimit;
     if (limit != ledger::kNoLimit) {
       memory.limit = Bytes{static_cast<std::int64_t>(limit)};
       if (memory.total == memory.limit) memory.total.reset();  // the ledger tells the program the limit

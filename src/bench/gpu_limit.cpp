@@ -131,7 +131,7 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
   }
   limit.bytes = Bytes{static_cast<std::int64_t>(limits.bytes[limited.front()])};
   bool every_device_refuses = true;
-  std::int64_t devices_there = ledger::kMostDevices;
+  std::int64_t devices_there = ledger::kMaxDevices;
   for (const unsigned device : limited) {
     if (device >= devices_there) break;  // a limit for all: also for devices that are not there
     const std::string name = fmt::format("cuda:{}", device);
@@ -180,7 +180,7 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   std::vector<unsigned> devices;
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
   ProvedGpuLimit proved{probe_gpu_limit(limits, devices, *interrupt)};
   if (interrupt->requested()) proved.interrupted_by = interrupt->signal_number();
@@ -215,7 +215,7 @@ std::string words_for_use(const trace::DeviceAccount& account) {
   const auto amount = [](std::uint64_t bytes) {
     return format_bytes(Bytes{static_cast<std::int64_t>(bytes)});
   };
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device) {
     const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
     const auto refused = static_cast<std::int64_t>(account.refused(device));
     if (peak == 0 && refused == 0) continue;
@@ -231,16 +231,16 @@ std::string words_for_use(const trace::DeviceAccount& account) {
 }
 
 LimitType type_after(const Limit& proved, const trace::DeviceAccount& account) {
-  const bool was_passed = !account.has_kept_limits() || account.out_of_reach() > 0;
+  const bool was_passed = !account.has_kept_limits() || account.unhooked_drivers() > 0;
   return was_passed && proved.type == LimitType::hard ? LimitType::soft : proved.type;
 }
 
 std::string words_for_escapes(const trace::DeviceAccount& account) {
   std::string text;
   if (!account.has_kept_limits()) text += "; more was held at a moment";
-  if (account.out_of_reach() > 0)
+  if (account.unhooked_drivers() > 0)
     text += fmt::format("; {} loaded where it does not reach (dlmopen), so more may have been taken",
-                        report::counted(account.out_of_reach(), "driver"));
+                        report::counted(account.unhooked_drivers(), "driver"));
   return text;
 }
 

@@ -220,13 +220,13 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   const auto ended = trace::run_trace(*options);
   if (!ended || !account) return exit_code_of(ended);
   const std::string used = bench::words_for_use(*account);
-  if (proved.type == LimitType::unavailable && used.empty() && account->out_of_reach() == 0) {
+  if (proved.type == LimitType::unavailable && used.empty() && account->unhooked_drivers() == 0) {
     log::warning("no GPU was limited{}", proved.note.empty() ? "" : ": " + proved.note);
     return *ended;
   }
   if (!used.empty())
     log::info("{}", used);
-  else if (account->out_of_reach() > 0)
+  else if (account->unhooked_drivers() > 0)
     log::info("no memory of a GPU was charged");
   else
     log::info("no memory of a GPU was taken, so there was nothing to limit");

@@ -23,9 +23,9 @@ std::int64_t monotonic_ns() {
 
 std::uint64_t Account::limit(unsigned device) const {
   std::uint64_t smallest = kNoLimit;
-  if (device >= kMostDevices) return smallest;
-  for (const Account* const one : all())
-    smallest = std::min(smallest, one->page_->limits[one->number_of(device)]);
+  if (device >= kMaxDevices) return smallest;
+  for (const Account* const one : accounts())
+    smallest = std::min(smallest, one->page_->limits[one->account_device(device)]);
   return smallest;
 }
 
@@ -55,20 +55,20 @@ bool Account::fits(unsigned device, std::uint64_t bytes) const {
 
 // All locks are held at once, so that what one account grants and another refuses is never seen as charged.
 bool Account::add(unsigned device, std::uint64_t bytes, Grant grant) {
-  if (page_ == nullptr || device >= kMostDevices) return true;
-  for (Account* const one : all()) one->lock();
+  if (page_ == nullptr || device >= kMaxDevices) return true;
+  for (Account* const one : accounts()) one->lock();
   bool granted = true;
-  for (Account* const one : all()) {
-    const unsigned number = one->number_of(device);
+  for (Account* const one : accounts()) {
+    const unsigned number = one->account_device(device);
     granted = granted && (one->slot_ != kNoSlot || one->join());
-    if (!granted || grant == Grant::anyway || one->fits(number, bytes)) continue;
-    one->expel_the_dead();
+    if (!granted || grant == Grant::forced || one->fits(number, bytes)) continue;
+    one->clear_dead_slots();
     granted = one->fits(number, bytes);
   }
-  for (Account* const one : all()) {
+  for (Account* const one : accounts()) {
     if (granted) {
-      one->page_->slots[one->slot_].charged[one->number_of(device)] += bytes;
-      if (grant != Grant::in_advance) one->note_own_peaks(one->number_of(device));
+      one->page_->slots[one->slot_].charged[one->account_device(device)] += bytes;
+      if (grant != Grant::reservation) one->note_own_peaks(one->account_device(device));
     }
     one->unlock();
   }
@@ -76,10 +76,10 @@ bool Account::add(unsigned device, std::uint64_t bytes, Grant grant) {
 }
 
 void Account::note_peaks(unsigned device) {
-  if (device >= kMostDevices) return;
-  for (Account* const one : all()) {
+  if (device >= kMaxDevices) return;
+  for (Account* const one : accounts()) {
     one->lock();
-    if (one->slot_ != kNoSlot) one->note_own_peaks(one->number_of(device));
+    if (one->slot_ != kNoSlot) one->note_own_peaks(one->account_device(device));
     one->unlock();
   }
 }
@@ -89,47 +89,47 @@ void Account::note_own_peaks(unsigned device) {
   const std::uint64_t own = page_->slots[slot_].charged[device], all = sum(device);
   if (own > peaks_[device]) peaks_[device] = own;
   if (all <= page_->peaks[device]) return;
-  if (all == own || !is_time_to_look()) {
+  if (all == own || !is_dead_check_due()) {
     page_->peaks[device] = all;
     return;
   }
-  expel_the_dead(device);
+  clear_dead_slots(device);
   page_->peaks[device] = std::max(page_->peaks[device], sum(device));
 }
 
 // A look takes 1 to 2 us for each process beside this one, and programs start with a new peak at every call.
-bool Account::is_time_to_look() {
+bool Account::is_dead_check_due() {
   constexpr std::int64_t kIntervalNs = 1'000'000;
   const std::int64_t now = monotonic_ns();
-  if (now - looked_at_ns_ < kIntervalNs) return false;
-  looked_at_ns_ = now;
+  if (now - last_dead_check_ns_ < kIntervalNs) return false;
+  last_dead_check_ns_ = now;
   return true;
 }
 
 bool Account::has_kept_limit(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return true;
-  return peak(device) <= page_->limits[number_of(device)];
+  if (page_ == nullptr || device >= kMaxDevices) return true;
+  return peak(device) <= page_->limits[account_device(device)];
 }
 
 std::uint64_t Account::peak_of_this_process(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
-  const std::uint64_t peak = peaks_[number_of(device)];
+  const std::uint64_t peak = peaks_[account_device(device)];
   unlock();
   return peak;
 }
 
 void Account::reset_peak_of_this_process(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return;
+  if (page_ == nullptr || device >= kMaxDevices) return;
   lock();
-  peaks_[number_of(device)] = own_charge(device);
+  peaks_[account_device(device)] = own_charge(device);
   unlock();
 }
 
 std::uint64_t Account::peak(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
-  const std::uint64_t peak = page_->peaks[number_of(device)];
+  const std::uint64_t peak = page_->peaks[account_device(device)];
   unlock();
   return peak;
 }
@@ -137,18 +137,18 @@ std::uint64_t Account::peak(unsigned device) {
 void Account::reset_peaks() {
   if (page_ == nullptr) return;
   lock();
-  expel_the_dead();
-  for (unsigned device = 0; device < kMostDevices; ++device) page_->peaks[device] = sum(device);
+  clear_dead_slots();
+  for (unsigned device = 0; device < kMaxDevices; ++device) page_->peaks[device] = sum(device);
   unlock();
 }
 
 void Account::note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t needed) {
-  if (page_ == nullptr || device >= kMostDevices) return;
+  if (page_ == nullptr || device >= kMaxDevices) return;
   bool is_noted = false;
-  for (Account* const one : all()) {
+  for (Account* const one : accounts()) {
     one->lock();
-    const unsigned number = one->number_of(device);
-    if (!one->fits(number, needed) || (!is_noted && one == all_[count_ - 1])) {
+    const unsigned number = one->account_device(device);
+    if (!one->fits(number, needed) || (!is_noted && one == accounts_[account_count_ - 1])) {
       ++one->page_->refused[number];
       one->page_->refused_bytes[number] += bytes;
       is_noted = true;
@@ -158,37 +158,37 @@ void Account::note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t n
 }
 
 std::uint64_t Account::refused(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
-  const std::uint64_t count = page_->refused[number_of(device)];
+  const std::uint64_t count = page_->refused[account_device(device)];
   unlock();
   return count;
 }
 
 std::uint64_t Account::refused_bytes(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
-  const std::uint64_t bytes = page_->refused_bytes[number_of(device)];
+  const std::uint64_t bytes = page_->refused_bytes[account_device(device)];
   unlock();
   return bytes;
 }
 
-bool Account::has_room(unsigned device, std::uint64_t bytes) {
+bool Account::would_fit(unsigned device, std::uint64_t bytes) {
   if (limit(device) == kNoLimit) return true;
   bool has_room = true;
-  for (Account* const one : all()) {
+  for (Account* const one : accounts()) {
     one->lock();
-    has_room = has_room && one->fits(one->number_of(device), bytes);
+    has_room = has_room && one->fits(one->account_device(device), bytes);
     one->unlock();
   }
   return has_room;
 }
 
-Account* Account::with_least_left(unsigned device, Room& room) {
+Account* Account::tightest_account(unsigned device, LimitUsage& room) {
   Account* found = nullptr;
-  if (device >= kMostDevices) return found;
-  for (Account* const one : all()) {
-    const Room its{one->page_->limits[one->number_of(device)], one->charged(device)};
+  if (device >= kMaxDevices) return found;
+  for (Account* const one : accounts()) {
+    const LimitUsage its{one->page_->limits[one->account_device(device)], one->charged(device)};
     if (found != nullptr && its.left() >= room.left()) continue;
     room = its;
     found = one;
@@ -196,25 +196,25 @@ Account* Account::with_least_left(unsigned device, Room& room) {
   return found;
 }
 
-Account::Room Account::tightest(unsigned device) {
-  Room tightest;
-  with_least_left(device, tightest);
+Account::LimitUsage Account::tightest_limit(unsigned device) {
+  LimitUsage tightest;
+  tightest_account(device, tightest);
   return tightest;
 }
 
-std::size_t Account::holders(unsigned device, std::span<Holder> largest) {
-  Room room;
-  Account* const of = with_least_left(device, room);
+std::size_t Account::largest_charges(unsigned device, std::span<ProcessCharge> largest) {
+  LimitUsage room;
+  Account* const of = tightest_account(device, room);
   if (of == nullptr) return 0;
-  const unsigned number = of->number_of(device);
+  const unsigned number = of->account_device(device);
   const std::uint64_t here = own_pid_namespace();
   std::size_t count = 0;
   of->lock();
   for (unsigned i = 0; i < of->page_->slots_used; ++i) {
     const AccountPage::Slot& slot = of->page_->slots[i];
     if (slot.owner.pid == 0 || slot.charged[number] == 0) continue;
-    Holder holder{static_cast<std::int32_t>(slot.owner.pid), slot.owner.pid_namespace == here,
-                  slot.charged[number]};
+    ProcessCharge holder{static_cast<std::int32_t>(slot.owner.pid), slot.owner.pid_namespace == here,
+                         slot.charged[number]};
     for (std::size_t k = 0; k < count; ++k)
       if (largest[k].bytes < holder.bytes) std::swap(largest[k], holder);
     if (count < largest.size()) largest[count++] = holder;
@@ -223,9 +223,9 @@ std::size_t Account::holders(unsigned device, std::span<Holder> largest) {
   return count;
 }
 
-bool Account::enter() {
+bool Account::ensure_joined() {
   bool entered = true;
-  for (Account* const one : all()) {
+  for (Account* const one : accounts()) {
     one->lock();
     entered = entered && (one->slot_ != kNoSlot || one->join());
     one->unlock();
@@ -235,16 +235,16 @@ bool Account::enter() {
 
 bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::within_limit); }
 
-bool Account::reserve(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::in_advance); }
+bool Account::reserve(unsigned device, std::uint64_t bytes) { return add(device, bytes, Grant::reservation); }
 
-void Account::charge_anyway(unsigned device, std::uint64_t bytes) { add(device, bytes, Grant::anyway); }
+void Account::force_charge(unsigned device, std::uint64_t bytes) { add(device, bytes, Grant::forced); }
 
 void Account::discharge(unsigned device, std::uint64_t bytes) {
-  if (device >= kMostDevices) return;
-  for (Account* const one : all()) {
+  if (device >= kMaxDevices) return;
+  for (Account* const one : accounts()) {
     one->lock();
     if (one->slot_ != kNoSlot) {
-      std::uint64_t& charged = one->page_->slots[one->slot_].charged[one->number_of(device)];
+      std::uint64_t& charged = one->page_->slots[one->slot_].charged[one->account_device(device)];
       charged -= std::min(bytes, charged);
     }
     one->unlock();
@@ -252,16 +252,16 @@ void Account::discharge(unsigned device, std::uint64_t bytes) {
 }
 
 std::uint64_t Account::charged(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
-  expel_the_dead();
-  const std::uint64_t bytes = sum(number_of(device));
+  clear_dead_slots();
+  const std::uint64_t bytes = sum(account_device(device));
   unlock();
   return bytes;
 }
 
 std::uint64_t Account::charged_to_this_process(unsigned device) {
-  if (page_ == nullptr || device >= kMostDevices) return 0;
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
   lock();
   const std::uint64_t bytes = own_charge(device);
   unlock();
@@ -269,21 +269,21 @@ std::uint64_t Account::charged_to_this_process(unsigned device) {
 }
 
 std::uint64_t Account::own_charge(unsigned device) const {
-  return slot_ == kNoSlot ? 0 : page_->slots[slot_].charged[number_of(device)];
+  return slot_ == kNoSlot ? 0 : page_->slots[slot_].charged[account_device(device)];
 }
 
-void Account::note_out_of_reach() {
-  for (Account* const one : all()) {
+void Account::note_unhooked_driver() {
+  for (Account* const one : accounts()) {
     one->lock();
-    ++one->page_->out_of_reach;
+    ++one->page_->unhooked_drivers;
     one->unlock();
   }
 }
 
-std::uint32_t Account::out_of_reach() {
+std::uint32_t Account::unhooked_drivers() {
   if (page_ == nullptr) return 0;
   lock();
-  const std::uint32_t count = page_->out_of_reach;
+  const std::uint32_t count = page_->unhooked_drivers;
   unlock();
   return count;
 }

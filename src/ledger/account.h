@@ -1,21 +1,21 @@
-// How much of each device's memory is charged, and how much may be: the account that makes a limit refuse.
+// The account of a GPU memory limit: how many bytes of each device are charged, and how many may be.
 //
-// An account is a page of memory: private to a process, or a file that several processes map and so share a
-// limit. It may lie within others (a limit within a limit): then a request is granted if all have room for
-// it, and charged to all. Each process has a slot that holds what it was charged; the sum over the slots is
-// the account. A grant is decided under a lock that survives the death of its holder (a robust mutex), and a
-// slot that nobody holds any more is emptied by the next process that joins, would be refused, asks what is
-// left, or would set a new peak. So there is no total that a death could leave wrong.
+// An account is one page of memory. It is private to a process, or a file that several processes map to share
+// a limit. Accounts nest: a request must fit into every enclosing account and is charged to all of them.
 //
-// Who holds a slot: the driver keeps memory until nobody has its device files open any more. A child of fork
-// has them, too, and keeps its dead parent's memory; exec closes them. The kernel tells the same of a lock of
-// an open file description: so each process has a description of the account's file, closed by exec, with a
-// lock on the byte of its slot's number, and the slot is held as long as that byte is locked. The file is
-// mapped by that description, so it stays open whatever descriptors a program closes. There is nothing to do
-// at fork, no list of children that could be full, and no moment at which a death is missed.
+// Each process owns a slot with its own charge; the account's total is the sum of the slots. A process can
+// die at any moment, so no total is ever stored. A robust mutex guards the page: it survives the death of its
+// holder. A process clears the slots of dead processes when it joins, reads the total, sets a new peak, or
+// would be refused.
 //
-// Lives in other people's programs: no allocation, no exception. A charge takes about 50 ns and 2 ns for each
-// process of the account.
+// How a slot's owner is known to be alive: the process holds an open-file-description lock on the byte with
+// its slot's number. The kernel drops that lock when the last descriptor closes: at exec, but not at fork.
+// That matches the driver, which keeps a dead parent's memory as long as a forked child has its device files
+// open. Nothing has to run at fork or exit. The page is mapped from that description, so it stays open even
+// if the program closes all its descriptors.
+//
+// This code runs inside other programs: it never allocates and never throws. Cost of a charge: 50 ns + 2 ns
+// per process.
 #pragma once
 
 #include <atomic>
@@ -27,14 +27,14 @@
 
 namespace headroom::ledger {
 
-inline constexpr unsigned kMostDevices = 64;
-inline constexpr unsigned kMostMembers = 1024;
-inline constexpr unsigned kMostAccounts = 8;  // one within the other
+inline constexpr unsigned kMaxDevices = 64;
+inline constexpr unsigned kMaxMembers = 1024;
+inline constexpr unsigned kMaxAccounts = 8;  // nested in each other
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
-// Bytes by device; kNoLimit where there is none.
+// The limit of each device in bytes, or kNoLimit.
 struct Limits {
-  std::uint64_t bytes[kMostDevices] = {};
+  std::uint64_t bytes[kMaxDevices] = {};
   constexpr Limits() {
     for (std::uint64_t& limit : bytes) limit = kNoLimit;
   }
@@ -54,139 +54,144 @@ class Account {
   Account& operator=(const Account&) = delete;
   ~Account() { close(); }
 
-  // A process' own. False when there is no memory.
+  // Opens an account of this process alone. Returns false if no memory is available.
   bool open_private(const Limits& limits);
-  // The same in so many zeroed bytes from the kernel, which it then has: for who cannot do without.
+  // The same in `memory`: kPageBytes zeroed bytes from the kernel, which the account unmaps when it closes.
+  // For callers that must not fail.
   static constexpr std::size_t kPageBytes = std::size_t{1} << 20;
   void open_private_in(void* memory, const Limits& limits);
-  // One that was made by create_shared(). False, with errno, when the file cannot be used.
+  // Opens an account that create_shared() made. Returns false, with errno, if the file is not usable.
   bool open_shared(const char* path);
-  // Makes the file of an account, whole before it has its name; false, with errno (EEXIST).
+  // Creates the file of a shared account. The file gets its name when it is complete. Returns false, with
+  // errno (EEXIST if it exists).
   static bool create_shared(const char* path, const Limits& limits);
   void close();
-  // Both are open, and nothing is charged yet. `outer` outlives this one and is asked by it alone. From then
-  // on what is charged here is charged there, and limit(), has_room() and the like speak of all together; a
-  // file that is among them already is one account.
-  void lie_within(Account& outer);
+  // Makes `outer` an enclosing account: every later charge counts in both, and limit(), would_fit() and the
+  // like consider both. Both must be open with nothing charged; `outer` must outlive this account and serve
+  // no other. Accounts of the same file are nested only once.
+  void nest_in(Account& outer);
 
-  // Which device it is that this process counts as `device`, before anything is charged to it. Processes may
-  // count them otherwise (CUDA_VISIBLE_DEVICES), so an account knows devices by their UUID: those that its
-  // maker told by the maker's numbers, each other by the number of the process that told first, or the next
-  // that is free. What is not told has the same number in all.
+  // Sets the UUID of the device that this process numbers `device`, before anything is charged to it.
+  // Processes may number the same devices differently (CUDA_VISIBLE_DEVICES), so the account matches devices
+  // by UUID. A new UUID gets this process's number if that is free, or the next free number. A device without
+  // a UUID has the same number in every process.
   void identify(unsigned device, const std::uint8_t (&uuid)[16]);
 
   bool is_open() const { return page_ != nullptr; }
   bool is_shared() const { return shared_; }
-  std::uint64_t limit(unsigned device) const;  // the smallest
+  std::uint64_t limit(unsigned device) const;  // the smallest of the nested accounts
 
-  // Whether a charge of so many bytes would be granted now, as far as it is known without asking whether all
-  // processes are alive.
-  bool has_room(unsigned device, std::uint64_t bytes);
-  // Of the account that has least left: its limit, and what is charged to all its processes that are alive.
-  struct Room {
-    std::uint64_t limit = kNoLimit, charged = 0;
+  // Returns whether charge() would succeed now. Does not check for dead processes, whose charges still count.
+  bool would_fit(unsigned device, std::uint64_t bytes);
+  struct LimitUsage {
+    std::uint64_t limit = kNoLimit, charged = 0;  // charged to all live processes
     std::uint64_t left() const {
       return limit == kNoLimit ? kNoLimit : limit - (charged < limit ? charged : limit);
     }
   };
-  Room tightest(unsigned device);
-  // What processes of that account hold, this one among them: the largest first, as many as `holders` has
-  // room for. How many were told.
-  struct Holder {
+  // The nested account with the fewest bytes left.
+  LimitUsage tightest_limit(unsigned device);
+  struct ProcessCharge {
     std::int32_t pid = 0;
-    bool is_visible = false;  // by that number from here: it is no other PID namespace's
+    bool is_visible = false;  // `pid` is valid in this process's PID namespace
     std::uint64_t bytes = 0;
   };
-  std::size_t holders(unsigned device, std::span<Holder> largest);
-  // Joins, if that is still to be done, whatever is charged. False: it is full. (A charge joins, too.)
-  bool enter();
-  // Charges the calling process, if the sum stays within the limit.
+  // Fills `largest` with the largest charges in the account of tightest_limit(), this process included,
+  // largest first. Returns how many it filled.
+  std::size_t largest_charges(unsigned device, std::span<ProcessCharge> largest);
+  // Claims a slot if the process has none yet, even if the limit is exceeded. Returns false if all slots are
+  // taken. (A charge joins, too.)
+  bool ensure_joined();
+  // Charges this process, if the total stays within the limit.
   bool charge(unsigned device, std::uint64_t bytes);
-  // The same for what a driver is still to be asked for, and may not have: it is no peak before note_peaks().
+  // Charges before the driver is asked, which may fail. The charge counts for the peak only after
+  // note_peaks().
   bool reserve(unsigned device, std::uint64_t bytes);
   void note_peaks(unsigned device);
-  // The same whatever the limit: for what is there already.
-  void charge_anyway(unsigned device, std::uint64_t bytes);
-  // Takes back; no more than was charged.
+  // Charges whatever the limit is: for memory that is already allocated.
+  void force_charge(unsigned device, std::uint64_t bytes);
+  // Reduces this process's charge, at most to 0.
   void discharge(unsigned device, std::uint64_t bytes);
-  // Of all processes that are alive; of this account alone.
+  // The charge of all live processes, in this account alone (without the enclosing ones).
   std::uint64_t charged(unsigned device);
   std::uint64_t charged_to_this_process(unsigned device);
-  // How many processes that are alive have joined.
+  // The number of live processes that joined.
   unsigned members();
-  // Of those the ones of which nobody can tell from here whether they are alive: in another PID namespace (a
-  // container), on a kernel without locks of descriptions.
-  unsigned members_elsewhere();
-  // The most that was charged at once since the last reset: to this process, and to all together (what a dead
-  // process held counts until that is looked for: at most a millisecond, and not beside one that joined
-  // after).
+  // Members whose death cannot be noticed from here: in another PID namespace (a container), on a kernel
+  // without open-file-description locks.
+  unsigned uncheckable_members();
+  // The highest charge since the last reset. peak() is that of all processes together. It may include the
+  // charge of a process that died less than 1 ms ago, but never next to that of a process that joined later.
   std::uint64_t peak_of_this_process(unsigned device);
   void reset_peak_of_this_process(unsigned device);
   std::uint64_t peak(unsigned device);
-  // Whether the peak of all stayed within the limit of this account: what the driver took beyond what was
-  // foreseen is charged, too.
+  // Returns whether peak() stayed within this account's limit. It does not if the driver allocated more than
+  // expected, because that is charged, too.
   bool has_kept_limit(unsigned device);
   void reset_peaks();
-  // Requests that were refused to any process of the account, and their bytes. Noted where there is no room
-  // for what would have been charged (`needed`: of a pool, whole steps).
+  // Counts a refused request and its bytes, for all processes together. `needed` is what would have been
+  // charged (for a pool, whole steps); the refusal counts in each account that `needed` does not fit into.
   void note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t needed);
   std::uint64_t refused(unsigned device);
   std::uint64_t refused_bytes(unsigned device);
 
-  // Drivers that a process of the account loaded where nothing stands in front of them.
-  void note_out_of_reach();
-  std::uint32_t out_of_reach();
+  // Drivers that a process loaded in a way that Headroom's hooks do not cover, so their memory is not
+  // charged.
+  void note_unhooked_driver();
+  std::uint32_t unhooked_drivers();
 
-  // Gives up the process' slot, and with it all that it was charged.
+  // Gives up this process's slot and its charge.
   void leave();
-  // In a child after fork: the parent's charge is the parent's, and stays after its death while the child
-  // lives in the same program.
-  void leave_to_parent();
+  // For a child after fork: the child gets a slot of its own at its next charge. The parent's charge stays,
+  // even if the parent dies, for as long as the child lives without exec.
+  void reset_after_fork();
 
  private:
   static constexpr unsigned kNoSlot = ~0U;
   bool join();
   void lock();
   void unlock();
-  bool take_slot(unsigned slot, const ProcessIdentity& self);
-  bool has_description();
-  bool is_gone(unsigned slot);
-  // `device`: only where something is charged on it, which is cheaper.
-  void expel_the_dead(unsigned device = kMostDevices);
+  bool claim_slot(unsigned slot, const ProcessIdentity& self);
+  bool ensure_description();
+  bool is_slot_dead(unsigned slot);
+  // With `device`: checks only the slots with a charge on it, which is cheaper.
+  void clear_dead_slots(unsigned device = kMaxDevices);
   std::uint64_t sum(unsigned device) const;
   std::uint64_t own_charge(unsigned device) const;
-  enum class Grant { within_limit, anyway, in_advance };
+  enum class Grant { within_limit, forced, reservation };
   bool add(unsigned device, std::uint64_t bytes, Grant grant);
   bool fits(unsigned device, std::uint64_t bytes) const;
   void note_own_peaks(unsigned number);
-  bool is_time_to_look();
-  Account* with_least_left(unsigned device, Room& room);
-  // This one and those that it lies within.
-  std::span<Account* const> all() const { return {all_, count_}; }
+  bool is_dead_check_due();
+  Account* tightest_account(unsigned device, LimitUsage& usage);
+  // This account and the enclosing ones.
+  std::span<Account* const> accounts() const { return {accounts_, account_count_}; }
   bool is_locked_before(const Account& other) const;
   bool is_same_file(const Account& other) const;
-  // The account's number for what this process counts as `device`.
-  unsigned number_of(unsigned device) const {
-    return device ^ numbers_[device].load(std::memory_order_relaxed);
+  // Translates this process's device number into the account's.
+  unsigned account_device(unsigned device) const {
+    return device ^ device_xor_[device].load(std::memory_order_relaxed);
   }
-  void identify_here(unsigned device, const std::uint8_t (&uuid)[16]);
+  void identify_in_this_account(unsigned device, const std::uint8_t (&uuid)[16]);
 
   AccountPage* page_ = nullptr;
   bool shared_ = false;
-  std::uint64_t file_system_ = 0, file_number_ = 0;  // 0: none
-  // In the order in which their locks are taken: that of their files, which is the same in every process.
-  Account* all_[kMostAccounts] = {};
-  unsigned count_ = 0;
-  std::atomic<std::uint8_t> numbers_[kMostDevices] = {};  // 0: the same; the bits that differ
+  std::uint64_t file_system_ = 0, file_number_ = 0;  // device and inode of the file; 0: private
+  // Sorted by file, which is the same order in every process: locks are taken in this order.
+  Account* accounts_[kMaxAccounts] = {};
+  unsigned account_count_ = 0;
+  // The account's device number, XORed with this process's; 0: both are equal.
+  std::atomic<std::uint8_t> device_xor_[kMaxDevices] = {};
   std::atomic<unsigned> slot_{kNoSlot};
-  std::uint64_t peaks_[kMostDevices] = {};  // of this process, under the page's lock
-  // Of the file; what it describes has the lock on the slot. Under the page's lock. In a child of fork it is
-  // the parent's until the child needs one.
+  std::uint64_t peaks_[kMaxDevices] = {};  // of this process; guarded by the page's lock
+  // Descriptor of the account's file; its open file description holds the lock on the slot's byte. Guarded by
+  // the page's lock. After fork a child shares its parent's description until it needs one itself.
   int description_ = -1;
-  bool is_parents_description_ = false;
-  // A mapping of that description, where the page is mapped by another; an ancestor's own stays behind.
-  void* held_open_ = nullptr;
-  std::int64_t looked_at_ns_ = 0;  // for the dead, before a new peak
+  bool is_description_of_parent_ = false;
+  // Keeps a forked child's own description open. (The page itself stays mapped from the parent's
+  // description.)
+  void* keep_open_mapping_ = nullptr;
+  std::int64_t last_dead_check_ns_ = 0;  // before a new peak was set
 };
 
 }  // namespace headroom::ledger

@@ -18,7 +18,7 @@
 
 namespace headroom::ledger {
 
-void set_up(AccountPage& page, const Limits& limits) {
+void initialize(AccountPage& page, const Limits& limits) {
   pthread_mutexattr_t attributes;
   ::pthread_mutexattr_init(&attributes);
   ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -71,9 +71,9 @@ static_assert(sizeof(AccountPage) <= Account::kPageBytes);
 void Account::open_private_in(void* memory, const Limits& limits) {
   close();
   page_ = static_cast<AccountPage*>(memory);
-  set_up(*page_, limits);
-  all_[0] = this;
-  count_ = 1;
+  initialize(*page_, limits);
+  accounts_[0] = this;
+  account_count_ = 1;
 }
 
 bool Account::open_shared(const char* path) {
@@ -88,12 +88,12 @@ bool Account::open_shared(const char* path) {
     errno = error;
     return false;
   }
-  description_ = move_up(fd);
+  description_ = move_to_high_number(fd);
   shared_ = true;
   file_system_ = info.st_dev;
   file_number_ = info.st_ino;
-  all_[0] = this;
-  count_ = 1;
+  accounts_[0] = this;
+  account_count_ = 1;
   if (page_->magic == AccountPage::kMagic && page_->page_bytes == sizeof(AccountPage)) return true;
   close();
   errno = EINVAL;
@@ -109,12 +109,12 @@ bool Account::create_shared(const char* path, const Limits& limits) {
   }
   const int fd = ::open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return false;
-  // Space first: a page that a full file system cannot give would kill its writer.
+  // EntryType first: a page that a full file system cannot give would kill its writer.
   int error = ::posix_fallocate(fd, 0, sizeof(AccountPage));
   AccountPage* page = error == 0 ? map_page(MAP_SHARED, fd) : nullptr;
   if (error == 0 && page == nullptr) error = errno;
   if (page != nullptr) {
-    set_up(*page, limits);
+    initialize(*page, limits);
     unmap_page(page);
     if (::link(temporary, path) != 0) error = errno;  // unlike rename, it never replaces
   }
@@ -127,41 +127,41 @@ bool Account::create_shared(const char* path, const Limits& limits) {
 void Account::close() {
   if (page_ != nullptr) unmap_page(page_);
   page_ = nullptr;
-  if (held_open_ != nullptr) ::syscall(SYS_munmap, held_open_, 1);
-  held_open_ = nullptr;
+  if (keep_open_mapping_ != nullptr) ::syscall(SYS_munmap, keep_open_mapping_, 1);
+  keep_open_mapping_ = nullptr;
   if (description_ >= 0) ::close(description_);
   description_ = -1;
-  is_parents_description_ = false;
+  is_description_of_parent_ = false;
   slot_ = kNoSlot;
   shared_ = false;
   file_system_ = file_number_ = 0;
-  count_ = 0;
-  for (auto& number : numbers_) number = 0;
+  account_count_ = 0;
+  for (auto& number : device_xor_) number = 0;
 }
 
 void Account::identify(unsigned device, const std::uint8_t (&uuid)[16]) {
-  if (device >= kMostDevices) return;
-  for (Account* const one : all()) one->identify_here(device, uuid);
+  if (device >= kMaxDevices) return;
+  for (Account* const one : accounts()) one->identify_in_this_account(device, uuid);
 }
 
-void Account::identify_here(unsigned device, const std::uint8_t (&uuid)[16]) {
+void Account::identify_in_this_account(unsigned device, const std::uint8_t (&uuid)[16]) {
   static constexpr std::uint8_t kUntold[16] = {};
   const auto find = [&](const std::uint8_t(&wanted)[16], unsigned otherwise) {
-    for (unsigned i = 0; i < kMostDevices; ++i)
+    for (unsigned i = 0; i < kMaxDevices; ++i)
       if (std::memcmp(page_->uuids[i], wanted, sizeof wanted) == 0) return i;
     return otherwise;
   };
   if (std::memcmp(uuid, kUntold, sizeof uuid) == 0) return;
   lock();
-  unsigned number = find(uuid, kMostDevices);
-  if (number == kMostDevices) {
+  unsigned number = find(uuid, kMaxDevices);
+  if (number == kMaxDevices) {
     const bool is_free = std::memcmp(page_->uuids[device], kUntold, sizeof uuid) == 0;
     number = is_free ? device : find(kUntold, device);
     if (std::memcmp(page_->uuids[number], kUntold, sizeof uuid) == 0)
       std::memcpy(page_->uuids[number], uuid, sizeof uuid);
   }
   unlock();
-  numbers_[device] = static_cast<std::uint8_t>(device ^ number);
+  device_xor_[device] = static_cast<std::uint8_t>(device ^ number);
 }
 
 bool Account::is_same_file(const Account& other) const {
@@ -173,13 +173,13 @@ bool Account::is_locked_before(const Account& other) const {
                                             : file_number_ < other.file_number_;
 }
 
-void Account::lie_within(Account& outer) {
-  for (const Account* const one : all())
+void Account::nest_in(Account& outer) {
+  for (const Account* const one : accounts())
     if (one->is_same_file(outer)) return;
-  if (page_ == nullptr || outer.page_ == nullptr || count_ == kMostAccounts) return;
-  unsigned at = count_++;
-  for (; at > 0 && outer.is_locked_before(*all_[at - 1]); --at) all_[at] = all_[at - 1];
-  all_[at] = &outer;
+  if (page_ == nullptr || outer.page_ == nullptr || account_count_ == kMaxAccounts) return;
+  unsigned at = account_count_++;
+  for (; at > 0 && outer.is_locked_before(*accounts_[at - 1]); --at) accounts_[at] = accounts_[at - 1];
+  accounts_[at] = &outer;
 }
 
 }  // namespace headroom::ledger

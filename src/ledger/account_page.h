@@ -16,19 +16,19 @@ struct AccountPage {
   std::uint64_t page_bytes;
   pthread_mutex_t mutex;
   std::uint32_t slots_used;  // behind these there never was a member
-  std::uint32_t out_of_reach;
-  std::uint8_t uuids[kMostDevices][16];  // zero: not told yet
-  std::uint64_t limits[kMostDevices];
-  std::uint64_t peaks[kMostDevices];  // of the sum
-  std::uint64_t refused[kMostDevices], refused_bytes[kMostDevices];
+  std::uint32_t unhooked_drivers;
+  std::uint8_t uuids[kMaxDevices][16];  // zero: not told yet
+  std::uint64_t limits[kMaxDevices];
+  std::uint64_t peaks[kMaxDevices];  // of the sum
+  std::uint64_t refused[kMaxDevices], refused_bytes[kMaxDevices];
   struct Slot {
     ProcessIdentity owner;
-    std::uint64_t is_locked;  // whoever has it holds the lock on its byte, so that alone tells
-    std::uint64_t charged[kMostDevices];
-  } slots[kMostMembers];
+    std::uint64_t has_byte_lock;  // whoever has it holds the lock on its byte, so that alone tells
+    std::uint64_t charged[kMaxDevices];
+  } slots[kMaxMembers];
 };
 
 // With the limits, and nothing charged.
-void set_up(AccountPage& page, const Limits& limits);
+void initialize(AccountPage& page, const Limits& limits);
 
 }  // namespace headroom::ledger

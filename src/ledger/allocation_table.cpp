@@ -17,16 +17,16 @@ Entry* map_slots(std::size_t count) {
 
 }  // namespace
 
-Entry* AllocationTable::find(Space space, std::uint64_t address) {
+Entry* AllocationTable::find(EntryType type, std::uint64_t address) {
   if (capacity_ == 0 || address == 0) return nullptr;
-  for (std::size_t at = hash_of(space, address) & (capacity_ - 1); slots_[at].address != 0; at = next(at))
-    if (slots_[at].address == address && slots_[at].space == space) return &slots_[at];
+  for (std::size_t at = hash_of(type, address) & (capacity_ - 1); slots_[at].address != 0; at = next(at))
+    if (slots_[at].address == address && slots_[at].type == type) return &slots_[at];
   return nullptr;
 }
 
 bool AllocationTable::insert(const Entry& entry) {
   if (entry.address == 0) return false;
-  if (Entry* there = find(entry.space, entry.address)) {
+  if (Entry* there = find(entry.type, entry.address)) {
     *there = entry;
     return true;
   }
@@ -38,14 +38,15 @@ bool AllocationTable::insert(const Entry& entry) {
   return true;
 }
 
-bool AllocationTable::take(Space space, std::uint64_t address, Entry& entry) {
-  Entry* const there = find(space, address);
+bool AllocationTable::remove(EntryType type, std::uint64_t address, Entry& entry) {
+  Entry* const there = find(type, address);
   if (there == nullptr) return false;
-  take_at(static_cast<std::size_t>(there - slots_), entry);
+  remove_at(static_cast<std::size_t>(there - slots_), entry);
   return true;
 }
 
-// Moves each entry of the run after `hole` back into it, if its home does not lie behind the hole.
+// Fills the hole with the next entry of the run that may lie there, and repeats that for the new hole. An
+// entry may not lie before its home position.
 void AllocationTable::close_gap(std::size_t hole) {
   const std::size_t mask = capacity_ - 1;
   for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {

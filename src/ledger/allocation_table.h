@@ -1,7 +1,9 @@
-// What a process has of its devices' memory: every live allocation, by address or handle.
+// A process's table of device memory: live allocations, and what the ledger must remember about pools,
+// graphs, streams and contexts.
 //
-// Open addressing at a load of at most one half, deletion by shifting back; in memory of its own from the
-// kernel, because it lives in programs whose allocator is hooked. The caller has the lock.
+// A hash table, keyed by type and address: open addressing, at most half full, deletion by shifting entries
+// back. It maps its memory straight from the kernel, because it runs in programs whose allocator is hooked.
+// Callers hold the ledger's lock.
 #pragma once
 
 #include <cstddef>
@@ -11,47 +13,68 @@
 
 namespace headroom::ledger {
 
-// What an address is one of: a handle may have the value of an address.
-enum class Space : std::uint8_t {
-  pointer =
-      1,     // device, managed, pool, graph, imported and pinned memory: unified addressing makes one space
-  array,     // CUarray
-  mipmap,    // CUmipmappedArray
-  handle,    // CUmemGenericAllocationHandle
-  physical,  // what a handle stands for: a number of the ledger's own, as drivers use handles again
-  reservation,   // virtual addresses
-  mapping,       // physical memory at them
-  part,          // of an array, to which physical memory is mapped: `context` is the array
-  external,      // CUexternalMemory
-  graph,         // CUgraph, on one device
-  graph_exec,    // CUgraphExec, likewise
-  graph_free,    // CUgraphNode that frees: `bytes` of the block that another node may take
-  capture,       // CUstream in which a capture was begun
-  pool,          // CUmemoryPool
-  leaving_pool,  // what a pool has and a call frees: a number
-  apart,         // the number of a context that is being destroyed: `link` is the context, if it lives on
-  leaving,       // memory by pointer that is freed in the order of a stream: a number
-  pool_wait,     // of a pool that is waited for: `pending` is what was freed since, `link` the wait
-  granule,       // of a device, that small allocations share: a number, by their addresses
+// The type of an entry. It is part of the key, because a handle can have the value of an address.
+enum class EntryType : std::uint8_t {
+  pointer = 1,      // memory by address, of every kind: CUDA has one address space for all devices
+  array,            // CUarray
+  mipmap,           // CUmipmappedArray
+  handle,           // CUmemGenericAllocationHandle
+  physical,         // the memory behind a handle, under the ledger's own number: drivers reuse handle values
+  reservation,      // a range of virtual addresses
+  mapping,          // physical memory, mapped at an address
+  array_part,       // physical memory, mapped to a part of an array
+  external_memory,  // CUexternalMemory
+  graph,            // CUgraph, on one device
+  graph_exec,       // CUgraphExec, on one device; or an update of one to another graph
+  graph_free_node,  // CUgraphNode that frees a block, until another node reuses that block
+  capture,          // CUstream whose calls are captured into a graph
+  pool,             // CUmemoryPool
+  pool_free_in_progress,  // memory of a pool, while the driver's call frees it; under a number
+  destroyed_context,      // a context that is being destroyed; under a number
+  pending_free,           // memory by pointer whose stream-ordered free may not have run yet; under a number
+  pool_wait,              // a synchronization that may complete a pool's pending frees
+  granule,  // device memory that small allocations share; under a number made of their addresses
 };
 
-// A bit of `references`: others hold the memory, too, and nobody tells how long.
-inline constexpr std::uint32_t kHeldByOthers = std::uint32_t{1} << 31;
+// A bit of Entry::references: the memory was exported to another process or API. Nothing reports when that
+// releases it, so the memory stays charged.
+inline constexpr std::uint32_t kExported = std::uint32_t{1} << 31;
 
+// What `link` and `extra` mean depends on the type; 0 where nothing is listed:
+//
+// - pointer: `link` is its pool, graph or granule. `extra` of a graph's node: unused bytes of its block.
+// `extra`
+//   of pool memory that is being freed: its pool_free_in_progress.
+// - handle: `link` is its physical memory; `extra` counts the calls that are releasing it now.
+// - physical: `link` counts the calls that are looking up a handle of it by address now. `extra` is the wait
+//   (ledger.h) that completes its pending unmap.
+// - mapping: `link` is its physical memory, `extra` a serial number.
+// - array_part: `link` is its physical memory.
+// - graph: `link` is the last exec made from it; without a handle, its former key. `extra`: bytes of all its
+//   blocks, used or not.
+// - graph_exec: `link` is its graph. `extra` of an update: the exec that was updated.
+// - graph_free_node, capture, pool_free_in_progress: `link` is the graph or pool.
+// - pool: `link` is the number of bytes that the driver last reported for it; after its destruction, the wait
+// that
+//   completes its pending frees. `extra`: bytes whose stream-ordered free may be pending.
+// - destroyed_context: `link` is the context, if the driver failed to destroy it.
+// - pending_free: `link` is its granule, `extra` the wait that completes the free.
+// - pool_wait: `address` is the pool, `link` the wait, `extra` the bytes freed since the wait began.
+// - granule: `link` is the context whose allocations share it, `extra` the bytes in use.
+//
+// `context` of pool, physical and pending_free: the context of the streams that free the memory. Of
+// array_part: the array. `bytes` of a graph: its blocks in use. Of a granule: how many of its allocations are
+// pending frees.
 struct Entry {
-  std::uint64_t address = 0;  // or handle; never 0
+  std::uint64_t address = 0;  // or handle, or number; never 0
   std::uint64_t bytes = 0;
-  std::uint64_t context = 0;  // in which it was made; 0: in none, it outlives them
-  std::uint64_t link = 0;     // the address, in its own space, of what this one is a part of or refers to; of
-                              // physical memory: how many ask for a handle of it by its address; of a
-                              // granule: the context, which shares it with no other
-  std::uint64_t charged = 0;  // bytes of the account: what a pool keeps may be more than what is in use
-  std::uint64_t pending = 0;  // of a pool: freed in the order of a stream, perhaps not yet; of graphs:
-                              // graphs.cpp; of what a call frees: its number in Space::leaving_pool; of
-                              // mappings: which one; of physical memory: the wait that it goes with
+  std::uint64_t context = 0;  // in which it was allocated; 0: in none, so it outlives all
+  std::uint64_t link = 0;     // see above
+  std::uint64_t charged = 0;  // bytes in the account; of a pool or graph, all that it keeps, used or not
+  std::uint64_t extra = 0;    // see above
   std::uint32_t references = 1;
   std::uint16_t device = 0;
-  Space space = Space::pointer;
+  EntryType type = EntryType::pointer;
   DeviceMemoryKind kind = DeviceMemoryKind::device;
 };
 
@@ -62,21 +85,22 @@ class AllocationTable {
   AllocationTable& operator=(const AllocationTable&) = delete;
   ~AllocationTable() { clear(); }
 
-  // Null if there is none. Valid until the next insert() or take().
-  Entry* find(Space space, std::uint64_t address);
-  // An entry of that space and address is replaced. False when there is no memory.
+  // Returns null if there is none. The pointer is valid until the next insert() or remove().
+  Entry* find(EntryType type, std::uint64_t address);
+  // Replaces an entry of the same type and address. Returns false if no memory is available.
   bool insert(const Entry& entry);
-  bool take(Space space, std::uint64_t address, Entry& entry);
-  // The next entry at or behind the place `at` of which test(entry) is true, and its place; null if there is
-  // none. So all of one kind are found in one pass. Taking one out moves none before it that was not seen.
+  bool remove(EntryType type, std::uint64_t address, Entry& entry);
+  // Finds the first entry at or after position `at` for which test(entry) is true, and sets `at` to its
+  // position. Returns null if there is none. A loop over find_from() and remove_at() visits each entry once:
+  // a removal moves no unvisited entry to a position before `at`.
   template <class Test>
   Entry* find_from(std::size_t& at, const Test& test) {
     for (; at < capacity_; ++at)
       if (slots_[at].address != 0 && test(slots_[at])) return &slots_[at];
     return nullptr;
   }
-  void take_at(std::size_t at, Entry& taken) {
-    taken = slots_[at];
+  void remove_at(std::size_t at, Entry& removed) {
+    removed = slots_[at];
     close_gap(at);
     --size_;
   }
@@ -89,12 +113,12 @@ class AllocationTable {
   void clear();
 
  private:
-  static std::size_t hash_of(Space space, std::uint64_t address) {
+  static std::size_t hash_of(EntryType type, std::uint64_t address) {
     return static_cast<std::size_t>(
-        ((address ^ static_cast<std::uint64_t>(space) << 57) * 0x9e3779b97f4a7c15U) >> 20);
+        ((address ^ static_cast<std::uint64_t>(type) << 57) * 0x9e3779b97f4a7c15U) >> 20);
   }
   std::size_t home_of(const Entry& entry) const {
-    return hash_of(entry.space, entry.address) & (capacity_ - 1);
+    return hash_of(entry.type, entry.address) & (capacity_ - 1);
   }
   std::size_t next(std::size_t at) const { return (at + 1) & (capacity_ - 1); }
   void close_gap(std::size_t hole);

@@ -10,14 +10,14 @@
 //
 // Arrays have handles and no addresses: small ones are charged what the driver says that each needs.
 #include "ledger/ledger.h"
-#include "ledger/ledger_lock.h"
+#include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 namespace {
 
 // A granule's entry has in `pending` what is in use of it, in `bytes` how many of its references are freed in
 // the order of a stream, and in `link` its context.
-std::uint64_t in_pieces(std::uint64_t bytes) {
+std::uint64_t round_up_to_piece(std::uint64_t bytes) {
   constexpr std::uint64_t kPiece = 512;
   return (bytes + kPiece - 1) / kPiece * kPiece;
 }
@@ -25,11 +25,11 @@ std::uint64_t in_pieces(std::uint64_t bytes) {
 }  // namespace
 
 void Ledger::set_granule(unsigned device, std::uint64_t bytes) {
-  if (device < kMostDevices && (bytes & (bytes - 1)) == 0) devices_[device].granule.store(bytes);
+  if (device < kMaxDevices && (bytes & (bytes - 1)) == 0) devices_[device].granule.store(bytes);
 }
 
 std::uint64_t Ledger::granule(unsigned device) const {
-  return device < kMostDevices ? devices_[device].granule.load(std::memory_order_relaxed) : 0;
+  return device < kMaxDevices ? devices_[device].granule.load(std::memory_order_relaxed) : 0;
 }
 
 std::uint64_t Ledger::charge_of(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const {
@@ -45,40 +45,42 @@ bool Ledger::shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_
   return kind == DeviceMemoryKind::device && granule(device) != 0 && bytes <= granule(device) / 2;
 }
 
-std::uint64_t Ledger::charge_that_goes_with(const Entry& entry) {
-  const bool may_share = (entry.space == Space::pointer || entry.space == Space::leaving) &&
+std::uint64_t Ledger::remove_from_granule(const Entry& entry) {
+  const bool may_share = (entry.type == EntryType::pointer || entry.type == EntryType::pending_free) &&
                          entry.kind == DeviceMemoryKind::device;
-  Entry* const shared = may_share && entry.link != 0 ? table_.find(Space::granule, entry.link) : nullptr;
-  const std::uint32_t held = entry.references & kHeldByOthers;
+  Entry* const shared = may_share && entry.link != 0 ? table_.find(EntryType::granule, entry.link) : nullptr;
+  const std::uint32_t held = entry.references & kExported;
   const std::uint64_t own = held != 0 ? 0 : entry.charged;
   Entry gone;
   if (shared == nullptr) return own;
-  shared->pending -= in_pieces(entry.bytes);
-  if (entry.space == Space::leaving) --shared->bytes;
+  shared->extra -= round_up_to_piece(entry.bytes);
+  if (entry.type == EntryType::pending_free) --shared->bytes;
   shared->references = (shared->references - 1) | held;
-  if ((shared->references & ~kHeldByOthers) > 0 || !table_.take(Space::granule, entry.link, gone)) return own;
+  if ((shared->references & ~kExported) > 0 || !table_.remove(EntryType::granule, entry.link, gone))
+    return own;
   // What others hold of it keeps it, and it stays charged; but its addresses may be given anew.
-  return (gone.references & kHeldByOthers) != 0 ? own : own + gone.charged;
+  return (gone.references & kExported) != 0 ? own : own + gone.charged;
 }
 
 // One in which all is freed in the order of a stream may have gone already.
-std::uint64_t Ledger::hold_room_in_granules(unsigned device, std::uint64_t context, std::uint64_t bytes) {
+std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context, std::uint64_t bytes) {
   const Locked locked(*this);
   const auto has_room = [&](const Entry& entry) {
-    return entry.space == Space::granule && entry.device == device && entry.link == context &&
-           (entry.references & ~kHeldByOthers) > entry.bytes &&
-           entry.pending + in_pieces(bytes) <= entry.charged;
+    return entry.type == EntryType::granule && entry.device == device && entry.link == context &&
+           (entry.references & ~kExported) > entry.bytes &&
+           entry.extra + round_up_to_piece(bytes) <= entry.charged;
   };
-  Entry* found = device < kMostDevices ? table_.find(Space::granule, devices_[device].last_granule) : nullptr;
+  Entry* found =
+      device < kMaxDevices ? table_.find(EntryType::granule, devices_[device].last_granule) : nullptr;
   std::size_t place = 0;
   if (found == nullptr || !has_room(*found)) found = table_.find_from(place, has_room);
   if (found == nullptr) return 0;
   ++found->references;
-  found->pending += in_pieces(bytes);
+  found->extra += round_up_to_piece(bytes);
   return found->address;
 }
 
-void Ledger::let_room_go(std::uint64_t granule, std::uint64_t bytes) {
+void Ledger::cancel_in_granule(std::uint64_t granule, std::uint64_t bytes) {
   if (granule == 0) return;
   Entry held;
   held.kind = DeviceMemoryKind::device;
@@ -87,16 +89,16 @@ void Ledger::let_room_go(std::uint64_t granule, std::uint64_t bytes) {
   std::uint64_t charged = 0;
   {
     const Locked locked(*this);
-    if (const Entry* const shared = table_.find(Space::granule, granule)) held.device = shared->device;
-    charged = charge_that_goes_with(held);
+    if (const Entry* const shared = table_.find(EntryType::granule, granule)) held.device = shared->device;
+    charged = remove_from_granule(held);
   }
   if (charged > 0) account_.discharge(held.device, charged);
 }
 
-bool Ledger::commit_in_granule(Entry entry, bool is_paid) {
+bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
   const std::uint64_t bytes = granule(entry.device);
   Entry fresh;
-  fresh.space = Space::granule;
+  fresh.type = EntryType::granule;
   constexpr unsigned kAboveNumbers = 57;
   fresh.address = (entry.address / bytes + 1) | std::uint64_t{entry.device} << kAboveNumbers;
   fresh.device = entry.device;
@@ -108,27 +110,27 @@ bool Ledger::commit_in_granule(Entry entry, bool is_paid) {
   for (bool is_put = false; !is_put;) {
     {
       const Locked locked(*this);
-      Entry* shared = table_.find(Space::granule, fresh.address);
-      if (shared == nullptr && is_paid) {
-        is_paid = false;
+      Entry* shared = table_.find(EntryType::granule, fresh.address);
+      if (shared == nullptr && is_prepaid) {
+        is_prepaid = false;
         shared = find_or_insert(fresh);
         // Without memory for it: as if the allocation had one to itself.
         if (shared == nullptr) entry.charged = bytes;
       }
       if (shared != nullptr) {
         ++shared->references;
-        shared->pending += in_pieces(entry.bytes);
+        shared->extra += round_up_to_piece(entry.bytes);
         entry.link = fresh.address;
-        if (entry.device < kMostDevices) devices_[entry.device].last_granule = fresh.address;
+        if (entry.device < kMaxDevices) devices_[entry.device].last_granule = fresh.address;
       }
       is_put = shared != nullptr || entry.charged != 0;
-      if (is_put) replaced = put(entry);
+      if (is_put) replaced = insert_or_replace_locked(entry);
     }
     if (is_put) break;
     if (!account_.charge(entry.device, bytes)) return false;
-    is_paid = true;
+    is_prepaid = true;
   }
-  if (is_paid)
+  if (is_prepaid)
     account_.discharge(entry.device, bytes);  // it lies in one that was there
   else
     account_.note_peaks(entry.device);

@@ -15,61 +15,61 @@
 //
 // What a graph leaves when it is destroyed is leaving: an instance that still runs is freed when it has
 // ended, and the driver keeps memory for the next graph. It is charged until the driver's own figure is
-// smaller. Instances have memory of their own: graph_instances.cpp.
+// smaller. Instances have memory of their own: graph_execs.cpp.
 //
 // Of a graph's entry `bytes` are the blocks that nodes have, `pending` all blocks, `link` what was
 // instantiated from it last (or, without a handle, the handle that it had); of a node's entry `pending` is
 // what its block has beyond its own bytes; of a node that frees `bytes` is the block.
-#include "ledger/graph_numbers.h"
+#include "ledger/graph_keys.h"
 #include "ledger/ledger.h"
-#include "ledger/ledger_lock.h"
+#include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 
 // What the account is to be charged for a node, and the block that it gets.
 Ledger::GraphGrowth Ledger::plan_in_graph(const Entry& whole, std::uint64_t bytes,
-                                          std::span<const std::uint64_t> freed_before) {
+                                          std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth plan;
-  plan.before = plan.after = whole.pending;
-  plan.taken = freed_before.size();
+  plan.before = plan.after = whole.extra;
+  plan.reused_node = earlier_free_nodes.size();
   const Entry* block = nullptr;
-  for (std::size_t i = 0; i < freed_before.size() && bytes > 0; ++i) {
-    const Entry* const freed = table_.find(Space::graph_free, freed_before[i]);
+  for (std::size_t i = 0; i < earlier_free_nodes.size() && bytes > 0; ++i) {
+    const Entry* const freed = table_.find(EntryType::graph_free_node, earlier_free_nodes[i]);
     if (freed == nullptr || freed->link != whole.address || freed->bytes < bytes) continue;
     if (block != nullptr && block->bytes <= freed->bytes) continue;
     block = freed;
-    plan.taken = i;
+    plan.reused_node = i;
   }
   plan.granted = true;
   if (block != nullptr)
     plan.spare = block->bytes - bytes;
   else
     plan.granted = !__builtin_add_overflow(plan.before, bytes, &plan.after);
-  const std::uint64_t needed = in_steps(plan.after, graph_step_.load());
+  const std::uint64_t needed = round_up_to_step(plan.after, graph_step_.load());
   if (plan.granted) plan.charged = needed - smaller(needed, whole.charged);
   return plan;
 }
 
 Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
-                                             std::span<const std::uint64_t> freed_before) {
+                                             std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth growth;
   {
     const Locked locked(*this);
     Entry fresh;
-    fresh.space = Space::graph;
-    fresh.address = on_device(graph, device);
+    fresh.type = EntryType::graph;
+    fresh.address = key_on_device(graph, device);
     fresh.device = static_cast<std::uint16_t>(device);
     fresh.kind = DeviceMemoryKind::graph;
     if (Entry* const whole = find_or_insert(fresh)) {
-      growth = plan_in_graph(*whole, bytes, freed_before);
+      growth = plan_in_graph(*whole, bytes, earlier_free_nodes);
       growth.granted = growth.granted && (growth.charged == 0 || account_.reserve(device, growth.charged));
       if (growth.granted) {
         whole->charged += growth.charged;
-        whole->pending = growth.after;
+        whole->extra = growth.after;
         whole->bytes += bytes + growth.spare;
-        if (device < kMostDevices) devices_[device].graphs += growth.charged;
-        if (growth.taken < freed_before.size())
-          table_.find(Space::graph_free, freed_before[growth.taken])->bytes = 0;
+        if (device < kMaxDevices) devices_[device].graph_charge += growth.charged;
+        if (growth.reused_node < earlier_free_nodes.size())
+          table_.find(EntryType::graph_free_node, earlier_free_nodes[growth.reused_node])->bytes = 0;
       }
     }
   }
@@ -77,31 +77,31 @@ Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned devic
   return growth;
 }
 
-bool Ledger::has_room_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
-                               std::span<const std::uint64_t> freed_before) {
+bool Ledger::fits_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
+                           std::span<const std::uint64_t> earlier_free_nodes) {
   const Locked locked(*this);
-  const Entry* const whole = table_.find(Space::graph, on_device(graph, device));
-  const GraphGrowth plan = plan_in_graph(whole != nullptr ? *whole : Entry{}, bytes, freed_before);
-  return plan.granted && account_.has_room(device, plan.charged);
+  const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
+  const GraphGrowth plan = plan_in_graph(whole != nullptr ? *whole : Entry{}, bytes, earlier_free_nodes);
+  return plan.granted && account_.would_fit(device, plan.charged);
 }
 
 void Ledger::cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
-                             const GraphGrowth& growth, std::span<const std::uint64_t> freed_before) {
+                             const GraphGrowth& growth, std::span<const std::uint64_t> earlier_free_nodes) {
   const Locked locked(*this);
-  Entry* const whole = table_.find(Space::graph, on_device(graph, device));
+  Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
   if (whole == nullptr) return;
   const std::uint64_t block = bytes + growth.spare;
   whole->bytes -= smaller(block, whole->bytes);
-  whole->pending -= smaller(growth.after - growth.before, whole->pending);
+  whole->extra -= smaller(growth.after - growth.before, whole->extra);
   // Of the steps another node may have a part meanwhile.
   const std::uint64_t unneeded =
-      whole->charged - smaller(in_steps(whole->pending, graph_step_.load()), whole->charged);
+      whole->charged - smaller(round_up_to_step(whole->extra, graph_step_.load()), whole->charged);
   const std::uint64_t back = smaller(growth.charged, unneeded);
   whole->charged -= back;
-  if (device < kMostDevices) devices_[device].graphs -= back;
+  if (device < kMaxDevices) devices_[device].graph_charge -= back;
   account_.discharge(device, back);
-  if (growth.taken == freed_before.size()) return;
-  if (Entry* const freed = table_.find(Space::graph_free, freed_before[growth.taken]);
+  if (growth.reused_node == earlier_free_nodes.size()) return;
+  if (Entry* const freed = table_.find(EntryType::graph_free_node, earlier_free_nodes[growth.reused_node]);
       freed != nullptr && freed->link == whole->address)
     freed->bytes = block;
 }
@@ -111,8 +111,8 @@ void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned de
   Entry node;
   node.address = address;
   node.bytes = bytes;
-  node.pending = spare;
-  node.link = on_device(graph, device);
+  node.extra = spare;
+  node.link = key_on_device(graph, device);
   node.device = static_cast<std::uint16_t>(device);
   node.kind = DeviceMemoryKind::graph;
   commit(node);
@@ -120,57 +120,58 @@ void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned de
 
 bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node) {
   const Locked locked(*this);
-  const Entry* const known = table_.find(Space::pointer, address);
-  if (known == nullptr || !is_node(*known) || known->link != on_device(graph, known->device)) return false;
+  const Entry* const known = table_.find(EntryType::pointer, address);
+  if (known == nullptr || !is_node(*known) || known->link != key_on_device(graph, known->device))
+    return false;
   Entry freed;
-  table_.take(Space::pointer, address, freed);
+  table_.remove(EntryType::pointer, address, freed);
   count_out(freed);
-  Entry* const whole = table_.find(Space::graph, freed.link);
+  Entry* const whole = table_.find(EntryType::graph, freed.link);
   if (whole == nullptr) return true;
-  freed.bytes += freed.pending;  // the whole block
+  freed.bytes += freed.extra;  // the whole block
   whole->bytes -= smaller(freed.bytes, whole->bytes);
   if (node == 0) return true;
-  freed.space = Space::graph_free;
+  freed.type = EntryType::graph_free_node;
   freed.address = node;
-  freed.charged = freed.pending = 0;
+  freed.charged = freed.extra = 0;
   table_.insert(freed);
   return true;
 }
 
-std::uint64_t Ledger::freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node) {
+std::uint64_t Ledger::bytes_freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node) {
   const Locked locked(*this);
-  const Entry* const found = table_.find(Space::graph_free, node);
-  return found != nullptr && found->link == on_device(graph, device) ? found->bytes : 0;
+  const Entry* const found = table_.find(EntryType::graph_free_node, node);
+  return found != nullptr && found->link == key_on_device(graph, device) ? found->bytes : 0;
 }
 
 // All blocks that no node has were freed by nodes.
-bool Ledger::has_freed_nodes(std::uint64_t graph, unsigned device, std::uint64_t bytes) {
+bool Ledger::has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes) {
   const Locked locked(*this);
-  const Entry* const whole = table_.find(Space::graph, on_device(graph, device));
-  return whole != nullptr && whole->pending > whole->bytes && whole->pending - whole->bytes >= bytes;
+  const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
+  return whole != nullptr && whole->extra > whole->bytes && whole->extra - whole->bytes >= bytes;
 }
 
-void Ledger::drop_nodes_that_free(std::uint64_t graph_on_device) {
+void Ledger::drop_free_nodes(std::uint64_t graph_on_device) {
   std::size_t place = 0;
   Entry gone;
   while (table_.find_from(place, [&](const Entry& one) {
-    return one.space == Space::graph_free && one.link == graph_on_device;
+    return one.type == EntryType::graph_free_node && one.link == graph_on_device;
   }) != nullptr)
-    table_.take_at(place, gone);
+    table_.remove_at(place, gone);
 }
 
 void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
   const Locked locked(*this);
-  for (unsigned device = 0; device < kMostDevices; ++device) {
-    const std::uint64_t from = on_device(child, device), to = on_device(parent, device);
+  for (unsigned device = 0; device < kMaxDevices; ++device) {
+    const std::uint64_t from = key_on_device(child, device), to = key_on_device(parent, device);
     Entry moved;
-    if (!table_.take(Space::graph, from, moved)) continue;
-    keep_for_instances(moved);
-    if (Entry* const whole = table_.find(Space::graph, to)) {
+    if (!table_.remove(EntryType::graph, from, moved)) continue;
+    detach_execs(moved);
+    if (Entry* const whole = table_.find(EntryType::graph, to)) {
       // When the child runs in the parent is not known: perhaps while all that is the parent's is live.
       if (whole->link == 0 && moved.bytes > 0) whole->link = moved.link;
       whole->bytes += moved.bytes;
-      whole->pending += moved.pending;
+      whole->extra += moved.extra;
       whole->charged += moved.charged;
     } else {
       moved.address = to;
@@ -178,88 +179,90 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     }
     std::size_t place = 0;
     for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
-                                  return (is_node(one) || one.space == Space::graph_free) && one.link == from;
+                                  return (is_node(one) || one.type == EntryType::graph_free_node) &&
+                                         one.link == from;
                                 })) != nullptr;)
       part->link = to;
   }
 }
 
-void Ledger::finish_release_of_graph(const Entry& entry) {
+void Ledger::finish_orphan_release(const Entry& entry) {
   const Locked locked(*this);
   count_out(entry);
-  if (entry.device >= kMostDevices) return;
-  devices_[entry.device].left_by_graphs -= entry.charged;
-  devices_[entry.device].leaving_graphs += entry.charged;
+  if (entry.device >= kMaxDevices) return;
+  devices_[entry.device].orphan_charge -= entry.charged;
+  devices_[entry.device].pending_graph_charge += entry.charged;
 }
 
-void Ledger::settle_leaving_graphs(unsigned device, std::uint64_t reserved_bytes) {
-  if (device >= kMostDevices) return;
+void Ledger::settle_graph_memory(unsigned device, std::uint64_t reserved_bytes) {
+  if (device >= kMaxDevices) return;
   const Locked locked(*this);
   PerDevice& of = devices_[device];
-  const std::uint64_t fallen = of.figure_of_graphs - smaller(reserved_bytes, of.figure_of_graphs);
-  of.figure_of_graphs = reserved_bytes;
+  const std::uint64_t fallen = of.graph_figure - smaller(reserved_bytes, of.graph_figure);
+  of.graph_figure = reserved_bytes;
   // What graphs left and is live is in the figure, and charged by itself.
-  const std::uint64_t most = reserved_bytes - smaller(of.left_by_graphs, reserved_bytes);
-  if (of.leaving_graphs > most) {
-    account_.discharge(device, of.leaving_graphs - most);
-    of.leaving_graphs = most;
+  const std::uint64_t most = reserved_bytes - smaller(of.orphan_charge, reserved_bytes);
+  if (of.pending_graph_charge > most) {
+    account_.discharge(device, of.pending_graph_charge - most);
+    of.pending_graph_charge = most;
   }
-  const std::uint64_t foreseen = of.graphs + of.leaving_graphs + of.left_by_graphs;
+  const std::uint64_t foreseen = of.graph_charge + of.pending_graph_charge + of.orphan_charge;
   const std::uint64_t seen_now = reserved_bytes - smaller(foreseen, reserved_bytes);
-  const std::uint64_t seen_before = of.beyond_graphs - smaller(fallen, of.beyond_graphs);
+  const std::uint64_t seen_before = of.unforeseen_graph_charge - smaller(fallen, of.unforeseen_graph_charge);
   const std::uint64_t beyond = seen_now > seen_before ? seen_now : seen_before;
-  if (beyond > of.beyond_graphs) account_.charge_anyway(device, beyond - of.beyond_graphs);
-  if (beyond < of.beyond_graphs) account_.discharge(device, of.beyond_graphs - beyond);
-  of.beyond_graphs = beyond;
+  if (beyond > of.unforeseen_graph_charge) account_.force_charge(device, beyond - of.unforeseen_graph_charge);
+  if (beyond < of.unforeseen_graph_charge) account_.discharge(device, of.unforeseen_graph_charge - beyond);
+  of.unforeseen_graph_charge = beyond;
 }
 
-bool Ledger::has_leaving_graphs(unsigned device) {
+bool Ledger::has_pending_graph_memory(unsigned device) {
   const Locked locked(*this);
-  return device < kMostDevices && (devices_[device].leaving_graphs > 0 || devices_[device].beyond_graphs > 0);
+  return device < kMaxDevices &&
+         (devices_[device].pending_graph_charge > 0 || devices_[device].unforeseen_graph_charge > 0);
 }
 
-bool Ledger::next_left_by_graph(unsigned device, std::size_t& place, Entry& left) {
+bool Ledger::next_graph_orphan(unsigned device, std::size_t& place, Entry& left) {
   const Locked locked(*this);
   const Entry* const found = table_.find_from(
-      place, [&](const Entry& entry) { return is_left_by_graph(entry) && entry.device == device; });
+      place, [&](const Entry& entry) { return is_graph_orphan(entry) && entry.device == device; });
   if (found != nullptr) left = *found;
   return found != nullptr;
 }
 
-bool Ledger::keep_left_by_graph(std::uint64_t address) {
+bool Ledger::keep_graph_orphan(std::uint64_t address) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pointer, address);
-  if (entry == nullptr || !is_left_by_graph(*entry)) return false;
+  Entry* const entry = table_.find(EntryType::pointer, address);
+  if (entry == nullptr || !is_graph_orphan(*entry)) return false;
   entry->references = 1;
   return true;
 }
 
-bool Ledger::drop_left_by_graph(std::uint64_t address, Entry& left) {
+bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& left) {
   {
     const Locked locked(*this);
-    const Entry* const entry = table_.find(Space::pointer, address);
-    if (entry == nullptr || !is_left_by_graph(*entry)) return false;
-    table_.take(Space::pointer, address, left);
+    const Entry* const entry = table_.find(EntryType::pointer, address);
+    if (entry == nullptr || !is_graph_orphan(*entry)) return false;
+    table_.remove(EntryType::pointer, address, left);
   }
-  finish_release_of_graph(left);
+  finish_orphan_release(left);
   return true;
 }
 
 void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context) {
   const Locked locked(*this);
   Entry capture;
-  capture.space = Space::capture;
+  capture.type = EntryType::capture;
   capture.address = stream;
   capture.link = graph;
   capture.context = context;
-  const bool is_known = table_.find(Space::capture, stream) != nullptr;
+  const bool is_known = table_.find(EntryType::capture, stream) != nullptr;
   if (table_.insert(capture) && !is_known) ++captures_;
 }
 
 std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
   const Locked locked(*this);
   Entry capture;
-  const bool is_there = table_.take(Space::capture, stream, capture);
+  const bool is_there = table_.remove(EntryType::capture, stream, capture);
   if (is_known != nullptr) *is_known = is_there;
   if (!is_there) return 0;
   --captures_;
@@ -267,10 +270,10 @@ std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
 }
 
 std::uint64_t Ledger::charged_for_graphs(unsigned device) {
-  if (device >= kMostDevices) return 0;
+  if (device >= kMaxDevices) return 0;
   const Locked locked(*this);
   const PerDevice& of = devices_[device];
-  return of.graphs + of.leaving_graphs + of.left_by_graphs + of.beyond_graphs;
+  return of.graph_charge + of.pending_graph_charge + of.orphan_charge + of.unforeseen_graph_charge;
 }
 
 }  // namespace headroom::ledger

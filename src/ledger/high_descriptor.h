@@ -7,7 +7,7 @@
 namespace headroom::ledger {
 
 // Closed by exec. `fd` itself, where there is none so high.
-inline int move_up(int fd) {
+inline int move_to_high_number(int fd) {
   constexpr int kOutOfTheWay = 500;
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
   if (high < 0) return fd;

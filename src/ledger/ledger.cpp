@@ -1,22 +1,22 @@
 #include "ledger/ledger.h"
-#include "ledger/ledger_lock.h"
+#include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 namespace {
-constexpr std::uint64_t kApart = std::uint64_t{1} << 61;  // and so no handle
+constexpr std::uint64_t kDestroyedContext = std::uint64_t{1} << 61;  // and so no handle
 constinit thread_local Refusal refusal_of_this_thread __attribute__((tls_model("initial-exec")));
 }  // namespace
 
 void Ledger::set_integrated(unsigned device, bool is_integrated) {
-  if (device < kMostDevices) devices_[device].is_integrated = is_integrated;
+  if (device < kMaxDevices) devices_[device].is_integrated = is_integrated;
 }
 
 bool Ledger::is_charged(unsigned device, DeviceMemoryKind kind) const {
-  return device < kMostDevices && takes_device_memory(kind, devices_[device].is_integrated);
+  return device < kMaxDevices && takes_device_memory(kind, devices_[device].is_integrated);
 }
 
 void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed) {
-  const Account::Room room = account_.tightest(device);
+  const Account::LimitUsage room = account_.tightest_limit(device);
   const std::uint64_t own = account_.charged_to_this_process(device);
   account_.note_refusal(device, bytes, needed > bytes ? needed : bytes);
   const Locked locked(*this);
@@ -24,7 +24,7 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
   ++figures.refused_count;
   figures.refused_bytes += bytes;
   refusal_of_this_thread = {device, kind, bytes, room.charged, own, room.limit};
-  if (device < kMostDevices) devices_[device].last_refusal = refusal_of_this_thread;
+  if (device < kMaxDevices) devices_[device].last_refusal = refusal_of_this_thread;
 }
 
 bool Ledger::try_reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
@@ -37,8 +37,8 @@ bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes
   return false;
 }
 
-bool Ledger::reserve_instead(unsigned device, DeviceMemoryKind kind, std::uint64_t before,
-                             std::uint64_t bytes) {
+bool Ledger::change_reservation(unsigned device, DeviceMemoryKind kind, std::uint64_t before,
+                                std::uint64_t bytes) {
   const std::uint64_t had = charge_of(device, kind, before), needed = charge_of(device, kind, bytes);
   if (!is_charged(device, kind) || had == needed) return true;
   if (needed < had) {
@@ -77,79 +77,80 @@ void Ledger::commit(Entry entry, bool was_reserved) {
   entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part
                       ? charge_of(entry.device, entry.kind, entry.bytes)
                       : 0;
-  put_in_place(entry);
+  insert_or_replace(entry);
   if (entry.charged > 0 || is_part) account_.note_peaks(entry.device);
 }
 
-void Ledger::put_in_place(const Entry& entry) {
+void Ledger::insert_or_replace(const Entry& entry) {
   Entry replaced;
   {
     const Locked locked(*this);
-    replaced = put(entry);
+    replaced = insert_or_replace_locked(entry);
   }
   // Addresses are unified over devices: what lay there may have been another's.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
 }
 
-Entry Ledger::put(const Entry& entry) {
+Entry Ledger::insert_or_replace_locked(const Entry& entry) {
   Entry replaced;
   // Its release was not seen (a context that went in a way of its own): what it was charged is free.
-  if (table_.take(entry.space, entry.address, replaced)) {
+  if (table_.remove(entry.type, entry.address, replaced)) {
     count_out(replaced);
-    if (is_left_by_graph(replaced) && replaced.device < kMostDevices)
-      devices_[replaced.device].left_by_graphs -= replaced.charged;
-    replaced.charged = charge_that_goes_with(replaced);
+    if (is_graph_orphan(replaced) && replaced.device < kMaxDevices)
+      devices_[replaced.device].orphan_charge -= replaced.charged;
+    replaced.charged = remove_from_granule(replaced);
   }
   // Without memory for the entry its release will not be known: then it stays charged, as a limit must hold.
   if (table_.insert(entry)) count_in(entry);
   return replaced;
 }
 
-void Ledger::keep_charged(std::uint64_t pointer, std::uint64_t bytes) {
+void Ledger::mark_exported(std::uint64_t pointer, std::uint64_t bytes) {
   const Locked locked(*this);
-  if (Entry* const entry = table_.find(Space::pointer, pointer)) {
-    entry->references |= kHeldByOthers;
+  if (Entry* const entry = table_.find(EntryType::pointer, pointer)) {
+    entry->references |= kExported;
     return;
   }
   table_.for_each([&](const Entry& one) {
-    if (one.space != Space::mapping || (one.address - pointer >= bytes && pointer - one.address >= one.bytes))
+    if (one.type != EntryType::mapping ||
+        (one.address - pointer >= bytes && pointer - one.address >= one.bytes))
       return;
-    if (Entry* const physical = table_.find(Space::physical, one.link)) physical->references |= kHeldByOthers;
+    if (Entry* const physical = table_.find(EntryType::physical, one.link)) physical->references |= kExported;
   });
 }
 
-bool Ledger::begin_to_share(std::uint64_t pointer, Entry& part) {
+bool Ledger::begin_export(std::uint64_t pointer, Entry& part) {
   const Locked locked(*this);
   part = Entry{};
-  Entry* const entry = table_.find(Space::pointer, pointer);
+  Entry* const entry = table_.find(EntryType::pointer, pointer);
   const bool is_part = entry != nullptr &&
                        (entry->kind == DeviceMemoryKind::pool || entry->kind == DeviceMemoryKind::graph) &&
-                       (entry->references & kHeldByOthers) == 0;
+                       (entry->references & kExported) == 0;
   if (!is_part) return true;
   part = *entry;
   const std::uint64_t step = pool_step_.load();
   const std::uint64_t rest = step > 1 ? part.bytes % step : 0;
   part.charged = part.bytes + (rest != 0 ? step - rest : 0);
   if (!account_.reserve(part.device, part.charged)) return false;
-  entry->references |= kHeldByOthers;
+  entry->references |= kExported;
   return true;
 }
 
-void Ledger::undo_share(const Entry& part) {
+void Ledger::undo_export(const Entry& part) {
   if (part.address == 0) return;
   const Locked locked(*this);
-  if (Entry* const entry = table_.find(Space::pointer, part.address)) entry->references &= ~kHeldByOthers;
+  if (Entry* const entry = table_.find(EntryType::pointer, part.address)) entry->references &= ~kExported;
   account_.discharge(part.device, part.charged);
 }
 
-void Ledger::finish_share(const Entry& part) {
+void Ledger::finish_export(const Entry& part) {
   if (part.address != 0) account_.note_peaks(part.device);
 }
 
-bool Ledger::reopen(const Entry& entry) {
+bool Ledger::add_reference_or_commit(const Entry& entry) {
   {
     const Locked locked(*this);
-    Entry* const known = table_.find(entry.space, entry.address);
+    Entry* const known = table_.find(entry.type, entry.address);
     if (known != nullptr && known->kind == entry.kind) {
       ++known->references;
       return true;
@@ -161,152 +162,154 @@ bool Ledger::reopen(const Entry& entry) {
 
 bool Ledger::is_last_reference(std::uint64_t pointer) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pointer, pointer);
-  if (entry == nullptr || (entry->references & ~kHeldByOthers) <= 1) return true;
+  Entry* const entry = table_.find(EntryType::pointer, pointer);
+  if (entry == nullptr || (entry->references & ~kExported) <= 1) return true;
   --entry->references;
   return false;
 }
 
 void Ledger::add_reference(std::uint64_t pointer) {
   const Locked locked(*this);
-  if (Entry* const entry = table_.find(Space::pointer, pointer)) ++entry->references;
+  if (Entry* const entry = table_.find(EntryType::pointer, pointer)) ++entry->references;
 }
 
-bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry, bool is_alone) {
+bool Ledger::begin_release(EntryType type, std::uint64_t address, Entry& entry, bool is_exclusive) {
   const Locked locked(*this);
   // What a node made is the graph's as long as that lives: its next launch makes it again.
-  if (const Entry* const known = table_.find(space, address); known != nullptr && is_node(*known))
+  if (const Entry* const known = table_.find(type, address); known != nullptr && is_node(*known))
     return false;
-  if (!table_.take(space, address, entry)) return false;
-  if (entry.kind == DeviceMemoryKind::pool && !is_alone) begin_to_leave_pool(entry);
+  if (!table_.remove(type, address, entry)) return false;
+  if (entry.kind == DeviceMemoryKind::pool && !is_exclusive) begin_pool_free(entry);
   return true;
 }
 
 // Until the driver has freed it the pool has it, also when another thread destroys the pool meanwhile: under
 // a number, as the driver may give its address to a third.
-void Ledger::begin_to_leave_pool(Entry& entry) {
+void Ledger::begin_pool_free(Entry& entry) {
   Entry leaving = entry;
-  leaving.space = Space::leaving_pool;
-  leaving.address = ++last_leaving_;
+  leaving.type = EntryType::pool_free_in_progress;
+  leaving.address = ++last_free_;
   if (!table_.insert(leaving)) return;
-  entry.pending = leaving.address;
-  ++leaving_pools_;
+  entry.extra = leaving.address;
+  ++pool_frees_in_progress_;
 }
 
 // What it had of a pool stays charged with the pool until the driver tells that it went; what is freed in the
 // order of a stream is not for others before it was. Of a destroyed pool the context of that stream tells,
 // and if that is not known, nothing does.
-void Ledger::leave_pool(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
+void Ledger::remove_from_pool(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
   Entry leaving = entry;
-  if (entry.pending != 0 && table_.take(Space::leaving_pool, entry.pending, leaving)) --leaving_pools_;
-  Entry* const pool = table_.find(Space::pool, leaving.link);
+  if (entry.extra != 0 && table_.remove(EntryType::pool_free_in_progress, entry.extra, leaving))
+    --pool_frees_in_progress_;
+  Entry* const pool = table_.find(EntryType::pool, leaving.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-  if (is_in_order) note_free_in_order(*pool, entry.bytes, stream_context);
+  if (is_stream_ordered) note_pending_free(*pool, entry.bytes, stream_context);
 }
 
-void Ledger::note_free_in_order(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context) {
-  pool.pending += bytes;
-  note_context_of_stream(pool, stream_context);
+void Ledger::note_pending_free(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context) {
+  pool.extra += bytes;
+  note_stream_context(pool, stream_context);
   if (pool_waits_ == 0) return;
-  if (Entry* const wait = table_.find(Space::pool_wait, pool.address)) wait->pending += bytes;
+  if (Entry* const wait = table_.find(EntryType::pool_wait, pool.address)) wait->extra += bytes;
 }
 
 void Ledger::undo_release(const Entry& entry) {
-  if (!put_back(entry)) finish_release(entry);
+  if (!restore(entry)) finish_release(entry);
 }
 
-bool Ledger::put_back(const Entry& entry) {
+bool Ledger::restore(const Entry& entry) {
   const Locked locked(*this);
   Entry again = entry;
   Entry leaving;
-  if (!find_context_again(again)) return false;
-  if (entry.kind == DeviceMemoryKind::pool && entry.pending != 0 &&
-      table_.take(Space::leaving_pool, entry.pending, leaving)) {
+  if (!restore_context(again)) return false;
+  if (entry.kind == DeviceMemoryKind::pool && entry.extra != 0 &&
+      table_.remove(EntryType::pool_free_in_progress, entry.extra, leaving)) {
     again.link = leaving.link;
-    again.pending = 0;
-    --leaving_pools_;
+    again.extra = 0;
+    --pool_frees_in_progress_;
   }
   table_.insert(again);
   return true;
 }
 
-void Ledger::finish_release(const Entry& entry, bool is_in_order, std::uint64_t stream_context) {
+void Ledger::finish_release(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
   std::uint64_t charged = 0;
   {
     const Locked locked(*this);
-    if (entry.kind == DeviceMemoryKind::pool) leave_pool(entry, is_in_order, stream_context);
-    if (is_in_order && entry.kind != DeviceMemoryKind::pool && has_to_wait(entry))
-      return leave_in_order(entry, stream_context);
-    charged = count_release(entry);
+    if (entry.kind == DeviceMemoryKind::pool) remove_from_pool(entry, is_stream_ordered, stream_context);
+    if (is_stream_ordered && entry.kind != DeviceMemoryKind::pool && must_stay_charged(entry))
+      return add_pending_free(entry, stream_context);
+    charged = count_out_and_uncharge(entry);
   }
   if (charged > 0) account_.discharge(entry.device, charged);
 }
 
 // Where there is no limit nobody waits.
-bool Ledger::has_to_wait(const Entry& entry) const {
+bool Ledger::must_stay_charged(const Entry& entry) const {
   return (entry.charged != 0 || entry.link != 0) && account_.limit(entry.device) != kNoLimit;
 }
 
 // The driver frees what was no pool's, too, when the stream comes to it. Without memory for the entry it
 // stays charged.
-void Ledger::leave_in_order(Entry entry, std::uint64_t stream_context) {
+void Ledger::add_pending_free(Entry entry, std::uint64_t stream_context) {
   count_out(entry);
-  entry.space = Space::leaving;
-  entry.address = ++last_leaving_;
-  entry.context = entry.pending = 0;
-  note_context_of_stream(entry, stream_context);
+  entry.type = EntryType::pending_free;
+  entry.address = ++last_free_;
+  entry.context = entry.extra = 0;
+  note_stream_context(entry, stream_context);
   if (!table_.insert(entry)) return;
-  ++leaving_in_order_;
-  Entry* const shared = entry.link != 0 ? table_.find(Space::granule, entry.link) : nullptr;
+  ++pending_frees_;
+  Entry* const shared = entry.link != 0 ? table_.find(EntryType::granule, entry.link) : nullptr;
   if (shared != nullptr) ++shared->bytes;
 }
 
-std::uint64_t Ledger::count_release(const Entry& entry) {
+std::uint64_t Ledger::count_out_and_uncharge(const Entry& entry) {
   count_out(entry);
-  return charge_that_goes_with(entry);
+  return remove_from_granule(entry);
 }
 
 // --- contexts and processes
 
 // What a call had in hand while its context was set apart: false if that has gone since.
-bool Ledger::find_context_again(Entry& entry) {
-  if ((entry.context & kApart) == 0) return true;
-  const Entry* const known = table_.find(Space::apart, entry.context);
+bool Ledger::restore_context(Entry& entry) {
+  if ((entry.context & kDestroyedContext) == 0) return true;
+  const Entry* const known = table_.find(EntryType::destroyed_context, entry.context);
   if (known == nullptr) return false;
   if (known->link != 0) entry.context = known->link;
   return true;
 }
 
-void Ledger::move_to(Whole what, std::uint64_t from, std::uint64_t to) {
+void Ledger::reassign(Owner owner, std::uint64_t from, std::uint64_t to) {
   const Locked locked(*this);
   table_.for_each([&](Entry& entry) {
-    if (entry.context == from && (entry.space == Space::part) == (what == Whole::array)) entry.context = to;
-    if (what == Whole::context && entry.space == Space::granule && entry.link == from) entry.link = to;
+    if (entry.context == from && (entry.type == EntryType::array_part) == (owner == Owner::array))
+      entry.context = to;
+    if (owner == Owner::context && entry.type == EntryType::granule && entry.link == from) entry.link = to;
   });
 }
 
-std::uint64_t Ledger::set_apart(Whole what, std::uint64_t handle) {
-  if (handle == 0 || (what == Whole::array && !has_parts_)) return 0;
-  const std::uint64_t number = kApart | last_apart_.fetch_add(1);
-  if (what == Whole::context) {
+std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
+  if (handle == 0 || (owner == Owner::array && !has_array_parts_)) return 0;
+  const std::uint64_t number = kDestroyedContext | last_destroyed_.fetch_add(1);
+  if (owner == Owner::context) {
     const Locked locked(*this);
     Entry apart;
-    apart.space = Space::apart;
+    apart.type = EntryType::destroyed_context;
     apart.address = number;
     table_.insert(apart);
   }
-  move_to(what, handle, number);
+  reassign(owner, handle, number);
   return number;
 }
 
-void Ledger::undo_set_apart(Whole what, std::uint64_t number, std::uint64_t handle) {
+void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle) {
   if (number == 0) return;
   {
     const Locked locked(*this);
-    if (Entry* const apart = table_.find(Space::apart, number)) apart->link = handle;
+    if (Entry* const apart = table_.find(EntryType::destroyed_context, number)) apart->link = handle;
   }
-  move_to(what, number, handle);
+  reassign(owner, number, handle);
 }
 
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
@@ -315,36 +318,36 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   {
     const Locked locked(*this);
     const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.space != Space::part && entry.space != Space::leaving_pool &&
-             !has_context_of_stream(entry);
+      return entry.context == context && entry.type != EntryType::array_part &&
+             entry.type != EntryType::pool_free_in_progress && !has_stream_context(entry);
     };
     if (!find_next(pass, is_of_context)) {
       // Its streams have ended: for what they freed any wait will do.
       table_.for_each([&](Entry& entry) {
-        if (!has_context_of_stream(entry) || entry.context != context) return;
-        if (entry.space == Space::physical && entry.references > 0) --unmapped_in_order_;
+        if (!has_stream_context(entry) || entry.context != context) return;
+        if (entry.type == EntryType::physical && entry.references > 0) --pending_unmaps_;
         entry.context = 0;
       });
       Entry apart;
-      table_.take(Space::apart, context, apart);
+      table_.remove(EntryType::destroyed_context, context, apart);
       return false;
     }
-    table_.take_at(pass.place, dropped);
-    if (dropped.space == Space::capture) {
+    table_.remove_at(pass.place, dropped);
+    if (dropped.type == EntryType::capture) {
       --captures_;
       return true;
     }
-    if (dropped.kind == DeviceMemoryKind::pool) leave_pool(dropped, false, 0);
-    charged = count_release(dropped);
+    if (dropped.kind == DeviceMemoryKind::pool) remove_from_pool(dropped, false, 0);
+    charged = count_out_and_uncharge(dropped);
   }
   if (charged > 0) account_.discharge(dropped.device, charged);
   return true;
 }
 
 Entry* Ledger::find_or_insert(const Entry& fresh) {
-  Entry* const known = table_.find(fresh.space, fresh.address);
+  Entry* const known = table_.find(fresh.type, fresh.address);
   if (known != nullptr) return known;
-  return table_.insert(fresh) ? table_.find(fresh.space, fresh.address) : nullptr;
+  return table_.insert(fresh) ? table_.find(fresh.type, fresh.address) : nullptr;
 }
 
 KindFigures Ledger::figures(unsigned device, DeviceMemoryKind kind) {
@@ -361,17 +364,17 @@ Refusal Ledger::last_refusal_of_this_thread() { return refusal_of_this_thread; }
 
 Refusal Ledger::last_refusal(unsigned device) {
   const Locked locked(*this);
-  return device < kMostDevices ? devices_[device].last_refusal : Refusal{};
+  return device < kMaxDevices ? devices_[device].last_refusal : Refusal{};
 }
 
 void Ledger::reset_in_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
-  captures_ = leaving_in_order_ = unmapped_in_order_ = 0;
-  leaving_pools_ = pool_waits_ = 0;
-  is_beyond_ = false;
-  account_.leave_to_parent();
+  captures_ = pending_frees_ = pending_unmaps_ = 0;
+  pool_frees_in_progress_ = pool_waits_ = 0;
+  pools_exceed_limit_ = false;
+  account_.reset_after_fork();
 }
 
 }  // namespace headroom::ledger

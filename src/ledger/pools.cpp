@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "ledger/ledger.h"
-#include "ledger/ledger_lock.h"
+#include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::uint64_t kDestroyed = std::uint64_t{1} << 62;
 
 Entry pool_of(std::uint64_t pool, unsigned device) {
   Entry entry;
-  entry.space = Space::pool;
+  entry.type = EntryType::pool;
   entry.address = pool;
   entry.device = static_cast<std::uint16_t>(device);
   entry.kind = DeviceMemoryKind::pool_reserved;
@@ -24,11 +24,11 @@ Entry pool_of(std::uint64_t pool, unsigned device) {
 }
 
 // How much more a pool is to be charged, so that it has room for so many bytes.
-std::uint64_t charge_for(const Entry& pool, std::uint64_t bytes, std::uint64_t step) {
+std::uint64_t charge_to_fit(const Entry& pool, std::uint64_t bytes, std::uint64_t step) {
   // What another stream's work still has the driver need not give out again: then it takes more of the
   // device.
   const std::uint64_t free = pool.charged - pool.bytes;
-  const std::uint64_t spare = free - (pool.pending < free ? pool.pending : free);
+  const std::uint64_t spare = free - (pool.extra < free ? pool.extra : free);
   if (bytes <= spare) return 0;
   const std::uint64_t more = bytes - spare;
   std::uint64_t all = 0;
@@ -43,10 +43,10 @@ Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned devic
   const Locked locked(*this);
   Entry* const entry = find_or_insert(pool_of(pool, device));
   if (entry == nullptr) return {false, bytes};
-  const std::uint64_t more = charge_for(*entry, bytes, pool_step_.load());
+  const std::uint64_t more = charge_to_fit(*entry, bytes, pool_step_.load());
   if (more > 0 && !account_.reserve(entry->device, more)) return {false, more};
   // What it has beyond the limit, as a request was refused for it, is nobody's.
-  if (more == 0 && is_beyond_ && !account_.has_room(entry->device, 0)) return {false, 0};
+  if (more == 0 && pools_exceed_limit_ && !account_.would_fit(entry->device, 0)) return {false, 0};
   entry->charged += more;
   entry->bytes += bytes;
   return {true, more};
@@ -59,14 +59,14 @@ bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t 
 }
 
 void Ledger::commit_in_pool(const Entry& entry, const PoolGrant& grant) {
-  put_in_place(entry);
+  insert_or_replace(entry);
   if (grant.charged > 0) account_.note_peaks(entry.device);
 }
 
 // The driver could not give it, so the pool does not keep it.
 void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pool, pool);
+  Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
   // What the driver was last seen to keep for the pool is there still.
@@ -77,17 +77,17 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   account_.discharge(entry->device, back);
 }
 
-void Ledger::refuse_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context) {
+void Ledger::cancel_allocated_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pool, pool);
+  Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  note_free_in_order(*entry, bytes, stream_context);
+  note_pending_free(*entry, bytes, stream_context);
 }
 
-Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit) {
+Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool within_limit) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pool, pool);
+  Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return {};
   Settled settled;
   settled.is_new = entry->link != reserved_bytes;
@@ -97,21 +97,21 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
   // All that is still to be freed is in the figure, too. What a call is freeing may have gone from it
   // already.
   std::uint64_t leaving = 0;
-  if (leaving_pools_ > 0 && entry->pending > kept - entry->bytes)
+  if (pool_frees_in_progress_ > 0 && entry->extra > kept - entry->bytes)
     table_.for_each([&](const Entry& one) {
-      if (one.space == Space::leaving_pool && one.link == pool) leaving += one.bytes;
+      if (one.type == EntryType::pool_free_in_progress && one.link == pool) leaving += one.bytes;
     });
   const std::uint64_t least_in_use = entry->bytes - (leaving < entry->bytes ? leaving : entry->bytes);
-  if (entry->pending > kept - least_in_use) entry->pending = kept - least_in_use;
-  if (entry->pending == 0) entry->context = 0;  // there is nothing that has to be waited for
+  if (entry->extra > kept - least_in_use) entry->extra = kept - least_in_use;
+  if (entry->extra == 0) entry->context = 0;  // there is nothing that has to be waited for
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {
     const std::uint64_t more = kept - entry->charged;
     settled.fits = account_.charge(entry->device, more);
-    if (!settled.fits && keeps_limit) return settled;
-    if (!settled.fits) account_.charge_anyway(entry->device, more);
-    is_beyond_ = is_beyond_ || !settled.fits;
+    if (!settled.fits && within_limit) return settled;
+    if (!settled.fits) account_.force_charge(entry->device, more);
+    pools_exceed_limit_ = pools_exceed_limit_ || !settled.fits;
   }
   entry->charged = kept;
   return settled;
@@ -126,25 +126,26 @@ void Ledger::adopt_pool(std::uint64_t pool, unsigned device, bool is_new) {
 void Ledger::destroy_pool(std::uint64_t pool) {
   const Locked locked(*this);
   Entry gone;
-  if (!table_.take(Space::pool, pool, gone) || gone.charged == 0) return;
+  if (!table_.remove(EntryType::pool, pool, gone) || gone.charged == 0) return;
   // Its allocations that live go on, as a part of what is left of it.
   gone.references = 0;
   gone.address = kDestroyed | ++last_physical_;
   gone.link = 0;  // of a destroyed one: the wait that it goes with
   std::size_t place = 0;
-  for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
-                                return one.kind == DeviceMemoryKind::pool && one.link == pool &&
-                                       (one.space == Space::pointer || one.space == Space::leaving_pool);
-                              })) != nullptr;)
+  for (Entry* part = nullptr;
+       (part = table_.find_from(place, [&](const Entry& one) {
+         return one.kind == DeviceMemoryKind::pool && one.link == pool &&
+                (one.type == EntryType::pointer || one.type == EntryType::pool_free_in_progress);
+       })) != nullptr;)
     part->link = gone.address;
   // Without memory for it, it stays charged.
-  if (table_.insert(gone)) ++leaving_in_order_;
+  if (table_.insert(gone)) ++pending_frees_;
 }
 
 std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
   const Locked locked(*this);
   const Entry* const found = table_.find_from(place, [&](const Entry& entry) {
-    return entry.space == Space::pool && entry.device == device && entry.charged > entry.bytes &&
+    return entry.type == EntryType::pool && entry.device == device && entry.charged > entry.bytes &&
            entry.references > 0;
   });
   return found != nullptr ? found->address : 0;
@@ -152,14 +153,14 @@ std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
 
 bool Ledger::device_of_pool(std::uint64_t pool, unsigned& device) {
   const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::pool, pool);
+  const Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry != nullptr) device = entry->device;
   return entry != nullptr;
 }
 
 bool Ledger::is_pool(std::uint64_t pool) {
   const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::pool, pool);
+  const Entry* const entry = table_.find(EntryType::pool, pool);
   return entry != nullptr && !is_destroyed(*entry);
 }
 
@@ -167,7 +168,7 @@ std::uint64_t Ledger::reserved_by_pools(unsigned device) {
   const Locked locked(*this);
   std::uint64_t bytes = 0;
   table_.for_each([&](const Entry& entry) {
-    if (entry.space == Space::pool && entry.device == device)
+    if (entry.type == EntryType::pool && entry.device == device)
       bytes += is_destroyed(entry) ? entry.charged : entry.link;
   });
   return bytes;

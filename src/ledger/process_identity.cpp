@@ -15,7 +15,7 @@ namespace {
 
 struct ProcessStat {
   std::uint64_t start_ticks = 0;  // 0: not known
-  bool is_ending = false;
+  bool is_exiting = false;
   bool has_ended = false;  // a zombie: it has given its memory back, and waits for its parent
 };
 
@@ -61,10 +61,10 @@ ProcessIdentity this_process() {
   return {pid, stat_of(pid).start_ticks, own_pid_namespace()};
 }
 
-bool is_ending(const ProcessIdentity& process) {
+bool is_exiting(const ProcessIdentity& process) {
   if (process.pid == 0 || process.pid_namespace != own_pid_namespace()) return false;
   const ProcessStat now = stat_of(process.pid);
-  return now.is_ending && now.start_ticks == process.start_ticks;
+  return now.is_exiting && now.start_ticks == process.start_ticks;
 }
 
 bool may_be_alive(const ProcessIdentity& process) {

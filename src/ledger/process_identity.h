@@ -17,6 +17,6 @@ std::uint64_t own_pid_namespace();
 // False only if it is certain that the process is gone.
 bool may_be_alive(const ProcessIdentity& process);
 // It is on its way out, and may have files open still. False where that cannot be told: in another namespace.
-bool is_ending(const ProcessIdentity& process);
+bool is_exiting(const ProcessIdentity& process);
 
 }  // namespace headroom::ledger

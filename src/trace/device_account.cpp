@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 using ledger::Account;
-using ledger::kMostDevices;
+using ledger::kMaxDevices;
 using ledger::kNoLimit;
 using ledger::Limits;
 
@@ -48,7 +48,7 @@ std::string words_for(const Limits& limits) {
   for (const std::uint64_t limit : limits.bytes) same = same && limit == limits.bytes[0];
   const auto size = [](std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); };
   if (same) return limits.bytes[0] == kNoLimit ? "no limit" : size(limits.bytes[0]);
-  for (unsigned device = 0; device < kMostDevices; ++device)
+  for (unsigned device = 0; device < kMaxDevices; ++device)
     if (limits.bytes[device] != kNoLimit)
       words += fmt::format("{}{}={}", words.empty() ? "" : ",", device, size(limits.bytes[device]));
   return words;
@@ -65,7 +65,7 @@ UniqueFd lock_folder(const fs::path& folder) {
 
 Limits limits_of(const Account& account) {
   Limits limits;
-  for (unsigned device = 0; device < kMostDevices; ++device) limits.bytes[device] = account.limit(device);
+  for (unsigned device = 0; device < kMaxDevices; ++device) limits.bytes[device] = account.limit(device);
   return limits;
 }
 
@@ -87,7 +87,7 @@ bool are_equal(const Limits& limits) {
 // which CUDA_VISIBLE_DEVICES shows other devices. `devices`: that the driver shows; 0: it is not known.
 Status check_devices(const Limits& limits, std::size_t devices) {
   if (devices == 0 || are_equal(limits)) return {};
-  for (std::size_t device = devices; device < kMostDevices; ++device)
+  for (std::size_t device = devices; device < kMaxDevices; ++device)
     if (limits.bytes[device] != kNoLimit)
       return usage_error(
           fmt::format("the GPU limit {} names device {}, which is not there", words_for(limits), device),
@@ -114,7 +114,7 @@ Limits limits_around(const InheritedLimit& around, const std::vector<cuda::Visib
     Account account;
     if (!account.open_shared(file.c_str())) continue;
     identify(account, devices);
-    for (unsigned device = 0; device < kMostDevices; ++device)
+    for (unsigned device = 0; device < kMaxDevices; ++device)
       limits.bytes[device] = std::min(limits.bytes[device], account.limit(device));
   }
   return limits;
@@ -170,10 +170,10 @@ Result<Limits> parse_device_limits(const std::string& text) {
   for (const std::string_view part : split(text, ',')) {
     const std::size_t equals = part.find('=');
     const auto device = parse_number<unsigned>(part.substr(0, std::min(equals, part.size())));
-    if (equals == std::string_view::npos || !device || *device >= kMostDevices)
+    if (equals == std::string_view::npos || !device || *device >= kMaxDevices)
       return usage_error(
           fmt::format("the GPU limit {} names no device in '{}'", text, part), "",
-          fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMostDevices - 1));
+          fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMaxDevices - 1));
     if (limits.bytes[*device] != kNoLimit)
       return usage_error(fmt::format("the GPU limit {} names device {} twice", text, *device), "",
                          "give each device one size");
@@ -204,7 +204,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     return result;
   }
   const InheritedLimit around = inherited_limit();
-  if (around.accounts.size() + 1 >= ledger::kMostAccounts)
+  if (around.accounts.size() + 1 >= ledger::kMaxAccounts)
     return usage_error("cannot make an account of GPU memory",
                        fmt::format("{} limits already lie one within the other", around.accounts.size()),
                        "give the smallest of them to one headroom command, and leave the others out");
@@ -224,7 +224,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   remove_abandoned(folder);
   Account& account = joined();
   if (account.open_shared(file.c_str())) {
-    if (account.members_elsewhere() > 0) {
+    if (account.uncheckable_members() > 0) {
       account.close();
       return usage_error(
           fmt::format("--share {} is in use in another container (PID namespace)", name),
@@ -259,9 +259,9 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     result.limits_ = smaller_of(result.limits_, outer);
     identify(account, devices);
   }
-  if (!account.enter()) {
+  if (!account.ensure_joined()) {
     account.close();
-    return failure(what, fmt::format("{} processes share it already", ledger::kMostMembers),
+    return failure(what, fmt::format("{} processes share it already", ledger::kMaxMembers),
                    "wait for one to end, or take another name");
   }
   Membership& own = membership();
@@ -277,11 +277,11 @@ DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
 std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
 std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
 std::uint64_t DeviceAccount::refused(unsigned device) const { return joined().refused(device); }
-std::uint32_t DeviceAccount::out_of_reach() const { return joined().out_of_reach(); }
+std::uint32_t DeviceAccount::unhooked_drivers() const { return joined().unhooked_drivers(); }
 void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
 bool DeviceAccount::has_kept_limit(unsigned device) const { return joined().has_kept_limit(device); }
 bool DeviceAccount::has_kept_limits() const {
-  for (unsigned device = 0; device < kMostDevices; ++device)
+  for (unsigned device = 0; device < kMaxDevices; ++device)
     if (!has_kept_limit(device)) return false;
   return true;
 }

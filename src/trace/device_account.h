@@ -45,7 +45,7 @@ class DeviceAccount {
   // Requests that were refused to any member.
   std::uint64_t refused(unsigned device) const;
   // Drivers that members loaded where the limit does not reach.
-  std::uint32_t out_of_reach() const;
+  std::uint32_t unhooked_drivers() const;
 
  private:
   DeviceAccount() = default;

@@ -22,7 +22,7 @@ InheritedLimit inherited_limit() {
     const auto device = parse_number<unsigned>(key.substr(kDevice.size()));
     if (key == kDevice)
       std::fill(std::begin(inherited.limits.bytes), std::end(inherited.limits.bytes), *bytes);
-    else if (device && *device < ledger::kMostDevices)
+    else if (device && *device < ledger::kMaxDevices)
       inherited.limits.bytes[*device] = *bytes;
   }
   return inherited;
@@ -30,7 +30,7 @@ InheritedLimit inherited_limit() {
 
 ledger::Limits smaller_of(const ledger::Limits& a, const ledger::Limits& b) {
   ledger::Limits smaller;
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     smaller.bytes[device] = std::min(a.bytes[device], b.bytes[device]);
   return smaller;
 }

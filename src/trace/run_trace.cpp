@@ -195,7 +195,7 @@ Result<int> run_trace(const TraceOptions& asked) {
   auto end = run_command(options.command, tracer_environment(options, *output, size_limit));
   if (!end) return forward_error(end);
   TraceOutcome outcome = finish(options, *output, *end);
-  for (unsigned device = 0; account && device < ledger::kMostDevices; ++device)
+  for (unsigned device = 0; account && device < ledger::kMaxDevices; ++device)
     if (account->refused(device) > 0) outcome.refused_in = *output;
   [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));
   const int code = exit_code_of(*end);

@@ -43,7 +43,7 @@ std::string device_settings(const ledger::Limits& asked, const std::string& acco
       std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
     settings += fmt::format(",device={}", limits[0]);
   else
-    for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
       if (limits[device] != ledger::kNoLimit) settings += fmt::format(",device{}={}", device, limits[device]);
   if (!account.empty()) settings += fmt::format(",account={}", account);
   // Without a limit of its own the command joins the account around it, else its own lies within.

@@ -108,18 +108,18 @@ Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFra
       !hook.get_current(where))
     return call();
   const Entry entry =
-      entry_of(Space::array, DeviceMemoryKind::array, where, needed_for_array(*shape, where.device));
+      entry_of(EntryType::array, DeviceMemoryKind::array, where, needed_for_array(*shape, where.device));
   return allocate(hook, entry, caller, call, [&] { return number_of(*array); });
 }
 
-Result destroy(Result (*call)(Opaque), Space space, Opaque array) {
+Result destroy(Result (*call)(Opaque), EntryType type, Opaque array) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(array);
-  constexpr auto kArray = ledger::Ledger::Whole::array;
-  const std::uint64_t parts = device_ledger.set_apart(kArray, number_of(array));
-  const Result result = release(hook, space, number_of(array), [&] { return call(array); });
-  if (result != kSuccess) device_ledger.undo_set_apart(kArray, parts, number_of(array));
+  constexpr auto kArray = ledger::Ledger::Owner::array;
+  const std::uint64_t parts = device_ledger.begin_destroy(kArray, number_of(array));
+  const Result result = release(hook, type, number_of(array), [&] { return call(array); });
+  if (result != kSuccess) device_ledger.undo_destroy(kArray, parts, number_of(array));
   if (result != kSuccess || parts == 0) return result;
   ledger::Ledger::Pass pass;
   for (Entry freed; device_ledger.unmap_next_part(parts, pass, freed);)
@@ -160,7 +160,7 @@ HEADROOM_HOOK Result cuArray3DCreate(Opaque* array, const Array3dDescriptorV1* s
                       [&] { return call(array, shape); });
 }
 HEADROOM_HOOK Result cuArrayDestroy(Opaque array) {
-  return destroy(HEADROOM_REAL(cuArrayDestroy), Space::array, array);
+  return destroy(HEADROOM_REAL(cuArrayDestroy), EntryType::array, array);
 }
 
 HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescriptor* shape, unsigned levels) {
@@ -171,14 +171,14 @@ HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescrip
   if (shape == nullptr || mipmap == nullptr || !takes_memory(*shape) || !hook.counts() ||
       !hook.get_current(where))
     return call(mipmap, shape, levels);
-  const Entry entry = entry_of(Space::mipmap, DeviceMemoryKind::array, where,
+  const Entry entry = entry_of(EntryType::mipmap, DeviceMemoryKind::array, where,
                                needed_for_mipmap(*shape, levels, where.device));
   return allocate(
       hook, entry, caller_of_this_function(), [&] { return call(mipmap, shape, levels); },
       [&] { return number_of(*mipmap); });
 }
 HEADROOM_HOOK Result cuMipmappedArrayDestroy(Opaque mipmap) {
-  return destroy(HEADROOM_REAL(cuMipmappedArrayDestroy), Space::mipmap, mipmap);
+  return destroy(HEADROOM_REAL(cuMipmappedArrayDestroy), EntryType::mipmap, mipmap);
 }
 
 }  // namespace headroom::tracer::driver

@@ -14,11 +14,11 @@
 namespace headroom::tracer::driver {
 namespace {
 
-std::atomic<std::uint64_t> primary_contexts[ledger::kMostDevices];
-std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices],
-    growth_bytes[ledger::kMostDevices];
+std::atomic<std::uint64_t> primary_contexts[ledger::kMaxDevices];
+std::atomic<std::int64_t> context_bytes[ledger::kMaxDevices], module_bytes[ledger::kMaxDevices],
+    growth_bytes[ledger::kMaxDevices];
 // The context whose bytes the next look is to put right: NVML could not be asked of the process just then.
-std::atomic<std::uint64_t> provisional_contexts[ledger::kMostDevices];
+std::atomic<std::uint64_t> provisional_contexts[ledger::kMaxDevices];
 
 // Those that are there, with what was in use for each when it was made.
 struct Context {
@@ -44,11 +44,11 @@ Lock contexts_lock;
 struct PrimaryLock {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 };
-constinit PrimaryLock primary_locks[ledger::kMostDevices];
+constinit PrimaryLock primary_locks[ledger::kMaxDevices];
 class PrimaryLocked {
  public:
   explicit PrimaryLocked(Device device)
-      : mutex_(device >= 0 && device < static_cast<int>(ledger::kMostDevices) ? &primary_locks[device].mutex
+      : mutex_(device >= 0 && device < static_cast<int>(ledger::kMaxDevices) ? &primary_locks[device].mutex
                                                                               : nullptr) {
     if (mutex_ != nullptr) ::pthread_mutex_lock(mutex_);
   }
@@ -132,7 +132,7 @@ void rename_context(std::uint64_t from, std::uint64_t to) {
 class LeavingContext {
  public:
   explicit LeavingContext(std::uint64_t context)
-      : context_(context), number_(device_ledger.set_apart(kContext, context)) {
+      : context_(context), number_(device_ledger.begin_destroy(kContext, context)) {
     rename_context(context_, number_);
   }
   void forget(DriverHook& hook) const {
@@ -140,7 +140,7 @@ class LeavingContext {
     Entry dropped;
     ledger::Ledger::Pass pass;
     while (device_ledger.drop_from_context(number_, pass, dropped))
-      if (dropped.space == Space::capture)
+      if (dropped.type == EntryType::capture)
         forget_captured(hook, dropped.link);
       else
         hook.record_release(dropped);
@@ -148,7 +148,7 @@ class LeavingContext {
   // It lives on.
   void keep() const {
     rename_context(number_, context_);
-    device_ledger.undo_set_apart(kContext, number_, context_);
+    device_ledger.undo_destroy(kContext, number_, context_);
   }
   void forget_or_keep(DriverHook& hook, bool is_gone) const {
     if (is_gone)
@@ -158,7 +158,7 @@ class LeavingContext {
   }
 
  private:
-  static constexpr auto kContext = ledger::Ledger::Whole::context;
+  static constexpr auto kContext = ledger::Ledger::Owner::context;
   std::uint64_t context_, number_;
 };
 
@@ -178,7 +178,7 @@ struct LeavingPrimary {
 void forget_if_gone(DriverHook& hook, Device device) {
   unsigned flags = 0;
   int is_active = 1;
-  if (device < 0 || device >= static_cast<int>(ledger::kMostDevices) ||
+  if (device < 0 || device >= static_cast<int>(ledger::kMaxDevices) ||
       real.cuDevicePrimaryCtxGetState == nullptr ||
       real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess || is_active != 0)
     return;
@@ -197,7 +197,7 @@ Result release_primary(Result (*call)(Device), Device device) {
 Result reset_primary(Result (*call)(Device), Device device) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (device < 0 || device >= static_cast<int>(ledger::kMostDevices) || !hook.counts()) return call(device);
+  if (device < 0 || device >= static_cast<int>(ledger::kMaxDevices) || !hook.counts()) return call(device);
   const PrimaryLocked locked(device);
   const LeavingPrimary leaving(device);
   const Result result = call(device);
@@ -288,7 +288,7 @@ Result make_context(Device ordinal, const Call& call, const Number& number) {
   DriverHook hook;
   const auto device = static_cast<unsigned>(ordinal);
   std::uint64_t before = 0, after = 0;
-  if (!hook.counts() || device >= ledger::kMostDevices) return call();
+  if (!hook.counts() || device >= ledger::kMaxDevices) return call();
   const bool is_told = hook.used_of_device(device, before);
   std::int64_t grown = 0, unknown_before = 0, unknown = 0;
   const bool is_first = !has_context(device);
@@ -340,7 +340,7 @@ Result change_modules(const Call& call) {
   CurrentDevice where;
   std::size_t before = 0, after = 0, total = 0;
   // On an integrated GPU what is free is the machine's, and moves with everything else.
-  if (!hook.counts() || !hook.records() || !hook.get_current(where) || where.device >= ledger::kMostDevices ||
+  if (!hook.counts() || !hook.records() || !hook.get_current(where) || where.device >= ledger::kMaxDevices ||
       device_ledger.is_charged(where.device, DeviceMemoryKind::pinned_host) ||
       real.cuMemGetInfo_v2 == nullptr || real.cuMemGetInfo_v2(&before, &total) != kSuccess)
     return call();
@@ -432,7 +432,7 @@ HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
     const PrimaryLocked locked(device);
     const Result result = call(context, device);
     if (result != kSuccess || context == nullptr || device < 0 ||
-        device >= static_cast<int>(ledger::kMostDevices))
+        device >= static_cast<int>(ledger::kMaxDevices))
       return result;
     const auto ordinal = static_cast<unsigned>(device);
     const std::uint64_t before = primary_contexts[ordinal];
@@ -510,7 +510,7 @@ HEADROOM_HOOK Result cuGreenCtxDestroy(Opaque green) {
 HEADROOM_HOOK Result cuCtxSynchronize() {
   const auto call = HEADROOM_REAL(cuCtxSynchronize);
   if (call == nullptr) return kNotFound;
-  if (__builtin_expect(!device_ledger.has_freed_in_order(), 1)) return call();
+  if (__builtin_expect(!device_ledger.has_pending_frees_or_unmaps(), 1)) return call();
   DriverHook hook;
   Opaque current = nullptr;
   if (!hook.counts() || real.cuCtxGetCurrent(&current) != kSuccess) return call();
@@ -519,7 +519,7 @@ HEADROOM_HOOK Result cuCtxSynchronize() {
 HEADROOM_HOOK Result cuCtxSynchronize_v2(Opaque context) {
   const auto call = HEADROOM_REAL(cuCtxSynchronize_v2);
   if (call == nullptr) return kNotFound;
-  if (__builtin_expect(!device_ledger.has_freed_in_order(), 1)) return call(context);
+  if (__builtin_expect(!device_ledger.has_pending_frees_or_unmaps(), 1)) return call(context);
   DriverHook hook;
   return hook.counts() ? hook.wait_as_asked(context, [&] { return call(context); }) : call(context);
 }

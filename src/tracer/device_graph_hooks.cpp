@@ -67,8 +67,8 @@ bool reserve_instance(DriverHook& hook, DriverOrder& order, std::uint64_t number
   Entry refused;
   std::uint64_t settled = 0;  // devices, a bit each: a graph may be of several
   for (;;) {
-    if (device_ledger.begin_instance(number, number_of(graph), refused)) return true;
-    const std::uint64_t device = std::uint64_t{1} << refused.device % ledger::kMostDevices;
+    if (device_ledger.begin_exec(number, number_of(graph), refused)) return true;
+    const std::uint64_t device = std::uint64_t{1} << refused.device % ledger::kMaxDevices;
     if ((settled & device) != 0) break;
     settled |= device;
     order.give_up();
@@ -92,14 +92,14 @@ Result instantiate(Opaque* exec, Opaque graph, const CallFrame& caller, const Ca
   if (result == kSuccess)
     device_ledger.finish_instantiate(number, number_of(*exec));
   else
-    device_ledger.cancel_instance(number);
+    device_ledger.cancel_exec(number);
   return result;
 }
 
 // All with the order: the driver has destroyed it already, and frees what it had when that is not in use any
 // more.
 void settle_gone(DriverHook& hook, const Entry& gone, std::uint64_t time, const CallFrame& caller) {
-  if (gone.pending > 0) hook.record_release(gone, time);
+  if (gone.extra > 0) hook.record_release(gone, time);
   hook.settle_leaving_graphs(gone.device);
   hook.settle_graphs(gone.device, &caller);
   hook.look_at_graphs(gone.device);
@@ -107,20 +107,20 @@ void settle_gone(DriverHook& hook, const Entry& gone, std::uint64_t time, const 
 
 void forget_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time, const CallFrame& caller) {
   Entry freed;
-  while (device_ledger.drop_update(exec, freed)) settle_gone(hook, freed, time, caller);
+  while (device_ledger.drop_past_update(exec, freed)) settle_gone(hook, freed, time, caller);
 }
 
 // What an instance had that has ended the driver keeps, and takes more for the next perhaps.
 void settle_instances(DriverHook& hook) {
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     if (hook.may_have_launched_graphs(device)) hook.settle_leaving_graphs(device);
 }
 
-void forget(DriverHook& hook, Space space, std::uint64_t graph, std::uint64_t time, const CallFrame& caller) {
+void forget(DriverHook& hook, EntryType type, std::uint64_t graph, std::uint64_t time, const CallFrame& caller) {
   Entry freed;
-  for (unsigned device = 0; device_ledger.destroy_graph(space, graph, device, freed); ++device)
+  for (unsigned device = 0; device_ledger.destroy_graph(type, graph, device, freed); ++device)
     settle_gone(hook, freed, time, caller);
-  if (space != Space::graph_exec) return;
+  if (type != EntryType::graph_exec) return;
   forget_updates(hook, graph, time, caller);
   settle_instances(hook);
 }
@@ -135,7 +135,7 @@ Result update(Opaque exec, Opaque graph, const CallFrame& caller, const Call& ca
   const std::uint64_t time = hook.stamp();
   const Result result = call();
   if (result != kSuccess) {
-    device_ledger.cancel_instance(key);
+    device_ledger.cancel_exec(key);
     return result;
   }
   forget_updates(hook, key, time, caller);
@@ -144,14 +144,14 @@ Result update(Opaque exec, Opaque graph, const CallFrame& caller, const Call& ca
   return result;
 }
 
-Result destroy(Result (*call)(Opaque), Space space, Opaque graph, const CallFrame& caller) {
+Result destroy(Result (*call)(Opaque), EntryType type, Opaque graph, const CallFrame& caller) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(graph);
   const DriverOrder order;
   const std::uint64_t time = hook.stamp();
   const Result result = call(graph);
-  if (result == kSuccess) forget(hook, space, number_of(graph), time, caller);
+  if (result == kSuccess) forget(hook, type, number_of(graph), time, caller);
   return result;
 }
 
@@ -168,7 +168,7 @@ template <class Call>
 Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const Call& call) {
   DriverHook hook;
   if (!hook.counts()) return call();
-  device_ledger.begin_to_capture();  // from now on nobody waits
+  device_ledger.begin_capture_call();  // from now on nobody waits
   const Result result = call();
   if (result == kSuccess) {
     const Capture capture = capture_of(kind, stream);
@@ -176,7 +176,7 @@ Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const 
       device_ledger.begin_capture(key_of(stream, kind), makes_graph ? number_of(capture.graph) : 0,
                                   context_of_stream(stream));
   }
-  device_ledger.end_to_capture();
+  device_ledger.end_capture_call();
   return result;
 }
 
@@ -193,7 +193,7 @@ Result end_capture(Result (*call)(Opaque, Opaque*), Opaque stream, Opaque* graph
   if (result != kSuccess && capture_of(kind, stream).status != kCaptureNone) return result;
   const std::uint64_t begun = device_ledger.end_capture(key_of(stream, kind));
   if (begun != 0 && (result != kSuccess || graph == nullptr || *graph == nullptr))
-    forget(hook, Space::graph, begun, time, caller);
+    forget(hook, EntryType::graph, begun, time, caller);
   return result;
 }
 
@@ -220,7 +220,7 @@ Result destroy_stream(Result (*call)(Opaque), Opaque stream) {
 void forget_captured(DriverHook& hook, std::uint64_t graph) {
   if (graph == 0) return;
   const DriverOrder order;
-  forget(hook, Space::graph, graph, hook.stamp(), caller_of_this_function());
+  forget(hook, EntryType::graph, graph, hook.stamp(), caller_of_this_function());
 }
 
 HEADROOM_HOOK Result cuStreamDestroy(Opaque stream) {
@@ -298,10 +298,10 @@ HEADROOM_HOOK Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void* outco
   return update(exec, graph, caller_of_this_function(), [&] { return call(exec, graph, outcome); });
 }
 HEADROOM_HOOK Result cuGraphExecDestroy(Opaque exec) {
-  return destroy(HEADROOM_REAL(cuGraphExecDestroy), Space::graph_exec, exec, caller_of_this_function());
+  return destroy(HEADROOM_REAL(cuGraphExecDestroy), EntryType::graph_exec, exec, caller_of_this_function());
 }
 HEADROOM_HOOK Result cuGraphDestroy(Opaque graph) {
-  return destroy(HEADROOM_REAL(cuGraphDestroy), Space::graph, graph, caller_of_this_function());
+  return destroy(HEADROOM_REAL(cuGraphDestroy), EntryType::graph, graph, caller_of_this_function());
 }
 
 // What it gives back is known at once, and not when the device is looked at next.

@@ -53,7 +53,7 @@ void record_what_was_freed(DriverHook& hook, const Entry& freed, std::uint64_t t
 
 void let_go(DriverHook& hook, std::uint64_t physical, std::uint64_t time) {
   Entry freed;
-  device_ledger.let_go(physical, freed);
+  device_ledger.release_physical(physical, freed);
   record_what_was_freed(hook, freed, time);
 }
 
@@ -67,7 +67,7 @@ Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* 
   Numbers held(count);
   if (!held.has_room()) return kOutOfMemory;
   for (unsigned i = 0; i < count; ++i)
-    held[i] = mappings[i].operation == kMapPart ? device_ledger.hold(mappings[i].handle) : 0;
+    held[i] = mappings[i].operation == kMapPart ? device_ledger.retain_physical(mappings[i].handle) : 0;
   const bool in_order = is_gpu_memory_limited();
   const std::uint64_t context = in_order ? context_of_stream(stream) : 0;
   const std::uint64_t time = hook.stamp();
@@ -116,7 +116,7 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
     device_ledger.cancel(where.device, kind, bytes);
     return result;
   }
-  Entry entry = entry_of(Space::physical, kind, where, bytes), freed;
+  Entry entry = entry_of(EntryType::physical, kind, where, bytes), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, kind, bytes, freed);
   record_what_was_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
@@ -146,12 +146,12 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (handle == nullptr || !hook.counts()) return call(handle, address);
-  const std::uint64_t physical = device_ledger.hold_mapped(number_of(address));
+  const std::uint64_t physical = device_ledger.retain_mapped_physical(number_of(address));
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
   if (result != kSuccess) {
     Entry unused;
-    device_ledger.let_go_mapped(physical, unused);
+    device_ledger.release_mapped_physical(physical, unused);
     record_what_was_freed(hook, unused, time);
     return result;
   }
@@ -167,7 +167,7 @@ HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, i
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(shared, handle, type, flags);
-  const std::uint64_t physical = device_ledger.hold(handle);
+  const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(shared, handle, type, flags);
   if (result == kSuccess) device_ledger.export_physical(physical);
@@ -192,7 +192,7 @@ HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared
     where.device = static_cast<unsigned>(properties.location.id);
     hook.meet(where.device);
   }
-  Entry entry = entry_of(Space::physical, DeviceMemoryKind::imported, where, 0), freed;
+  Entry entry = entry_of(EntryType::physical, DeviceMemoryKind::imported, where, 0), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0, freed);
   record_what_was_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
@@ -209,7 +209,7 @@ HEADROOM_HOOK Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, st
   if (result != kSuccess || pointer == nullptr || !hook.counts()) return result;
   hook.get_current(where);
   where.context = 0;  // addresses outlive contexts
-  Entry entry = entry_of(Space::reservation, DeviceMemoryKind::reservation, where, bytes);
+  Entry entry = entry_of(EntryType::reservation, DeviceMemoryKind::reservation, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
   hook.record_allocation(entry, caller_of_this_function());
@@ -221,7 +221,7 @@ HEADROOM_HOOK Result cuMemAddressFree(Pointer pointer, std::size_t bytes) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer, bytes);
-  return release(hook, Space::reservation, pointer, [&] { return call(pointer, bytes); });
+  return release(hook, EntryType::reservation, pointer, [&] { return call(pointer, bytes); });
 }
 
 HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t offset, Handle handle,
@@ -230,7 +230,7 @@ HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t of
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer, bytes, offset, handle, flags);
-  const std::uint64_t physical = device_ledger.hold(handle);
+  const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(pointer, bytes, offset, handle, flags);
   if (result != kSuccess) {

@@ -27,7 +27,7 @@ constinit NeverDestroyed ledger_of_process;
 union NeverDestroyedAccounts {
   constexpr NeverDestroyedAccounts() : accounts() {}
   ~NeverDestroyedAccounts() {}
-  ledger::Account accounts[ledger::kMostAccounts - 1];
+  ledger::Account accounts[ledger::kMaxAccounts - 1];
 };
 constinit NeverDestroyedAccounts outer;
 
@@ -41,10 +41,10 @@ namespace {
 Lock opening;
 std::atomic<bool> has_begun{false}, is_open{false}, has_failed{false}, is_limited{false};
 constinit pthread_mutex_t driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-std::atomic<bool> is_identified[ledger::kMostDevices];
-std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
-std::atomic<bool> is_recorded[ledger::kMostDevices];  // in this process' recording
-std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
+std::atomic<bool> is_identified[ledger::kMaxDevices];
+std::atomic<bool> is_met[ledger::kMaxDevices];       // by the ledger
+std::atomic<bool> is_recorded[ledger::kMaxDevices];  // in this process' recording
+std::atomic<std::uint64_t> kept_for_graphs[ledger::kMaxDevices];
 
 void forget_in_child() {
   opening.reset();
@@ -143,14 +143,14 @@ bool open_account() {
   for (unsigned i = 0; i < options.outer_account_count; ++i) {
     ledger::Account& around = outer.accounts[i];
     if (open_shared(around, options.outer_accounts[i])) {
-      account.lie_within(around);
+      account.nest_in(around);
       continue;
     }
     tell_why_nothing(errno);
     if (!open_private(account, nothing)) return false;
     break;
   }
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     if (account.limit(device) != ledger::kNoLimit) is_limited = true;
   constexpr std::uint64_t kUsualPoolStep = std::uint64_t{32} << 20;  // of an H200
   if (is_limited) device_ledger.assume_pool_step(kUsualPoolStep);
@@ -236,7 +236,7 @@ void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
 void note_driver_out_of_reach() {
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || !is_traced(thread) || !account_is_open(thread)) return;
-  device_ledger.account().note_out_of_reach();
+  device_ledger.account().note_unhooked_driver();
   if (!is_recording(thread) || !recording_is_ours()) return;
   const Guard guard(thread);
   process.file.note(
@@ -261,7 +261,7 @@ bool DriverHook::get_current(CurrentDevice& current) {
 }
 
 void DriverHook::identify(unsigned device) {
-  if (device >= ledger::kMostDevices ||
+  if (device >= ledger::kMaxDevices ||
       __builtin_expect(is_identified[device].load(std::memory_order_acquire), 1))
     return;
   std::uint8_t uuid[16] = {};
@@ -275,7 +275,7 @@ void DriverHook::identify(unsigned device) {
 
 bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
   std::uint8_t uuid[16] = {};
-  if (!is_recording(thread_) || device >= ledger::kMostDevices || !get_uuid(device, uuid)) return false;
+  if (!is_recording(thread_) || device >= ledger::kMaxDevices || !get_uuid(device, uuid)) return false;
   const Guard guard(thread_);
   const OwnSystemCalls own_calls;
   return nvml::used_bytes(uuid, bytes);
@@ -283,7 +283,7 @@ bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
 
 bool DriverHook::used_by_this_process(unsigned device, std::uint64_t& bytes) {
   std::uint8_t uuid[16] = {};
-  if (!is_recording(thread_) || device >= ledger::kMostDevices || !get_uuid(device, uuid)) return false;
+  if (!is_recording(thread_) || device >= ledger::kMaxDevices || !get_uuid(device, uuid)) return false;
   const Guard guard(thread_);
   const OwnSystemCalls own_calls;
   return nvml::used_by_this_process(uuid, bytes);
@@ -294,7 +294,7 @@ std::int64_t DriverHook::given_bytes(unsigned device) {
   const std::uint64_t managed = device_ledger.figures(device, DeviceMemoryKind::managed).live_bytes;
   const auto charged = static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(device) +
                                                  device_ledger.rounding_bytes(device) - managed);
-  const std::uint64_t kept = kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed);
+  const std::uint64_t kept = kept_for_graphs[device % ledger::kMaxDevices].load(std::memory_order_relaxed);
   if (kept == 0) return charged;
   const auto charged_for_graphs = static_cast<std::int64_t>(device_ledger.charged_for_graphs(device));
   return charged - charged_for_graphs + static_cast<std::int64_t>(kept - 1);
@@ -315,7 +315,7 @@ static std::uint64_t granule_of(unsigned device) {
 }
 
 void DriverHook::meet(unsigned device) {
-  if (device >= ledger::kMostDevices) return;
+  if (device >= ledger::kMaxDevices) return;
   identify(device);
   if (__builtin_expect(!is_met[device].load(std::memory_order_acquire), 0)) {
     int integrated = 0;
@@ -381,8 +381,8 @@ void DriverHook::make_room(unsigned device) {
 
 bool DriverHook::has_something_to_settle(unsigned device) {
   std::size_t place = 0;
-  return device_ledger.pool_to_settle(device, place) != 0 || device_ledger.has_left_by_graphs() ||
-         device_ledger.has_leaving_graphs(device) || device_ledger.has_leaving_in_order();
+  return device_ledger.pool_to_settle(device, place) != 0 || device_ledger.has_graph_orphans() ||
+         device_ledger.has_pending_graph_memory(device) || device_ledger.has_pending_frees();
 }
 
 // While it lives, the primary context is current in the place of a green one that is a part of it: who waits
@@ -431,7 +431,7 @@ void DriverHook::wait_for_what_was_freed() {
   if (may_wait && driver::real.cuCtxSynchronize() == driver::kSuccess)
     device_ledger.finish_wait(where.context, wait);
   else
-    device_ledger.give_up_wait(wait);
+    device_ledger.cancel_wait(wait);
 }
 
 driver::Pointer base_of(driver::Pointer pointer) {
@@ -442,24 +442,24 @@ driver::Pointer base_of(driver::Pointer pointer) {
 }
 
 SharedPart::SharedPart(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller) {
-  if (device_ledger.begin_to_share(pointer, part_)) return;
+  if (device_ledger.begin_export(pointer, part_)) return;
   hook.make_room(part_.device);
-  if (device_ledger.begin_to_share(pointer, part_)) return;
+  if (device_ledger.begin_export(pointer, part_)) return;
   is_granted_ = false;
   device_ledger.refuse(part_.device, part_.kind, part_.charged);
   part_ = Entry{};
   hook.record_last_refusal(caller);
 }
-SharedPart::~SharedPart() { device_ledger.undo_share(part_); }
+SharedPart::~SharedPart() { device_ledger.undo_export(part_); }
 void SharedPart::keep() {
-  device_ledger.finish_share(part_);
+  device_ledger.finish_export(part_);
   part_ = Entry{};
 }
 
 void DriverHook::settle_pools(unsigned device, std::uint64_t except) {
   const DriverOrder order;
   settle_graphs(device, nullptr);
-  if (device_ledger.has_leaving_graphs(device)) settle_leaving_graphs(device);
+  if (device_ledger.has_pending_graph_memory(device)) settle_leaving_graphs(device);
   if (driver::real.cuMemPoolTrimTo == nullptr) return;
   std::size_t place = 0;
   for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place) {
@@ -492,7 +492,7 @@ bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_li
 }
 
 bool DriverHook::may_have_launched_graphs(unsigned device) {
-  return kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0;
+  return kept_for_graphs[device % ledger::kMaxDevices].load(std::memory_order_relaxed) != 0;
 }
 
 void DriverHook::look_at_launched_graphs(unsigned device) {
@@ -508,12 +508,12 @@ void DriverHook::look_at_launched_graphs_unless_busy(unsigned device) {
 
 void DriverHook::look_at_graphs(unsigned device) {
   std::uint64_t reserved = 0;
-  std::atomic<std::uint64_t>& kept = kept_for_graphs[device % ledger::kMostDevices];
+  std::atomic<std::uint64_t>& kept = kept_for_graphs[device % ledger::kMaxDevices];
   if (driver::real.cuDeviceGetGraphMemAttribute == nullptr ||
       driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device),
                                                 driver::kGraphReservedCurrent, &reserved) != driver::kSuccess)
     return;
-  device_ledger.settle_leaving_graphs(device, reserved);
+  device_ledger.settle_graph_memory(device, reserved);
   // One more than the figure: 0 is a device that never had a graph with memory.
   const std::uint64_t before = kept.exchange(reserved + 1);
   if (before == 0) watch_graphs();
@@ -535,14 +535,14 @@ void DriverHook::settle_leaving_graphs(unsigned device) {
 void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
   std::size_t place = 0;
   Entry left;
-  const bool may_have_left = device_ledger.has_left_by_graphs();
+  const bool may_have_left = device_ledger.has_graph_orphans();
   if (!may_have_left && !may_have_launched_graphs(device)) return;
   const DriverOrder order;
   look_at_launched_graphs(device);
-  if (!may_have_left || !device_ledger.next_left_by_graph(device, place, left)) return;
+  if (!may_have_left || !device_ledger.next_graph_orphan(device, place, left)) return;
   bool has_dropped = false;
   trim_graphs(device);
-  while (device_ledger.next_left_by_graph(device, place, left)) {
+  while (device_ledger.next_graph_orphan(device, place, left)) {
     int is_mapped = 1;
     const driver::Result result =
         driver::real.cuPointerGetAttribute == nullptr
@@ -550,12 +550,12 @@ void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
             : driver::real.cuPointerGetAttribute(&is_mapped, driver::kPointerMapped, left.address);
     const bool was_known = left.references > 0;
     if (result == driver::kInvalidValue || (result == driver::kSuccess && is_mapped == 0)) {
-      const bool is_dropped = device_ledger.drop_left_by_graph(left.address, left);
+      const bool is_dropped = device_ledger.drop_graph_orphan(left.address, left);
       if (is_dropped && was_known) record_release(left);
       has_dropped = has_dropped || is_dropped;
       continue;  // the next has its place
     }
-    if (!was_known && caller != nullptr && device_ledger.keep_left_by_graph(left.address))
+    if (!was_known && caller != nullptr && device_ledger.keep_graph_orphan(left.address))
       record_allocation(left, *caller);
     ++place;
   }

@@ -19,7 +19,7 @@
 namespace headroom::tracer {
 
 using ledger::Entry;
-using ledger::Space;
+using ledger::EntryType;
 
 extern ledger::Ledger& device_ledger;
 
@@ -183,7 +183,7 @@ driver::Result DriverHook::wait_as_asked(driver::Opaque context, const Call& cal
   if (result == driver::kSuccess)
     device_ledger.finish_wait(number, wait);
   else
-    device_ledger.give_up_wait(wait);
+    device_ledger.cancel_wait(wait);
   return result;
 }
 
@@ -207,9 +207,9 @@ class SharedPart {
   bool is_granted_ = true;
 };
 
-inline Entry entry_of(Space space, DeviceMemoryKind kind, const CurrentDevice& where, std::uint64_t bytes) {
+inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice& where, std::uint64_t bytes) {
   Entry entry;
-  entry.space = space;
+  entry.type = type;
   entry.kind = kind;
   entry.device = static_cast<std::uint16_t>(where.device);
   entry.context = where.context;
@@ -236,10 +236,10 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
 // `in_order`: freed in the order of a stream, of its context if that is known; it becomes what was freed.
 // `is_alone`: the caller has the order.
 template <class Call>
-driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call,
+driver::Result release(DriverHook& hook, EntryType type, std::uint64_t address, const Call& call,
                        Entry* in_order = nullptr, bool is_alone = false) {
   Entry entry;
-  const bool is_known = device_ledger.begin_release(space, address, entry, is_alone);
+  const bool is_known = device_ledger.begin_release(type, address, entry, is_alone);
   const bool is_of_graph = is_known && entry.kind == DeviceMemoryKind::graph;
   const DriverOrder order(is_of_graph);
   const std::uint64_t time = hook.stamp();
@@ -250,7 +250,7 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
     return result;
   }
   if (is_of_graph) {
-    device_ledger.finish_release_of_graph(entry);
+    device_ledger.finish_orphan_release(entry);
     hook.settle_leaving_graphs(entry.device);
   } else {
     device_ledger.finish_release(entry, in_order != nullptr, in_order != nullptr ? in_order->context : 0);

@@ -15,10 +15,10 @@ Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer,
   std::size_t bytes = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
   hook.find_device_of(*pointer, where);
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
   // A handle that is opened again gives the same address, and one closing ends each.
-  if (device_ledger.reopen(entry)) return result;
+  if (device_ledger.add_reference_or_commit(entry)) return result;
   hook.record_allocation(entry, caller);
   return result;
 }
@@ -31,7 +31,7 @@ HEADROOM_HOOK Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   const Result result = call(handle, pointer);
-  if (result == kSuccess && hook.counts()) device_ledger.keep_charged(base_of(pointer), 1);
+  if (result == kSuccess && hook.counts()) device_ledger.mark_exported(base_of(pointer), 1);
   return result;
 }
 HEADROOM_HOOK Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle handle, unsigned flags) {
@@ -50,7 +50,7 @@ HEADROOM_HOOK Result cuIpcCloseMemHandle(Pointer pointer) {
     if (result != kSuccess) device_ledger.add_reference(pointer);
     return result;
   }
-  return release(hook, Space::pointer, pointer, [&] { return call(pointer); });
+  return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
 }
 
 HEADROOM_HOOK Result cuImportExternalMemory(Opaque* memory, const ExternalMemoryHandle* handle) {
@@ -61,7 +61,7 @@ HEADROOM_HOOK Result cuImportExternalMemory(Opaque* memory, const ExternalMemory
   if (memory == nullptr || handle == nullptr || !hook.counts() || !hook.get_current(where))
     return call(memory, handle);
   return allocate(
-      hook, entry_of(Space::external, DeviceMemoryKind::imported, where, handle->size),
+      hook, entry_of(EntryType::external_memory, DeviceMemoryKind::imported, where, handle->size),
       caller_of_this_function(), [&] { return call(memory, handle); }, [&] { return number_of(*memory); });
 }
 HEADROOM_HOOK Result cuDestroyExternalMemory(Opaque memory) {
@@ -69,7 +69,7 @@ HEADROOM_HOOK Result cuDestroyExternalMemory(Opaque memory) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(memory);
-  return release(hook, Space::external, number_of(memory), [&] { return call(memory); });
+  return release(hook, EntryType::external_memory, number_of(memory), [&] { return call(memory); });
 }
 
 }  // namespace headroom::tracer::driver

@@ -18,7 +18,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   const std::uint64_t asked = entry.bytes;
   DriverOrder order(is_limited);
   const std::uint64_t held =
-      is_limited ? device_ledger.hold_room_in_granules(entry.device, entry.context, asked) : 0;
+      is_limited ? device_ledger.reserve_in_granule(entry.device, entry.context, asked) : 0;
   const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device, order);
   if (is_limited && held == 0 && !is_paid) {
     hook.refuse_granule(entry, caller);
@@ -26,7 +26,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   }
   const auto give_back_advance = [&] {
     if (is_paid) device_ledger.account().discharge(entry.device, granule);
-    device_ledger.let_room_go(held, asked);
+    device_ledger.cancel_in_granule(held, asked);
   };
   const Result result = call();
   if (result != kSuccess) {
@@ -50,7 +50,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
     return kSuccess;
   }
   bool is_put = device_ledger.commit_in_granule(entry, is_paid);
-  device_ledger.let_room_go(held, asked);
+  device_ledger.cancel_in_granule(held, asked);
   if (!is_put) is_put = hook.pay_granule(entry.device, order) && device_ledger.commit_in_granule(entry, true);
   order.give_up();
   if (!is_put) {
@@ -72,7 +72,7 @@ Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size*
   if (call == nullptr) return kNotFound;
   if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.counts() || !hook.get_current(where))
     return call(pointer, bytes);
-  const Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
+  const Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::device, where, bytes);
   const auto call_driver = [&] { return call(pointer, bytes); };
   if (device_ledger.shares_granule(where.device, entry.kind, bytes))
     return allocate_in_granule(
@@ -83,13 +83,13 @@ Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size*
 // How long the rows of a device become is the driver's choice: whole steps, of 512 bytes on all GPUs that
 // were tried. Under a limit it is asked for one row first, so that no more is asked for than there is room
 // for.
-std::atomic<std::size_t> row_steps[ledger::kMostDevices];
+std::atomic<std::size_t> row_steps[ledger::kMaxDevices];
 constexpr std::size_t kUsualRowStep = 512;
 
 template <class Size, class Address>
 std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*, Size, Size, unsigned),
                      Result (*free)(Address)) {
-  if (where.device >= ledger::kMostDevices || device_ledger.account().limit(where.device) == ledger::kNoLimit)
+  if (where.device >= ledger::kMaxDevices || device_ledger.account().limit(where.device) == ledger::kNoLimit)
     return 1;
   std::atomic<std::size_t>& known = row_steps[where.device];
   if (known.load(std::memory_order_relaxed) != 0) return known;
@@ -127,7 +127,7 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
     return call(pointer, pitch, width, height, element);
   constexpr auto kKind = DeviceMemoryKind::device;
   const auto call_driver = [&] { return call(pointer, pitch, width, height, element); };
-  Entry entry = entry_of(Space::pointer, kKind, where, wanted);
+  Entry entry = entry_of(EntryType::pointer, kKind, where, wanted);
   if (device_ledger.shares_granule(where.device, kKind, wanted))
     return allocate_in_granule(
         hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free, caller);
@@ -137,7 +137,7 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
     device_ledger.cancel(where.device, kKind, wanted);
     return result;
   }
-  if (!device_ledger.reserve_instead(where.device, kKind, wanted, bytes)) {
+  if (!device_ledger.change_reservation(where.device, kKind, wanted, bytes)) {
     hook.record_last_refusal(caller);
     free(*pointer);
     *pointer = 0;
@@ -156,7 +156,7 @@ Result free_pointer(Result (*call)(Address), Address pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer);
-  return release(hook, Space::pointer, pointer, [&] { return call(pointer); });
+  return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
 }
 
 template <class Call>
@@ -164,7 +164,7 @@ Result allocate_host(const Call& call, void** pointer, std::uint64_t bytes, cons
   DriverHook hook;
   CurrentDevice where;
   if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call();
-  return allocate(hook, entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
+  return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
                   [&] { return number_of(*pointer); });
 }
 
@@ -172,7 +172,7 @@ Result free_host(Result (*call)(void*), void* pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer);
-  return release(hook, Space::pointer, number_of(pointer), [&] { return call(pointer); });
+  return release(hook, EntryType::pointer, number_of(pointer), [&] { return call(pointer); });
 }
 
 Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes,
@@ -183,7 +183,7 @@ Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer
   if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
   const Result result = call(pointer, bytes, flags);
   if (result != kSuccess) return result;
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::registered_host, where, bytes);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::registered_host, where, bytes);
   entry.address = number_of(pointer);
   device_ledger.commit(entry, false);
   hook.record_allocation(entry, caller);
@@ -203,12 +203,12 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
   hook.settle_graphs(where.device, nullptr);
-  if (device_ledger.has_leaving_graphs(where.device)) {
+  if (device_ledger.has_pending_graph_memory(where.device)) {
     const DriverOrder order;
     hook.settle_leaving_graphs(where.device);
   }
   hook.look_at_pools(where.device);  // what was freed in the order of streams went back at their end
-  const std::uint64_t left = std::min(limit, account.tightest(where.device).left());
+  const std::uint64_t left = std::min(limit, account.tightest_limit(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);
   return result;
@@ -253,7 +253,7 @@ HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsi
   if (call == nullptr) return kNotFound;
   if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
   return allocate(
-      hook, entry_of(Space::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
+      hook, entry_of(EntryType::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
       [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
 }
 HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) {
@@ -302,7 +302,7 @@ HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer
   const Result result = call(handle, pointer, bytes, type, flags);
   if (result != kSuccess) return result;
   part.keep();
-  device_ledger.keep_charged(base, pointer + bytes - base);
+  device_ledger.mark_exported(base, pointer + bytes - base);
   return result;
 }
 

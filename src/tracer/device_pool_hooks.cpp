@@ -40,7 +40,7 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
   if (!device_ledger.device_of_pool(number_of(pool), device)) {
     device = where.device;
     Opaque own = nullptr;
-    for (Device one = 0; one < static_cast<Device>(ledger::kMostDevices); ++one) {
+    for (Device one = 0; one < static_cast<Device>(ledger::kMaxDevices); ++one) {
       if (real.cuDeviceGetDefaultMemPool == nullptr || real.cuDeviceGetDefaultMemPool(&own, one) != kSuccess)
         break;
       if (own == pool) device = static_cast<unsigned>(one);
@@ -115,14 +115,14 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   if (!keeps_limit(hook, from.key(), where.device, free != nullptr)) {
     free(*pointer, stream);
     *pointer = 0;
-    device_ledger.refuse_in_pool(from.key(), bytes, context_of_stream(stream));
+    device_ledger.cancel_allocated_in_pool(from.key(), bytes, context_of_stream(stream));
     device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
     hook.record_last_refusal(caller);
     if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(from.pool, 0);
     hook.look_at_pool(from.key(), where.device);
     return kOutOfMemory;
   }
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
   entry.context = 0;  // it outlives the context, as its pool does
   entry.link = from.key();
@@ -140,7 +140,7 @@ Result allocate_in_order(Opaque pool, DefaultStream kind, Free free, Opaque stre
   if (pool != nullptr) find_device_of_pool(hook, pool, where);
   if (where.device == kOfTheMachine) {
     if (!hook.get_current(where)) return call();
-    return allocate(hook, entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
+    return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
                     [&] { return *pointer; });
   }
   if (const Capture capture = capture_of(kind, stream); capture.graph != nullptr)
@@ -160,7 +160,7 @@ Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointe
     // It is gone when the device comes to it in this stream. Without a limit nothing is waited for.
     if (order.holds()) freed.context = context_of_stream(stream);
     const Result result = release(
-        hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
+        hook, EntryType::pointer, pointer, [&] { return call(pointer, stream); }, &freed, order.holds());
     if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;
     // Its pool may have been destroyed, before or by another thread: then nobody may ask about it.
     const DriverOrder for_look = DriverOrder::for_pools();
@@ -324,7 +324,7 @@ HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void*
   Pointer base = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
   hook.find_device_of(*pointer, where);
-  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
   hook.record_allocation(entry, caller_of_this_function());

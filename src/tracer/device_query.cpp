@@ -33,7 +33,7 @@ ledger::DeviceFigures figures_of(unsigned device) {
 
 HEADROOM_HOOK bool headroom_device_figures(unsigned device, ledger::DeviceFigures* figures,
                                            std::uint64_t size) {
-  if (figures == nullptr || device >= ledger::kMostDevices) return false;
+  if (figures == nullptr || device >= ledger::kMaxDevices) return false;
   const ledger::DeviceFigures found = figures_of(device);
   std::memcpy(static_cast<void*>(figures), &found, size < sizeof found ? size : sizeof found);
   return true;

@@ -21,7 +21,7 @@ struct Told {
   Lock lock;
   std::int32_t named[kMostNames] = {};
   std::size_t count = 0;
-  std::atomic<unsigned> refusals[ledger::kMostDevices] = {};
+  std::atomic<unsigned> refusals[ledger::kMaxDevices] = {};
 };
 constinit Told told;
 
@@ -53,15 +53,15 @@ void DriverHook::record_last_refusal(const CallFrame& caller) {
   if (!is_recording(thread_)) return;
   record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
                         caller);
-  if (refusal.device >= ledger::kMostDevices ||
+  if (refusal.device >= ledger::kMaxDevices ||
       told.refusals[refusal.device].fetch_add(1) >= recording::kMostRefusalsWithHolders)
     return;
   const OwnSystemCalls own_calls;
   const pid_t own = ::getpid();
   // Of the same moment as the refusal, while others are asked for now.
   record_device_holder(thread_, refusal.device, {0, true, refusal.own});
-  ledger::Account::Holder holders[recording::kMostOtherHolders + 1];
-  const std::size_t count = device_ledger.account().holders(refusal.device, holders);
+  ledger::Account::ProcessCharge holders[recording::kMostOtherHolders + 1];
+  const std::size_t count = device_ledger.account().largest_charges(refusal.device, holders);
   unsigned others = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if ((holders[i].is_visible && holders[i].pid == own) || others++ == recording::kMostOtherHolders)

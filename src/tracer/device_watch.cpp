@@ -28,7 +28,7 @@ struct Watch {
   pthread_cond_t stop_sign{};
   bool has_thread = false, is_to_stop = false, has_graphs = false;
 };
-static_assert(ledger::kMostDevices <= 64);
+static_assert(ledger::kMaxDevices <= 64);
 constinit Watch watch;
 
 std::int64_t now_ns(clockid_t clock) {
@@ -56,7 +56,7 @@ bool wait(std::int64_t next_ns) {
 }
 
 void look_at_all(bool at_growth_too) {
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device) {
     if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
     // A context's figure is by difference where other calls came in between: those are not to be this one.
     const bool is_busy = driver_calls.begun != driver_calls.ended;
@@ -120,7 +120,7 @@ bool start() {
 
 void watch_device(unsigned device) {
   ThreadLocal& thread = thread_local_state;
-  if (device >= ledger::kMostDevices || !is_recording(thread)) return;
+  if (device >= ledger::kMaxDevices || !is_recording(thread)) return;
   const Guard guard(thread);
   watch.devices.fetch_or(std::uint64_t{1} << device);
   keep_driver();  // before the lock: it takes the loader's

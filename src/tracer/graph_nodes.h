@@ -31,7 +31,7 @@ Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where,
   std::uint64_t frees[kMostFrees];
   const std::span<const std::uint64_t> before(frees,
                                               frees_before(graph, where.device, dependencies, bytes, frees));
-  if (!device_ledger.has_room_in_graph(key, where.device, bytes, before)) {
+  if (!device_ledger.fits_in_graph(key, where.device, bytes, before)) {
     order.give_up();
     hook.make_room(where.device);
     order.take_again();
@@ -49,7 +49,7 @@ Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where,
   device_ledger.commit_node(key, address(), where.device, bytes, growth.spare);
   hook.look_at_graphs(where.device);
   if (growth.after == growth.before) return result;
-  Entry whole = entry_of(Space::graph, DeviceMemoryKind::graph, where, growth.after);
+  Entry whole = entry_of(EntryType::graph, DeviceMemoryKind::graph, where, growth.after);
   whole.address = key;
   if (growth.before > 0) hook.record_release(whole);
   hook.record_allocation(whole, caller);

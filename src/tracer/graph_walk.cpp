@@ -59,7 +59,7 @@ void reset_walk_in_child() { walk_lock.reset(); }
 std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
                          std::uint64_t wanted, std::span<std::uint64_t> found) {
   const std::uint64_t key = number_of(graph);
-  if (wanted == 0 || !device_ledger.has_freed_nodes(key, device, wanted)) return 0;
+  if (wanted == 0 || !device_ledger.has_unused_blocks(key, device, wanted)) return 0;
   const Guard guard(thread_local_state);
   const Locked locked(walk_lock);
   if (walk == nullptr) walk = reserve_array<Walk>(1);
@@ -70,7 +70,7 @@ std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> 
   std::uint32_t end = kMostNodes;
   for (std::uint32_t next = 0; next < count && next < end && written < found.size(); ++next) {
     const std::uint64_t node = walk->nodes[next];
-    if (const std::uint64_t freed = device_ledger.freed_by_node(key, device, node); freed >= wanted) {
+    if (const std::uint64_t freed = device_ledger.bytes_freed_by_node(key, device, node); freed >= wanted) {
       if (written == 0) end = next + kFurtherNodes;
       found[written++] = node;
       if (freed == wanted) break;

@@ -1,8 +1,8 @@
-// malloc, free, new and delete, as nearly all calls go: see short_way.h. In one file, so that their code lies
+// malloc, free, new and delete, as nearly all calls go: see fast_path.h. In one file, so that their code lies
 // together, and without frame pointers, so that the usual way of each goes through two lines of it.
-#include "tracer/long_way.h"
+#include "tracer/slow_path.h"
 #include "tracer/real_functions.h"
-#include "tracer/short_way.h"
+#include "tracer/fast_path.h"
 
 using namespace headroom::tracer;
 
@@ -10,16 +10,16 @@ using namespace headroom::tracer;
 extern "C" {
 
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_free(void* pointer) {
-  const auto way = short_way.read_for_release(short_way.for_malloc);
-  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
-  release_long_way(pointer);
+  const auto path = fast_path.read_for_release(fast_path.for_malloc);
+  if (__builtin_expect(FastPath::counts_release(path, pointer), 1)) return path.function(pointer);
+  release_slow_path(pointer);
 }
 
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_malloc(
     std::size_t size) {
-  const auto way = short_way.read_for_allocation(short_way.for_malloc);
-  if (__builtin_expect(!ShortWay::counts_allocation(way, size), 0)) return allocate_long_way(size);
-  void* const pointer = way.function(size);
+  const auto path = fast_path.read_for_allocation(fast_path.for_malloc);
+  if (__builtin_expect(!FastPath::counts_allocation(path, size), 0)) return allocate_slow_path(size);
+  void* const pointer = path.function(size);
   if (__builtin_expect(pointer == nullptr, 0)) count_failed_allocation();
   return pointer;
 }
@@ -28,29 +28,29 @@ extern "C" {
 // known, the way is open, and what is not counted need not go through both of them and come here again. (What
 // is allocated does: a recorded stack has the operator in it, whichever way was open.)
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
-  const auto way = short_way.read_for_release(short_way.for_operators);
-  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
-  if (way.distance != 0) return release_long_way(pointer);
-  delete_long_way(pointer);
+  const auto path = fast_path.read_for_release(fast_path.for_operators);
+  if (__builtin_expect(FastPath::counts_release(path, pointer), 1)) return path.function(pointer);
+  if (path.distance != 0) return release_slow_path(pointer);
+  delete_slow_path(pointer);
 }
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("default")]] void _ZdlPvm(void* pointer,
                                                                                 std::size_t size) {
-  const auto way = short_way.read_for_release(short_way.for_operators);
-  if (__builtin_expect(ShortWay::counts_release(way, pointer), 1)) return way.function(pointer);
-  if (way.distance != 0) return release_long_way(pointer);
-  delete_sized_long_way(pointer, size);
+  const auto path = fast_path.read_for_release(fast_path.for_operators);
+  if (__builtin_expect(FastPath::counts_release(path, pointer), 1)) return path.function(pointer);
+  if (path.distance != 0) return release_slow_path(pointer);
+  delete_sized_slow_path(pointer, size);
 }
 
 // The standard library's asks malloc for a byte where none is wanted, which the C library's does by itself;
 // where malloc has none, it calls the program's handler and throws, which is left to it.
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_new(std::size_t size) {
-  const auto way = short_way.read_for_allocation(short_way.for_operators);
-  if (__builtin_expect(ShortWay::counts_allocation(way, size), 1)) {
-    void* const pointer = way.function(size);
+  const auto path = fast_path.read_for_allocation(fast_path.for_operators);
+  if (__builtin_expect(FastPath::counts_allocation(path, size), 1)) {
+    void* const pointer = path.function(size);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
     count_failed_allocation();
   }
-  return new_long_way(size);
+  return new_slow_path(size);
 }
 
 }  // extern "C"

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tracer/long_way.h"
+#include "tracer/slow_path.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 namespace headroom::tracer {
 
-[[gnu::noinline]] void* allocate_long_way(std::size_t size) {
+[[gnu::noinline]] void* allocate_slow_path(std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(size, 16);
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.allocate(size);
@@ -35,7 +35,7 @@ namespace headroom::tracer {
   return pointer;
 }
 
-[[gnu::noinline]] void release_long_way(void* pointer) {
+[[gnu::noinline]] void release_slow_path(void* pointer) {
   if (pointer == nullptr || is_bootstrap(pointer)) return;
   if (!real.is_resolved() && !resolve_allocator()) return;
   ThreadLocal& thread = thread_local_state;

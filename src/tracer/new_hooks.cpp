@@ -12,10 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tracer/long_way.h"
+#include "tracer/slow_path.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
-#include "tracer/short_way.h"
+#include "tracer/fast_path.h"
 
 using namespace headroom::tracer;
 
@@ -112,7 +112,7 @@ bool is_of_standard_library(Function function) {
                          is_of_standard_library(plain.next_sized_delete.get());
     const Way way = are_all ? Way::standard : Way::through_malloc;
     plain.way.store(way, std::memory_order_relaxed);
-    if (are_all && are_hot_hooks_in_force()) open_short_way_for_operators();
+    if (are_all && are_hot_hooks_in_force()) open_fast_path_for_operators();
     return way;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
@@ -211,7 +211,7 @@ bool has_new_handler() {
 
 namespace headroom::tracer {
 
-HEADROOM_DEFINE_NEW([[gnu::noinline]] void* new_long_way(std::size_t size), plain.next_new, next_new_nothrow,
+HEADROOM_DEFINE_NEW([[gnu::noinline]] void* new_slow_path(std::size_t size), plain.next_new, next_new_nothrow,
                     (size), (size, nothrow), 0)
 
 }  // namespace headroom::tracer
@@ -241,7 +241,7 @@ namespace headroom::tracer {
 
 // The standard library's does no more than free. Its sized one must be asked: it calls the program's plain
 // one.
-[[gnu::noinline]] void delete_long_way(void* pointer) {
+[[gnu::noinline]] void delete_slow_path(void* pointer) {
   if (plain.way.load(std::memory_order_relaxed) == Way::standard) return std::free(pointer);
   const auto next = plain.next_delete.get();
   if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);
@@ -252,7 +252,7 @@ namespace headroom::tracer {
   next(pointer);
 }
 
-HEADROOM_DEFINE_DELETE([[gnu::noinline]] void delete_sized_long_way(void* pointer, std::size_t size),
+HEADROOM_DEFINE_DELETE([[gnu::noinline]] void delete_sized_slow_path(void* pointer, std::size_t size),
                        plain.next_sized_delete, (pointer, size))
 
 }  // namespace headroom::tracer

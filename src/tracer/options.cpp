@@ -37,7 +37,7 @@ void limit_devices(ledger::Limits& limits, const Piece& key, std::uint64_t bytes
   std::uint64_t number = 0;
   if (ordinal.begin == ordinal.end)
     for (std::uint64_t& limit : limits.bytes) limit = bytes;
-  else if (ordinal.to_number(number) && number < ledger::kMostDevices)
+  else if (ordinal.to_number(number) && number < ledger::kMaxDevices)
     limits.bytes[number] = bytes;
 }
 
@@ -63,7 +63,7 @@ void apply(Options& options, const Piece& key, const Piece& value) {
                                         : ProvedLimit::not_tried;
   const auto length = static_cast<std::size_t>(value.end - value.begin);
   if (key.is("within") && length < sizeof options.account &&
-      options.outer_account_count < ledger::kMostAccounts - 1)
+      options.outer_account_count < ledger::kMaxAccounts - 1)
     std::memcpy(options.outer_accounts[options.outer_account_count++], value.begin, length);
   if (key.is("account") && length < sizeof options.account) std::memcpy(options.account, value.begin, length);
   if (key.is("events") && is_number) options.events = number;

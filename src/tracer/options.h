@@ -26,7 +26,7 @@ struct Options {
   ledger::Limits device_limits;          // "device=8589934592" for all, "device0=…" for one
   ProvedLimit proved = ProvedLimit::not_tried;  // "proved=hard"
   char account[256] = {};  // the file of the account that other processes share; empty: none
-  char outer_accounts[ledger::kMostAccounts - 1][256] = {};  // "within=": those that it lies within
+  char outer_accounts[ledger::kMaxAccounts - 1][256] = {};  // "within=": those that it lies within
   unsigned outer_account_count = 0;
 };
 

@@ -15,7 +15,7 @@
 #include "tracer/memory.h"
 #include "tracer/modules.h"
 #include "tracer/scope_table.h"
-#include "tracer/short_way.h"
+#include "tracer/fast_path.h"
 #include "tracer/thread_state.h"
 
 namespace headroom::tracer {
@@ -80,13 +80,13 @@ void open_recording() {
   process.file.calibrate();
   fork_mark->store(kOurs, std::memory_order_release);
   process.phase.store(Phase::recording, std::memory_order_release);
-  open_short_way();
+  open_fast_path();
 }
 
 // Linux before 4.14 does not wipe pages at fork, so here they are wiped by hand. Handlers that other
 // libraries registered before may have allocated already: on such a system their events may be lost.
 void after_fork_in_child() {
-  close_short_way();
+  close_fast_path();
   if (fork_mark->load() != kOurs) return;
   wipe_threads();
   fork_mark->store(kForked);
@@ -110,7 +110,7 @@ bool open_first(const char* path, const Options& options) {
   std::memcpy(process.path, path, std::strlen(path) + 1);
   choose_clock();
   has_find_object();  // looked up now, because a child must not
-  prepare_short_way();
+  prepare_fast_path();
   open_recording();
   return process.phase.load() == Phase::recording;
 }
@@ -147,7 +147,7 @@ void start_recording_in_child(ThreadLocal& thread) {
   if (fork_mark == nullptr || !fork_mark->compare_exchange_strong(mark, kChildStarts)) return;
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
-  close_short_way();
+  close_fast_path();
   process.phase.store(Phase::starting);
   process.file.abandon();
   reset_threads();

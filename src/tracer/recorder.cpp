@@ -224,7 +224,7 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
   });
 }
 
-void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::Holder& holder) {
+void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::ProcessCharge& holder) {
   const std::uint64_t time = time_now();
   if (ThreadState* state = ready_to_record(thread, time))
     state->writer.device_holder(time, device, static_cast<std::uint32_t>(holder.pid), holder.bytes,

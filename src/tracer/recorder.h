@@ -34,7 +34,7 @@ void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKin
 void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
                            std::uint64_t charged, std::uint64_t limit, const CallFrame& caller);
 // Behind a refusal of the thread.
-void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::Holder& holder);
+void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::ProcessCharge& holder);
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
 // The counters become a record of their own ten times a second.
 void look_at_clock(ThreadState& state);

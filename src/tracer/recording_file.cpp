@@ -145,7 +145,7 @@ std::uint64_t most_segments(const Options& options) {
 bool RecordingFile::open_new(const char* path) {
   fd_ = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) return false;
-  fd_ = ledger::move_up(fd_);
+  fd_ = ledger::move_to_high_number(fd_);
   std::snprintf(path_, sizeof path_, "%s", path);
   return true;
 }
@@ -262,7 +262,7 @@ bool RecordingFile::own_descriptor() {
     ::close(again);
     return false;
   }
-  fd_ = ledger::move_up(again);
+  fd_ = ledger::move_to_high_number(again);
   return true;
 }
 

@@ -45,7 +45,7 @@ struct alignas(kCacheLine) ThreadState {
 // More than the loader allocates for one library; a look takes about 0.1 µs.
 inline constexpr std::uint32_t kLooksAtLoader = 1000;
 
-// So aligned the first ones, which are all that the short way (short_way.h) asks of a thread, lie in one line
+// So aligned the first ones, which are all that the short way (fast_path.h) asks of a thread, lie in one line
 // of the cache. Not to a whole line: a library that is loaded late, as Python does MemoryTracer's, has its
 // share of 1664 bytes.
 struct alignas(32) ThreadLocal {

@@ -23,13 +23,13 @@ class TraceGpu : public testing::Test {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(),
-                 {"--out", recording().string(), "--", HEADROOM_GUEST, "proc", route, limit, "7340032"});
+                 {"--out", recording().string(), "--", HEADROOM_TRACED_PROGRAM, "proc", route, limit, "7340032"});
     CommandOptions options;
     options.folder = folder_.path();
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
     return run_headroom(words, options);
   }
-  // `trace_guest_cuda_ways WAY` with a driver of which NVML tells what is in use, and contexts of 500 MB. The
+  // `traced_cuda_lookup WAY` with a driver of which NVML tells what is in use, and contexts of 500 MB. The
   // report's device.
   Json device_of(const std::string& way, const std::string& libraries = kWithNvml) {
     CommandOptions options;
@@ -38,7 +38,7 @@ class TraceGpu : public testing::Test {
         {"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}, {"FAKE_CUDA_GRANULE", "2097152"}};
     const CommandResult traced =
         run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", way, "none"},
+                      HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", way, "none"},
                      options);
     EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
     auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
@@ -71,8 +71,8 @@ TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
     std::vector<std::string> words{"trace",           "--force", "--out", recording().string(),
                                    "--gpu-mem-limit", "50MiB",   "--",    "env"};
     words.insert(words.end(), without.begin(), without.end());
-    words.insert(words.end(), {HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "plain",
-                               HEADROOM_BINARY_DIR "/tests/libtrace_guest_cuda_wrapper.so"});
+    words.insert(words.end(), {HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "plain",
+                               HEADROOM_BINARY_DIR "/tests/libtraced_cuda_wrapper.so"});
     EXPECT_EQ(run_headroom(words, options).out, "got 48, then 2\n") << without.back();
   }
 }
@@ -132,7 +132,7 @@ TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
               HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard, by the probe)\n"));
   EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
   // One place or two: a compiler may make a copy of the loop's first turn.
-  EXPECT_THAT(text.out, HasSubstr(" %  cuda_guest::Plain::take"));
+  EXPECT_THAT(text.out, HasSubstr(" %  cuda_program::Plain::take"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
   EXPECT_THAT(text.out, HasSubstr("  headroom trace --only gpu --gpu-mem-limit 0=256MiB -- "));
   for (const char* word :
@@ -346,7 +346,7 @@ TEST_F(TraceGpu, WhatAChildWasRefusedIsTold) {
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
   const CommandResult result =
       run_headroom({"trace", "--gpu-limit", "50MiB", "--out", recording().string(), "--", "sh", "-c",
-                    std::string(HEADROOM_GUEST) + " proc plain 52428800 7340032; true"},
+                    std::string(HEADROOM_TRACED_PROGRAM) + " proc plain 52428800 7340032; true"},
                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused"));
@@ -362,13 +362,13 @@ TEST_F(TraceGpu, WhatAChildWasRefusedIsTold) {
 }
 
 TEST_F(TraceGpu, ADriverThatIsOutOfReachMakesTheLimitSoft) {
-  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
   const CommandResult result = run_headroom(
       {"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
-       guests + "trace_guest_cuda_ways", "apart-wrapper", guests + "libtrace_guest_cuda_wrapper.so"},
+       programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
       options);
   EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was soft: all "));
   EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded where it does not reach (dlmopen)"));
@@ -384,7 +384,7 @@ TEST_F(TraceGpu, ALimitThatWasPassedIsSoft) {
   EXPECT_TRUE(other->has_kept_limits());
   ledger::Account account;
   ASSERT_TRUE(account.open_shared(other->file().c_str()));
-  account.charge_anyway(1, 300 << 20);
+  account.force_charge(1, 300 << 20);
   EXPECT_FALSE(other->has_kept_limits());
   EXPECT_FALSE(other->has_kept_limit(1));
   EXPECT_TRUE(other->has_kept_limit(0));
@@ -480,7 +480,7 @@ TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
-                         {"LD_PRELOAD", HEADROOM_BINARY_DIR "/tests/libtrace_guest_early.so"}};
+                         {"LD_PRELOAD", HEADROOM_BINARY_DIR "/tests/libtraced_early.so"}};
   const CommandResult traced = run_headroom(
       {"trace", "--force", "--gpu-mem-limit", "64MiB", "--out", recording().string(), "--", "/bin/true"},
       options);
@@ -503,7 +503,7 @@ TEST_F(TraceGpu, TheMemoryOfGraphsIsAskedForMoreOftenThanNvml) {
   options.environment = {{"LD_LIBRARY_PATH", kWithNvml}};
   const std::string out =
       run_headroom({"trace", "--out", recording().string(), "--",
-                    HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "launches", "none"},
+                    HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "launches", "none"},
                    options)
           .out;
   unsigned looks = 0;

@@ -16,7 +16,7 @@ using headroom::DeviceMemoryKind;
 using headroom::ledger::Entry;
 using headroom::ledger::Ledger;
 using headroom::ledger::Limits;
-using headroom::ledger::Space;
+using headroom::ledger::EntryType;
 
 constexpr std::uint64_t kLimit = 4000;
 
@@ -270,7 +270,7 @@ class Calls {
     const std::uint64_t where = address();
     Entry entry;
     // What a node made stays with the graph as long as that lives.
-    const bool known = ledger_.begin_release(Space::pointer, where, entry);
+    const bool known = ledger_.begin_release(EntryType::pointer, where, entry);
     const auto left = model_.left.find(where);
     require(known == (model_.blocks.count(where) != 0 || left != model_.left.end()));
     if (!known) return;
@@ -280,7 +280,7 @@ class Calls {
       ledger_.finish_release(entry);
       return model_.free_block(where);
     }
-    ledger_.finish_release_of_graph(entry);
+    ledger_.finish_orphan_release(entry);
     model_.leaving += left->second;
     model_.left.erase(left);
   }
@@ -316,10 +316,10 @@ class Calls {
   void map() {
     const std::uint64_t handle = 1 + next() % 8, where = address();
     if (model_.handles.count(handle) == 0 || model_.mappings.count(where) != 0) return;
-    const std::uint64_t physical = ledger_.hold(handle);
+    const std::uint64_t physical = ledger_.retain_physical(handle);
     Entry replaced, freed;
     if (next() % 8 == 0) {  // the driver could not
-      ledger_.let_go(physical, freed);
+      ledger_.release_physical(physical, freed);
       return require(freed.address == 0);
     }
     ledger_.map(where, 0x100, physical, replaced, freed);
@@ -334,7 +334,7 @@ class Calls {
       const std::uint64_t handle = 0x100 + next();
       if (model_.handles.count(handle) == 0) {
         Entry freed;
-        ledger_.retain_handle(handle, ledger_.hold_mapped(where), freed);
+        ledger_.retain_handle(handle, ledger_.retain_mapped_physical(where), freed);
         model_.handles[handle] = {1, model_.mappings.at(where)};
         ++model_.physical.at(model_.mappings.at(where)).references;
         ledger_.finish_release_handle(ledger_.begin_release_handle(handle), freed);
@@ -361,14 +361,14 @@ class Calls {
     if (known != model_.handles.end()) model_.parts[part] = {array, known->second.second};
     Entry freed;
     const bool is_last = old != 0 && model_.physical.at(old).references == 1;
-    ledger_.map_part(array, part, ledger_.hold(handle), false, 0, freed);
+    ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0, freed);
     require((freed.address != 0) == is_last);
     if (old != 0) model_.drop_physical(old);
   }
   void end_array_or_export() {
     const std::uint64_t array = 1 + next() % 2, handle = 1 + next() % 8;
     if (next() % 8 == 0 && model_.handles.count(handle) != 0) {
-      ledger_.export_physical(ledger_.hold(handle));
+      ledger_.export_physical(ledger_.retain_physical(handle));
       ++model_.physical.at(model_.handles.at(handle).second).references;
       return;
     }
@@ -417,7 +417,7 @@ class Calls {
     if (next() % 4 == 0) {
       ledger_.finish_wait(0, ledger_.begin_wait(0));
       std::erase_if(model_.destroyed_pools, [](const auto& one) { return one.second.used == 0; });
-      require(ledger_.has_leaving_in_order() == !model_.destroyed_pools.empty());
+      require(ledger_.has_pending_frees() == !model_.destroyed_pools.empty());
       return;
     }
     if (known == model_.pools.end()) return;
@@ -450,7 +450,7 @@ class Calls {
     if (taken == 0) block = bytes;
     const std::uint64_t blocks = of.blocks + (taken == 0 ? bytes : 0), needed = model_.in_steps(blocks);
     const std::uint64_t growth = needed > of.charged ? needed - of.charged : 0;
-    require(ledger_.has_room_in_graph(graph, 0, bytes, before) == fits(growth));
+    require(ledger_.fits_in_graph(graph, 0, bytes, before) == fits(growth));
     const auto result = ledger_.reserve_in_graph(graph, 0, bytes, before);
     require(result.granted == (growth == 0 || fits(growth)) && result.before == of.blocks);
     if (!result.granted) return;
@@ -459,7 +459,7 @@ class Calls {
       ledger_.cancel_in_graph(graph, 0, bytes, result, before);
       // Steps that were seen since then are due now.
       of.charged = std::max(of.charged, std::min(of.charged + growth, model_.in_steps(of.blocks)));
-      return require(taken == 0 || ledger_.freed_by_node(graph, 0, taken) == block);
+      return require(taken == 0 || ledger_.bytes_freed_by_node(graph, 0, taken) == block);
     }
     of.charged += growth;
     of.blocks = blocks;
@@ -479,7 +479,7 @@ class Calls {
     require(ledger_.free_node(graph, where, node) == (graph == known->second.graph));
     if (graph != known->second.graph) return;
     model_.frees[node] = {graph, known->second.block};
-    require(ledger_.freed_by_node(graph, 0, node) == known->second.block);
+    require(ledger_.bytes_freed_by_node(graph, 0, node) == known->second.block);
     model_.nodes.erase(known);
   }
   void change_graph() {
@@ -490,7 +490,7 @@ class Calls {
         return instantiate(graph, exec);
       case 1:
         if (model_.graphs.count(graph) == 0) return;
-        require(destroy(Space::graph, graph) == (model_.graphs.at(graph).users == 1));
+        require(destroy(EntryType::graph, graph) == (model_.graphs.at(graph).users == 1));
         model_.drop_graph(graph);
         return model_.give_up_handle(graph);
       case 2:
@@ -499,21 +499,21 @@ class Calls {
         return move_graph(graph, 0x50 + next() % 3);
       case 4: {
         const std::uint64_t reserved = size(), left = model_.bytes_left();
-        ledger_.settle_leaving_graphs(0, reserved);
+        ledger_.settle_graph_memory(0, reserved);
         model_.leaving = std::min(model_.leaving, reserved > left ? reserved - left : 0);
         const std::uint64_t fallen = model_.graph_figure > reserved ? model_.graph_figure - reserved : 0;
         const std::uint64_t foreseen = model_.charged_for_graphs();
         model_.beyond -= std::min(model_.beyond, fallen);
         model_.beyond = std::max(model_.beyond, reserved > foreseen ? reserved - foreseen : 0);
         model_.graph_figure = reserved;
-        return require(ledger_.has_leaving_graphs(0) == (model_.leaving > 0 || model_.beyond > 0));
+        return require(ledger_.has_pending_graph_memory(0) == (model_.leaving > 0 || model_.beyond > 0));
       }
       case 5:
         if (model_.execs.count(exec) != 0 && model_.graphs.count(graph) != 0) update(exec, graph);
         return;
       default:
         if (model_.execs.count(exec) == 0) return;
-        destroy(Space::graph_exec, exec);
+        destroy(EntryType::graph_exec, exec);
         model_.execs.erase(exec);
         model_.drop_instances(exec, false);
         drop_updates(exec);
@@ -522,7 +522,7 @@ class Calls {
   void instantiate(std::uint64_t graph, std::uint64_t exec) {
     constexpr std::uint64_t kNumber = 0x7f;
     Model::Instance instance{exec, graph, 0, false};
-    if (!begin_instance(kNumber, instance, false)) return;
+    if (!begin_exec(kNumber, instance, false)) return;
     ledger_.finish_instantiate(kNumber, exec);
     model_.instances.push_back(instance);
     model_.execs[exec] = graph;
@@ -536,7 +536,7 @@ class Calls {
     };
     const auto own = std::find_if(model_.instances.begin(), model_.instances.end(), is_now);
     const bool has_it = own != model_.instances.end();
-    if (!begin_instance(exec, update, has_it)) return;
+    if (!begin_exec(exec, update, has_it)) return;
     // What is dropped may be of the same graph, whose charge is for this one then.
     if (!has_it) {
       update.exec = 0;
@@ -550,21 +550,21 @@ class Calls {
       if (one.exec == 0) one.exec = exec;
   }
   // The first has what the graph is charged, and who has the graph has its memory.
-  bool begin_instance(std::uint64_t number, Model::Instance& instance, bool has_it) {
+  bool begin_exec(std::uint64_t number, Model::Instance& instance, bool has_it) {
     Model::Graph& of = model_.graphs.at(instance.graph);
     const bool may_be_live = of.may_run && model_.bytes_of_nodes(instance.graph) > 0;
     const bool is_first = model_.holders_of(instance.graph) == 0 && !may_be_live;
     const std::uint64_t needed = model_.in_steps(of.blocks);
     const std::uint64_t more = has_it ? 0 : is_first ? needed - std::min(of.charged, needed) : needed;
     Entry refused;
-    const bool granted = ledger_.begin_instance(number, instance.graph, refused);
+    const bool granted = ledger_.begin_exec(number, instance.graph, refused);
     require(granted == (more == 0 || fits(more)));
     if (!granted) {
       require(refused.charged == more);
       return false;
     }
     if (next() % 4 == 0) {
-      ledger_.cancel_instance(number);
+      ledger_.cancel_exec(number);
       return false;
     }
     if (has_it) return true;
@@ -576,17 +576,17 @@ class Calls {
   }
   void drop_updates(std::uint64_t exec) {
     std::size_t gone = 0;
-    for (Entry freed; ledger_.drop_update(exec, freed);) ++gone;
+    for (Entry freed; ledger_.drop_past_update(exec, freed);) ++gone;
     const std::size_t before = model_.graphs.size();
     model_.drop_instances(exec, true);
     require(model_.graphs.size() + gone == before);
   }
 
-  bool destroy(Space space, std::uint64_t handle) {
+  bool destroy(EntryType type, std::uint64_t handle) {
     Entry freed;
     unsigned device = 0;
-    const bool is_gone = ledger_.destroy_graph(space, handle, device, freed);
-    require(!is_gone || !ledger_.destroy_graph(space, handle, ++device, freed));
+    const bool is_gone = ledger_.destroy_graph(type, handle, device, freed);
+    require(!is_gone || !ledger_.destroy_graph(type, handle, ++device, freed));
     return is_gone;
   }
 
@@ -594,15 +594,15 @@ class Calls {
   void drop_left() {
     std::size_t place = 0;
     std::map<std::uint64_t, std::uint64_t> seen;
-    for (Entry left; ledger_.next_left_by_graph(0, place, left);) {
+    for (Entry left; ledger_.next_graph_orphan(0, place, left);) {
       seen[left.address] = left.bytes;
       require(model_.left.count(left.address) != 0);
       if (next() % 2 == 0) {
-        require(ledger_.keep_left_by_graph(left.address));
+        require(ledger_.keep_graph_orphan(left.address));
         ++place;
         continue;
       }
-      require(ledger_.drop_left_by_graph(left.address, left));
+      require(ledger_.drop_graph_orphan(left.address, left));
       model_.leaving += left.bytes;
       model_.left.erase(left.address);
     }

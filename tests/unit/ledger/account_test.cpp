@@ -59,7 +59,7 @@ TEST(Account, DevicesHaveLimitsOfTheirOwn) {
   EXPECT_FALSE(account.charge(1, 11));
   EXPECT_EQ(account.limit(0), kNoLimit);
   EXPECT_EQ(account.limit(1), 10u);
-  EXPECT_EQ(account.limit(kMostDevices), kNoLimit);
+  EXPECT_EQ(account.limit(kMaxDevices), kNoLimit);
 }
 
 TEST(Account, WhatIsTakenBackIsNeverMoreThanWasCharged) {
@@ -133,7 +133,7 @@ TEST_F(SharedAccount, AMemberOfAnotherNamespaceHoldsWhatItHasUntilItDies) {
   if (::read(ready[0], &answer, 1) == 1) {
     EXPECT_EQ(answer, 'y');
     EXPECT_EQ(account.members(), 1u);
-    EXPECT_EQ(account.members_elsewhere(), 0u) << "its end could not be seen";
+    EXPECT_EQ(account.uncheckable_members(), 0u) << "its end could not be seen";
     EXPECT_FALSE(account.charge(0, 301));
   }
   ::close(going[1]);
@@ -205,7 +205,7 @@ TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
   ASSERT_TRUE(account.charge(0, 600));
   const pid_t child = ::fork();
   if (child == 0) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     const bool sound =
         !account.charge(0, 401) && account.charge(0, 400) && account.charged_to_this_process(0) == 400;
     ::_exit(sound ? 0 : 1);
@@ -335,10 +335,10 @@ TEST_F(SharedAccount, TheLimitWasKeptIfThePeakNeverPassedIt) {
   EXPECT_TRUE(account.charge(0, 1000));
   EXPECT_FALSE(account.charge(0, 1));
   EXPECT_TRUE(account.has_kept_limit(0));
-  account.charge_anyway(0, 1);
+  account.force_charge(0, 1);
   account.discharge(0, 1001);
   EXPECT_FALSE(account.has_kept_limit(0)) << "it did at a moment";
-  account.charge_anyway(1, 5000);
+  account.force_charge(1, 5000);
   EXPECT_TRUE(account.has_kept_limit(1)) << "it has none";
   account.reset_peaks();
   EXPECT_TRUE(account.has_kept_limit(0));
@@ -348,9 +348,9 @@ TEST_F(SharedAccount, WhoComesWhileMoreThanTheLimitIsChargedCanJoin) {
   Account one, other;
   ASSERT_TRUE(one.open_shared(path().c_str()));
   ASSERT_TRUE(one.charge(0, 900));
-  one.charge_anyway(0, 200);
+  one.force_charge(0, 200);
   ASSERT_TRUE(other.open_shared(path().c_str()));
-  EXPECT_TRUE(other.enter());
+  EXPECT_TRUE(other.ensure_joined());
   EXPECT_FALSE(other.charge(0, 1));
   EXPECT_EQ(one.members(), 2U);
 }
@@ -368,8 +368,8 @@ TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
 
 // While it ends it may have the driver's files open; when it has ended, and only waits for its parent, not.
 TEST(ProcessIdentity, AProcessThatRunsOrHasEndedIsNotEnding) {
-  EXPECT_FALSE(is_ending(this_process()));
-  EXPECT_FALSE(is_ending({}));
+  EXPECT_FALSE(is_exiting(this_process()));
+  EXPECT_FALSE(is_exiting({}));
   int lines[2] = {};
   ASSERT_EQ(::pipe(lines), 0);
   const pid_t child = ::fork();
@@ -381,10 +381,10 @@ TEST(ProcessIdentity, AProcessThatRunsOrHasEndedIsNotEnding) {
   ASSERT_EQ(::read(lines[0], &identity, sizeof identity), static_cast<ssize_t>(sizeof identity));
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_FALSE(is_ending(identity));
+  EXPECT_FALSE(is_exiting(identity));
   EXPECT_FALSE(may_be_alive(identity));
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_FALSE(is_ending(identity));
+  EXPECT_FALSE(is_exiting(identity));
   ::close(lines[0]);
   ::close(lines[1]);
 }
@@ -393,49 +393,49 @@ TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.lie_within(outer);
+  inner.nest_in(outer);
   EXPECT_EQ(inner.limit(0), 600u);
   ASSERT_TRUE(outer.charge(0, 500));  // by another
   EXPECT_FALSE(inner.charge(0, 501)) << "the outer one has no room";
   EXPECT_EQ(inner.charged(0), 0u);
   EXPECT_EQ(inner.peak(0), 0u);
   EXPECT_EQ(outer.peak(0), 500u);
-  EXPECT_FALSE(inner.has_room(0, 501));
+  EXPECT_FALSE(inner.would_fit(0, 501));
   EXPECT_TRUE(inner.charge(0, 400));
   EXPECT_EQ(outer.charged(0), 900u);
-  EXPECT_EQ(inner.tightest(0).left(), 100u);
-  EXPECT_EQ(inner.tightest(0).limit, 1000u);
+  EXPECT_EQ(inner.tightest_limit(0).left(), 100u);
+  EXPECT_EQ(inner.tightest_limit(0).limit, 1000u);
   inner.discharge(0, 400);
   EXPECT_EQ(outer.charged(0), 500u);
   outer.discharge(0, 500);
   EXPECT_FALSE(inner.charge(0, 601));
   EXPECT_TRUE(inner.charge(0, 600));
-  EXPECT_EQ(inner.tightest(0).limit, 600u);
+  EXPECT_EQ(inner.tightest_limit(0).limit, 600u);
 }
 
 TEST(AccountWithinAnother, HoldersAreOfTheOneWithLeastLeft) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.lie_within(outer);
+  inner.nest_in(outer);
   ASSERT_TRUE(inner.charge(0, 200));
-  Account::Holder holders[2];
-  ASSERT_EQ(inner.holders(0, holders), 1u);
+  Account::ProcessCharge holders[2];
+  ASSERT_EQ(inner.largest_charges(0, holders), 1u);
   EXPECT_EQ(holders[0].pid, ::getpid());
   EXPECT_TRUE(holders[0].is_visible);
   EXPECT_EQ(holders[0].bytes, 200u);
   ASSERT_TRUE(outer.charge(0, 700));
-  ASSERT_EQ(inner.holders(0, holders), 1u);
+  ASSERT_EQ(inner.largest_charges(0, holders), 1u);
   EXPECT_EQ(holders[0].bytes, 900u) << "100 are left in the outer one, 400 in the inner";
-  EXPECT_EQ(inner.holders(1, holders), 0u) << "nothing is charged there";
-  EXPECT_EQ(inner.holders(kMostDevices, holders), 0u);
+  EXPECT_EQ(inner.largest_charges(1, holders), 0u) << "nothing is charged there";
+  EXPECT_EQ(inner.largest_charges(kMaxDevices, holders), 0u);
 }
 
 TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.lie_within(outer);
+  inner.nest_in(outer);
   inner.note_refusal(0, 700, 700);
   EXPECT_EQ(inner.refused(0), 1u);
   EXPECT_EQ(outer.refused(0), 0u);
@@ -455,8 +455,8 @@ TEST(AccountWithinAnother, ProcessesThatNestThemEitherWayDoNotBlockEachOther) {
     if (!inner.open_shared(inner_file.c_str()) || !outer.open_shared(outer_file.c_str()) ||
         !again.open_shared(inner_file.c_str()))
       return 1;
-    inner.lie_within(outer);
-    inner.lie_within(again);
+    inner.nest_in(outer);
+    inner.nest_in(again);
     for (int round = 0; round < 20'000; ++round)
       if (inner.charge(0, 400)) inner.discharge(0, 400);
     return inner.charged(0) <= 400 ? 0 : 1;
@@ -518,8 +518,8 @@ TEST(AccountOfDevices, TwoThatBothAreTheirProcesssFirstAreTwo) {
   EXPECT_EQ(three.charged(1), 0u) << "it is not the first";
   EXPECT_TRUE(two.charge(0, 600));
   EXPECT_EQ(three.charged(1), 600u);
-  EXPECT_FALSE(three.has_room(1, 401));
-  EXPECT_TRUE(three.has_room(1, 400));
+  EXPECT_FALSE(three.would_fit(1, 401));
+  EXPECT_TRUE(three.would_fit(1, 400));
 }
 
 }  // namespace

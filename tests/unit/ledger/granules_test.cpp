@@ -33,7 +33,7 @@ class GranulesTest : public testing::Test {
   }
   void release(std::uint64_t address) {
     Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
     ledger_.finish_release(entry);
   }
   std::uint64_t charged() { return ledger_.account().charged(0); }
@@ -88,11 +88,11 @@ TEST_F(GranulesTest, OneThatWasPaidBeforeGoesBackIfItIsNotNeeded) {
   ASSERT_TRUE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule, 100), true));
   EXPECT_EQ(charged(), kGranule);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kGranule - 511), 0u);
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kGranule - 512);
+  EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kGranule - 511), 0u);
+  const std::uint64_t held = ledger_.reserve_in_granule(0, kContext, kGranule - 512);
   EXPECT_NE(held, 0u);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, 1), 0u) << "it is another's";
-  ledger_.let_room_go(held, kGranule - 512);
+  EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, 1), 0u) << "it is another's";
+  ledger_.cancel_in_granule(held, kGranule - 512);
   EXPECT_FALSE(ledger_.account().charge(0, kGranule));
   ASSERT_TRUE(ledger_.commit_in_granule(entry_at(kGranule + 512, 100), false));
   EXPECT_EQ(charged(), kGranule);
@@ -110,7 +110,7 @@ TEST_F(GranulesTest, AnAddressThatIsGivenAnewIsNotCountedTwice) {
 TEST_F(GranulesTest, WhatOthersHoldKeepsItsGranule) {
   limit(4 * kGranule);
   ASSERT_TRUE(allocate(kGranule, 100));
-  ledger_.keep_charged(kGranule, 1);
+  ledger_.mark_exported(kGranule, 1);
   release(kGranule);
   EXPECT_EQ(charged(), kGranule);
 }
@@ -130,12 +130,12 @@ TEST_F(GranulesTest, AContextTakesItsOwnWithIt) {
 TEST_F(GranulesTest, AReservationIsChangedByWholeOnes) {
   limit(2 * kGranule);
   ASSERT_TRUE(ledger_.reserve(0, Kind::device, kMiB + 1));
-  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kMiB + 1, kMiB + 2));
+  EXPECT_TRUE(ledger_.change_reservation(0, Kind::device, kMiB + 1, kMiB + 2));
   EXPECT_EQ(charged(), kGranule);
-  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kMiB + 2, kGranule + 1));
+  EXPECT_TRUE(ledger_.change_reservation(0, Kind::device, kMiB + 2, kGranule + 1));
   EXPECT_EQ(charged(), 2 * kGranule);
-  EXPECT_FALSE(ledger_.reserve_instead(0, Kind::device, kGranule + 1, 2 * kGranule + 1));
-  EXPECT_TRUE(ledger_.reserve_instead(0, Kind::device, kGranule + 1, kMiB + 1));
+  EXPECT_FALSE(ledger_.change_reservation(0, Kind::device, kGranule + 1, 2 * kGranule + 1));
+  EXPECT_TRUE(ledger_.change_reservation(0, Kind::device, kGranule + 1, kMiB + 1));
   EXPECT_EQ(charged(), kGranule);
 }
 
@@ -152,40 +152,40 @@ TEST_F(GranulesTest, WhatIsFreedInTheOrderOfAStreamKeepsItsGranuleUntilThatWasWa
   EXPECT_EQ(charged(), 2 * kGranule);
   for (const std::uint64_t address : {kGranule, 2 * kGranule}) {
     Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
     ledger_.finish_release(entry, true, 7);
   }
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
   EXPECT_EQ(charged(), 2 * kGranule);
-  EXPECT_TRUE(ledger_.has_leaving_in_order());
+  EXPECT_TRUE(ledger_.has_pending_frees());
   ledger_.finish_wait(8, ledger_.begin_wait(8));
   EXPECT_EQ(charged(), 2 * kGranule) << "another context";
   ledger_.finish_wait(7, ledger_.begin_wait(7));
   EXPECT_EQ(charged(), 0u);
-  EXPECT_FALSE(ledger_.has_leaving_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
 TEST_F(GranulesTest, RoomThatIsHeldKeepsItsGranule) {
   limit(2 * kGranule);
   ASSERT_TRUE(allocate(kGranule, kMiB));
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kMiB);
+  const std::uint64_t held = ledger_.reserve_in_granule(0, kContext, kMiB);
   release(kGranule);
   EXPECT_EQ(charged(), kGranule) << "what the driver gives instead is paid with it";
-  ledger_.let_room_go(held, kMiB);
+  ledger_.cancel_in_granule(held, kMiB);
   EXPECT_EQ(charged(), 0u);
-  ledger_.let_room_go(0, kMiB);
+  ledger_.cancel_in_granule(0, kMiB);
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(GranulesTest, RoomIsOfOneContext) {
   limit(2 * kGranule);
   ASSERT_TRUE(allocate(kGranule, kMiB / 2));
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext + 1, kMiB), 0u);
+  EXPECT_EQ(ledger_.reserve_in_granule(0, kContext + 1, kMiB), 0u);
   // The next context may have the handle of one that is being destroyed.
-  const std::uint64_t leaving = ledger_.set_apart(Ledger::Whole::context, kContext);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
-  ledger_.undo_set_apart(Ledger::Whole::context, leaving, kContext);
-  EXPECT_NE(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
+  const std::uint64_t leaving = ledger_.begin_destroy(Ledger::Owner::context, kContext);
+  EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
+  ledger_.undo_destroy(Ledger::Owner::context, leaving, kContext);
+  EXPECT_NE(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
 }
 
 TEST_F(GranulesTest, AGranuleOfWhichAllIsFreedInOrderHasNoRoom) {
@@ -194,15 +194,15 @@ TEST_F(GranulesTest, AGranuleOfWhichAllIsFreedInOrderHasNoRoom) {
   ASSERT_TRUE(allocate(kGranule + kMiB, kMiB / 2));
   const auto free_in_order = [&](std::uint64_t address) {
     Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
     ledger_.finish_release(entry, true, 7);
   };
   free_in_order(kGranule);
-  const std::uint64_t held = ledger_.hold_room_in_granules(0, kContext, kMiB);
+  const std::uint64_t held = ledger_.reserve_in_granule(0, kContext, kMiB);
   EXPECT_NE(held, 0u);
-  ledger_.let_room_go(held, kMiB);
+  ledger_.cancel_in_granule(held, kMiB);
   free_in_order(kGranule + kMiB);
-  EXPECT_EQ(ledger_.hold_room_in_granules(0, kContext, kMiB), 0u);
+  EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
   ledger_.finish_wait(7, ledger_.begin_wait(7));
   EXPECT_EQ(charged(), 0u);
 }

@@ -18,7 +18,7 @@ class LedgerGraphs : public testing::Test {
   }
   bool release(std::uint64_t address) {
     Entry entry;
-    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
     ledger_.finish_release(entry);
     return true;
   }
@@ -38,38 +38,38 @@ class LedgerGraphs : public testing::Test {
     return charged() - before;
   }
   // And nothing is kept for graphs but what they left.
-  bool destroy(Space space, std::uint64_t handle) {
+  bool destroy(EntryType type, std::uint64_t handle) {
     Entry freed;
     unsigned device = 0;
     bool is_gone = false;
-    for (; ledger_.destroy_graph(space, handle, device, freed); ++device) is_gone = true;
+    for (; ledger_.destroy_graph(type, handle, device, freed); ++device) is_gone = true;
     settle();
     return is_gone;
   }
   void settle() {
     std::uint64_t bytes = 0;
     std::size_t place = 0;
-    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) bytes += entry.bytes;
-    ledger_.settle_leaving_graphs(0, bytes);
+    for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) bytes += entry.bytes;
+    ledger_.settle_graph_memory(0, bytes);
   }
   // The addresses of what graphs left.
   std::vector<std::uint64_t> left() {
     std::vector<std::uint64_t> all;
     std::size_t place = 0;
-    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) all.push_back(entry.address);
+    for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) all.push_back(entry.address);
     return all;
   }
   bool instantiate(std::uint64_t graph, std::uint64_t exec) {
     constexpr std::uint64_t kNumber = 0x77;
     Entry refused;
-    if (!ledger_.begin_instance(kNumber, graph, refused)) return false;
+    if (!ledger_.begin_exec(kNumber, graph, refused)) return false;
     ledger_.finish_instantiate(kNumber, exec);
     return true;
   }
   bool update(std::uint64_t exec, std::uint64_t graph) {
     Entry refused;
-    if (!ledger_.begin_instance(exec, graph, refused)) return false;
-    while (ledger_.drop_update(exec, refused)) {
+    if (!ledger_.begin_exec(exec, graph, refused)) return false;
+    while (ledger_.drop_past_update(exec, refused)) {
     }
     ledger_.finish_update(exec);
     return true;
@@ -84,20 +84,20 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   EXPECT_EQ(growth.after, 80u);
   ledger_.commit_node(3, 0x1000, 0, 80);
   EXPECT_FALSE(ledger_.free_node(4, 0x1000, 0xf1)) << "another graph frees it when that one runs";
-  EXPECT_FALSE(ledger_.has_freed_nodes(3, 0));
+  EXPECT_FALSE(ledger_.has_unused_blocks(3, 0));
   EXPECT_TRUE(ledger_.free_node(3, 0x1000, 0xf1));
   EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1));
-  EXPECT_TRUE(ledger_.has_freed_nodes(3, 0, 80));
-  EXPECT_FALSE(ledger_.has_freed_nodes(3, 0, 81));
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 80u);
-  EXPECT_FALSE(ledger_.has_room_in_graph(3, 0, 81, first));
-  EXPECT_TRUE(ledger_.has_room_in_graph(3, 0, 60, first));
+  EXPECT_TRUE(ledger_.has_unused_blocks(3, 0, 80));
+  EXPECT_FALSE(ledger_.has_unused_blocks(3, 0, 81));
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 80u);
+  EXPECT_FALSE(ledger_.fits_in_graph(3, 0, 81, first));
+  EXPECT_TRUE(ledger_.fits_in_graph(3, 0, 60, first));
   growth = ledger_.reserve_in_graph(3, 0, 60, first);
   ASSERT_TRUE(growth.granted);
   EXPECT_EQ(growth.before, growth.after);
   EXPECT_EQ(growth.spare, 20u);
   ledger_.commit_node(3, 0x2000, 0, 60, growth.spare);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u);
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 0u);
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, first).granted) << "it has the whole block";
   EXPECT_EQ(charged(), 80u);
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
@@ -105,22 +105,22 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   growth = ledger_.reserve_in_graph(3, 0, 30, second);
   EXPECT_EQ(growth.after, 80u);
   ledger_.cancel_in_graph(3, 0, 30, growth, second);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 80u) << "the driver could not add the node";
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf2), 80u) << "the driver could not add the node";
   instantiate(3, 0xe);
   Entry freed;
   unsigned device = 0;
-  EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, device, freed)) << "what was instantiated holds it";
+  EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph, 3, device, freed)) << "what was instantiated holds it";
   EXPECT_EQ(charged(), 80u);
-  EXPECT_TRUE(ledger_.destroy_graph(Space::graph_exec, 0xe, device = 0, freed));
+  EXPECT_TRUE(ledger_.destroy_graph(EntryType::graph_exec, 0xe, device = 0, freed));
   EXPECT_EQ(freed.charged, 80u);
   EXPECT_EQ(freed.address, 3u);
   EXPECT_EQ(charged(), 80u) << "until the driver has less for graphs";
-  EXPECT_TRUE(ledger_.has_leaving_graphs(0));
-  ledger_.settle_leaving_graphs(0, 50);
+  EXPECT_TRUE(ledger_.has_pending_graph_memory(0));
+  ledger_.settle_graph_memory(0, 50);
   EXPECT_EQ(charged(), 50u);
-  ledger_.settle_leaving_graphs(0, 0);
+  ledger_.settle_graph_memory(0, 0);
   EXPECT_EQ(charged(), 0u);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 0u);
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf2), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
@@ -131,8 +131,8 @@ TEST_F(LedgerGraphs, BlocksAreNotJoinedAndTheSmallestThatFitsIsTaken) {
   EXPECT_EQ(add_freed(3, 0x3000, 65, 0xf3, {0xf1}), 65u) << "behind the first alone";
   EXPECT_EQ(add_freed(3, 0x4000, 129, 0xf4, {0xf1, 0xf2, 0xf3}), 129u);
   EXPECT_EQ(add_freed(3, 0x5000, 60, 0xf5, {0xf1, 0xf2, 0xf3, 0xf4}), 0u);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf3), 0u);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf5), 65u) << "the whole block, for the next";
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf3), 0u);
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf5), 65u) << "the whole block, for the next";
   EXPECT_EQ(add_freed(3, 0x6000, 65, 0xf6, {0xf5}), 0u);
 }
 
@@ -148,43 +148,43 @@ TEST_F(LedgerGraphs, EachGraphHasWholeSteps) {
   ASSERT_TRUE(growth.granted);
   EXPECT_EQ(growth.after, 1 + kStep) << "of its blocks";
   EXPECT_EQ(charged(), 3 * kStep);
-  EXPECT_FALSE(ledger_.has_room_in_graph(5, 0, 1));
+  EXPECT_FALSE(ledger_.fits_in_graph(5, 0, 1));
   EXPECT_FALSE(ledger_.reserve_in_graph(5, 0, 1).granted) << "a step more than the limit";
   EXPECT_TRUE(ledger_.reserve_in_graph(3, 0, 0).granted);
   ledger_.cancel_in_graph(4, 0, kStep, growth);
   EXPECT_EQ(charged(), 2 * kStep);
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, ~std::uint64_t{0}).granted);
-  EXPECT_TRUE(destroy(Space::graph, 3));
-  EXPECT_TRUE(destroy(Space::graph, 4));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 4));
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(LedgerGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsCharged) {
   add_node(3, 0x1000, 20);
   instantiate(3, 0xe);
-  ledger_.settle_leaving_graphs(0, 20);
-  EXPECT_FALSE(ledger_.has_leaving_graphs(0));
-  ledger_.settle_leaving_graphs(0, 50);
+  ledger_.settle_graph_memory(0, 20);
+  EXPECT_FALSE(ledger_.has_pending_graph_memory(0));
+  ledger_.settle_graph_memory(0, 50);
   EXPECT_EQ(charged(), 50u);
-  EXPECT_TRUE(ledger_.has_leaving_graphs(0)) << "who needs room may ask for it";
+  EXPECT_TRUE(ledger_.has_pending_graph_memory(0)) << "who needs room may ask for it";
   EXPECT_EQ(ledger_.charged_for_graphs(0), 50u);
   add_node(4, 0x2000, 30);
-  ledger_.settle_leaving_graphs(0, 50);
+  ledger_.settle_graph_memory(0, 50);
   EXPECT_EQ(charged(), 80u) << "another graph's memory is yet to come";
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 21));
-  ledger_.settle_leaving_graphs(0, 140);
+  ledger_.settle_graph_memory(0, 140);
   EXPECT_EQ(charged(), 140u) << "it is there, whatever the limit";
-  ledger_.settle_leaving_graphs(0, 10);
+  ledger_.settle_graph_memory(0, 10);
   EXPECT_EQ(charged(), 50u) << "given back: what was foreseen";
-  EXPECT_FALSE(ledger_.has_leaving_graphs(0));
-  EXPECT_TRUE(destroy(Space::graph, 4));
-  EXPECT_FALSE(destroy(Space::graph, 3));
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
-  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_FALSE(ledger_.has_pending_graph_memory(0));
+  EXPECT_TRUE(destroy(EntryType::graph, 4));
+  EXPECT_FALSE(destroy(EntryType::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
+  ledger_.settle_graph_memory(0, 0);
   EXPECT_EQ(charged(), 20u) << "a node's memory that outlives it";
   Entry left;
-  EXPECT_TRUE(ledger_.drop_left_by_graph(0x1000, left));
-  ledger_.settle_leaving_graphs(0, 0);
+  EXPECT_TRUE(ledger_.drop_graph_orphan(0x1000, left));
+  ledger_.settle_graph_memory(0, 0);
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -194,23 +194,23 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
   instantiate(3, 0xe);
   Entry freed;
   EXPECT_TRUE(update(0xe, 4));
-  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_FALSE(destroy(EntryType::graph, 4));
   EXPECT_EQ(charged(), 60u) << "the instance may be launched";
   // The next has its handle, and the instance becomes that one.
   EXPECT_EQ(add_freed(4, 0x3000, 40, 0xf3), 40u);
-  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
-  EXPECT_TRUE(ledger_.drop_update(0xe, freed));
+  EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
+  EXPECT_TRUE(ledger_.drop_past_update(0xe, freed));
   EXPECT_EQ(freed.charged, 50u);
   EXPECT_EQ(freed.address, 4u);
-  EXPECT_FALSE(ledger_.drop_update(0xe, freed)) << "the new one is not finished";
+  EXPECT_FALSE(ledger_.drop_past_update(0xe, freed)) << "the new one is not finished";
   ledger_.finish_update(0xe);
   settle();
   EXPECT_EQ(charged(), 50u);
-  EXPECT_FALSE(destroy(Space::graph, 4));
-  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_FALSE(destroy(EntryType::graph, 4));
+  EXPECT_FALSE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 50u);
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
-  EXPECT_TRUE(ledger_.drop_update(0xe, freed));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
+  EXPECT_TRUE(ledger_.drop_past_update(0xe, freed));
   settle();
   EXPECT_EQ(charged(), 0u);
 }
@@ -220,10 +220,10 @@ TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
   instantiate(3, 0xe);
   Entry freed;
-  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
-  ledger_.cancel_instance(0xe);
-  EXPECT_TRUE(destroy(Space::graph, 4));
-  EXPECT_FALSE(ledger_.has_leaving_graphs(0)) << "it never ran";
+  EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
+  ledger_.cancel_exec(0xe);
+  EXPECT_TRUE(destroy(EntryType::graph, 4));
+  EXPECT_FALSE(ledger_.has_pending_graph_memory(0)) << "it never ran";
   EXPECT_EQ(charged(), 10u);
 }
 
@@ -235,16 +235,16 @@ TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
   EXPECT_TRUE(update(0xe2, 4));
   EXPECT_EQ(charged(), 90u);
   Entry freed;
-  EXPECT_FALSE(ledger_.begin_instance(0xe3, 4, freed)) << "it holds what the others hold";
+  EXPECT_FALSE(ledger_.begin_exec(0xe3, 4, freed)) << "it holds what the others hold";
   EXPECT_EQ(freed.charged, 40u);
   EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(ledger_.drop_update(0xe1, freed)) << "the graph is there";
-  EXPECT_TRUE(ledger_.has_leaving_graphs(0));
+  EXPECT_FALSE(ledger_.drop_past_update(0xe1, freed)) << "the graph is there";
+  EXPECT_TRUE(ledger_.has_pending_graph_memory(0));
   settle();
   EXPECT_EQ(charged(), 50u) << "what the graph is charged is the other's now";
   EXPECT_TRUE(instantiate(4, 0xe4));
   EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe4));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
   EXPECT_EQ(charged(), 50u);
 }
 
@@ -254,40 +254,40 @@ TEST_F(LedgerGraphs, WhatAnInstanceHadIsChargedBesideTheNextUntilItHasEnded) {
   Entry freed;
   unsigned device = 0;
   EXPECT_TRUE(instantiate(3, 0xe1));
-  EXPECT_FALSE(ledger_.destroy_graph(Space::graph_exec, 0xe1, device, freed));
+  EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph_exec, 0xe1, device, freed));
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(instantiate(3, 0xe2));
   EXPECT_EQ(charged(), 120u) << "the first may run";
-  EXPECT_FALSE(ledger_.destroy_graph(Space::graph_exec, 0xe2, device = 0, freed));
+  EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph_exec, 0xe2, device = 0, freed));
   EXPECT_FALSE(instantiate(3, 0xe3));
-  ledger_.settle_leaving_graphs(0, 60);
+  ledger_.settle_graph_memory(0, 60);
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(instantiate(3, 0xe3));
-  ledger_.settle_leaving_graphs(0, 0);
+  ledger_.settle_graph_memory(0, 0);
   EXPECT_EQ(charged(), 60u) << "the last is yet to be launched";
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
   EXPECT_EQ(charged(), 0u) << "nothing is an instance of it";
   EXPECT_TRUE(ledger_.reserve(0, Kind::device, 100));
   EXPECT_FALSE(instantiate(3, 0xe4));
   ledger_.cancel(0, Kind::device, 100);
-  EXPECT_TRUE(ledger_.begin_instance(0x77, 3, freed));
-  ledger_.cancel_instance(0x77);
+  EXPECT_TRUE(ledger_.begin_exec(0x77, 3, freed));
+  ledger_.cancel_exec(0x77);
   EXPECT_EQ(charged(), 0u) << "the driver could not";
   EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph that is charged nothing, and grows";
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
   add_node(3, 0x1000, 40);
   EXPECT_TRUE(instantiate(3, 0xe1));
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe1));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
   EXPECT_EQ(charged(), 40u);
   EXPECT_TRUE(instantiate(3, 0xe2));
   EXPECT_EQ(charged(), 80u);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe2));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe2));
   EXPECT_EQ(charged(), 40u);
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 40u);
   EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
 }
@@ -302,9 +302,9 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 4));
   EXPECT_EQ(charged(), 100u);
   Entry freed;
-  EXPECT_TRUE(ledger_.begin_instance(0xe, 4, freed));
-  ledger_.cancel_instance(0xe);
-  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
+  ledger_.cancel_exec(0xe);
+  EXPECT_FALSE(destroy(EntryType::graph, 4));
   EXPECT_EQ(charged(), 100u) << "it has that still";
   ASSERT_TRUE(ledger_.reserve(0, Kind::device, 60));
   EXPECT_FALSE(update(0xe, 3)) << "what it was instantiated from may run still";
@@ -315,11 +315,11 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   EXPECT_EQ(charged(), 120u);
   EXPECT_TRUE(update(0xe, 3)) << "it is that already";
   EXPECT_EQ(charged(), 120u);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
-  EXPECT_FALSE(ledger_.drop_update(0xe, freed));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe));
+  EXPECT_FALSE(ledger_.drop_past_update(0xe, freed));
   settle();
   EXPECT_EQ(charged(), 0u);
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -333,11 +333,11 @@ TEST_F(LedgerGraphs, InstancesThatWereMadeBeforeTheFirstNodeShareItsCharge) {
   EXPECT_TRUE(instantiate(3, 0xe3));
   EXPECT_TRUE(instantiate(3, 0xe4));
   EXPECT_EQ(charged(), 120u);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe1));
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe2));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe2));
   EXPECT_GE(charged(), 80u) << "two of it may run";
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe4));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -349,14 +349,14 @@ TEST_F(LedgerGraphs, WhatAChildLeftThatRanBeforeItWasMovedIsChargedWhenItsParent
   EXPECT_TRUE(instantiate(3, 0xe3));
   EXPECT_TRUE(instantiate(4, 0xe4));
   ledger_.move_graph(4, 3);
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe4));
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe3));
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe4));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x2000u));
   EXPECT_EQ(charged(), 140u);
   Entry dropped;
   for (const std::uint64_t address : {0x1000, 0x2000})
-    EXPECT_TRUE(ledger_.drop_left_by_graph(address, dropped));
+    EXPECT_TRUE(ledger_.drop_graph_orphan(address, dropped));
   settle();
   EXPECT_EQ(charged(), 60u) << "of others nothing was given back";
 }
@@ -364,15 +364,15 @@ TEST_F(LedgerGraphs, WhatAChildLeftThatRanBeforeItWasMovedIsChargedWhenItsParent
 TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {
   add_node(3, 0x1000, 30);
   instantiate(3, 0xe);
-  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_FALSE(destroy(EntryType::graph, 3));
   add_node(3, 0x2000, 40);
   EXPECT_EQ(charged(), 70u);
   EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1)) << "a node of the one before";
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_EQ(charged(), 70u);
   EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 30u);
 }
 
@@ -383,20 +383,20 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
   ASSERT_TRUE(ledger_.free_node(3, 0x2000));
   instantiate(3, 0xe);
   EXPECT_FALSE(release(0x1000)) << "the graph keeps it for its next launch";
-  EXPECT_FALSE(ledger_.has_left_by_graphs());
-  EXPECT_FALSE(destroy(Space::graph, 3));
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_FALSE(ledger_.has_graph_orphans());
+  EXPECT_FALSE(destroy(EntryType::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_EQ(charged(), 60u);
   EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x3000u));
   Entry released;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, released));
-  ledger_.finish_release_of_graph(released);
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, released));
+  ledger_.finish_orphan_release(released);
   EXPECT_EQ(charged(), 60u) << "the driver keeps it for the next graph";
   settle();
   EXPECT_EQ(charged(), 40u);
   Entry dropped;
-  EXPECT_TRUE(ledger_.drop_left_by_graph(0x3000, dropped)) << "the driver says that it is not live";
-  EXPECT_FALSE(ledger_.drop_left_by_graph(0x3000, dropped));
+  EXPECT_TRUE(ledger_.drop_graph_orphan(0x3000, dropped)) << "the driver says that it is not live";
+  EXPECT_FALSE(ledger_.drop_graph_orphan(0x3000, dropped));
   settle();
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
@@ -404,7 +404,7 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
 
 TEST_F(LedgerGraphs, AGraphThatNeverCouldRunLeavesNothing) {
   add_node(3, 0x1000, 90);
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
   EXPECT_THAT(left(), testing::IsEmpty());
 }
@@ -415,12 +415,12 @@ TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
   ASSERT_TRUE(ledger_.free_node(4, 0x2000));
   ledger_.move_graph(4, 3);
   EXPECT_EQ(charged(), 70u);
-  EXPECT_FALSE(destroy(Space::graph, 4));
-  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_FALSE(destroy(EntryType::graph, 4));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
   add_node(5, 0x3000, 50);
   ledger_.move_graph(5, 6);
-  EXPECT_TRUE(destroy(Space::graph, 6)) << "a parent without memory of its own";
+  EXPECT_TRUE(destroy(EntryType::graph, 6)) << "a parent without memory of its own";
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(add_freed(7, 0x4000, 20, 0xf7), 20u);
   EXPECT_TRUE(instantiate(7, 0xe));
@@ -428,10 +428,10 @@ TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
   EXPECT_EQ(charged(), 20u) << "what was made from it runs by itself";
   EXPECT_TRUE(instantiate(8, 0xe8));
   EXPECT_EQ(charged(), 40u);
-  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_EQ(charged(), 20u);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe8));
-  EXPECT_TRUE(destroy(Space::graph, 8));
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe8));
+  EXPECT_TRUE(destroy(EntryType::graph, 8));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -445,12 +445,12 @@ TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
   EXPECT_EQ(ledger_.account().charged_to_this_process(1), 70u);
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 1, 31).granted);
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf1));
-  EXPECT_EQ(ledger_.freed_by_node(3, 1, 0xf1), 70u);
-  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 1, 0xf1), 70u);
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
   instantiate(3, 0xe);
-  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
-  EXPECT_TRUE(destroy(Space::graph, 3));
-  ledger_.settle_leaving_graphs(1, 0);
+  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe));
+  EXPECT_TRUE(destroy(EntryType::graph, 3));
+  ledger_.settle_graph_memory(1, 0);
   EXPECT_EQ(ledger_.account().charged_to_this_process(1), 0u);
 }
 

@@ -30,7 +30,7 @@ class LedgerTest : public testing::Test {
   }
   bool release(std::uint64_t address) {
     Entry entry;
-    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
     ledger_.finish_release(entry);
     return true;
   }
@@ -100,7 +100,7 @@ TEST_F(LedgerTest, AReleaseThatFailedIsUndone) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 100));
   Entry entry;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1)) << "not free before the driver has freed it";
   ledger_.undo_release(entry);
   EXPECT_EQ(charged(), 100u);
@@ -183,7 +183,7 @@ TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
 TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device));
-  ledger_.keep_charged(0x1000, 60);
+  ledger_.mark_exported(0x1000, 60);
   EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
@@ -239,9 +239,9 @@ TEST_F(LedgerTest, ManyAllocationsComeAndGo) {
 // The driver may give the handle of a context to the next before its end is told.
 TEST_F(LedgerTest, WhatIsMadeInTheNextContextOfAHandleIsNotTheFirsts) {
   limit(100);
-  constexpr auto kContext = Ledger::Whole::context;
+  constexpr auto kContext = Ledger::Owner::context;
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device, 7));
-  const std::uint64_t leaving = ledger_.set_apart(kContext, 7);
+  const std::uint64_t leaving = ledger_.begin_destroy(kContext, 7);
   ASSERT_TRUE(allocate(0x2000, 40, Kind::device, 7));
   Entry dropped;
   Ledger::Pass pass;
@@ -249,22 +249,22 @@ TEST_F(LedgerTest, WhatIsMadeInTheNextContextOfAHandleIsNotTheFirsts) {
   EXPECT_EQ(dropped.address, 0x1000u);
   EXPECT_FALSE(ledger_.drop_from_context(leaving, pass, dropped));
   EXPECT_EQ(charged(), 40u);
-  const std::uint64_t again = ledger_.set_apart(kContext, 7);
+  const std::uint64_t again = ledger_.begin_destroy(kContext, 7);
   EXPECT_NE(again, leaving);
-  ledger_.undo_set_apart(kContext, again, 7);
+  ledger_.undo_destroy(kContext, again, 7);
   pass = {};
   EXPECT_TRUE(ledger_.drop_from_context(7, pass, dropped)) << "it lived on, and ends now";
   EXPECT_EQ(charged(), 0u);
-  EXPECT_EQ(ledger_.set_apart(kContext, 0), 0u);
+  EXPECT_EQ(ledger_.begin_destroy(kContext, 0), 0u);
 }
 
 // A call that frees has it in hand while the context ends, and the driver refuses.
 TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsItsContextsAgainOrGoneWithIt) {
   limit(100);
-  constexpr auto kContext = Ledger::Whole::context;
+  constexpr auto kContext = Ledger::Owner::context;
   const auto take_out = [&](std::uint64_t address) {
     Entry entry;
-    EXPECT_TRUE(ledger_.begin_release(Space::pointer, address, entry));
+    EXPECT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
     return entry;
   };
   Entry dropped;
@@ -272,11 +272,11 @@ TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsItsContextsAgainOrGoneWithIt) {
   ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
   ASSERT_TRUE(allocate(0x2000, 20, Kind::device, 7));
   ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 7));
-  const std::uint64_t kept = ledger_.set_apart(kContext, 7);
+  const std::uint64_t kept = ledger_.begin_destroy(kContext, 7);
   const Entry first = take_out(0x1000);
-  ledger_.undo_set_apart(kContext, kept, 7);
+  ledger_.undo_destroy(kContext, kept, 7);
   ledger_.undo_release(first);  // the context lives on
-  const std::uint64_t gone = ledger_.set_apart(kContext, 7);
+  const std::uint64_t gone = ledger_.begin_destroy(kContext, 7);
   const Entry second = take_out(0x2000), third = take_out(0x3000);
   ledger_.undo_release(second);  // it is ending
   EXPECT_EQ(charged(), 60u);
@@ -292,10 +292,10 @@ TEST_F(LedgerTest, WithoutALimitNothingIsKeptUntilAStreamWasWaitedFor) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 60));
   Entry entry;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
   ledger_.finish_release(entry, true, 0);
   EXPECT_EQ(charged(), 0u);
-  EXPECT_FALSE(ledger_.has_leaving_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
 }  // namespace

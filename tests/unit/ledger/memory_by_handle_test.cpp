@@ -29,7 +29,7 @@ class MemoryByHandle : public testing::Test {
     return freed.bytes;
   }
   std::uint64_t map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
-    return map_held(address, bytes, ledger_.hold(handle));
+    return map_held(address, bytes, ledger_.retain_physical(handle));
   }
   std::uint64_t map_held(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical) {
     Entry replaced, freed;
@@ -49,7 +49,7 @@ class MemoryByHandle : public testing::Test {
   }
   std::uint64_t map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle) {
     Entry freed;
-    ledger_.map_part(array, part, ledger_.hold(handle), false, 0, freed);
+    ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0, freed);
     return freed.bytes;
   }
   std::uint64_t unmap_part_in_order(std::uint64_t part, std::uint64_t context) {
@@ -93,7 +93,7 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressHoldsTheMemory) {
   map(0x1000, 100, 5);
   release(5);
   Entry freed;
-  ledger_.retain_handle(6, ledger_.hold_mapped(0x1010), freed);
+  ledger_.retain_handle(6, ledger_.retain_mapped_physical(0x1010), freed);
   EXPECT_EQ(unmap(0x1000, 100), 0);
   EXPECT_EQ(charged(), 100u);
   EXPECT_EQ(release(6), 100u);
@@ -104,7 +104,7 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForAgainIsReleasedAsOften) {
   create(5, 100);
   map(0x1000, 100, 5);
   Entry freed;
-  ledger_.retain_handle(5, ledger_.hold_mapped(0x1000), freed);
+  ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000), freed);
   unmap(0x1000, 100);
   const auto first = ledger_.begin_release_handle(5), second = ledger_.begin_release_handle(5);
   ledger_.finish_release_handle(second, freed);
@@ -117,10 +117,10 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForAgainIsReleasedAsOften) {
 TEST_F(MemoryByHandle, WhatADescriptorHoldsStaysCharged) {
   create(5, 60);
   EXPECT_FALSE(ledger_.reuse_handle(5)) << "who could import it?";
-  const std::uint64_t physical = ledger_.hold(5);
+  const std::uint64_t physical = ledger_.retain_physical(5);
   ledger_.export_physical(physical);
   Entry freed;
-  ledger_.let_go(physical, freed);
+  ledger_.release_physical(physical, freed);
   EXPECT_TRUE(ledger_.reuse_handle(5));
   EXPECT_FALSE(ledger_.reuse_handle(6));
   EXPECT_EQ(release(5) + release(5), 0u);
@@ -132,17 +132,17 @@ TEST_F(MemoryByHandle, WhatADescriptorHoldsStaysCharged) {
 
 TEST_F(MemoryByHandle, AnExportThatFailsHoldsNothing) {
   create(5, 60);
-  const std::uint64_t physical = ledger_.hold(5);
+  const std::uint64_t physical = ledger_.retain_physical(5);
   EXPECT_EQ(release(5), 0u) << "by another thread, meanwhile";
   Entry freed;
-  ledger_.let_go(physical, freed);
+  ledger_.release_physical(physical, freed);
   EXPECT_EQ(freed.bytes, 60u);
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(MemoryByHandle, WhatOneThreadMapsStaysChargedWhenAnotherReleasesTheHandle) {
   create(5, 60);
-  const std::uint64_t held = ledger_.hold(5);  // its call is with the driver
+  const std::uint64_t held = ledger_.retain_physical(5);  // its call is with the driver
   EXPECT_EQ(release(5), 0u);
   EXPECT_EQ(create(5, 40), 0u) << "other memory";
   map_held(0x1000, 60, held);
@@ -156,7 +156,7 @@ TEST_F(MemoryByHandle, WhatAnotherThreadUnmapsIsStillAskedForByItsAddress) {
   create(5, 60);
   map(0x1000, 60, 5);
   release(5);
-  const std::uint64_t held = ledger_.hold_mapped(0x1000);
+  const std::uint64_t held = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(unmap(0x1000, 60), 0);
   Entry freed;
   ledger_.retain_handle(9, held, freed);
@@ -168,11 +168,11 @@ TEST_F(MemoryByHandle, WhatAnotherThreadUnmapsIsStillAskedForByItsAddress) {
 TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressIsKnownWhileAnotherGivesItUp) {
   create(5, 60);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(release(5), 0u) << "the driver gave it to who asks already";
-  EXPECT_NE(ledger_.hold(5), 0u);
+  EXPECT_NE(ledger_.retain_physical(5), 0u);
   Entry freed;
-  ledger_.let_go(ledger_.begin_release_handle(5).physical, freed);
+  ledger_.release_physical(ledger_.begin_release_handle(5).physical, freed);
   ledger_.retain_handle(5, asked, freed);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
@@ -183,15 +183,15 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressIsKnownWhileAnotherGivesItU
 TEST_F(MemoryByHandle, AskingForAHandleThatFailsKeepsNothing) {
   create(5, 60);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
   release(5);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
   Entry freed;
-  ledger_.let_go_mapped(asked, freed);
+  ledger_.release_mapped_physical(asked, freed);
   EXPECT_EQ(freed.bytes, 60u);
   EXPECT_EQ(charged(), 0u);
-  EXPECT_EQ(ledger_.hold(5), 0u);
+  EXPECT_EQ(ledger_.retain_physical(5), 0u);
 }
 
 // Between the driver's release and the ledger's.
@@ -216,7 +216,7 @@ TEST_F(MemoryByHandle, AValueThatIsGivenAgainByAddressIsThatMemory) {
   release(6);
   const auto release_of_first = ledger_.begin_release_handle(5);
   Entry freed;
-  ledger_.retain_handle(5, ledger_.hold_mapped(0x1000), freed);
+  ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000), freed);
   EXPECT_EQ(freed.bytes, 60u);
   ledger_.finish_release_handle(release_of_first, freed);
   EXPECT_EQ(unmap(0x1000, 40), 0);
@@ -242,10 +242,10 @@ TEST_F(MemoryByHandle, WhatIsMappedWhereAnotherThreadHasJustUnmappedIsNotUnmappe
 
 TEST_F(MemoryByHandle, ReleasedOfWhatIsNotKnownFreesNothing) {
   EXPECT_EQ(release(5), 0u);
-  EXPECT_EQ(ledger_.hold(5), 0u);
-  EXPECT_EQ(ledger_.hold_mapped(5), 0u);
+  EXPECT_EQ(ledger_.retain_physical(5), 0u);
+  EXPECT_EQ(ledger_.retain_mapped_physical(5), 0u);
   Entry freed;
-  ledger_.let_go(0, freed);
+  ledger_.release_physical(0, freed);
   ledger_.retain_handle(5, 0, freed);
   EXPECT_EQ(map(0x1000, 10, 5), 0u);
   EXPECT_EQ(unmap(0x1000, 10), 0);
@@ -257,7 +257,7 @@ TEST_F(MemoryByHandle, AHandleThatIsLiveIsOfItsOwnMemoryWhateverWasAskedFor) {
   create(5, 60);
   create(6, 40);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(unmap(0x1000, 60), 0);
   map(0x1000, 40, 6);
   Entry freed;
@@ -273,7 +273,7 @@ TEST_F(MemoryByHandle, WhatWasOnlyHeldByWhoAskedGoesWithTheAnswer) {
   create(5, 60);
   create(6, 40);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.hold_mapped(0x1000);
+  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
   unmap(0x1000, 60);
   EXPECT_EQ(release(5), 0u);
   Entry freed;
@@ -317,12 +317,12 @@ TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
 }
 
 TEST_F(MemoryByHandle, WhatIsMappedToTheNextArrayOfAHandleIsNotTheFirsts) {
-  constexpr auto kArray = Ledger::Whole::array;
-  EXPECT_EQ(ledger_.set_apart(kArray, 0xa), 0u) << "nothing was ever mapped to one";
+  constexpr auto kArray = Ledger::Owner::array;
+  EXPECT_EQ(ledger_.begin_destroy(kArray, 0xa), 0u) << "nothing was ever mapped to one";
   create(5, 60);
   map_part(0xa, 101, 5);
   release(5);
-  const std::uint64_t leaving = ledger_.set_apart(kArray, 0xa);
+  const std::uint64_t leaving = ledger_.begin_destroy(kArray, 0xa);
   create(6, 40);
   map_part(0xa, 102, 6);
   release(6);
@@ -340,18 +340,18 @@ TEST_F(MemoryByHandle, PartsThatWereUnmappedInOrderAreWaitedForOneAfterTheOther)
   map_part(0xa, 101, 5);
   map_part(0xa, 102, 5);
   release(5);
-  EXPECT_FALSE(ledger_.has_freed_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
   EXPECT_EQ(unmap_part_in_order(101, kContext), 0u);
-  EXPECT_TRUE(ledger_.has_freed_in_order()) << "who waits has to tell";
-  EXPECT_FALSE(ledger_.has_leaving_in_order()) << "a wait would give nothing back";
+  EXPECT_TRUE(ledger_.has_pending_frees_or_unmaps()) << "who waits has to tell";
+  EXPECT_FALSE(ledger_.has_pending_frees()) << "a wait would give nothing back";
   wait(kContext);
-  EXPECT_FALSE(ledger_.has_freed_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
   EXPECT_EQ(unmap_part_in_order(102, kContext + 1), 60u);
   EXPECT_EQ(charged(), 60u);
-  EXPECT_TRUE(ledger_.has_leaving_in_order());
+  EXPECT_TRUE(ledger_.has_pending_frees());
   wait(kContext + 1);
   EXPECT_EQ(charged(), 0u);
-  EXPECT_FALSE(ledger_.has_freed_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
 }
 
 // A number of parts that other threads move about in the table meanwhile.
@@ -379,19 +379,19 @@ TEST_F(MemoryByHandle, APartThatIsUnmappedInTheOrderOfAStreamIsChargedUntilThatW
   EXPECT_EQ(unmap_part_in_order(101, kContext), 60u) << "for the program it is gone";
   EXPECT_EQ(live(), 0u);
   EXPECT_EQ(charged(), 60u);
-  EXPECT_TRUE(ledger_.has_leaving_in_order());
+  EXPECT_TRUE(ledger_.has_pending_frees());
   wait(kContext + 1);
   EXPECT_EQ(charged(), 60u);
   wait(kContext);
   EXPECT_EQ(charged(), 0u);
-  EXPECT_FALSE(ledger_.has_leaving_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
 TEST_F(MemoryByHandle, AHandleThatIsReleasedAfterThatWaitsForTheStreamToo) {
   create(5, 60);
   map_part(0xa, 101, 5);
   unmap_part_in_order(101, kContext);
-  EXPECT_FALSE(ledger_.has_leaving_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees());
   const std::uint64_t begun = ledger_.begin_wait(kContext);
   map_part(0xa, 101, 5);
   unmap_part_in_order(101, kContext);
@@ -432,7 +432,7 @@ TEST_F(MemoryByHandle, OthersHoldAllThatIsMappedInWhatTheyWereGiven) {
     map(0x1000 + number * kPart, kPart, number);
     release(number);
   }
-  ledger_.keep_charged(0x1000 + 2 * kPart, kPart + 1);  // the second, and of the third a byte
+  ledger_.mark_exported(0x1000 + 2 * kPart, kPart + 1);  // the second, and of the third a byte
   unmap(0x1000, 0x1000);
   EXPECT_EQ(charged(), 2 * kPart);
 }

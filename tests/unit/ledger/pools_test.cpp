@@ -29,14 +29,14 @@ class LedgerPools : public testing::Test {
   }
   bool release(std::uint64_t address) {
     Entry entry;
-    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
     ledger_.finish_release(entry);
     return true;
   }
   // In the order of a stream of that context.
   bool release_in_order(std::uint64_t address, std::uint64_t context) {
     Entry entry;
-    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
     ledger_.finish_release(entry, true, context);
     return true;
   }
@@ -48,23 +48,23 @@ class LedgerPools : public testing::Test {
 TEST_F(LedgerPools, WhatOthersHaveOfAPoolIsChargedBesideThePool) {
   ASSERT_TRUE(take(0x1000, 30));
   Entry part, again;
-  EXPECT_TRUE(ledger_.begin_to_share(0x1000, part));
+  EXPECT_TRUE(ledger_.begin_export(0x1000, part));
   EXPECT_EQ(charged(), 60u);
-  EXPECT_TRUE(ledger_.begin_to_share(0x1000, again));
+  EXPECT_TRUE(ledger_.begin_export(0x1000, again));
   EXPECT_EQ(again.address, 0u) << "charged already";
-  ledger_.undo_share(again);
-  ledger_.undo_share(part);
+  ledger_.undo_export(again);
+  ledger_.undo_export(part);
   EXPECT_EQ(charged(), 30u);
-  EXPECT_TRUE(ledger_.begin_to_share(0x1000, part));
-  ledger_.finish_share(part);
+  EXPECT_TRUE(ledger_.begin_export(0x1000, part));
+  ledger_.finish_export(part);
   EXPECT_TRUE(release(0x1000));
   ledger_.settle_pool(kPool, 0, false);
   EXPECT_EQ(charged(), 30u) << "whoever has it does not say until when";
   ASSERT_TRUE(take(0x2000, 40));
-  EXPECT_FALSE(ledger_.begin_to_share(0x2000, part)) << "no room";
+  EXPECT_FALSE(ledger_.begin_export(0x2000, part)) << "no room";
   EXPECT_EQ(part.charged, 40u);
   EXPECT_EQ(charged(), 70u);
-  EXPECT_TRUE(ledger_.begin_to_share(0x9000, part)) << "not known";
+  EXPECT_TRUE(ledger_.begin_export(0x9000, part)) << "not known";
   EXPECT_EQ(part.address, 0u);
 }
 
@@ -94,7 +94,7 @@ TEST_F(LedgerPools, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
   ledger_.finish_wait(0, begun);
   EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
-  EXPECT_FALSE(ledger_.has_leaving_in_order());
+  EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
 // Whatever context it was allocated in: it is in use until the stream that frees it comes to that.
@@ -104,7 +104,7 @@ TEST_F(LedgerPools, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   ASSERT_TRUE(ledger_.is_pool(kPool));
   ledger_.destroy_pool(kPool);
   EXPECT_FALSE(ledger_.is_pool(kPool));
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
   EXPECT_FALSE(ledger_.is_pool(entry.link)) << "nobody may ask the driver about it";
   ledger_.finish_release(entry, true, 7);
   wait(8);
@@ -122,7 +122,7 @@ TEST_F(LedgerPools, WhatACallIsFreeingIsNotTakenForWhatAStreamHasFreed) {
   EXPECT_TRUE(ledger_.settle_pool(kPool, 80, true).fits);
   Entry by_pointer;
   ASSERT_TRUE(release_in_order(0x2000, 7));
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, by_pointer));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, by_pointer));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 40, true).fits);
   ledger_.finish_release(by_pointer);
   EXPECT_EQ(charged(), 40u);
@@ -155,7 +155,7 @@ TEST_F(LedgerPools, ADestroyedPoolStaysWhereNobodyKnowsWhatToWaitFor) {
 TEST_F(LedgerPools, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
   ASSERT_TRUE(take(0x1000, 60));
   Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   ledger_.destroy_pool(kPool);
   wait(0);
   EXPECT_EQ(charged(), 60u) << "the driver was not asked to free it yet";
@@ -168,7 +168,7 @@ TEST_F(LedgerPools, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
 TEST_F(LedgerPools, WhatWasNotFreedAfterAllIsInThePoolThatWasDestroyedMeanwhile) {
   ASSERT_TRUE(take(0x1000, 60));
   Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   ledger_.destroy_pool(kPool);
   ledger_.undo_release(freed);
   wait(0);
@@ -199,7 +199,7 @@ TEST_F(LedgerPools, WhatTheDriverDidNotFreeIsInItsPoolStill) {
   ledger_.assume_pool_step(1);
   ASSERT_TRUE(take(0x1000, 60));
   Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver has not freed it yet";
   ledger_.undo_release(freed);
   EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
@@ -297,7 +297,7 @@ TEST_F(LedgerPools, OfTwoContextsNeitherIsEnough) {
 TEST_F(LedgerPools, WhatWasNotFreedAfterAllByWhoWasAloneIsThereAgain) {
   ASSERT_TRUE(take(0x1000, 60));
   Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, freed, true));
+  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed, true));
   ledger_.undo_release(freed);
   EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted);
   EXPECT_TRUE(release(0x1000));
@@ -322,7 +322,7 @@ TEST_F(LedgerPools, WhatALivePoolGotBackIsRoomOnceItsStreamWasWaitedFor) {
   EXPECT_TRUE(take(0x5000, 50));
   EXPECT_FALSE(take(0x6000, 25)) << "freed after the wait began";
   const std::uint64_t failed = ledger_.begin_wait(8);
-  ledger_.give_up_wait(failed);
+  ledger_.cancel_wait(failed);
   ledger_.finish_wait(8, failed);
   EXPECT_FALSE(take(0x6000, 25)) << "a wait that failed";
   wait(8);
@@ -354,7 +354,7 @@ TEST_F(LedgerPools, WhatAPoolTookForARefusedRequestIsNotGivenToTheNext) {
   ASSERT_TRUE(take(0x1000, 60));
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 30));
   EXPECT_FALSE(ledger_.settle_pool(kPool, 120, true).fits);
-  ledger_.refuse_in_pool(kPool, 30, 8);
+  ledger_.cancel_allocated_in_pool(kPool, 30, 8);
   EXPECT_FALSE(ledger_.settle_pool(kPool, 120, false).fits);
   EXPECT_EQ(charged(), 120u);
   EXPECT_FALSE(take(0x2000, 30));

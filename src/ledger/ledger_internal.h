@@ -18,20 +18,23 @@ class Ledger::Locked {
 
 // A node's memory in a graph that lives: charged with that.
 inline bool is_node(const Entry& entry) {
-  return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
+  return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }
 
 // Their `context` is not where they were made, but the streams that are to come to what was freed of them.
-inline bool has_context_of_stream(const Entry& entry) {
-  return entry.space == Space::pool || entry.space == Space::physical || entry.space == Space::leaving;
+inline bool has_stream_context(const Entry& entry) {
+  return entry.type == EntryType::pool || entry.type == EntryType::physical ||
+         entry.type == EntryType::pending_free;
 }
 
-inline bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && entry.references == 0; }
+inline bool is_destroyed(const Entry& entry) {
+  return entry.type == EntryType::pool && entry.references == 0;
+}
 
 // Of a pool: where its last allocations were freed, in the order of a stream; of physical memory: where it
 // was unmapped. Nothing tells that several contexts have come to it, nor one that is not known (0).
 inline constexpr std::uint64_t kSeveralContexts = ~std::uint64_t{0};
-inline void note_context_of_stream(Entry& entry, std::uint64_t context) {
+inline void note_stream_context(Entry& entry, std::uint64_t context) {
   if (entry.context == 0 && context != 0)
     entry.context = context;
   else if (entry.context != context || context == 0)

@@ -74,7 +74,7 @@ class AccountOfAParentThatDied : public SharedAccount {
 
 TEST_F(AccountOfAParentThatDied, ItsChildHoldsWhatItHad) {
   fork_and_die([&](Account& account, int ready) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     tell(ready);
     wait_for_the_end();
   });
@@ -102,9 +102,9 @@ TEST_F(AccountOfAParentThatDied, ItsChildHoldsItWithoutDoingAnything) {
 
 TEST_F(AccountOfAParentThatDied, ItsChildsChildHoldsIt) {
   fork_and_die([&](Account& account, int ready) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     if (::fork() != 0) return;
-    account.leave_to_parent();
+    account.reset_after_fork();
     tell(ready);
     wait_for_the_end();
   });
@@ -116,7 +116,7 @@ TEST_F(AccountOfAParentThatDied, ItsChildsChildHoldsIt) {
 // A child has what it charges itself beside what it holds of its parent's, and asks for both.
 TEST_F(AccountOfAParentThatDied, ItsChildIsAMemberOfItsOwn) {
   fork_and_die([&](Account& account, int ready) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     const pid_t parent = ::getppid();
     if (!account.charge(0, 200)) return;
     close_all_but(ready);
@@ -134,7 +134,7 @@ TEST_F(AccountOfAParentThatDied, ItsChildIsAMemberOfItsOwn) {
 
 TEST_F(AccountOfAParentThatDied, AChildThatBecomesAnotherProgramHoldsNothing) {
   fork_and_die([&](Account& account, int ready) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     ::dup2(going_[0], 0);
     ::dup2(ready, 1);
     ::execl("/bin/sh", "sh", "-c", "echo y; read line", nullptr);
@@ -145,7 +145,7 @@ TEST_F(AccountOfAParentThatDied, AChildThatBecomesAnotherProgramHoldsNothing) {
 // Its mappings are its parent's, too, of the driver's files and of the account.
 TEST_F(AccountOfAParentThatDied, AChildThatClosesItsDescriptorsHoldsItStill) {
   fork_and_die([&](Account& account, int ready) {
-    account.leave_to_parent();
+    account.reset_after_fork();
     close_all_but(ready);
     tell(ready);
     wait_for_the_end();
