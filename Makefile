@@ -60,7 +60,7 @@ tsan: deps-test  ## the recorder under ThreadSanitizer
 fuzz: deps-test  ## every fuzzer for FUZZ_SECONDS (20)
 	@CMAKE_LAUNCHER="$(LAUNCHER)" scripts/run_fuzzers.sh
 
-cross: deps-test  ## the rooms without foreign libraries for aarch64, their tests under qemu-user (CROSS_TESTS="base_test …": those alone)
+cross: deps-test  ## the modules without foreign libraries for aarch64; runs their tests under qemu-user (CROSS_TESTS="base_test …": those alone)
 	@cmake --preset aarch64 $(LAUNCHER)
 	@cmake --build --preset aarch64 --parallel $(JOBS) $(if $(CROSS_TESTS),--target $(CROSS_TESTS))
 	@scripts/run_tests.sh build/aarch64 $(if $(CROSS_TESTS),-R '^($(subst $(space),|,$(strip $(CROSS_TESTS)))) ')

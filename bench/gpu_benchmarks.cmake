@@ -7,6 +7,6 @@ target_link_libraries(gpu_call_cost PRIVATE headroom_flags ${CMAKE_DL_LIBS})
 add_executable(make_account make_account.cpp)
 target_link_libraries(make_account PRIVATE headroom_ledger)
 add_dependencies(gpu_benchmarks nvml_readings gpu_call_cost make_account headroom_trace)
-if(TARGET trace_guest_cuda)  # of the tests
-  add_dependencies(gpu_benchmarks trace_guest_cuda)
+if(TARGET traced_cuda)  # of the tests
+  add_dependencies(gpu_benchmarks traced_cuda)
 endif()

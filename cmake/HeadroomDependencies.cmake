@@ -1,4 +1,4 @@
-# Foreign libraries, each with the room that uses it. scripts/install_dependencies.sh installs them.
+# Foreign libraries, each with the module that uses it. scripts/install_dependencies.sh installs them.
 
 find_package(Threads REQUIRED)
 if(HEADROOM_CORE_ONLY)

@@ -1,4 +1,4 @@
-# How a room, a test, a fuzzer and a plug-in are declared. Every target gets the same warnings and sanitizers.
+# How a module, a test, a fuzzer and a plug-in are declared. Every target gets the same warnings and sanitizers.
 
 add_library(headroom_flags INTERFACE)
 target_compile_options(headroom_flags INTERFACE
@@ -11,8 +11,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(headroom_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
 endif()
-# g++ throws away what it needs no more whenever its heap has doubled from 128 MiB on, which is some 6 % of its time. Where there is
-# memory for each of its processes (1.4 GiB of a large batch), it need not.
+# g++ collects garbage whenever its heap has doubled from 128 MiB on. That takes some 6 % of its time. With enough memory for each
+# process (1.4 GiB for a large batch) the collection is not needed.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
 math(EXPR memory_mib_each "${memory_mib} / ${processors}")
@@ -30,11 +30,11 @@ endif()
 if(HEADROOM_SANITIZER)
   target_compile_options(headroom_flags INTERFACE ${sanitizer_flags})
   target_link_options(headroom_flags INTERFACE ${sanitizer_flags})
-  # For what a sanitizer has for itself: malloc, the address space, the signals of a crash.
+  # For tests of things that a sanitizer replaces: malloc, the address space, the signals of a crash.
   target_compile_definitions(headroom_flags INTERFACE HEADROOM_SANITIZED)
 endif()
-# Not for the code of tests, which is compiled in three fifths of the time without: no fuzzer drives it, and what is undefined in
-# it harms nobody. Under AddressSanitizer it is, for the rooms' headers in it.
+# Test code is not instrumented: it then compiles in three fifths of the time, and no fuzzer drives it. AddressSanitizer is an
+# exception, because tests compile the modules' headers.
 set(is_no_test $<NOT:$<BOOL:$<TARGET_PROPERTY:HEADROOM_TEST>>>)
 if(HEADROOM_SANITIZER STREQUAL "address")
   target_compile_options(headroom_flags INTERFACE $<${is_no_test}:-fsanitize=undefined> $<${is_no_test}:-fno-sanitize-recover=undefined>)
@@ -43,34 +43,34 @@ if(HEADROOM_FUZZERS AND HEADROOM_FUZZ_COVERAGE AND CMAKE_CXX_COMPILER_ID STREQUA
   target_compile_options(headroom_flags INTERFACE $<${is_no_test}:-fsanitize=fuzzer-no-link>)
 endif()
 
-# Rooms that make words of what others computed: at -O3 they take a third longer to build than at -O1, and nobody waits for them.
-set(HEADROOM_ROOMS_OF_WORDS report history trace_conductor cli bench watch serve tui)
-# Rooms with long loops. Under AddressSanitizer all else is at -O0, two fifths of the time to build at -O1; at -O0 one test of planning
-# alone took 300 s.
-set(HEADROOM_ROOMS_OF_LOOPS base inference media planning plugin_parts pool tasks)
-# Rooms of many sources. clang, which the sanitizers' build is of, reads the headers of the standard library and of JSON for them once,
-# and takes a sixth less for a batch; g++ would take a twentieth less, and nothing less for a small one.
-set(HEADROOM_ROOMS_OF_MANY_SOURCES analysis bench cli doctor exporters history recording report serve snapshot sources trace_conductor watch)
+# Modules that print what others computed. At -O3 they take a third longer to build than at -O1, and their speed does not matter.
+set(HEADROOM_TEXT_MODULES report history trace_conductor cli bench watch serve tui)
+# Modules with long loops stay at -O1 under AddressSanitizer: at -O0 one test of planning took 300 s. All others are built at -O0,
+# in two fifths of the time.
+set(HEADROOM_NUMERIC_MODULES base inference media planning plugin_parts pool tasks)
+# Large modules. The sanitizers' build with clang precompiles the headers of the standard library and of JSON for them, which saves a
+# sixth of the time for a batch. g++ would save a twentieth.
+set(HEADROOM_LARGE_MODULES analysis bench cli doctor exporters history recording report serve snapshot sources trace_conductor watch)
 if(HEADROOM_UNITY AND HEADROOM_SANITIZER AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  file(WRITE ${CMAKE_BINARY_DIR}/no_room.cpp "")  # CMake wants a source that is compiled as they are
-  add_library(headroom_room_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/no_room.cpp)
-  target_link_libraries(headroom_room_headers PRIVATE headroom_flags headroom_fmt)
-  target_precompile_headers(headroom_room_headers PRIVATE ${CMAKE_SOURCE_DIR}/cmake/headers_of_rooms.h)
+  file(WRITE ${CMAKE_BINARY_DIR}/no_source.cpp "")  # CMake needs a source that is compiled with the same flags
+  add_library(headroom_module_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/no_source.cpp)
+  target_link_libraries(headroom_module_headers PRIVATE headroom_flags headroom_fmt)
+  target_precompile_headers(headroom_module_headers PRIVATE ${CMAKE_SOURCE_DIR}/cmake/headers_of_modules.h)
 endif()
 
-# headroom_room(NAME SOURCES a.cpp … [LINK headroom_base …]): a static library headroom_NAME.
-function(headroom_room name)
+# headroom_module(NAME SOURCES a.cpp … [LINK headroom_base …]): a static library headroom_NAME.
+function(headroom_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(headroom_${name} STATIC ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY HEADROOM_TARGETS headroom_${name})
   target_link_libraries(headroom_${name} PUBLIC headroom_flags ${ARG_LINK})
-  if(NOT HEADROOM_SANITIZER AND name IN_LIST HEADROOM_ROOMS_OF_WORDS)
+  if(NOT HEADROOM_SANITIZER AND name IN_LIST HEADROOM_TEXT_MODULES)
     target_compile_options(headroom_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  elseif(HEADROOM_SANITIZER AND name IN_LIST HEADROOM_ROOMS_OF_LOOPS)
+  elseif(HEADROOM_SANITIZER AND name IN_LIST HEADROOM_NUMERIC_MODULES)
     target_compile_options(headroom_${name} PRIVATE -O1)
   endif()
-  if(TARGET headroom_room_headers AND name IN_LIST HEADROOM_ROOMS_OF_MANY_SOURCES)
-    target_precompile_headers(headroom_${name} REUSE_FROM headroom_room_headers)
+  if(TARGET headroom_module_headers AND name IN_LIST HEADROOM_LARGE_MODULES)
+    target_precompile_headers(headroom_${name} REUSE_FROM headroom_module_headers)
   endif()
 endfunction()
 
@@ -86,7 +86,7 @@ function(headroom_plugin name)
   endif()
 endfunction()
 
-# Tests are linked by it where it is there, in a third of the time; what users run by the usual linker.
+# lld links tests in a third of the time. The program that users run is linked by the usual linker.
 set(HEADROOM_LLD "")
 if(NOT CMAKE_CROSSCOMPILING AND NOT HEADROOM_SANITIZER)
   find_program(HEADROOM_LLD_PROGRAM ld.lld)
@@ -95,9 +95,9 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT HEADROOM_SANITIZER)
   endif()
 endif()
 
-# headroom_test(NAME SOURCES … LINK … [LABELS …] [APART | TOGETHER]): a GoogleTest program; each of its tests is a CTest test. Where a process
-# is slow to start (0.1 s under AddressSanitizer, 0.3 s under an emulator, of 2,100 and 1,200 tests), each eighth of them is; not where tests
-# must be APART. All TOGETHER are one where they share what takes long to set up, as runs that are compared in many ways.
+# headroom_test(NAME SOURCES … LINK … [LABELS …] [APART | TOGETHER]): a GoogleTest program; each of its tests is a CTest test.
+# Under AddressSanitizer a process takes 0.1 s to start, under an emulator 0.3 s. There the tests of a program run in eight processes, unless
+# they are APART. TOGETHER means one process: for tests that share a slow set-up.
 function(headroom_test name)
   cmake_parse_arguments(ARG "APART;TOGETHER" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -122,7 +122,7 @@ function(headroom_test name)
     math(EXPR last "${shards} - 1")
     foreach(shard RANGE ${last})
       math(EXPR number "${shard} + 1")
-      set(test "${name} (${number} of ${shards})")  # run_tests.sh counts what such a process says that it ran
+      set(test "${name} (${number} of ${shards})")  # run_tests.sh reads from the output how many tests ran
       add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
       # A hundred threads that allocate took 112 s of a processor under a sanitizer, and more than 240 beside others.
       set_tests_properties(${test} PROPERTIES TIMEOUT 1200 ${labels}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds the includes under src/ to the floors of docs/architecture.md.
+"""Holds the includes under src/ to the layers of docs/architecture.md.
 
-Fails on an include of a higher floor, on a circle between rooms of one floor, on a room that is not in the table
+Fails on an include of a higher layer, on a cycle between modules of one layer, on a module that is not in the table
 below, and on relative includes ("../x.h"). Prints file:line, what is wrong and how to mend it.
 
     scripts/check_layering.py [SOURCE_ROOT]
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-FLOORS = {
+LAYERS = {
     "base": 0,
     "model": 1, "cuda": 1,
     "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "snapshot": 2, "history": 2,
@@ -21,9 +21,9 @@ FLOORS = {
     "tui": 6, "serve": 6,
     "cli": 7,
 }
-# The preload library lives in another's process: it may see plain data, the writer of recordings and the ledger of devices.
+# The preload library runs inside other programs: it may use plain data, the writer of recordings and the ledger.
 TRACER_MAY_SEE = {"model", "recording", "ledger", "tracer"}
-# The library of memory tracers lives there, too, and records by the preload library's recorder: it alone may see that.
+# The memory tracer's library runs there, too, and uses the preload library's recorder. No other module may.
 MEMORY_TRACER_MAY_SEE = {"model", "recording", "tracer", "memory_tracer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
@@ -33,9 +33,9 @@ def find_problems(root):
     for path in sorted(root.rglob("*")):
         if path.suffix not in (".h", ".cpp", ".c"):
             continue
-        room = path.relative_to(root).parts[0]
-        if room != "tracer" and room not in FLOORS:
-            problems.append(f"{path}: the room '{room}' is unknown; put the file into a room of docs/architecture.md or add the room there and to {sys.argv[0]}")
+        module = path.relative_to(root).parts[0]
+        if module != "tracer" and module not in LAYERS:
+            problems.append(f"{path}: the module '{module}' is unknown; put the file into a module of docs/architecture.md or add the module there and to {sys.argv[0]}")
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = INCLUDE.match(line)
@@ -44,42 +44,42 @@ def find_problems(root):
             target = match.group(1)
             where = f"{path}:{number}"
             if target.startswith("."):
-                problems.append(f"{where}: the include \"{target}\" is relative; write it from src/, as \"{room}/…\"")
+                problems.append(f"{where}: the include \"{target}\" is relative; write it from src/, as \"{module}/…\"")
                 continue
             other = target.split("/")[0]
-            if "/" not in target or (other not in FLOORS and other != "tracer"):
+            if "/" not in target or (other not in LAYERS and other != "tracer"):
                 continue  # a generated or foreign header
-            if room == "tracer":
+            if module == "tracer":
                 if other not in TRACER_MAY_SEE:
                     problems.append(f"{where}: tracer/ includes {other}/; it may see {', '.join(sorted(TRACER_MAY_SEE))} only")
                 continue
-            if room == "memory_tracer":
+            if module == "memory_tracer":
                 if other not in MEMORY_TRACER_MAY_SEE:
                     problems.append(f"{where}: memory_tracer/ includes {other}/; it may see {', '.join(sorted(MEMORY_TRACER_MAY_SEE))} only")
                 continue
-            if other == "tracer" or FLOORS[other] > FLOORS[room]:
-                problems.append(f"{where}: {room}/ (floor {FLOORS[room]}) includes {target}, which is above it; move the shared part down")
-            elif other != room and FLOORS[other] == FLOORS[room]:
-                edges.setdefault(room, {}).setdefault(other, where)
-    return problems + find_circles(edges)
+            if other == "tracer" or LAYERS[other] > LAYERS[module]:
+                problems.append(f"{where}: {module}/ (layer {LAYERS[module]}) includes {target}, which is above it; move the shared part down")
+            elif other != module and LAYERS[other] == LAYERS[module]:
+                edges.setdefault(module, {}).setdefault(other, where)
+    return problems + find_cycles(edges)
 
 
-def find_circles(edges):
+def find_cycles(edges):
     problems, done = [], set()
 
-    def visit(room, path):
-        if room in path:
-            circle = path[path.index(room):] + [room]
-            problems.append(f"{edges[circle[0]][circle[1]]}: the rooms {' → '.join(circle)} include each other in a circle; move the shared part down")
+    def visit(module, path):
+        if module in path:
+            cycle = path[path.index(module):] + [module]
+            problems.append(f"{edges[cycle[0]][cycle[1]]}: the modules {' → '.join(cycle)} include each other in a cycle; move the shared part down")
             return
-        if room in done:
+        if module in done:
             return
-        for other in edges.get(room, {}):
-            visit(other, path + [room])
-        done.add(room)
+        for other in edges.get(module, {}):
+            visit(other, path + [module])
+        done.add(module)
 
-    for room in sorted(edges):
-        visit(room, [])
+    for module in sorted(edges):
+        visit(module, [])
     return problems
 
 

@@ -1,4 +1,4 @@
-// What the rooms of many sources include, for builds that read it once (headroom_room_headers in
+// What large modules include, for builds that read it once (headroom_module_headers in
 // HeadroomTargets.cmake). A source still includes what it uses: other builds compile it without this file.
 #pragma once
 
