@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gpu_coexistence.sh BIN TOOLS OUT: does `headroom trace` get along with the other tools that stand in front of CUDA? Each is tried
 # where it is found: torch.profiler, compute-sanitizer and cuda-gdb around the traced program and around Headroom, ncu, and programs
-# that share the GPU by MPS. BIN has headroom; TOOLS is build/gpu/bin (trace_guest_cuda lies in the folder tests beside it). Writes
+# that share the GPU by MPS. BIN has headroom; TOOLS is build/gpu/bin (traced_cuda lies in the folder tests beside it). Writes
 # OUT/coexistence.md, a line for each: the exit code, what the ledger saw, and how the output ended; whole outputs lie beside it.
 set -uo pipefail
 bin=$(realpath "${1:?usage: gpu_coexistence.sh BIN TOOLS OUT}")
@@ -10,7 +10,7 @@ out=${3:?usage: gpu_coexistence.sh BIN TOOLS OUT}
 mkdir -p "$out"
 out=$(realpath "$out")
 limit=1073741824
-guest=("$tests/trace_guest_cuda" proc plain "$limit" 39845888)  # until it is refused
+guest=("$tests/traced_cuda" proc plain "$limit" 39845888)  # until it is refused
 calls=("$tests/../bin/gpu_call_cost" 1 20)                      # without a limit, too
 work=$(mktemp -d)
 mps=
@@ -109,7 +109,7 @@ if command -v nvidia-cuda-mps-control >/dev/null; then
   if nvidia-cuda-mps-control -d >"$out/mps_start.log" 2>&1; then
     mps=yes
     try mps_alone "${calls[@]}"
-    try mps TRACE "$tests/trace_guest_cuda" proc all "$limit" 39845888
+    try mps TRACE "$tests/traced_cuda" proc all "$limit" 39845888
     [ -n "$torch" ] && try mps_torch TRACE python3 "$work/passes.py"
     echo get_server_list | timeout 10 nvidia-cuda-mps-control >"$out/mps_servers.log" 2>&1
     echo quit | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1

@@ -3,7 +3,7 @@
 
     gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER [--onnxruntime BIN --model FILE.onnx]
 
-FOLDER of tools is build/gpu/bin (make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
+FOLDER of tools is build/gpu/bin (make_account; traced_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
 bare_onnxruntime_loop and ONNX Runtime with its CUDA provider. Writes results.json, and the recordings, and what NVML said meanwhile (gpu_ledger_compare.py),
 into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
 """
@@ -47,9 +47,9 @@ def routes(arguments):
         account = pathlib.Path(f"/dev/shm/headroom-bench-{os.getpid()}")
         subprocess.run([str(arguments.tools / "make_account"), str(account), str(limit)], check=True)
         recording = arguments.out / f"routes_{way}.hrec"
-        guest = arguments.tools / "trace_guest_cuda"
+        guest = arguments.tools / "traced_cuda"
         if not guest.exists():
-            guest = arguments.tools.parent / "tests" / "trace_guest_cuda"
+            guest = arguments.tools.parent / "tests" / "traced_cuda"
         result[way] = run([guest, way, "all", limit, step],
                           traced(arguments, recording, f"full=0,device={limit},account={account}"))
         account.unlink()

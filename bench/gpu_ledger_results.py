@@ -33,7 +33,7 @@ def main():
              f"{compared['torch_caching']['program']}. Commands: `bench/gpu_ledger.py`, `bench/gpu_ledger_compare.py`, this file by "
              "`bench/gpu_ledger_results.py`.", "",
              "## No route gets past the limit", "",
-             f"`trace_guest_cuda` takes memory until it is refused, frees it, and takes it again, by each route; limit "
+             f"`traced_cuda` takes memory until it is refused, frees it, and takes it again, by each route; limit "
              f"{routes['limit_bytes']:,} bytes, requests of {routes['step_bytes']:,}. \"Sound\": not a byte more was granted, the next whole "
              "request would not have fitted, the error was the driver's own (2), and after freeing the same was granted again.", "",
              "| functions found by | routes sound | wrong |", "|---|---|---|"]

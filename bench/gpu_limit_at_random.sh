@@ -14,7 +14,7 @@ run() {  # KIND GRANULE ONE_IN RECORDS SEED
     options="gpu,stacks=off,device=$limit" file="$work/$1.$5.hrec"
   fi
   if LD_PRELOAD=$build/bin/libheadroom_trace_gpu.so LD_LIBRARY_PATH=$build/tests/fake_cuda HEADROOM_TRACE_FILE=$file HEADROOM_TRACE_OPTIONS=$options \
-    FAKE_CUDA_GRANULE=$2 FAKE_CUDA_PREEMPT=$3 FAKE_CUDA_MOST=$limit FAKE_CUDA_LEDGER_SLACK=0 GUEST_SEED=$5 timeout 120 "$build/tests/trace_guest_cuda" dlsym random "$limit" 7340032 >"$work/$1.$5.out" 2>&1; then
+    FAKE_CUDA_GRANULE=$2 FAKE_CUDA_PREEMPT=$3 FAKE_CUDA_MOST=$limit FAKE_CUDA_LEDGER_SLACK=0 TEST_SEED=$5 timeout 120 "$build/tests/traced_cuda" dlsym random "$limit" 7340032 >"$work/$1.$5.out" 2>&1; then
     echo sound >>"$work/$1.sum"
   else
     echo "$1, seed $5: $(tail -n 12 "$work/$1.$5.out" | cut -c 1-150)"

@@ -13,7 +13,7 @@ namespace headroom::tracer {
 // Alone in its page, however large pages are, and so in memory of no file, which the kernel can wipe.
 struct FastPathPage {
   char before[64 << 10] = {};
-  FastPath way;
+  FastPath path;
   char after[64 << 10] = {};
 };
 extern "C" {

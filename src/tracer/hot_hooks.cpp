@@ -1,8 +1,8 @@
 // malloc, free, new and delete, as nearly all calls go: see fast_path.h. In one file, so that their code lies
 // together, and without frame pointers, so that the usual way of each goes through two lines of it.
-#include "tracer/slow_path.h"
-#include "tracer/real_functions.h"
 #include "tracer/fast_path.h"
+#include "tracer/real_functions.h"
+#include "tracer/slow_path.h"
 
 using namespace headroom::tracer;
 

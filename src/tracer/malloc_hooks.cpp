@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tracer/slow_path.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
+#include "tracer/slow_path.h"
 
 using namespace headroom::tracer;
 

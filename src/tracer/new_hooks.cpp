@@ -12,10 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tracer/slow_path.h"
+#include "tracer/fast_path.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
-#include "tracer/fast_path.h"
+#include "tracer/slow_path.h"
 
 using namespace headroom::tracer;
 

@@ -10,12 +10,12 @@
 #include <cstring>
 
 #include "tracer/clock.h"
+#include "tracer/fast_path.h"
 #include "tracer/find_object.h"
 #include "tracer/host_hooks.h"
 #include "tracer/memory.h"
 #include "tracer/modules.h"
 #include "tracer/scope_table.h"
-#include "tracer/fast_path.h"
 #include "tracer/thread_state.h"
 
 namespace headroom::tracer {

@@ -6,7 +6,7 @@
 
 #include "cli/cuda_routes.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kGranule = kDeviceGranule;
@@ -49,4 +49,4 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   return all_sound;
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

@@ -3,7 +3,7 @@
 
 #include "cli/cuda_routes.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 // A graph whose nodes allocate, and the instance that runs it. What a launch made lives until it is freed,
 // whether the graph is there or not.
@@ -340,4 +340,4 @@ inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
   return sound;
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

@@ -6,7 +6,7 @@
 
 #include "cli/cuda_routes.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 inline Result create_physical(std::uint64_t bytes, int handle_types, bool is_for_arrays, Handle& handle) {
   AllocationProperties properties{};
@@ -97,4 +97,4 @@ inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
   return ::read(0, &byte, 1) >= 0 ? 0 : 1;
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

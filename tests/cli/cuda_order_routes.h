@@ -11,7 +11,7 @@
 
 #include "cli/cuda_graph_routes.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 // Null where the driver has none, or the fake driver is not there.
 template <class Function>
@@ -99,7 +99,7 @@ inline bool run_races(std::uint64_t limit, std::uint64_t) {
     threads.emplace_back(repeat(use_pointer));
   }
   threads.emplace_back(repeat(trim_shared_pool));
-  const char* const milliseconds = std::getenv("GUEST_RACE_MS");
+  const char* const milliseconds = std::getenv("TEST_RACE_MS");
   std::this_thread::sleep_for(
       std::chrono::milliseconds(milliseconds != nullptr ? std::atoi(milliseconds) : 300));
   stop = true;
@@ -461,4 +461,4 @@ inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {
   return tell("several", "a graph's node is refused by the limit of its own device", result == kOutOfMemory);
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

@@ -12,7 +12,7 @@
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 // Handles that any thread may release while others map what they stand for: only for a driver that answers to
 // one that is no more.
@@ -507,14 +507,14 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
   return tell("random", "any calls", is_given_back && most_given(0) <= limit && most_given(1) <= limit);
 }
 
-// GUEST_SEED (1), GUEST_CALLS (2000) of each thread, GUEST_THREADS (3).
+// TEST_SEED (1), TEST_CALLS (2000) of each thread, TEST_THREADS (3).
 inline bool run_random(std::uint64_t limit, std::uint64_t) {
   const auto setting = [](const char* name, std::uint64_t otherwise) {
     const char* text = std::getenv(name);
     return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
   };
-  return run_random_calls(limit, setting("GUEST_SEED", 1), setting("GUEST_CALLS", 2000),
-                          setting("GUEST_THREADS", 3));
+  return run_random_calls(limit, setting("TEST_SEED", 1), setting("TEST_CALLS", 2000),
+                          setting("TEST_THREADS", 3));
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

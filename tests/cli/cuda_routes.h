@@ -1,5 +1,5 @@
 // The ways to take GPU memory by the CUDA driver, for guest programs: each route takes until it is refused,
-// frees, and takes again. Functions are found as `way` says; see trace_guest_cuda.cpp.
+// frees, and takes again. Functions are found as `way` says; see traced_cuda.cpp.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 #include "tracer/driver_types.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 using namespace headroom::tracer::driver;
 
@@ -350,4 +350,4 @@ inline bool run(const char* name, Route& route, std::uint64_t limit, std::uint64
   return fits && is_full && is_given_back && tells;
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

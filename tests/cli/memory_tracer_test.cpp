@@ -1,5 +1,5 @@
-// headroom.MemoryTracer in Debian's Python with Debian's PyTorch: tests/cli/memory_tracer_guest.py checks its
-// figures, this what becomes of its recordings.
+// headroom.MemoryTracer in Debian's Python with Debian's PyTorch: tests/cli/memory_tracer_checks.py checks
+// its figures, this what becomes of its recordings.
 #include <csignal>
 #include <map>
 
@@ -14,7 +14,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Key;
 
-const char* const kGuest = HEADROOM_SOURCE_DIR "/tests/cli/memory_tracer_guest.py";
+const char* const kChecks = HEADROOM_SOURCE_DIR "/tests/cli/memory_tracer_checks.py";
 
 CommandOptions with_package() {
   CommandOptions options;
@@ -41,13 +41,13 @@ class PythonMemoryTracer : public testing::Test {
         python({"-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"});
     if (torch.exit_code != 0) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
   }
-  static CommandResult guest(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), kGuest);
+  static CommandResult run_checks(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kChecks);
     CommandResult result = python(arguments);
     return result;
   }
   static void expect_content(const std::vector<std::string>& arguments) {
-    const CommandResult result = guest(arguments);
+    const CommandResult result = run_checks(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   }
   Json report() const {
@@ -74,7 +74,7 @@ TEST_F(PythonMemoryTracer, ThreadsTracersAndOthersGoTogether) { expect_content({
 TEST_F(PythonMemoryTracer, CallsDoWhatTheyDoUntraced) { expect_content({"calls"}); }
 TEST_F(PythonMemoryTracer, TorchScriptModulesAreLayers) { expect_content({"script"}); }
 TEST_F(PythonMemoryTracer, OnAGpuFiguresAreTheCachingAllocatorsOwn) {
-  const CommandResult result = guest({"cuda"});
+  const CommandResult result = run_checks({"cuda"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   if (result.out.find("skipped") != std::string::npos) GTEST_SKIP() << "no GPU";
 }
@@ -83,7 +83,7 @@ TEST_F(PythonMemoryTracer, ManyPassesTakeNoMoreMemoryThanFew) { expect_content({
 
 TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
   const CommandResult result = run_headroom(
-      {"trace", "--out", recording(), "--", HEADROOM_SYSTEM_PYTHON, kGuest, "figures"}, with_package());
+      {"trace", "--out", recording(), "--", HEADROOM_SYSTEM_PYTHON, kChecks, "figures"}, with_package());
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   std::map<std::string, std::string> sources;
   const Json json = report();
@@ -93,7 +93,7 @@ TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
 }
 
 TEST_F(PythonMemoryTracer, ARecordingSurvivesTheDeathOfItsProcess) {
-  const CommandResult result = guest({"recorded", recording()});
+  const CommandResult result = run_checks({"recorded", recording()});
   EXPECT_EQ(result.signal, SIGKILL) << result.out << result.err;
   auto opened = recording::Recording::open(recording());
   ASSERT_TRUE(opened.has_value());

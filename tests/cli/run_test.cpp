@@ -26,9 +26,10 @@ class Run : public testing::Test {
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
     return run_headroom(words, options);
   }
-  // The guest takes memory by `route` until it is refused, and checks that nothing got past `limit`.
-  CommandResult guest(Words flags, const std::string& route, const std::string& limit) {
-    flags.insert(flags.end(), {"--", HEADROOM_GUEST, "proc", route, limit, "7340032"});
+  // The program allocates memory by `route` until a request fails, and checks that it never got more than
+  // `limit`.
+  CommandResult run_traced_program(Words flags, const std::string& route, const std::string& limit) {
+    flags.insert(flags.end(), {"--", HEADROOM_TRACED_PROGRAM, "proc", route, limit, "7340032"});
     return run(flags);
   }
   TemporaryFolder folder_;
@@ -122,7 +123,7 @@ TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
 TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
-  const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
+  const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
   EXPECT_THAT(result.err, HasSubstr(" refused (hard: the ledger in front of the driver, which refuses)"));
@@ -140,7 +141,7 @@ TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
 }
 
 TEST_F(Run, ADeviceWithoutALimitIsToldOf) {
-  const CommandResult result = guest({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
+  const CommandResult result = run_traced_program({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
   EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU that has a limit was used; GPU 0 peak "));
   EXPECT_THAT(result.err, HasSubstr(", without a limit (hard: "));
 }
@@ -152,15 +153,15 @@ TEST_F(Run, ACommandThatUsesNoGpuIsToldSo) {
 }
 
 TEST_F(Run, BothLimitsHoldAtOnce) {
-  const CommandResult result =
-      guest({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--gpu-limit", "50MiB"}, "plain", "52428800");
+  const CommandResult result = run_traced_program(
+      {"--limit", "1GiB", "--limit-mechanism", "rlimit", "--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("; GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
 }
 
 // A limit within a limit: the smaller counts, whatever verb is inside, and both accounts have the figures.
 TEST_F(Run, NoVerbInsideLiftsTheLimit) {
-  const Words guest{"--", HEADROOM_GUEST, "proc", "plain", "52428800", "7340032"};
+  const Words command{"--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"};
   const std::vector<Words> verbs = {{"trace", "--out", "a.hrec"},
                                     {"trace", "--only", "gpu", "--out", "b.hrec"},
                                     {"trace", "--gpu-mem-limit", "1GiB", "--out", "c.hrec"},
@@ -170,7 +171,7 @@ TEST_F(Run, NoVerbInsideLiftsTheLimit) {
   for (const Words& verb : verbs) {
     Words words{"--gpu-limit", "50MiB", "--", HEADROOM_BINARY_DIR "/bin/headroom"};
     words.insert(words.end(), verb.begin(), verb.end());
-    words.insert(words.end(), guest.begin(), guest.end());
+    words.insert(words.end(), command.begin(), command.end());
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 0) << verb[0] << verb[1] << result.out << result.err;
     // What a verb's own probe was refused is told by the limit around it, too.
@@ -182,7 +183,7 @@ TEST_F(Run, NoVerbInsideLiftsTheLimit) {
 TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
   const Words inside{"--gpu-limit", "1GiB", "--", HEADROOM_BINARY_DIR "/bin/headroom", "run", "--gpu-limit"};
   Words words = inside;
-  words.insert(words.end(), {"50MiB", "--", HEADROOM_GUEST, "proc", "plain", "52428800", "7340032"});
+  words.insert(words.end(), {"50MiB", "--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"});
   const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
@@ -194,23 +195,23 @@ TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
 // driver first or has it in a scope of its own, in a namespace of its own, and in a child that is given an
 // empty environment.
 TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
-  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
-  const std::string wrapper = guests + "libtrace_guest_cuda_wrapper.so";
-  const std::string libraries = std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + guests;
+  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string wrapper = programs + "libtraced_cuda_wrapper.so";
+  const std::string libraries = std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + programs;
   const std::vector<Words> commands = {
-      {guests + "trace_guest_cuda_ways", "plain", wrapper},
-      {guests + "trace_guest_cuda_next", "next", wrapper},
-      {guests + "trace_guest_cuda_pointers", "plain", wrapper},
-      {guests + "trace_guest_cuda_ways", "deep", wrapper},
-      {guests + "trace_guest_cuda_ways", "local", wrapper},
-      {guests + "trace_guest_cuda_ways", "apart", wrapper},
-      {guests + "trace_guest_cuda_ways", "spawn", wrapper},
-      {guests + "trace_guest_cuda_ways", "execle", wrapper},
-      {guests + "trace_guest_cuda_ways", "system", wrapper},
-      {guests + "trace_guest_cuda_ways", "popen", wrapper},
-      {"env", "-i", libraries, guests + "trace_guest_cuda_ways", "plain", wrapper},
-      {"env", "LD_PRELOAD=", guests + "trace_guest_cuda_ways", "plain", wrapper},
-      {"env", "-i", libraries, "sh", "-c", guests + "trace_guest_cuda_ways plain " + wrapper}};
+      {programs + "traced_cuda_lookup", "plain", wrapper},
+      {programs + "traced_cuda_next", "next", wrapper},
+      {programs + "traced_cuda_pointers", "plain", wrapper},
+      {programs + "traced_cuda_lookup", "deep", wrapper},
+      {programs + "traced_cuda_lookup", "local", wrapper},
+      {programs + "traced_cuda_lookup", "apart", wrapper},
+      {programs + "traced_cuda_lookup", "spawn", wrapper},
+      {programs + "traced_cuda_lookup", "execle", wrapper},
+      {programs + "traced_cuda_lookup", "system", wrapper},
+      {programs + "traced_cuda_lookup", "popen", wrapper},
+      {"env", "-i", libraries, programs + "traced_cuda_lookup", "plain", wrapper},
+      {"env", "LD_PRELOAD=", programs + "traced_cuda_lookup", "plain", wrapper},
+      {"env", "-i", libraries, "sh", "-c", programs + "traced_cuda_lookup plain " + wrapper}};
   for (const Words& command : commands) {
     Words words{"--gpu-limit", "50MiB", "--", "env", libraries};
     words.insert(words.end(), command.begin(), command.end());
@@ -225,15 +226,14 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
 
 // A server in the background makes its first call when the command that began it has ended.
 TEST_F(Run, WhatTheCommandLeavesRunningHasTheLimitStill) {
-  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string later = (folder_ / "later").string();
   const CommandResult result =
       run({"--gpu-limit", "50MiB", "--", "env",
-           std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + guests, "sh", "-c",
-           fmt::format(
-               "(sleep 1; {0}trace_guest_cuda_ways plain {0}libtrace_guest_cuda_wrapper.so >{1}.part 2>&1; "
-               "mv {1}.part {1}) >/dev/null 2>&1 &",
-               guests, later)});
+           std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + programs, "sh", "-c",
+           fmt::format("(sleep 1; {0}traced_cuda_lookup plain {0}libtraced_cuda_wrapper.so >{1}.part 2>&1; "
+                       "mv {1}.part {1}) >/dev/null 2>&1 &",
+                       programs, later)});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_FALSE(fs::exists(later));
   for (int i = 0; i < 200 && !fs::exists(later); ++i)
@@ -242,10 +242,10 @@ TEST_F(Run, WhatTheCommandLeavesRunningHasTheLimitStill) {
 }
 
 TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
-  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const CommandResult result =
       run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
-           guests + "trace_guest_cuda_ways", "apart-wrapper", guests + "libtrace_guest_cuda_wrapper.so"});
+           programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("no GPU was used (soft: "),
                                 HasSubstr("; 1 driver loaded where it does not reach (dlmopen)")));
@@ -253,9 +253,8 @@ TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
 
 // Each device has its limit, whatever number a process has for it.
 TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
-  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
-  const std::string plain =
-      guests + "trace_guest_cuda_ways plain " + guests + "libtrace_guest_cuda_wrapper.so ";
+  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string plain = programs + "traced_cuda_lookup plain " + programs + "libtraced_cuda_wrapper.so ";
   const auto both = [&](const std::string& limit, const std::string& first, const std::string& second) {
     const std::string line = "CUDA_VISIBLE_DEVICES=" + first + " && CUDA_VISIBLE_DEVICES=" + second;
     return run({"--gpu-limit", limit, "--", "sh", "-c", line}).out;
@@ -270,14 +269,14 @@ TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
 // none.
 TEST_F(Run, WhoHoldsMemoryIsChargedAndNobodyElse) {
   for (const char* route : {"heir", "successor"}) {
-    const CommandResult result = guest({"--gpu-limit", "50MiB"}, route, "52428800");
+    const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, route, "52428800");
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_THAT(result.out, HasSubstr("sound\n")) << route;
   }
 }
 
 TEST_F(Run, ThePeakOfProgramsOneAfterTheOtherIsThatOfOne) {
-  const std::string one = HEADROOM_GUEST " proc hold 20971520 5242880 </dev/null";
+  const std::string one = HEADROOM_TRACED_PROGRAM " proc hold 20971520 5242880 </dev/null";
   const CommandResult result =
       run({"--gpu-limit", "1GiB", "--", "sh", "-c", one + " && " + one + " && " + one});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -286,7 +285,7 @@ TEST_F(Run, ThePeakOfProgramsOneAfterTheOtherIsThatOfOne) {
 }
 
 TEST_F(Run, NothingIsRecorded) {
-  const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
+  const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
@@ -294,7 +293,7 @@ TEST_F(Run, NothingIsRecorded) {
 #endif
 
 TEST_F(Run, AGraphIsChargedToEachDeviceThatItHasMemoryOf) {
-  const CommandResult result = guest({"--gpu-limit", "0=1GiB,1=1MiB"}, "several", "1073741824");
+  const CommandResult result = run_traced_program({"--gpu-limit", "0=1GiB,1=1MiB"}, "several", "1073741824");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 1 peak 0 B of 1.0 MiB, 1 request refused")) << result.err;
 }

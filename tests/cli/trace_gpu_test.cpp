@@ -22,8 +22,8 @@ class TraceGpu : public testing::Test {
   CommandResult trace(const Words& flags, const std::string& route, const std::string& limit) {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(),
-                 {"--out", recording().string(), "--", HEADROOM_TRACED_PROGRAM, "proc", route, limit, "7340032"});
+    words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_TRACED_PROGRAM, "proc", route,
+                               limit, "7340032"});
     CommandOptions options;
     options.folder = folder_.path();
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
@@ -36,10 +36,9 @@ class TraceGpu : public testing::Test {
     options.folder = folder_.path();
     options.environment = {
         {"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}, {"FAKE_CUDA_GRANULE", "2097152"}};
-    const CommandResult traced =
-        run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                      HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", way, "none"},
-                     options);
+    const CommandResult traced = run_headroom({"trace", "--force", "--out", recording().string(), "--",
+                                               HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", way, "none"},
+                                              options);
     EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
     auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
     return document ? get_member(*document, "devices").at(0) : Json();
@@ -366,10 +365,10 @@ TEST_F(TraceGpu, ADriverThatIsOutOfReachMakesTheLimitSoft) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
-  const CommandResult result = run_headroom(
-      {"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
-       programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
-      options);
+  const CommandResult result =
+      run_headroom({"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
+                    programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
+                   options);
   EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was soft: all "));
   EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded where it does not reach (dlmopen)"));
 }
@@ -501,11 +500,10 @@ TEST_F(TraceGpu, TheMemoryOfGraphsIsAskedForMoreOftenThanNvml) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", kWithNvml}};
-  const std::string out =
-      run_headroom({"trace", "--out", recording().string(), "--",
-                    HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "launches", "none"},
-                   options)
-          .out;
+  const std::string out = run_headroom({"trace", "--out", recording().string(), "--",
+                                        HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "launches", "none"},
+                                       options)
+                              .out;
   unsigned looks = 0;
   ASSERT_EQ(std::sscanf(out.c_str(), "graphs %u", &looks), 1) << out;
   EXPECT_GE(looks, 6u) << "while NVML was asked twice or three times";

@@ -85,7 +85,7 @@ TEST_F(Trace, ReleasesOfBlocksThatWereNotSeenAreAProblem) {
   for (const bool full : {true, false}) {
     CommandOptions options;
     options.environment = {{"LD_PRELOAD", jemalloc->string()}};
-    const auto traced = trace({HEADROOM_BINARY_DIR "/tests/trace_guest_allocator"},
+    const auto traced = trace({HEADROOM_BINARY_DIR "/tests/traced_allocator"},
                               full ? Words{"--full", "--force"} : Words{"--force"}, options);
     ASSERT_EQ(traced.exit_code, 0) << traced.err;
     const auto report = run_headroom({"report", recording().string(), "--json"});
@@ -207,8 +207,8 @@ TEST_F(Trace, WhatALibraryAllocatedStaysItsOwnWhenAnotherTakesItsAddresses) {
     return HEADROOM_BINARY_DIR "/tests/lib" + name + ".so";
   };
   for (const char* stacks : {"unwind", "fp"}) {
-    const auto result = trace({HEADROOM_BINARY_DIR "/tests/trace_guest_successor",
-                               library("trace_guest_plugin_a"), library("trace_guest_plugin_b")},
+    const auto result = trace({HEADROOM_BINARY_DIR "/tests/traced_successor", library("traced_plugin_a"),
+                               library("traced_plugin_b")},
                               {"--full", "--force", "--stacks", stacks});
     ASSERT_EQ(result.exit_code, 0);
     const std::size_t line = result.out.find('\n') + 1;
@@ -226,8 +226,8 @@ TEST_F(Trace, WhatALibraryAllocatedStaysItsOwnWhenAnotherTakesItsAddresses) {
     for (const Json& share : json["peak_shares"])
       if (share.contains("module"))
         modules[share["module"].get<std::string>()] += share["bytes"].get<std::int64_t>();
-    EXPECT_EQ(modules["libtrace_guest_plugin_a.so"], 99902) << stacks;
-    EXPECT_EQ(modules["libtrace_guest_plugin_b.so"], 99903) << stacks;
+    EXPECT_EQ(modules["libtraced_plugin_a.so"], 99902) << stacks;
+    EXPECT_EQ(modules["libtraced_plugin_b.so"], 99903) << stacks;
   }
 }
 

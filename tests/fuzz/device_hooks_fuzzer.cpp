@@ -31,8 +31,8 @@ struct Numbers {
 
 void start() {
   ::setenv("FAKE_CUDA_GRANULE", "2097152", 0);
-  cuda_guest::stand_before_driver("", kLimit);
-  require(cuda_guest::has_all(kLimit));
+  cuda_program::stand_before_driver("", kLimit);
+  require(cuda_program::has_all(kLimit));
 }
 
 }  // namespace
@@ -42,23 +42,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(is_started);
   const std::uint8_t* at = data;
   const std::uint8_t* const end = data + size;
-  static const std::array contexts{cuda_guest::current_context(), cuda_guest::make_context()};
-  static const std::vector<cuda_guest::Work> works = cuda_guest::works_in(contexts);
-  static cuda_guest::SharedHandles shared;
-  cuda_guest::RandomCaller caller(Numbers{at, end}, kLimit, works, &shared);
+  static const std::array contexts{cuda_program::current_context(), cuda_program::make_context()};
+  static const std::vector<cuda_program::Work> works = cuda_program::works_in(contexts);
+  static cuda_program::SharedHandles shared;
+  cuda_program::RandomCaller caller(Numbers{at, end}, kLimit, works, &shared);
   while (at != end) {
     caller.call();
-    require(cuda_guest::most_given(0) <= kLimit && cuda_guest::most_given(1) <= kLimit);
+    require(cuda_program::most_given(0) <= kLimit && cuda_program::most_given(1) <= kLimit);
   }
   caller.give_all_back();
   while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
-    cuda_guest::release_handle(handle);
+    cuda_program::release_handle(handle);
   // Who is refused has the driver wait in the context that is current.
   for (void* const context : {contexts[1], contexts[0]}) {
-    cuda_guest::make_current(context);
-    cuda_guest::synchronize();
-    [[maybe_unused]] const bool has_waited = cuda_guest::has_all(kLimit);
+    cuda_program::make_current(context);
+    cuda_program::synchronize();
+    [[maybe_unused]] const bool has_waited = cuda_program::has_all(kLimit);
   }
-  require(cuda_guest::has_all(kLimit));
+  require(cuda_program::has_all(kLimit));
   return 0;
 }

@@ -1,11 +1,11 @@
 // The limit of GPU memory on a real driver: no route gets past it by one byte, and none is refused within it.
-// What the routes are and what is checked of each is in tests/cli/trace_guest_cuda.cpp.
+// What the routes are and what is checked of each is in tests/cli/traced_cuda.cpp.
 #include <optional>
 
 #include "base/json.h"
 #include "cuda/driver.h"
 #include "ledger/account.h"
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -31,7 +31,7 @@ class LimitOnAGpu : public testing::Test {
     traced_.emplace(mode + ",device=" + std::to_string(kLimit) + ",account=" + file);
   }
   // Every route sound, as many as there are to be.
-  void expect_sound(const GuestRun& run, int routes) {
+  void expect_sound(const ProgramRun& run, int routes) {
     EXPECT_TRUE(run.status.success()) << run.output;
     EXPECT_THAT(run.output, Not(HasSubstr("WRONG")));
     int sound = 0;
@@ -41,36 +41,37 @@ class LimitOnAGpu : public testing::Test {
     std::fputs(run.output.c_str(), stdout);
   }
   void expect_runtime_sound(const std::string& program) {
-    const GuestRun run = traced_->run({guest(program), std::to_string(kLimit), std::to_string(kStep)});
+    const ProgramRun run =
+        traced_->run({program_path(program), std::to_string(kLimit), std::to_string(kStep)});
     if (run.status.exit_code == 4) GTEST_SKIP() << "skipped: " << run.output;
     expect_sound(run, 9);
   }
   TemporaryFolder folder_;
   int accounts_ = 0;
-  std::optional<TracedGuest> traced_;
+  std::optional<TracedProgram> traced_;
 };
 
-// By either library (traced_guest.h), and however a program finds the driver.
+// By either library (traced_program.h), and however a program finds the driver.
 class LimitByWay : public LimitOnAGpu,
                    public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
   trace(std::get<0>(GetParam()));
   const std::string way = std::get<1>(GetParam());
-  expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
-                             "all", std::to_string(kLimit), std::to_string(kStep)}),
+  expect_sound(traced_->run({program_path(way == "linked" ? "traced_cuda_linked" : "traced_cuda"), way, "all",
+                             std::to_string(kLimit), std::to_string(kStep)}),
                40);
 }
 
 TEST_F(LimitOnAGpu, WhatOthersMayHaveIsCharged) {
-  expect_sound(traced_->run({guest("trace_guest_cuda"), "dlsym", "exported", std::to_string(kLimit),
+  expect_sound(traced_->run({program_path("traced_cuda"), "dlsym", "exported", std::to_string(kLimit),
                              std::to_string(kStep)}),
                1);
 }
 
 TEST_F(LimitOnAGpu, WholeGranulesAreCharged) {
   trace("full=0");
-  expect_sound(traced_->run({guest("trace_guest_cuda"), "dlsym", "granules", std::to_string(kLimit),
+  expect_sound(traced_->run({program_path("traced_cuda"), "dlsym", "granules", std::to_string(kLimit),
                              std::to_string(kStep)}),
                1);
 }
@@ -86,8 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay,
 // --only gpu: every event of the GPU with its stack, and none of the host.
 TEST_F(LimitOnAGpu, IsToldByARecordingOfGpuMemoryAlone) {
   trace("gpu");
-  const GuestRun run = traced_->run(
-      {guest("trace_guest_cuda"), "proc", "plain", std::to_string(kLimit), std::to_string(kStep)});
+  const ProgramRun run = traced_->run(
+      {program_path("traced_cuda"), "proc", "plain", std::to_string(kLimit), std::to_string(kStep)});
   ASSERT_TRUE(run.status.success()) << run.output;
   const SeenRecording seen = traced_->root();
   EXPECT_FALSE(seen.info.host_recorded);
@@ -104,15 +105,15 @@ TEST_F(LimitOnAGpu, IsToldByARecordingOfGpuMemoryAlone) {
   }
 }
 
-TEST_F(LimitOnAGpu, HoldsForTheSharedRuntime) { expect_runtime_sound("trace_guest_cudart"); }
+TEST_F(LimitOnAGpu, HoldsForTheSharedRuntime) { expect_runtime_sound("traced_cudart"); }
 
 #ifdef HEADROOM_STATIC_CUDART
-TEST_F(LimitOnAGpu, HoldsForTheStaticRuntime) { expect_runtime_sound("trace_guest_cudart_static"); }
+TEST_F(LimitOnAGpu, HoldsForTheStaticRuntime) { expect_runtime_sound("traced_cudart_static"); }
 #endif
 
 // A launch costs nothing: the function that a traced program gets is the driver's own.
 TEST_F(LimitOnAGpu, LaunchesAreTheDriversOwn) {
-  const GuestRun run = traced_->run({HEADROOM_BINARY_DIR "/bin/gpu_call_cost", "added", "100"});
+  const ProgramRun run = traced_->run({HEADROOM_BINARY_DIR "/bin/gpu_call_cost", "added", "100"});
   ASSERT_TRUE(run.status.success()) << run.output;
   const auto document = parse_json(run.output);
   ASSERT_TRUE(document) << run.output;

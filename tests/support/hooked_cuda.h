@@ -5,7 +5,7 @@
 #include "cli/cuda_random_routes.h"
 #include "tracer/driver_calls.h"
 
-namespace cuda_guest {
+namespace cuda_program {
 
 // Once in a process, before the first call. `recording` may be empty: the ledger alone.
 inline void stand_before_driver(const std::string& recording, std::uint64_t limit) {
@@ -30,4 +30,4 @@ inline bool has_all(std::uint64_t limit) {
   return has;
 }
 
-}  // namespace cuda_guest
+}  // namespace cuda_program

@@ -1,7 +1,7 @@
 // Other allocators behind the tracer.
 #include <sstream>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -13,11 +13,11 @@ class TraceAllocator : public testing::TestWithParam<const char*> {
     if (!library) GTEST_SKIP() << absent_message(GetParam());
     traced_.preload_also(library->string());
   }
-  TracedGuest traced_;
+  TracedProgram traced_;
 };
 
 TEST_P(TraceAllocator, MallocIsRecorded) {
-  const GuestRun run = traced_.run({guest("trace_guest_threads"), "20", "2"});
+  const ProgramRun run = traced_.run({program_path("traced_threads"), "20", "2"});
   ASSERT_TRUE(run.status.success());
   std::istringstream in(run.output);
   std::uint64_t allocations = 0, releases = 0, bytes = 0;
@@ -40,7 +40,7 @@ TEST_P(TraceAllocator, MallocIsRecorded) {
 }
 
 TEST_P(TraceAllocator, OperatorNewIsRecordedOnce) {
-  ASSERT_TRUE(traced_.run({guest("trace_guest_new"), "possible"}).status.success());
+  ASSERT_TRUE(traced_.run({program_path("traced_new"), "possible"}).status.success());
   const SeenRecording seen = traced_.root();
   for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u, 88832u, 88896u, 89600u}) {
     EXPECT_EQ(seen.allocations_of(size), 1u) << size;
@@ -52,7 +52,7 @@ TEST_P(TraceAllocator, OperatorNewIsRecordedOnce) {
 }
 
 TEST_P(TraceAllocator, ForksLive) {
-  ASSERT_TRUE(traced_.run({guest("trace_guest_process"), "fork"}).status.success());
+  ASSERT_TRUE(traced_.run({program_path("traced_process"), "fork"}).status.success());
   EXPECT_EQ(traced_.others().size(), 2u);
 }
 

@@ -1,5 +1,5 @@
 // The recording stays within its bounds, and says what it left out.
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -17,8 +17,8 @@ std::uint64_t events_in_gaps(const SeenRecording& seen) {
 }
 
 TEST(TraceBounds, ALimitDropsTheLatestEventsAndCountsThem) {
-  TracedGuest traced("full=1,limit=2");
-  ASSERT_TRUE(traced.run({guest("trace_storm"), "1000000", "1"}).status.success());
+  TracedProgram traced("full=1,limit=2");
+  ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_LE(seen.info.file_bytes, segment_bytes(2));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
@@ -29,8 +29,8 @@ TEST(TraceBounds, ALimitDropsTheLatestEventsAndCountsThem) {
 }
 
 TEST(TraceBounds, ARingKeepsTheLatestEvents) {
-  TracedGuest traced("full=1,ring=3");
-  ASSERT_TRUE(traced.run({guest("trace_storm"), "1000000", "1"}).status.success());
+  TracedProgram traced("full=1,ring=3");
+  ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_LE(seen.info.file_bytes, segment_bytes(3));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
@@ -50,12 +50,12 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
 
 // A change of scope is an event, too, and so is what was counted until then.
 TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
-  TracedGuest unbounded("full=1");
-  ASSERT_TRUE(unbounded.run({guest("trace_guest_scopes")}).status.success());
+  TracedProgram unbounded("full=1");
+  ASSERT_TRUE(unbounded.run({program_path("traced_scopes")}).status.success());
   const std::size_t all = unbounded.root().events.size();
   for (const char* mode : {"full=1,events=40", "full=0,events=40"}) {
-    TracedGuest traced(mode);
-    ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+    TracedProgram traced(mode);
+    ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
     const SeenRecording seen = traced.root();
     const std::size_t gaps = seen.count(MemoryEventKind::gap) + seen.count(MemoryEventKind::release_counters);
     EXPECT_LE(seen.events.size() - gaps, 40u) << mode;
@@ -68,8 +68,8 @@ TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
 
 // The main thread has the only segment to itself, so there is none for the others.
 TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
-  TracedGuest traced("full=1,ring=1");
-  ASSERT_TRUE(traced.run({guest("trace_guest_threads"), "20", "3"}).status.success());
+  TracedProgram traced("full=1,ring=1");
+  ASSERT_TRUE(traced.run({program_path("traced_threads"), "20", "3"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_LE(seen.info.file_bytes, segment_bytes(1));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
@@ -80,8 +80,8 @@ TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
 
 // A segment for each thread, and one more to go on in.
 TEST(TraceBounds, ARingOfOneSegmentMoreThanThreadsDropsNothing) {
-  TracedGuest traced("full=1,ring=5");
-  ASSERT_TRUE(traced.run({guest("trace_storm"), "400000", "4"}).status.success());
+  TracedProgram traced("full=1,ring=5");
+  ASSERT_TRUE(traced.run({program_path("trace_storm"), "400000", "4"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.info.events_dropped, 0u);
   EXPECT_EQ(events_in_gaps(seen), 0u);
@@ -92,8 +92,8 @@ TEST(TraceBounds, ARingOfOneSegmentMoreThanThreadsDropsNothing) {
 
 // Threads that ended leave their segments half full; the ring goes to who is still there.
 TEST(TraceBounds, ARingIsNotHeldByThreadsThatEnded) {
-  TracedGuest traced("full=1,ring=4");
-  ASSERT_TRUE(traced.run({guest("trace_guest_crowd"), "3", "3", "900000"}).status.success());
+  TracedProgram traced("full=1,ring=4");
+  ASSERT_TRUE(traced.run({program_path("traced_crowd"), "3", "3", "900000"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.info.events_dropped, 0u);
   EXPECT_EQ(seen.info.segments, 4u);
@@ -101,8 +101,8 @@ TEST(TraceBounds, ARingIsNotHeldByThreadsThatEnded) {
 }
 
 TEST(TraceBounds, TheNumberOfEventsIsExact) {
-  TracedGuest traced("full=1,events=5000");
-  ASSERT_TRUE(traced.run({guest("trace_storm"), "100000", "1"}).status.success());
+  TracedProgram traced("full=1,events=5000");
+  ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "1"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), 5000u);
   EXPECT_GT(seen.info.events_dropped, 90'000u);
@@ -112,8 +112,8 @@ TEST(TraceBounds, TheNumberOfEventsIsExact) {
 // Threads take several at a time and give back what they do not use.
 TEST(TraceBounds, TheNumberOfEventsIsExactWithSeveralThreads) {
   for (const std::size_t bound : {5000u, 100'000u}) {
-    TracedGuest traced("full=1,events=" + std::to_string(bound));
-    ASSERT_TRUE(traced.run({guest("trace_storm"), "100000", "4"}).status.success());
+    TracedProgram traced("full=1,events=" + std::to_string(bound));
+    ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "4"}).status.success());
     const SeenRecording seen = traced.root();
     EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), bound);
     EXPECT_GT(seen.info.events_dropped + events_in_gaps(seen), 0u);
@@ -123,8 +123,8 @@ TEST(TraceBounds, TheNumberOfEventsIsExactWithSeveralThreads) {
 
 // Past RLIMIT_FSIZE the kernel kills; the tracer must stay below.
 TEST(TraceBounds, ALimitOnTheSizeOfFilesDoesNotKillTheProgram) {
-  TracedGuest traced;
-  const std::string command = "ulimit -f 7168; exec " + guest("trace_storm") + " 1000000 1";  // in KiB
+  TracedProgram traced;
+  const std::string command = "ulimit -f 7168; exec " + program_path("trace_storm") + " 1000000 1";  // in KiB
   ASSERT_TRUE(traced.run({"/bin/bash", "-c", command}).status.success());
   for (const auto& [name, seen] : traced.others()) {
     EXPECT_LE(seen.info.file_bytes, 7u << 20);
@@ -136,20 +136,20 @@ TEST(TraceBounds, ALimitOnTheSizeOfFilesDoesNotKillTheProgram) {
 // A disk that runs full costs events, not the program. Mounting one takes a privilege, which not everybody
 // has.
 TEST(TraceBounds, AFullDiskDoesNotKillTheProgram) {
-  TracedGuest traced;
+  TracedProgram traced;
   const auto disk = traced.folder() / "disk";
   std::filesystem::create_directory(disk);
   const auto file = disk / "root.hrec";
   traced.set_environment("HEADROOM_TRACE_FILE", file.string());
   const std::string command = "mount -t tmpfs -o size=2m tmpfs " + disk.string() +
-                              " 2>/dev/null || exit 99; " + guest("trace_storm") +
+                              " 2>/dev/null || exit 99; " + program_path("trace_storm") +
                               " 1000000 1; status=$?; cp --sparse=always " + file.string() + " " +
                               traced.root_path().string() + "; exit $status";
-  const GuestRun run =
+  const ProgramRun run =
       traced.run({"/usr/bin/env", "-u", "LD_PRELOAD", "unshare", "-m", "/bin/bash", "-c",
                   "export LD_PRELOAD_LATER=" + trace_library() + "; " + [&] {
                     std::string later = command;
-                    const std::string storm = guest("trace_storm");
+                    const std::string storm = program_path("trace_storm");
                     later.replace(later.find(storm), storm.size(), "LD_PRELOAD=$LD_PRELOAD_LATER " + storm);
                     return later;
                   }()});

@@ -1,6 +1,6 @@
 // Memory nodes of graphs under the preload library, against the fake driver: what only these need. The routes
-// of trace_guest_cuda.cpp that device_test.cpp tries have the rest.
-#include "unit/tracer/traced_guest.h"
+// of traced_cuda.cpp that device_test.cpp tries have the rest.
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -9,18 +9,18 @@ class TraceDeviceGraphs : public testing::Test {
  protected:
   using Kind = MemoryEventKind;
   static constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
-  GuestRun run(TracedGuest& traced, const std::string& route) {
+  ProgramRun run(TracedProgram& traced, const std::string& route) {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
     return traced.run(
-        {guest("trace_guest_cuda"), "proc", route, std::to_string(kLimit), std::to_string(kStep)});
+        {program_path("traced_cuda"), "proc", route, std::to_string(kLimit), std::to_string(kStep)});
   }
 };
 
 TEST_F(TraceDeviceGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsChargedWhenItsFigureSaysSo) {
   for (const char* mode : {"full=1,device=", "gpu,ledger=1,device="}) {
-    TracedGuest traced(mode + std::to_string(kLimit));
+    TracedProgram traced(mode + std::to_string(kLimit));
     traced.set_environment("FAKE_CUDA_GRAPH_STEP", std::to_string(96 << 20));
-    const GuestRun run = this->run(traced, "beyond");
+    const ProgramRun run = this->run(traced, "beyond");
     EXPECT_TRUE(run.status.success()) << run.output;
     EXPECT_THAT(run.output, testing::HasSubstr("the driver has 100663296 for 64 KiB")) << run.output;
   }
@@ -28,8 +28,8 @@ TEST_F(TraceDeviceGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsChargedWhenItsF
 
 // The account has whole steps; the recording what was asked for.
 TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
-  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
-  const GuestRun run = this->run(traced, "many");
+  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
+  const ProgramRun run = this->run(traced, "many");
   ASSERT_TRUE(run.status.success()) << run.output;
   std::size_t made = 0, gone = 0, refused = 0;
   for (const SeenEvent& one : traced.root().events) {
@@ -48,9 +48,9 @@ TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
 
 // Without a limit, where no later call looks at graphs.
 TEST_F(TraceDeviceGraphs, WhatATrimGaveBackIsKnownAtOnce) {
-  TracedGuest traced("gpu");
+  TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
-  const GuestRun run = traced.run({guest("trace_guest_cuda_ways"), "trims", "none"});
+  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "trims", "none"});
   ASSERT_TRUE(run.status.success()) << run.output;
   std::uint64_t kept = 0, most = 0;
   bool is_allocated_after = false;
@@ -68,8 +68,8 @@ TEST_F(TraceDeviceGraphs, WhatATrimGaveBackIsKnownAtOnce) {
 }
 
 TEST_F(TraceDeviceGraphs, AnInstanceThatBecomesALargerGraphIsRecordedUntilItGoes) {
-  TracedGuest traced("gpu,device=" + std::to_string(kLimit));
-  const GuestRun run = this->run(traced, "updates");
+  TracedProgram traced("gpu,device=" + std::to_string(kLimit));
+  const ProgramRun run = this->run(traced, "updates");
   ASSERT_TRUE(run.status.success()) << run.output;
   std::size_t made = 0, gone = 0;
   for (const SeenEvent& one : traced.root().events) {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "ledger/account.h"
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -20,10 +20,10 @@ std::string module_at(const SeenRecording& seen, std::uint64_t address) {
 class TraceDevices : public testing::Test {
  protected:
   // The guest under a limit that it and its children share.
-  GuestRun run(TracedGuest& traced, const std::string& guest_name, const std::string& way,
-               const std::string& route, std::uint64_t limit = kLimit) {
+  ProgramRun run(TracedProgram& traced, const std::string& program, const std::string& way,
+                 const std::string& route, std::uint64_t limit = kLimit) {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
-    return traced.run({guest(guest_name), way, route, std::to_string(limit), std::to_string(kStep)});
+    return traced.run({program_path(program), way, route, std::to_string(limit), std::to_string(kStep)});
   }
   std::string options(const std::string& mode = "full=1", std::uint64_t limit = kLimit) {
     ledger::Limits limits;
@@ -39,9 +39,9 @@ class TraceDevices : public testing::Test {
 // What counts is what the device gives: whole granules, which small allocations share.
 TEST_F(TraceDevices, WholeGranulesAreCharged) {
   for (const char* mode : {"full=1", "gpu"}) {
-    TracedGuest traced(options(mode));
+    TracedProgram traced(options(mode));
     traced.set_environment("FAKE_CUDA_GRANULE", "2097152");
-    const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", "granules");
+    const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", "granules");
     EXPECT_TRUE(run.status.success()) << run.output;
     EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
   }
@@ -52,10 +52,10 @@ class TraceDeviceWays : public TraceDevices,
                         public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
-  TracedGuest traced(options(std::get<0>(GetParam())));
+  TracedProgram traced(options(std::get<0>(GetParam())));
   const std::string way = std::get<1>(GetParam());
-  const GuestRun run =
-      this->run(traced, way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda", way, "all");
+  const ProgramRun run =
+      this->run(traced, way == "linked" ? "traced_cuda_linked" : "traced_cuda", way, "all");
   EXPECT_TRUE(run.status.success()) << run.output;
   EXPECT_EQ(run.output.find("WRONG"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("driver   gave 1000000000 at most"), std::string::npos) << run.output;
@@ -73,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays,
                          });
 
 TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
-  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
   const SeenRecording seen = traced.root();
   constexpr std::size_t kGranted = kLimit / kStep;
   EXPECT_EQ(seen.count(Kind::device_allocate), 2 * kGranted);
@@ -100,10 +100,10 @@ TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
 }
 
 TEST_F(TraceDevices, AnInstanceOfMigHasItsOwnUuidAndALimitWhatWasProvedOfIt) {
-  TracedGuest traced("gpu,proved=hard,device=" + std::to_string(kLimit));
+  TracedProgram traced("gpu,proved=hard,device=" + std::to_string(kLimit));
   traced.set_environment("FAKE_CUDA_MIG", "1");
   traced.set_environment("FAKE_CUDA_GRANULE", "65536");
-  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
   const SeenRecording seen = traced.root();
   ASSERT_EQ(seen.info.devices.size(), 1u);
   EXPECT_EQ(seen.info.devices[0].uuid, "MIG-10101010-1010-1010-1010-101010101010");
@@ -112,8 +112,8 @@ TEST_F(TraceDevices, AnInstanceOfMigHasItsOwnUuidAndALimitWhatWasProvedOfIt) {
 }
 
 TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
-  TracedGuest traced("gpu,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  TracedProgram traced("gpu,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
   const SeenRecording seen = traced.root();
   EXPECT_FALSE(seen.info.host_recorded);
   EXPECT_TRUE(seen.info.closed);
@@ -135,8 +135,8 @@ TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
 
 TEST_F(TraceDevices, WithoutTheHostsMemoryChildrenHaveRecordingsOfTheirOwn) {
   for (const char* way_to_child : {"fork", "process"}) {
-    TracedGuest traced(options("gpu"));
-    ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", way_to_child).status.success()) << way_to_child;
+    TracedProgram traced(options("gpu"));
+    ASSERT_TRUE(run(traced, "traced_cuda", "proc", way_to_child).status.success()) << way_to_child;
     const auto others = traced.others();
     ASSERT_EQ(others.size(), 1u) << way_to_child;
     EXPECT_FALSE(others.begin()->second.info.host_recorded);
@@ -147,10 +147,8 @@ TEST_F(TraceDevices, WithoutTheHostsMemoryChildrenHaveRecordingsOfTheirOwn) {
 // A call of malloc goes straight to the C library, at no cost at all.
 TEST_F(TraceDevices, TheLibraryOfGpuMemoryHasNoHooksOfTheHeap) {
   const auto owner_of = [&](const char* options, const char* function) {
-    TracedGuest traced(options);
-    return std::filesystem::path(run(traced, "trace_guest_cuda", "owner", function).output)
-        .filename()
-        .string();
+    TracedProgram traced(options);
+    return std::filesystem::path(run(traced, "traced_cuda", "owner", function).output).filename().string();
   };
   for (const char* function : {"malloc", "free", "realloc", "posix_memalign", "mmap", "mprotect", "sbrk"}) {
     EXPECT_EQ(owner_of("gpu", function), "libc.so.6\n") << function;
@@ -161,8 +159,8 @@ TEST_F(TraceDevices, TheLibraryOfGpuMemoryHasNoHooksOfTheHeap) {
 }
 
 TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {
-  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "trace_guest_cuda", "dlsym", "virtual").status.success());
+  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "virtual").status.success());
   std::map<DeviceMemoryKind, std::size_t> made, gone;
   for (const SeenEvent& one : traced.root().events) {
     if (one.event.kind == Kind::device_allocate) ++made[one.event.device_kind];
@@ -177,9 +175,9 @@ TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {
 }
 
 TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
-  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
-  ASSERT_TRUE(run(traced, "trace_guest_cuda", "dlsym", "plain").status.success());
+  ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "plain").status.success());
   ASSERT_EQ(traced.root().info.devices.size(), 1u);
   EXPECT_TRUE(traced.root().info.devices[0].integrated);
 }
@@ -187,10 +185,10 @@ TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
 // As on a Jetson: one memory, in which granules are not the driver's to tell.
 TEST_F(TraceDevices, AnIntegratedDevicesLimitBoundsWhatIsPinnedToo) {
   for (const char* route : {"unified", "host", "plain"}) {
-    TracedGuest traced(options("gpu"));
+    TracedProgram traced(options("gpu"));
     traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
     traced.set_environment("FAKE_CUDA_GRANULE", std::string(route) == "unified" ? "2097152" : "0");
-    const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", route);
+    const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", route);
     EXPECT_TRUE(run.status.success()) << run.output;
     EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
   }
@@ -198,14 +196,14 @@ TEST_F(TraceDevices, AnIntegratedDevicesLimitBoundsWhatIsPinnedToo) {
 
 TEST_F(TraceDevices, ALimitHoldsWhereNothingCanBeRecorded) {
   // The bound on the recording is met at once; the limit is not the recording's.
-  TracedGuest traced("full=1,events=1,device=" + std::to_string(kLimit));
-  const GuestRun run = this->run(traced, "trace_guest_cuda", "proc", "plain");
+  TracedProgram traced("full=1,events=1,device=" + std::to_string(kLimit));
+  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
 TEST_F(TraceDevices, WhatOthersMayHaveIsChargedAlthoughItWasFreed) {
-  TracedGuest traced(options("gpu,ledger=1"));
-  const GuestRun run = this->run(traced, "trace_guest_cuda", "dlsym", "exported");
+  TracedProgram traced(options("gpu,ledger=1"));
+  const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", "exported");
   EXPECT_TRUE(run.status.success()) << run.output;
   EXPECT_THAT(run.output, testing::HasSubstr("a descriptor of a pool's memory: error 0"));
   EXPECT_THAT(run.output, testing::HasSubstr("a pointer of a pool's memory: error 0"));
@@ -213,10 +211,10 @@ TEST_F(TraceDevices, WhatOthersMayHaveIsChargedAlthoughItWasFreed) {
 
 // Every call is interrupted now and then, so that the threads meet in orders that are rare.
 TEST_F(TraceDevices, NothingIsGivenBeyondTheLimitAtAnyMomentToThreadsOnPoolsAndGraphs) {
-  TracedGuest traced(options("gpu,ledger=1"));
+  TracedProgram traced(options("gpu,ledger=1"));
   traced.set_environment("FAKE_CUDA_PREEMPT", "4");
-  traced.set_environment("GUEST_RACE_MS", "2000");
-  const GuestRun run = this->run(traced, "trace_guest_cuda", "proc", "races");
+  traced.set_environment("TEST_RACE_MS", "2000");
+  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "races");
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
@@ -228,13 +226,13 @@ TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
   constexpr std::uint64_t kGranule = 2 << 20;
   const bool has_granules = GetParam() > 8;
   const std::uint64_t limit = has_granules ? kLimit / kGranule * kGranule : kLimit;
-  TracedGuest traced(options("gpu,ledger=1", limit));
+  TracedProgram traced(options("gpu,ledger=1", limit));
   traced.set_environment("FAKE_CUDA_PREEMPT", GetParam() % 3 == 0 ? "4" : "16");
   if (has_granules) traced.set_environment("FAKE_CUDA_GRANULE", std::to_string(kGranule));
-  traced.set_environment("GUEST_SEED", std::to_string(GetParam()));
+  traced.set_environment("TEST_SEED", std::to_string(GetParam()));
   traced.set_environment("FAKE_CUDA_LEDGER_SLACK", "0");
-  const GuestRun run =
-      this->run(traced, "trace_guest_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
+  const ProgramRun run =
+      this->run(traced, "traced_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
@@ -242,11 +240,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 13));
 
 // What the driver takes later is never a context's, also what it took just before one was made.
 TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
-  TracedGuest traced("gpu");
+  TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH",
                          HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
   traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
-  const GuestRun run = traced.run({guest("trace_guest_cuda_ways"), "grows", ""});
+  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "grows", ""});
   ASSERT_TRUE(run.status.success()) << run.output;
   std::map<DeviceMemoryKind, std::vector<std::uint64_t>> figures;
   for (const SeenEvent& one : traced.root().events)
@@ -259,11 +257,11 @@ TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
 // NVML cannot be asked of the process while other threads are in the driver, and what they make is seen of
 // the device, by each: it is put right soon after.
 TEST_F(TraceDevices, ContextsThatThreadsMakeAtOnceAreCountedOnce) {
-  TracedGuest traced("gpu");
+  TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH",
                          HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
   traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
-  const GuestRun run = traced.run({guest("trace_guest_cuda_ways"), "together", ""});
+  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "together", ""});
   ASSERT_TRUE(run.status.success()) << run.output;
   std::map<std::pair<unsigned, DeviceMemoryKind>, std::uint64_t> last;
   for (const SeenEvent& one : traced.root().events)
@@ -279,8 +277,8 @@ TEST_F(TraceDevices, ContextsThatThreadsMakeAtOnceAreCountedOnce) {
 TEST_F(TraceDevices, ADriverThatIsUnloadedAndComesAgainStandsUnderTheLimit) {
   for (const char* mode : {"gpu,ledger=1", "gpu", "full=1"})
     for (const char* way : {"dlsym", "proc", "first"}) {
-      TracedGuest traced(options(mode));
-      const GuestRun run = this->run(traced, "trace_guest_cuda", way, "unload");
+      TracedProgram traced(options(mode));
+      const ProgramRun run = this->run(traced, "traced_cuda", way, "unload");
       EXPECT_TRUE(run.status.success()) << mode << ' ' << way << '\n' << run.output;
       const bool is_kept = std::string(mode) != "gpu,ledger=1";
       EXPECT_THAT(run.output, testing::HasSubstr(is_kept ? "at 1 places" : "at 3 places")) << mode;
@@ -289,23 +287,23 @@ TEST_F(TraceDevices, ADriverThatIsUnloadedAndComesAgainStandsUnderTheLimit) {
 
 // A limit that others have, too, is not to be had alone.
 TEST_F(TraceDevices, AProcessThatCannotShareTheLimitGetsNothing) {
-  TracedGuest traced("gpu,ledger=1,device=" + std::to_string(kLimit) +
-                     ",account=" + (folder_ / "gone").string());
-  const GuestRun run = this->run(traced, "trace_guest_cuda", "proc", "plain");
+  TracedProgram traced("gpu,ledger=1,device=" + std::to_string(kLimit) +
+                       ",account=" + (folder_ / "gone").string());
+  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
 }
 
 // Nor one around it.
 TEST_F(TraceDevices, AProcessThatCannotShareTheLimitAroundItsOwnGetsNothing) {
-  TracedGuest traced(options("gpu,ledger=1") + ",within=" + (folder_ / "gone").string());
-  const GuestRun run = this->run(traced, "trace_guest_cuda", "proc", "plain");
+  TracedProgram traced(options("gpu,ledger=1") + ",within=" + (folder_ / "gone").string());
+  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
 }
 
 TEST_F(TraceDevices, AProgramWithoutADriverFindsNone) {
-  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   // The library itself has functions of these names; without the driver they are not to be found.
-  const GuestRun run = traced.run({guest("trace_guest_cuda"), "absent", "none", "1", "1"});
+  const ProgramRun run = traced.run({program_path("traced_cuda"), "absent", "none", "1", "1"});
   EXPECT_EQ(run.status.exit_code, 0) << run.output;
 }
 

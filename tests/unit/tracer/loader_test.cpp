@@ -1,19 +1,19 @@
 // Libraries that come and go.
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
 
 TEST(TraceLoader, APluginsAllocationsLieInItsModuleAtTheirTime) {
   for (const char* mode : {"fp", "unwind"}) {
-    TracedGuest traced(std::string("full=1,stacks=") + mode);
-    ASSERT_EQ(
-        traced.run({guest("trace_guest_loader"), guest("libtrace_guest_plugin.so"), "5"}).status.exit_code,
-        0);
+    TracedProgram traced(std::string("full=1,stacks=") + mode);
+    ASSERT_EQ(traced.run({program_path("traced_loader"), program_path("libtraced_plugin.so"), "5"})
+                  .status.exit_code,
+              0);
     const SeenRecording seen = traced.root();
     std::vector<const recording::Module*> plugins;
     for (const auto& module : seen.info.modules)
-      if (module.path.ends_with("libtrace_guest_plugin.so")) plugins.push_back(&module);
+      if (module.path.ends_with("libtraced_plugin.so")) plugins.push_back(&module);
     ASSERT_EQ(plugins.size(), 5u) << mode;
     std::size_t in_place = 0;
     for (const SeenEvent& event : seen.events) {
@@ -31,16 +31,16 @@ TEST(TraceLoader, APluginsAllocationsLieInItsModuleAtTheirTime) {
 
 TEST(TraceLoader, ALibraryIsFoundInThePlaceThatItsCallersFileNames) {
   // The plugin is opened by its bare name, which only the caller's own RUNPATH leads to.
-  TracedGuest traced;
-  const GuestRun run = traced.run({guest("trace_guest_runpath_loader"), "libtrace_guest_plugin.so", "2"});
+  TracedProgram traced;
+  const ProgramRun run = traced.run({program_path("traced_runpath_loader"), "libtraced_plugin.so", "2"});
   EXPECT_EQ(run.status.exit_code, 0);
   EXPECT_EQ(traced.root().allocations_of(99901), 2u);
 }
 
 // The process executes the loader then: the program's functions are not the loader's.
 TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
-  const std::string program = guest("trace_guest_process");
-  TracedGuest direct;
+  const std::string program = program_path("traced_process");
+  TracedProgram direct;
   ASSERT_EQ(direct.run({program, "exit"}).status.exit_code, 7);
   const auto module_of = [&](const SeenRecording& seen) {
     for (const auto& module : seen.info.modules)
@@ -54,7 +54,7 @@ TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
   for (const auto& module : before.info.modules)
     if (module.path.find("/ld-") != std::string::npos) loader = module.path;
   if (loader.empty()) GTEST_SKIP() << "no dynamic loader of glibc here";
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_EQ(traced.run({loader, program, "exit"}).status.exit_code, 7);
   const SeenRecording seen = traced.root();
   EXPECT_EQ(module_of(seen).build_id, build_id);
@@ -64,14 +64,14 @@ TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
 // Whether its calls come by here is the loader's choice; that they may not is said, once.
 TEST(TraceLoader, ALibraryThatIsBoundToItselfIsNoted) {
   const auto notes_of = [](std::vector<std::string> command) {
-    TracedGuest traced;
+    TracedProgram traced;
     EXPECT_EQ(traced.run(command).status.exit_code, 0);
     const auto notes = traced.root().info.notes;
     return std::count_if(notes.begin(), notes.end(), [](const std::string& note) {
       return note.find("RTLD_DEEPBIND") != std::string::npos;
     });
   };
-  const std::string loader = guest("trace_guest_loader"), plugin = guest("libtrace_guest_plugin.so");
+  const std::string loader = program_path("traced_loader"), plugin = program_path("libtraced_plugin.so");
   EXPECT_EQ(notes_of({loader, plugin, "3", "deep"}), 1);
   EXPECT_EQ(notes_of({loader, plugin, "3"}), 0);
 }

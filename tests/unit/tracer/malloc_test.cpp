@@ -2,14 +2,14 @@
 // and adds up to the byte in default mode.
 #include <sstream>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
 
 TEST(TraceMalloc, EachFunctionOfTheFamilyIsOneAllocationAndOneRelease) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_TRUE(seen.info.full);
@@ -21,8 +21,8 @@ TEST(TraceMalloc, EachFunctionOfTheFamilyIsOneAllocationAndOneRelease) {
 }
 
 TEST(TraceMalloc, ReallocIsAReleaseAndAnAllocationUnlessItFails) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   const SeenRecording seen = traced.root();
   for (const std::uint64_t size : {200001u, 2000002u, 203u}) {
     EXPECT_EQ(seen.allocations_of(size), 1u) << size;
@@ -32,8 +32,8 @@ TEST(TraceMalloc, ReallocIsAReleaseAndAnAllocationUnlessItFails) {
 }
 
 TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   const SeenRecording seen = traced.root();
   std::vector<std::uint64_t> mapped, unmapped;
   for (const SeenEvent& event : seen.events) {
@@ -46,8 +46,8 @@ TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
 
 // Addresses without access are none of the memory that is mapped, until access is given.
 TEST(TraceMalloc, ReservedAddressesAreNoMemory) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   std::vector<std::uint64_t> reserved, made_accessible;
   for (const SeenEvent& event : traced.root().events) {
     if (event.event.kind == MemoryEventKind::reserve) reserved.push_back(event.event.size);
@@ -58,9 +58,9 @@ TEST(TraceMalloc, ReservedAddressesAreNoMemory) {
 }
 
 TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
-  for (const char* program : {"trace_guest_new", "trace_guest_own_new"}) {
-    TracedGuest traced;
-    ASSERT_TRUE(traced.run({guest(program)}).status.success()) << program;
+  for (const char* program : {"traced_new", "traced_own_new"}) {
+    TracedProgram traced;
+    ASSERT_TRUE(traced.run({program_path(program)}).status.success()) << program;
     const SeenRecording seen = traced.root();
     for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u, 88832u, 88896u, 89600u}) {
       EXPECT_EQ(seen.allocations_of(size), 1u) << program << " " << size;
@@ -70,8 +70,8 @@ TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
 }
 
 TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_process"), "break"}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_process"), "break"}).status.success());
   std::int64_t mapped = 0, most = 0;
   for (const SeenEvent& event : traced.root().events) {
     if (event.event.kind == MemoryEventKind::map) mapped += static_cast<std::int64_t>(event.event.size);
@@ -85,10 +85,10 @@ TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
 // It puts a header before each block, so a block that is tried out must go back the way that it came.
 TEST(TraceMalloc, AnOperatorNewWithAHeaderIsNotDisturbed) {
   // The program's own, and those of a library: that leaves the other forms to the standard library.
-  for (const char* program : {"trace_guest_own_new_with_header", "trace_guest_new_of_library"}) {
+  for (const char* program : {"traced_own_new_with_header", "traced_new_of_library"}) {
     for (const char* mode : {"full=1", "full=0"}) {
-      TracedGuest traced(mode);
-      ASSERT_TRUE(traced.run({guest(program)}).status.success()) << program << " " << mode;
+      TracedProgram traced(mode);
+      ASSERT_TRUE(traced.run({program_path(program)}).status.success()) << program << " " << mode;
       const SeenRecording seen = traced.root();
       // Those that the program has operators of its own for; the aligned ones are the library's.
       for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u})
@@ -97,8 +97,8 @@ TEST(TraceMalloc, AnOperatorNewWithAHeaderIsNotDisturbed) {
   }
 }
 
-void expect_a_new_handler_undisturbed(TracedGuest& traced) {
-  ASSERT_TRUE(traced.run({guest("trace_guest_new_handler")}).status.success());
+void expect_a_new_handler_undisturbed(TracedProgram& traced) {
+  ASSERT_TRUE(traced.run({program_path("traced_new_handler")}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.allocations_of(88807), 4u);
   EXPECT_EQ(seen.released_of(88807), 4u);
@@ -107,14 +107,14 @@ void expect_a_new_handler_undisturbed(TracedGuest& traced) {
 
 TEST(TraceMalloc, ANewHandlerIsNotDisturbed) {
   for (const char* mode : {"full=1", "full=0"}) {
-    TracedGuest traced(mode);
+    TracedProgram traced(mode);
     expect_a_new_handler_undisturbed(traced);
   }
   // Allocators with operators of their own, which are recorded.
   for (const char* name : {"/libjemalloc.so.2", "/libtcmalloc_minimal.so.4"}) {
     const auto library = dependency_file(std::string(HEADROOM_SYSTEM_LIBRARIES) + name);
     if (!library) GTEST_SKIP() << absent_message(name);
-    TracedGuest traced;
+    TracedProgram traced;
     traced.preload_also(library->string());
     expect_a_new_handler_undisturbed(traced);
   }
@@ -129,8 +129,8 @@ std::vector<std::uint64_t> figures_of(const std::string& output) {
 }
 
 TEST(TraceMalloc, FullModeAgreesWithTheProgramsOwnAccount) {
-  TracedGuest traced;
-  const GuestRun run = traced.run({guest("trace_guest_small")});
+  TracedProgram traced;
+  const ProgramRun run = traced.run({program_path("traced_small")});
   ASSERT_TRUE(run.status.success());
   const auto figures = figures_of(run.output);
   const SeenRecording seen = traced.root();
@@ -153,8 +153,8 @@ TEST(TraceMalloc, FullModeAgreesWithTheProgramsOwnAccount) {
 }
 
 TEST(TraceMalloc, DefaultModeAddsUpExactly) {
-  TracedGuest traced("full=0,large=4096,period=65536");
-  const GuestRun run = traced.run({guest("trace_guest_small")});
+  TracedProgram traced("full=0,large=4096,period=65536");
+  const ProgramRun run = traced.run({program_path("traced_small")});
   ASSERT_TRUE(run.status.success());
   const auto figures = figures_of(run.output);
   const SeenRecording seen = traced.root();
@@ -201,8 +201,8 @@ TEST(TraceMalloc, DefaultModeAddsUpExactly) {
 
 TEST(TraceMalloc, StacksLeadFromTheLeafToMain) {
   for (const char* mode : {"fp", "unwind"}) {
-    TracedGuest traced(std::string("full=1,stacks=") + mode);
-    ASSERT_TRUE(traced.run({guest("trace_storm"), "2000", "1"}).status.success());
+    TracedProgram traced(std::string("full=1,stacks=") + mode);
+    ASSERT_TRUE(traced.run({program_path("trace_storm"), "2000", "1"}).status.success());
     const SeenRecording seen = traced.root();
     const recording::Module* program = nullptr;
     for (const auto& module : seen.info.modules)
@@ -221,8 +221,8 @@ TEST(TraceMalloc, StacksLeadFromTheLeafToMain) {
     }
     EXPECT_GT(storm, 900u) << mode;
   }
-  TracedGuest without("full=1,stacks=off");
-  ASSERT_TRUE(without.run({guest("trace_storm"), "2000", "1"}).status.success());
+  TracedProgram without("full=1,stacks=off");
+  ASSERT_TRUE(without.run({program_path("trace_storm"), "2000", "1"}).status.success());
   for (const SeenEvent& event : without.root().events) ASSERT_TRUE(event.frames.empty());
 }
 

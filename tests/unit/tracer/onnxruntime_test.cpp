@@ -1,7 +1,7 @@
 // A real ONNX Runtime in programs that know nothing of Headroom.
 #include <set>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -40,8 +40,8 @@ class TraceOnnxRuntime : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(TraceOnnxRuntime, HasLayersWhereTheProgramHasNoCppRuntime) {
-  TracedGuest traced(GetParam());
-  const GuestRun run = traced.run({guest("trace_guest_onnxruntime"), *model_, *runtime_});
+  TracedProgram traced(GetParam());
+  const ProgramRun run = traced.run({program_path("traced_onnxruntime"), *model_, *runtime_});
   ASSERT_EQ(run.status.exit_code, 0) << run.output;
   expect_layers(traced.root());
 }
@@ -49,10 +49,10 @@ TEST_P(TraceOnnxRuntime, HasLayersWhereTheProgramHasNoCppRuntime) {
 TEST_P(TraceOnnxRuntime, HasLayersWhereTheProgramsRunpathLeadsToIt) {
   // The guest's RUNPATH is its own folder.
   const TemporaryFolder folder;
-  std::filesystem::copy_file(guest("trace_guest_onnxruntime"), folder / "guest");
+  std::filesystem::copy_file(program_path("traced_onnxruntime"), folder / "program");
   std::filesystem::create_symlink(*runtime_, folder / "libonnxruntime.so.1");
-  TracedGuest traced(GetParam());
-  const GuestRun run = traced.run({(folder / "guest").string(), *model_, "libonnxruntime.so.1"});
+  TracedProgram traced(GetParam());
+  const ProgramRun run = traced.run({(folder / "program").string(), *model_, "libonnxruntime.so.1"});
   ASSERT_EQ(run.status.exit_code, 0) << run.output;
   expect_layers(traced.root());
 }
@@ -61,8 +61,8 @@ TEST_P(TraceOnnxRuntime, KeepsAProfileOfEachOfTwoCopies) {
   const TemporaryFolder folder;
   const std::filesystem::path copy = folder / "libother.so";
   std::filesystem::copy_file(*runtime_, copy);
-  TracedGuest traced(GetParam());
-  const GuestRun run = traced.run({guest("trace_guest_onnxruntime"), *model_, *runtime_, copy});
+  TracedProgram traced(GetParam());
+  const ProgramRun run = traced.run({program_path("traced_onnxruntime"), *model_, *runtime_, copy});
   ASSERT_EQ(run.status.exit_code, 0) << run.output;
   const auto profiles = traced.root().info.profiles;
   ASSERT_EQ(profiles.size(), 2u);
@@ -70,10 +70,10 @@ TEST_P(TraceOnnxRuntime, KeepsAProfileOfEachOfTwoCopies) {
 }
 
 TEST_P(TraceOnnxRuntime, LeavesAProgramsOwnProfileAlone) {
-  TracedGuest traced(GetParam());
+  TracedProgram traced(GetParam());
   const std::string prefix = (traced.folder() / "own").string();
-  traced.set_environment("GUEST_PROFILE", prefix);
-  const GuestRun run = traced.run({guest("trace_guest_onnxruntime"), *model_, *runtime_});
+  traced.set_environment("TEST_PROFILE", prefix);
+  const ProgramRun run = traced.run({program_path("traced_onnxruntime"), *model_, *runtime_});
   ASSERT_EQ(run.status.exit_code, 0) << run.output;
   EXPECT_THAT(run.output, testing::StartsWith(prefix));
   EXPECT_TRUE(std::filesystem::exists(run.output.substr(0, run.output.find('\n'))));
@@ -83,7 +83,7 @@ TEST_P(TraceOnnxRuntime, LeavesAProgramsOwnProfileAlone) {
   EXPECT_THAT(seen.info.notes, testing::Contains(testing::HasSubstr("profiles an ONNX Runtime session")));
 }
 
-#if defined(HEADROOM_INFERENCE_GUEST)
+#if defined(HEADROOM_INFERENCE_PROGRAM)
 using testing::AllOf, testing::Contains, testing::Each, testing::EndsWith, testing::HasSubstr,
     testing::IsEmpty;
 
@@ -101,8 +101,8 @@ std::size_t profiled_runs(const recording::RuntimeProfile& profile) {
 class TraceInference : public TraceOnnxRuntime {
  protected:
   SeenRecording trace(int threads, int runs, const std::string& end) {
-    GuestRun run = traced_.run({guest("trace_guest_inference"), *runtime_, *model_, std::to_string(threads),
-                                std::to_string(runs), end});
+    ProgramRun run = traced_.run({program_path("traced_inference"), *runtime_, *model_,
+                                  std::to_string(threads), std::to_string(runs), end});
     status_ = run.status;
     EXPECT_EQ(run.output, "");
     return traced_.root();
@@ -121,7 +121,7 @@ class TraceInference : public TraceOnnxRuntime {
     EXPECT_THAT(scopes_in(seen), Contains(EndsWith("face_detection_front_128x128_barracuda/run")));
   }
 
-  TracedGuest traced_{GetParam()};
+  TracedProgram traced_{GetParam()};
   ExitStatus status_;
 };
 

@@ -8,18 +8,18 @@
 #include <filesystem>
 #include <fstream>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
 
-GuestRun run_process(TracedGuest& traced, const std::string& mode) {
-  return traced.run({guest("trace_guest_process"), mode});
+ProgramRun run_process(TracedProgram& traced, const std::string& mode) {
+  return traced.run({program_path("traced_process"), mode});
 }
 
 TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
   for (const char* mode : {"exit", "_exit", "_Exit", "quick_exit"}) {
-    TracedGuest traced;
+    TracedProgram traced;
     EXPECT_EQ(run_process(traced, mode).status.exit_code, 7) << mode;
     const SeenRecording seen = traced.root();
     EXPECT_TRUE(seen.info.closed) << mode;
@@ -33,7 +33,7 @@ TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
 // Of its names and modules, and of records in a segment that was never full.
 TEST(TraceProcess, AfterEveryOrderlyEndAChangedBitIsTold) {
   for (const char* mode : {"exit", "_exit", "quick_exit", "exec-untraced-execve"}) {
-    TracedGuest traced;
+    TracedProgram traced;
     run_process(traced, mode);
     ASSERT_THAT(traced.root().problems, testing::IsEmpty()) << mode;
     const std::string good = test::read_text(traced.root_path());
@@ -51,7 +51,7 @@ TEST(TraceProcess, AfterEveryOrderlyEndAChangedBitIsTold) {
 
 TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
   for (const auto& [mode, signal] : {std::pair{"abort", SIGABRT}, std::pair{"kill", SIGKILL}}) {
-    TracedGuest traced;
+    TracedProgram traced;
     EXPECT_EQ(run_process(traced, mode).status.signal, signal);
     const SeenRecording seen = traced.root();
     EXPECT_FALSE(seen.info.closed) << mode;
@@ -71,13 +71,13 @@ std::uint64_t counted_bytes(const SeenRecording& recording) {
 }
 
 TEST(TraceProcess, ACrashInDefaultModeLosesNoCounts) {
-  TracedGuest traced(kOnlyCounts);
+  TracedProgram traced(kOnlyCounts);
   EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
   EXPECT_GE(counted_bytes(traced.root()), 3u * 77701);
 }
 
 TEST(TraceProcess, WhatAClonedChildCountsIsNotItsParents) {
-  TracedGuest traced(kOnlyCounts);
+  TracedProgram traced(kOnlyCounts);
   ASSERT_TRUE(run_process(traced, "clone").status.success());
   const std::uint64_t of_parent = counted_bytes(traced.root());
   EXPECT_GE(of_parent, 5u * 77705);
@@ -88,7 +88,7 @@ TEST(TraceProcess, WhatAClonedChildCountsIsNotItsParents) {
 }
 
 TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fault").status.success());
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.allocations_of(77703), 10u);
@@ -97,13 +97,13 @@ TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
 }
 
 TEST(TraceProcess, AllocationsInSignalHandlersAreRecorded) {
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "handler").status.success());
   EXPECT_EQ(traced.root().allocations_of(77704), 10u);
 }
 
 TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork").status.success());
   const SeenRecording root = traced.root();
   EXPECT_EQ(root.allocations_of(77701), 3u);
@@ -132,7 +132,7 @@ TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
 
 TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
   for (const char* options : {"full=1", "full=0"}) {
-    TracedGuest traced(options);
+    TracedProgram traced(options);
     ASSERT_TRUE(run_process(traced, "fork-many").status.success());
     const auto others = traced.others();
     EXPECT_EQ(others.size(), 50u);
@@ -149,7 +149,7 @@ TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
 }
 
 TEST(TraceProcess, AChildWithoutAnEnvironmentIsRecorded) {
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork-cleared").status.success());
   const auto others = traced.others();
   ASSERT_EQ(others.size(), 1u);
@@ -157,7 +157,7 @@ TEST(TraceProcess, AChildWithoutAnEnvironmentIsRecorded) {
 }
 
 TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
-  TracedGuest traced;
+  TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork-loading").status.success());
   const SeenRecording root = traced.root();
   const auto others = traced.others();
@@ -174,12 +174,12 @@ TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
 // The next program is static, or has another environment: nobody but the hooks can say that this one ended.
 TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
   for (const char* way : {"execve", "execle", "execl", "execlp", "execv", "execvp"}) {
-    TracedGuest traced;
+    TracedProgram traced;
     EXPECT_EQ(run_process(traced, std::string("exec-untraced-") + way).status.exit_code, 0) << way;
     EXPECT_TRUE(traced.root().info.closed) << way;
     EXPECT_THAT(traced.others(), testing::IsEmpty()) << way;
   }
-  TracedGuest traced;
+  TracedProgram traced;
   run_process(traced, "exec-untraced-fails");
   EXPECT_FALSE(traced.root().info.closed);
   EXPECT_EQ(traced.root().allocations_of(77707), 1u);
@@ -187,7 +187,7 @@ TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
 }
 
 TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
-  TracedGuest traced;
+  TracedProgram traced;
   EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);
   const SeenRecording root = traced.root();
   EXPECT_TRUE(root.info.closed);
@@ -203,7 +203,7 @@ TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
 
 // No hook sees it: the next program finds the recording of its own process.
 TEST(TraceProcess, AnExecPastTheHooksEndsARecordingToo) {
-  TracedGuest traced;
+  TracedProgram traced;
   EXPECT_EQ(run_process(traced, "exec-by-syscall").status.exit_code, 7);
   const SeenRecording root = traced.root();
   EXPECT_TRUE(root.info.closed);
@@ -215,10 +215,10 @@ TEST(TraceProcess, AnExecPastTheHooksEndsARecordingToo) {
 
 // A killed process' number is another's later: nobody ended the first one's recording.
 TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
-  TracedGuest traced;
+  TracedProgram traced;
   EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
   ::usleep(50'000);  // the kernel tells when a process began in steps of 10 ms
-  const std::string root = traced.root_path(), tree = root + ".d", program = guest("trace_guest_process");
+  const std::string root = traced.root_path(), tree = root + ".d", program = program_path("traced_process");
   ASSERT_TRUE(std::filesystem::create_directory(tree));
   const std::string preload = "LD_PRELOAD=" + trace_library(), file = "HEADROOM_TRACE_FILE=" + root;
   const char* const arguments[] = {program.c_str(), "exit", nullptr};
@@ -248,7 +248,7 @@ TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
 
 TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
   for (const char* mode : {"vfork", "spawn"}) {
-    TracedGuest traced;
+    TracedProgram traced;
     ASSERT_TRUE(run_process(traced, mode).status.success()) << mode;
     const SeenRecording root = traced.root();
     EXPECT_EQ(root.allocations_of(77701), 3u) << mode;
@@ -258,16 +258,16 @@ TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
 }
 
 TEST(TraceProcess, AFailedVforkChildDoesNotCloseItsParentsRecording) {
-  TracedGuest traced;
+  TracedProgram traced;
   traced.set_environment("PATH", "/nowhere");
   ASSERT_TRUE(run_process(traced, "vfork").status.success());
   EXPECT_EQ(traced.root().allocations_of(77702), 4u);
 }
 
 TEST(TraceProcess, DescriptorsThatAreClosedAndReusedAreNotWrittenTo) {
-  TracedGuest traced;
+  TracedProgram traced;
   const auto file = traced.folder() / "own.txt";
-  ASSERT_TRUE(traced.run({guest("trace_guest_process"), "close-all", file.string()}).status.success());
+  ASSERT_TRUE(traced.run({program_path("traced_process"), "close-all", file.string()}).status.success());
   EXPECT_EQ(read_text(file), "mine alone\n");
   const SeenRecording seen = traced.root();
   EXPECT_EQ(seen.info.events_dropped, 0u);
@@ -276,20 +276,20 @@ TEST(TraceProcess, DescriptorsThatAreClosedAndReusedAreNotWrittenTo) {
 }
 
 TEST(TraceProcess, WithoutTheVariablesNothingIsWritten) {
-  TracedGuest traced;
+  TracedProgram traced;
   traced.set_environment("HEADROOM_TRACE_FILE", "");
   ASSERT_TRUE(run_process(traced, "fork").status.success());
   EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
 }
 
 TEST(TraceProcess, AStaticProgramRunsUntouched) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_static"), "1000"}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_static"), "1000"}).status.success());
   EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
 }
 
 TEST(TraceProcess, AFileThatCannotBeMadeDisturbsNobody) {
-  TracedGuest traced;
+  TracedProgram traced;
   traced.set_environment("HEADROOM_TRACE_FILE", "/proc/no-such-folder/root.hrec");
   ASSERT_TRUE(run_process(traced, "fork").status.success());
 }
@@ -297,12 +297,12 @@ TEST(TraceProcess, AFileThatCannotBeMadeDisturbsNobody) {
 // The recording's clock against the guest's: what lies between two events took at least as long as the guest
 // slept.
 TEST(TraceProcess, TimesAreInNanoseconds) {
-  TracedGuest traced;
+  TracedProgram traced;
   const auto before = std::chrono::steady_clock::now();
   ASSERT_TRUE(traced
                   .run({"/bin/bash", "-c",
-                        guest("trace_guest_process") + " fork; sleep 0.1; exec " +
-                            guest("trace_guest_process") + " exit || true"})
+                        program_path("traced_process") + " fork; sleep 0.1; exec " +
+                            program_path("traced_process") + " exit || true"})
                   .status.exit_code == 7);
   const auto longest = std::chrono::steady_clock::now() - before;
   std::int64_t first = INT64_MAX, last = 0;

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -10,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 
 TEST(TraceScopes, TheHeadersScopesNest) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.scopes_of(66601), ElementsAre(""));
   EXPECT_THAT(seen.scopes_of(66602), ElementsAre("model"));
@@ -26,8 +26,8 @@ TEST(TraceScopes, TheHeadersScopesNest) {
 }
 
 TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
-  TracedGuest traced("full=0,large=1000000,period=1000000000000");
-  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  TracedProgram traced("full=0,large=1000000,period=1000000000000");
+  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   std::map<std::string, std::uint64_t> bytes;
   for (const SeenEvent& seen : traced.root().events)
     if (seen.event.kind == MemoryEventKind::counters) bytes[seen.scope] += seen.event.size;
@@ -38,8 +38,8 @@ TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
 
 // They are events of their own, so they need no allocation to be told.
 TEST(TraceScopes, AreThereWithoutTheHostsMemory) {
-  TracedGuest traced("gpu");
-  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  TracedProgram traced("gpu");
+  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   const SeenRecording seen = traced.root();
   std::map<std::string, std::size_t> entered;
   for (const SeenEvent& event : seen.events) {
@@ -52,9 +52,9 @@ TEST(TraceScopes, AreThereWithoutTheHostsMemory) {
 }
 
 TEST(TraceScopes, NvtxRangesAreThereWithoutTheHostsMemory) {
-  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedGuest traced("gpu");
-  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedProgram traced("gpu");
+  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
   std::set<std::string> entered;
   for (const SeenEvent& event : traced.root().events) entered.insert(event.scope);
   EXPECT_THAT(entered, testing::IsSupersetOf({"narrow", "narrow/wide é", "narrow/event", "registered"}));
@@ -62,16 +62,16 @@ TEST(TraceScopes, NvtxRangesAreThereWithoutTheHostsMemory) {
 
 TEST(TraceScopes, AProgramThatIsNotTracedRunsWithoutTheLibrary) {
   SpawnOptions spawn;
-  spawn.command = {guest("trace_guest_scopes")};
+  spawn.command = {program_path("traced_scopes")};
   auto process = Subprocess::spawn(spawn);
   ASSERT_TRUE(process);
   EXPECT_TRUE(process->wait().success());
 }
 
 TEST(TraceScopes, NvtxRangesAreScopes) {
-  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.scopes_of(55501), ElementsAre(""));
   EXPECT_THAT(seen.scopes_of(55502), ElementsAre("narrow"));
@@ -85,9 +85,9 @@ TEST(TraceScopes, NvtxRangesAreScopes) {
 }
 
 TEST(TraceScopes, NvtxDomainsDoNotPopEachOther) {
-  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.scopes_of(55509), ElementsAre("of domain/of default/of other"));
   EXPECT_THAT(seen.scopes_of(55510), ElementsAre("of default/of other"));
@@ -98,9 +98,9 @@ TEST(TraceScopes, NvtxDomainsDoNotPopEachOther) {
 }
 
 TEST(TraceScopes, NvtxIsLeftAloneWithoutLayers) {
-  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedGuest traced("full=1,layers=off");
-  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedProgram traced("full=1,layers=off");
+  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
   EXPECT_THAT(traced.root().scopes_of(55503), ElementsAre(""));
 }
 

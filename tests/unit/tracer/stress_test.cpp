@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/json.h"
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -13,7 +13,7 @@ struct Figures {
   std::uint64_t squares = 0;
 };
 
-bool is_of_guest(std::uint64_t size) { return size % 16 == 9 && size >= 41 && size < 16 * 703; }
+bool is_of_program(std::uint64_t size) { return size % 16 == 9 && size >= 41 && size < 16 * 703; }
 
 // Read as it is walked: a minute of it is too much to keep.
 struct Recorded : Figures {
@@ -29,18 +29,18 @@ Recorded count_recorded(const std::filesystem::path& path) {
     ++result.events;
     if (event.kind == MemoryEventKind::allocate) {
       if (!live.emplace(event.address, event.size).second) ++result.live_twice;
-      if (!is_of_guest(event.size)) return;
+      if (!is_of_program(event.size)) return;
       ++result.allocations;
       result.bytes += static_cast<std::int64_t>(event.size);
       result.squares += event.size * event.size;
     } else if (event.kind == MemoryEventKind::release) {
       const auto found = live.find(event.address);
       if (found == live.end()) return;
-      if (is_of_guest(found->second)) ++result.releases;
+      if (is_of_program(found->second)) ++result.releases;
       live.erase(found);
     }
   });
-  for (const auto& [address, size] : live) result.live_at_end += is_of_guest(size);
+  for (const auto& [address, size] : live) result.live_at_end += is_of_program(size);
   EXPECT_THAT(recording->problems(), testing::IsEmpty());
   EXPECT_TRUE(recording->info().closed);
   EXPECT_EQ(recording->info().events_dropped, 0u);
@@ -52,8 +52,9 @@ Recorded count_recorded(const std::filesystem::path& path) {
 
 TEST(TraceStress, AHundredThreadsThatComeAndGoAreRecordedToTheLastByte) {
   const char* seconds = std::getenv("TRACE_STRESS_SECONDS");
-  TracedGuest traced("full=1");
-  const GuestRun run = traced.run({guest("trace_stress"), seconds != nullptr ? seconds : "5", "100"});
+  TracedProgram traced("full=1");
+  const ProgramRun run =
+      traced.run({program_path("trace_stress"), seconds != nullptr ? seconds : "5", "100"});
   ASSERT_TRUE(run.status.success()) << run.output;
   const auto truth = parse_json(run.output);
   ASSERT_TRUE(truth) << run.output;

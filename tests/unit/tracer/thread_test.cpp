@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -44,8 +44,8 @@ Account account_of(const SeenRecording& seen) {
 }
 
 TEST(TraceThreads, OneThatReleasesAfterItsLastDestructorsIsOne) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_late"), "20"}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_late"), "20"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_EQ(seen.allocations_of(90'001), 20u);
@@ -54,8 +54,8 @@ TEST(TraceThreads, OneThatReleasesAfterItsLastDestructorsIsOne) {
 
 TEST(TraceThreads, AHundredThreadsLoseNothing) {
   for (const char* options : {"full=1", "full=0"}) {
-    TracedGuest traced(options);
-    const GuestRun run = traced.run({guest("trace_guest_threads"), "100", "3"});
+    TracedProgram traced(options);
+    const ProgramRun run = traced.run({program_path("traced_threads"), "100", "3"});
     ASSERT_TRUE(run.status.success());
     const Account truth = last_account(run.output);
     const SeenRecording seen = traced.root();
@@ -74,8 +74,8 @@ TEST(TraceThreads, AHundredThreadsLoseNothing) {
 }
 
 TEST(TraceThreads, TheStormAddsUp) {
-  TracedGuest traced;
-  const GuestRun run = traced.run({guest("trace_storm"), "300000", "3"});
+  TracedProgram traced;
+  const ProgramRun run = traced.run({program_path("trace_storm"), "300000", "3"});
   ASSERT_TRUE(run.status.success());
   const SeenRecording seen = traced.root();
   const auto figure = [&](const std::string& name) {
@@ -95,10 +95,10 @@ TEST(TraceThreads, AKillAtAnyMomentLosesNothingThatWasDone) {
   constexpr int kTimes = 20;
   std::mt19937 random(20261121);
   for (int i = 0; i < kTimes; ++i) {
-    TracedGuest traced;
+    TracedProgram traced;
     auto pipe = Pipe::create();
     ASSERT_TRUE(pipe);
-    auto process = traced.start({guest("trace_guest_threads"), "4", "1", "forever"}, pipe->write_end.get());
+    auto process = traced.start({program_path("traced_threads"), "4", "1", "forever"}, pipe->write_end.get());
     ASSERT_TRUE(process);
     pipe->write_end = UniqueFd();
     std::string output;
@@ -127,21 +127,21 @@ TEST(TraceThreads, AKillAtAnyMomentLosesNothingThatWasDone) {
 
 // Their names alone would be more than the area for names and modules holds.
 TEST(TraceThreads, NamesOfVeryManyThreadsLeaveRoomForScopes) {
-  TracedGuest traced;
-  ASSERT_TRUE(traced.run({guest("trace_guest_crowd"), "60000", "1", "0"}).status.success());
+  TracedProgram traced;
+  ASSERT_TRUE(traced.run({program_path("traced_crowd"), "60000", "1", "0"}).status.success());
   const SeenRecording seen = traced.root();
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_THAT(seen.scopes_of(77701), testing::ElementsAre("late"));
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("have no names")));
   EXPECT_EQ(seen.allocations_of(1000), 60'000u);
   EXPECT_GT(seen.info.threads.size(), 20'000u);
-  EXPECT_EQ(seen.info.threads[20'000].name.substr(0, 11), "trace_guest");
+  EXPECT_EQ(seen.info.threads[20'000].name.substr(0, 12), "traced_crowd");
 }
 
 TEST(TraceThreads, AllocatorsAndScopesAreNoCancellationPoints) {
   for (const char* options : {"", "full=1"}) {
-    TracedGuest traced(options);
-    EXPECT_EQ(traced.run({guest("trace_guest_cancel")}).status.exit_code, 0) << options;
+    TracedProgram traced(options);
+    EXPECT_EQ(traced.run({program_path("traced_cancel")}).status.exit_code, 0) << options;
     EXPECT_EQ(traced.root().info.events_dropped, 0u) << options;
   }
 }

@@ -3,7 +3,7 @@
 // one: tests/cli/trace_torch_test.cpp.
 #include <cstdlib>
 
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
@@ -40,12 +40,12 @@ class TraceTorch : public testing::TestWithParam<std::string> {
     traced_->set_environment("PYTHONDONTWRITEBYTECODE", "1");
     std::vector<std::string> command{GetParam()};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const GuestRun guest_run = traced_->run(command);
-    EXPECT_TRUE(guest_run.status.success()) << guest_run.output;
-    output_ = guest_run.output;
+    const ProgramRun result = traced_->run(command);
+    EXPECT_TRUE(result.status.success()) << result.output;
+    output_ = result.output;
     return traced_->root();
   }
-  static std::string script() { return HEADROOM_SOURCE_DIR "/tests/cli/trace_guest_modules.py"; }
+  static std::string script() { return HEADROOM_SOURCE_DIR "/tests/cli/traced_modules.py"; }
   // Where a bytearray of so many KiB was made.
   static std::vector<std::string> layers_of(const SeenRecording& seen, std::uint64_t kibibytes) {
     return seen.scopes_of(kibibytes * 1024 + 1);
@@ -54,7 +54,7 @@ class TraceTorch : public testing::TestWithParam<std::string> {
     return seen.allocations_of(kibibytes * 1024 + 1);
   }
 
-  std::optional<TracedGuest> traced_;
+  std::optional<TracedProgram> traced_;
   std::string output_;
 };
 
@@ -187,12 +187,12 @@ TEST_P(TraceTorch, PythonMayEndAndBeginAnew) {
   std::string home = output_.substr(library.size() + 1);
   home.pop_back();
   if (!library.ends_with(".so.1.0")) GTEST_SKIP() << "this Python has no library of its own";
-  TracedGuest traced;
+  TracedProgram traced;
   traced.set_environment("PYTHONPATH", HEADROOM_BINARY_DIR "/tests/fake_torch");
   traced.set_environment("PYTHONDONTWRITEBYTECODE", "1");
   traced.set_environment("PYTHONHOME", home);
   ASSERT_TRUE(traced
-                  .run({guest("trace_guest_python"), library,
+                  .run({program_path("traced_python"), library,
                         "import torch\n"
                         "class Inside(torch.nn.Module):\n"
                         "  def forward(self): return bytearray(190 * 1024)\n"

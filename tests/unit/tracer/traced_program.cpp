@@ -1,4 +1,4 @@
-#include "unit/tracer/traced_guest.h"
+#include "unit/tracer/traced_program.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 namespace headroom::test {
 
-std::string guest(const std::string& name) { return HEADROOM_BINARY_DIR "/tests/" + name; }
+std::string program_path(const std::string& name) { return HEADROOM_BINARY_DIR "/tests/" + name; }
 std::string trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace.so"; }
 std::string gpu_trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace_gpu.so"; }
 
@@ -60,7 +60,7 @@ SeenRecording read_recording(const std::filesystem::path& path) {
   return seen;
 }
 
-Result<Subprocess> TracedGuest::start(const std::vector<std::string>& command, int stdout_fd) {
+Result<Subprocess> TracedProgram::start(const std::vector<std::string>& command, int stdout_fd) {
   SpawnOptions spawn;
   spawn.command = command;
   spawn.stdout_fd = stdout_fd;
@@ -75,8 +75,8 @@ Result<Subprocess> TracedGuest::start(const std::vector<std::string>& command, i
   return Subprocess::spawn(spawn);
 }
 
-GuestRun TracedGuest::run(const std::vector<std::string>& command) {
-  GuestRun result;
+ProgramRun TracedProgram::run(const std::vector<std::string>& command) {
+  ProgramRun result;
   auto pipe = Pipe::create();
   if (!pipe) {
     ADD_FAILURE() << pipe.error().sentence();
@@ -95,7 +95,7 @@ GuestRun TracedGuest::run(const std::vector<std::string>& command) {
   return result;
 }
 
-std::map<std::string, SeenRecording> TracedGuest::others() const {
+std::map<std::string, SeenRecording> TracedProgram::others() const {
   std::map<std::string, SeenRecording> recordings;
   const std::filesystem::path folder = root_path().string() + ".d";
   if (!std::filesystem::exists(folder)) return recordings;

@@ -1,15 +1,15 @@
 """Uses headroom.MemoryTracer on models of the real PyTorch whose sizes are known from their shapes. Each mode checks for itself.
 
-    memory_tracer_guest.py figures            layers, phases and uses of training, to the byte
-    memory_tracer_guest.py interface          the reference's names, defaults and formats
-    memory_tracer_guest.py restored           nothing stays replaced, however a trace ends
-    memory_tracer_guest.py together           threads, tracers inside of each other, other code that looks at __call__
-    memory_tracer_guest.py calls              a call does what it does untraced, hooks and all
-    memory_tracer_guest.py script             TorchScript modules
-    memory_tracer_guest.py cuda               the caching allocator's own figures, where there is a GPU
-    memory_tracer_guest.py soak N             N passes with bounded memory
-    memory_tracer_guest.py leak|clean [FILE]  a predictor for each object, and what was done about it
-    memory_tracer_guest.py recorded FILE      records, and is killed
+    memory_tracer_checks.py figures            layers, phases and uses of training, to the byte
+    memory_tracer_checks.py interface          the reference's names, defaults and formats
+    memory_tracer_checks.py restored           nothing stays replaced, however a trace ends
+    memory_tracer_checks.py together           threads, tracers inside of each other, other code that looks at __call__
+    memory_tracer_checks.py calls              a call does what it does untraced, hooks and all
+    memory_tracer_checks.py script             TorchScript modules
+    memory_tracer_checks.py cuda               the caching allocator's own figures, where there is a GPU
+    memory_tracer_checks.py soak N             N passes with bounded memory
+    memory_tracer_checks.py leak|clean [FILE]  a predictor for each object, and what was done about it
+    memory_tracer_checks.py recorded FILE      records, and is killed
 """
 import dataclasses
 import gc
@@ -35,7 +35,7 @@ FLOAT = 4
 
 def check(is_true, *what):
     if not is_true:
-        raise SystemExit(f"memory_tracer_guest: {what}")
+        raise SystemExit(f"memory_tracer_checks: {what}")
 
 
 def equal(found, wanted):

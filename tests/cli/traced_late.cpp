@@ -1,7 +1,7 @@
 // Threads, one after another, that release something after their last destructors: the C library gives back
 // the texts of dlerror then.
 //
-//     trace_guest_late THREADS
+//     traced_late THREADS
 #include <dlfcn.h>
 #include <pthread.h>
 

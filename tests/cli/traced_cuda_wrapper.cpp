@@ -1,4 +1,4 @@
-// A library that is linked with the driver, for trace_guest_cuda_ways.cpp.
+// A library that is linked with the driver, for traced_cuda_lookup.cpp.
 #include <dlfcn.h>
 
 #include <cstddef>

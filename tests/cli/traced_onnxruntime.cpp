@@ -1,8 +1,8 @@
 // Loads ONNX Runtime by dlopen and lets it load a model, in a program that has no C++ runtime of its own.
-// The session is still open at the end. With GUEST_PROFILE in the environment the program profiles the
+// The session is still open at the end. With TEST_PROFILE in the environment the program profiles the
 // session itself, into files that begin so, and prints their names:
 //
-//     trace_guest_onnxruntime MODEL.onnx LIBRARY...
+//     traced_onnxruntime MODEL.onnx LIBRARY...
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -49,11 +49,11 @@ int load(const char* library, const char* model) {
   if (table == nullptr) return 1;
   ort::Env* env = nullptr;
   const auto create_env = function_at<ort::Status* (*)(int, const char*, ort::Env**)>(table, kCreateEnv);
-  if (create_env(kErrorsOnly, "guest", &env) != nullptr) return 2;
+  if (create_env(kErrorsOnly, "test", &env) != nullptr) return 2;
   ort::SessionOptions* options = nullptr;
   if (function_at<ort::CreateSessionOptions>(table, ort::kCreateSessionOptions)(&options) != nullptr)
     return 3;
-  const char* profile = std::getenv("GUEST_PROFILE");
+  const char* profile = std::getenv("TEST_PROFILE");
   if (profile != nullptr &&
       function_at<ort::EnableProfiling>(table, ort::kEnableProfiling)(options, profile) != nullptr)
     return 5;

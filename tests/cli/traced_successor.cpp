@@ -1,7 +1,7 @@
 // Opens a library, lets it allocate, closes it, and does the same with the next, which gets the addresses of
 // the first. What they allocate is kept:
 //
-//     trace_guest_successor A.so B.so
+//     traced_successor A.so B.so
 //
 // Prints the address of each one's function.
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // Runs a model with ONNX Runtime, which it loads by dlopen, in threads that share a session, and then ends:
 //
-//     trace_guest_inference LIBRARY MODEL.onnx THREADS RUNS END
+//     traced_inference LIBRARY MODEL.onnx THREADS RUNS END
 //
 // THREADS run RUNS times each. Loading lies in the scope "setup", each run in "infer". END is return (from
 // main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler), fork (a child runs
@@ -146,7 +146,7 @@ int main(int count, char** values) {
   const auto get_base = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(library, "OrtGetApiBase"));
   api = get_base()->GetApi(9);
   OrtEnv* env = nullptr;
-  check(api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "guest", &env));
+  check(api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "test", &env));
   Model model;
   load(values[2], env, model);
   describe(model);

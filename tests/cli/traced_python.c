@@ -1,12 +1,12 @@
 // A program that has Python within itself, ends it, and begins it anew.
 //
-//   trace_guest_python LIBPYTHON SCRIPT   runs the script three times, each in an interpreter of its own
+//   traced_python LIBPYTHON SCRIPT   runs the script three times, each in an interpreter of its own
 #include <dlfcn.h>
 #include <stdio.h>
 
 static void* find(void* library, const char* name) {
   void* const found = dlsym(library, name);
-  if (found == NULL) fprintf(stderr, "trace_guest_python: %s\n", dlerror());
+  if (found == NULL) fprintf(stderr, "traced_python: %s\n", dlerror());
   return found;
 }
 
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   // Extension modules look for Python's functions everywhere.
   void* const library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
   if (library == NULL) {
-    fprintf(stderr, "trace_guest_python: %s\n", dlerror());
+    fprintf(stderr, "traced_python: %s\n", dlerror());
     return 2;
   }
   void (*initialize)(int) = (void (*)(int))find(library, "Py_InitializeEx");

@@ -1,6 +1,6 @@
 // Threads in groups, and what the program does after them:
 //
-//     trace_guest_crowd THREADS AT_A_TIME PAIRS
+//     traced_crowd THREADS AT_A_TIME PAIRS
 //
 // Each thread allocates once, and none of its group ends before all have. Then the main thread allocates
 // 77701 bytes in the scope "late", and allocates and frees PAIRS blocks.

@@ -1,6 +1,6 @@
 // Threads that allocate, hand blocks to each other, and free:
 //
-//     trace_guest_threads THREADS ROUNDS [forever]
+//     traced_threads THREADS ROUNDS [forever]
 //
 // Prints what it did: "allocations releases bytes", after each round where it goes on forever.
 #include <pthread.h>

@@ -12,7 +12,7 @@
 namespace headroom::test {
 
 // "<build>/tests/NAME".
-std::string guest(const std::string& name);
+std::string program_path(const std::string& name);
 std::string trace_library();
 std::string gpu_trace_library();
 
@@ -38,20 +38,20 @@ struct SeenRecording {
 };
 SeenRecording read_recording(const std::filesystem::path& path);
 
-struct GuestRun {
+struct ProgramRun {
   ExitStatus status;
   std::string output;  // what it printed
 };
 
-class TracedGuest {
+class TracedProgram {
  public:
   // `options` that begin with the word "gpu" are for the library that records GPU memory alone.
-  explicit TracedGuest(std::string options = "full=1") : options_(std::move(options)) {}
+  explicit TracedProgram(std::string options = "full=1") : options_(std::move(options)) {}
   // An allocator or other library that the program is to have besides, after the tracer.
   void preload_also(const std::string& library) { also_ = library; }
   void set_environment(const std::string& name, const std::string& value) { environment_[name] = value; }
 
-  GuestRun run(const std::vector<std::string>& command);
+  ProgramRun run(const std::vector<std::string>& command);
   // Starts it with its output in a pipe, to be killed or waited for.
   Result<Subprocess> start(const std::vector<std::string>& command, int stdout_fd);
 

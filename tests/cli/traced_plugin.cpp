@@ -1,4 +1,4 @@
-// A library that trace_guest_loader opens: allocates PLUGIN_BYTES on behalf of its caller, in a function of
+// A library that traced_loader opens: allocates PLUGIN_BYTES on behalf of its caller, in a function of
 // the name PLUGIN_FUNCTION.
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run
 // against the fake driver of tests/support, or against a real one.
 //
-//   trace_guest_cuda WAY ROUTE[,ROUTE…] LIMIT STEP
+//   traced_cuda WAY ROUTE[,ROUTE…] LIMIT STEP
 //
 // WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
 // CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is
@@ -9,7 +9,7 @@
 // it exits with 1 if it got a byte more than LIMIT, less than the last whole step below it, another error
 // than the driver's own for "out of memory", or not the same again after freeing.
 //
-//   trace_guest_cuda owner FUNCTION 1 1
+//   traced_cuda owner FUNCTION 1 1
 //
 // prints the library that has this function for the program.
 #include <execinfo.h>
@@ -32,7 +32,7 @@
 
 namespace {
 
-using namespace cuda_guest;
+using namespace cuda_program;
 
 // Threads that race for the last bytes.
 bool run_threads(std::uint64_t limit, std::uint64_t step) {
@@ -509,7 +509,7 @@ int main(int count, char** arguments) {
   };
   try_route("plain", Plain());
   try_route("pitch", Pitch());
-  if (route != "all" || std::getenv("GUEST_WITHOUT_MANAGED") == nullptr) try_route("managed", Managed());
+  if (route != "all" || std::getenv("TEST_WITHOUT_MANAGED") == nullptr) try_route("managed", Managed());
   try_route("array", Arrays(2));
   try_route("array3d", Arrays(3));
   try_route("mipmap", Arrays(0));

@@ -1,9 +1,9 @@
 // operator new in all its forms, with sizes of their own (88801 …), and one that cannot be had.
 //
-//     trace_guest_new [possible]
+//     traced_new [possible]
 //
 // With "possible" it asks for nothing impossible: mimalloc, built as C, ends a program for that.
-// With trace_guest_operators.cpp it has operators of its own.
+// With traced_operators.cpp it has operators of its own.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

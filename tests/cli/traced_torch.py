@@ -1,11 +1,11 @@
 """Runs models of the real PyTorch, with outputs whose sizes are known from their shapes.
 
-    trace_guest_torch.py layers    prints what each layer has to allocate in blocks of 64 KiB and more, as JSON
-    trace_guest_torch.py weights   prints what weights and phases come to, as JSON
-    trace_guest_torch.py leak      a module keeps what it makes
-    trace_guest_torch.py loader    a DataLoader with workers that are forked, and one with workers that are started anew
-    trace_guest_torch.py calls     a call does what it does untraced, hooks and all
-    trace_guest_torch.py looks     other code that has to do with nn.Module.__call__: the profiler, fx, TorchScript
+    traced_torch.py layers    prints what each layer has to allocate in blocks of 64 KiB and more, as JSON
+    traced_torch.py weights   prints what weights and phases come to, as JSON
+    traced_torch.py leak      a module keeps what it makes
+    traced_torch.py loader    a DataLoader with workers that are forked, and one with workers that are started anew
+    traced_torch.py calls     a call does what it does untraced, hooks and all
+    traced_torch.py looks     other code that has to do with nn.Module.__call__: the profiler, fx, TorchScript
 """
 import inspect
 import json
@@ -26,7 +26,7 @@ BATCH = 64
 
 def check(is_true, what):
     if not is_true:
-        raise SystemExit(f"trace_guest_torch: {what}")
+        raise SystemExit(f"traced_torch: {what}")
 
 
 class Residual(nn.Module):

@@ -20,7 +20,7 @@ def hold(kibibytes):
 
 def check(is_true, what):
     if not is_true:
-        raise SystemExit(f"trace_guest_modules: {what}")
+        raise SystemExit(f"traced_modules: {what}")
 
 
 BUILD_CLASS = builtins.__build_class__
@@ -349,7 +349,7 @@ def test_direct_calls():
     except AttributeError:
         pass
     else:
-        raise SystemExit("trace_guest_modules: a module without hooks' dictionaries is called")
+        raise SystemExit("traced_modules: a module without hooks' dictionaries is called")
 
     class Own(Seen):
         def _call_impl(self, *arguments, **named):

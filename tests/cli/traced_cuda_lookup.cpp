@@ -1,7 +1,7 @@
 // A program that takes GPU memory until it is refused, at most 1 GiB, by a driver that it finds in a way of
 // its own, and prints how many MiB it got and the driver's code.
 //
-//   trace_guest_cuda_ways plain|next|deep|local|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
+//   traced_cuda_lookup plain|next|deep|local|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
@@ -13,7 +13,7 @@
 // traced, and goes on for half a second. `system` and `popen` start `plain` after taking LD_PRELOAD out of
 // the environment.
 //
-// WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
+// WRAPPER is libtraced_cuda_wrapper.so, which traced_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
 #include <dlfcn.h>
 #include <spawn.h>
@@ -36,14 +36,14 @@ namespace {
 using Allocate = int (*)(std::uint64_t*, std::size_t);
 
 // As programs have them that look the driver's functions up themselves and let plug-ins use them.
-#ifdef GUEST_HAS_POINTERS
+#ifdef PROGRAM_HAS_POINTERS
 extern "C" {
 [[gnu::visibility("default")]] void *cuInit = nullptr, *cuDriverGetVersion = nullptr,
                                     *cuMemAlloc_v2 = nullptr, *cuDevicePrimaryCtxRetain = nullptr;
 }
 #endif
 
-#ifdef GUEST_IS_LINKED
+#ifdef PROGRAM_IS_LINKED
 extern "C" int wrapper_start();
 extern "C" int wrapper_allocate_next(std::uint64_t*, std::size_t);
 #endif
@@ -234,7 +234,7 @@ int main(int count, char** arguments) {
   if (count < 3) return 2;
   const std::string way = arguments[1];
   const char* const wrapper = arguments[2];
-#ifdef GUEST_IS_LINKED
+#ifdef PROGRAM_IS_LINKED
   if (way == "next") return wrapper_start() != 0 ? 2 : take(wrapper_allocate_next);
 #endif
   if (way == "plain")

@@ -1,32 +1,32 @@
-// As trace_guest_cuda, by the CUDA runtime: its shared library, opened by name, or the static one that this
+// As traced_cuda, by the CUDA runtime: its shared library, opened by name, or the static one that this
 // program was linked with (HEADROOM_STATIC_CUDART).
 //
-//   trace_guest_cudart LIMIT STEP [LIBRARY]
+//   traced_cudart LIMIT STEP [LIBRARY]
 //
 // Exits with 4 where there is no such library.
 #include "cli/cuda_routes.h"
 
-#define RUNTIME_CALLS(CALL)                                                                      \
-  CALL(cudaMalloc, (void**, std::size_t))                                                        \
-  CALL(cudaMallocPitch, (void**, std::size_t*, std::size_t, std::size_t))                        \
-  CALL(cudaMalloc3D, (cuda_guest::PitchedPointer*, cuda_guest::Extent))                          \
-  CALL(cudaMallocManaged, (void**, std::size_t, unsigned))                                       \
-  CALL(cudaFree, (void*))                                                                        \
-  CALL(cudaMallocAsync, (void**, std::size_t, void*))                                            \
-  CALL(cudaMallocFromPoolAsync, (void**, std::size_t, void*, void*))                             \
-  CALL(cudaFreeAsync, (void*, void*))                                                            \
-  CALL(cudaDeviceGetDefaultMemPool, (void**, int))                                               \
-  CALL(cudaMemPoolTrimTo, (void*, std::size_t))                                                  \
-  CALL(cudaDeviceSynchronize, ())                                                                \
-  CALL(cudaMallocArray, (void**, const cuda_guest::Format*, std::size_t, std::size_t, unsigned)) \
-  CALL(cudaMalloc3DArray, (void**, const cuda_guest::Format*, cuda_guest::Extent, unsigned))     \
-  CALL(cudaFreeArray, (void*))                                                                   \
-  CALL(cudaMallocMipmappedArray,                                                                 \
-       (void**, const cuda_guest::Format*, cuda_guest::Extent, unsigned, unsigned))              \
-  CALL(cudaFreeMipmappedArray, (void*))                                                          \
+#define RUNTIME_CALLS(CALL)                                                                        \
+  CALL(cudaMalloc, (void**, std::size_t))                                                          \
+  CALL(cudaMallocPitch, (void**, std::size_t*, std::size_t, std::size_t))                          \
+  CALL(cudaMalloc3D, (cuda_program::PitchedPointer*, cuda_program::Extent))                        \
+  CALL(cudaMallocManaged, (void**, std::size_t, unsigned))                                         \
+  CALL(cudaFree, (void*))                                                                          \
+  CALL(cudaMallocAsync, (void**, std::size_t, void*))                                              \
+  CALL(cudaMallocFromPoolAsync, (void**, std::size_t, void*, void*))                               \
+  CALL(cudaFreeAsync, (void*, void*))                                                              \
+  CALL(cudaDeviceGetDefaultMemPool, (void**, int))                                                 \
+  CALL(cudaMemPoolTrimTo, (void*, std::size_t))                                                    \
+  CALL(cudaDeviceSynchronize, ())                                                                  \
+  CALL(cudaMallocArray, (void**, const cuda_program::Format*, std::size_t, std::size_t, unsigned)) \
+  CALL(cudaMalloc3DArray, (void**, const cuda_program::Format*, cuda_program::Extent, unsigned))   \
+  CALL(cudaFreeArray, (void*))                                                                     \
+  CALL(cudaMallocMipmappedArray,                                                                   \
+       (void**, const cuda_program::Format*, cuda_program::Extent, unsigned, unsigned))            \
+  CALL(cudaFreeMipmappedArray, (void*))                                                            \
   CALL(cudaGetLastError, ())
 
-namespace cuda_guest {
+namespace cuda_program {
 namespace {
 
 // As in NVIDIA's driver_types.h.
@@ -43,7 +43,7 @@ struct Format {
 constexpr Format kFloat{32, 0, 0, 0, 2};
 
 }  // namespace
-}  // namespace cuda_guest
+}  // namespace cuda_program
 
 #ifdef HEADROOM_STATIC_CUDART
 #define DECLARE(name, parameters) extern "C" int name parameters;
@@ -51,7 +51,7 @@ RUNTIME_CALLS(DECLARE)
 #undef DECLARE
 #endif
 
-namespace cuda_guest {
+namespace cuda_program {
 namespace {
 
 struct Runtime {
@@ -160,10 +160,10 @@ struct RuntimeArrays : Held {
 };
 
 }  // namespace
-}  // namespace cuda_guest
+}  // namespace cuda_program
 
 int main(int count, char** arguments) {
-  using namespace cuda_guest;
+  using namespace cuda_program;
   if (count < 3) return 2;
   const std::uint64_t limit = std::strtoull(arguments[1], nullptr, 10),
                       step = std::strtoull(arguments[2], nullptr, 10);

@@ -1,6 +1,6 @@
 // Opens and closes the same library several times, and lets it allocate each time:
 //
-//     trace_guest_loader PLUGIN.so TIMES [deep]
+//     traced_loader PLUGIN.so TIMES [deep]
 //
 // `deep`: with RTLD_DEEPBIND.
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // Many small allocations and a few large ones; prints what the program itself did:
 //
-//     trace_guest_small [ROUNDS]
+//     traced_small [ROUNDS]
 //
 // "small-allocations small-bytes small-releases large-allocations large-bytes large-releases"
 #include <cstdint>
