@@ -1,4 +1,4 @@
-// What is charged, and to whom.
+// Charges, limits and peaks of an account. account.h explains the concept.
 #include "ledger/account.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ std::uint64_t Account::limit(unsigned device) const {
 }
 
 void Account::lock() {
-  // What is charged is changed by one store each, and a slot that is being taken or given up has no owner and
-  // counts for nothing, so what a dead holder left is sound.
+  // If the lock's holder died, the page is still consistent: each charge is changed by one store, and a slot
+  // that is being claimed or cleared has no owner, so it does not count.
   if (::pthread_mutex_lock(&page_->mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&page_->mutex);
 }
 
@@ -44,16 +44,17 @@ std::uint64_t Account::sum(unsigned device) const {
   return bytes;
 }
 
-// Under the lock. `bytes` may be anything that a program asks for, so nothing is added to it.
+// Caller holds the lock. A program may request any number of bytes, so this compares without adding: no
+// overflow.
 bool Account::fits(unsigned device, std::uint64_t bytes) const {
-  constexpr std::uint64_t kMostThatCanBe = std::uint64_t{1} << 60;  // and sums of it do not go round
+  constexpr std::uint64_t kMaxRequest = std::uint64_t{1} << 60;  // so that sums of requests do not overflow
   const std::uint64_t limit = page_->limits[device];
-  if (limit == kNoLimit) return bytes <= kMostThatCanBe;
+  if (limit == kNoLimit) return bytes <= kMaxRequest;
   const std::uint64_t charged = sum(device);
   return charged <= limit && bytes <= limit - charged;
 }
 
-// All locks are held at once, so that what one account grants and another refuses is never seen as charged.
+// Holds all locks at once, so that no process sees a charge that one account granted and another refused.
 bool Account::add(unsigned device, std::uint64_t bytes, Grant grant) {
   if (page_ == nullptr || device >= kMaxDevices) return true;
   for (Account* const one : accounts()) one->lock();
@@ -84,7 +85,7 @@ void Account::note_peaks(unsigned device) {
   }
 }
 
-// Under the lock.
+// Caller holds the lock.
 void Account::note_own_peaks(unsigned device) {
   const std::uint64_t own = page_->slots[slot_].charged[device], all = sum(device);
   if (own > peaks_[device]) peaks_[device] = own;
@@ -97,7 +98,8 @@ void Account::note_own_peaks(unsigned device) {
   page_->peaks[device] = std::max(page_->peaks[device], sum(device));
 }
 
-// A look takes 1 to 2 us for each process beside this one, and programs start with a new peak at every call.
+// Limits the checks for dead processes to one per millisecond: a check costs 1 to 2 us for each other
+// process, and a starting program sets a new peak with every call.
 bool Account::is_dead_check_due() {
   constexpr std::int64_t kIntervalNs = 1'000'000;
   const std::int64_t now = monotonic_ns();
@@ -175,22 +177,22 @@ std::uint64_t Account::refused_bytes(unsigned device) {
 
 bool Account::would_fit(unsigned device, std::uint64_t bytes) {
   if (limit(device) == kNoLimit) return true;
-  bool has_room = true;
+  bool fits_all = true;
   for (Account* const one : accounts()) {
     one->lock();
-    has_room = has_room && one->fits(one->account_device(device), bytes);
+    fits_all = fits_all && one->fits(one->account_device(device), bytes);
     one->unlock();
   }
-  return has_room;
+  return fits_all;
 }
 
-Account* Account::tightest_account(unsigned device, LimitUsage& room) {
+Account* Account::tightest_account(unsigned device, LimitUsage& usage) {
   Account* found = nullptr;
   if (device >= kMaxDevices) return found;
   for (Account* const one : accounts()) {
     const LimitUsage its{one->page_->limits[one->account_device(device)], one->charged(device)};
-    if (found != nullptr && its.left() >= room.left()) continue;
-    room = its;
+    if (found != nullptr && its.left() >= usage.left()) continue;
+    usage = its;
     found = one;
   }
   return found;
@@ -203,8 +205,8 @@ Account::LimitUsage Account::tightest_limit(unsigned device) {
 }
 
 std::size_t Account::largest_charges(unsigned device, std::span<ProcessCharge> largest) {
-  LimitUsage room;
-  Account* const of = tightest_account(device, room);
+  LimitUsage usage;
+  Account* const of = tightest_account(device, usage);
   if (of == nullptr) return 0;
   const unsigned number = of->account_device(device);
   const std::uint64_t here = own_pid_namespace();
@@ -213,11 +215,11 @@ std::size_t Account::largest_charges(unsigned device, std::span<ProcessCharge> l
   for (unsigned i = 0; i < of->page_->slots_used; ++i) {
     const AccountPage::Slot& slot = of->page_->slots[i];
     if (slot.owner.pid == 0 || slot.charged[number] == 0) continue;
-    ProcessCharge holder{static_cast<std::int32_t>(slot.owner.pid), slot.owner.pid_namespace == here,
+    ProcessCharge charge{static_cast<std::int32_t>(slot.owner.pid), slot.owner.pid_namespace == here,
                          slot.charged[number]};
     for (std::size_t k = 0; k < count; ++k)
-      if (largest[k].bytes < holder.bytes) std::swap(largest[k], holder);
-    if (count < largest.size()) largest[count++] = holder;
+      if (largest[k].bytes < charge.bytes) std::swap(largest[k], charge);
+    if (count < largest.size()) largest[count++] = charge;
   }
   of->unlock();
   return count;

@@ -1,4 +1,4 @@
-// How an account's page comes and goes, and what processes agree on of their devices.
+// Opens, creates and closes an account's page, nests accounts, and matches devices between processes.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,8 +32,8 @@ void initialize(AccountPage& page, const Limits& limits) {
 
 namespace {
 
-// Straight from the kernel: in the preload library mmap and munmap are hooked. The last argument lies on the
-// stack, where an int would leave half of the offset as it was.
+// Calls the kernel directly, because mmap and munmap are hooked in the preload library. The offset is passed
+// on the stack, so it must be a long: an int would leave its upper half undefined.
 AccountPage* map_page(int flags, int fd) {
   const long memory =
       ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, long{0});
@@ -42,13 +42,14 @@ AccountPage* map_page(int flags, int fd) {
 
 void unmap_page(AccountPage* page) {
 #if defined(__SANITIZE_THREAD__)
-  // Which sees no system call: the order of this lock would be held against the next one at its address.
+  // ThreadSanitizer does not see the system call. Without this it would apply this lock's order to the next
+  // lock at the same address.
   __tsan_mutex_destroy(&page->mutex, 0);
 #endif
   ::syscall(SYS_munmap, page, sizeof *page);
 }
 
-bool file_is_sound(int fd, struct stat& info) {
+bool is_usable_file(int fd, struct stat& info) {
   if (::fstat(fd, &info) != 0) return false;
   if (S_ISREG(info.st_mode) && info.st_size == static_cast<off_t>(sizeof(AccountPage)) &&
       (info.st_uid == ::geteuid() || ::geteuid() == 0))
@@ -81,7 +82,7 @@ bool Account::open_shared(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
   struct stat info {};
-  if (file_is_sound(fd, info)) page_ = map_page(MAP_SHARED, fd);
+  if (is_usable_file(fd, info)) page_ = map_page(MAP_SHARED, fd);
   if (page_ == nullptr) {
     const int error = errno;
     ::close(fd);
@@ -109,14 +110,15 @@ bool Account::create_shared(const char* path, const Limits& limits) {
   }
   const int fd = ::open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return false;
-  // EntryType first: a page that a full file system cannot give would kill its writer.
+  // Allocates the space first: on a full file system a write through the mapping would end the process
+  // (SIGBUS).
   int error = ::posix_fallocate(fd, 0, sizeof(AccountPage));
   AccountPage* page = error == 0 ? map_page(MAP_SHARED, fd) : nullptr;
   if (error == 0 && page == nullptr) error = errno;
   if (page != nullptr) {
     initialize(*page, limits);
     unmap_page(page);
-    if (::link(temporary, path) != 0) error = errno;  // unlike rename, it never replaces
+    if (::link(temporary, path) != 0) error = errno;  // unlike rename(), this never replaces a file
   }
   ::close(fd);
   ::unlink(temporary);
@@ -145,19 +147,19 @@ void Account::identify(unsigned device, const std::uint8_t (&uuid)[16]) {
 }
 
 void Account::identify_in_this_account(unsigned device, const std::uint8_t (&uuid)[16]) {
-  static constexpr std::uint8_t kUntold[16] = {};
+  static constexpr std::uint8_t kUnknown[16] = {};
   const auto find = [&](const std::uint8_t(&wanted)[16], unsigned otherwise) {
     for (unsigned i = 0; i < kMaxDevices; ++i)
       if (std::memcmp(page_->uuids[i], wanted, sizeof wanted) == 0) return i;
     return otherwise;
   };
-  if (std::memcmp(uuid, kUntold, sizeof uuid) == 0) return;
+  if (std::memcmp(uuid, kUnknown, sizeof uuid) == 0) return;
   lock();
   unsigned number = find(uuid, kMaxDevices);
   if (number == kMaxDevices) {
-    const bool is_free = std::memcmp(page_->uuids[device], kUntold, sizeof uuid) == 0;
-    number = is_free ? device : find(kUntold, device);
-    if (std::memcmp(page_->uuids[number], kUntold, sizeof uuid) == 0)
+    const bool is_free = std::memcmp(page_->uuids[device], kUnknown, sizeof uuid) == 0;
+    number = is_free ? device : find(kUnknown, device);
+    if (std::memcmp(page_->uuids[number], kUnknown, sizeof uuid) == 0)
       std::memcpy(page_->uuids[number], uuid, sizeof uuid);
   }
   unlock();

@@ -1,4 +1,5 @@
-// Who has a slot of an account, and who holds it still.
+// Slots of an account: how a process claims one, and how others notice that it died. account.h explains the
+// concept.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,20 +19,20 @@ namespace headroom::ledger {
 
 namespace {
 
-// open, read, close and fcntl are where a thread may be cancelled, which would leave the locks that it has
-// here to nobody.
-class NotCancelled {
+// open, read, close and fcntl are cancellation points. A thread that is cancelled in one would never release
+// the locks that it holds here.
+class CancellationGuard {
  public:
-  NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NotCancelled() { ::pthread_setcancelstate(before_, nullptr); }
-  NotCancelled(const NotCancelled&) = delete;
-  NotCancelled& operator=(const NotCancelled&) = delete;
+  CancellationGuard() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationGuard() { ::pthread_setcancelstate(before_, nullptr); }
+  CancellationGuard(const CancellationGuard&) = delete;
+  CancellationGuard& operator=(const CancellationGuard&) = delete;
 
  private:
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// For F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).
+// The argument of F_OFD_SETLK and F_OFD_GETLK (Linux 3.15).
 struct flock byte_of(unsigned slot, short type) {
   struct flock range {};
   range.l_type = type;
@@ -41,13 +42,14 @@ struct flock byte_of(unsigned slot, short type) {
   return range;
 }
 
-// A process that dies in the midst of either leaves a slot without an owner, which counts for nothing.
+// These two clear the owner's PID first and set it last. So a process that dies halfway leaves a slot without
+// an owner, which does not count.
 void clear_slot(AccountPage::Slot& slot) {
   std::atomic_ref(slot.owner.pid).store(0, std::memory_order_release);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   slot = {};
 }
-void take(AccountPage::Slot& slot, const ProcessIdentity& self, bool has_byte_lock) {
+void set_owner(AccountPage::Slot& slot, const ProcessIdentity& self, bool has_byte_lock) {
   clear_slot(slot);
   slot.has_byte_lock = has_byte_lock ? 1 : 0;
   slot.owner = self;
@@ -58,8 +60,9 @@ void take(AccountPage::Slot& slot, const ProcessIdentity& self, bool has_byte_lo
 
 }  // namespace
 
-// Under the lock, as all that follows to join(). False where the program closed the descriptor or has another
-// file at its number.
+// Makes sure that this process has its own open file description; opens one in a forked child. Returns false
+// if the program closed the descriptor or reused its number. Callers of this and the functions up to join()
+// hold the lock.
 bool Account::ensure_description() {
   const auto is_ours = [&](int fd) {
     struct stat info {};
@@ -67,12 +70,13 @@ bool Account::ensure_description() {
   };
   if (!is_ours(description_)) return false;
   if (!is_description_of_parent_) return true;
-  // The parent's stays open: its lock is what says that this process has the parent's memory, too.
+  // The parent's description stays open: its lock shows that this process keeps the parent's memory alive.
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", description_);
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return false;
-  // The page is mapped by the parent's; this one is kept open by a mapping of its own, which nobody uses.
+  // The page is mapped from the parent's description. An unused mapping keeps this one open, even if the
+  // program closes the descriptor.
   const long held = is_ours(fd) ? ::syscall(SYS_mmap, nullptr, 1, PROT_NONE, MAP_SHARED, fd, long{0}) : -1;
   if (held == -1) {
     ::close(fd);
@@ -84,34 +88,35 @@ bool Account::ensure_description() {
   return true;
 }
 
-// By a process that has a description of its own.
+// Requires ensure_description(): a lock of the own description would look unlocked.
 bool Account::is_slot_dead(unsigned slot) {
   const AccountPage::Slot& asked = page_->slots[slot];
   if (asked.has_byte_lock == 0) return !may_be_alive(asked.owner);
   struct flock range = byte_of(slot, F_WRLCK);
   if (::fcntl(description_, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK) return false;
-  // A process that ends may give up the lock before the driver's files are closed and its memory is back.
+  // An exiting process may lose the lock before it has closed the driver's files and the driver has freed its
+  // memory.
   return !is_exiting(asked.owner);
 }
 
 void Account::clear_dead_slots(unsigned device) {
   if (!shared_) return;
-  const NotCancelled not_cancelled;
-  bool has_looked = false;
+  const CancellationGuard guard;
+  bool has_checked = false;
   for (unsigned i = 0; i < page_->slots_used; ++i) {
     const AccountPage::Slot& slot = page_->slots[i];
     if (i == slot_.load(std::memory_order_relaxed) || slot.owner.pid == 0 ||
         (device < kMaxDevices && slot.charged[device] == 0))
       continue;
-    // Who cannot ask expels nobody: the limit must hold.
-    if (!has_looked && !ensure_description()) return;
-    has_looked = true;
+    // Without a description no lock can be tested, so no slot is cleared: the limit must hold.
+    if (!has_checked && !ensure_description()) return;
+    has_checked = true;
     if (is_slot_dead(i)) clear_slot(page_->slots[i]);
   }
 }
 
-// False: somebody holds the slot. Where nothing can be locked (an old kernel, no descriptor left) a process
-// has its slot as long as it lives, in whatever program.
+// Returns false if another description has locked the slot's byte. If locking is impossible (old kernel, no
+// descriptor), the process keeps the slot until it dies, even across exec.
 bool Account::claim_slot(unsigned slot, const ProcessIdentity& self) {
   bool has_byte_lock = false;
   if (shared_ && ensure_description()) {
@@ -119,16 +124,16 @@ bool Account::claim_slot(unsigned slot, const ProcessIdentity& self) {
     has_byte_lock = ::fcntl(description_, F_OFD_SETLK, &range) == 0;
     if (!has_byte_lock && (errno == EAGAIN || errno == EACCES)) return false;
   }
-  take(page_->slots[slot], self, has_byte_lock);
+  set_owner(page_->slots[slot], self, has_byte_lock);
   page_->slots_used = std::max(page_->slots_used, slot + 1);
   slot_ = slot;
   return true;
 }
 
-// A process that became another program by execve takes over its own slot, if it has one still, unless
-// children of the earlier program hold it: what that held on a device is gone with it.
+// After execve a process claims its former slot again, and thereby clears it: exec freed the old program's
+// device memory. It cannot claim the slot if a child of the old program still locks it.
 bool Account::join() {
-  const NotCancelled not_cancelled;
+  const CancellationGuard guard;
   clear_dead_slots();
   const ProcessIdentity self = this_process();
   for (unsigned i = 0; i < page_->slots_used; ++i)
@@ -160,7 +165,7 @@ void Account::reset_after_fork() {
   for (std::uint64_t& peak : peaks_) peak = 0;
   for (auto& number : device_xor_) number = 0;
   if (page_ == nullptr || shared_) return;
-  // A copy of the parent's own, perhaps with its lock held.
+  // This private page is a copy of the parent's, and another thread of the parent may have held its lock.
   Limits limits;
   std::memcpy(limits.bytes, page_->limits, sizeof limits.bytes);
   std::memset(static_cast<void*>(page_), 0, sizeof *page_);

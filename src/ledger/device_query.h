@@ -1,28 +1,29 @@
-// What the preload library tells the program that it was loaded into of its memory of a GPU. The functions
-// are looked up by name (dlsym): a program without the library has none of them, and knows nothing.
+// The interface through which a program asks the preload library about its GPU memory. A program looks the
+// functions up by name with dlsym; without the library they do not exist.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::ledger {
 
-// Bytes. What counts against a limit: the device's own memory (on an integrated GPU pinned memory, too), with
-// what pools and graphs keep, without contexts and modules.
+// All values are bytes, except refused_count. Memory that counts against a limit: the device's own memory (on
+// an integrated GPU also pinned memory), including what pools and graphs keep, excluding contexts and
+// modules.
 struct DeviceFigures {
-  std::uint64_t charged = 0;                           // to this process now
-  std::uint64_t peak = 0;                              // the most since the last reset
-  std::uint64_t limit = 0;                             // of all processes of the account together; ~0: none
-  std::uint64_t charged_all = 0;                       // to all processes of the account now
-  std::uint64_t pinned_host = 0;                       // the machine's memory, pinned for the device, now
-  std::uint64_t refused_count = 0, refused_bytes = 0;  // of this process, since its start
-  std::uint64_t last_refused_bytes = 0;                // what was asked for last, and not granted
-  std::uint64_t last_refused_charged = 0;              // that all held at that moment
-  std::uint64_t last_refused_own = 0;                  // that this process held then
+  std::uint64_t charged = 0;                           // charged to this process now
+  std::uint64_t peak = 0;                              // highest charge since the last reset
+  std::uint64_t limit = 0;                             // for all processes of the account together; ~0: none
+  std::uint64_t charged_all = 0;                       // charged to all processes of the account now
+  std::uint64_t pinned_host = 0;                       // host memory that is pinned for the device now
+  std::uint64_t refused_count = 0, refused_bytes = 0;  // by this process, since its start
+  std::uint64_t last_refused_bytes = 0;                // size of the last refused request
+  std::uint64_t last_refused_charged = 0;              // charged to all processes at that moment
+  std::uint64_t last_refused_own = 0;                  // charged to this process then
 };
 
 inline constexpr const char* kDeviceFiguresSymbol = "headroom_device_figures";
-// `size`: of the caller's structure; fields that are added later stay as they are for an older caller. False
-// if the library has no such device.
+// `size` is the size of the caller's structure: the library does not write fields that an older caller does
+// not have. Returns false if the library does not know the device.
 using DeviceFiguresFunction = bool (*)(unsigned device, DeviceFigures* figures, std::uint64_t size);
 
 inline constexpr const char* kResetDevicePeakSymbol = "headroom_reset_device_peak";

@@ -1,22 +1,22 @@
-// What the device gives for memory by pointer and for arrays: whole granules.
+// Granules: the units in which the device allocates memory by pointer and arrays.
 //
-// On an H100 and an H200 (driver 580) an allocation of more than 1 MiB has granules of 2 MiB to itself: 1,023
-// times 1 MiB and a byte took 2 GiB. Smaller ones, in multiples of 512 bytes, share one, which goes back when
-// the last in it is freed: of 2,048 times 32 KiB, of which all but one in 64 were freed, all 64 MiB stayed.
-// So what counts is in how many granules there is something, and in which one an allocation lies its address
-// tells.
+// On an H100 and an H200 (driver 580) a granule has 2 MiB. An allocation of more than 1 MiB has whole
+// granules to itself: 1,023 allocations of 1 MiB and a byte took 2 GiB. Smaller ones, in multiples of 512
+// bytes, share a granule. The driver frees a granule only when the last allocation in it is freed: after 63
+// of every 64 of 2,048 allocations of 32 KiB were freed, all 64 MiB were still in use. So the ledger charges
+// each granule that holds an allocation. The address of an allocation tells its granule.
 //
-// Contexts share none: of 20 small allocations in turn in two contexts each context's lay in one of its own.
+// Contexts share no granules: of 20 small allocations made in two contexts in turn, each context's lay in a
+// granule of its own.
 //
-// Arrays have handles and no addresses: small ones are charged what the driver says that each needs.
+// Arrays have handles, not addresses: a small array is charged the bytes that the driver says it needs.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 namespace {
 
-// A granule's entry has in `pending` what is in use of it, in `bytes` how many of its references are freed in
-// the order of a stream, and in `link` its context.
+// The driver places small allocations in multiples of this size.
 std::uint64_t round_up_to_piece(std::uint64_t bytes) {
   constexpr std::uint64_t kPiece = 512;
   return (bytes + kPiece - 1) / kPiece * kPiece;
@@ -58,14 +58,15 @@ std::uint64_t Ledger::remove_from_granule(const Entry& entry) {
   shared->references = (shared->references - 1) | held;
   if ((shared->references & ~kExported) > 0 || !table_.remove(EntryType::granule, entry.link, gone))
     return own;
-  // What others hold of it keeps it, and it stays charged; but its addresses may be given anew.
+  // An exported allocation keeps the granule in use, so it stays charged. Its entry is removed, because the
+  // driver may reuse the address.
   return (gone.references & kExported) != 0 ? own : own + gone.charged;
 }
 
-// One in which all is freed in the order of a stream may have gone already.
+// Skips a granule whose allocations are all pending frees: the driver may have freed it already.
 std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context, std::uint64_t bytes) {
   const Locked locked(*this);
-  const auto has_room = [&](const Entry& entry) {
+  const auto has_space = [&](const Entry& entry) {
     return entry.type == EntryType::granule && entry.device == device && entry.link == context &&
            (entry.references & ~kExported) > entry.bytes &&
            entry.extra + round_up_to_piece(bytes) <= entry.charged;
@@ -73,7 +74,7 @@ std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context,
   Entry* found =
       device < kMaxDevices ? table_.find(EntryType::granule, devices_[device].last_granule) : nullptr;
   std::size_t place = 0;
-  if (found == nullptr || !has_room(*found)) found = table_.find_from(place, has_room);
+  if (found == nullptr || !has_space(*found)) found = table_.find_from(place, has_space);
   if (found == nullptr) return 0;
   ++found->references;
   found->extra += round_up_to_piece(bytes);
@@ -114,7 +115,7 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
       if (shared == nullptr && is_prepaid) {
         is_prepaid = false;
         shared = find_or_insert(fresh);
-        // Without memory for it: as if the allocation had one to itself.
+        // No memory for the entry: charge as if the allocation had the granule to itself.
         if (shared == nullptr) entry.charged = bytes;
       }
       if (shared != nullptr) {
@@ -131,7 +132,7 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
     is_prepaid = true;
   }
   if (is_prepaid)
-    account_.discharge(entry.device, bytes);  // it lies in one that was there
+    account_.discharge(entry.device, bytes);  // it lies in a known granule
   else
     account_.note_peaks(entry.device);
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);

@@ -1,21 +1,20 @@
-// Instances of graphs: each has memory of its own for all that the nodes of its graph need, from its launch
-// on. No launch is watched, so each is charged when it is made, or updated to a graph: the first has what its
-// graph is charged, any other is charged once more.
+// Graph execs: each has its own memory for the nodes of its graph, from its first launch on. Launches are not
+// hooked, so an exec is charged when it is instantiated or updated to a graph. The first exec of a graph uses
+// the graph's own charge; each further one is charged in addition.
 //
-// What an instance had is leaving when it is destroyed or updated: the driver gives it back when it has ended
-// (a launch that still runs keeps it), and may keep it for the next. So the graph is charged anew when
-// something is instantiated from it again: the driver has both until the first has ended. Until then a graph
-// of which nothing is an instance any more is charged nothing, but for nodes that none frees, which may be
-// live.
+// When an exec is destroyed or updated, its charge becomes pending: a launch that still runs keeps the
+// memory, and the driver may keep it for the next exec. If the graph is then instantiated again, it is
+// charged anew, because the driver holds the memory of both until the first has ended. A graph without execs
+// is charged nothing meanwhile, except if a node's memory is freed by no node, and so may still be live.
 //
-// What it was instantiated from an instance holds until it is destroyed, whatever it is updated to. One that
-// is updated to the graph that it has needs no more: on an H200 (driver 580) three updates of a running
-// instance to one graph, each launched in another stream, had its memory once. (So had three instances of a
-// graph, each made when the one before had been destroyed while it ran. That is not counted on: the figure
-// tells it in a moment.)
+// An exec pins its source graph until it is destroyed, even after an update. An update to the graph that an
+// exec already has costs nothing: on an H200 (driver 580), a running exec was updated three times to one
+// graph and launched in another stream each time, and had its memory once. (Three execs of a graph, each made
+// after its predecessor was destroyed while running, also had memory once. The ledger does not rely on that:
+// the driver's figure corrects the charge soon.)
 //
-// Of an instance's entry `link` is the graph, `charged` what it has beyond the graph's own charge, `bytes`
-// what it added to that, until it is finished; of an update `pending` is the instance.
+// Fields of an exec's entry: `charged` is what it uses beyond the graph's own charge. `bytes`, until the
+// driver succeeded, is what it added to the graph's charge.
 #include <utility>
 
 #include "ledger/graph_keys.h"
@@ -25,7 +24,7 @@
 namespace headroom::ledger {
 namespace {
 
-// The references of an instance that is being updated to the graph that it has.
+// Marks, in `references`, an exec that is being updated to the graph that it already has.
 constexpr std::uint32_t kUpdatedToSameGraph = 2;
 
 bool is_update(const Entry& entry, std::uint64_t exec) {
@@ -38,7 +37,8 @@ std::uint32_t exec_count(const Entry& graph) { return graph.references - (has_ha
 
 }  // namespace
 
-// What the instance is now: what it was instantiated from only if it was never updated.
+// Finds the entry of the exec's current graph, if that is `graph`. The graph that the exec was instantiated
+// from is the current one only if the exec was never updated.
 Entry* Ledger::find_exec_of(const Entry& graph, std::uint64_t exec, unsigned device) {
   if (exec_count(graph) == 0) return nullptr;
   bool was_updated = false;
@@ -99,7 +99,7 @@ void Ledger::cancel_exec(std::uint64_t number) {
     if (!table_.remove(EntryType::graph_exec, kInProgress | key_on_device(number, device), begun)) continue;
     std::uint64_t back = begun.charged;
     if (Entry* const whole = table_.find(EntryType::graph, begun.link)) {
-      --whole->references;  // not its last
+      --whole->references;  // never the last one
       back += smaller(begun.bytes, whole->charged);
       whole->charged -= smaller(begun.bytes, whole->charged);
     }
@@ -113,20 +113,19 @@ void Ledger::finish_exec(std::uint64_t number, std::uint64_t exec, bool is_updat
   const Locked locked(*this);
   clear_same_graph_marks(exec);
   for (unsigned device = 0; device < kMaxDevices; ++device) {
-    Entry instance;
-    if (!table_.remove(EntryType::graph_exec, kInProgress | key_on_device(number, device), instance))
-      continue;
-    if (instance.charged + instance.bytes > 0) account_.note_peaks(device);
-    if (Entry* const whole = table_.find(EntryType::graph, instance.link)) whole->link = exec;
-    instance.address = is_update ? kInternalNumber | ++last_physical_ : key_on_device(exec, device);
-    instance.extra = is_update ? exec : 0;
-    instance.bytes = 0;
-    table_.insert(instance);
+    Entry entry;
+    if (!table_.remove(EntryType::graph_exec, kInProgress | key_on_device(number, device), entry)) continue;
+    if (entry.charged + entry.bytes > 0) account_.note_peaks(device);
+    if (Entry* const whole = table_.find(EntryType::graph, entry.link)) whole->link = exec;
+    entry.address = is_update ? kInternalNumber | ++last_physical_ : key_on_device(exec, device);
+    entry.extra = is_update ? exec : 0;
+    entry.bytes = 0;
+    table_.insert(entry);
     has_updates_ = has_updates_ || is_update;
   }
 }
 
-// What is to be updated to a graph that it has already.
+// Ends an update of the exec to the graph that it already has.
 void Ledger::clear_same_graph_marks(std::uint64_t exec) {
   table_.for_each([&](Entry& one) {
     if (one.type == EntryType::graph_exec && one.references == kUpdatedToSameGraph &&
@@ -135,12 +134,12 @@ void Ledger::clear_same_graph_marks(std::uint64_t exec) {
   });
 }
 
-// What it had of a graph is leaving; what that is charged itself is for who is left, unless another that was
-// made when the graph needed less counts on it, too.
-bool Ledger::drop_exec(Entry instance, Entry& freed) {
-  PerDevice& of = devices_[instance.device];
-  Entry* const whole = table_.find(EntryType::graph, instance.link);
-  if (whole != nullptr && instance.charged == 0 && exec_count(*whole) > 1) {
+// Ends an exec's use of a graph; its charge becomes pending. If it used the graph's own charge, the exec with
+// the largest charge takes that over, unless another exec uses it, too: one made when the graph needed less.
+bool Ledger::drop_exec(Entry exec, Entry& freed) {
+  PerDevice& of = devices_[exec.device];
+  Entry* const whole = table_.find(EntryType::graph, exec.link);
+  if (whole != nullptr && exec.charged == 0 && exec_count(*whole) > 1) {
     Entry* most = nullptr;
     bool has_another = false;
     table_.for_each([&](Entry& one) {
@@ -148,24 +147,24 @@ bool Ledger::drop_exec(Entry instance, Entry& freed) {
       has_another = has_another || one.charged == 0;
       if (one.charged > (most != nullptr ? most->charged : 0)) most = &one;
     });
-    if (most != nullptr && !has_another) std::swap(instance.charged, most->charged);
+    if (most != nullptr && !has_another) std::swap(exec.charged, most->charged);
   }
-  of.graph_charge -= instance.charged;
-  of.pending_graph_charge += instance.charged;
-  if (whole != nullptr && exec_count(*whole) == 1 && has_handle(*whole) && instance.charged == 0 &&
+  of.graph_charge -= exec.charged;
+  of.pending_graph_charge += exec.charged;
+  if (whole != nullptr && exec_count(*whole) == 1 && has_handle(*whole) && exec.charged == 0 &&
       whole->bytes == 0) {
     of.graph_charge -= whole->charged;
     of.pending_graph_charge += whole->charged;
     whole->charged = 0;
   }
-  return drop_graph_reference(instance.link, freed);
+  return drop_graph_reference(exec.link, freed);
 }
 
 bool Ledger::drop_past_update(std::uint64_t exec, Entry& freed) {
   if (!has_updates_.load(std::memory_order_relaxed)) return false;
   const Locked locked(*this);
   for (;;) {
-    std::size_t place = 0;  // what goes with a graph may move the others
+    std::size_t place = 0;  // removing a graph may move other entries
     const auto is_past = [&](const Entry& one) {
       return is_update(one, exec) && one.references != kUpdatedToSameGraph;
     };
@@ -180,9 +179,9 @@ bool Ledger::destroy_graph(EntryType type, std::uint64_t handle, unsigned& devic
   const Locked locked(*this);
   for (; device < kMaxDevices; ++device) {
     const std::uint64_t number = key_on_device(handle, device);
-    Entry instance;
+    Entry exec;
     if (type == EntryType::graph_exec) {
-      if (table_.remove(EntryType::graph_exec, number, instance) && drop_exec(instance, freed)) return true;
+      if (table_.remove(EntryType::graph_exec, number, exec) && drop_exec(exec, freed)) return true;
       continue;
     }
     if (drop_graph_reference(number, freed)) return true;
@@ -191,7 +190,8 @@ bool Ledger::destroy_graph(EntryType type, std::uint64_t handle, unsigned& devic
   return false;
 }
 
-// An instance holds it, and the driver may give the handle to another graph.
+// The graph was destroyed, but an exec pins its memory. It gets a number, because the driver may reuse its
+// handle.
 void Ledger::release_graph_handle(Entry& graph) {
   Entry held = graph;
   Entry gone;
@@ -209,8 +209,8 @@ void Ledger::release_graph_handle(Entry& graph) {
     part->link = held.address;
 }
 
-// What was instantiated from it runs by itself, with what it was charged for that: for what it becomes a part
-// of it is charged anew, when that is instantiated.
+// The graph becomes part of another graph. Its execs continue on their own: they keep its charge, under a
+// number. The parent is charged for these nodes when it is instantiated.
 void Ledger::detach_execs(Entry& moved) {
   if (exec_count(moved) == 0) return;
   Entry kept = moved;
@@ -225,7 +225,7 @@ void Ledger::detach_execs(Entry& moved) {
   moved.charged = 0;
 }
 
-// True: that was the last, and the graph is gone.
+// Returns true if that was the last reference, and the graph is gone.
 bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
   Entry* const entry = table_.find(EntryType::graph, graph);
   if (entry == nullptr || --entry->references > 0) return false;
@@ -234,7 +234,7 @@ bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
       (graph & kInternalNumber) != 0 ? freed.link : key_on_device(graph, freed.device);  // the handle
   drop_free_nodes(graph);
   const bool may_have_run = freed.link != 0;
-  std::uint64_t left_there = 0;  // of what the graph is charged
+  std::uint64_t orphan_bytes = 0;
   std::size_t place = 0;
   while (Entry* const node =
              table_.find_from(place, [&](const Entry& one) { return is_node(one) && one.link == graph; })) {
@@ -247,20 +247,20 @@ bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
     node->link = node->extra = 0;
     node->references = 0;
     node->charged = node->bytes;
-    left_there += node->bytes;
+    orphan_bytes += node->bytes;
     has_graph_orphans_ = true;
   }
-  // Of a child that ran before it was moved more may be live than the whole is charged.
-  if (left_there > freed.charged) account_.force_charge(freed.device, left_there - freed.charged);
-  const std::uint64_t leaving = freed.charged - smaller(left_there, freed.charged);
+  // If a child graph ran before it was moved here, its orphans may exceed this graph's charge.
+  if (orphan_bytes > freed.charged) account_.force_charge(freed.device, orphan_bytes - freed.charged);
+  const std::uint64_t pending = freed.charged - smaller(orphan_bytes, freed.charged);
   if (freed.device < kMaxDevices) {
     PerDevice& of = devices_[freed.device];
     of.graph_charge -= freed.charged;
-    of.orphan_charge += left_there;
-    if (may_have_run) of.pending_graph_charge += leaving;
+    of.orphan_charge += orphan_bytes;
+    if (may_have_run) of.pending_graph_charge += pending;
   }
-  // What never ran has no memory.
-  if (!may_have_run) account_.discharge(freed.device, leaving);
+  // A graph that never ran has no memory.
+  if (!may_have_run) account_.discharge(freed.device, pending);
   return true;
 }
 

@@ -1,18 +1,18 @@
-// How the entries of graphs and of their instances are numbered, for each device one.
+// Keys of graphs and graph execs in the allocation table: one for each device on which they have memory.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::ledger {
 
-// A graph's or an instance's handle on one device; on the first it is the handle.
+// The key of a graph or exec on one device. On device 0 it equals the handle.
 inline std::uint64_t key_on_device(std::uint64_t handle, unsigned device) {
   constexpr unsigned kAboveAddresses = 57;
   return handle ^ std::uint64_t{device} << kAboveAddresses;
 }
 
-// Graphs without a handle, and updates of instances, have numbers that no handle has on any device; so have
-// instances and updates that the driver is being asked for.
+// Bits that no handle has set on any device. kInternalNumber marks graphs without a handle and updates of
+// execs; kInProgress marks execs and updates that the driver is creating now.
 inline constexpr std::uint64_t kInternalNumber = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kInProgress = std::uint64_t{1} << 62;
 

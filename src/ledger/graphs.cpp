@@ -1,32 +1,29 @@
-// Memory nodes of graphs: charged for the blocks that they need, until the graph and its instances are gone.
-// What none of its nodes frees, and a launch made, outlives even that (CUDA's programming guide, "Graph
-// memory nodes"): it is then an allocation of its own.
+// Memory nodes of graphs. A graph is charged for the blocks that its nodes need, until the graph and its
+// execs are gone. An allocation that a launch made and no node frees outlives them (CUDA's programming guide,
+// "Graph memory nodes"): it becomes a graph orphan, an allocation of its own.
 //
-// A node takes what another freed only if the graph orders it behind that one ("allocations whose graph
-// ordered lifetimes do not overlap", the guide says). So each node that frees leaves its block under its own
-// number, and who adds a node names those that it comes behind. It gets the smallest of them that it fits in,
-// all of it. On an H100 (driver 580) nodes of 33, 65, 97 and 129 MiB, each freed before the next, had
-// 320 MiB: blocks are not joined. Whether one is shared is not known, so it is not counted on.
+// A node reuses another's block only if the graph orders it after the node that frees the block ("allocations
+// whose graph ordered lifetimes do not overlap", the guide says). So each free node keeps its block under its
+// own number, and a new node lists the free nodes before it. It gets the smallest of their blocks that it
+// fits in, as a whole. On an H100 (driver 580) nodes of 33, 65, 97 and 129 MiB, each freed before the next,
+// used 320 MiB: the driver joins no blocks. Whether two nodes can share one block is not known, so the ledger
+// assumes that they cannot.
 //
-// There, too, 31 graphs of 33 MiB had 64 MiB each, and one of 300 nodes of 64 KiB had 32 MiB: each graph that
-// runs has whole steps. Should the driver have more than all that is charged, the rest is charged when its
-// figure says so. Until the figure falls: by another graph's charge, which may be for a launch yet to come,
-// the rest seems to be less than it is.
+// There, 31 graphs of 33 MiB used 64 MiB each, and one graph of 300 nodes of 64 KiB used 32 MiB: each running
+// graph uses whole steps. If the driver's figure exceeds all charges for graphs, the difference is charged as
+// unforeseen. It is reduced only when the figure falls. A new charge of another graph does not reduce it,
+// because that may be for a later launch.
 //
-// What a graph leaves when it is destroyed is leaving: an instance that still runs is freed when it has
-// ended, and the driver keeps memory for the next graph. It is charged until the driver's own figure is
-// smaller. Instances have memory of their own: graph_execs.cpp.
-//
-// Of a graph's entry `bytes` are the blocks that nodes have, `pending` all blocks, `link` what was
-// instantiated from it last (or, without a handle, the handle that it had); of a node's entry `pending` is
-// what its block has beyond its own bytes; of a node that frees `bytes` is the block.
+// When a graph is destroyed its charge becomes pending: a running exec keeps its memory until it has ended,
+// and the driver keeps memory for the next graph. The charge ends when the driver's figure falls.
+// graph_execs.cpp charges the memory of execs.
 #include "ledger/graph_keys.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 
-// What the account is to be charged for a node, and the block that it gets.
+// Finds the block for a new node, and what to charge for it.
 Ledger::GraphGrowth Ledger::plan_in_graph(const Entry& whole, std::uint64_t bytes,
                                           std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth plan;
@@ -93,7 +90,7 @@ void Ledger::cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t
   const std::uint64_t block = bytes + growth.spare;
   whole->bytes -= smaller(block, whole->bytes);
   whole->extra -= smaller(growth.after - growth.before, whole->extra);
-  // Of the steps another node may have a part meanwhile.
+  // Another node may use a part of these steps by now.
   const std::uint64_t unneeded =
       whole->charged - smaller(round_up_to_step(whole->extra, graph_step_.load()), whole->charged);
   const std::uint64_t back = smaller(growth.charged, unneeded);
@@ -144,7 +141,7 @@ std::uint64_t Ledger::bytes_freed_by_node(std::uint64_t graph, unsigned device, 
   return found != nullptr && found->link == key_on_device(graph, device) ? found->bytes : 0;
 }
 
-// All blocks that no node has were freed by nodes.
+// All unused blocks were freed by nodes.
 bool Ledger::has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes) {
   const Locked locked(*this);
   const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
@@ -168,7 +165,8 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     if (!table_.remove(EntryType::graph, from, moved)) continue;
     detach_execs(moved);
     if (Entry* const whole = table_.find(EntryType::graph, to)) {
-      // When the child runs in the parent is not known: perhaps while all that is the parent's is live.
+      // It is unknown when the child runs in the parent: perhaps while all memory of the parent is live. So
+      // both need their own blocks.
       if (whole->link == 0 && moved.bytes > 0) whole->link = moved.link;
       whole->bytes += moved.bytes;
       whole->extra += moved.extra;
@@ -200,7 +198,7 @@ void Ledger::settle_graph_memory(unsigned device, std::uint64_t reserved_bytes) 
   PerDevice& of = devices_[device];
   const std::uint64_t fallen = of.graph_figure - smaller(reserved_bytes, of.graph_figure);
   of.graph_figure = reserved_bytes;
-  // What graphs left and is live is in the figure, and charged by itself.
+  // The figure includes live orphans, which have their own charge.
   const std::uint64_t most = reserved_bytes - smaller(of.orphan_charge, reserved_bytes);
   if (of.pending_graph_charge > most) {
     account_.discharge(device, of.pending_graph_charge - most);

@@ -1,4 +1,5 @@
-// A descriptor out of the way of programs that count on the small numbers, for what lives in their processes.
+// Moves a file descriptor to a high number. This code runs inside other programs, and some of them rely on
+// low numbers being free.
 #pragma once
 
 #include <fcntl.h>
@@ -6,10 +7,10 @@
 
 namespace headroom::ledger {
 
-// Closed by exec. `fd` itself, where there is none so high.
+// Returns the new descriptor, which exec closes, or `fd` if the process may not have so high a number.
 inline int move_to_high_number(int fd) {
-  constexpr int kOutOfTheWay = 500;
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
+  constexpr int kFirstHighNumber = 500;
+  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstHighNumber);
   if (high < 0) return fd;
   ::close(fd);
   return high;

@@ -1,9 +1,10 @@
+// Reservations, allocations, frees and contexts. ledger.h explains the concept.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
 namespace {
-constexpr std::uint64_t kDestroyedContext = std::uint64_t{1} << 61;  // and so no handle
+constexpr std::uint64_t kDestroyedContext = std::uint64_t{1} << 61;  // no handle has this bit
 constinit thread_local Refusal refusal_of_this_thread __attribute__((tls_model("initial-exec")));
 }  // namespace
 
@@ -16,14 +17,14 @@ bool Ledger::is_charged(unsigned device, DeviceMemoryKind kind) const {
 }
 
 void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed) {
-  const Account::LimitUsage room = account_.tightest_limit(device);
+  const Account::LimitUsage usage = account_.tightest_limit(device);
   const std::uint64_t own = account_.charged_to_this_process(device);
   account_.note_refusal(device, bytes, needed > bytes ? needed : bytes);
   const Locked locked(*this);
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;
   figures.refused_bytes += bytes;
-  refusal_of_this_thread = {device, kind, bytes, room.charged, own, room.limit};
+  refusal_of_this_thread = {device, kind, bytes, usage.charged, own, usage.limit};
   if (device < kMaxDevices) devices_[device].last_refusal = refusal_of_this_thread;
 }
 
@@ -72,7 +73,7 @@ void Ledger::count_out(const Entry& entry) {
 }
 
 void Ledger::commit(Entry entry, bool was_reserved) {
-  // What is in a pool or a graph is charged with that.
+  // Memory of a pool or graph is part of its charge.
   const bool is_part = entry.kind == DeviceMemoryKind::pool || entry.kind == DeviceMemoryKind::graph;
   entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part
                       ? charge_of(entry.device, entry.kind, entry.bytes)
@@ -87,20 +88,22 @@ void Ledger::insert_or_replace(const Entry& entry) {
     const Locked locked(*this);
     replaced = insert_or_replace_locked(entry);
   }
-  // Addresses are unified over devices: what lay there may have been another's.
+  // All devices share one address space: the replaced entry may belong to another device.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
 }
 
 Entry Ledger::insert_or_replace_locked(const Entry& entry) {
   Entry replaced;
-  // Its release was not seen (a context that went in a way of its own): what it was charged is free.
+  // The release of the old entry was not seen (for example, its context was destroyed in an unknown way), but
+  // its memory is free.
   if (table_.remove(entry.type, entry.address, replaced)) {
     count_out(replaced);
     if (is_graph_orphan(replaced) && replaced.device < kMaxDevices)
       devices_[replaced.device].orphan_charge -= replaced.charged;
     replaced.charged = remove_from_granule(replaced);
   }
-  // Without memory for the entry its release will not be known: then it stays charged, as a limit must hold.
+  // If no memory is available for the entry, its release cannot be recorded. It stays charged: the limit must
+  // hold.
   if (table_.insert(entry)) count_in(entry);
   return replaced;
 }
@@ -175,7 +178,7 @@ void Ledger::add_reference(std::uint64_t pointer) {
 
 bool Ledger::begin_release(EntryType type, std::uint64_t address, Entry& entry, bool is_exclusive) {
   const Locked locked(*this);
-  // What a node made is the graph's as long as that lives: its next launch makes it again.
+  // A node's memory belongs to its graph while that exists: the next launch allocates it again.
   if (const Entry* const known = table_.find(type, address); known != nullptr && is_node(*known))
     return false;
   if (!table_.remove(type, address, entry)) return false;
@@ -183,25 +186,25 @@ bool Ledger::begin_release(EntryType type, std::uint64_t address, Entry& entry, 
   return true;
 }
 
-// Until the driver has freed it the pool has it, also when another thread destroys the pool meanwhile: under
-// a number, as the driver may give its address to a third.
+// Until the driver has freed the memory, the pool has it, even if another thread destroys the pool meanwhile.
+// It is kept under a number, because the driver may give its address to a third thread.
 void Ledger::begin_pool_free(Entry& entry) {
-  Entry leaving = entry;
-  leaving.type = EntryType::pool_free_in_progress;
-  leaving.address = ++last_free_;
-  if (!table_.insert(leaving)) return;
-  entry.extra = leaving.address;
+  Entry in_progress = entry;
+  in_progress.type = EntryType::pool_free_in_progress;
+  in_progress.address = ++last_free_;
+  if (!table_.insert(in_progress)) return;
+  entry.extra = in_progress.address;
   ++pool_frees_in_progress_;
 }
 
-// What it had of a pool stays charged with the pool until the driver tells that it went; what is freed in the
-// order of a stream is not for others before it was. Of a destroyed pool the context of that stream tells,
-// and if that is not known, nothing does.
+// The freed memory stays in the pool's charge until the driver's figure falls. After a stream-ordered free,
+// no other request can use it before the stream has reached that point. For a destroyed pool, a wait for the
+// stream's context ends the charge; if the context is unknown, nothing does.
 void Ledger::remove_from_pool(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
-  Entry leaving = entry;
-  if (entry.extra != 0 && table_.remove(EntryType::pool_free_in_progress, entry.extra, leaving))
+  Entry in_progress = entry;
+  if (entry.extra != 0 && table_.remove(EntryType::pool_free_in_progress, entry.extra, in_progress))
     --pool_frees_in_progress_;
-  Entry* const pool = table_.find(EntryType::pool, leaving.link);
+  Entry* const pool = table_.find(EntryType::pool, in_progress.link);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
   if (is_stream_ordered) note_pending_free(*pool, entry.bytes, stream_context);
@@ -221,11 +224,11 @@ void Ledger::undo_release(const Entry& entry) {
 bool Ledger::restore(const Entry& entry) {
   const Locked locked(*this);
   Entry again = entry;
-  Entry leaving;
+  Entry in_progress;
   if (!restore_context(again)) return false;
   if (entry.kind == DeviceMemoryKind::pool && entry.extra != 0 &&
-      table_.remove(EntryType::pool_free_in_progress, entry.extra, leaving)) {
-    again.link = leaving.link;
+      table_.remove(EntryType::pool_free_in_progress, entry.extra, in_progress)) {
+    again.link = in_progress.link;
     again.extra = 0;
     --pool_frees_in_progress_;
   }
@@ -245,13 +248,13 @@ void Ledger::finish_release(const Entry& entry, bool is_stream_ordered, std::uin
   if (charged > 0) account_.discharge(entry.device, charged);
 }
 
-// Where there is no limit nobody waits.
+// Without a limit nothing ever waits for a stream, so the charge ends at once.
 bool Ledger::must_stay_charged(const Entry& entry) const {
   return (entry.charged != 0 || entry.link != 0) && account_.limit(entry.device) != kNoLimit;
 }
 
-// The driver frees what was no pool's, too, when the stream comes to it. Without memory for the entry it
-// stays charged.
+// A stream-ordered free of memory that is not from a pool. If no memory is available for the entry, it stays
+// charged.
 void Ledger::add_pending_free(Entry entry, std::uint64_t stream_context) {
   count_out(entry);
   entry.type = EntryType::pending_free;
@@ -271,7 +274,8 @@ std::uint64_t Ledger::count_out_and_uncharge(const Entry& entry) {
 
 // --- contexts and processes
 
-// What a call had in hand while its context was set apart: false if that has gone since.
+// An entry that a call removed while its context was being destroyed: gets the context's handle back if the
+// driver failed to destroy it. Returns false if the context is gone.
 bool Ledger::restore_context(Entry& entry) {
   if ((entry.context & kDestroyedContext) == 0) return true;
   const Entry* const known = table_.find(EntryType::destroyed_context, entry.context);
@@ -294,10 +298,10 @@ std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
   const std::uint64_t number = kDestroyedContext | last_destroyed_.fetch_add(1);
   if (owner == Owner::context) {
     const Locked locked(*this);
-    Entry apart;
-    apart.type = EntryType::destroyed_context;
-    apart.address = number;
-    table_.insert(apart);
+    Entry destroyed;
+    destroyed.type = EntryType::destroyed_context;
+    destroyed.address = number;
+    table_.insert(destroyed);
   }
   reassign(owner, handle, number);
   return number;
@@ -307,7 +311,7 @@ void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handl
   if (number == 0) return;
   {
     const Locked locked(*this);
-    if (Entry* const apart = table_.find(EntryType::destroyed_context, number)) apart->link = handle;
+    if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number)) destroyed->link = handle;
   }
   reassign(owner, number, handle);
 }
@@ -322,14 +326,14 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
              entry.type != EntryType::pool_free_in_progress && !has_stream_context(entry);
     };
     if (!find_next(pass, is_of_context)) {
-      // Its streams have ended: for what they freed any wait will do.
+      // Its streams have ended, so any wait completes what they freed.
       table_.for_each([&](Entry& entry) {
         if (!has_stream_context(entry) || entry.context != context) return;
         if (entry.type == EntryType::physical && entry.references > 0) --pending_unmaps_;
         entry.context = 0;
       });
-      Entry apart;
-      table_.remove(EntryType::destroyed_context, context, apart);
+      Entry destroyed;
+      table_.remove(EntryType::destroyed_context, context, destroyed);
       return false;
     }
     table_.remove_at(pass.place, dropped);

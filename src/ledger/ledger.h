@@ -1,18 +1,32 @@
-// The ledger of one process: what it has of every device, by kind of memory, and whether it may have more.
+// The ledger of a process: its live memory on every device, by kind, and the decision whether it may allocate
+// more.
 //
-//   if (!ledger.reserve(device, kind, bytes)) return out_of_memory;       before the driver is asked
-//   … the driver's call; on failure: ledger.cancel(device, kind, bytes)
-//   ledger.commit(entry);                                                  after
+// Allocating. reserve() charges before the driver is called, so racing threads cannot exceed a limit
+// together:
+//
+//   if (!ledger.reserve(device, kind, bytes)) return out_of_memory;
+//   … call the driver; if it fails: ledger.cancel(device, kind, bytes)
+//   ledger.commit(entry);
+//
+// Freeing. begin_release() removes the entry before the driver is called, because the driver may give the
+// address to another thread at once:
 //
 //   Entry entry;
-//   const bool known = ledger.begin_release(type, address, entry);        before: the driver may give the
-//   … the driver's call; on failure: ledger.undo_release(entry)            address to another thread at once
-//   ledger.finish_release(entry);                                          after
+//   const bool known = ledger.begin_release(type, address, entry);
+//   … call the driver; if it fails: ledger.undo_release(entry)
+//   ledger.finish_release(entry);
 //
-// Bytes are those that were asked for (pitched and array memory: those that the driver needs for it). Charged
-// is what the device gives for them: whole granules, where it tells how large they are. What a reserve()
-// granted is charged until cancel() or finish_release(), so racing threads never get past a limit.
-// Thread-safe; allocates through the kernel only, throws nothing.
+// Sizes are the requested bytes (for pitched memory and arrays, the bytes that the driver needs). The charge
+// is what the device uses for them: whole granules, if the driver reports their size.
+//
+// Stream-ordered frees (cuMemFreeAsync) run later, and the driver does not report when. Such memory is a
+// "pending free": it stays charged until a wait, that is a synchronization of the streams of its context, has
+// completed.
+//
+// A CUgraphExec, the executable instance of a graph, is called "exec". An allocation that a graph's launch
+// made and no node frees outlives its graph; once the graph is gone it is called a "graph orphan".
+//
+// Thread-safe. Allocates memory only from the kernel, and throws nothing.
 #pragma once
 
 #include <pthread.h>
@@ -30,16 +44,17 @@ struct KindFigures {
   std::uint64_t live_bytes = 0, live_count = 0, peak_bytes = 0;
   std::uint64_t allocations = 0, releases = 0;
   std::uint64_t refused_bytes = 0, refused_count = 0;
-  // That the driver gave beyond the live ones, where that is not charged because granules are not known.
+  // What the driver rounds the live allocations up by, where the granule size is unknown and so is not
+  // charged.
   std::uint64_t rounding_bytes = 0;
 };
 
 struct Refusal {
   unsigned device = 0;
   DeviceMemoryKind kind = DeviceMemoryKind::device;
-  std::uint64_t bytes = 0;    // that were asked for
-  std::uint64_t charged = 0;  // by all processes of the account at that moment
-  std::uint64_t own = 0;      // of that by this one
+  std::uint64_t bytes = 0;    // requested
+  std::uint64_t charged = 0;  // to all processes of the account at that time
+  std::uint64_t own = 0;      // of that, to this process
   std::uint64_t limit = 0;
 };
 
@@ -49,265 +64,283 @@ class Ledger {
   Account& account() { return account_; }
   void set_integrated(unsigned device, bool is_integrated);
   bool is_charged(unsigned device, DeviceMemoryKind kind) const;
-  // In what the device gives memory: whole ones for each allocation that is larger than half of one, while
-  // smaller ones share them (2 MiB on an H100 and an H200). A power of 2; 0, as at first: it is not known.
+  // Sets the unit in which the device allocates, a power of 2 (2 MiB on an H100 and an H200). An allocation
+  // larger than half a granule uses whole granules; smaller ones share them. 0, the initial value, means
+  // unknown.
   void set_granule(unsigned device, std::uint64_t bytes);
   std::uint64_t granule(unsigned device) const;
-  // What the account is charged for an allocation that shares no granule.
+  // The charge of an allocation that shares no granule.
   std::uint64_t charge_of(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
 
-  // False: refused; counted, and told by last_refusal_of_this_thread().
+  // Returns false if the request is refused. The refusal is counted, and last_refusal_of_this_thread()
+  // returns it.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  // The same, not counted: for who can make room and try again.
+  // The same without counting a refusal: for callers that can free memory and try again.
   bool try_reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  // `needed`: that would have been charged, where it is more than was asked for.
+  // Counts a refusal. `needed` is what would have been charged, if that is more than `bytes`.
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed = 0);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  // What was reserved for `before` bytes is for `bytes` now. False: refused, and as it was.
+  // Changes a reservation of `before` bytes to `bytes`. Returns false, changing nothing, if that is refused.
   bool change_reservation(unsigned device, DeviceMemoryKind kind, std::uint64_t before, std::uint64_t bytes);
-  // `was_reserved`: reserve() was asked; false for memory that the program had before.
+  // Records an allocation. `was_reserved` is false for memory that needed no reserve(): the program had it
+  // before.
   void commit(Entry entry, bool was_reserved = true);
-  // Memory by pointer that shares a granule with others: in which one it lies its address tells, so after the
-  // driver's call. `is_prepaid`: a granule was charged before, in case that it needs a new one; what is not
-  // needed goes back. False: it is a new one, not paid, and refused (but not counted so); the memory is to be
-  // given back.
+  // For small allocations that share granules. The address tells the granule, so it is known only after the
+  // driver's call. `is_prepaid`: the caller has charged one granule in case a new one is needed; if it is not
+  // needed, it is discharged. Returns false if the allocation lies in a new granule whose charge is refused
+  // (this refusal is not counted); the caller must then free the memory.
   bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
   bool commit_in_granule(Entry entry, bool is_prepaid);
-  // So many bytes that some granule of the context has free, perhaps not in one piece, are nobody else's
-  // until cancel_in_granule(), and it stays charged. Its number; 0: there is none.
+  // Reserves unused bytes in one of the context's granules until cancel_in_granule(); the granule stays
+  // charged meanwhile. The bytes may be fragmented. Returns the granule's number, or 0 if none has so many.
   std::uint64_t reserve_in_granule(unsigned device, std::uint64_t context, std::uint64_t bytes);
   void cancel_in_granule(std::uint64_t granule, std::uint64_t bytes);
-  // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
-  // released. An allocation's that begins there, or of all that is mapped within the range.
+  // Marks memory as exported to another process or API. Nothing reports when that releases it, so the memory
+  // stays charged after its release here. Applies to the allocation at `pointer`, or to all memory mapped in
+  // the range.
   void mark_exported(std::uint64_t pointer, std::uint64_t bytes);
-  // The same for what a pool or a graph has, whose charge is by the driver's figure, which will not tell of
-  // it: before the driver's call it is charged once more, in the pools' steps. `part` is that, with an
-  // address of 0 if there is nothing to charge (other memory, or charged before). False: refused, and not
-  // counted yet.
+  // The same for memory of a pool or graph. The pool's charge follows the driver's figure, which will not
+  // show the export. So the memory is charged a second time, in whole pool steps, before the driver's call.
+  // `part` receives that charge; its address is 0 if there is nothing to charge (other memory, or exported
+  // before). Returns false if the charge is refused; the refusal is not counted yet.
   bool begin_export(std::uint64_t pointer, Entry& part);
   void undo_export(const Entry& part);
   void finish_export(const Entry& part);
 
-  // For what is opened several times at one address. True: it was open already. Else as commit().
+  // For memory that can be opened several times at one address (IPC). Returns true if it was open already;
+  // otherwise it acts as commit().
   bool add_reference_or_commit(const Entry& entry);
-  // One reference less, or, if it is the last, none less and true: then it is to be released.
+  // Returns true if only one reference is left: the caller must release the memory. Otherwise removes a
+  // reference.
   bool is_last_reference(std::uint64_t pointer);
-  void add_reference(std::uint64_t pointer);  // again, as the driver did not close it
+  void add_reference(std::uint64_t pointer);  // undoes the removal if the driver failed
 
-  // `is_exclusive`: no other thread destroys a pool before finish_release().
+  // `is_exclusive`: no other thread can destroy a pool before finish_release().
   bool begin_release(EntryType type, std::uint64_t address, Entry& entry, bool is_exclusive = false);
   void undo_release(const Entry& entry);
-  // `is_stream_ordered`: of a stream of that context (0: not known), so that the memory may be in use for a
-  // while.
+  // `is_stream_ordered`: the free runs in a stream of `stream_context` (0: unknown), so it may be pending.
   void finish_release(const Entry& entry, bool is_stream_ordered = false, std::uint64_t stream_context = 0);
 
-  // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
-  // mapping is left of it.
+  // --- Memory by handle (cuMemCreate). The physical memory is charged, until no handle and no mapping of it
+  // is left.
   //
-  // `freed`, wherever it is: the physical memory, if that was the last of it; else its address is 0.
+  // In all functions, `freed` receives the physical memory if its last reference ended; otherwise its address
+  // is 0.
   //
-  // After reserve(device, kind, bytes) and the driver's call. The number of the physical memory. `freed`:
-  // what the handle stood for, of which the last release by another thread is not finished yet.
+  // commit_physical() follows reserve() and the driver's call. Returns the number of the physical memory. If
+  // the handle's value was used before, another thread has released it and not finished yet: `freed` receives
+  // that.
   std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind,
                                 std::uint64_t bytes, Entry& freed);
-  // Before the driver maps it or makes a handle or descriptor of it: so that it is not taken for gone when
-  // another thread releases it meanwhile. The number of the physical memory; 0: it is not known.
+  // Adds a reference before the driver maps the memory or exports it, so that a release by another thread
+  // does not end it meanwhile. Returns the number of the physical memory, or 0 if it is unknown.
   std::uint64_t retain_physical(std::uint64_t handle);
   std::uint64_t retain_mapped_physical(std::uint64_t address);
-  void release_mapped_physical(std::uint64_t physical,
-                               Entry& freed);  // of retain_mapped_physical(), as the driver made none
-  // Where hold() is not needed any more, and nothing below took it over.
+  // Ends a reference of retain_mapped_physical() after the driver failed.
+  void release_mapped_physical(std::uint64_t physical, Entry& freed);
+  // Ends a reference of retain_physical() that no function below took over.
   void release_physical(std::uint64_t physical, Entry& freed);
-  // A handle that the driver made, by address, of what retain_mapped_physical() told; takes that hold over.
+  // Records a handle that the driver returned for an address (cuMemRetainAllocationHandle). Takes over the
+  // reference of retain_mapped_physical().
   void retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& freed);
-  // One reference more to a handle that is known, and whose memory can be imported; false if it is not.
+  // Adds a reference to a known handle of importable memory, which was imported again. Returns false
+  // otherwise.
   bool reuse_handle(std::uint64_t handle);
-  // A descriptor or the like holds the memory from now on. Where it goes, and when the last of it is closed,
-  // nobody tells, so the memory stays charged until the process ends.
+  // Marks the memory as exported by a descriptor or similar. Nothing reports when the last copy of that is
+  // closed, so the memory stays charged until the process ends.
   void export_physical(std::uint64_t physical);
-  // Before and, if it did not fail, after the driver's call.
+  // begin_release_handle() precedes the driver's call; undo or finish follows it.
   struct HandleRelease {
-    std::uint64_t handle = 0, physical = 0;  // 0: it is not known
+    std::uint64_t handle = 0, physical = 0;  // 0: unknown
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
-  void undo_release_handle(const HandleRelease& release);  // it failed
+  void undo_release_handle(const HandleRelease& release);  // the driver failed
   void finish_release_handle(const HandleRelease& release, Entry& freed);
-  // `physical`: of hold(), which is taken over (0 maps nothing that is known). `replaced`: what another
-  // thread unmapped there and has not told yet; its address is 0 if nothing was.
+  // Records a mapping. Takes over the reference of retain_physical(); 0 maps unknown memory. `replaced`
+  // receives a mapping at the address that another thread has unmapped but not recorded yet; its address is 0
+  // if there is none.
   Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& replaced,
             Entry& freed);
-  // The same for a part of an array, by a number of that part. What was mapped there before goes; if that is
-  // `is_stream_ordered`, not before the streams of `stream_context` (0: not known) have been waited for.
+  // Records a mapping to a part of an array, under a number of that part; `physical` 0 unmaps. The part's
+  // former memory loses a reference. If that is `is_stream_ordered`, its charge ends after a wait for the
+  // streams of `stream_context` (0: unknown).
   void map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool is_stream_ordered,
                 std::uint64_t stream_context, Entry& freed);
-  // All parts of an array that is gone, one after another: false after the last. `pass` is fresh at first.
+  // Unmaps the next part of a destroyed array; returns false after the last. Start with a new Pass.
   struct Pass {
     std::size_t place = 0;
     bool found_some = false;
   };
   bool unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed);
-  // Before the driver unmaps: later mappings are not what it unmaps.
+  // Serial number of the latest mapping. Read it before the driver unmaps: a later mapping is not part of
+  // that call.
   std::uint64_t last_mapping();
-  // Takes out the first mapping within the range that is no later than `last`. False if there is none (left):
-  // to be called until then.
+  // Removes the first mapping in the range whose serial number is at most `last`. Returns false if none is
+  // left.
   bool unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t last, Entry& mapping,
                  Entry& freed);
 
-  // --- pools: what a pool has of the device is charged, in use or not. That grows in steps (32 MiB on an
-  // H200), which the driver's figures show, so a request is charged for the steps that it will take.
-  // Until growth was seen: what a driver is taken to grow by, so that its first step is charged before it is
-  // taken.
+  // --- Pools. A pool is charged for all memory that it keeps from the device, used or not. It grows in steps
+  // (32 MiB on an H200), which the ledger learns from the driver's figures. A request is charged for the
+  // whole steps that the pool will grow by.
+  //
+  // Sets the step to assume until a pool's growth was seen, so that its first step is charged in time.
   void assume_pool_step(std::uint64_t bytes) { pool_step_ = graph_step_ = bytes; }
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   struct PoolGrant {
     bool is_granted = false;
-    std::uint64_t charged = 0;  // what the pool is charged more for it, or would have been
+    std::uint64_t charged = 0;  // additional charge of the pool, granted or refused
   };
   PoolGrant try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
-  // As commit(). What took nothing more of the account cannot be its peak, and is not looked at.
+  // Acts as commit(), but notes a new peak only if the grant charged something.
   void commit_in_pool(const Entry& entry, const PoolGrant& grant);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
-  // The same of what the driver gave, and was told to free in the order of a stream of that context.
+  // Cancels memory that the driver did allocate and now frees in the order of a stream of `stream_context`.
   void cancel_allocated_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context);
-  // With the driver's figure for the pool: what it gave back is not charged any more, what it took beyond
-  // what was foreseen is, unless that would pass the limit and `within_limit` is set: then `fits` is false.
+  // Adjusts a pool's charge to the bytes that the driver reports as reserved for it. Released memory is
+  // discharged. Unexpected growth is charged; with `within_limit`, only if it fits. `fits` tells whether it
+  // did.
   struct Settled {
-    bool is_new = false;  // another figure than before
+    bool is_new = false;  // the figure differs from the last one
     bool fits = true;
   };
   Settled settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool within_limit);
-  // A pool that was made for this device, whatever is current when it is used. Nothing is charged yet.
-  // `is_new`: of one that was known by that handle the end was not seen.
+  // Records a pool of this device, with nothing charged. `is_new`: the pool was just created, so a known pool
+  // with its handle was destroyed unseen.
   void adopt_pool(std::uint64_t pool, unsigned device, bool is_new = false);
-  // After the driver's call. What the pool had last stays charged until it is sure that it went: the driver
-  // frees in the order of streams, tells nothing of a pool that is destroyed, and may use its handle again.
+  // Call it after the driver destroyed the pool. The pool's memory stays charged until all of it is certainly
+  // freed: the driver frees in stream order, reports nothing about destroyed pools, and may reuse the handle.
   void destroy_pool(std::uint64_t pool);
-  // A pool of the device that is charged for more than is in use: the next at or behind `place` (0 at first),
-  // whose place is then `place`. 0 after the last.
+  // Returns the next pool of the device that is charged for more than its used bytes, at or after position
+  // `place` (initially 0), and sets `place` to its position. Returns 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
-  bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: it is not known yet
-  bool is_pool(std::uint64_t pool);                           // that is known, and was not destroyed
-  // The last figures of all pools of the device together.
+  bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: unknown pool
+  bool is_pool(std::uint64_t pool);                           // a known pool that is not destroyed
+  // The sum of the driver's last figures for the device's pools.
   std::uint64_t reserved_by_pools(unsigned device);
 
-  // --- what goes in the order of a stream, while the driver does not tell when: destroyed pools, memory by
-  // pointer, and physical memory that was unmapped from an array. Of what nobody has any more, all that was
-  // freed in `context` until now is gone once that has been waited for; what pools that live got back by then
-  // they can give out again.
+  // --- Pending frees: destroyed pools, memory by pointer, and physical memory that was unmapped from an
+  // array, while the stream that frees them may not have reached that point. A wait for a context completes
+  // all frees issued in it before begin_wait(). Memory that went back to a live pool can then be allocated
+  // from it again.
   bool has_pending_frees() const { return pending_frees_.load(std::memory_order_relaxed) != 0; }
-  // Or that somebody else has still, so that a wait gives nothing back yet.
+  // Includes pending unmaps of memory with other references, which a wait does not discharge.
   bool has_pending_frees_or_unmaps() const {
     return has_pending_frees() || pending_unmaps_.load(std::memory_order_relaxed) != 0;
   }
-  // `wait`: begin_wait() told it. What was freed after that is another wait's.
+  // `wait` is the number that begin_wait() returned. It completes only frees issued before that.
   std::uint64_t begin_wait(std::uint64_t context);
   void finish_wait(std::uint64_t context, std::uint64_t wait);
-  void cancel_wait(std::uint64_t wait);  // it failed
+  void cancel_wait(std::uint64_t wait);  // the synchronization failed
 
-  // --- graphs: charged for the blocks that their nodes need, each graph in whole steps of its own, as pools
-  // are. A node may take the block that another freed only if the graph orders it behind that (of two
-  // branches each needs its own, whatever the order in which they were added) and if it fits in it: the
-  // driver joins no blocks. A graph is one for each device that its nodes have memory of.
+  // --- Graphs. A graph is charged for the blocks that its memory nodes need, in whole steps of its own, as
+  // pools are. A node can reuse the block of a node that frees only if the graph orders it after that node
+  // and the block is large enough: the driver joins no blocks. Two parallel branches never share blocks. A
+  // graph with memory on several devices counts as one graph for each.
   //
-  // `earlier_free_nodes`: nodes that free, and that the new one comes behind (any others are no matter).
+  // `earlier_free_nodes`: free nodes that the graph orders before the new node.
   struct GraphGrowth {
     bool granted = false;
-    std::uint64_t before = 0, after = 0;  // bytes of the graph's blocks on this device
-    std::uint64_t charged = 0;            // that the account was charged for it
-    std::uint64_t spare = 0;              // of the block that the node has, beyond its own bytes
-    std::size_t reused_node = 0;  // which of `earlier_free_nodes` had the block; their number: it is new
+    std::uint64_t before = 0, after = 0;  // bytes of all the graph's blocks on this device
+    std::uint64_t charged = 0;            // to the account
+    std::uint64_t spare = 0;              // unused bytes of the node's block
+    std::size_t reused_node = 0;          // index in earlier_free_nodes; their number: a new block
   };
   GraphGrowth reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                                std::span<const std::uint64_t> earlier_free_nodes = {});
   bool fits_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                      std::span<const std::uint64_t> earlier_free_nodes = {});
-  // The driver could not add the node.
+  // If the driver failed to add the node.
   void cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, const GraphGrowth& growth,
                        std::span<const std::uint64_t> earlier_free_nodes = {});
   void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes,
                    std::uint64_t spare = 0);
-  // The node (0: not known) frees what a node of the same graph made; false if none did. (What another graph
-  // made is freed when this one runs, which is not watched.)
+  // Records that a free node (0: unknown) frees the memory of a node of the same graph. Returns false if
+  // there is no such node. (A graph can free another graph's memory when it runs; launches are not recorded.)
   bool free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node = 0);
-  // The block that this node of the graph freed on the device, if no other has taken it.
+  // Size of the block that this free node freed on the device; 0 if another node reuses it.
   std::uint64_t bytes_freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node);
-  // Whether there are such blocks, and so many bytes of them.
+  // Returns whether freed blocks of at least so many bytes in total are unused.
   bool has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes = 1);
-  // The child is a part of the other from now on, and goes with it.
+  // The child became a part of the parent, and ends with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
-  // Instances (graph_execs.cpp). Before the driver instantiates a graph, under a number of the caller's,
-  // or updates an instance to it, by the handle of that; it is charged then. False: refused (`charged` more
-  // on `device`), and not counted yet.
+  // Execs (graph_execs.cpp). begin_exec() precedes the driver's instantiation, under a number that the caller
+  // chooses, or its update of an exec, with the exec's handle as the number. It charges the exec. Returns
+  // false if that is refused: `refused.charged` more bytes on `refused.device`. The refusal is not counted
+  // yet.
   bool begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refused);
-  void cancel_exec(std::uint64_t number);  // the driver did not
+  void cancel_exec(std::uint64_t number);  // the driver failed
   void finish_instantiate(std::uint64_t number, std::uint64_t exec) { finish_exec(number, exec, false); }
   void finish_update(std::uint64_t exec) { finish_exec(exec, exec, true); }
-  // One that it was updated to before that it holds no more. False after the last; else `freed` is as below,
-  // if nothing else holds it either. In the end, or before finish_update().
+  // Drops one earlier update of the exec, before finish_update() or when the exec is destroyed. Returns true
+  // if that was the last reference to a destroyed graph (`freed` as below), false when no earlier update is
+  // left.
   bool drop_past_update(std::uint64_t exec, Entry& freed);
-  // Of a graph or of what was instantiated, after the driver's call: `freed` is the graph's memory on the
-  // next device at or behind `device` (0 at first), if nothing holds it any more. It stays charged as
-  // leaving. What none of its nodes frees outlives it if a launch made it: that stays charged, as allocations
-  // of their own. What was updated needs drop_past_update() besides.
+  // Destroys a graph or exec, after the driver's call. Finds the next device, from `device` (initially 0), on
+  // which this ended the last reference to a graph's memory; `freed` receives that memory. It stays charged
+  // as pending graph memory, and its orphans as allocations. Returns false after the last device. An updated
+  // exec also needs drop_past_update().
   bool destroy_graph(EntryType type, std::uint64_t handle, unsigned& device, Entry& freed);
-  // Memory that a graph left and that the driver was told to free, in the order of a stream.
+  // A graph orphan was freed by the program.
   void finish_orphan_release(const Entry& entry);
-  // With the driver's figure of what it keeps for all graphs of the device: no more than that can be leaving,
-  // and what it has beyond all that is charged for graphs is charged, too, until the figure falls.
+  // Adjusts charges to the bytes that the driver reports as reserved for all graphs of the device. Pending
+  // graph memory cannot exceed that figure. Bytes beyond all charges for graphs are charged as unforeseen,
+  // until the figure falls.
   void settle_graph_memory(unsigned device, std::uint64_t reserved_bytes);
-  // Or more than was foreseen.
+  // Returns whether pending or unforeseen graph memory is charged.
   bool has_pending_graph_memory(unsigned device);
-  // Those that outlive it: the next at or behind `place` (0 at first), whose place is then `place`.
-  // `references` is 0 until keep_graph_orphan() has said that it is known. False after the last.
+  // Returns the next graph orphan at or after position `place` (initially 0), and sets `place` to its
+  // position. Its `references` are 0 until keep_graph_orphan() confirmed that it is live. Returns false after
+  // the last.
   bool next_graph_orphan(unsigned device, std::size_t& place, Entry& left);
-  bool keep_graph_orphan(std::uint64_t address);               // false if it is gone already
-  bool drop_graph_orphan(std::uint64_t address, Entry& left);  // it is not live: leaving; the same
-  // With those, what is leaving, and what was not foreseen. What the device is charged, which is not what a
-  // launch got: the driver keeps some.
+  bool keep_graph_orphan(std::uint64_t address);               // false: already released
+  bool drop_graph_orphan(std::uint64_t address, Entry& left);  // not live: its charge becomes pending
+  // All charges for graphs, with orphans, pending and unforeseen memory. This can exceed what launches
+  // allocated.
   std::uint64_t charged_for_graphs(unsigned device);
   bool has_graph_orphans() const { return has_graph_orphans_.load(std::memory_order_relaxed); }
-  // A capture that ends in a graph, or does not: then that has gone. A graph of 0: one that outlives it.
-  // `context`: of the stream, with which it goes.
+  // A stream capture whose graph is `graph` (0: a graph that exists independently of the capture). `context`
+  // is that of the stream; when it is destroyed, so is the capture.
   void begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context = 0);
-  // Its graph; 0 if it is not known, or has none: `is_known`.
+  // Returns its graph, or 0 if it has none or is unknown; `is_known` tells which.
   std::uint64_t end_capture(std::uint64_t stream, bool* is_known = nullptr);
-  // While a stream is captured nothing may be waited for: that would end the capture.
+  // A synchronization would end a capture, so none may be made meanwhile.
   bool has_captures() const { return captures_.load(std::memory_order_relaxed) != 0; }
-  // Around the driver's call that begins one, whose outcome is not known yet.
+  // Bracket the driver's call that begins a capture: its outcome is unknown until it returns.
   void begin_capture_call() { captures_.fetch_add(1, std::memory_order_relaxed); }
   void end_capture_call() { captures_.fetch_sub(1, std::memory_order_relaxed); }
 
-  // Before the driver destroys a context or an array: what is made next may have its handle. What was made in
-  // that context, or mapped to that array, is of the number that is told, from now on.
+  // Call begin_destroy() before the driver destroys a context or array, because the driver may reuse its
+  // handle at once. It moves the owner's entries to a number of their own, which it returns.
   enum class Owner : std::uint8_t { context, array };
   std::uint64_t begin_destroy(Owner owner, std::uint64_t handle);
-  void undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle);  // as it lives on
-  // What was told of the context by a number is told by another from now on.
+  void undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle);  // the driver failed
+  // Moves a context's entries from one number to another.
   void rename_context(std::uint64_t before, std::uint64_t now) { reassign(Owner::context, before, now); }
-  // Takes out something that was made in this context; false if nothing is left. Its charge is taken back. Of
-  // a capture (EntryType::capture) the graph is left to the caller.
-  // `pass` is fresh at first, and kept until then.
+  // Removes one entry of a destroyed context and discharges it; returns false if none is left. Start with a
+  // new Pass. For a capture (EntryType::capture) the caller must destroy the graph.
   bool drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped);
 
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
-  // What the driver has given beyond what was asked for, and is not charged.
+  // What the driver allocates beyond the requested bytes and is not charged.
   std::uint64_t rounding_bytes(unsigned device);
-  Refusal last_refusal(unsigned device);         // of any thread
-  static Refusal last_refusal_of_this_thread();  // of any ledger
-  // In a child after fork: a parent's memory is not the child's, nor are its locks.
+  Refusal last_refusal(unsigned device);         // in any thread
+  static Refusal last_refusal_of_this_thread();  // in any ledger
+  // For a child after fork: it inherits neither its parent's entries nor its locks.
   void reset_in_child();
 
  private:
   struct PerDevice {
     std::atomic<bool> is_integrated{false};
     std::atomic<std::uint64_t> granule{0};
-    std::uint64_t last_granule = 0;  // in which something was put
+    std::uint64_t last_granule = 0;  // that the last small allocation lies in
     KindFigures kinds[kDeviceMemoryKinds];
     Refusal last_refusal;
-    // Charged for graphs: that live; that were destroyed; what those left; what the driver has beyond all.
+    // Charges for existing graphs, for destroyed graphs whose memory the driver may keep, for graph orphans,
+    // and for what the driver has beyond these.
     std::uint64_t graph_charge = 0, pending_graph_charge = 0, orphan_charge = 0, unforeseen_graph_charge = 0;
-    std::uint64_t graph_figure = 0;  // the driver's last
-    // All but the granule, which the next that meets the device finds as it was.
+    std::uint64_t graph_figure = 0;  // the driver's last figure for all graphs
+    // Keeps the granule size, which does not change.
     void reset() {
       is_integrated = false;
       last_granule = 0;
@@ -325,14 +358,13 @@ class Ledger {
   void add_pending_free(Entry entry, std::uint64_t stream_context);
   void note_pending_free(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context);
   void remove_from_pool(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context);
-  std::uint64_t count_out_and_uncharge(const Entry& entry);  // what is to be discharged
-  // In the place of what lay there, which is given back with all that is to be discharged now.
+  std::uint64_t count_out_and_uncharge(const Entry& entry);  // returns bytes to discharge
+  // Returns the replaced entry, with all that the caller must discharge in `charged`.
   Entry insert_or_replace_locked(const Entry& entry);
-  void insert_or_replace(const Entry& entry);  // without the lock, and with that given back
-  // Of what is gone: with its granule, if it was the last in that.
+  void insert_or_replace(const Entry& entry);  // takes the lock, and discharges the replaced entry
+  // Returns the bytes to discharge for a removed entry: with its granule, if that is empty now.
   std::uint64_t remove_from_granule(const Entry& entry);
-  Entry* find_or_insert(const Entry& fresh);  // null where there is no memory
-  // An allocation of its own, whose graph is gone.
+  Entry* find_or_insert(const Entry& fresh);  // null: no memory available
   static bool is_graph_orphan(const Entry& entry) {
     return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link == 0;
   }
@@ -344,7 +376,7 @@ class Ledger {
   Entry* find_exec_of(const Entry& graph, std::uint64_t exec, unsigned device);
   void clear_same_graph_marks(std::uint64_t exec);
   void finish_exec(std::uint64_t number, std::uint64_t exec, bool is_update);
-  bool drop_exec(Entry instance, Entry& freed);
+  bool drop_exec(Entry exec, Entry& freed);
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
@@ -354,8 +386,8 @@ class Ledger {
   void end_retain(std::uint64_t number, Entry& freed);
   void put_handle(std::uint64_t handle, const Entry& physical, Entry& freed);
   Entry* end_release_handle(const HandleRelease& release);
-  // The next for which the test holds, at `pass.place`. Between two calls other threads may have moved one to
-  // where the pass had been, so a pass that found some starts once more.
+  // Finds the next matching entry at `pass.place`. Between two calls other threads may move an entry to a
+  // position before that, so a pass that found entries starts over until it finds none.
   template <class Test>
   bool find_next(Pass& pass, const Test& test) {
     bool is_there = table_.find_from(pass.place, test) != nullptr;
@@ -378,17 +410,17 @@ class Ledger {
   PerDevice devices_[kMaxDevices];
   std::uint64_t last_physical_ = 0, last_free_ = 0, last_wait_ = 0, last_mapping_ = 0;
   std::atomic<std::uint64_t> last_destroyed_{0};
-  std::uint64_t pool_frees_in_progress_ = 0;    // entries of EntryType::pool_free_in_progress
-  std::uint64_t pool_waits_ = 0;                // of EntryType::pool_wait
-  bool pools_exceed_limit_ = false;             // a pool was charged more than there was room for
-  std::atomic<std::uint64_t> pool_step_{0};     // that divides all growth of pools that was seen
-  std::atomic<std::uint64_t> graph_step_{0};    // what graphs are taken to grow by
-  std::atomic<bool> has_graph_orphans_{false};  // ever
-  std::atomic<bool> has_execs_{false};          // ever, of graphs with memory
-  std::atomic<bool> has_updates_{false};        // ever, of those
-  std::atomic<bool> has_array_parts_{false};    // ever
+  std::uint64_t pool_frees_in_progress_ = 0;    // number of such entries
+  std::uint64_t pool_waits_ = 0;                // number of such entries
+  bool pools_exceed_limit_ = false;             // a pool was charged beyond the limit
+  std::atomic<std::uint64_t> pool_step_{0};     // greatest common divisor of all growth that was seen
+  std::atomic<std::uint64_t> graph_step_{0};    // assumed growth of graphs
+  std::atomic<bool> has_graph_orphans_{false};  // set once, never cleared
+  std::atomic<bool> has_execs_{false};          // of graphs with memory; never cleared
+  std::atomic<bool> has_updates_{false};        // of such execs; never cleared
+  std::atomic<bool> has_array_parts_{false};    // set once, never cleared
   std::atomic<unsigned> captures_{0}, pending_frees_{0};
-  std::atomic<unsigned> pending_unmaps_{0};  // physical memory that is so, and that somebody has
+  std::atomic<unsigned> pending_unmaps_{0};  // of physical memory with other references
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

@@ -1,4 +1,4 @@
-// The lock of a ledger, and what else its own files share.
+// The ledger's lock and helpers, for the ledger's own source files.
 #pragma once
 
 #include "ledger/ledger.h"
@@ -16,12 +16,12 @@ class Ledger::Locked {
   pthread_mutex_t& mutex_;
 };
 
-// A node's memory in a graph that lives: charged with that.
+// Memory of a node whose graph exists: it is charged with the graph.
 inline bool is_node(const Entry& entry) {
   return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }
 
-// Their `context` is not where they were made, but the streams that are to come to what was freed of them.
+// The `context` of these types is not where the memory was allocated. Its streams will free the memory.
 inline bool has_stream_context(const Entry& entry) {
   return entry.type == EntryType::pool || entry.type == EntryType::physical ||
          entry.type == EntryType::pending_free;
@@ -31,8 +31,9 @@ inline bool is_destroyed(const Entry& entry) {
   return entry.type == EntryType::pool && entry.references == 0;
 }
 
-// Of a pool: where its last allocations were freed, in the order of a stream; of physical memory: where it
-// was unmapped. Nothing tells that several contexts have come to it, nor one that is not known (0).
+// Records in which context a stream-ordered free or unmap was issued. A wait for that context's streams
+// completes it. No wait completes frees of several contexts, or of an unknown one (0): those get
+// kSeveralContexts.
 inline constexpr std::uint64_t kSeveralContexts = ~std::uint64_t{0};
 inline void note_stream_context(Entry& entry, std::uint64_t context) {
   if (entry.context == 0 && context != 0)

@@ -1,9 +1,9 @@
-// Memory by handle: what is charged is the physical memory, whose number is the ledger's own, because drivers
-// use the values of handles again while the memory behind them is still mapped.
+// Memory by handle (cuMemCreate). The physical memory is charged. It has a number from the ledger, because
+// drivers reuse the value of a released handle while its memory is still mapped.
 //
-// A handle is there until the driver has released it, so until then it can be held. Another thread may be
-// given its value before that is told here: then its last release is over. `pending` of a handle's entry is
-// how many calls are releasing it.
+// A handle is valid until the driver has released it, so until then other calls can add references. The
+// driver may give its value to another thread before this thread records the release: then the recorded
+// handle is known to be gone. `extra` of a handle's entry counts the calls that are releasing it.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -11,7 +11,7 @@ namespace headroom::ledger {
 
 namespace {
 
-// A handle's memory that others can have: made elsewhere, or exported.
+// Memory that another handle can be imported from: imported or exported memory.
 bool can_be_imported(const Entry& physical) {
   return physical.kind == DeviceMemoryKind::imported || (physical.references & kExported) != 0;
 }
@@ -69,7 +69,8 @@ std::uint64_t Ledger::retain_mapped_physical(std::uint64_t address) {
   return physical->address;
 }
 
-// The driver may give a handle that another thread is about to give up, and others use it already.
+// The driver may return a handle that another thread is releasing, and others may use it already. So such
+// handles without references are kept until the last lookup by address has ended.
 void Ledger::end_retain(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(EntryType::physical, number);
   if (physical == nullptr || --physical->link > 0) return;
@@ -109,7 +110,8 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
   {
     const Locked locked(*this);
     Entry* const known = table_.find(EntryType::handle, handle);
-    // Even of other memory: then another thread mapped that at the address since it was asked about.
+    // A live handle is valid even if it has other memory: then another thread mapped that at the address
+    // after retain_mapped_physical().
     const bool is_live = known != nullptr && known->references > known->extra;
     const bool is_known = known != nullptr && (physical == 0 || known->link == physical || is_live);
     const Entry* const memory = table_.find(EntryType::physical, physical);
@@ -118,12 +120,13 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
     else if (memory != nullptr)
       put_handle(handle, *memory, freed);
     if (physical != 0 && memory != nullptr) end_retain(physical, freed);
-    if (physical != 0 && is_known) drop_physical_reference(physical, freed);  // the handle has one already
+    if (physical != 0 && is_known)
+      drop_physical_reference(physical, freed);  // the handle already has a reference
   }
   discharge(freed);
 }
 
-// It takes over a reference that is held. What the handle was before has been released.
+// Takes over a reference. Any former memory of this handle value has been released.
 void Ledger::put_handle(std::uint64_t handle, const Entry& physical, Entry& freed) {
   Entry entry = physical;
   entry.type = EntryType::handle;
@@ -158,7 +161,7 @@ Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
   return {handle, entry->link};
 }
 
-// Null: it is another's by now, who has ended what was left of this one.
+// Returns null if the value now belongs to another handle; recording that one has ended this one.
 Entry* Ledger::end_release_handle(const HandleRelease& release) {
   Entry* const entry = release.handle != 0 ? table_.find(EntryType::handle, release.handle) : nullptr;
   if (entry == nullptr || entry->link != release.physical) return nullptr;
@@ -177,7 +180,7 @@ void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
     const Locked locked(*this);
     Entry* const entry = end_release_handle(release);
     if (entry == nullptr || entry->references == 0 || --entry->references > 0) return;
-    // While somebody asks for a handle of it by its address, he may be given this one.
+    // A lookup of a handle by address is running, and the driver may return this one.
     const Entry* const physical = table_.find(EntryType::physical, release.physical);
     if (physical != nullptr && physical->link > 0) return;
     Entry gone;
@@ -232,7 +235,7 @@ void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t phy
     if (memory != nullptr && is_stream_ordered) {
       if (memory->context == 0) ++pending_unmaps_;
       note_stream_context(*memory, stream_context);
-      memory->extra = 0;  // a wait that has begun is not for this
+      memory->extra = 0;  // a wait that began earlier does not complete this unmap
     }
     if (memory != nullptr) drop_physical_reference(before.link, freed);
   }
@@ -256,7 +259,7 @@ bool Ledger::unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed) {
   return true;
 }
 
-// What a stream has not come to yet is charged until that was waited for (waits.cpp).
+// Memory with a pending unmap stays charged until a wait completes that (waits.cpp).
 void Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(EntryType::physical, number);
   if (physical == nullptr || --physical->references > 0) return;
@@ -286,7 +289,7 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t
   freed = Entry{};
   {
     const Locked locked(*this);
-    // Mostly there is one at the address.
+    // Fast path: a mapping begins at the address.
     std::uint64_t first = address;
     const Entry* const there = table_.find(EntryType::mapping, address);
     if (there == nullptr || there->extra > last) {

@@ -1,8 +1,8 @@
-// Pools: charged for what they have of the device, as the driver tells it after each call, and in the steps
-// in which it was seen to grow before a call.
+// Pools. After each call a pool's charge is set to the figure that the driver reports. Before a call, a pool
+// is charged for the steps in which it was seen to grow.
 //
-// Under a limit one call at a time reaches the driver's pools and graphs (DriverOrder,
-// tracer/device_hooks.h), so that a figure of the driver's is of the moment when it is used here.
+// Under a limit, one call at a time reaches the driver's pools and graphs (tracer/device_hooks.h), so a
+// figure of the driver is current when it is used here.
 #include <numeric>
 
 #include "ledger/ledger.h"
@@ -11,7 +11,7 @@
 namespace headroom::ledger {
 namespace {
 
-// Destroyed pools have numbers that no handle has.
+// The bit of a destroyed pool's number. No handle has it.
 constexpr std::uint64_t kDestroyed = std::uint64_t{1} << 62;
 
 Entry pool_of(std::uint64_t pool, unsigned device) {
@@ -23,10 +23,10 @@ Entry pool_of(std::uint64_t pool, unsigned device) {
   return entry;
 }
 
-// How much more a pool is to be charged, so that it has room for so many bytes.
+// Returns the additional charge that a pool needs to hold so many more bytes.
 std::uint64_t charge_to_fit(const Entry& pool, std::uint64_t bytes, std::uint64_t step) {
-  // What another stream's work still has the driver need not give out again: then it takes more of the
-  // device.
+  // Pending frees cannot be counted on: while another stream uses that memory, the driver allocates more from
+  // the device instead.
   const std::uint64_t free = pool.charged - pool.bytes;
   const std::uint64_t spare = free - (pool.extra < free ? pool.extra : free);
   if (bytes <= spare) return 0;
@@ -39,13 +39,13 @@ std::uint64_t charge_to_fit(const Entry& pool, std::uint64_t bytes, std::uint64_
 }  // namespace
 
 Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  // The lock is held while the account is asked: two threads must not both take what the pool has left.
+  // Keeps the lock while it charges the account: two threads must not both use the pool's spare memory.
   const Locked locked(*this);
   Entry* const entry = find_or_insert(pool_of(pool, device));
   if (entry == nullptr) return {false, bytes};
   const std::uint64_t more = charge_to_fit(*entry, bytes, pool_step_.load());
   if (more > 0 && !account_.reserve(entry->device, more)) return {false, more};
-  // What it has beyond the limit, as a request was refused for it, is nobody's.
+  // Memory that the pool has beyond the limit must not be used: a request was refused for it.
   if (more == 0 && pools_exceed_limit_ && !account_.would_fit(entry->device, 0)) return {false, 0};
   entry->charged += more;
   entry->bytes += bytes;
@@ -63,13 +63,13 @@ void Ledger::commit_in_pool(const Entry& entry, const PoolGrant& grant) {
   if (grant.charged > 0) account_.note_peaks(entry.device);
 }
 
-// The driver could not give it, so the pool does not keep it.
+// The driver failed to allocate, so the pool did not grow.
 void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   const Locked locked(*this);
   Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  // What the driver was last seen to keep for the pool is there still.
+  // The pool still has what the driver last reported.
   const std::uint64_t kept = entry->bytes > entry->link ? entry->bytes : entry->link;
   const std::uint64_t spare = entry->charged > kept ? entry->charged - kept : 0;
   const std::uint64_t back = spare < bytes ? spare : bytes;
@@ -92,18 +92,17 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
   Settled settled;
   settled.is_new = entry->link != reserved_bytes;
   if (reserved_bytes > entry->link) pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - entry->link);
-  entry->link = reserved_bytes;  // of a pool: the figure
+  entry->link = reserved_bytes;  // the driver's figure
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
-  // All that is still to be freed is in the figure, too. What a call is freeing may have gone from it
-  // already.
-  std::uint64_t leaving = 0;
+  // The figure includes all pending frees. A free in progress may already have lowered the driver's figure.
+  std::uint64_t being_freed = 0;
   if (pool_frees_in_progress_ > 0 && entry->extra > kept - entry->bytes)
     table_.for_each([&](const Entry& one) {
-      if (one.type == EntryType::pool_free_in_progress && one.link == pool) leaving += one.bytes;
+      if (one.type == EntryType::pool_free_in_progress && one.link == pool) being_freed += one.bytes;
     });
-  const std::uint64_t least_in_use = entry->bytes - (leaving < entry->bytes ? leaving : entry->bytes);
+  const std::uint64_t least_in_use = entry->bytes - (being_freed < entry->bytes ? being_freed : entry->bytes);
   if (entry->extra > kept - least_in_use) entry->extra = kept - least_in_use;
-  if (entry->extra == 0) entry->context = 0;  // there is nothing that has to be waited for
+  if (entry->extra == 0) entry->context = 0;  // nothing is pending
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {
@@ -127,10 +126,10 @@ void Ledger::destroy_pool(std::uint64_t pool) {
   const Locked locked(*this);
   Entry gone;
   if (!table_.remove(EntryType::pool, pool, gone) || gone.charged == 0) return;
-  // Its allocations that live go on, as a part of what is left of it.
+  // Its live allocations continue, as part of the destroyed pool's entry.
   gone.references = 0;
   gone.address = kDestroyed | ++last_physical_;
-  gone.link = 0;  // of a destroyed one: the wait that it goes with
+  gone.link = 0;  // a destroyed pool: the wait that completes its frees
   std::size_t place = 0;
   for (Entry* part = nullptr;
        (part = table_.find_from(place, [&](const Entry& one) {
@@ -138,7 +137,7 @@ void Ledger::destroy_pool(std::uint64_t pool) {
                 (one.type == EntryType::pointer || one.type == EntryType::pool_free_in_progress);
        })) != nullptr;)
     part->link = gone.address;
-  // Without memory for it, it stays charged.
+  // If no memory is available for the entry, it stays charged.
   if (table_.insert(gone)) ++pending_frees_;
 }
 

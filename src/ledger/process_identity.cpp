@@ -14,13 +14,13 @@ namespace headroom::ledger {
 namespace {
 
 struct ProcessStat {
-  std::uint64_t start_ticks = 0;  // 0: not known
+  std::uint64_t start_ticks = 0;  // 0: unknown
   bool is_exiting = false;
-  bool has_ended = false;  // a zombie: it has given its memory back, and waits for its parent
+  bool has_ended = false;  // a zombie: its memory is freed, and it waits for its parent
 };
 
-// Of the text behind the last ')' (a program's name may hold anything) the 1st word, the 7th, the 18th and
-// the 20th.
+// Reads fields 3 (state), 9 (flags), 20 (threads) and 22 (start time) of /proc/PID/stat. Parsing starts after
+// the last ')', because the program's name (field 2) may contain any character.
 ProcessStat stat_of(std::uint32_t pid) {
   char path[32], text[1024];
   std::snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -43,8 +43,8 @@ ProcessStat stat_of(std::uint32_t pid) {
       number = number * 10 + static_cast<std::uint64_t>(*digit - '0');
     (field + 1 == 9 ? flags : field + 1 == 20 ? threads : ticks) = number;
   }
-  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
-  // A first thread that has ended while others run is a zombie, too.
+  constexpr std::uint64_t kExiting = 4;  // the kernel's PF_EXITING
+  // A main thread that ended before the others is also shown as a zombie.
   const bool has_ended = state == 'X' || (state == 'Z' && threads <= 1);
   return {ticks, !has_ended && (flags & kExiting) != 0, has_ended};
 }

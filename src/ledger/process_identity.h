@@ -1,4 +1,4 @@
-// A process, so that a later one with its number is not taken for it.
+// Identifies a process, so that a later process with the same PID is not mistaken for it.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,18 @@
 namespace headroom::ledger {
 
 struct ProcessIdentity {
-  std::uint32_t pid = 0;            // 0: none
+  std::uint32_t pid = 0;            // 0: no process
   std::uint64_t start_ticks = 0;    // field 22 of /proc/PID/stat
-  std::uint64_t pid_namespace = 0;  // a number means something only in its namespace
+  std::uint64_t pid_namespace = 0;  // a PID is valid only in its namespace
   bool operator==(const ProcessIdentity&) const = default;
 };
 ProcessIdentity this_process();
-// Of the calling process; 0: not known.
+// The PID namespace of the calling process; 0: unknown.
 std::uint64_t own_pid_namespace();
-// False only if it is certain that the process is gone.
+// Returns false only if the process has certainly ended.
 bool may_be_alive(const ProcessIdentity& process);
-// It is on its way out, and may have files open still. False where that cannot be told: in another namespace.
+// Returns whether the process is exiting and may still have files open. False if that is unknown: the process
+// is in another PID namespace.
 bool is_exiting(const ProcessIdentity& process);
 
 }  // namespace headroom::ledger

@@ -1,5 +1,7 @@
-// What was given back in the order of a stream, and of which the driver does not tell when it goes: it stays
-// charged until the streams of that context have been waited for.
+// Waits: how pending frees and unmaps end. The driver does not report when a stream-ordered free has run, so
+// the memory stays charged until a synchronization of its context's streams has completed.
+//
+// begin_wait() marks all pending entries of the context, finish_wait() discharges the marked ones.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -16,20 +18,21 @@ bool waits_for(const Entry& entry, std::uint64_t context) {
   return entry.context == context || entry.context == 0;
 }
 
-// The wait that it goes with; 0: none has begun.
+// The first wait that completes this entry; 0: none has begun.
 std::uint64_t& wait_of(Entry& entry) { return entry.type == EntryType::pool ? entry.link : entry.extra; }
 
 }  // namespace
 
-// A wait begins after what it marks was freed, so whoever began no earlier may finish for it; one that began
-// before the last was freed may not.
+// A wait marks memory that was freed before it began. So any wait that began at the same time or later may
+// discharge that memory; a wait that began earlier may not.
 std::uint64_t Ledger::begin_wait(std::uint64_t context) {
   const Locked locked(*this);
   ++last_wait_;
   table_.for_each([&](Entry& entry) {
     if (is_pending(entry) && wait_of(entry) == 0 && waits_for(entry, context)) wait_of(entry) = last_wait_;
   });
-  // Of a pool that lives what is freed from now on is counted, until this wait ends.
+  // For live pools: counts the bytes freed from now on until this wait ends, because it does not complete
+  // those.
   const auto is_to_count = [&](const Entry& entry) {
     return entry.type == EntryType::pool && entry.references > 0 && entry.extra > 0 &&
            waits_for(entry, context) && table_.find(EntryType::pool_wait, entry.address) == nullptr;
@@ -49,13 +52,13 @@ std::uint64_t Ledger::begin_wait(std::uint64_t context) {
 
 void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   const Locked locked(*this);
-  const auto has_come = [&](Entry& entry) {
+  const auto is_complete = [&](Entry& entry) {
     return is_pending(entry) && wait_of(entry) != 0 && wait_of(entry) <= wait && waits_for(entry, context);
   };
   std::uint64_t charged[kMaxDevices] = {};
   std::size_t place = 0;
-  while (Entry* const entry = table_.find_from(place, has_come)) {
-    if (entry->type == EntryType::physical && entry->references > 0) {  // somebody has it still
+  while (Entry* const entry = table_.find_from(place, is_complete)) {
+    if (entry->type == EntryType::physical && entry->references > 0) {  // it has other references
       if (entry->context != 0) --pending_unmaps_;
       entry->context = entry->extra = 0;
       continue;
@@ -66,7 +69,7 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
     charged[gone.device % kMaxDevices] +=
         gone.type == EntryType::pending_free ? remove_from_granule(gone) : gone.charged;
     --pending_frees_;
-    if (table_.size() != others) place = 0;  // its granule went, too, which may have moved others
+    if (table_.size() != others) place = 0;  // its granule was removed, too, which may have moved entries
   }
   for (unsigned device = 0; device < kMaxDevices; ++device)
     if (charged[device] != 0) account_.discharge(device, charged[device]);
