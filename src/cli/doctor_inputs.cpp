@@ -424,7 +424,7 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
 }
 
 Status examine_machine(const fs::path& root, Examination& examination) {
-  if (auto sound = watch::expect_machine(root); !sound) return forward_error(sound);
+  if (auto sound = watch::check_sysroot(root); !sound) return forward_error(sound);
   constexpr int kSamples = 5;
   constexpr std::chrono::milliseconds kBetween{250};
   constexpr std::size_t kProcesses = 300;

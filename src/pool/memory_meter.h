@@ -24,9 +24,8 @@ struct MemoryMeter {
 MemoryMeter process_meter();
 
 // The memory of GPU "cuda:N".
-// - Under the preload library of `headroom run`: the ledger's charges for this process, exact to the byte,
-// and
-//   the ledger's peak. If the GPU shares the machine's memory, plus what process_meter() reads.
+// - Under the preload library of `headroom run`: the ledger's charges for this process, exact to the
+//   byte, and the ledger's peak. If the GPU shares the machine's memory, plus what process_meter() reads.
 // - Without the library: all used memory that the driver reports, of any process; no peak.
 // Fails without such a device. Also fails without the library if the memory is shared, because the driver
 // cannot attribute shared memory to a process.

@@ -181,8 +181,8 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
 void PoolSession::run() {
   state().has_run = false;
   if (const auto ran = state().checked().session.run(); !ran) {
-    state_->has_foreign_inputs =
-        true;  // if the model's process died, inputs cannot be rebound, so end() frees the session
+    // If the model's process died, inputs cannot be rebound, so end() frees the session.
+    state_->has_foreign_inputs = true;
     throw std::runtime_error(ran.error().sentence());
   }
   state_->has_run = true;
@@ -208,8 +208,7 @@ struct ModelPool::State {
   std::string device;
   Nanoseconds load_timeout;
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<inference::Backend>>
-      backends;  // started backends, by the plug-in's name
+  std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // by the plug-in's name
   std::optional<media::FrameRing> frames;
   std::shared_ptr<pool::EventFile>
       events;                        // shared with the observer, which may be called after the pool's end

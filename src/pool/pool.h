@@ -51,12 +51,11 @@ struct Model {
 
 struct PoolOptions {
   Bytes budget;  // for everything that `meter` reads, including what the process used before the pool
-  std::optional<Bytes> margin;               // part of the budget that stays free; absent: 1/16
-  Nanoseconds load_timeout{60'000'000'000};  // a load or free that takes longer counts as hanging
-  std::optional<Nanoseconds>
-      unload_after_idle;  // absent: sessions are unloaded only to free memory for others
-  Nanoseconds patience{
-      250'000'000};  // a waiting request gains one priority level per `patience`; at least 1 ms
+  std::optional<Bytes> margin;                   // part of the budget that stays free; absent: 1/16
+  Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer counts as hanging
+  std::optional<Nanoseconds> unload_after_idle;  // absent: unload only to free memory for others
+  // A waiting request gains one priority level per `patience`. At least 1 ms.
+  Nanoseconds patience{250'000'000};
   // While sessions are in use, a load that needs evictions waits up to this long. Requests with a deadline
   // do not wait.
   Nanoseconds load_delay{};

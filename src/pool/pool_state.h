@@ -135,8 +135,7 @@ struct PoolState {
   EvictionPolicy policy;
   MemoryAccount account;
   Metrics metrics;
-  std::deque<ModelEntry>
-      models;  // a deque keeps addresses stable: waiters and sessions refer to entries by number
+  std::deque<ModelEntry> models;  // waiters and sessions refer to entries by index
   std::vector<Waiter*> waiters;
   std::list<LoadedSession> pending_unloads;  // sessions to be freed: discarded, or unloaded by request
   std::vector<Event> events;                 // to be passed to the observer once the lock is released

@@ -42,7 +42,7 @@ Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& opti
 }  // namespace
 
 Result<int> run_serve(const ServeOptions& options) {
-  if (auto sound = watch::expect_machine(options.watch.sysroot); !sound) return forward_error(sound);
+  if (auto sound = watch::check_sysroot(options.watch.sysroot); !sound) return forward_error(sound);
   const bool is_local = is_of_this_machine_alone(options.address.host);
   if (!is_local && options.token.empty() && !options.address.tls)
     return usage_error(fmt::format("--listen {} would show this machine to everybody", options.address.host),

@@ -97,7 +97,7 @@ ColorDepth color_depth(ColorMode mode, int fd) {
 
 Result<int> run_top(TopOptions options) {
   if (options.replay.empty())
-    if (auto sound = watch::expect_machine(options.sysroot); !sound) return forward_error(sound);
+    if (auto sound = watch::check_sysroot(options.sysroot); !sound) return forward_error(sound);
   if (!options.once) return run_live_top(std::move(options));
   if (!options.replay.empty()) return show_log_once(options);
   return show_machine_once(std::move(options));

@@ -15,33 +15,33 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kLongest{15'000'000'000};
+constexpr Nanoseconds kTimeout{15'000'000'000};
 
 std::string_view state_of(const AlertEvent& event) { return event.fired ? "fired" : "ended"; }
 
 std::string describe(const AlertAction& action) {
   switch (action.kind) {
     case AlertAction::Kind::command:
-      return "the command " + action.command.front();
+      return "command " + action.command.front();
     case AlertAction::Kind::webhook:
-      return "the webhook";  // its address may hold a secret
+      return "webhook";  // its URL may hold a secret
     case AlertAction::Kind::mqtt:
-      return "the MQTT message";
+      return "MQTT message";
     case AlertAction::Kind::file:
-      return "the file " + action.file.string();
+      return "file " + action.file.string();
   }
   return "";
 }
 
-// For others, who hear of several machines.
+// The alert as JSON for other programs. It names the host, because they may receive alerts from several.
 std::string message_of(const AlertEvent& event) {
   Json document = to_json(event);
   document["host"] = sources::read_host_info().hostname;
   return to_line(document);
 }
 
-// What is run, with the alert on its standard input. Addresses may hold secrets, so curl reads its own from
-// there, too: arguments can be seen by everybody.
+// The program to run, with the alert on its standard input. URLs may hold secrets and arguments are visible
+// to all users, so curl reads its URL from standard input, too.
 struct Program {
   std::vector<std::string> command;
   std::string input;
@@ -88,8 +88,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const AlertEvent
           {"HEADROOM_ALERT_VALUE", event.value ? fmt::format("{}", *event.value) : ""}};
 }
 
-// Whoever watches may be spared by the kernel's killer; what it starts is not. After fork: no allocation.
-int be_like_others() {
+// Headroom may be protected from the kernel's OOM killer; its child processes must not be. Runs after fork,
+// so it must not allocate.
+int reset_oom_score() {
   const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   [[maybe_unused]] const ssize_t written = ::write(fd, "0", 1);
@@ -97,10 +98,10 @@ int be_like_others() {
   return 0;
 }
 
-// A file without a name: a pipe of the kernel's 64 KiB would block us if nobody read it.
+// An unnamed file. A pipe holds only 64 KiB and would block Headroom if the program did not read it.
 Result<UniqueFd> file_with(const std::string& text) {
   UniqueFd file(::memfd_create("headroom-alert", MFD_CLOEXEC));
-  if (!file) return internal_error("cannot hand an alert on", errno_text(errno));
+  if (!file) return internal_error("cannot pass an alert to its action", errno_text(errno));
   if (auto written = write_all(file.get(), text); !written) return forward_error(written);
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
@@ -127,13 +128,13 @@ AlertActions::~AlertActions() { finish({}); }
 
 void AlertActions::warn(std::size_t action, const std::string& why) {
   if (!warned_.insert(action).second) return;
-  log::warning("{} of an alert failed: {}", describe(actions_[action]), why);
+  log::warning("alert action failed: {}: {}", describe(actions_[action]), why);
 }
 
 void AlertActions::act_on(const AlertEvent& event) {
   for (std::size_t i = 0; i < actions_.size(); ++i) {
     const AlertAction& action = actions_[i];
-    if (event.severity < action.least) continue;
+    if (event.severity < action.min_severity) continue;
     if (!action.rules.empty() &&
         std::find(action.rules.begin(), action.rules.end(), event.rule) == action.rules.end())
       continue;
@@ -142,17 +143,17 @@ void AlertActions::act_on(const AlertEvent& event) {
     } else if (waiting_.size() < kMostWaiting) {
       waiting_.push_back({i, event});
     } else if (dropped_++ == 0) {
-      log::warning("alerts come faster than their actions end: some are left out");
+      log::warning("alerts arrive faster than their actions finish: some actions are skipped");
     }
   }
   poll();
 }
 
 void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
-  // A FIFO that nobody reads must not hold the monitor up.
+  // A FIFO without a reader must not block the monitor.
   const UniqueFd file(
       ::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
-  if (!file) return warn(action, errno == ENXIO ? "it is a pipe that nobody reads" : errno_text(errno));
+  if (!file) return warn(action, errno == ENXIO ? "the pipe has no reader" : errno_text(errno));
   if (auto written = write_all(file.get(), message_of(event) + "\n"); !written)
     warn(action, written.error().sentence());
 }
@@ -168,7 +169,7 @@ void AlertActions::start(const Job& job) {
   if (!program->options.folder().empty())
     options.environment.emplace_back("XDG_CONFIG_HOME", program->options.folder().string());
   options.stdin_fd = input->get();
-  options.before_exec = be_like_others;
+  options.before_exec = reset_oom_score;
   auto process = Subprocess::spawn(options);
   if (!process) {
     const AlertAction::Kind kind = actions_[job.action].kind;
@@ -178,7 +179,7 @@ void AlertActions::start(const Job& job) {
     return warn(job.action, process.error().sentence() + fix);
   }
   running_.push_back(
-      {job.action, std::move(*process), monotonic_now() + kLongest, std::move(program->options)});
+      {job.action, std::move(*process), monotonic_now() + kTimeout, std::move(program->options)});
 }
 
 void AlertActions::poll() {
@@ -188,8 +189,8 @@ void AlertActions::poll() {
       return true;
     }
     if (monotonic_now() < running.deadline) return false;
-    warn(running.action, "it took longer than 15 s and was ended");
-    return true;  // which kills it
+    warn(running.action, "killed because it took longer than 15 s");
+    return true;  // destroying the Subprocess kills it
   });
   while (!waiting_.empty() && running_.size() < kMostRunning) {
     start(waiting_.front());

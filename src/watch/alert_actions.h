@@ -1,5 +1,5 @@
-// Does what an alert asks for, without holding up the samples: commands, webhooks and MQTT messages are child
-// processes (the latter two of curl and mosquitto_pub), ended after 15 s.
+// Runs the actions of an alert without delaying samples. Commands, webhooks and MQTT messages run as child
+// processes (the latter two with curl and mosquitto_pub), which are killed after 15 s.
 #pragma once
 
 #include <deque>
@@ -24,11 +24,11 @@ class AlertActions {
   AlertActions(const AlertActions&) = delete;
   AlertActions& operator=(const AlertActions&) = delete;
 
-  // Starts, or queues, what is to be done. What fails is a warning, once for each action.
+  // Starts or queues the actions for an event. A failed action is reported once as a warning.
   void act_on(const AlertEvent& event);
-  // Reaps what has ended and starts what waits; with every sample.
+  // Reaps finished processes and starts queued actions; to be called with every sample.
   void poll();
-  // Waits for what still runs, so long at most.
+  // Waits up to `timeout` for running actions.
   void finish(Nanoseconds timeout);
 
  private:

@@ -38,7 +38,7 @@ class RulesReader {
                              fmt::format("write [[{}]]", word));
       }
     }
-    // Rules first, whatever the order of the file: actions name them.
+    // Reads all rules before the actions, because actions refer to rules.
     if (const auto* rules = document["rule"].as_array())
       for (const toml::node& node : *rules)
         if (auto done = read_rule(*node.as_table()); !done) return forward_error(done);
@@ -52,13 +52,13 @@ class RulesReader {
   Result<std::string> text_of(const toml::node& node, const std::string& key) const {
     if (const auto* text = node.as_string(); text != nullptr && !text->get().empty())
       return without_stand_ins(text->get());
-    return errors_.wrong(node, fmt::format("'{}' must be a text in quotes", key));
+    return errors_.wrong(node, fmt::format("'{}' must be a quoted string", key));
   }
 
   Result<std::vector<std::string>> texts_of(const toml::node& node, const std::string& key) const {
     const auto* list = node.as_array();
     if (list == nullptr || list->empty())
-      return errors_.wrong(node, fmt::format("'{}' must be a list of texts", key),
+      return errors_.wrong(node, fmt::format("'{}' must be a list of strings", key),
                            fmt::format("write {} = [\"…\"]", key));
     std::vector<std::string> texts;
     for (const toml::node& element : *list) {
@@ -74,7 +74,7 @@ class RulesReader {
     if (!text) return errors_.wrong(node, fmt::format("'{}' must be a time such as \"10s\"", key));
     auto duration = parse_duration(*text);
     if (!duration || duration->count < 0)
-      return errors_.wrong(node, fmt::format("'{}' is no time: \"{}\"", key, *text),
+      return errors_.wrong(node, fmt::format("'{}' is not a valid time: \"{}\"", key, *text),
                            "write \"10s\" or \"5min\"");
     return *duration;
   }
@@ -84,11 +84,10 @@ class RulesReader {
     if (!text) return forward_error(text);
     for (const AlertSeverity severity : kSeverities)
       if (name_of(severity) == *text) return severity;
-    return errors_.wrong(node, fmt::format("there is no severity '{}'", *text),
-                         "it is info, warning or critical");
+    return errors_.wrong(node, fmt::format("unknown severity '{}'", *text), "use info, warning or critical");
   }
 
-  // A number; of bytes and times also "2 GB" and "5min".
+  // A number. For figures in bytes or seconds also a text such as "2 GB" or "5min".
   Result<double> value_of(const toml::node& node, const std::string& key, const std::string& figure) const {
     if (const auto number = node.value<double>(); number && std::isfinite(*number) && node.is_number())
       return *number;
@@ -116,8 +115,8 @@ class RulesReader {
       known.emplace_back(name_of(static_cast<analysis::RiskFigure>(i)));
     const std::string closest = closest_match(*figure, known);
     return errors_.wrong(
-        node, fmt::format("there is no figure '{}'", *figure),
-        closest.empty() ? "docs/alerts.md has the list" : fmt::format("did you mean '{}'?", closest));
+        node, fmt::format("unknown figure '{}'", *figure),
+        closest.empty() ? "docs/alerts.md lists them" : fmt::format("did you mean '{}'?", closest));
   }
 
   AlertRule* find_rule(const std::string& name) {
@@ -126,14 +125,14 @@ class RulesReader {
     return found == settings_.rules.end() ? nullptr : &*found;
   }
 
-  // What is not said is as in the default of that name.
+  // Settings that the table omits keep the value of the default rule of that name.
   Status read_rule(const toml::table& table) {
     const toml::node* name_node = table.get("name");
     if (name_node == nullptr) return errors_.wrong(table, "a rule has no name", "write name = \"…\"");
     auto name = text_of(*name_node, "name");
     if (!name) return forward_error(name);
     if (!names_.insert(*name).second)
-      return errors_.wrong(*name_node, fmt::format("there are two rules '{}'", *name));
+      return errors_.wrong(*name_node, fmt::format("duplicate rule '{}'", *name));
     const AlertRule* known = find_rule(*name);
     AlertRule rule = known != nullptr ? *known : AlertRule{};
     rule.name = *name;
@@ -145,7 +144,7 @@ class RulesReader {
     }
     if (rule.figure.empty())
       return errors_.wrong(table, fmt::format("the rule '{}' has no figure", *name),
-                           "docs/alerts.md has the list");
+                           "docs/alerts.md lists them");
     bool is_enabled = true, has_threshold = known != nullptr, has_clear = false;
     for (const auto& [key, node] : table) {
       const std::string word = without_stand_ins(key.str());
@@ -181,13 +180,13 @@ class RulesReader {
       return errors_.wrong(table, fmt::format("the rule '{}' has both above and below", rule.name),
                            "keep one of them");
     if (!has_threshold)
-      return errors_.wrong(table, fmt::format("the rule '{}' has no limit", rule.name),
+      return errors_.wrong(table, fmt::format("the rule '{}' has no threshold", rule.name),
                            "write above = … or below = …");
     if (!has_clear && (table.contains("above") || table.contains("below"))) rule.clear = rule.threshold;
     if (rule.fires_above ? rule.clear > rule.threshold : rule.clear < rule.threshold)
-      return errors_.wrong(
-          table, fmt::format("the rule '{}' would end before it begins", rule.name),
-          rule.fires_above ? "clear must not be above the limit" : "clear must not be below the limit");
+      return errors_.wrong(table, fmt::format("the rule '{}' would clear before it fires", rule.name),
+                           rule.fires_above ? "'clear' must not be above the threshold"
+                                            : "'clear' must not be below the threshold");
     AlertRule* known = find_rule(rule.name);
     if (!is_enabled) {
       std::erase_if(settings_.rules, [&](const AlertRule& each) { return each.name == rule.name; });
@@ -218,20 +217,20 @@ class RulesReader {
       } else if (word == "severity") {
         auto severity = severity_of(node);
         if (!severity) return forward_error(severity);
-        action.least = *severity;
+        action.min_severity = *severity;
       } else if (word == "rules") {
         auto rules = texts_of(node, word);
         if (!rules) return forward_error(rules);
         for (const std::string& rule : *rules)
-          if (find_rule(rule) == nullptr)
-            return errors_.wrong(node, fmt::format("there is no rule '{}'", rule));
+          if (find_rule(rule) == nullptr) return errors_.wrong(node, fmt::format("unknown rule '{}'", rule));
         action.rules = std::move(*rules);
       } else {
         return errors_.unknown_key(node, word, {"command", "webhook", "mqtt", "file", "severity", "rules"});
       }
     }
     if (kinds != 1)
-      return errors_.wrong(table, "an action does one thing", "give one of command, webhook, mqtt and file");
+      return errors_.wrong(table, "an action needs exactly one target",
+                           "set one of command, webhook, mqtt and file");
     settings_.actions.push_back(std::move(action));
     return {};
   }
@@ -242,9 +241,10 @@ class RulesReader {
       return text.starts_with(scheme) && text.size() > scheme.size();
     };
     if (word == "webhook" && !begins("http://") && !begins("https://"))
-      return errors_.wrong(node, fmt::format("'{}' is no address", text), "write http://HOST/PATH");
+      return errors_.wrong(node, fmt::format("'{}' is not an HTTP URL", text), "write http://HOST/PATH");
     if (word == "mqtt" && ((!begins("mqtt://") && !begins("mqtts://")) || text.find('/', 8) == text.npos))
-      return errors_.wrong(node, fmt::format("'{}' is no topic", text), "write mqtt://HOST[:PORT]/TOPIC");
+      return errors_.wrong(node, fmt::format("'{}' is not an MQTT topic URL", text),
+                           "write mqtt://HOST[:PORT]/TOPIC");
     action.kind = word == "webhook" ? AlertAction::Kind::webhook
                   : word == "mqtt"  ? AlertAction::Kind::mqtt
                                     : AlertAction::Kind::file;

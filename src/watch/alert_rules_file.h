@@ -1,4 +1,4 @@
-// The rules and actions of a TOML file (docs/alerts.md).
+// Reads alert rules and actions from a TOML file (docs/alerts.md).
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,15 @@
 
 namespace headroom::watch {
 
-// What is done when an alert begins or ends.
+// What to do when an alert begins or ends.
 struct AlertAction {
   enum class Kind { command, webhook, mqtt, file };
   Kind kind = Kind::command;
   std::vector<std::string> command;  // and its arguments
-  std::string url;                   // of a webhook (http, https) or an MQTT topic (mqtt, mqtts)
-  std::filesystem::path file;        // a JSON object a line is appended
-  AlertSeverity least = AlertSeverity::warning;
-  std::vector<std::string> rules;  // those it is for; empty: all
+  std::string url;                   // webhook (http, https) or MQTT topic (mqtt, mqtts)
+  std::filesystem::path file;        // JSON lines are appended to it
+  AlertSeverity min_severity = AlertSeverity::warning;
+  std::vector<std::string> rules;  // rules that trigger it; empty: all
 };
 
 struct AlertSettings {
@@ -27,11 +27,11 @@ struct AlertSettings {
   std::vector<AlertAction> actions;
 };
 
-// The defaults and no action.
+// The default rules, without actions.
 AlertSettings default_alert_settings();
 
-// Rules replace defaults of the same name; `defaults = false` leaves the others out. Paths of the file are
-// relative to its folder. Errors name the line.
+// Rules replace the default rules of the same name; `defaults = false` removes all default rules. Paths in
+// the file are relative to its folder. Errors name the line.
 Result<AlertSettings> parse_alert_rules(std::string_view text, const std::string& name,
                                         const std::filesystem::path& folder);
 Result<AlertSettings> read_alert_rules(const std::filesystem::path& path);

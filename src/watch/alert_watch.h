@@ -1,4 +1,4 @@
-// The alerts of a run: rules over its samples, warnings on standard error, actions.
+// Evaluates the alert rules on each sample, logs alerts on standard error, and runs their actions.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@ class AlertWatch {
   AlertWatch(AlertSettings settings, Nanoseconds interval)
       : risk_(interval), alerts_(std::move(settings.rules)), actions_(std::move(settings.actions)) {}
 
-  // What began or ended with this sample; valid until the next call.
+  // Returns the alerts that began or ended with this sample; valid until the next call.
   std::span<const AlertEvent> add(const SystemSample& sample);
   const analysis::MemoryRisk& risk() const { return risk_; }
   std::vector<AlertEvent> active() const { return alerts_.active(); }
-  // How many began.
+  // The number of alerts that began.
   std::int64_t fired() const { return fired_; }
-  // Gives what still runs five seconds.
+  // Waits up to five seconds for running actions.
   void finish() { actions_.finish({5'000'000'000}); }
 
  private:

@@ -8,7 +8,7 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kNoticed{1'000'000'000};  // less is the pace of NTP
+constexpr Nanoseconds kMinReported{1'000'000'000};  // smaller changes are NTP corrections
 
 Nanoseconds now_of(clockid_t clock) {
   timespec time{};
@@ -18,21 +18,21 @@ Nanoseconds now_of(clockid_t clock) {
 
 }  // namespace
 
-std::string ClockWatch::look(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended) {
+std::string ClockWatch::check(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended) {
   const Offsets now{unix_time - time, suspended};
   const Offsets before = last_.value_or(now);
   last_ = now;
   const Nanoseconds slept = now.suspended - before.suspended;
   const Nanoseconds jumped = now.wall - before.wall - slept;
-  std::string said;
-  if (slept > kNoticed)
-    said =
-        fmt::format("the machine was suspended for {:.1f} s, which time_ns does not count", slept.seconds());
-  if (std::abs(jumped.count) > kNoticed.count) {
-    if (!said.empty()) said += "; ";
-    said += fmt::format("the wall clock jumped by {:+.1f} s; time_ns goes on steadily", jumped.seconds());
+  std::string message;
+  if (slept > kMinReported)
+    message =
+        fmt::format("the machine was suspended for {:.1f} s; time_ns excludes this time", slept.seconds());
+  if (std::abs(jumped.count) > kMinReported.count) {
+    if (!message.empty()) message += "; ";
+    message += fmt::format("the wall clock jumped by {:+.1f} s; time_ns is not affected", jumped.seconds());
   }
-  return said;
+  return message;
 }
 
 Nanoseconds time_suspended() { return now_of(CLOCK_BOOTTIME) - now_of(CLOCK_MONOTONIC); }

@@ -1,4 +1,4 @@
-// Says, once for each time, that the wall clock jumped or that the machine slept.
+// Detects, once per event, that the wall clock jumped or that the machine was suspended.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace headroom::watch {
 
 class ClockWatch {
  public:
-  // `time` stands still while the machine is suspended, `unix_time` goes on; `suspended` is how long the
-  // machine has been suspended in all. What is to be said; empty if nothing.
-  std::string look(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended);
+  // Returns a message, or an empty string. `time` stops while the machine is suspended, `unix_time`
+  // continues, and `suspended` is the total time of suspension so far.
+  std::string check(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended);
 
  private:
   struct Offsets {
@@ -21,7 +21,8 @@ class ClockWatch {
   std::optional<Offsets> last_;
 };
 
-// Since the machine started: CLOCK_BOOTTIME, which goes on while it is suspended, less CLOCK_MONOTONIC.
+// Total suspended time since boot: CLOCK_BOOTTIME, which continues during suspension, minus
+// CLOCK_MONOTONIC.
 Nanoseconds time_suspended();
 
 }  // namespace headroom::watch

@@ -9,10 +9,11 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kSlice{100'000'000};  // how soon a signal is seen while a reader is waited for
+constexpr Nanoseconds kSlice{100'000'000};  // how quickly a signal is noticed while waiting for a reader
 
-// Left out where there is no room: a write that failed would be tried again with the next message.
-ssize_t say_through(void* writer, const char* text, std::size_t size) {
+// Drops the text if the buffer is full. Reports success anyway, because the stream would repeat a failed
+// write with the next message.
+ssize_t write_in_background(void* writer, const char* text, std::size_t size) {
   static_cast<BackgroundWriter*>(writer)->offer({text, size});
   return static_cast<ssize_t>(size);
 }
@@ -21,16 +22,16 @@ ssize_t say_through(void* writer, const char* text, std::size_t size) {
 
 Console::Console()
     : output_(print_output), errors_([](std::string_view text) {
-        [[maybe_unused]] const auto said = write_all(STDERR_FILENO, text);
+        [[maybe_unused]] const auto written = write_all(STDERR_FILENO, text);
       }) {
   cookie_io_functions_t functions{};
-  functions.write = say_through;
+  functions.write = write_in_background;
   log_ = ::fopencookie(&errors_, "w", functions);
   if (log_ != nullptr) log::set_console_file(log_);
 }
 
 Console::~Console() {
-  if (!gave_up_) errors_.flush(kLastWords);
+  if (!gave_up_) errors_.flush(kFinalFlush);
   if (log_ == nullptr) return;
   log::set_console_file(nullptr);
   std::fclose(log_);
@@ -46,7 +47,7 @@ void Console::finish(bench::Interrupt& interrupt) {
   for (BackgroundWriter* writer : {&output_, &errors_}) {
     while (!interrupt.requested() && !writer->flush(kSlice)) {
     }
-    if (interrupt.requested() && !writer->flush(gave_up_ ? Nanoseconds{} : kLastWords)) gave_up_ = true;
+    if (interrupt.requested() && !writer->flush(gave_up_ ? Nanoseconds{} : kFinalFlush)) gave_up_ = true;
   }
 }
 

@@ -1,4 +1,4 @@
-// Standard output and standard error of a watch, whose readers may stand still.
+// Standard output and standard error of `headroom watch`. Their readers may block, sampling must not.
 #pragma once
 
 #include <cstdio>
@@ -9,23 +9,24 @@
 
 namespace headroom::watch {
 
-// While it lives, what is printed and said (log::…) waits for no reader.
+// While this object lives, output and log messages (log::…) are written in the background.
 class Console {
  public:
   Console();
-  ~Console();  // what was said last has a second to be taken
+  ~Console();  // waits up to one second for unwritten messages
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  static constexpr Nanoseconds kLastWords{1'000'000'000};
+  static constexpr Nanoseconds kFinalFlush{1'000'000'000};
 
-  // To standard output. False if it was left out, as there was no room.
+  // Prints to standard output. Returns false if the text was dropped because the buffer is full.
   bool print(std::string_view text) { return output_.offer(text); }
-  // Waits for room until a signal comes, and so much longer: where nothing else is to be done meanwhile.
+  // Like print(), but waits for buffer space until a signal comes, and `after_signal` longer. For callers
+  // that have nothing else to do meanwhile.
   bool print_or_wait(std::string_view text, bench::Interrupt& interrupt, Nanoseconds after_signal = {});
-  // To standard error.
-  void say(std::string_view text) { errors_.offer(text); }
-  // Waits until all of it was taken, or until a second after a signal.
+  // Prints to standard error.
+  void print_error(std::string_view text) { errors_.offer(text); }
+  // Waits until all text is written, or until one second after a signal.
   void finish(bench::Interrupt& interrupt);
 
  private:

@@ -9,14 +9,14 @@
 namespace headroom::watch {
 
 Result<bool> LinePump::read_some(const std::function<void(std::string_view line)>& each) {
-  // What is left of the last piece is shorter than the longest line, so there is always room.
+  // The remaining data is shorter than the longest line, so the buffer always has space.
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
   const ssize_t got = ::read(fd_, buffer_.data() + end_, buffer_.size() - end_);
   if (got < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
-    return input_error("cannot read on", errno_text(errno));
+    return input_error("cannot read", errno_text(errno));
   }
   std::size_t look_from = end_;
   end_ += static_cast<std::size_t>(got);

@@ -22,15 +22,15 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kFirstRates{100'000'000};   // from the sample without rates to the first that is kept
-constexpr Nanoseconds kPssInterval{100'000'000};  // PSS walks page tables: not for quicker samples
-constexpr Nanoseconds kPssIntervalOfTable{
-    1'000'000'000};                                 // of others' processes: 20 of them took 6.6 ms here
-constexpr Nanoseconds kGpusCome{3'000'000'000};     // from a driver that has to initialise them
-constexpr Nanoseconds kCommandSlice{100'000'000};   // how soon the end of a command is seen
-constexpr Nanoseconds kCommandEnds{5'000'000'000};  // after a signal; then it is killed
+// Between the first sample, which has no rates, and the first that is kept.
+constexpr Nanoseconds kFirstInterval{100'000'000};
+// Reading PSS walks page tables: too slow for faster samples. PSS of 20 other processes took 6.6 ms.
+constexpr Nanoseconds kPssInterval{100'000'000}, kPssTableInterval{1'000'000'000};
+constexpr Nanoseconds kGpuStartTimeout{3'000'000'000};  // a driver may have to initialize the GPUs first
+constexpr Nanoseconds kCommandSlice{100'000'000};       // how quickly the end of a command is noticed
+constexpr Nanoseconds kCommandTimeout{5'000'000'000};   // after a signal; then the command is killed
 
-// False if a signal came.
+// Returns false if a signal came.
 bool wait_until(Nanoseconds deadline, bench::Interrupt& interrupt) {
   for (;;) {
     const Nanoseconds left = deadline - monotonic_now();
@@ -47,18 +47,19 @@ Result<Subprocess> start_command(const std::vector<std::string>& command) {
   options.command = command;
   options.stdin_fd = STDIN_FILENO;
   options.stdout_fd = STDOUT_FILENO;
-  options.new_process_group = false;  // Ctrl-C is the command's, too
+  options.new_process_group = false;  // Ctrl-C must reach the command, too
   auto child = Subprocess::spawn(options);
   if (!child) child.error().kind = ErrorKind::usage;
   return child;
 }
 
-// A terminal's Ctrl-C has reached the command already; by kill the signal was told to us alone.
+// Passes a signal to the command. Ctrl-C in a terminal has already reached it; a signal by kill reached
+// only Headroom.
 std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
   if (signal != SIGINT || ::isatty(STDIN_FILENO) == 0) command.signal(signal);
-  auto end = command.wait_for(kCommandEnds);
+  auto end = command.wait_for(kCommandTimeout);
   if (end) return end;
-  command.signal(SIGKILL);  // it did not take the hint
+  command.signal(SIGKILL);  // it ignored the first signal
   return command.wait();
 }
 
@@ -66,14 +67,13 @@ class Sampler {
  public:
   explicit Sampler(const WatchOptions& options) : system_(options.sysroot), table_(options.sysroot) {
     if (options.sysroot == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
-    if (gpus_) gpus_->wait(kGpusCome);  // a CSV file has the columns of its first sample
+    if (gpus_) gpus_->wait(kGpuStartTimeout);  // the columns of a CSV file come from its first sample
     choice_.roots = options.pids;
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;
     interval_ = options.interval;
-    wants_pss_ =
-        options.pss &&
-        (options.baseline || options.interval >= (options.follows() ? kPssInterval : kPssIntervalOfTable));
+    wants_pss_ = options.pss && (options.baseline ||
+                                 options.interval >= (options.follows() ? kPssInterval : kPssTableInterval));
   }
   void follow(pid_t pid) { choice_.roots.push_back(pid); }
 
@@ -85,8 +85,9 @@ class Sampler {
   }
 
  private:
-  // Of large processes, or where memory is so short that walking page tables takes longer, the table with PSS
-  // may make samples late: then it has a tenth of the time at most, and samples between are without.
+  // Reading PSS of large processes, or under memory pressure, can make samples late. If a reading takes
+  // more than a quarter of the interval, PSS gets at most a tenth of the time, and the samples between lack
+  // it.
   void read_processes(SystemSample& sample) {
     const Nanoseconds begin = monotonic_now();
     choice_.with_pss = wants_pss_ && begin >= pss_again_;
@@ -126,34 +127,35 @@ void add_followed_sums(SystemSample& sample) {
   put("followed_gpu_bytes", gpu);
 }
 
-Status expect_machine(const std::filesystem::path& root) {
+Status check_sysroot(const std::filesystem::path& root) {
   std::error_code code;
   if (std::filesystem::is_directory(root / "proc", code) || std::filesystem::is_directory(root / "sys", code))
     return {};
-  return usage_error(fmt::format("{} is no tree of a machine", root.string()), "it has neither proc nor sys",
-                     "give the folder that has them to --sysroot");
+  return usage_error(fmt::format("{} is not the root folder of a machine", root.string()),
+                     "it has neither proc nor sys", "pass the folder that contains them to --sysroot");
 }
 
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample) {
-  if (auto sound = expect_machine(options.sysroot); !sound) return forward_error(sound);
+  if (auto sound = check_sysroot(options.sysroot); !sound) return forward_error(sound);
   for (const pid_t pid : options.pids)
     if (::access((options.sysroot / fmt::format("proc/{}/stat", pid)).c_str(), R_OK) != 0)
-      return usage_error(fmt::format("there is no process {}", pid), "", "check the number given to --pid");
+      return usage_error(fmt::format("process {} does not exist", pid), "",
+                         "check the number given to --pid");
   Sampler sampler(options);
   LiveEnd end;
   std::optional<Subprocess> command;
   SystemSample sample;
-  sampler.sample_into(sample);  // the first has no rates
+  sampler.sample_into(sample);  // the first sample has no rates
   const Nanoseconds start = monotonic_now();
-  Nanoseconds next = start + std::min(options.interval, kFirstRates);
+  Nanoseconds next = start + std::min(options.interval, kFirstInterval);
   if (!options.command.empty()) {
     auto child = start_command(options.command);
     if (!child) return forward_error(child);
     sampler.follow(child->pid());
     command = std::move(*child);
   }
-  survive_shortage_of_memory();  // after the command has started: it must not inherit it
+  survive_shortage_of_memory();  // after the command has started, which must not inherit it
   ClockWatch clock;
   bool has_followed = false;
   const Nanoseconds over =
@@ -162,9 +164,9 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     sampler.sample_into(sample);
     sample.time = sample.time - start;
     if (sample.unix_time)
-      if (const std::string said = clock.look(sample.time, *sample.unix_time, time_suspended());
-          !said.empty())
-        log::warning("{}", said);
+      if (const std::string message = clock.check(sample.time, *sample.unix_time, time_suspended());
+          !message.empty())
+        log::warning("{}", message);
     return on_sample(sample);
   };
   for (;;) {
@@ -201,7 +203,7 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
       break;
     }
   }
-  // The duration is that of the log; a command is not cut short by it.
+  // --duration limits the log. The command still runs to its end.
   while (command && !end.command) {
     if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) {
       end.command = end_command(*command, interrupt.signal_number());
@@ -209,7 +211,7 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     }
     end.command = command->poll();
   }
-  // What ended it may have been said only just now: a kill for want of memory is in this one.
+  // The reason for the command's end may be new: this sample contains an OOM kill in the kernel log.
   if (end.command && monotonic_now() < over) take_sample();
   return end;
 }

@@ -1,4 +1,4 @@
-// Samples of this machine (or of a tree under a root) at a steady pace.
+// Samples this machine (or a file tree of another one) at a fixed interval.
 #pragma once
 
 #include <filesystem>
@@ -14,28 +14,28 @@
 
 namespace headroom::watch {
 
-// What ended the sampling.
+// What ended the sampling, and how many samples were missed.
 struct LiveEnd {
-  std::optional<ExitStatus> command;  // of the command that was followed
-  bool followed_ended = false;        // the processes that were followed
-  std::int64_t samples_late = 0;      // by more than an interval
-  std::int64_t intervals_missed = 0;  // without a sample: the machine or this process stood still
+  std::optional<ExitStatus> command;  // exit status of the followed command
+  bool followed_ended = false;        // the followed processes have ended
+  std::int64_t samples_late = 0;      // late by more than an interval
+  std::int64_t intervals_missed = 0;  // without a sample: the machine or this process was stopped
 };
 
-// An error if there is neither /proc nor /sys under this root: a wrong path would be a machine without
+// Fails if the folder has neither proc nor sys: otherwise a wrong path would look like a machine without
 // figures.
-Status expect_machine(const std::filesystem::path& root);
+Status check_sysroot(const std::filesystem::path& root);
 
-// Takes a sample at each interval from the start on, for as long as `on_sample` says true; one that comes too
-// late is taken at once and the missed ones are counted, so samples never bunch up. Until the duration is
-// over, a signal comes, or what is followed ends; with a last one when a command has ended. The wall clock
-// may jump: time is the steady clock's since the start. Errors: a tree without /proc and /sys, a process
-// that is not there, a command that cannot be started.
+// Takes a sample at each interval until `on_sample` returns false, the duration is over, a signal comes, or
+// the followed processes end. After the end of a command it takes one more sample. A late sample is taken
+// at once and missed ones are counted, so samples never bunch up. Times come from the steady clock since
+// the start, so the wall clock may jump. Fails for a tree without /proc and /sys, a missing process, or a
+// command that cannot start.
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample);
 
-// Sums over the followed processes, in sample.other: their number, resident, proportional, swapped, GPU
-// memory. The resident sum counts shared pages once for each.
+// Adds sums over the followed processes to sample.other: their number, resident, proportional, swapped and
+// GPU memory. The resident sum counts a shared page once per process.
 void add_followed_sums(SystemSample& sample);
 
 }  // namespace headroom::watch

@@ -15,7 +15,7 @@ namespace headroom::watch {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Nanoseconds kPauseOfRotation{10'000'000'000};  // from one that failed to the next
+constexpr Nanoseconds kRotationRetryDelay{10'000'000'000};  // after a failed rotation
 constexpr Nanoseconds kLongestPending{5'000'000'000};
 constexpr std::size_t kGzipAt = 256 << 10;
 constexpr std::size_t kMostPending = 4 << 20;  // while the disk is full
@@ -30,8 +30,8 @@ Result<LogFile> LogFile::create(fs::path path, Bytes rotate_at, int keep) {
   else if (name.ends_with(".jsonl.gz"))
     kind = Kind::gzip;
   else if (!name.ends_with(".jsonl"))
-    return usage_error(fmt::format("--output {} does not say its format", path.string()), "",
-                       "end its name in .csv, .jsonl or .jsonl.gz");
+    return usage_error(fmt::format("--output {} has an unknown format", path.string()), "",
+                       "use a name that ends in .csv, .jsonl or .jsonl.gz");
   LogFile file(std::move(path), kind, rotate_at, keep);
   if (auto opened = file.open(); !opened) return forward_error(opened);
   return file;
@@ -46,31 +46,31 @@ Status LogFile::open() {
     return {};
   }
   if (errno == EEXIST)
-    return usage_error(fmt::format("{} exists", path_.string()), "logs are not overwritten",
-                       "give another name to --output, or remove it");
-  return input_error(fmt::format("cannot make {}", path_.string()), errno_text(errno),
+    return usage_error(fmt::format("{} already exists", path_.string()), "logs are not overwritten",
+                       "choose another name for --output, or remove the file");
+  return input_error(fmt::format("cannot create {}", path_.string()), errno_text(errno),
                      "check the path given to --output");
 }
 
 // "log.jsonl" → "log.1.jsonl".
-fs::path LogFile::older(int number) const {
+fs::path LogFile::rotated_path(int number) const {
   const std::string name = path_.filename().string();
   const std::string suffix = kind_ == Kind::csv ? ".csv" : kind_ == Kind::jsonl ? ".jsonl" : ".jsonl.gz";
   return path_.parent_path() /
          fmt::format("{}.{}{}", name.substr(0, name.size() - suffix.size()), number, suffix);
 }
 
-// The file stays open until there is a new one, so whatever fails, the log goes on.
+// The old file stays open until the new one is created, so the log continues whatever fails.
 void LogFile::rotate() {
-  fs::path aside = older(1);
+  fs::path aside = rotated_path(1);
   if (keep_ == 0) (aside = path_) += ".rotated";
   std::error_code code;
   for (int i = keep_; i >= 1; --i) {
-    if (!fs::exists(older(i), code)) continue;
+    if (!fs::exists(rotated_path(i), code)) continue;
     if (i == keep_)
-      fs::remove(older(i), code);
+      fs::remove(rotated_path(i), code);
     else
-      fs::rename(older(i), older(i + 1), code);
+      fs::rename(rotated_path(i), rotated_path(i + 1), code);
   }
   fs::rename(path_, aside, code);
   int why = code.value();
@@ -82,11 +82,11 @@ void LogFile::rotate() {
     why = errno;
     fs::rename(aside, path_, code);
   }
-  if (!has_failed_)
-    log::warning("{} cannot be rotated ({}); the log goes on in it, and it is tried again", path_.string(),
-                 errno_text(why));
-  has_failed_ = true;
-  rotate_after_ = monotonic_now() + kPauseOfRotation;
+  if (!rotation_failed_)
+    log::warning("cannot rotate {}: {}; the log continues in this file, and the rotation is tried again",
+                 path_.string(), errno_text(why));
+  rotation_failed_ = true;
+  rotate_after_ = monotonic_now() + kRotationRetryDelay;
 }
 
 void LogFile::write(const SystemSample& sample, std::span<const AlertEvent> alerts) {
@@ -104,8 +104,8 @@ void LogFile::write(const SystemSample& sample, std::span<const AlertEvent> aler
   if (is_full && pending_.empty() && now >= rotate_after_) rotate();
 }
 
-// All of it, or nothing: what was written of a part is taken back.
-bool LogFile::put(std::string_view bytes) {
+// Writes all bytes or none: a partial write is truncated.
+bool LogFile::write_whole(std::string_view bytes) {
   if (!file_) return false;
   if (write_all(file_.get(), bytes)) {
     size_ += static_cast<std::int64_t>(bytes.size());
@@ -120,8 +120,8 @@ bool LogFile::put(std::string_view bytes) {
 
 void LogFile::flush() {
   if (pending_.empty()) return;
-  if (kind_ == Kind::gzip ? put(gzip(pending_)) : put(pending_)) {
-    if (is_failing_) log::info("{} can be written again", path_.string());
+  if (kind_ == Kind::gzip ? write_whole(gzip(pending_)) : write_whole(pending_)) {
+    if (is_failing_) log::info("writing {} works again", path_.string());
     is_failing_ = false;
     pending_.clear();
     pending_samples_ = 0;
@@ -134,7 +134,7 @@ void LogFile::flush() {
   lost_ += pending_samples_;
   pending_.clear();
   pending_samples_ = 0;
-  if (size_ == 0) csv_ = {};  // the header was among it
+  if (size_ == 0) csv_ = {};  // the dropped text included the header
 }
 
 Status LogFile::finish() {
@@ -143,7 +143,7 @@ Status LogFile::finish() {
   pending_samples_ = 0;
   if (lost_ == 0) return {};
   return failure(fmt::format("{} samples are missing in {}", lost_, path_.string()),
-                 "it could not be written", "check the free space of its folder");
+                 "the file could not be written", "check the free space of its folder");
 }
 
 std::string gzip(std::string_view bytes) {

@@ -1,4 +1,4 @@
-// Samples in a file: CSV, JSON lines, or JSON lines compressed (the compact recording).
+// Writes samples to a file: CSV, JSON lines, or gzip-compressed JSON lines (the compact recording).
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,19 @@
 
 namespace headroom::watch {
 
-// What is written is whole lines: a write that fails half-way (a full disk) is taken back, said once, and
-// tried again with every sample; so is a file that cannot be rotated. Compressed samples are written in
-// members of a gzip file, each for at most five seconds, so a killed watch loses no more than that; without a
-// kill nothing is lost.
+// The file contains only whole lines. If a write fails half-way (disk full), the partial line is removed, a
+// warning is logged once, and the write is repeated with every sample. A failed rotation is repeated, too.
+// Compressed samples are written as gzip members that cover at most five seconds, so a killed watch loses
+// no more than that.
 class LogFile {
  public:
-  // FILE.csv, FILE.jsonl or FILE.jsonl.gz. Errors: another suffix, the file exists, or cannot be made.
+  // Creates FILE.csv, FILE.jsonl or FILE.jsonl.gz. Fails for another suffix, for an existing file, or if it
+  // cannot be created.
   static Result<LogFile> create(std::filesystem::path path, Bytes rotate_at, int keep);
 
-  // With the alerts that began or ended, which CSV has no room for.
+  // Writes a sample with the alerts that began or ended. CSV has no column for alerts.
   void write(const SystemSample& sample, std::span<const AlertEvent> alerts = {});
-  // Writes what is left. The error says how many samples are missing, if any.
+  // Writes the remaining samples. The error reports how many samples are missing.
   Status finish();
 
  private:
@@ -33,24 +34,24 @@ class LogFile {
       : path_(std::move(path)), kind_(kind), rotate_at_(rotate_at), keep_(keep) {}
   Status open();
   void rotate();
-  std::filesystem::path older(int number) const;
+  std::filesystem::path rotated_path(int number) const;
   void flush();
-  bool put(std::string_view bytes);
+  bool write_whole(std::string_view bytes);
 
   std::filesystem::path path_;
   Kind kind_;
   Bytes rotate_at_;
   int keep_;
   UniqueFd file_;
-  std::int64_t size_ = 0;  // of whole lines
-  std::string pending_;    // not yet written
+  std::int64_t size_ = 0;  // bytes of whole lines
+  std::string pending_;    // text that is not yet written
   std::int64_t pending_samples_ = 0, lost_ = 0;
   Nanoseconds last_flush_, rotate_after_;
-  bool is_failing_ = false, has_failed_ = false;
+  bool is_failing_ = false, rotation_failed_ = false;
   CsvRows csv_;
 };
 
-// A whole gzip member (RFC 1952).
+// Compresses into one complete gzip member (RFC 1952).
 std::string gzip(std::string_view bytes);
 
 }  // namespace headroom::watch

@@ -41,7 +41,7 @@ Result<MqttOptions> MqttOptions::create(const std::string& address) {
   std::string name = (fs::temp_directory_path(code) / "headroom-XXXXXX").string();
   if (code || ::mkdtemp(name.data()) == nullptr)
     return failure("cannot hide the password of an MQTT address",
-                   fmt::format("{} cannot be made: {}", name, errno_text(code ? code.value() : errno)));
+                   fmt::format("cannot create {}: {}", name, errno_text(code ? code.value() : errno)));
   MqttOptions options;
   options.folder_ = name;
   const UniqueFd file(

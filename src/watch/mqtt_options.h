@@ -1,6 +1,6 @@
-// Options of one run of mosquitto_pub that other users are not to see: it has no password on its standard
-// input, and arguments can be seen by everybody. It reads them from a file, which lies in a folder of its own
-// that only this user may enter, and goes with this object.
+// Hides the address of one mosquitto_pub run from other users: it may hold a password, and arguments are
+// visible to everybody. mosquitto_pub cannot read it from standard input, so it reads an options file. The
+// file lies in a private folder, which the destructor removes.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ bool has_user(const std::string& mqtt_address);
 class MqttOptions {
  public:
   MqttOptions() = default;
-  // The options that the user has given mosquitto_pub for always, and the address.
+  // Writes the user's own mosquitto_pub options and the address.
   static Result<MqttOptions> create(const std::string& address);
   MqttOptions(MqttOptions&& other) noexcept;
   MqttOptions& operator=(MqttOptions&& other) noexcept;
@@ -24,7 +24,7 @@ class MqttOptions {
   MqttOptions& operator=(const MqttOptions&) = delete;
   ~MqttOptions();
 
-  // For XDG_CONFIG_HOME; empty if there is none.
+  // The value for XDG_CONFIG_HOME; empty if there is no file.
   const std::filesystem::path& folder() const { return folder_; }
 
  private:

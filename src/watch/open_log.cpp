@@ -20,33 +20,33 @@ bool is_gzip(int file) {
   return ::pread(file, begin, sizeof begin, 0) == 2 && begin[0] == '\x1f' && begin[1] == '\x8b';
 }
 
-// A file without a name, which goes when it is closed.
+// An unnamed file, which disappears when it is closed.
 UniqueFd temporary_file() {
   std::error_code code;
   const auto folder = std::filesystem::temp_directory_path(code);
   UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
-  std::string name = (folder / "headroom-XXXXXX").string();  // of a file system that has no such files
+  std::string name = (folder / "headroom-XXXXXX").string();  // the file system does not support O_TMPFILE
   file.reset(::mkostemp(name.data(), O_CLOEXEC));
   if (file) ::unlink(name.c_str());
   return file;
 }
 
-// Others need of its room, too.
-std::int64_t half_of_the_room(int file) {
-  struct statvfs room {};
-  if (::fstatvfs(file, &room) != 0) return 0;
-  return static_cast<std::int64_t>(room.f_bavail * room.f_frsize / 2);
+// Half of the file system's free space: other programs need some, too.
+std::int64_t half_of_free_space(int file) {
+  struct statvfs stats {};
+  if (::fstatvfs(file, &stats) != 0) return 0;
+  return static_cast<std::int64_t>(stats.f_bavail * stats.f_frsize / 2);
 }
 
-// For damage gzread is no good: it drops what it has unpacked when it finds an error.
+// gzread is not usable for damaged files: it drops unpacked data when it finds an error.
 Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes most) {
   const std::string what = fmt::format("cannot unpack {}", path.string());
   OpenedLog plain{temporary_file()};
   if (!plain.file)
     return failure(what, errno_text(errno),
-                   "set TMPDIR to a folder with room, or unpack it with gunzip --keep");
-  const std::int64_t room = std::min(most.count, half_of_the_room(plain.file.get()));
+                   "set TMPDIR to a folder with free space, or unpack it with gunzip --keep");
+  const std::int64_t limit = std::min(most.count, half_of_free_space(plain.file.get()));
   z_stream stream{};
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return internal_error(what, "out of memory");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end_of_stream(&stream, ::inflateEnd);
@@ -68,24 +68,24 @@ Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes 
       const std::size_t more = output.size() - stream.avail_out;
       size += static_cast<std::int64_t>(more);
       if (size > most.count)
-        return failure(what, fmt::format("it holds more than {}", format_bytes(most)),
-                       "unpack it with gunzip --keep and give that");
-      if (size > room)
+        return failure(what, fmt::format("it unpacks to more than {}", format_bytes(most)),
+                       "unpack it with gunzip --keep and pass the unpacked file");
+      if (size > limit)
         return failure(what,
-                       fmt::format("it takes more than half of the room in the folder for temporary "
-                                   "files, which is {}",
-                                   format_bytes({room})),
-                       "set TMPDIR to a folder with more room, or unpack it with gunzip --keep");
+                       fmt::format("it needs more than half of the free space in the temporary folder, "
+                                   "which is {}",
+                                   format_bytes({limit})),
+                       "set TMPDIR to a folder with more free space, or unpack it with gunzip --keep");
       if (auto written = write_all(plain.file.get(), {reinterpret_cast<const char*>(output.data()), more});
           !written)
-        return failure(what, written.error().why, "set TMPDIR to a folder with room");
-      const bool went_on = more > 0 || stream.avail_in < input_left;
+        return failure(what, written.error().why, "set TMPDIR to a folder with free space");
+      const bool made_progress = more > 0 || stream.avail_in < input_left;
       if (result == Z_STREAM_END)
         plain.is_cut = false;
-      else if (went_on)
+      else if (made_progress)
         plain.is_cut = true;
       if (result == Z_STREAM_END) ::inflateReset(&stream);
-      // Z_BUF_ERROR: it wants more than is here.
+      // Z_BUF_ERROR: inflate needs more input.
       plain.is_damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
     } while (!plain.is_damaged && (stream.avail_in > 0 || stream.avail_out == 0));
   }
@@ -96,7 +96,7 @@ Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes 
 }  // namespace
 
 Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string& fix, Bytes most_unpacked) {
-  // A FIFO whose writer has not come yet is for the caller to wait for.
+  // O_NONBLOCK: the caller waits for the writer of a FIFO.
   OpenedLog log{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (!log.file) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), fix);
   if (is_gzip(log.file.get())) return unpacked(log.file.get(), path, most_unpacked);

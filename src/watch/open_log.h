@@ -1,4 +1,4 @@
-// Opens a log of headroom watch's own, packed or not, for those who read it again.
+// Opens a log of `headroom watch`, compressed or not, for reading.
 #pragma once
 
 #include <filesystem>
@@ -10,22 +10,21 @@
 namespace headroom::watch {
 
 struct OpenedLog {
-  UniqueFd file;            // at its begin; of a packed log a file without a name that holds it unpacked
-  bool is_damaged = false;  // more follows what could be unpacked
-  bool is_cut = false;      // of a packed log: its end is missing
+  UniqueFd file;  // at its beginning; for a compressed log an unnamed file with the unpacked content
+  bool is_damaged = false;  // the rest of the file could not be unpacked
+  bool is_cut = false;      // the end of a compressed log is missing
 };
 
-// Where a file is no such log.
-inline constexpr const char* kFixOwnLog = "give a log of headroom watch --output FILE.jsonl";
+// The fix for a file that is not such a log.
+inline constexpr const char* kFixOwnLog = "pass a log written by headroom watch --output FILE.jsonl";
 
-// What a packed log may hold: a sample of 1.2 KB a second for 41 days. A small file of zeros unpacks to
-// thousands of times its size, and where it does so may be memory (a tmpfs).
+// The largest unpacked size: samples of 1.2 KB each second for 41 days. A small file of zeros can unpack to
+// thousands of times its size, and the temporary folder may be in memory (a tmpfs).
 inline constexpr Bytes kMostUnpacked = gibibytes(4);
 
-// FILE.jsonl, or FILE.jsonl.gz: gzip members behind each other. What a killed watch did not write to the end
-// is left out, and what comes before damage is kept to the byte. The file may be one that cannot be sought;
-// then it is not unpacked. Errors: it cannot be opened (for which `fix` is told), or there is no room to
-// unpack it.
+// Opens FILE.jsonl, or FILE.jsonl.gz with concatenated gzip members. Drops an incomplete end, which a
+// killed watch leaves, and keeps everything before damage. A file that cannot seek is not unpacked. Fails
+// if the file cannot be opened (with `fix` as the hint) or the temporary folder has too little space.
 Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string& fix,
                            Bytes most_unpacked = kMostUnpacked);
 

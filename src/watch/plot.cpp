@@ -11,7 +11,7 @@ namespace {
 
 using analysis::SeriesCurve;
 
-// The next 1, 2 or 5 of a power of two's thousand: an axis that ends at a round number of KiB, MiB or GiB.
+// Rounds up to a power of two within KiB, MiB or GiB, so that the axis ends at a round number.
 double round_up(double bytes) {
   double unit = 1;
   while (unit * 1024 < bytes) unit *= 1024;
@@ -20,7 +20,7 @@ double round_up(double bytes) {
   return bytes;
 }
 
-// A log may hold any number.
+// Clamps a value, because a log may contain any number.
 Bytes bytes_of(double value) {
   constexpr double kMost = 1e18;
   return {static_cast<std::int64_t>(std::isnan(value) ? 0 : std::clamp(value, -kMost, kMost))};
@@ -32,9 +32,9 @@ double highest(const SeriesCurve& curve) {
   return value;
 }
 
-std::string time_words(Nanoseconds time) { return format_duration(time); }
+std::string time_text(Nanoseconds time) { return format_duration(time); }
 
-// The largest value in each of `width` equal spans of time; where a span has no sample, what was before.
+// The largest value in each of `width` equal time spans. A span without samples repeats the previous one.
 std::vector<double> columns_of(const SeriesCurve& curve, Nanoseconds begin, Nanoseconds end, int width) {
   std::vector<double> columns(static_cast<std::size_t>(width), -1);
   const double span = std::max(1.0, static_cast<double>((end - begin).count));
@@ -69,7 +69,7 @@ std::string chart(const MemoryCurves::Curve& one, int width, int rows) {
     }
     text += "\n";
   }
-  const std::string from = time_words(points.front().begin), to = time_words(points.back().end);
+  const std::string from = time_text(points.front().begin), to = time_text(points.back().end);
   text += fmt::format(
       "{:>{}}└{}\n{:>{}} {}{:>{}}\n", "", kLabel,
       [wide] {
@@ -81,7 +81,7 @@ std::string chart(const MemoryCurves::Curve& one, int width, int rows) {
   return text;
 }
 
-// Of the palette of Okabe and Ito, which the colour-blind can tell apart.
+// From the palette of Okabe and Ito, which colour-blind readers can distinguish.
 constexpr std::array<const char*, 5> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"};
 
 struct Frame {
@@ -189,7 +189,7 @@ std::string plot_as_svg(const MemoryCurves& curves, const std::string& title) {
   }
   for (const auto& [time, anchor] : {std::pair{frame.begin, "start"}, {frame.end, "end"}})
     text += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\" fill=\"#555555\">{}</text>\n",
-                        frame.x(time), frame.top + frame.height + 18, anchor, time_words(time));
+                        frame.x(time), frame.top + frame.height + 18, anchor, time_text(time));
   std::size_t number = 0;
   for (const MemoryCurves::Curve& one : curves.curves()) {
     const char* colour = kColours[number % kColours.size()];

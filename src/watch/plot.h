@@ -1,4 +1,4 @@
-// Memory over time, on the terminal and as a picture.
+// Plots memory over time, in the terminal and as an SVG picture.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace headroom::watch {
 
-// The curves of a watch: those that its samples had.
+// The memory curves of a watch. A curve exists if samples had its figure.
 class MemoryCurves {
  public:
   struct Curve {
@@ -26,10 +26,10 @@ class MemoryCurves {
   std::optional<Bytes> ram_total_;
 };
 
-// A chart a curve, `width` columns wide; the top of each column is the largest sample in it.
+// One chart per curve, `width` columns wide. The top of each column is the largest sample in its time span.
 std::string plot_for_terminal(const MemoryCurves& curves, int width, int rows = 6);
 
-// One picture with all curves: line of the means, band from the smallest to the largest. Self-contained.
+// One self-contained picture with all curves: a line through the means, a band from minimum to maximum.
 std::string plot_as_svg(const MemoryCurves& curves, const std::string& title);
 std::string plot_as_html(const MemoryCurves& curves, const std::string& title);
 

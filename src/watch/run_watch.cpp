@@ -25,9 +25,9 @@
 namespace headroom::watch {
 namespace {
 
-// Whether samples go on while their reader stands still. A file can wait, and where standard output is all
-// there is, it is better late than left out.
-bool may_leave_out(const WatchOptions& options) {
+// Whether to skip console output while its reader is blocked. Not for a file as input, which can wait, and
+// not if standard output is the only output: late is better than missing.
+bool may_skip_output(const WatchOptions& options) {
   struct stat status {};
   if (options.from && !options.from->file.empty() && ::stat(options.from->file.c_str(), &status) == 0 &&
       S_ISREG(status.st_mode))
@@ -35,17 +35,20 @@ bool may_leave_out(const WatchOptions& options) {
   return !options.output.empty() || options.alerts;
 }
 
-// Of a stranger's line, which may be of any length.
-std::string words_of(const std::string& line) {
+// Shortens a line of unknown origin and length for a message.
+std::string shortened(const std::string& line) {
   constexpr int kColumns = 60;
   return fit_to_width(without_terminal_control(line), kColumns);
 }
 
-// Everything that a sample goes to.
+// Passes each sample to all outputs: alerts, log, console, summary and plots.
 class Session {
  public:
   Session(const WatchOptions& options, Console& console, bench::Interrupt& interrupt)
-      : options_(options), console_(console), interrupt_(interrupt), may_leave_out_(may_leave_out(options)) {
+      : options_(options),
+        console_(console),
+        interrupt_(interrupt),
+        may_skip_output_(may_skip_output(options)) {
     if (options.alerts) alerts_.emplace(*options.alerts, options.interval);
   }
 
@@ -61,7 +64,7 @@ class Session {
     ++samples_;
     unknown_ += static_cast<std::int64_t>(sample.unknown_tokens.size());
     if (first_unknown_.empty() && !sample.unknown_tokens.empty()) first_unknown_ = sample.unknown_tokens[0];
-    for (const KernelEvent& event : sample.kernel_events) tell(event);
+    for (const KernelEvent& event : sample.kernel_events) log_kernel_event(event);
     const auto events = alerts_ ? alerts_->add(sample) : std::span<const AlertEvent>();
     if (file_) file_->write(sample, events);
     if (!options_.quiet) print(sample, events);
@@ -71,27 +74,26 @@ class Session {
   }
 
   std::int64_t samples() const { return samples_; }
-  // Samples, and of them not one figure.
+  // Whether there were samples, but no figure could be read from them.
   bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
-  // Goes on after "not understood, as".
+  // The reason, for the messages below.
   std::string why_unknown(const sources::Unread& unread) const {
-    return unread.why.empty() ? "'" + words_of(first_unknown_) + "'" : unread.why;
+    return unread.why.empty() ? "'" + shortened(first_unknown_) + "'" : unread.why;
   }
 
-  // The file, the pictures, and what it showed, for which a reader may have us wait: the rest is there by
-  // then.
+  // Finishes the log, the plots and the summary. The summary comes last, because a blocked reader may delay
+  // it.
   Status finish(const sources::Unread& unread = {}) {
     if (alerts_) alerts_->finish();
     Status whole;
     if (file_) whole = file_->finish();
-    const bool is_error = options_.from && is_all_unknown();  // which tells it
+    const bool is_error = options_.from && is_all_unknown();  // the caller reports it as an error
     if (unknown_ > 0 && !is_error)
-      log::warning("{} in {} not understood, as {}; --jsonl keeps {} in unknown_tokens",
-                   report::counted(unknown_, "word"),
-                   fmt::format("{} {}", report::counted(samples_, "sample"), unknown_ == 1 ? "was" : "were"),
+      log::warning("cannot read {} in {}: {}; --jsonl keeps {} in unknown_tokens",
+                   report::counted(unknown_, "token"), report::counted(samples_, "sample"),
                    why_unknown(unread), unknown_ == 1 ? "it" : "them");
     if (not_shown_ > 0)
-      log::warning("{} of {} samples were not shown, as standard output was not read meanwhile", not_shown_,
+      log::warning("{} of {} samples were not shown, because standard output was blocked", not_shown_,
                    samples_);
     Status drawn;
     for (const auto& path : options_.plots) {
@@ -106,12 +108,12 @@ class Session {
   }
 
  private:
-  static void tell(const KernelEvent& event) {
+  static void log_kernel_event(const KernelEvent& event) {
     if (event.kind == KernelEventKind::oom_kill)
-      log::warning("the kernel killed {} (process {}) for want of memory",
+      log::warning("the kernel killed {} (process {}): out of memory",
                    event.process.empty() ? "?" : event.process, event.pid.value_or(0));
     else
-      log::warning("the kernel says: {}", without_terminal_control(event.text));
+      log::warning("kernel log: {}", without_terminal_control(event.text));
   }
 
   void print(const SystemSample& sample, std::span<const AlertEvent> events) {
@@ -122,9 +124,9 @@ class Session {
       append_json_line(line_, sample, events);
     else
       line_ = line_for_person(sample);
-    if (may_leave_out_ ? console_.print(line_) : console_.print_or_wait(line_, interrupt_)) return;
+    if (may_skip_output_ ? console_.print(line_) : console_.print_or_wait(line_, interrupt_)) return;
     if (not_shown_++ == 0)
-      log::warning("standard output is not read: samples are left out there until it is");
+      log::warning("standard output is blocked: samples are skipped there until it is read");
   }
 
   void summarise() {
@@ -137,22 +139,22 @@ class Session {
       text = "\n" + summary_table(metrics, options_.color) + "\n" +
              plot_for_terminal(curves_, std::min(width, 120));
     }
-    // Data that is printed stays data, and a command's output its own.
+    // Keeps the summary out of standard output if that carries data or a command's output.
     if (options_.format == Format::lines && options_.command.empty()) {
-      console_.print_or_wait(text, interrupt_, Console::kLastWords);
+      console_.print_or_wait(text, interrupt_, Console::kFinalFlush);
       return;
     }
-    console_.say(text);
+    console_.print_error(text);
   }
 
   const WatchOptions& options_;
   Console& console_;
   bench::Interrupt& interrupt_;
-  bool may_leave_out_;
+  bool may_skip_output_;
   std::optional<LogFile> file_;
   std::optional<AlertWatch> alerts_;
   CsvRows csv_;
-  std::string line_;  // kept, so that it is allocated once
+  std::string line_;  // reused, to avoid allocations
   analysis::SeriesAccumulator series_;
   MemoryCurves curves_;
   SystemSample last_;
@@ -171,35 +173,34 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   if (!finished) return forward_error(finished);
   if (session.samples() == 0 && !interrupt.requested())
     return input_error(
-        fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
+        fmt::format("no {} sample in {}", options.from->kind, name_of(*options.from)),
         options.from->kind == "nvidia-smi"
-            ? "it is empty, or has neither a table of GPUs nor a CSV whose header names some of their figures"
+            ? "it is empty, or has neither an nvidia-smi table nor a CSV with a header of known columns"
             : "it is empty",
         options.from->kind == "nvidia-smi"
             ? "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"
             : "");
   if (session.is_all_unknown())
-    return input_error(
-        fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
-        fmt::format("none of its words was understood, as {}", session.why_unknown(unread)),
-        !unread.fix.empty()
-            ? unread.fix
-            : fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
-                          "FILE | headroom watch --from {}:-",
-                          options.from->kind));
+    return input_error(fmt::format("no {} sample in {}", options.from->kind, name_of(*options.from)),
+                       fmt::format("cannot read any of its tokens: {}", session.why_unknown(unread)),
+                       !unread.fix.empty()
+                           ? unread.fix
+                           : fmt::format("check the kind in --from KIND:FILE; for a compressed file use "
+                                         "zcat FILE | headroom watch --from {}:-",
+                                         options.from->kind));
   return 0;
 }
 
 Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
   auto end = sample_live(options, interrupt, [&](SystemSample& sample) {
     session.take(sample);
-    return output_is_open() || !options.output.empty();  // a reader that went away wants no more
+    return output_is_open() || !options.output.empty();  // stop if the reader of the output has gone
   });
   if (!end) return forward_error(end);
   if (end->samples_late > 0)
-    log::warning("{} samples came late, by {} intervals in all: the machine, or this process, stood still",
+    log::warning("{} samples were late and {} intervals were missed: the machine or this process was stopped",
                  end->samples_late, end->intervals_missed);
-  if (end->followed_ended) log::info("the processes that were followed have ended");
+  if (end->followed_ended) log::info("the followed processes have ended");
   auto finished = session.finish();
   if (end->command) {
     if (!finished) log::warning("{}", finished.error().sentence());
@@ -210,8 +211,8 @@ Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interru
   return 0;
 }
 
-// Not found out only at the end of a day.
-Status expect_room_for(const std::filesystem::path& plot) {
+// Checks the path at the start, not at the end of a long run.
+Status check_plot_folder(const std::filesystem::path& plot) {
   const auto folder = plot.has_parent_path() ? plot.parent_path() : std::filesystem::path(".");
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
   return usage_error(fmt::format("cannot write {}", plot.string()), errno_text(errno),
@@ -222,7 +223,7 @@ Status expect_room_for(const std::filesystem::path& plot) {
 
 Result<int> run_watch(const WatchOptions& options, Console& console) {
   for (const auto& plot : options.plots)
-    if (auto sound = expect_room_for(plot); !sound) return forward_error(sound);
+    if (auto sound = check_plot_folder(plot); !sound) return forward_error(sound);
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   Session session(options, console, *interrupt);

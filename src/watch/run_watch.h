@@ -1,4 +1,5 @@
-// `headroom watch`: samples of this machine, or of another tool's text, to the screen and to files.
+// Implements `headroom watch`: writes samples of this machine, or of another tool's output, to the screen
+// and to files.
 #pragma once
 
 #include "base/result.h"
@@ -7,8 +8,8 @@
 
 namespace headroom::watch {
 
-// Runs until the text ends, the duration is over or a signal comes. Returns the exit code. Where there is a
-// log or are alerts, a reader of the console that stands still has samples left out, which are counted.
+// Runs until the text ends, the duration is over or a signal comes. Returns the exit code. If there is a
+// log or alerts, samples that a blocked console cannot take are skipped and counted.
 Result<int> run_watch(const WatchOptions& options, Console& console);
 
 }  // namespace headroom::watch

@@ -17,7 +17,7 @@
 namespace headroom::watch {
 namespace {
 
-// As short as it can be; bytes and counts are whole.
+// As short as possible; bytes and counts are integers.
 void append_number(std::string& text, double value) {
   constexpr double kWhole = 1e15;
   if (std::abs(value) < kWhole && value == std::floor(value))
@@ -26,7 +26,7 @@ void append_number(std::string& text, double value) {
     fmt::format_to(std::back_inserter(text), "{:.6g}", value);
 }
 
-// Sensors' names come from the machine.
+// Quotes a column name: names of sensors come from the machine and may contain anything.
 std::string quoted(const std::string& name) {
   if (name.find_first_of(",\"\n\r") == name.npos) return name;
   std::string text = "\"";
@@ -38,7 +38,7 @@ std::string quoted(const std::string& name) {
 
 void append_json_line(std::string& text, const SystemSample& sample, std::span<const AlertEvent> alerts) {
   report::append_json(text, sample);
-  text.pop_back();  // its brace: what is only of a log comes behind
+  text.pop_back();  // the closing brace: fields that only a log has follow
   if (sample.unknown_tokens.empty()) text += ",\"unknown_tokens\":[]";
   if (!alerts.empty()) {
     Json events = Json::array();
@@ -69,8 +69,10 @@ void CsvRows::append(std::string& text, const SystemSample& sample) {
       next = static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
     if (next < columns_.size())
       append_number(cells_[next++], value);
-    else if (!std::exchange(told_, true))
-      log::warning("{} came after the first sample and has no column of its own; JSON lines have all", name);
+    else if (!std::exchange(has_warned_, true))
+      log::warning(
+          "{} first appeared after the first sample, so the CSV has no column for it; JSON lines include it",
+          name);
   });
   fmt::format_to(std::back_inserter(text), "{:.6f},", sample.time.seconds());
   if (sample.unix_time) fmt::format_to(std::back_inserter(text), "{:.3f}", sample.unix_time->seconds());
@@ -104,8 +106,8 @@ std::string line_for_person(const SystemSample& sample) {
                        [](const Reading& a, const Reading& b) { return a.value < b.value; });
   if (hottest != sample.temperatures_celsius.end())
     add(fmt::format("{} {:.0f} °C", hottest->name, hottest->value));
-  if (!sample.unknown_tokens.empty()) add(fmt::format("{} not understood", sample.unknown_tokens.size()));
-  return without_terminal_control(line) + "\n";  // a log may name a sensor anything
+  if (!sample.unknown_tokens.empty()) add(fmt::format("{} unknown tokens", sample.unknown_tokens.size()));
+  return without_terminal_control(line) + "\n";  // sensor names in a log may contain anything
 }
 
 }  // namespace headroom::watch

@@ -1,4 +1,4 @@
-// Samples as text: JSON lines, CSV, or a line for a person.
+// Formats samples as text: JSON lines, CSV, or a readable line.
 #pragma once
 
 #include <span>
@@ -10,23 +10,24 @@
 
 namespace headroom::watch {
 
-// An object on a line, with the alerts that began or ended. unknown_tokens is always there: that there are
-// none is a result.
+// Appends one JSON object as a line, with the alerts that began or ended. unknown_tokens is always present:
+// an empty list is a result, too.
 void append_json_line(std::string& text, const SystemSample& sample, std::span<const AlertEvent> alerts = {});
 std::string json_line(const SystemSample& sample, std::span<const AlertEvent> alerts = {});
 
-// Rows of CSV behind a header. The columns are the figures of the first sample; a figure that comes later has
-// none, which is said once.
+// CSV rows after a header. The columns are the figures of the first sample. A figure that first appears
+// later has no column; this is reported once.
 class CsvRows {
  public:
   void append(std::string& text, const SystemSample& sample);
 
  private:
   std::vector<std::string> columns_, cells_;
-  bool told_ = false;
+  bool has_warned_ = false;
 };
 
-// "12.0 s  RAM 6.8/7.4 GiB (92 %)  swap 2.6 GiB  CPU 94 %  GPU 84 %  65.6 °C  17.9 W": what the sample has.
+// "12.0 s  RAM 6.8/7.4 GiB (92 %)  swap 2.6 GiB  CPU 94 %  GPU 84 %  65.6 °C": the figures that the sample
+// has.
 std::string line_for_person(const SystemSample& sample);
 
 }  // namespace headroom::watch

@@ -24,11 +24,11 @@ namespace headroom::watch {
 namespace {
 
 constexpr double kDay = 86400;
-constexpr std::size_t kLongestOwnLine = 1 << 20;  // a sample with 5,000 processes
-constexpr Nanoseconds kToolEnds{5'000'000'000};   // after the last of its output; then it is killed
+constexpr std::size_t kLongestOwnLine = 1 << 20;  // fits a sample with 5,000 processes
+constexpr Nanoseconds kToolEnds{5'000'000'000};   // after the end of its output; then the tool is killed
 
-// A time for each sample, from the texts before them. Two samples of the same second are the same moment's: a
-// tool that prints ten a second tells no more.
+// Computes a time for each sample from the clock texts. Two samples of the same second get the same time:
+// the text of a tool that prints ten per second has no finer time.
 class Clock {
  public:
   explicit Clock(Nanoseconds interval) : interval_(interval) {}
@@ -54,8 +54,8 @@ class Clock {
   bool is_first_ = true;
 };
 
-// A log of Headroom's own (FILE.jsonl). Its times are kept.
-class OwnLog : public sources::TextReader {
+// A log written by Headroom (FILE.jsonl). Its times are kept.
+class HeadroomLog : public sources::TextReader {
  public:
   void read_line(std::string_view line, const sources::OnSample& on_sample) override {
     if (trim(line).empty()) return;
@@ -71,9 +71,9 @@ class OwnLog : public sources::TextReader {
 };
 
 struct Opened {
-  UniqueFd file;  // none: standard input
+  UniqueFd file;  // unset: standard input
   Subprocess tool;
-  bool is_damaged = false;  // a log, behind what is in the file
+  bool is_damaged = false;  // the rest of a log could not be unpacked
   bool is_cut = false;
 };
 
@@ -89,8 +89,8 @@ Result<Opened> open_file(const TextInput& input) {
     opened.is_damaged = log->is_damaged;
     opened.is_cut = log->is_cut;
   } else {
-    // A FIFO whose writer has not come yet is waited for by poll(), which a signal ends; open() would go on
-    // waiting.
+    // O_NONBLOCK: poll() waits for the writer of a FIFO, which a signal interrupts. open() would continue
+    // to wait.
     opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   }
   if (!opened.file)
@@ -102,7 +102,7 @@ Result<Opened> open_file(const TextInput& input) {
   return opened;
 }
 
-// tegrastats itself, of which the machine's own comes first in PATH.
+// Starts tegrastats itself, found in PATH.
 Result<Opened> start_tool(const TextInput& input, Nanoseconds interval) {
   auto pipe = Pipe::create();
   if (!pipe) return forward_error(pipe);
@@ -114,11 +114,11 @@ Result<Opened> start_tool(const TextInput& input, Nanoseconds interval) {
   if (!tool)
     return input_error(
         fmt::format("cannot start {}", input.kind), tool.error().why,
-        fmt::format("give its output, as --from {}:FILE or --from {}:-", input.kind, input.kind));
+        fmt::format("pass its output with --from {}:FILE or --from {}:-", input.kind, input.kind));
   Opened opened;
   opened.file = std::move(pipe->read_end);
   opened.tool = std::move(*tool);
-  survive_shortage_of_memory();  // after it has started: it must not inherit it
+  survive_shortage_of_memory();  // after the tool has started, which must not inherit it
   return opened;
 }
 
@@ -127,7 +127,7 @@ bool is_regular_file(int fd) {
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// A source that ended by itself, which a monitor must not take for the end of its work.
+// If the tool ends with an error, the monitor must report that instead of ending normally.
 Status end_of_tool(Subprocess& tool, const TextInput& input) {
   const auto end = tool.wait_for(kToolEnds);
   if (!end || end->success()) return {};
@@ -137,9 +137,9 @@ Status end_of_tool(Subprocess& tool, const TextInput& input) {
 
 Status end_of_damaged_log(const TextInput& input, std::int64_t samples) {
   if (samples == 0)
-    return input_error(fmt::format("{} has no sample", input.file.string()), "it is damaged at its begin");
-  log::warning("{} is damaged after {} samples: what follows cannot be unpacked", input.file.string(),
-               samples);
+    return input_error(fmt::format("{} has no sample", input.file.string()),
+                       "it is damaged at the beginning");
+  log::warning("{} is damaged after {} samples: the rest cannot be unpacked", input.file.string(), samples);
   return {};
 }
 
@@ -168,12 +168,12 @@ Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds inte
   if (!opened) return forward_error(opened);
   if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut && !opened->is_damaged};
   const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
-  const bool own = input.kind == kOwnLog;
-  const auto reader = own ? std::unique_ptr<sources::TextReader>(std::make_unique<OwnLog>())
-                          : sources::make_text_reader(input.kind, input.columns);
+  const bool is_headroom_log = input.kind == kOwnLog;
+  const auto reader = is_headroom_log ? std::unique_ptr<sources::TextReader>(std::make_unique<HeadroomLog>())
+                                      : sources::make_text_reader(input.kind, input.columns);
   Clock clock(interval);
   const Nanoseconds start = monotonic_now();
-  // A pipe may say nothing for longer than that.
+  // A pipe may be silent for longer than the duration, so it needs a deadline.
   const bool has_deadline = duration && !is_regular_file(fd);
   const Nanoseconds deadline = start + duration.value_or(Nanoseconds{});
   std::int64_t samples = 0;
@@ -182,7 +182,7 @@ Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds inte
   const sources::OnSample with_time = [&](SystemSample& sample) {
     if (input.file.empty())
       sample.time = monotonic_now() - start;
-    else if (!own)
+    else if (!is_headroom_log)
       sample.time = clock.time_of(sample.clock_text);
     if (!first) first = sample.time;
     is_over = is_over || (duration && sample.time - *first > *duration);
@@ -190,7 +190,7 @@ Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds inte
     ++samples;
     on_sample(sample);
   };
-  LinePump pump(fd, own ? kLongestOwnLine : LinePump::kLongestLine);
+  LinePump pump(fd, is_headroom_log ? kLongestOwnLine : LinePump::kLongestLine);
   for (;;) {
     pollfd polled[] = {{fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const std::int64_t left = std::max<std::int64_t>(0, (deadline - monotonic_now()).count);

@@ -1,4 +1,4 @@
-// What `headroom watch` was asked to do.
+// The options of `headroom watch`.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +13,11 @@
 
 namespace headroom::watch {
 
-// Text of another tool in place of this machine.
+// Text of another tool as the source, instead of this machine.
 struct TextInput {
   std::string kind;                       // "tegrastats", "nvidia-smi", "meminfo", "headroom"
-  std::filesystem::path file;             // "-": standard input; empty: the tool itself is started
-  std::vector<std::string> columns = {};  // of a CSV of nvidia-smi that has no header
+  std::filesystem::path file;             // "-": standard input; empty: start the tool
+  std::vector<std::string> columns = {};  // columns of an nvidia-smi CSV without a header
 };
 
 enum class Format { lines, jsonl, csv };
@@ -27,19 +27,19 @@ struct WatchOptions {
   std::filesystem::path sysroot = "/";
   Nanoseconds interval{1'000'000'000};
   std::optional<Nanoseconds> duration;
-  Format format = Format::lines;  // of what is printed
-  bool quiet = false;             // no line a sample
+  Format format = Format::lines;  // format of standard output
+  bool quiet = false;             // print no samples
 
-  std::filesystem::path output;  // empty: none; its suffix says the format
+  std::filesystem::path output;  // empty: none; the suffix selects the format
   Bytes rotate_at;               // 0: never
-  int keep = 4;                  // older files
+  int keep = 4;                  // how many older files to keep
 
-  // Processes that are followed with what comes from them.
+  // Processes to follow, with their descendants.
   std::vector<pid_t> pids;
   std::string name;
   std::vector<std::string> command;
-  std::size_t largest_processes = 0;  // put into each sample besides
-  bool pss = true;                    // and their proportional memory, which costs 1 ms a GiB
+  std::size_t largest_processes = 0;  // number of largest processes in each sample
+  bool pss = true;                    // with proportional memory, which takes 1 ms per GiB
 
   std::optional<AlertSettings> alerts;
 

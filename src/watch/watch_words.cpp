@@ -36,7 +36,7 @@ std::string summary_table(std::span<const SeriesSummary> metrics, bool color) {
   for (const SeriesSummary& metric : metrics) {
     const auto words = [&](double value) { return report::words_for_metric(metric.name, value); };
     const auto total = report::total_of({metric.name, metric.n, metric.min, metric.mean, metric.max});
-    if (total == 0) continue;  // nothing of it happened
+    if (total == 0) continue;  // no such event happened
     name.cells.push_back(without_terminal_control(report::title_of_metric(metric.name)));
     smallest.cells.push_back(total ? std::string(report::kAbsent) : words(metric.min));
     mean.cells.push_back(total ? std::string(report::kAbsent) : words(metric.mean));
@@ -53,12 +53,12 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
     const auto words = [](double bytes) { return format_bytes({std::llround(bytes)}); };
     text += fmt::format("Baseline: {} of memory in use, from {} to {} in {} samples\n", words(used->mean),
                         words(used->min), words(used->max), used->n);
-    // What speaks against "idle".
+    // Signs that the machine was not idle.
     const SeriesSummary* cpu = find(metrics, "cpu_percent");
     if (cpu != nullptr && cpu->mean > 10)
       text += fmt::format("  not idle: the CPU was busy for {:.0f} % of the time\n", cpu->mean);
     if (used->max - used->min > 0.02 * used->mean + (32 << 20))
-      text += fmt::format("  not at rest: memory in use moved by {}\n", words(used->max - used->min));
+      text += fmt::format("  not idle: memory in use changed by {}\n", words(used->max - used->min));
   }
   if (const auto stack = analysis::memory_stack_of(last)) {
     const auto line = [&](std::string_view title, Bytes part) {
@@ -69,9 +69,9 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
     line("kernel and others", stack->system);
     line("processes (anonymous and shared memory)", stack->processes);
     if (last.nvmap_used) line("GPU and other devices (NvMap)", stack->gpu);
-    line("cache, given back on demand", stack->cache);
+    line("cache (reclaimable)", stack->cache);
     line("free", stack->free);
-    line("together", stack->total);
+    line("total", stack->total);
   }
   if (last.nvmap_used || !last.gpus.empty())
     for (const GpuSample& gpu : last.gpus)
@@ -79,7 +79,7 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
         text += fmt::format("  GPU {} {}: {} of {} in use\n", gpu.index.value_or(0),
                             without_terminal_control(gpu.name), format_bytes(*gpu.memory_used),
                             report::words_for(gpu.memory_total));
-  // Chosen by what is resident; shared pages are everybody's there.
+  // The processes were chosen by resident memory, which counts shared pages fully for each process.
   const auto size_of = [](const ProcessSample& process) {
     return (process.pss ? process.pss : process.rss).value_or(Bytes{});
   };
@@ -89,7 +89,7 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
   const bool by_share = std::any_of(processes.begin(), processes.end(),
                                     [](const ProcessSample& process) { return process.pss.has_value(); });
   if (!processes.empty())
-    text += fmt::format("  the largest processes{}\n", by_share ? ", with their share of shared pages" : "");
+    text += fmt::format("  largest processes{}\n", by_share ? " (shared pages divided among processes)" : "");
   for (const ProcessSample& process : processes)
     text += fmt::format("  {:>8}  {:<18} {:>10}{}\n", process.pid, without_terminal_control(process.name),
                         report::words_for(process.pss ? process.pss : process.rss),

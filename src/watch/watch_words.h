@@ -1,4 +1,4 @@
-// What a watch showed, for a person.
+// The summaries of a watch as text.
 #pragma once
 
 #include <span>
@@ -9,10 +9,11 @@
 
 namespace headroom::watch {
 
-// A row a metric: minimum, mean, maximum, slope; of what counts events their sum.
+// One row per metric: minimum, mean, maximum and slope; for event counts only their sum.
 std::string summary_table(std::span<const analysis::SeriesSummary> metrics, bool color);
 
-// The idle footprint: the parts of the machine's memory, what speaks against "idle", the largest processes.
+// The baseline: the parts of the machine's memory, signs that the machine was not idle, the largest
+// processes.
 std::string baseline_words(std::span<const analysis::SeriesSummary> metrics, const SystemSample& last);
 
 }  // namespace headroom::watch

@@ -1,5 +1,5 @@
-// headroom watch where NVIDIA's driver is (a library of the tests' own): figures of the GPU in each sample,
-// and the child that reads them is spared as the monitor is.
+// `headroom watch` with a fake NVIDIA driver: every sample has GPU figures, and the child process that
+// reads them is protected from the OOM killer like the monitor.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -27,7 +27,7 @@ std::string line_of_status(int pid, const std::string& key) {
   return {};
 }
 
-TEST(WatchGpu, EverySampleHasTheGpu) {
+TEST(WatchGpu, EverySampleContainsTheGpu) {
   TemporaryFolder folder;
   const auto result =
       run_headroom({"watch", "--interval", "20ms", "--duration", "300ms", "--jsonl"}, with_driver(folder));
@@ -44,13 +44,13 @@ TEST(WatchGpu, EverySampleHasTheGpu) {
   EXPECT_THAT(result.err, HasSubstr("GPU memory used gpu0"));
 }
 
-TEST(WatchGpu, TheChildThatReadsItIsSparedAsTheMonitorIs) {
+TEST(WatchGpu, ProtectsTheGpuChildProcessLikeTheMonitor) {
   TemporaryFolder folder;
   CommandOptions options = with_driver(folder);
   bool was_seen = false;
   std::string locked, score, locked_of_child, score_of_child;
   options.while_running = [&](int pid) {
-    // The monitor has locked its pages once it samples; the child before it loads the driver's library.
+    // The monitor locks its pages when it starts to sample, the child before it loads the driver library.
     if (!fs::exists(folder / "a.jsonl") || read_text(folder / "a.jsonl").empty()) return true;
     const auto children = descendants_of(pid);
     const Child* child = find_child(children, "_gpu_metrics");

@@ -1,4 +1,4 @@
-// headroom watch, as a person would run it.
+// Runs `headroom watch` as a user would.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Watch, ALogOfTegrastatsAsJsonLines) {
+TEST(Watch, ConvertsATegrastatsLogToJsonLines) {
   TemporaryFolder folder;
   write_text(folder / "stats.log",
              "04-11-2025 23:59:59 RAM 4321/62801MB (lfb 1759x4MB) CPU [0%@729,off] GR3D_FREQ 3%@[0,0]\n"
@@ -33,13 +33,13 @@ TEST(Watch, ALogOfTegrastatsAsJsonLines) {
   EXPECT_EQ(get_integer(*first, "time_ns"), 0);
   EXPECT_TRUE((*first)["unknown_tokens"].empty());
   EXPECT_FALSE(first->contains("swap_used_bytes"));
-  EXPECT_EQ(get_integer(*second, "time_ns"), 2'000'000'000);  // over midnight
+  EXPECT_EQ(get_integer(*second, "time_ns"), 2'000'000'000);  // across midnight
   EXPECT_EQ((*second)["unknown_tokens"], Json({"NEW", "5q"}));
   EXPECT_FALSE(second->contains("largest_free_block_bytes"));
-  EXPECT_THAT(result.err, HasSubstr("2 words in 2 samples were not understood"));
+  EXPECT_THAT(result.err, HasSubstr("cannot read 2 tokens in 2 samples"));
 }
 
-TEST(Watch, ACsvOfNvidiaSmiWithoutHeader) {
+TEST(Watch, ReadsANvidiaSmiCsvWithoutHeader) {
   TemporaryFolder folder;
   write_text(folder / "smi.csv", "0, 100\n1, 200\n0, 101\n1, 201\n");
   const auto result = run_headroom({"watch", "--from", "nvidia-smi:" + (folder / "smi.csv").string(),
@@ -52,7 +52,7 @@ TEST(Watch, ACsvOfNvidiaSmiWithoutHeader) {
   EXPECT_EQ(get_integer((*second)["gpus"][1], "memory_used_bytes"), std::int64_t{201} << 20);
 }
 
-TEST(Watch, WhatCannotBeReadIsSaidInOneSentence) {
+TEST(Watch, ReportsUnreadableInputInOneSentence) {
   TemporaryFolder folder;
   const auto none = run_headroom({"watch", "--from", "tegrastats:" + (folder / "no.log").string()});
   EXPECT_EQ(none.exit_code, 2);
@@ -72,15 +72,14 @@ std::vector<std::string> watch_of_nvidia_smi(const std::filesystem::path& file,
   return arguments;
 }
 
-TEST(Watch, AFigureOfAnotherColumnIsNoMemory) {
+TEST(Watch, RejectsAValueThatDoesNotFitItsColumn) {
   TemporaryFolder folder;
   write_text(folder / "smi.csv", "index, memory.used [MiB]\n0, 97 %\n0, 98 MiB\n");
   auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--jsonl"}));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("\"unknown_tokens\":[\"0, 97 %\"]"));
   EXPECT_THAT(result.out, Not(HasSubstr("\"memory_used_bytes\":97,")));
-  EXPECT_THAT(result.err,
-              HasSubstr("1 word in 1 sample was not understood, as '97 %' is no value of memory.used"));
+  EXPECT_THAT(result.err, HasSubstr("cannot read 1 token in 1 sample: '97 %' is not a value of memory.used"));
   write_text(folder / "thor.csv", "NVIDIA Thor, [N/A], [N/A], 97 %\n");
   result =
       run_headroom(watch_of_nvidia_smi(folder / "thor.csv", {"--columns", "name,memory.used", "--jsonl"}));
@@ -89,7 +88,7 @@ TEST(Watch, AFigureOfAnotherColumnIsNoMemory) {
   EXPECT_THAT(result.err, HasSubstr("has 4 cells for 2 columns; give --columns all names of the query"));
 }
 
-TEST(Watch, ColumnsThatNvidiaSmiDoesNotHaveAreRefused) {
+TEST(Watch, RejectsUnknownNvidiaSmiColumns) {
   TemporaryFolder folder;
   write_text(folder / "smi.csv", "0, 100\n");
   auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "index,memory.usd"}));
@@ -101,7 +100,7 @@ TEST(Watch, ColumnsThatNvidiaSmiDoesNotHaveAreRefused) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("'foo'"));
   EXPECT_THAT(result.err, HasSubstr("--help-query-gpu lists them"));
-  // What is known and not read, and what is not to be read, is passed over.
+  // Known columns that Headroom does not use, and columns named '-', are skipped.
   write_text(folder / "smi.csv", "0, 30, of tomorrow, 100\n");
   result = run_headroom(
       watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "index,fan.speed,-,memory.used", "--jsonl"}));
@@ -109,20 +108,20 @@ TEST(Watch, ColumnsThatNvidiaSmiDoesNotHaveAreRefused) {
   EXPECT_THAT(result.out, HasSubstr("\"memory_used_bytes\":104857600"));
 }
 
-// One message, and the cure is of that fault.
-TEST(Watch, ACsvWithoutHeaderAndColumnsNamesTheFlag) {
+// There is one message, and its fix fits the fault.
+TEST(Watch, CsvWithoutHeaderSuggestsColumnsFlag) {
   TemporaryFolder folder;
   write_text(folder / "c.csv", "0, 4000\n0, 4001\n");
   const auto result = run_headroom(watch_of_nvidia_smi(folder / "c.csv"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("'0, 4000' has no header, which would name its columns; name them as the "
-                                    "query did, as with --columns timestamp,index,memory.used"));
+  EXPECT_THAT(result.err, HasSubstr("'0, 4000' has no header that names its columns; name them as in the "
+                                    "query, for example --columns timestamp,index,memory.used"));
   EXPECT_THAT(result.err, Not(HasSubstr("zcat")));
   EXPECT_EQ(split(trim(result.err), '\n').size(), 1U) << result.err;
-  EXPECT_THAT(result.out, Not(HasSubstr("metric"))) << result.out;  // no table of nothing
+  EXPECT_THAT(result.out, Not(HasSubstr("metric"))) << result.out;  // no empty table
 }
 
-TEST(Watch, WhatNvidiaSmiSaidInPlaceOfFiguresIsTheReason) {
+TEST(Watch, ReportsAnErrorMessageOfNvidiaSmi) {
   TemporaryFolder folder;
   for (const auto& [said, cure] : {std::pair{"No devices were found", "lspci"},
                                    std::pair{"NVIDIA-SMI has failed because it couldn't communicate with the "
@@ -132,13 +131,13 @@ TEST(Watch, WhatNvidiaSmiSaidInPlaceOfFiguresIsTheReason) {
     write_text(folder / "smi.csv", std::string(said) + "\n");
     const auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv"));
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("nvidia-smi said '" + std::string(said) + "'; "));
+    EXPECT_THAT(result.err, HasSubstr("nvidia-smi printed '" + std::string(said) + "'; "));
     EXPECT_THAT(result.err, HasSubstr(cure));
     EXPECT_EQ(split(trim(result.err), '\n').size(), 1U) << result.err;
   }
 }
 
-TEST(Watch, AGpuWithoutNumberAndNameIsCalledAsTheFirst) {
+TEST(Watch, NamesAGpuWithoutIndexGpu0) {
   TemporaryFolder folder;
   write_text(folder / "smi.csv", "temperature.gpu, power.draw [W]\n35, 11.17 W\n36, 12 W\n");
   const auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv"));
@@ -147,14 +146,14 @@ TEST(Watch, AGpuWithoutNumberAndNameIsCalledAsTheFirst) {
   EXPECT_THAT(result.out, HasSubstr("Power gpu0"));
 }
 
-// A script must not take an empty table for a machine in order.
-TEST(Watch, WhereNothingWasUnderstoodIsAnError) {
+// A script must not mistake an empty table for a healthy machine.
+TEST(Watch, FailsIfNothingCanBeParsed) {
   TemporaryFolder folder;
   write_text(folder / "words", "MemTotal:  8000000 kB\nMemFree: 1000000 kB\n");
   for (const char* kind : {"tegrastats:", "nvidia-smi:", "headroom:"}) {
     const auto result = run_headroom({"watch", "--from", kind + (folder / "words").string()});
     EXPECT_EQ(result.exit_code, 2) << kind << result.out;
-    EXPECT_THAT(result.err, HasSubstr("none of its words was understood")) << kind;
+    EXPECT_THAT(result.err, HasSubstr("cannot read any of its tokens")) << kind;
   }
   EXPECT_EQ(run_headroom({"watch", "--from", "meminfo:" + (folder / "words").string()}).exit_code, 0);
   const auto nowhere = run_headroom({"watch", "--sysroot", (folder / "none").string(), "--duration", "20ms"});
@@ -162,8 +161,8 @@ TEST(Watch, WhereNothingWasUnderstoodIsAnError) {
   EXPECT_THAT(nowhere.err, HasSubstr("has neither proc nor sys"));
 }
 
-// A line that never ends does not fill the memory, and what comes after it is read.
-TEST(Watch, ALineOfManyKilobytes) {
+// A line without end must not fill memory, and the text after it is read.
+TEST(Watch, HandlesAVeryLongLine) {
   TemporaryFolder folder;
   write_text(folder / "log", std::string(400'000, 'x') + "\nRAM 1/2MB\n");
   const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder / "log").string(), "--jsonl"});
@@ -171,8 +170,8 @@ TEST(Watch, ALineOfManyKilobytes) {
   EXPECT_THAT(result.out, HasSubstr("\"ram_used_bytes\":1048576"));
 }
 
-// A machine that stands as files: what is under the root, and nothing of the one that the test runs on.
-TEST(Watch, AnotherMachineUnderARoot) {
+// A machine as a file tree: only data under the root is read, nothing of the test's machine.
+TEST(Watch, ReadsAnotherMachineUnderSysroot) {
   TemporaryFolder folder;
   const auto file = [&](const std::string& path, const std::string& text) {
     std::filesystem::create_directories((folder.path() / path).parent_path());
@@ -194,10 +193,11 @@ TEST(Watch, AnotherMachineUnderARoot) {
   EXPECT_EQ((*sample)["temperature_celsius"], Json({{"gpu-thermal", 45.5}}));
   EXPECT_FALSE(sample->contains("cpu_percent"));
   EXPECT_FALSE(sample->contains("cgroup"));
-  EXPECT_THAT(result.err, HasSubstr("NvMap (inside RAM used)"));  // the summary leaves stdout to the data
+  EXPECT_THAT(result.err,
+              HasSubstr("NvMap (inside RAM used)"));  // the summary must not mix with data on stdout
 }
 
-TEST(Watch, ACommandIsFollowedAndItsStatusIsReturned) {
+TEST(Watch, FollowsACommandAndReturnsItsStatus) {
   TemporaryFolder folder;
   const auto result =
       run_headroom({"watch", "--interval", "20ms", "--output", (folder / "run.jsonl").string(), "--plot",
@@ -211,14 +211,14 @@ TEST(Watch, ACommandIsFollowedAndItsStatusIsReturned) {
   ASSERT_GE(lines.size(), 3U);
   const auto sample = parse_json(lines[lines.size() / 2]);
   ASSERT_TRUE(sample);
-  // The shell and its child.
+  // The shell and its child process.
   EXPECT_GE(get_number((*sample)["other"], "followed_processes"), 1);
   EXPECT_GE((*sample)["process_table"].size(), 1U);
   EXPECT_FALSE(
-      (*sample)["process_table"][0].contains("pss_bytes"));  // not at 20 ms: walking page tables costs
+      (*sample)["process_table"][0].contains("pss_bytes"));  // no PSS at 20 ms: reading it is too slow
 }
 
-TEST(Watch, ASignalEndsItWithAWholeLogAndTheSummary) {
+TEST(Watch, SignalEndsWithACompleteLogAndSummary) {
   TemporaryFolder folder;
   CommandOptions options;
   options.while_running = [&](int pid) {
@@ -239,7 +239,7 @@ TEST(Watch, ASignalEndsItWithAWholeLogAndTheSummary) {
         << line;
 }
 
-TEST(Watch, AProcessThatEndsEndsTheWatch) {
+TEST(Watch, EndsWithTheFollowedProcess) {
   SpawnOptions spawn;
   spawn.command = {"sleep", "0.4"};
   auto child = Subprocess::spawn(spawn);
@@ -251,11 +251,11 @@ TEST(Watch, AProcessThatEndsEndsTheWatch) {
   child->wait();
   const auto gone = run_headroom({"watch", "--pid", std::to_string(child->pid())});
   EXPECT_EQ(gone.exit_code, 2);
-  EXPECT_THAT(gone.err, HasSubstr("there is no process"));
+  EXPECT_THAT(gone.err, HasSubstr("does not exist"));
 }
 
-// As on a full disk: the file ends with a whole line, and the end is an error that says how many are missing.
-TEST(Watch, AFileThatMayNotGrow) {
+// Like a full disk: the file ends with a whole line, and the error reports how many samples are missing.
+TEST(Watch, ReportsMissingSamplesOnAFullDisk) {
   TemporaryFolder folder;
   CommandOptions options;
   options.most_file_bytes = 4000;
@@ -269,17 +269,17 @@ TEST(Watch, AFileThatMayNotGrow) {
   EXPECT_TRUE(log.empty() || log.back() == '\n');
 }
 
-TEST(Watch, TheBaselineOfThisMachine) {
+TEST(Watch, PrintsTheBaselineOfThisMachine) {
   const auto result = run_headroom({"watch", "--baseline", "--interval", "20ms", "--duration", "200ms"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* words : {"Baseline:", "kernel and others", "cache, given back on demand", "together"})
+  for (const char* words : {"Baseline:", "kernel and others", "cache (reclaimable)", "total"})
     EXPECT_THAT(result.out, HasSubstr(words));
 }
 
-TEST(Watch, ALogOfItsOwnIsReadAgain) {
+TEST(Watch, ReadsItsOwnLog) {
   TemporaryFolder folder;
   const std::string log = (folder / "a.jsonl").string();
-  // What another test fills may be an alert here.
+  // Memory pressure of another test may fire an alert here.
   ASSERT_EQ(run_headroom({"watch", "--interval", "10ms", "--duration", "100ms", "--quiet", "--alerts", "off",
                           "--output", log})
                 .exit_code,
@@ -288,11 +288,11 @@ TEST(Watch, ALogOfItsOwnIsReadAgain) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(again.out, read_text(log));
   EXPECT_EQ(run_headroom({"watch", "--quiet", "--duration", "1ms", "--output", log}).exit_code,
-            2);  // it exists
+            2);  // the file exists
 }
 
-// What top --replay opens: packed, in several members, and damaged.
-TEST(Watch, APackedLogIsReadAgain) {
+// The logs that top --replay opens: compressed, with several gzip members, and damaged.
+TEST(Watch, ReadsItsOwnCompressedLog) {
   TemporaryFolder folder;
   const std::string packed = (folder / "a.jsonl.gz").string();
   const auto made = run_headroom({"watch", "--duration", "60ms", "--interval", "5ms", "--quiet",
@@ -314,11 +314,11 @@ TEST(Watch, APackedLogIsReadAgain) {
   write_text(packed, "\x1f\x8b\x08\x7f and so on");
   const auto nothing = run_headroom({"watch", "--from", "headroom:" + packed});
   EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.err, HasSubstr("it is damaged at its begin"));
+  EXPECT_THAT(nothing.err, HasSubstr("it is damaged at the beginning"));
 }
 
-// A line of many processes is longer than any that another tool prints.
-TEST(Watch, ALongLineOfItsOwnIsReadAgain) {
+// A line with many processes is longer than any line of another tool.
+TEST(Watch, ReadsALongLineOfItsOwnLog) {
   TemporaryFolder folder;
   std::string line = "{\"time_ns\":0,\"process_table\":[";
   for (int pid = 1; pid <= 2000; ++pid)
@@ -332,7 +332,7 @@ TEST(Watch, ALongLineOfItsOwnIsReadAgain) {
   EXPECT_THAT(result.out, HasSubstr("\"unknown_tokens\":[]"));
 }
 
-// A program that prints a line each interval stands for tegrastats, which is on Jetsons alone.
+// A script that prints a line per interval replaces tegrastats, which only Jetsons have.
 TEST(Watch, StartsTegrastatsItself) {
   TemporaryFolder folder;
   write_text(folder / "tegrastats",
@@ -354,8 +354,8 @@ TEST(Watch, StartsTegrastatsItself) {
   EXPECT_THAT(none.err, HasSubstr("cannot start tegrastats"));
 }
 
-// By the lines' times, and by the clock where a pipe says nothing.
-TEST(Watch, TheDurationBoundsText) {
+// Measured by the lines' times, or by the clock if a pipe is silent.
+TEST(Watch, DurationLimitsTextInput) {
   TemporaryFolder folder;
   std::string text;
   for (int second = 10; second < 50; ++second)
@@ -375,8 +375,8 @@ TEST(Watch, TheDurationBoundsText) {
   EXPECT_EQ(tool.exit_code, 0) << tool.err;
 }
 
-// One that lost its source does not end as if its work were done; what came before is whole.
-TEST(Watch, TegrastatsThatEndsWithAnErrorIsAnError) {
+// A watch that loses its source must not end as if successful. Earlier samples stay complete.
+TEST(Watch, FailsIfTegrastatsFails) {
   TemporaryFolder folder;
   CommandOptions options;
   options.environment = {{"PATH", folder.path().string() + ":/usr/bin:/bin"}};
@@ -396,17 +396,17 @@ TEST(Watch, TegrastatsThatEndsWithAnErrorIsAnError) {
 
   write_text(folder / "tegrastats", "#!/bin/sh\nexit 0\n");
   EXPECT_THAT(run_headroom({"watch", "--from", "tegrastats"}, options).err,
-              HasSubstr("tegrastats has no sample"));
+              HasSubstr("no tegrastats sample in tegrastats"));
 }
 
-// Stopped for many intervals, it goes on at its pace and says how many samples there are not.
-TEST(Watch, AWatchThatWasStopped) {
+// After being stopped for many intervals, the watch continues at its pace and reports the missed samples.
+TEST(Watch, CountsIntervalsMissedWhileStopped) {
   TemporaryFolder folder;
   const std::string log = (folder / "a.jsonl").string();
   CommandOptions options;
   int calls_since = 0;
   options.while_running = [&](int pid) {
-    // Once it has begun: a process may take longer for that than it is stopped.
+    // Stops the process only after its first sample: starting may take longer than the stop.
     if (calls_since == 0 && (!std::filesystem::exists(log) || read_text(log).empty())) return true;
     if (++calls_since == 1) ::kill(pid, SIGSTOP);
     if (calls_since == 11) ::kill(pid, SIGCONT);
@@ -415,7 +415,7 @@ TEST(Watch, AWatchThatWasStopped) {
   const auto result =
       run_headroom({"watch", "--interval", "10ms", "--duration", "600ms", "--output", log}, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("came late"));
+  EXPECT_THAT(result.err, HasSubstr("samples were late"));
   const std::string text = read_text(log);
   const auto lines = split(trim(text), '\n');
   std::int64_t last = -1;
@@ -424,12 +424,12 @@ TEST(Watch, AWatchThatWasStopped) {
     EXPECT_GT(time, last);
     last = time;
   }
-  EXPECT_LE(lines.size(), 60U);  // those that were missed were not made up
+  EXPECT_LE(lines.size(), 60U);  // missed samples are not made up
 }
 
-// ssh without a network, Ctrl-S, `| less`: one that stands still on standard output and standard error stops
-// neither the log nor the alerts nor the answer to a signal.
-TEST(Watch, AReaderThatStandsStill) {
+// ssh without a network, Ctrl-S or `| less`: a reader that blocks standard output and standard error must
+// not stop the log, the alerts, or the answer to a signal.
+TEST(Watch, BlockedReaderDoesNotStopLogOrAlerts) {
   TemporaryFolder folder;
   write_text(
       folder / "rules.toml",
@@ -456,7 +456,7 @@ TEST(Watch, AReaderThatStandsStill) {
   ASSERT_TRUE(child);
   constexpr std::uintmax_t kBeyondAllBuffers = 600 << 10;
   std::error_code code;
-  int tries = 0;  // 60 s, which only end a hang
+  int tries = 0;  // a limit of 60 s against a hang
   const auto size = [&] {
     const auto bytes = std::filesystem::file_size(folder / "a.jsonl", code);
     return code ? 0 : bytes;
@@ -466,14 +466,14 @@ TEST(Watch, AReaderThatStandsStill) {
   EXPECT_THAT(read_text(folder / "told"), HasSubstr("\"alert\":\"always\""));
   child->signal(SIGTERM);
   const auto end = child->wait_for(Nanoseconds{60'000'000'000});
-  ASSERT_TRUE(end) << "it did not end";
+  ASSERT_TRUE(end) << "the watch did not end";
   EXPECT_TRUE(end->success()) << end->describe();
   const std::string log = read_text(folder / "a.jsonl");
   EXPECT_EQ(log.back(), '\n');
 }
 
-// Standard output alone stands still: what is missing there is said and counted.
-TEST(Watch, SamplesThatWereNotShownAreCounted) {
+// Only standard output is blocked: the skipped samples are reported and counted.
+TEST(Watch, CountsSamplesThatWereNotShown) {
   TemporaryFolder folder;
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
@@ -489,17 +489,17 @@ TEST(Watch, SamplesThatWereNotShownAreCounted) {
                                     (folder / "a.jsonl").string()},
                                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("standard output is not read: samples are left out"));
+  EXPECT_THAT(result.err, HasSubstr("standard output is blocked: samples are skipped"));
   EXPECT_THAT(result.err, HasSubstr("samples were not shown"));
 }
 
-// A pipe that has a name: its writer may come late, and a signal ends the wait for one that does not come.
-TEST(Watch, AFifo) {
+// The writer of a FIFO may come late, and a signal must end the wait for it.
+TEST(Watch, WaitsForAFifoWriter) {
   TemporaryFolder folder;
   const std::string fifo = (folder / "fifo").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   CommandOptions options;
-  int calls = 0;  // 60 s, which only end a hang
+  int calls = 0;  // a limit of 60 s against a hang
   options.while_running = [&calls](int pid) {
     ++calls;
     if (calls == 10) ::kill(pid, SIGTERM);
@@ -519,8 +519,9 @@ TEST(Watch, AFifo) {
   EXPECT_EQ(std::count(late.out.begin(), late.out.end(), '\n'), 2) << late.out;
 }
 
-// Where standard output is all there is, nothing is left out however late it is read; and a signal ends it.
-TEST(Watch, AFileWaitsForItsReader) {
+// If standard output is the only output, no sample is skipped, however late it is read. A signal ends the
+// watch.
+TEST(Watch, WaitsForTheReaderWhenReadingAFile) {
   TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += "RAM " + std::to_string(i) + "/7620MB\n";
@@ -541,7 +542,7 @@ TEST(Watch, AFileWaitsForItsReader) {
   ASSERT_GT(::read(pipe->read_end.get(), lines, sizeof lines - 1), 0);
   EXPECT_EQ(trim(lines), "20000");
 
-  CommandOptions options;  // nobody reads any more
+  CommandOptions options;  // without a reader
   options.stdout_fd = pipe->write_end.get();
   options.while_running = [&pipe](int pid) {
     int waiting = 0;
@@ -552,10 +553,10 @@ TEST(Watch, AFileWaitsForItsReader) {
   EXPECT_EQ(run_headroom(command, options).exit_code, 0);
 }
 
-// A real kill by the kernel, in a control group: its victim is named, and the log goes on to the end.
-TEST(Watch, AKillByTheKernelIsNamedWithItsVictim) {
-  if (!hard_limits_work()) GTEST_SKIP() << "this machine lets us make no control group";
-  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log may not be read here";
+// A real OOM kill in a control group: the victim is named, and the log continues to the end.
+TEST(Watch, ReportsAnOomKillWithItsVictim) {
+  if (!hard_limits_work()) GTEST_SKIP() << "cannot create a control group on this machine";
+  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log is not readable here";
   TemporaryFolder folder;
   const auto result =
       run_headroom({"watch", "--interval", "20ms", "--output", (folder / "a.jsonl").string(), "--",
@@ -569,16 +570,16 @@ TEST(Watch, AKillByTheKernelIsNamedWithItsVictim) {
   EXPECT_EQ(log.back(), '\n');
 }
 
-// In the same group as what fills it, lets it thrash on pages of a file and is killed at last. How late
-// samples are is measured by bench/monitor_survives.py.
-TEST(Watch, ItSurvivesAGroupThatThrashesAndAKill) {
-#if defined(HEADROOM_SANITIZED)  // which has 160 MiB of its own in the watch
+// The watch runs in the same control group as a program that fills memory, thrashes on file pages and is
+// finally killed. bench/monitor_survives.py measures how late the samples are.
+TEST(Watch, SurvivesAThrashingControlGroupAndAnOomKill) {
+#if defined(HEADROOM_SANITIZED)  // a sanitizer adds 160 MiB to the watch
   constexpr const char* kLimit = "272MiB";
 #else
   constexpr const char* kLimit = "112MiB";
 #endif
-  if (!hard_limits_work()) GTEST_SKIP() << "this machine lets us make no control group";
-  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log may not be read here";
+  if (!hard_limits_work()) GTEST_SKIP() << "cannot create a control group on this machine";
+  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log is not readable here";
   TemporaryFolder folder;
   write_text(folder / "data", std::string(160 << 20, 'x'));
   write_text(folder / "victim.py",
@@ -619,7 +620,7 @@ TEST(Watch, ItSurvivesAGroupThatThrashesAndAKill) {
   EXPECT_GT(kill, alert) << result.err;
 }
 
-TEST(Watch, WhatDoesNotGoTogether) {
+TEST(Watch, RejectsConflictingFlags) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"watch", "--jsonl", "--csv"},
            {"watch", "--pid", "1", "--name", "x"},

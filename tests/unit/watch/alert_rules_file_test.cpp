@@ -29,25 +29,25 @@ std::string error_of(const std::string& text) {
   return settings ? "" : settings.error().sentence();
 }
 
-TEST(AlertRulesFile, AnEmptyFileHasTheDefaults) {
+TEST(AlertRulesFile, EmptyFileGivesTheDefaults) {
   EXPECT_EQ(parsed("").rules, analysis::default_alert_rules());
   EXPECT_TRUE(parsed("").actions.empty());
   EXPECT_TRUE(parsed("defaults = false").rules.empty());
 }
 
-TEST(AlertRulesFile, ADefaultKeepsWhatIsNotSaid) {
+TEST(AlertRulesFile, RuleKeepsUnsetValuesOfItsDefault) {
   const AlertSettings settings = parsed("[[rule]]\nname = \"total_memory\"\nabove = 92.5\nfor = \"1min\"\n");
   EXPECT_EQ(settings.rules.size(), analysis::default_alert_rules().size());
   const AlertRule* rule = find(settings, "total_memory");
   ASSERT_NE(rule, nullptr);
   EXPECT_EQ(rule->figure, "ram_used_percent");
   EXPECT_DOUBLE_EQ(rule->threshold, 92.5);
-  EXPECT_DOUBLE_EQ(rule->clear, 92.5) << "80 is that of another limit";
+  EXPECT_DOUBLE_EQ(rule->clear, 92.5) << "80 clears another threshold";
   EXPECT_EQ(rule->hold, (Nanoseconds{60'000'000'000}));
   EXPECT_EQ(rule->severity, AlertSeverity::critical);
 }
 
-TEST(AlertRulesFile, NewRulesSizesAndTimes) {
+TEST(AlertRulesFile, ReadsNewRulesWithSizesAndTimes) {
   const AlertSettings settings = parsed(R"(
 defaults = false
 [[rule]]
@@ -68,11 +68,11 @@ below = "10min"
   EXPECT_DOUBLE_EQ(settings.rules[1].threshold, 600);
 }
 
-TEST(AlertRulesFile, ARuleIsTurnedOff) {
+TEST(AlertRulesFile, DisablesARule) {
   EXPECT_EQ(find(parsed("[[rule]]\nname = \"swap_in_use\"\nenabled = false\n"), "swap_in_use"), nullptr);
 }
 
-TEST(AlertRulesFile, Actions) {
+TEST(AlertRulesFile, ReadsActions) {
   const AlertSettings settings = parsed(R"(
 [[action]]
 command = ["logger", "-t", "headroom"]
@@ -98,9 +98,9 @@ above = 0
   EXPECT_EQ(settings.actions[3].file, "/etc/headroom/alerts.jsonl");
 }
 
-TEST(AlertRulesFile, WhatIsWrongIsSaidWithItsLine) {
+TEST(AlertRulesFile, ReportsErrorsWithTheirLine) {
   const struct {
-    const char *text, *said;
+    const char *text, *error;
   } cases[] = {
       {"[[rule]\n", "rules.toml:1: this is not valid TOML"},
       {"x = 1\n", "rules.toml:1: there is no setting 'x'"},
@@ -110,30 +110,30 @@ TEST(AlertRulesFile, WhatIsWrongIsSaidWithItsLine) {
       {"[[rule]]\nfigure = \"throttled\"\n", "rules.toml:1: a rule has no name"},
       {"[[rule]]\nname = \"a\"\n", "the rule 'a' has no figure"},
       {"[[rule]]\nname = \"a\"\nfigure = \"ram_used_percen\"\n",
-       "rules.toml:3: there is no figure 'ram_used_percen'; did you mean 'ram_used_percent'?"},
-      {"[[rule]]\nname = \"a\"\nfigure = \"throttled\"\n", "the rule 'a' has no limit; write above"},
+       "rules.toml:3: unknown figure 'ram_used_percen'; did you mean 'ram_used_percent'?"},
+      {"[[rule]]\nname = \"a\"\nfigure = \"throttled\"\n", "the rule 'a' has no threshold; write above"},
       {"[[rule]]\nname = \"a\"\nfigure = \"throttled\"\nabove = 1\nbelow = 2\n", "has both above and below"},
       {"[[rule]]\nname = \"a\"\nfigure = \"throttled\"\nabove = \"2 GB\"\n", "'above' must be a number"},
       {"[[rule]]\nname = \"a\"\nfigure = \"swap_used_bytes\"\nabove = \"2\"\n",
        "must be a number or a size such as"},
       {"[[rule]]\nname = \"a\"\nfigure = \"swap_used_bytes\"\nabove = nan\n", "must be a number"},
-      {"[[rule]]\nname = \"total_memory\"\nabove = 80\nclear = 90\n", "would end before it begins"},
+      {"[[rule]]\nname = \"total_memory\"\nabove = 80\nclear = 90\n", "would clear before it fires"},
       {"[[rule]]\nname = \"total_memory\"\nabov = 80\n",
        "rules.toml:3: there is no setting 'abov'; did you mean"},
-      {"[[rule]]\nname = \"total_memory\"\nfor = \"soon\"\n", "'for' is no time"},
+      {"[[rule]]\nname = \"total_memory\"\nfor = \"soon\"\n", "'for' is not a valid time"},
       {"[[rule]]\nname = \"total_memory\"\nfor = 5\n", "must be a time such as"},
-      {"[[rule]]\nname = \"total_memory\"\nseverity = \"bad\"\n", "it is info, warning or critical"},
+      {"[[rule]]\nname = \"total_memory\"\nseverity = \"bad\"\n", "use info, warning or critical"},
       {"[[rule]]\nname = \"a\"\nfigure = \"throttled\"\nabove = 1\n[[rule]]\nname = \"a\"\n",
-       "there are two rules 'a'"},
-      {"[[action]]\nseverity = \"info\"\n", "an action does one thing"},
-      {"[[action]]\nfile = \"a\"\ncommand = [\"b\"]\n", "an action does one thing"},
-      {"[[action]]\ncommand = \"rm\"\n", "'command' must be a list of texts"},
-      {"[[action]]\ncommand = [1]\n", "must be a text in quotes"},
-      {"[[action]]\nwebhook = \"ftp://x\"\n", "is no address; write http://HOST/PATH"},
-      {"[[action]]\nmqtt = \"mqtt://host\"\n", "is no topic; write mqtt://HOST[:PORT]/TOPIC"},
-      {"[[action]]\nfile = \"a\"\nrules = [\"none\"]\n", "there is no rule 'none'"},
+       "duplicate rule 'a'"},
+      {"[[action]]\nseverity = \"info\"\n", "an action needs exactly one target"},
+      {"[[action]]\nfile = \"a\"\ncommand = [\"b\"]\n", "an action needs exactly one target"},
+      {"[[action]]\ncommand = \"rm\"\n", "'command' must be a list of strings"},
+      {"[[action]]\ncommand = [1]\n", "must be a quoted string"},
+      {"[[action]]\nwebhook = \"ftp://x\"\n", "is not an HTTP URL; write http://HOST/PATH"},
+      {"[[action]]\nmqtt = \"mqtt://host\"\n", "is not an MQTT topic URL; write mqtt://HOST[:PORT]/TOPIC"},
+      {"[[action]]\nfile = \"a\"\nrules = [\"none\"]\n", "unknown rule 'none'"},
   };
-  for (const auto& each : cases) EXPECT_THAT(error_of(each.text), HasSubstr(each.said)) << each.text;
+  for (const auto& each : cases) EXPECT_THAT(error_of(each.text), HasSubstr(each.error)) << each.text;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A program of its own: it counts its allocations.
+// A separate program, because it counts its allocations.
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "support/counting_new.h"
@@ -9,7 +9,7 @@
 namespace headroom::watch {
 namespace {
 
-TEST(LineAllocations, ASampleOfThisMachineWithAlertsToAJsonLine) {
+TEST(LineAllocations, SamplingToAJsonLineDoesNotAllocate) {
   sources::SystemSampler sampler;
   AlertWatch alerts(default_alert_settings(), {100'000'000});
   SystemSample sample;
@@ -19,12 +19,13 @@ TEST(LineAllocations, ASampleOfThisMachineWithAlertsToAJsonLine) {
     if (i == 100) before = test::allocations_so_far();
     sampler.sample_into(sample);
     sample.time = {i * 100'000'000LL};
-    // What this machine has too little of is an alert, which allocates when it begins: not looked at here.
+    // A shortage on this machine is an alert, which allocates when it begins. Such samples are not checked
+    // here.
     const auto events = alerts.add(sample);
     line.clear();
     if (events.empty()) append_json_line(line, sample);
   }
-  // The forecast's levels and the largest free blocks of ten minutes still grow.
+  // For ten minutes the forecast's levels and the largest free blocks still grow.
   EXPECT_LT(test::allocations_so_far() - before, 20);
 }
 

@@ -22,14 +22,14 @@ std::vector<std::string> lines_of(const std::string& text) {
   }
 }
 
-TEST(LinePump, LinesAndALastOneWithoutAnEnd) {
+TEST(LinePump, ReadsALastLineWithoutNewline) {
   EXPECT_THAT(lines_of("a\n\nb\nlast"), ElementsAre("a", "", "b", "last"));
   EXPECT_THAT(lines_of(""), ElementsAre());
   EXPECT_THAT(lines_of("\n"), ElementsAre(""));
 }
 
-// Lines that lie across the pieces that are read, of every length about them.
-TEST(LinePump, NothingIsLostBetweenPieces) {
+// Lines of all lengths around the buffer size, which lie across two reads.
+TEST(LinePump, LosesNothingBetweenReads) {
   std::string text;
   std::vector<std::string> expected;
   for (std::size_t i = 0; i < 3000; ++i) {
@@ -39,7 +39,7 @@ TEST(LinePump, NothingIsLostBetweenPieces) {
   EXPECT_EQ(lines_of(text), expected);
 }
 
-TEST(LinePump, ALineThatIsTooLongComesInPieces) {
+TEST(LinePump, SplitsALineThatIsTooLong) {
   const std::size_t most = LinePump::kLongestLine;
   const auto lines = lines_of(std::string(10 * most + 5, 'x') + "\nnext\n");
   ASSERT_EQ(lines.size(), 12U);
@@ -48,7 +48,7 @@ TEST(LinePump, ALineThatIsTooLongComesInPieces) {
   EXPECT_EQ(lines[11], "next");
 }
 
-TEST(LinePump, TheLongestLineMayBeLonger) {
+TEST(LinePump, LongestLineIsConfigurable) {
   test::TemporaryFolder folder;
   const std::string line(LinePump::kLongestLine + 1, 'x');
   test::write_text(folder / "text", line + "\n");
@@ -60,7 +60,7 @@ TEST(LinePump, TheLongestLineMayBeLonger) {
   EXPECT_THAT(lines, ElementsAre(line));
 }
 
-TEST(LinePump, APipeThatHasNothingYet) {
+TEST(LinePump, HandlesAnEmptyPipe) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   ::fcntl(pipe->read_end.get(), F_SETFL, O_NONBLOCK);

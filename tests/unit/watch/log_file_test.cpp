@@ -31,7 +31,7 @@ std::string gunzip(const std::filesystem::path& path) {
   return text;
 }
 
-TEST(LogFile, RowsOfCsv) {
+TEST(LogFile, WritesCsvRows) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.csv", {}, 4);
   ASSERT_TRUE(file);
@@ -41,7 +41,7 @@ TEST(LogFile, RowsOfCsv) {
   file->write(sample);
   SystemSample later = sample_at(2);
   later.cpu_percent.reset();
-  later.swap_used = Bytes{1};  // has no column
+  later.swap_used = Bytes{1};  // this figure has no column
   file->write(later);
   ASSERT_TRUE(file->finish());
   EXPECT_EQ(test::read_text(folder / "log.csv"),
@@ -50,7 +50,7 @@ TEST(LogFile, RowsOfCsv) {
             "2.000000,,,2097152,\n");
 }
 
-TEST(LogFile, ANewFileAtTheSizeAndAsManyOldOnesAsAreKept) {
+TEST(LogFile, RotatesAtTheSizeAndKeepsTheGivenNumberOfFiles) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.jsonl", Bytes{500}, 2);
   ASSERT_TRUE(file);
@@ -63,7 +63,7 @@ TEST(LogFile, ANewFileAtTheSizeAndAsManyOldOnesAsAreKept) {
   }
   std::sort(names.begin(), names.end());
   EXPECT_THAT(names, ElementsAre("log.1.jsonl", "log.2.jsonl", "log.jsonl"));
-  // The newest lines, in order, none missing between the files.
+  // The newest lines are in order, and none is missing between the files.
   const std::string all = test::read_text(folder / "log.2.jsonl") + test::read_text(folder / "log.1.jsonl") +
                           test::read_text(folder / "log.jsonl");
   const auto lines = split(trim(all), '\n');
@@ -72,7 +72,7 @@ TEST(LogFile, ANewFileAtTheSizeAndAsManyOldOnesAsAreKept) {
               static_cast<std::int64_t>(100 - lines.size() + i) * 1'000'000'000);
 }
 
-TEST(LogFile, ARotatedCsvHasItsHeaderAgain) {
+TEST(LogFile, RotatedCsvRepeatsItsHeader) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.csv", Bytes{200}, 1);
   ASSERT_TRUE(file);
@@ -81,7 +81,7 @@ TEST(LogFile, ARotatedCsvHasItsHeaderAgain) {
   EXPECT_TRUE(test::read_text(folder / "log.1.csv").starts_with("time_seconds,"));
 }
 
-TEST(LogFile, WithoutOlderFilesThereIsOne) {
+TEST(LogFile, KeepZeroLeavesOneFile) {
   test::TemporaryFolder folder;
   test::write_text(folder / "log.1.jsonl", "mine");
   auto file = LogFile::create(folder / "log.jsonl", Bytes{500}, 0);
@@ -97,8 +97,8 @@ TEST(LogFile, WithoutOlderFilesThereIsOne) {
   EXPECT_LE(std::filesystem::file_size(folder / "log.jsonl"), 650U);
 }
 
-// A folder that is not empty stands where the older file is to go.
-TEST(LogFile, WhatCannotBeRotatedGoesOnWhole) {
+// A non-empty folder blocks the name of the rotated file.
+TEST(LogFile, ContinuesTheLogIfRotationFails) {
   test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "log.1.csv" / "in the way");
   auto file = LogFile::create(folder / "log.csv", Bytes{200}, 1);
@@ -109,7 +109,7 @@ TEST(LogFile, WhatCannotBeRotatedGoesOnWhole) {
   EXPECT_EQ(split(trim(text), '\n').size(), 51U) << "a header and all samples";
 }
 
-TEST(LogFile, CompressedLinesAreThoseThatWereWritten) {
+TEST(LogFile, CompressedLogContainsTheWrittenLines) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.jsonl.gz", {}, 4);
   ASSERT_TRUE(file);
@@ -120,7 +120,7 @@ TEST(LogFile, CompressedLinesAreThoseThatWereWritten) {
   EXPECT_LT(std::filesystem::file_size(folder / "log.jsonl.gz"), text.size() / 5);
 }
 
-TEST(LogFile, WhatIsThereIsNotOverwritten) {
+TEST(LogFile, DoesNotOverwriteAnExistingFile) {
   test::TemporaryFolder folder;
   test::write_text(folder / "log.csv", "mine");
   const auto file = LogFile::create(folder / "log.csv", {}, 4);
@@ -131,9 +131,9 @@ TEST(LogFile, WhatIsThereIsNotOverwritten) {
   EXPECT_FALSE(LogFile::create(folder / "no/log.csv", {}, 4));
 }
 
-// A limit on file sizes stands for a full disk: lines stay whole, and what came meanwhile is written when
-// there is room.
-TEST(LogFile, AFullDiskCutsNoLineAndLosesNothingWhenThereIsRoomAgain) {
+// A limit on file sizes simulates a full disk: lines stay whole, and pending samples are written once there
+// is space.
+TEST(LogFile, FullDiskCutsNoLineAndLosesNoSample) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.jsonl", {}, 4);
   ASSERT_TRUE(file);

@@ -17,7 +17,7 @@ std::string text_of(const UniqueFd& fd) {
   return text;
 }
 
-TEST(OpenLog, PlainAndPackedAreTheSame) {
+TEST(OpenLog, ReadsPlainAndCompressedLogs) {
   test::TemporaryFolder folder;
   test::write_text(folder / "a.jsonl", "{}\n{}\n");
   test::write_text(folder / "a.jsonl.gz", gzip("{}\n") + gzip("{}\n"));
@@ -30,7 +30,7 @@ TEST(OpenLog, PlainAndPackedAreTheSame) {
   EXPECT_THAT(open_log(folder / "none", "look for it").error().sentence(), HasSubstr("look for it"));
 }
 
-TEST(OpenLog, WhatStandsBehindAPackedLogIsDamage) {
+TEST(OpenLog, ReportsDataAfterACompressedLogAsDamage) {
   test::TemporaryFolder folder;
   for (const std::string& behind : {std::string("garbage"), std::string(512, '\0')}) {
     test::write_text(folder / "a.jsonl.gz", gzip("{}\n") + behind);
@@ -42,14 +42,14 @@ TEST(OpenLog, WhatStandsBehindAPackedLogIsDamage) {
 }
 
 // A small file may unpack to any size.
-TEST(OpenLog, MoreThanABoundIsNotUnpacked) {
+TEST(OpenLog, RejectsLogsThatUnpackBeyondTheLimit) {
   test::TemporaryFolder folder;
   test::write_text(folder / "a.jsonl.gz", gzip(std::string(10'000'000, '\n')));
   const auto most = open_log(folder / "a.jsonl.gz", "", Bytes{10'000'000});
   EXPECT_TRUE(most) << most.error().sentence();
   const auto more = open_log(folder / "a.jsonl.gz", "", Bytes{9'999'999});
   ASSERT_FALSE(more);
-  EXPECT_THAT(more.error().sentence(), HasSubstr("it holds more than"));
+  EXPECT_THAT(more.error().sentence(), HasSubstr("it unpacks to more than"));
   EXPECT_THAT(more.error().sentence(), HasSubstr("gunzip --keep"));
 }
 

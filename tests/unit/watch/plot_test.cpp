@@ -22,7 +22,7 @@ MemoryCurves ramp(int samples) {
   return curves;
 }
 
-TEST(Plot, OfTheTerminalIsAsWideAsItIs) {
+TEST(Plot, FitsTheTerminalWidth) {
   const MemoryCurves curves = ramp(100);
   ASSERT_EQ(curves.curves().size(), 2U);
   EXPECT_EQ(curves.curves()[1].title, "Followed processes (PSS)");
@@ -36,7 +36,7 @@ TEST(Plot, OfTheTerminalIsAsWideAsItIs) {
   EXPECT_TRUE(plot_for_terminal(ramp(1), 80).empty());
 }
 
-TEST(Plot, APeakOfOneSampleIsSeen) {
+TEST(Plot, ShowsAPeakOfOneSample) {
   MemoryCurves flat, peak;
   for (int i = 0; i < 5000; ++i) {
     SystemSample sample;

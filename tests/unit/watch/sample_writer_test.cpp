@@ -43,14 +43,14 @@ SystemSample sample_of_everything() {
   return sample;
 }
 
-// The two ways in which a sample becomes JSON say the same, in the same order.
-TEST(SampleWriter, ALineSaysWhatTheDocumentSays) {
+// The two functions that convert a sample to JSON give the same content in the same order.
+TEST(SampleWriter, JsonLineEqualsTheDocument) {
   for (SystemSample sample : {sample_of_everything(), SystemSample{}}) {
     const auto line = parse_json(json_line(sample));
     ASSERT_TRUE(line) << line.error().sentence() << json_line(sample);
     Json document = report::to_json(sample);
     if (sample.unknown_tokens.empty()) document["unknown_tokens"] = Json::array();
-    // What is not UTF-8 is replaced when it is written.
+    // Invalid UTF-8 is replaced when it is written.
     EXPECT_EQ(nlohmann::json(*line), nlohmann::json(*parse_json(to_line(document))));
     sample.temperatures_celsius.clear();
     document = report::to_json(sample);
@@ -59,7 +59,7 @@ TEST(SampleWriter, ALineSaysWhatTheDocumentSays) {
   }
 }
 
-TEST(SampleWriter, AlertsStandInTheirLine) {
+TEST(SampleWriter, WritesAlertsIntoTheirLine) {
   AlertEvent event;
   event.rule = "hot";
   const auto line = parse_json(json_line(SystemSample{}, std::span(&event, 1)));

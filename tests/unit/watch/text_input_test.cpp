@@ -20,20 +20,20 @@ std::vector<SystemSample> samples_of(const std::string& kind, const std::string&
   return samples;
 }
 
-TEST(TextInput, TimesOfTheDay) {
+TEST(TextInput, ParsesTimesOfDay) {
   EXPECT_EQ(second_of_day("04-11-2025 10:36:27"), 10 * 3600 + 36 * 60 + 27);
   EXPECT_EQ(second_of_day("2026/08/10 00:00:01.250"), 1.25);
   for (const char* text : {"", "10:36:27", "x 10:36", "x 25:00:00", "x 10:61:00", "x 10:00:nan", "x 1:2:3:4"})
     EXPECT_FALSE(second_of_day(text)) << text;
 }
 
-TEST(TextInput, LinesWithoutATimeAreAnIntervalApart) {
+TEST(TextInput, SpacesLinesWithoutTimeByTheInterval) {
   const auto samples = samples_of("tegrastats", "RAM 1/2MB\nRAM 1/2MB\n\nRAM 1/2MB");
   ASSERT_EQ(samples.size(), 3U);
   EXPECT_EQ(samples[2].time, Nanoseconds{1'000'000'000});
 }
 
-TEST(TextInput, ACsvWithoutHeaderIsReadByItsColumns) {
+TEST(TextInput, ReadsACsvWithoutHeaderByGivenColumns) {
   const auto samples = samples_of("nvidia-smi", "2026/08/10 00:00:00.000, 5\n2026/08/10 00:00:02.000, 6\n",
                                   {"timestamp", "memory.used"});
   ASSERT_EQ(samples.size(), 2U);
@@ -42,7 +42,7 @@ TEST(TextInput, ACsvWithoutHeaderIsReadByItsColumns) {
   EXPECT_EQ(samples[1].gpus[0].memory_used, mebibytes(6));
 }
 
-TEST(TextInput, OwnLogsComeBackAsTheyWere) {
+TEST(TextInput, ReadsHeadroomLogsBackUnchanged) {
   SystemSample sample;
   sample.time = Nanoseconds{1234};
   sample.unix_time = Nanoseconds{99};
@@ -62,7 +62,7 @@ TEST(TextInput, OwnLogsComeBackAsTheyWere) {
   EXPECT_THAT(samples[1].unknown_tokens, ElementsAre("{\"time_ns\": 5, \"ram_us"));
 }
 
-TEST(LiveInput, SumsOfWhatIsFollowedLeaveOutWhatIsAbsent) {
+TEST(LiveInput, SumsOfFollowedProcessesSkipAbsentValues) {
   SystemSample sample;
   sample.processes.resize(2);
   sample.processes[0].rss = mebibytes(2);

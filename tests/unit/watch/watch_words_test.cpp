@@ -6,8 +6,8 @@ namespace headroom::watch {
 namespace {
 using testing::HasSubstr;
 
-// They were chosen by another figure than the one that is shown.
-TEST(WatchWords, TheBaselinesProcessesAreInTheOrderOfWhatIsShown) {
+// The processes were chosen by a different figure than the shown one.
+TEST(WatchWords, SortsBaselineProcessesByTheShownFigure) {
   SystemSample sample;
   const auto add = [&sample](int pid, const char* name, std::int64_t rss, std::optional<std::int64_t> pss) {
     ProcessSample process;
@@ -21,7 +21,7 @@ TEST(WatchWords, TheBaselinesProcessesAreInTheOrderOfWhatIsShown) {
   add(2, "shares_nothing", 200, 199);
   add(3, "unknown_share", 100, {});
   const std::string text = baseline_words({}, sample);
-  EXPECT_THAT(text, HasSubstr("the largest processes, with their share of shared pages"));
+  EXPECT_THAT(text, HasSubstr("largest processes (shared pages divided among processes)"));
   EXPECT_LT(text.find("shares_nothing"), text.find("unknown_share"));
   EXPECT_LT(text.find("unknown_share"), text.find("shares_most"));
   sample.processes.resize(0);
