@@ -20,17 +20,17 @@ Finding explain(const LogMessage&) {
   Finding finding;
   finding.id = "camera-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = "The Jetson's camera stack (Argus) had no memory for its buffers";
+  finding.title = "The Jetson's camera stack (Argus) could not allocate its buffers";
   finding.cause =
-      "A stream takes several frames at the sensor's full size from NvMap, which takes free pages only. The "
-      "program may go on with a camera that gives no more frames.";
+      "A camera stream allocates several full-size frames from NvMap. NvMap uses free pages only, not the "
+      "page cache. The program may continue with a camera that delivers no more frames.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"see who holds the memory while it starts", "headroom top", {}},
-      {"give the page cache back, and start the camera's service anew",
+      {"see which processes hold the memory while it starts", "headroom top", {}},
+      {"drop the page cache, and restart the camera service",
        "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches; sudo systemctl restart nvargus-daemon",
        {}},
-      {"capture in a smaller mode of the sensor", "nvarguscamerasrc sensor-id=0 sensor-mode=MODE", {}},
+      {"use a sensor mode with a smaller resolution", "nvarguscamerasrc sensor-id=0 sensor-mode=MODE", {}},
       keep_pages_free({})};
   return finding;
 }

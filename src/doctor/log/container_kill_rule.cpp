@@ -165,10 +165,10 @@ Cure larger_limit(const LogMessage& message) {
   const std::string name = container.empty() ? "CONTAINER" : shell_word(container);
   if (who == kNomad)
     return {"raise its limit", "resources { memory_max = SIZE_IN_MB }  # of the task, in its job", {}};
-  if (who == kContainerd) return {"see its limit, and whose it is", "crictl inspect " + name, {}};
+  if (who == kContainerd) return {"see its limit, and which container it is", "crictl inspect " + name, {}};
   if (who == kPodman) return {"raise its limit", "podman update --memory=SIZE " + name, {}};
   if (who == kRunc || who == kCrun)
-    return {"give it a larger limit: a container takes some MiB before its program begins",
+    return {"raise its limit: a container needs some MiB before its program starts",
             fmt::format("{} run --memory=SIZE IMAGE", who == kRunc ? "docker" : "podman"),
             {}};
   const auto limit = message.bytes("limit_bytes");
@@ -178,7 +178,7 @@ Cure larger_limit(const LogMessage& message) {
             {}};
   const ContainerLimit larger{std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count), *limit,
                               message.bytes("memory_and_swap_limit_bytes")};
-  return {"raise its limit by a quarter, and watch whether that does", docker_update(larger, name), {}};
+  return {"raise its limit by a quarter, then check whether that is enough", docker_update(larger, name), {}};
 }
 
 Finding explain_exit(const LogMessage& message) {
@@ -189,12 +189,14 @@ Finding explain_exit(const LogMessage& message) {
   finding.title = fmt::format("{} ended by SIGKILL (exit code 137)",
                               container.empty() ? "A container" : "The container " + container);
   finding.cause =
-      "Docker does not say that it was for want of memory. The kernel may have killed a process in it for "
-      "want of the machine's memory; `docker stop` and `docker kill` end it so, too.";
+      "Docker does not report that memory ran out. The kernel may have killed a process in the container "
+      "because the machine's memory was full. `docker stop` and `docker kill` end a container in the same "
+      "way.";
   finding.confidence = Confidence::possible;
-  finding.cures = {
-      {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}},
-      {"see who stopped it", "docker events --since 24h --until 0s --filter event=kill", {}}};
+  finding.cures = {{"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -", {}},
+                   {"check whether `docker kill` or `docker stop` ended it",
+                    "docker events --since 24h --until 0s --filter event=kill",
+                    {}}};
   return finding;
 }
 
@@ -205,21 +207,21 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("{} was killed for want of memory (told by {}){}",
+  finding.title = fmt::format("{} was killed because memory ran out (reported by {}){}",
                               container.empty() ? "A container" : "The container " + container, who,
                               limit ? fmt::format(": its limit was {}", format_bytes(*limit)) : "");
   finding.confidence = Confidence::possible;
   finding.cause =
-      "The container's limit was reached, or the machine had no memory left; this line does not tell which.";
+      "The container reached its limit, or the machine had no memory left. The log does not say which.";
   if (limit || who == kRunc || who == kCrun) {
     finding.cause =
-        "The container reached its limit: it is smaller than what its processes need at their worst moment, "
-        "or something in it grows for ever.";
+        "The container reached its limit. Either the limit is smaller than the peak of its processes, or a "
+        "process keeps growing.";
     finding.confidence = Confidence::likely;
   }
   finding.cures = {larger_limit(message),
-                   {"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
-                   {"measure what it needs", "headroom trace -- COMMAND", {}}};
+                   {"read the kernel's report of the kill", "journalctl -k | headroom doctor -", {}},
+                   {"measure how much memory it needs", "headroom trace -- COMMAND", {}}};
   return finding;
 }
 

@@ -34,21 +34,20 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.title = message.text("library") + " could not allocate its handle or workspace";
   finding.cause =
-      "The GPU was full when the library was first used: it allocates beside the framework's own pool, which "
-      "had taken "
-      "the rest.";
+      "The GPU was full when the library was first used. The library allocates outside the framework's "
+      "memory pool, and that pool held the rest.";
   finding.confidence = Confidence::likely;
   if (message.subject == kNotInitialized) {
-    finding.title = message.text("library") + " could not be initialised, most often for want of GPU memory";
+    finding.title = message.text("library") + " could not be initialised: most often the GPU is full";
     finding.cause =
-        "The GPU was full when the library was first used; or an earlier kernel had failed, and this tells "
-        "it first: CUDA_LAUNCH_BLOCKING=1 shows where.";
+        "The GPU was full when the library was first used. Or an earlier GPU kernel failed, and this call is "
+        "the first to report it: CUDA_LAUNCH_BLOCKING=1 shows which kernel.";
     finding.confidence = Confidence::possible;
   }
   finding.cures = {
-      {"leave room beside PyTorch's pool", "torch.cuda.set_per_process_memory_fraction(0.9)", {}},
+      {"leave GPU memory outside PyTorch's pool", "torch.cuda.set_per_process_memory_fraction(0.9)", {}},
       {"use a smaller workspace (PyTorch)", "CUBLAS_WORKSPACE_CONFIG=:16:8", {}},
-      {"use a smaller batch, or end what else uses the GPU", "nvidia-smi", {}}};
+      {"use a smaller batch, or end other processes that use the GPU", "nvidia-smi", {}}};
   return finding;
 }
 

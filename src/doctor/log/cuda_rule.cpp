@@ -211,12 +211,12 @@ std::optional<LogMessage> read(std::string_view line) {
 Finding explain_pool(const LogMessage& message, Finding finding) {
   finding.severity = Severity::note;
   finding.title =
-      fmt::format("A pool of GPU memory had no {} left; it went on with {}",
+      fmt::format("A pool of GPU memory had no {} left; the server continued with {}",
                   words_for(message.bytes("requested_bytes"), "memory"), message.text("fallback"));
-  finding.cause = "The server's pool on the GPU is full: what does not fit is copied from the host's memory.";
+  finding.cause = "The server's pool on the GPU is full. The server copies the rest from the host's memory.";
   finding.confidence = Confidence::certain;
   const auto requested = message.bytes("requested_bytes");
-  finding.cures = {{"give the pool more, in bytes",
+  finding.cures = {{"make the pool larger, in bytes",
                     fmt::format("tritonserver --cuda-memory-pool-byte-size=0:{}",
                                 requested && !is_impossible(*requested)
                                     ? std::to_string(mebibytes(mebibytes_above(*requested)).count)
@@ -228,24 +228,23 @@ Finding explain_pool(const LogMessage& message, Finding finding) {
 Finding explain_no_pool(const LogMessage& message, Finding finding) {
   finding.severity = Severity::note;
   finding.title =
-      fmt::format("Triton has no pool of pinned memory; it went on with {}", message.text("fallback"));
+      fmt::format("Triton has no pool of pinned memory; it continued with {}", message.text("fallback"));
   finding.cause =
-      "Nothing failed, but copies to a GPU are slower: there is no GPU that it sees, or its pool was set to "
-      "0 "
-      "bytes.";
+      "Nothing failed, but copies to a GPU are slower. Either Triton sees no GPU, or the size of the pool is "
+      "set to 0.";
   finding.confidence = Confidence::certain;
   finding.cures = {
-      {"see whether the driver sees the GPU", "nvidia-smi", {}},
-      {"give it such a pool, in bytes", "tritonserver --pinned-memory-pool-byte-size=268435456", {}}};
+      {"check whether the driver sees the GPU", "nvidia-smi", {}},
+      {"set the size of the pool, in bytes", "tritonserver --pinned-memory-pool-byte-size=268435456", {}}};
   return finding;
 }
 
 // RMM tells whatever error CUDA had as C++'s and Python's want of memory.
 Finding explain_other_error(const LogMessage& message, Finding finding) {
   finding.severity = Severity::note;
-  finding.title = fmt::format("RMM tells an error of CUDA as std::bad_alloc: {}", message.text("code"));
+  finding.title = fmt::format("RMM reported a CUDA error as std::bad_alloc: {}", message.text("code"));
   finding.cause =
-      "It is no want of memory: something had failed on the GPU before, and this call tells it first.";
+      "Memory did not run out. An earlier GPU operation failed, and this call is the first to report it.";
   finding.confidence = Confidence::certain;
   finding.cures = {{"see which call failed", "CUDA_LAUNCH_BLOCKING=1", {}}};
   return finding;
@@ -262,19 +261,20 @@ std::string cause_of(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
              used = message.bytes("used_bytes"), free = message.bytes("free_bytes");
   if (message.subject == kOwnPool)
-    return "The pool that the program made of GPU memory (RMM) is used up to the limit that it set itself.";
+    return "The program's own pool of GPU memory (RMM) reached the limit that the program set.";
   if (is_at_own_limit(message))
-    return fmt::format("The limit that the program set itself is used up: CuPy's pool held {} of {}.",
+    return fmt::format("CuPy's pool reached the limit that the program set: it held {} of {}.",
                        format_bytes(*allocated), format_bytes(*message.bytes("limit_bytes")));
   if (used && free)
-    return fmt::format("{} of the GPU were in use, by this program and by others, and {} were free.",
+    return fmt::format("{} of the GPU's memory were in use, by this program and others; {} were free.",
                        format_bytes(*used), format_bytes(*free));
-  if (free) return fmt::format("Only {} of the GPU were free.", format_bytes(*free));
+  if (free) return fmt::format("Only {} of the GPU's memory were free.", format_bytes(*free));
   if (allocated)
-    return fmt::format("The program held {} itself; the rest was others' or is too small.",
-                       format_bytes(*allocated));
-  return requested ? "The message does not tell who held the memory."
-                   : "The message tells neither how much was asked for nor who held the memory.";
+    return fmt::format(
+        "The program itself held {}. Other processes held the rest, or the rest was too small.",
+        format_bytes(*allocated));
+  return requested ? "The message does not say which process held the memory."
+                   : "The message says neither how much was requested nor which process held the memory.";
 }
 
 // What the library has of its own, before what helps with any.
@@ -282,7 +282,7 @@ void add_library_cures(const LogMessage& message, std::vector<Cure>& cures) {
   const auto requested = message.bytes("requested_bytes");
   if (is_at_own_limit(message)) {
     const Bytes needed = *message.bytes("allocated_bytes") + *requested;
-    cures.push_back({"raise or take away CuPy's limit (0), or CUPY_GPU_MEMORY_LIMIT",
+    cures.push_back({"raise or remove (0) CuPy's limit, also in CUPY_GPU_MEMORY_LIMIT",
                      is_impossible(needed)
                          ? std::string("cupy.get_default_memory_pool().set_limit(size=0)")
                          : fmt::format("cupy.get_default_memory_pool().set_limit(size={})", needed.count),
@@ -290,39 +290,40 @@ void add_library_cures(const LogMessage& message, std::vector<Cure>& cures) {
   }
   const std::string library = message.text("library");
   if (message.subject == kOwnPool)
-    cures.push_back({"let the pool grow to what the GPU has",
+    cures.push_back({"let the pool grow up to the size of the GPU's memory",
                      "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)",
                      {}});
   if (library == kRmm) {
-    cures.push_back({"let the host's memory take what does not fit (slower)",
+    cures.push_back({"use managed memory, which moves to the host what does not fit (slower)",
                      "rmm.reinitialize(managed_memory=True)",
                      {}});
     cures.push_back({"read and compute in parts", "dask_cudf.read_parquet(path, split_row_groups=True)", {}});
   }
   if (library == kPaddle) {
     cures.push_back(half_of_batch(requested));
-    cures.push_back({"take memory as it is needed, so that others have room",
+    cures.push_back({"allocate memory on demand, so that other processes get memory too",
                      "FLAGS_allocator_strategy=auto_growth",
                      {}});
   }
   if (library == kXgboost)
     cures.push_back(
-        {"keep the data compressed, in fewer bins", "xgboost.QuantileDMatrix(X, y, max_bin=64)", {}});
+        {"store the data compressed, in fewer bins", "xgboost.QuantileDMatrix(X, y, max_bin=64)", {}});
   if (library == kCycles) {
-    cures.push_back({"render at a lower resolution of textures", "Simplify > Texture Limit", {}});
+    cures.push_back({"render with a lower texture resolution", "Simplify > Texture Limit", {}});
     cures.push_back({"render in smaller tiles", "Performance > Memory > Use Tiling", {}});
   }
   if (message.bytes("allocated_bytes"))
     cures.push_back(
-        {"give idle blocks back to the GPU", "cupy.get_default_memory_pool().free_all_blocks()", {}});
+        {"release idle blocks to the GPU", "cupy.get_default_memory_pool().free_all_blocks()", {}});
   if (message.text("wanted") == "TemporaryMemoryBuffer")
-    cures.push_back({"let Faiss take less for the time: 256 MiB here, up to 1.5 GiB unless it is told",
+    cures.push_back({"give Faiss a smaller temporary buffer: 256 MiB here, up to 1.5 GiB by default",
                      "res.setTempMemory(256 * 1024 * 1024)",
                      {}});
   if (message.text("wanted") == "TemporaryMemoryOverflow")
-    cures.push_back({"search for fewer vectors at once: what Faiss needs for the time grows with them",
-                     "index.search(queries[i:i + 1024], k)",
-                     {}});
+    cures.push_back(
+        {"search for fewer vectors at once: the temporary buffer of Faiss grows with their number",
+         "index.search(queries[i:i + 1024], k)",
+         {}});
 }
 
 Finding explain(const LogMessage& message) {
@@ -337,9 +338,9 @@ Finding explain(const LogMessage& message) {
   finding.title =
       fmt::format("{} ran out of {}memory", library.empty() ? "CUDA" : library, is_on_gpu ? "GPU " : "");
   if (message.subject == kOwnPool) finding.title = "RMM reached the limit of its pool of GPU memory";
-  if (is_at_own_limit(message)) finding.title = "CuPy reached the limit of GPU memory that it was set";
+  if (is_at_own_limit(message)) finding.title = "CuPy reached the GPU memory limit that the program set";
   if (const auto requested = message.bytes("requested_bytes"))
-    finding.title += ": it was asked for " + format_bytes(*requested);
+    finding.title += ": the program asked for " + format_bytes(*requested);
   finding.cause = cause_of(message);
   const bool is_own_limit = is_at_own_limit(message) || message.subject == kOwnPool;
   finding.confidence = is_own_limit                  ? Confidence::certain
@@ -347,20 +348,21 @@ Finding explain(const LogMessage& message) {
                                                      : Confidence::possible;
   if (library == kNvenc)
     finding.cause =
-        "The GPU's memory was full, or it has as many encoding sessions as its driver allows: both are told "
-        "alike.";
+        "The GPU's memory was full, or the GPU runs as many encoding sessions as its driver allows. The "
+        "driver reports both with the same error.";
   add_library_cures(message, finding.cures);
   finding.first_cure_meets_cause = is_own_limit;
   if (const TorchServer* const server = torch_server_of(message))
     add_server_cures(*server, message, finding.cures);
-  finding.cures.push_back({"see who holds the memory while it happens", "headroom top", {}});
-  finding.cures.push_back(
-      {"measure what the program needs, on the host and on the GPU", "headroom trace -- COMMAND", {}});
+  finding.cures.push_back({"see which processes hold the memory while it happens", "headroom top", {}});
+  finding.cures.push_back({"measure how much memory the program needs, on the host and on the GPU",
+                           "headroom trace -- COMMAND",
+                           {}});
   // What runs on no Jetson: the others' libraries, more than one GPU, and Windows.
   const bool may_be_jetson = !is_on_gpu && library != kHip && message.number("gpu").value_or(0) == 0 &&
                              message.text("system").empty();
   if (!is_own_limit && may_be_jetson)
-    finding.cures.push_back({"on a Jetson, give the page cache back before it starts",
+    finding.cures.push_back({"on a Jetson, drop the page cache before the program starts",
                              "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                              {}});
   return finding;

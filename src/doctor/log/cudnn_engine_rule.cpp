@@ -48,25 +48,24 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "cudnn-no-engine";
   finding.severity = Severity::severe;
-  finding.title =
-      fmt::format("cuDNN found no way to run a convolution of {}'s, most often for want of GPU memory",
-                  message.text("told_by"));
+  finding.title = fmt::format("cuDNN could not run a convolution for {}: most often the GPU is full",
+                              message.text("told_by"));
   finding.cause =
-      "Most often the GPU is so full that no workspace is to be had; else cuDNN's libraries do not fit each "
-      "other or the GPU, or the GPU has no such operation in that type (bfloat16 before Ampere).";
+      "Most often the GPU has no memory left for a workspace. Other causes: cuDNN's libraries do not match "
+      "each other or the GPU, or the GPU does not support the data type (bfloat16 needs Ampere or later).";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see who holds the memory while it happens", "headroom top", {}}};
+  finding.cures = {{"see which processes hold the memory while it happens", "headroom top", {}}};
   if (!is_torch) {
     finding.cures.insert(finding.cures.begin(),
-                         {"take memory as it is needed", "TF_FORCE_GPU_ALLOW_GROWTH=true", {}});
+                         {"allocate memory on demand", "TF_FORCE_GPU_ALLOW_GROWTH=true", {}});
     return finding;
   }
   finding.cures.push_back({"use a smaller batch or input", "batch_size = batch_size // 2", {}});
-  finding.cures.push_back({"do without the search, which tries algorithms with large workspaces",
+  finding.cures.push_back({"disable the algorithm search, which tries algorithms with large workspaces",
                            "torch.backends.cudnn.benchmark = False",
                            {}});
   finding.cures.push_back(
-      {"where memory is free: see whether this PyTorch knows the GPU, and which cuDNN it has",
+      {"if GPU memory is free: check whether this PyTorch supports the GPU, and which cuDNN it has",
        "python3 -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list(), "
        "torch.backends.cudnn.version())\"",
        {}});

@@ -79,7 +79,7 @@ Finding explain(const LogMessage& message) {
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
   finding.title =
-      fmt::format("{} (process {}) was killed for want of memory (told by {})",
+      fmt::format("{} (process {}) was killed because memory ran out (reported by {})",
                   victim.empty() ? "A program" : victim, message.number("pid").value_or(0), kName);
   const std::string left =
       available && ram
@@ -88,17 +88,17 @@ Finding explain(const LogMessage& message) {
                             ? fmt::format(", and {} of {} of swap", format_bytes(*free), format_bytes(*swap))
                             : "")
           : "Little memory and swap were left";
-  finding.cause = left + ": earlyoom ends the largest process before the kernel has to.";
+  finding.cause = left + ": earlyoom ends the largest process before the kernel's OOM killer has to act.";
   constexpr std::int64_t kPart = 10;
   if (held && ram && held->count < ram->count / kPart)
     finding.cause += fmt::format(
-        " This one held {} in memory: it may have more in swap, which counts, too, or others hold the "
-        "memory.",
+        " This process held {} in memory. It may hold more in swap, which earlyoom also counts, or other "
+        "processes hold the memory.",
         format_bytes(*held));
   finding.confidence = Confidence::certain;
   finding.cures = {
-      {"see who holds the memory", "headroom top", {}},
-      {"let it choose another first",
+      {"see which processes hold the memory", "headroom top", {}},
+      {"make earlyoom prefer other processes",
        "earlyoom --avoid " + shell_word(fmt::format("^{}$", victim.empty() ? "NAME" : escaped(victim))),
        {}}};
   return finding;

@@ -48,8 +48,8 @@ std::optional<Cure> shorter_context(const LogMessage& message, const std::option
   if (tokens < kStep) return std::nullopt;
   const double part = static_cast<double>(tokens) / static_cast<double>(*context);
   const Bytes held{static_cast<std::int64_t>(part * static_cast<double>(requested->count))};
-  return Cure{fmt::format("shorten the context to what fits in {}; what a computation needs comes on top, so "
-                          "take less if that is refused next",
+  return Cure{fmt::format("shorten the context to fit in {}; the compute buffer needs memory too, so choose "
+                          "a shorter one if that fails next",
                           format_bytes(*room)),
               fmt::format("-c {}", tokens), *requested - held};
 }
@@ -57,14 +57,15 @@ std::optional<Cure> shorter_context(const LogMessage& message, const std::option
 Cure cache_in_8_bits(const LogMessage& message, const std::optional<Bytes>& room) {
   const auto context = message.number("context_length");
   const auto requested = message.bytes("requested_bytes");
-  Cure cure{"keep the cache in 8 bits (half of f16; before September 2025 -fa alone)",
-            "-fa on -ctk q8_0 -ctv q8_0",
-            {}};
+  Cure cure{
+      "store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa on)",
+      "-fa on -ctk q8_0 -ctv q8_0",
+      {}};
   if (requested && !is_impossible(*requested)) cure.saves = *requested - in_8_bits(*requested);
   if (!room || !context) return cure;
   if (const Bytes smaller = in_8_bits(*requested); smaller > *room) {
     const std::int64_t tokens = tokens_in(*room, smaller, *context);
-    if (tokens >= kStep) cure.what += fmt::format("; alone it is not enough: -c {} fits with it", tokens);
+    if (tokens >= kStep) cure.what += fmt::format("; this is not enough alone: add -c {}", tokens);
   }
   return cure;
 }
@@ -72,11 +73,10 @@ Cure cache_in_8_bits(const LogMessage& message, const std::optional<Bytes>& room
 Cure fewer_layers(const LogMessage& message) {
   const auto layers = layers_that_fit(message);
   if (!layers) return {"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}};
-  return {
-      fmt::format("keep {} layers on the GPU at most: the others take their weights and their part of the "
-                  "cache to the host's memory (slower)",
-                  layers->stay),
-      fmt::format("-ngl {}", layers->stay), layers->freed};
+  return {fmt::format("keep at most {} layers on the GPU: the weights and cache of the others move to the "
+                      "host's memory (slower)",
+                      layers->stay),
+          fmt::format("-ngl {}", layers->stay), layers->freed};
 }
 
 }  // namespace
@@ -88,8 +88,8 @@ std::string cause_of_cache(const LogMessage& message, bool is_host) {
   const std::string cache =
       context ? fmt::format("The key-value cache of {} tokens", *context) : "The key-value cache";
   const auto room = room_for_cache(message, is_host);
-  if (!room) return cache + " did not fit in what was free.";
-  return fmt::format("{} did not fit in the {} that the weights left of the {} that were free.", cache,
+  if (!room) return cache + " did not fit in the free memory.";
+  return fmt::format("{} did not fit: the weights left {} of the {} that were free.", cache,
                      format_bytes(*room), format_bytes(*message.bytes("free_bytes")));
 }
 
@@ -105,7 +105,7 @@ void add_cache_cures(const LogMessage& message, bool is_host, Finding& finding) 
     cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
   else
     cures.push_back(fewer_layers(message));
-  cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
+  cures.push_back({"use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)", "", {}});
 }
 
 }  // namespace headroom::doctor

@@ -16,16 +16,16 @@ void add_whisper_cures(bool is_host, std::vector<Cure>& cures) {
   cures.push_back({"use a quantized model: q5_0 takes about a third of f16",
                    "./build/bin/quantize MODEL.bin MODEL-q5_0.bin q5_0",
                    {}});
-  if (!is_host) cures.push_back({"compute on the processor", "-ng", {}});
-  cures.push_back({"see who else holds the memory", "headroom top", {}});
+  if (!is_host) cures.push_back({"compute on the CPU", "-ng", {}});
+  cures.push_back({"see which other processes hold the memory", "headroom top", {}});
 }
 
 // "vae", whose buffer grows with the picture; the text encoders ("clip", "t5") and the weights can be
 // elsewhere.
 void add_diffusion_cures(const LogMessage& message, bool is_host, std::vector<Cure>& cures) {
   const bool is_weights = message.text("wanted") == "weights";
-  const Cure tiles{"decode the picture in tiles", "--vae-tiling", {}},
-      fewer_bits{"use weights of fewer bits", "--type q8_0", {}};
+  const Cure tiles{"decode the image in tiles", "--vae-tiling", {}},
+      fewer_bits{"use weights with fewer bits", "--type q8_0", {}};
   if (is_weights) cures.push_back(fewer_bits);
   if (!is_weights) cures.push_back(tiles);
   if (!is_host) {
@@ -34,7 +34,7 @@ void add_diffusion_cures(const LogMessage& message, bool is_host, std::vector<Cu
   }
   if (is_weights) cures.push_back(tiles);
   if (!is_weights) {
-    cures.push_back({"make a smaller picture", "-W 512 -H 512", {}});
+    cures.push_back({"generate a smaller image", "-W 512 -H 512", {}});
     cures.push_back(fewer_bits);
   }
 }

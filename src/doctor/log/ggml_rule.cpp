@@ -227,12 +227,10 @@ void add_cures(const LogMessage& message, Finding& finding) {
   if (add_ggml_program_cures(message, is_host, cures)) return;
   if (is_cache_refused(message)) return add_cache_cures(message, is_host, finding);
   if (layers)
-    cures.push_back(
-        {fmt::format(
-             "keep {} layers on the GPU at most: the others make room for this, and what comes after it "
-             "needs some, too",
-             layers->stay),
-         fmt::format("-ngl {}", layers->stay), layers->freed});
+    cures.push_back({fmt::format("keep at most {} layers on the GPU: this makes memory free for the buffer "
+                                 "and for the allocations that follow",
+                                 layers->stay),
+                     fmt::format("-ngl {}", layers->stay), layers->freed});
   if (message.text("wanted") == "weights") {
     const auto on_gpu = message.number("gpu_layers");
     if (cures.empty() && on_gpu && *on_gpu > 1)
@@ -241,24 +239,27 @@ void add_cures(const LogMessage& message, Finding& finding) {
                        Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
     else if (cures.empty())
       cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
-    cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
-    cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
+    cures.push_back({"use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)", "", {}});
+    cures.push_back({"see which other processes hold GPU memory", "headroom top", {}});
     return;
   }
   const bool is_compute = message.text("wanted") == "compute buffer";
   const std::int64_t copies = message.number("pipeline_copies").value_or(1);
   if (is_compute && copies > 1)
-    cures.push_back({fmt::format("build it without pipeline parallelism, which keeps {} copies of what a "
-                                 "computation takes in",
-                                 copies),
-                     "cmake -B build -DGGML_SCHED_MAX_COPIES=1",
-                     {}});
+    cures.push_back(
+        {fmt::format(
+             "build it without pipeline parallelism, which stores {} copies of the inputs of a computation",
+             copies),
+         "cmake -B build -DGGML_SCHED_MAX_COPIES=1",
+         {}});
   cures.push_back(
       {"halve the context: the key-value cache shrinks with it",
        context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
        half_cache});
-  cures.push_back({"keep the cache in 8 bits (half of f16; before September 2025 -fa alone)",
-                   "-fa on -ctk q8_0 -ctv q8_0", half_cache});
+  cures.push_back(
+      {"store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa "
+       "on)",
+       "-fa on -ctk q8_0 -ctv q8_0", half_cache});
   if (is_host)
     cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
   else if (cures.size() < 3)
@@ -271,20 +272,21 @@ void add_cures(const LogMessage& message, Finding& finding) {
                      Bytes{requested->count / 2}});
   else
     cures.push_back({"use smaller micro-batches", half_batch, {}});
-  cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
+  cures.push_back({"use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)", "", {}});
 }
 
 std::string cause_of(const LogMessage& message) {
   if (message.text("reason") == kOnePiece)
-    return "One buffer is larger than the driver gives in one piece, however much is free.";
+    return "One buffer is larger than the driver's limit for a single allocation. More free memory would not "
+           "help.";
   if (is_cache_refused(message)) return cause_of_cache(message, is_of_host(message));
   const bool is_weights = message.text("wanted") == "weights";
   if (!message.text("program").empty())
-    return is_weights ? "The model's weights did not fit in what was free."
-                      : "The model's weights or the buffers of its computation did not fit in what was free.";
-  return is_weights
-             ? "The model's layers did not fit in what was free."
-             : "A model's layers, its key-value cache or the buffer of a batch did not fit in what was free.";
+    return is_weights ? "The model's weights did not fit in the free memory."
+                      : "The model's weights or its compute buffers did not fit in the free memory.";
+  return is_weights ? "The model's layers did not fit in the free memory."
+                    : "A model's layers, its key-value cache or the buffer of a batch did not fit in the "
+                      "free memory.";
 }
 
 Finding explain(const LogMessage& message) {
@@ -298,16 +300,16 @@ Finding explain(const LogMessage& message) {
     finding.title = message.bytes("requested_bytes")
                         ? fmt::format("ggml could not pin {} of host memory", size)
                         : "ggml could not pin host memory";
-    finding.cause = "It goes on with ordinary memory. On a Jetson pinned memory saves no copy that counts.";
+    finding.cause =
+        "The program continues with pageable memory. On a Jetson, pinned memory saves no significant copy.";
     finding.confidence = Confidence::likely;
-    finding.cures = {{"do without pinned memory", "GGML_CUDA_NO_PINNED=1", {}}};
+    finding.cures = {{"disable pinned memory", "GGML_CUDA_NO_PINNED=1", {}}};
     if (has(message.text("reason"), "device is detected")) {
-      finding.cause =
-          "CUDA found no GPU, so this is no want of memory: the program goes on on the processor.";
-      finding.cures = {{"see whether the driver sees the GPU", "nvidia-smi", {}}};
+      finding.cause = "CUDA found no GPU, so the program continues on the CPU. Memory did not run out.";
+      finding.cures = {{"check whether the driver sees the GPU", "nvidia-smi", {}}};
     }
     if (has(message.text("reason"), "ErrorOutOf"))  // Vulkan has no such variable
-      finding.cures = {{"see the largest allocation that the driver gives",
+      finding.cures = {{"see the driver's largest allocation",
                         "vulkaninfo | grep -E 'maxMemoryAllocationSize|heapSize|size.*GiB'",
                         {}}};
     return finding;
@@ -315,15 +317,14 @@ Finding explain(const LogMessage& message) {
   finding.id = "ggml-out-of-memory";
   finding.severity = Severity::severe;
   if (message.subject == kPool) {
-    finding.title = fmt::format("ggml's pool for a graph was too small: {} were needed, it has {}", size,
-                                words_for(message.bytes("available_bytes")));
-    finding.cause =
-        "The program set the pool's size before it knew the graph; more memory would not help it.";
+    finding.title = fmt::format("ggml's pool for a graph was too small: the graph needs {}, the pool has {}",
+                                size, words_for(message.bytes("available_bytes")));
+    finding.cause = "The program set the pool's size before it knew the graph. More memory would not help.";
     finding.confidence = Confidence::likely;
     const Cure newer{
-        "use a build that computes the size (llama.cpp and whisper.cpp since 2023)", "git pull", {}};
+        "use a build that computes the pool's size (llama.cpp and whisper.cpp since 2023)", "git pull", {}};
     if (!add_ggml_program_cures(message, true, finding.cures))
-      finding.cures = {{"use smaller micro-batches, whose graph is smaller", "-ub 128", {}}};
+      finding.cures = {{"use smaller micro-batches, which need a smaller graph", "-ub 128", {}}};
     finding.cures.push_back(newer);
     return finding;
   }
@@ -343,12 +344,11 @@ Finding explain(const LogMessage& message) {
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {{"use a newer build, which may compute it right", "git pull", {}}};
+    finding.cures = {{"use a newer build, which may compute the size correctly", "git pull", {}}};
     if (message.text("program").empty())
-      finding.cures.insert(finding.cures.begin(),
-                           {"ask for a smaller context and batch, of which the size is a product",
-                            "-c 4096 -b 512 -ub 512",
-                            {}});
+      finding.cures.insert(
+          finding.cures.begin(),
+          {"use a smaller context and batch: the size is computed from them", "-c 4096 -b 512 -ub 512", {}});
     return finding;
   }
   finding.cause = cause_of(message);

@@ -29,9 +29,8 @@ Finding explain(const LogMessage& message) {
   finding.title = fmt::format("A GPU of {} was listed with {} free", words_for(message.bytes("total_bytes")),
                               words_for(message.bytes("free_bytes")));
   finding.cause =
-      "A program's list of devices at its start. On a Jetson \"free\" is the system's MemFree at that "
-      "moment: "
-      "the page cache would still give way to the CPU's memory.";
+      "A program listed its devices at its start. On a Jetson, \"free\" is the system's MemFree at that "
+      "moment. The kernel could still reclaim the page cache for the CPU.";
   return finding;
 }
 

@@ -32,12 +32,13 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.title = message.text("told_by") + " could not allocate the buffers of a pipeline";
   finding.cause =
-      "Too little memory for frames at that size and number, or buffers that the driver cannot make: these "
-      "words do not tell which.";
+      "There is too little memory for frames of that size and number, or the driver cannot create such "
+      "buffers. The message does not say which.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see who holds the memory while it starts", "headroom top", {}},
-                   {"keep fewer buffers in the decoder", "nvv4l2decoder num-extra-surfaces=0", {}},
-                   {"use a smaller batch and frame", "nvstreammux batch-size=1 width=1280 height=720", {}}};
+  finding.cures = {
+      {"see which processes hold the memory while it starts", "headroom top", {}},
+      {"use fewer buffers in the decoder", "nvv4l2decoder num-extra-surfaces=0", {}},
+      {"use a smaller batch and smaller frames", "nvstreammux batch-size=1 width=1280 height=720", {}}};
   return finding;
 }
 

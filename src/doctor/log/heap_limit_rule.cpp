@@ -168,13 +168,14 @@ std::optional<LogMessage> read(std::string_view line) {
 constexpr const char* kSmallerHeap = "java -XX:MaxRAMPercentage=25";
 
 Finding explain_heap(const LogMessage&, Finding finding) {
-  finding.title = "Java reached the limit of its own heap";
-  finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
-  finding.cures = {{"raise the limit to half of the memory, if that is free (where -Xmx is set, raise that)",
-                    "java -XX:MaxRAMPercentage=50",
-                    {}},
-                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}},
-                   {"see what fills it", "jcmd PID GC.class_histogram", {}}};
+  finding.title = "Java reached its heap limit";
+  finding.cause = "This is the runtime's own limit, not the machine's. The program needs more, or it leaks.";
+  finding.cures = {
+      {"raise the limit to half of the machine's memory, if that is free (if -Xmx is set, raise -Xmx)",
+       "java -XX:MaxRAMPercentage=50",
+       {}},
+      {"check whether its memory keeps growing", "headroom watch -- COMMAND", {}},
+      {"see which objects fill it", "jcmd PID GC.class_histogram", {}}};
   return finding;
 }
 
@@ -184,53 +185,53 @@ Finding explain_gradle(const LogMessage& message, Finding finding) {
   const auto limit = message.bytes(is_heap ? "heap_limit_bytes" : "metaspace_limit_bytes");
   finding.severity = Severity::warning;
   finding.title =
-      fmt::format("Gradle's daemon reached the limit of its {}{}", is_heap ? "heap" : "memory for classes",
+      fmt::format("Gradle's daemon reached the limit of its {}{}", is_heap ? "heap" : "class memory",
                   limit ? fmt::format(", {}", format_bytes(*limit)) : "");
   finding.cause =
-      "The limit is Gradle's own setting, not the machine's: the build needs more, or a plug-in keeps what "
-      "each build loads. The daemon ends and begins anew, which makes the next build slow.";
+      "This is a limit of Gradle's settings, not the machine's. The build needs more, or a plug-in keeps "
+      "data of each build. Gradle restarts the daemon, which makes the next build slow.";
   const std::string larger = limit && !is_impossible(*limit)
                                  ? fmt::format("{}m", (limit->count + limit->count / 2) / mebibytes(1).count)
                                  : "SIZE";
   finding.cures = {
-      {"raise it by half (gradle.properties)",
+      {"raise the limit by half (gradle.properties)",
        fmt::format("org.gradle.jvmargs={}{}", is_heap ? "-Xmx" : "-XX:MaxMetaspaceSize=", larger),
        {}},
-      {"see how many daemons there are, and end those that are idle",
-       "./gradlew --status; ./gradlew --stop",
-       {}}};
+      {"list the daemons, and end the idle ones", "./gradlew --status; ./gradlew --stop", {}}};
   return finding;
 }
 
 // "java.lang.OutOfMemoryError" and no more, or words that are not known.
 Finding explain_other(const LogMessage& message, Finding finding) {
   finding = explain_heap(message, std::move(finding));
-  finding.title = "Java ran out of memory; of which, its message does not say";
+  finding.title = "Java ran out of memory; its message does not say which kind";
   finding.cause =
-      "Most often the heap was full, up to the runtime's own limit; an array that is too long, threads and "
-      "libraries throw this error, too.";
+      "Most often the heap reached the runtime's own limit. Java also throws this error for an array that is "
+      "too long, for threads and from libraries.";
   finding.confidence = Confidence::possible;
   return finding;
 }
 
 Finding explain_classes(const LogMessage& message, Finding finding) {
   const std::string memory = message.text("memory");
-  finding.title = fmt::format("Java reached the limit of its {}: the memory for classes", memory);
+  finding.title = fmt::format("Java reached the limit of its {} (the memory for classes)", memory);
   finding.cause =
-      "The descriptions of loaded classes filled it: the limit is too small, or classes are made for ever "
-      "(redeployments, generated proxies, scripts). They are not in the heap, and a larger heap does not "
-      "help.";
-  Cure raise{"raise the limit, which is none unless it was set", "java -XX:MaxMetaspaceSize=SIZE", {}};
+      "The descriptions of loaded classes filled this memory. The limit is too small, or the program keeps "
+      "creating classes (redeployments, generated proxies, scripts). A larger heap does not help: classes "
+      "are not in the heap.";
+  Cure raise{"raise the limit that the program sets (there is none by default)",
+             "java -XX:MaxMetaspaceSize=SIZE",
+             {}};
   if (memory == kClassSpace)
-    raise = {"raise the limit, which is 1 GiB unless it was set (where -XX:MaxMetaspaceSize is, raise both)",
+    raise = {"raise the limit (default: 1 GiB; if -XX:MaxMetaspaceSize is set, raise both)",
              "java -XX:CompressedClassSpaceSize=2g",
              {}};
   if (memory == kPermGen) raise = {"raise the limit", "java -XX:MaxPermSize=512m", {}};
   finding.cures = {std::move(raise),
-                   {"see which class loaders hold most, and whether there are more and more of them",
+                   {"see which class loaders hold the most memory, and whether their number grows",
                     memory == kPermGen ? "jmap -clstats PID" : "jcmd PID VM.classloader_stats",
                     {}},
-                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
+                   {"check whether its memory keeps growing", "headroom watch -- COMMAND", {}}};
   return finding;
 }
 
@@ -248,20 +249,20 @@ Finding explain_direct(const LogMessage& message, Finding finding) {
   finding.title = fmt::format("Java reached the limit of its direct buffers{}",
                               limit ? fmt::format(", {}", format_bytes(*limit)) : "");
   finding.cause = fmt::format(
-      "Buffers outside the heap{} filled their limit (-XX:MaxDirectMemorySize; unless it is set, as much as "
-      "the heap may have): it is too small, or buffers are kept. They are given back only when the collector "
-      "finds them dead.",
-      held ? fmt::format(" held {} and", format_bytes(*held)) : "");
+      "Buffers outside the heap{} reached their limit (-XX:MaxDirectMemorySize; default: the size of the "
+      "heap). The limit is too small, or the program keeps buffers. Java frees a buffer only after the "
+      "garbage collector finds it dead.",
+      held ? fmt::format(" held {}. They", format_bytes(*held)) : "");
   if (limit) finding.confidence = Confidence::certain;
   const bool is_netty = message.text("library") == "Netty";
-  finding.cures = {{"raise the limit, if that is free beside the heap",
+  finding.cures = {{"raise the limit, if that much is free besides the heap",
                     fmt::format("java -XX:MaxDirectMemorySize={}", larger_direct_limit(message)),
                     {}},
-                   {"see whether buffers are kept",
+                   {"check whether the program keeps buffers",
                     is_netty ? "java -Dio.netty.leakDetection.level=paranoid"
                              : "jcmd PID GC.class_histogram | grep DirectByteBuffer",
                     {}},
-                   {"keep smaller buffers for each thread", "java -Djdk.nio.maxCachedBufferSize=262144", {}}};
+                   {"cache smaller buffers in each thread", "java -Djdk.nio.maxCachedBufferSize=262144", {}}};
   return finding;
 }
 
@@ -269,49 +270,51 @@ Finding explain_threads(const LogMessage&, Finding finding) {
   finding.id = "native-thread-refused";
   finding.title = "Java could not create another thread";
   finding.cause =
-      "The system refused one: a limit of tasks was reached (ulimit -u, the control group's pids.max), or "
-      "there was no native memory for its stack. The heap was not full, and a larger one leaves less for "
-      "stacks.";
+      "The system refused to create a thread. Either a limit of tasks was reached (ulimit -u, the control "
+      "group's pids.max), or no native memory was left for the thread's stack. The heap was not full; a "
+      "larger heap leaves less memory for stacks.";
   finding.confidence = Confidence::possible;
   finding.cures = {
-      {"see the limits of tasks, and how many threads there are",
+      {"compare the limits of tasks with the number of threads",
        "ulimit -u; cat /proc/sys/kernel/threads-max; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
        {}},
-      {"see what its threads do: a pool without a bound makes them for ever", "jcmd PID Thread.print", {}},
-      {"raise the limit of tasks, where it was reached",
+      {"see what its threads do: an unbounded pool keeps creating them", "jcmd PID Thread.print", {}},
+      {"raise the limit of tasks, if it was reached",
        "sudo systemctl set-property UNIT TasksMax=NUMBER  # docker update --pids-limit NUMBER",
        {}},
-      {"give each thread a smaller stack: 1 MiB is usual", "java -Xss512k", {}},
-      {"leave more memory to stacks: a smaller heap", kSmallerHeap, {}}};
+      {"give each thread a smaller stack (default: 1 MiB)", "java -Xss512k", {}},
+      {"use a smaller heap, which leaves more memory for stacks", kSmallerHeap, {}}};
   return finding;
 }
 
 Finding explain_array(const LogMessage&, Finding finding) {
-  finding.title = "Java was asked for an array that is longer than any can be";
+  finding.title = "The program requested an array longer than Java's maximum";
   finding.cause =
-      "An array has less than 2^31 elements, however large the heap is: its length was computed wrong, or "
-      "the data is too large for one. More memory would not help.";
+      "A Java array has fewer than 2^31 elements, even in a large heap. The program computed a wrong length, "
+      "or the data is too large for one array. More memory would not help.";
   finding.confidence = Confidence::certain;
-  finding.cures = {{"check how its length is computed, and what was read or written as a whole", "", {}},
-                   {"keep the data in several arrays, as a stream or in a mapped file", "", {}}};
+  finding.cures = {
+      {"check how the program computes the length, and which data it reads or writes as a whole", "", {}},
+      {"store the data in several arrays, in a stream or in a mapped file", "", {}}};
   return finding;
 }
 
 Finding explain_native(const LogMessage& message, Finding finding) {
   const std::string words = words_for_requested(message, "");
   finding.id = "host-out-of-memory";
-  finding.title = fmt::format("Java got no native memory{}", words.empty() ? "" : ": it asked for " + words);
+  finding.title =
+      fmt::format("Java could not allocate native memory{}", words.empty() ? "" : ": it asked for " + words);
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     return finding;
   }
   finding.cause =
-      "The system refused memory: the machine and its swap, the control group or a limit of the process "
-      "(ulimit -v) were full. A larger heap leaves less for all that is beside it.";
-  finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
-                   {"see who holds the memory", "headroom top", {}},
-                   {"take a smaller heap", kSmallerHeap, {}},
-                   {"see what it holds beside the heap (with -XX:NativeMemoryTracking=summary)",
+      "The system refused the allocation: the machine's memory and swap were full, or a limit of the control "
+      "group or process (ulimit -v) was reached. A larger heap leaves less memory for everything else.";
+  finding.cures = {{"check the shell's limits", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
+                   {"see which processes hold the memory", "headroom top", {}},
+                   {"use a smaller heap", kSmallerHeap, {}},
+                   {"see what Java holds outside the heap (with -XX:NativeMemoryTracking=summary)",
                     "jcmd PID VM.native_memory summary",
                     {}}};
   return finding;
@@ -321,12 +324,12 @@ Finding explain_mapping(const LogMessage&, Finding finding) {
   finding.id = "host-out-of-memory";
   finding.title = "Java could not map a file";
   finding.cause =
-      "The process has as many mappings as it may have (vm.max_map_count), or its address space is limited "
-      "(ulimit -v): a mapped file takes address space, and no memory until it is read.";
-  finding.cures = {{"see how many mappings a process may have", "sysctl vm.max_map_count", {}},
-                   {"see how many it has", "wc -l /proc/PID/maps", {}},
-                   {"allow more", "sudo sysctl vm.max_map_count=262144", {}},
-                   {"take the limit of its address space away", "ulimit -v unlimited", {}}};
+      "The process reached its limit of mappings (vm.max_map_count) or of address space (ulimit -v). A "
+      "mapped file needs address space at once, and memory only when it is read.";
+  finding.cures = {{"see the limit of mappings for a process", "sysctl vm.max_map_count", {}},
+                   {"count the mappings of the process", "wc -l /proc/PID/maps", {}},
+                   {"raise the limit of mappings", "sudo sysctl vm.max_map_count=262144", {}},
+                   {"remove the limit of the address space", "ulimit -v unlimited", {}}};
   return finding;
 }
 

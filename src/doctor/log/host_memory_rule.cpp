@@ -174,50 +174,49 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "host-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("A program got no host memory{} (told by {})",
+  finding.title = fmt::format("A program could not allocate host memory{} (reported by {})",
                               words.empty() ? "" : ": it asked for " + words, message.text("told_by"));
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {{"check the shapes and indices at that place", "", {}}};
+    finding.cures = {{"check the shapes and indices at that line of the program", "", {}}};
     return finding;
   }
   constexpr Bytes kPage{4096};
   if (requested && *requested < kPage && message.text("told_by") == kArrow) {
     finding.cause =
-        "A request as small as that seldom tells of full memory: a limit of the process was reached (ulimit "
-        "-v), its heap is damaged, or the alignment that was asked for is no power of two.";
+        "A request this small rarely fails because memory is full. More likely, the process reached a limit "
+        "(ulimit -v), its heap is damaged, or the requested alignment is not a power of two.";
     finding.confidence = Confidence::possible;
-    finding.cures = {{"see the limits of the shell", "ulimit -a", {}},
-                     {"look for writes beyond what was allocated", "valgrind COMMAND", {}}};
+    finding.cures = {{"check the shell's limits", "ulimit -a", {}},
+                     {"look for writes outside allocated blocks", "valgrind COMMAND", {}}};
     return finding;
   }
   finding.cause =
-      "The kernel refused the request: a limit of the process (ulimit -v, a control group), strict "
-      "overcommit, or a "
-      "request larger than memory and swap.";
+      "The kernel refused the request. Possible reasons: a limit of the process (ulimit -v, a control "
+      "group), strict overcommit, or a request larger than memory and swap.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
-                   {"see which places hold the memory", "headroom trace -- COMMAND", {}}};
+  finding.cures = {{"check the shell's limits", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
+                   {"see which call stacks hold the memory", "headroom trace -- COMMAND", {}}};
   if (message.text("told_by") == "NumPy" || message.text("told_by") == "Python")
-    finding.cures.push_back(
-        {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", requested});
+    finding.cures.push_back({"process the data in smaller pieces, or map the file",
+                             "numpy.load(path, mmap_mode='r')", requested});
   if (message.text("told_by") == kArrow)
     finding.cures.push_back({"read in batches, or map the file",
                              "pyarrow.dataset.dataset(path).to_batches(); pyarrow.memory_map(path)",
                              requested});
   if (message.text("told_by") == kRedis) {
     finding.cause =
-        "Redis saves from a copy of itself (fork), which shares its memory; with vm.overcommit_memory=0 the "
-        "kernel refuses a copy that looks as if it might not fit.";
+        "Redis saves its data from a forked copy of itself, which shares its memory. With "
+        "vm.overcommit_memory=0, the kernel refuses a fork whose memory might not fit.";
     finding.confidence = Confidence::likely;
     finding.cures.insert(finding.cures.begin(),
-                         {"allow the copy, as Redis' own manual says (and in /etc/sysctl.conf)",
+                         {"allow the fork, as the Redis manual recommends (also in /etc/sysctl.conf)",
                           "sudo sysctl vm.overcommit_memory=1",
                           {}});
   }
   if (message.text("told_by") == "a compiler")
-    finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
+    finding.cures = {{"compile one file at a time: each compiler process takes one GiB or more",
                       "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
                       {}},
                      finding.cures[0]};

@@ -16,12 +16,12 @@ Finding explain(const LogMessage&) {
   finding.severity = Severity::severe;
   finding.title = "jetson.utils could not allocate memory that CPU and GPU share (cudaAllocMapped)";
   finding.cause =
-      "Too many frames were kept, or frames are larger than the model needs; mapped memory is pinned and "
-      "cannot be swapped.";
+      "The program keeps too many frames, or the frames are larger than the model needs. Mapped memory is "
+      "pinned, so the kernel cannot swap it.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"capture at the model's size", "--input-width=WIDTH --input-height=HEIGHT", {}},
+  finding.cures = {{"capture at the model's input size", "--input-width=WIDTH --input-height=HEIGHT", {}},
                    {"release frames as soon as they are used", "del image", {}},
-                   {"see who holds the memory", "headroom top", {}}};
+                   {"see which processes hold the memory", "headroom top", {}}};
   return finding;
 }
 

@@ -198,21 +198,21 @@ Finding explain_eviction(const LogMessage& message, Finding finding) {
   const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes"),
              request = message.bytes("request_bytes");
   const std::string victim = message.text("victim"), pod = message.text("pod");
-  finding.title = fmt::format("Kubernetes evicted {}{}: its node was short of memory",
+  finding.title = fmt::format("Kubernetes evicted {}{}: its node ran low on memory",
                               pod.empty() ? "a pod" : "the pod " + pod,
                               victim.empty() ? "" : fmt::format(" (container {})", victim));
   finding.cause = fmt::format(
-      "The node had {} available{}{}. Who used more than it requested goes first.",
+      "The node had {} available{}{}. Kubernetes first evicts pods that use more than they requested.",
       words_for(available, "too little"),
       held ? fmt::format(", and the container held {}", format_bytes(*held)) : "",
-      held && request ? fmt::format(" where it had requested {}",
+      held && request ? fmt::format(" and had requested {}",
                                     request->count > 0 ? format_bytes(*request) : std::string("nothing"))
                       : "");
   finding.confidence = Confidence::certain;
   const std::string size =
       held && !is_impossible(*held) ? fmt::format("{}Mi", held->count / 4 * 5 / mebibytes(1).count) : "SIZE";
   finding.cures = {
-      {"request what it needs, so that it is placed where that is free",
+      {"request as much as the container needs, so that Kubernetes picks a node with that much free",
        set_pod_memory("requests", size, message.text("namespace"), victim),
        {}},
       {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}}};
@@ -240,22 +240,23 @@ Finding explain_exit(const LogMessage& message, Finding finding) {
   if (message.text("told_by").empty()) {
     finding.title = "A program or a container ended by SIGKILL (exit code 137)";
     finding.cause =
-        "The kernel does that where memory runs out, and so do people, supervisors and schedulers; the line "
-        "does not tell by whom.";
+        "The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The "
+        "log does not say who sent the signal.";
     finding.confidence = Confidence::possible;
     finding.cures = {
-        {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}}};
+        {"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -", {}}};
     return finding;
   }
   finding.title = fmt::format("{} ended by SIGKILL (exit code 137)", container_words(message));
   finding.cause =
-      "Kubernetes does not say that it reached its limit. The kernel may have killed it for want of the "
-      "node's memory; a failed liveness probe, or an end that took too long, is answered so, too.";
+      "Kubernetes does not report that the container reached its limit. The kernel may have killed it "
+      "because the node's memory was full. Kubernetes also kills after a failed liveness probe or a slow "
+      "shutdown.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see what it was told",
+  finding.cures = {{"see the events of the pod",
                     pod.empty() ? std::string("kubectl describe pod POD") : describe_pod(message),
                     {}},
-                   {"read the kernel's report on its node", "journalctl -k | headroom doctor -", {}}};
+                   {"read the kernel's report on the pod's node", "journalctl -k | headroom doctor -", {}}};
   return finding;
 }
 
@@ -271,22 +272,23 @@ Finding explain(const LogMessage& message) {
                                ? fmt::format("{} (process {})", victim, message.number("pid").value_or(0))
                            : !pod.empty() || !message.text("container").empty() ? container_words(message)
                                                                                 : "A process";
-  finding.title = fmt::format("{} was killed for want of memory (told by {}){}", name, kKubernetes,
+  finding.title = fmt::format("{} was killed because memory ran out (reported by {}){}", name, kKubernetes,
                               limit ? fmt::format(": its limit was {}", format_bytes(*limit)) : "");
-  finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
+  finding.cause =
+      "The machine or the control group had no memory left. The log does not say which process held it.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
-                   {"see who holds the memory", "headroom top", {}}};
+  finding.cures = {{"read the kernel's report of the kill", "journalctl -k | headroom doctor -", {}},
+                   {"see which processes hold the memory", "headroom top", {}}};
   if (!pod.empty())
-    finding.cures.push_back({"see its limit, and what it was told", describe_pod(message), {}});
+    finding.cures.push_back({"see the limit and the events of the pod", describe_pod(message), {}});
   if (!limit || is_impossible(*limit)) return finding;
   finding.cause =
-      "The container reached its limit: it is smaller than what its processes need at their worst moment, or "
-      "something in it grows for ever.";
+      "The container reached its limit. Either the limit is smaller than the peak of its processes, or a "
+      "process keeps growing.";
   finding.confidence = Confidence::likely;
   const std::int64_t larger = std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count);
   finding.cures.insert(finding.cures.begin(),
-                       {"raise its limit by a quarter, and watch whether that does",
+                       {"raise its limit by a quarter, then check whether that is enough",
                         set_pod_memory("limits", fmt::format("{}Mi", larger), message.text("namespace"),
                                        message.text("container")),
                         {}});

@@ -71,10 +71,10 @@ std::optional<LogMessage> read(std::string_view line) {
 // What the weights leave of the share is less than nothing: the weights have to shrink, or the share to grow.
 void explain_token_budget(std::int64_t tokens, const std::string& share, Finding& finding) {
   finding.title = fmt::format(
-      "SGLang's weights are larger than its share of the GPU: {} tokens are left for its cache", tokens);
+      "SGLang's weights are larger than its share of the GPU: {} tokens remain for its cache", tokens);
   finding.cause = fmt::format(
-      "The weights, and what else loading them took, are more than the share of the GPU that "
-      "mem_fraction_static gives to weights and cache{}: a cache of fewer tokens does not help.",
+      "The weights and other memory for loading exceed the share of the GPU that mem_fraction_static gives "
+      "to weights and cache{}. A cache for fewer tokens does not help.",
       share.empty() ? "" : " (" + share + ")");
   std::rotate(finding.cures.begin() + 1, finding.cures.begin() + 2, finding.cures.end());  // others come last
 }
@@ -82,17 +82,17 @@ void explain_token_budget(std::int64_t tokens, const std::string& share, Finding
 Finding explain_sglang(const LogMessage& message, Finding finding) {
   const std::string share = message.text("share");
   finding.id = "sglang-out-of-memory";
-  finding.title = "SGLang had no GPU memory left for its cache of keys and values";
+  finding.title = "SGLang had no GPU memory left for its key-value cache";
   finding.cause = fmt::format(
       "The weights fill the share of the GPU that mem_fraction_static gives to weights and cache{}.",
       share.empty() ? "" : " (" + share + ")");
   finding.cures = {
-      {"let it take a larger share, if the rest of the GPU is free",
-       "--mem-fraction-static SHARE, above the present one",
+      {"give SGLang a larger share, if the rest of the GPU is free",
+       "--mem-fraction-static SHARE, above the current one",
        {}},
-      {"see who else holds the GPU's memory", "headroom top", {}},
+      {"see which other processes hold GPU memory", "headroom top", {}},
       {"use a quantized model (AWQ, GPTQ), or quantize it while it loads", "--quantization fp8", {}},
-      {"divide the model among several GPUs", "--tp-size 2", {}}};
+      {"split the model across several GPUs", "--tp-size 2", {}}};
   if (const auto tokens = message.number("token_budget")) explain_token_budget(*tokens, share, finding);
   return finding;
 }
@@ -101,7 +101,7 @@ Finding explain_sglang(const LogMessage& message, Finding finding) {
 Cure halve(std::string what, std::string_view flag, const std::optional<std::int64_t>& tokens) {
   return {std::move(what),
           tokens && *tokens >= kLeastTokens ? fmt::format("{} {}", flag, *tokens / 2)
-                                            : fmt::format("{} N, half of the present number", flag),
+                                            : fmt::format("{} N, half of the current number", flag),
           {}};
 }
 
@@ -110,13 +110,14 @@ Finding explain_tgi(const LogMessage& message, Finding finding) {
   finding.id = "tgi-out-of-memory";
   finding.title = fmt::format("TGI had no GPU memory left to warm up with {} {} tokens",
                               total.value_or(prefill.value_or(0)), total ? "total" : "prefill");
-  finding.cause = "What the weights leave of the GPU does not hold one prompt of the largest length.";
+  finding.cause =
+      "The memory that the weights leave on the GPU is too small for one prompt of the largest length.";
   if (!total || prefill.value_or(0) >= kLeastTokens)
-    finding.cures = {halve("take fewer tokens of prompts at once", "--max-batch-prefill-tokens", prefill)};
-  if (total) finding.cures.push_back(halve("keep fewer tokens at once", "--max-batch-total-tokens", total));
+    finding.cures = {halve("process fewer prompt tokens at once", "--max-batch-prefill-tokens", prefill)};
+  if (total) finding.cures.push_back(halve("store fewer tokens at once", "--max-batch-total-tokens", total));
   finding.cures.push_back({"quantize the model while it loads", "--quantize fp8", {}});
-  finding.cures.push_back({"divide the model among several GPUs", "--num-shard 2", {}});
-  finding.cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
+  finding.cures.push_back({"split the model across several GPUs", "--num-shard 2", {}});
+  finding.cures.push_back({"see which other processes hold GPU memory", "headroom top", {}});
   return finding;
 }
 

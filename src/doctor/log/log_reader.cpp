@@ -115,7 +115,7 @@ class LineSearch {
 Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors,
                               const OnLogLine& on_line) {
   const std::unique_ptr<gzFile_s, CloseGzip> file(gzdopen(fd.get(), "rb"));
-  if (!file) return internal_error(fmt::format("cannot read {}", name), "there is no memory for zlib");
+  if (!file) return internal_error(fmt::format("cannot read {}", name), "no memory left for zlib");
   (void)fd.release();  // closed with it
   gzbuffer(file.get(), 256 << 10);
   std::vector<char> buffer(kBuffer);
@@ -130,8 +130,8 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
       if (why.starts_with("<fd:")) why = why.substr(std::min(why.find(": ") + 2, why.size()));
       if (got == 0 && code == Z_OK) return lines.count() + (kept > 0 ? 1 : 0);
       if (code == Z_ERRNO) return input_error(fmt::format("cannot read {}", name), why);
-      return input_error(fmt::format("{} was read only in part", name),
-                         "its gzip stream is damaged or cut off", "copy the file again");
+      return input_error(fmt::format("cannot read all of {}", name),
+                         "its gzip stream is damaged or truncated", "copy the file again");
     }
     const std::size_t filled = kept + static_cast<std::size_t>(got);
     const std::size_t last = std::string_view(buffer.data(), filled).rfind('\n');
@@ -152,7 +152,8 @@ Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& 
   struct stat info {};
   if (path == "-") {
     if (::fstat(STDIN_FILENO, &info) == 0 && S_ISDIR(info.st_mode))
-      return input_error("standard input is a folder", "", "name it: headroom doctor FOLDER");
+      return input_error("cannot read standard input", "it is a folder",
+                         "pass the folder by name: headroom doctor FOLDER");
     return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
   }
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -162,7 +163,8 @@ Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& 
     return input_error(fmt::format("cannot open {}", path), errno_text(code),
                        is_refused ? "check its permissions" : "check the path");
   }
-  if (S_ISDIR(info.st_mode)) return input_error(fmt::format("{} is a folder", path), "", "name its files");
+  if (S_ISDIR(info.st_mode))
+    return input_error(fmt::format("cannot read {}", path), "it is a folder", "pass its files by name");
   return read_log(std::move(fd), path, anchors, on_line);
 }
 

@@ -376,17 +376,18 @@ Finding MessageGroups::finding_of(const Group& group) {
     if (group.went_on == 0 || group.failed || group.unanswered > 0 || finding.severity != Severity::severe)
       return finding;
     finding.severity = Severity::warning;
-    finding.title += "; it went on without";
+    finding.title += "; the program continued without it";
     return finding;
   }
   finding.figures.push_back({"retries", group.retries});
   if (finding.evidence.size() >= kMostEvidence) finding.evidence.pop_back();
   finding.evidence.push_back(*group.retry);
   if (group.failed || group.unanswered > 0) {
-    finding.cause = "It tried again with less, and that did not do each time. " + finding.cause;
+    finding.cause =
+        "The program retried with a smaller size, but not every retry succeeded. " + finding.cause;
   } else if (finding.severity == Severity::severe) {
     finding.severity = Severity::warning;
-    finding.title += "; it tried again with less and went on";
+    finding.title += "; the program retried with a smaller size and continued";
   }
   return finding;
 }
@@ -395,8 +396,9 @@ void MessageGroups::make_severe_beside_failure(const Group& group, Finding& find
   if (!group.rule->waits_for_failure || !group.beside_failure) return;
   finding.severity = Severity::severe;
   finding.confidence = Confidence::likely;
-  finding.cause = "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
-                  finding.cause;
+  finding.cause =
+      "Another allocation failed near this line in the same log, so this is probably its cause. " +
+      finding.cause;
 }
 
 // Vulkan's words are another's where that speaks of Vulkan, too, and is the same process; where that is not
@@ -444,8 +446,8 @@ std::vector<Finding> MessageGroups::findings() const {
     rest.id = "messages-left-out";
     rest.severity = Severity::note;
     rest.title =
-        fmt::format("{} more messages, of other kinds or of other programs, were not kept", left_out_);
-    rest.cause = fmt::format("At most {} severe findings of logs and {} others are told apart.", kMostGroups,
+        fmt::format("Headroom did not keep {} more messages of other kinds or other programs", left_out_);
+    rest.cause = fmt::format("Headroom keeps at most {} severe findings of logs and {} others.", kMostGroups,
                              kMostGroups);
     rest.confidence = Confidence::certain;
     rest.evidence = {first_left_out_};

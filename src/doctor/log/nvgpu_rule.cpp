@@ -40,22 +40,23 @@ Finding explain(const LogMessage& message) {
   finding.id = "nvgpu-allocation-failed";
   finding.severity = Severity::warning;
   if (message.subject == kDesktop) {
-    finding.title = "NVIDIA's kernel driver could not get memory";
+    finding.title = "NVIDIA's kernel driver could not allocate memory";
     finding.cause = "The GPU's memory, or the host's memory that the driver pins, was full.";
     finding.confidence = Confidence::possible;
-    finding.cures = {{"see who holds the GPU's memory", "headroom top", {}},
-                     {"see whether programs failed beside it", "journalctl -b | headroom doctor -", {}}};
+    finding.cures = {
+        {"see which processes hold GPU memory", "headroom top", {}},
+        {"check whether programs failed at the same time", "journalctl -b | headroom doctor -", {}}};
     return finding;
   }
-  finding.title = requested
-                      ? fmt::format("The GPU's kernel driver could not get {}{}", format_bytes(*requested),
-                                    message.text("contiguous").empty() ? "" : " in one piece")
-                      : fmt::format("The GPU's kernel driver could not get its {}", message.text("wanted"));
-  finding.cause = "There was no free block so large: physical memory is fragmented, or CMA is too small.";
+  finding.title =
+      requested ? fmt::format("The GPU's kernel driver could not allocate {}{}", format_bytes(*requested),
+                              message.text("contiguous").empty() ? "" : " of contiguous memory")
+                : fmt::format("The GPU's kernel driver could not allocate its {}", message.text("wanted"));
+  finding.cause = "There was no free block of this size: physical memory is fragmented, or CMA is too small.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
-      {"load models soon after boot, before the memory is cut up", "", {}},
+      {"compact free memory into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
+      {"load models soon after boot, before memory fragments", "", {}},
       {"reserve more contiguous memory at boot (extlinux.conf)",
        requested && !is_impossible(*requested) ? fmt::format("cma={}M", mebibytes_above(*requested))
                                                : "cma=SIZE, above the largest request",

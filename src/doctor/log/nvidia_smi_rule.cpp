@@ -33,34 +33,33 @@ std::optional<LogMessage> read(std::string_view line) {
 
 Finding no_gpu(Finding finding) {
   finding.title = "nvidia-smi found no GPU";
-  finding.cause =
-      "It is no want of memory: the driver runs and has no GPU that this system or container may use.";
-  finding.cures = {{"see whether the machine has one", "lspci | grep -i nvidia", {}},
-                   {"give it to the container", "docker run --gpus all …", {}}};
+  finding.cause = "Memory did not run out. The driver runs, but this system or container has no GPU to use.";
+  finding.cures = {{"check whether the machine has a GPU", "lspci | grep -i nvidia", {}},
+                   {"pass the GPU to the container", "docker run --gpus all …", {}}};
   return finding;
 }
 
 Finding lost_gpu(Finding finding) {
   finding.title = "nvidia-smi could not reach a GPU that the driver knows";
-  finding.cause = "It is no want of memory: the GPU fell off the bus, or needs a reset.";
+  finding.cause = "Memory did not run out. The GPU fell off the bus, or needs a reset.";
   finding.cures = {
-      {"see the kernel's reason (Xid), then restart the machine", "sudo dmesg | grep -i xid", {}}};
+      {"read the kernel's reason (Xid), then restart the machine", "sudo dmesg | grep -i xid", {}}};
   return finding;
 }
 
 Finding mismatch(Finding finding) {
-  finding.title = "nvidia-smi is of another version than the driver that is loaded";
-  finding.cause = "It is no want of memory: the driver was updated, and the kernel still has the one before.";
-  finding.cures = {{"restart the machine, which loads the new one", "sudo reboot", {}}};
+  finding.title = "nvidia-smi and the loaded driver have different versions";
+  finding.cause = "Memory did not run out. The driver was updated, but the kernel still runs the old one.";
+  finding.cures = {{"restart the machine, which loads the new driver", "sudo reboot", {}}};
   return finding;
 }
 
 Finding no_driver(Finding finding) {
-  finding.title = "nvidia-smi did not reach the driver";
+  finding.title = "nvidia-smi could not reach the driver";
   finding.cause =
-      "It is no want of memory: the driver is not loaded, not installed, or was not given to the container.";
-  finding.cures = {{"load it; where that fails, install it", "sudo modprobe nvidia", {}},
-                   {"give it to the container", "docker run --gpus all …", {}}};
+      "Memory did not run out. The driver is not loaded, not installed, or not passed to the container.";
+  finding.cures = {{"load the driver; if that fails, install it", "sudo modprobe nvidia", {}},
+                   {"pass the GPU to the container", "docker run --gpus all …", {}}};
   return finding;
 }
 

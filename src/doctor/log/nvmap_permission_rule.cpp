@@ -14,13 +14,13 @@ Finding explain(const LogMessage&) {
   Finding finding;
   finding.id = "nvmap-permission";
   finding.severity = Severity::severe;
-  finding.title = "The user may not use the GPU's memory (/dev/nvmap: permission denied)";
+  finding.title = "The user has no access to the GPU's memory (/dev/nvmap: permission denied)";
   finding.cause =
-      "It is no want of memory: the user is not in the group that owns the device, or the container has not "
-      "the device.";
+      "Memory did not run out. The user is not in the group that owns the device, or the container lacks the "
+      "device.";
   finding.cures = {
       {"add the user to the group, then log in again", "sudo usermod -aG video,render $USER", {}},
-      {"in a container, give it the devices", "docker run --runtime nvidia …", {}}};
+      {"pass the devices to the container", "docker run --runtime nvidia …", {}}};
   return finding;
 }
 

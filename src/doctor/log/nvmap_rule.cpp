@@ -29,16 +29,16 @@ Finding explain(const LogMessage& message) {
   finding.title = fmt::format("NvMap (the Jetson's GPU memory) refused an allocation, error {}{}",
                               message.number("errno").value_or(0), no_memory ? " (no memory)" : "");
   finding.cause =
-      "NvMap takes free pages only and does not wait for the page cache to give way: it can fail while "
-      "MemAvailable is "
-      "large. A single line may be harmless, as the caller may try again; the size is not in the message.";
+      "NvMap uses free pages only and does not wait for the kernel to reclaim the page cache. So it can fail "
+      "while MemAvailable is large. A single line may be harmless: the caller may retry. The message does "
+      "not contain the size.";
   finding.confidence = Confidence::possible;
   finding.cures = {
-      {"give the page cache back before models are loaded",
+      {"drop the page cache before models are loaded",
        "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
        {}},
       keep_pages_free({}),
-      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
+      {"compact free memory into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
       {"watch MemFree and the largest free block while it happens",
        "headroom watch --output watch.jsonl",
        {}}};

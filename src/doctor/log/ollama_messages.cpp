@@ -109,14 +109,15 @@ Finding explain_ollama(const LogMessage& message) {
     const auto layers = message.number("gpu_layers");
     finding.title = layers ? fmt::format("Ollama could not place a model with {} layers on the GPU", *layers)
                            : "Ollama could not place a model on the GPU and in the host's memory";
-    finding.cause = layers ? "That many layers (num_gpu) do not fit in what the GPU has free."
-                           : "No division of its layers between the GPU and the host fits in what is free.";
+    finding.cause =
+        layers ? "The GPU's free memory is too small for that many layers (num_gpu)."
+               : "No split of the model's layers between the GPU and the host fits in the free memory.";
   } else if (needed && available) {
     finding.title =
-        fmt::format("Ollama refused to load a model: it needs {} of the host's memory, and {} are available",
+        fmt::format("Ollama refused to load a model: it needs {} of the host's memory, but {} are available",
                     format_bytes(*needed), format_bytes(*available));
     finding.cause = fmt::format(
-        "What of the model is not on the GPU is {} more than the host's free memory and free swap together.",
+        "The part of the model on the host is {} larger than the host's free memory and free swap together.",
         format_bytes(Bytes{std::max<std::int64_t>(0, (*needed - *available).count)}));
   } else {
     finding.title = "Ollama refused to load a model: it is too large for the system";
@@ -162,11 +163,11 @@ void add_ollama_cures(const LogMessage& message, const std::optional<GpuLayers>&
                       std::vector<Cure>& cures) {
   const bool is_weights = message.text("wanted") == "weights";
   if (layers)
-    cures.push_back(
-        {fmt::format("keep {} layers on the GPU at most: the others make room for this", layers->stay),
-         fmt::format("/set parameter num_gpu {}  # API: \"options\": {{\"num_gpu\": {}}}", layers->stay,
-                     layers->stay),
-         layers->freed.count > 0 ? std::optional(layers->freed) : std::nullopt});
+    cures.push_back({fmt::format("keep at most {} layers on the GPU: this makes memory free for the request",
+                                 layers->stay),
+                     fmt::format("/set parameter num_gpu {}  # API: \"options\": {{\"num_gpu\": {}}}",
+                                 layers->stay, layers->stay),
+                     layers->freed.count > 0 ? std::optional(layers->freed) : std::nullopt});
   // What it printed counts the contexts of all requests that run at a time.
   const std::int64_t parallel = std::max<std::int64_t>(1, message.number("parallel").value_or(1));
   const std::int64_t context = message.number("context_length").value_or(0) / parallel;
@@ -176,7 +177,7 @@ void add_ollama_cures(const LogMessage& message, const std::optional<GpuLayers>&
   };
   if (!is_weights) {
     if (parallel > 1)
-      cures.push_back({fmt::format("serve one request at a time: {} contexts were kept", parallel),
+      cures.push_back({fmt::format("serve one request at a time: Ollama kept {} contexts", parallel),
                        "OLLAMA_NUM_PARALLEL=1 ollama serve", share_of_cache(parallel - 1, parallel)});
     cures.push_back({"halve the context: the key-value cache shrinks with it",
                      context > 1
@@ -185,22 +186,22 @@ void add_ollama_cures(const LogMessage& message, const std::optional<GpuLayers>&
                          : "/set parameter num_ctx N  # half of KvSize in the server's log",
                      share_of_cache(1, 2)});
     if (message.text("kv_cache_type").empty() || message.text("kv_cache_type") == "f16")
-      cures.push_back({"keep the cache in 8 bits (half of f16; it needs flash attention)",
+      cures.push_back({"store the key-value cache in 8 bits (half of f16; needs flash attention)",
                        "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve",
                        share_of_cache(1, 2)});
   }
-  cures.push_back({"keep one model in memory at a time, and see which are (ollama ps)",
+  cures.push_back({"keep one model in memory at a time (ollama ps lists the loaded ones)",
                    "OLLAMA_MAX_LOADED_MODELS=1 ollama serve",
                    {}});
   if (!layers && !is_host)
     cures.push_back({"keep fewer layers on the GPU",
                      "/set parameter num_gpu N  # below GPULayers in the server's log",
                      {}});
-  cures.push_back({"use a model of fewer bits or parameters (q4_K_M for q8_0 takes about half)",
+  cures.push_back({"use a model with fewer bits or parameters (q4_K_M takes about half of q8_0)",
                    "ollama pull MODEL:TAG",
                    {}});
   if (is_host && message.bytes("swap_free_bytes").value_or(Bytes{1}).count == 0)
-    cures.push_back(make_swap_file("have swap, which Ollama counts as available (slow where it is used)",
+    cures.push_back(make_swap_file("add swap, which Ollama counts as available (slow when used)",
                                    message.bytes("ram_bytes")));
 }
 

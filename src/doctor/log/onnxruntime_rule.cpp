@@ -69,27 +69,30 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.confidence = Confidence::likely;
   if (message.text("memory") == "host") {
-    finding.title = model.empty() ? "ONNX Runtime had no host memory"
-                                  : fmt::format("ONNX Runtime had no host memory to load {}", model);
-    finding.cause = "Loading takes the file, the initializers and their re-packed copies at once.";
+    finding.title = model.empty()
+                        ? "ONNX Runtime could not allocate host memory"
+                        : fmt::format("ONNX Runtime could not allocate host memory to load {}", model);
+    finding.cause =
+        "While it loads, ONNX Runtime holds the file, the initializers and their re-packed copies at the "
+        "same time.";
     finding.cures = {
-        {"prepare the model once in the ORT format and map its weights",
+        {"convert the model to the ORT format once, and map its weights",
          "session.use_memory_mapped_ort_model=1",
          {}},
-        {"keep no re-packed copies of the weights (slower runs)", "session.disable_prepacking=1", {}},
-        {"measure what loading takes, and what running does",
+        {"disable re-packed copies of the weights (slower runs)", "session.disable_prepacking=1", {}},
+        {"measure the memory for loading and for running",
          fmt::format("headroom bench --model NAME={} --source DIR",
                      model.empty() ? "model.onnx" : shell_word(model)),
          {}}};
     return finding;
   }
   if (message.text("memory") == "driver")
-    finding.title = "ONNX Runtime got no GPU memory from the driver";
+    finding.title = "ONNX Runtime could not allocate GPU memory from the driver";
   else
-    finding.title = fmt::format("ONNX Runtime's arena could not get {}{}", words_for_requested(message),
+    finding.title = fmt::format("ONNX Runtime's arena could not allocate {}{}", words_for_requested(message),
                                 node.empty() ? "" : fmt::format(" for the node {}", node));
   if (has_wrong_size(message)) {
-    finding.cause = cause_of_wrong_size(message) + " Most often a dimension of an input is broken.";
+    finding.cause = cause_of_wrong_size(message) + " Most often, a dimension of an input is wrong.";
     finding.cures = {{"check the input's shape against the model's",
                       "python3 -c \"import onnxruntime; print([(i.name, i.shape) for i in "
                       "onnxruntime.InferenceSession('model.onnx').get_inputs()])\"",
@@ -99,48 +102,45 @@ Finding explain(const LogMessage& message) {
                       {}}};
     return finding;
   }
-  finding.cause =
-      free ? "The arena's own limit (gpu_mem_limit or arena_cfg) is too small for this input."
-           : "The memory was full: by this session's activations, by other sessions, or by an arena that "
-             "grew in powers of two.";
+  finding.cause = free ? "The arena's own limit (gpu_mem_limit or arena_cfg) is too small for this input."
+                       : "The memory was full. This session's activations, other sessions, or an arena that "
+                         "grows in powers of two may hold it.";
   if (message.text("phase") == "load") {
-    finding.cause = "The weights did not fit beside what was there; nothing was run yet.";
-    finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
-                     {"keep the weights in half precision",
+    finding.cause = "The weights did not fit in the free memory. No inference had run yet.";
+    finding.cures = {{"see which processes hold the memory while it happens", "headroom top", {}},
+                     {"store the weights in half precision",
                       "python3 -c \"import onnx, onnxruntime.transformers.float16 as half; "
                       "onnx.save(half.convert_float_to_float16(onnx.load('model.onnx'), keep_io_types=True), "
                       "'model_fp16.onnx')\"",
                       {}},
-                     {"measure what loading takes, and what running does",
+                     {"measure the memory for loading and for running",
                       "headroom bench --model NAME=model.onnx --source DIR",
                       {}}};
     return finding;
   }
-  finding.cures = {
-      {"give back after a run what it needed no longer (cpu:0 for the CPU's arena)",
-       "memory.enable_memory_arena_shrinkage=gpu:0",
-       {}},
-      half_of_batch(requested),
-      {"let the arena grow by what is asked for, not to the next power of two (measure it: it can also grow "
-       "more)",
-       "arena_extend_strategy=kSameAsRequested",
-       {}},
-      {"find out which nodes hold the memory",
-       "headroom bench --layers --model NAME=model.onnx --source DIR",
-       {}}};
+  finding.cures = {{"shrink the arena after each run (cpu:0 for the CPU's arena)",
+                    "memory.enable_memory_arena_shrinkage=gpu:0",
+                    {}},
+                   half_of_batch(requested),
+                   {"let the arena grow by the requested size, not to the next power of two (measure it: it "
+                    "can also grow more)",
+                    "arena_extend_strategy=kSameAsRequested",
+                    {}},
+                   {"find out which nodes hold the memory",
+                    "headroom bench --layers --model NAME=model.onnx --source DIR",
+                    {}}};
   const std::string type = message.text("operator");
   if (type.empty() || has(type, "Conv"))
-    finding.cures.insert(
-        finding.cures.begin(),
-        {"choose convolutions without a search: it took 5.0 GB where this took 0.6 GB in one "
-         "report, and ran twice as long there",
-         "cudnn_conv_algo_search=DEFAULT",
-         {}});
+    finding.cures.insert(finding.cures.begin(),
+                         {"choose convolution algorithms without a search: in one report, the search took "
+                          "5.0 GB instead of 0.6 GB (runs then took twice as long)",
+                          "cudnn_conv_algo_search=DEFAULT",
+                          {}});
   if (free && requested && *free < *requested) {
     finding.cures.insert(
         finding.cures.begin(),
-        {fmt::format("raise the arena's limit by {} at least", format_bytes(*requested - *free)),
-         fmt::format("gpu_mem_limit=BYTES, the present one and {} more", (*requested - *free).count),
+        {fmt::format("raise the arena's limit by at least {}", format_bytes(*requested - *free)),
+         fmt::format("gpu_mem_limit=BYTES, the current limit plus {}", (*requested - *free).count),
          {}});
     finding.first_cure_meets_cause = true;
   }

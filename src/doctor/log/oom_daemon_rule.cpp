@@ -47,16 +47,18 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("{} was killed for want of memory (told by systemd)", words_for_unit(unit));
-  finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
+  finding.title =
+      fmt::format("{} was killed because memory ran out (reported by systemd)", words_for_unit(unit));
+  finding.cause =
+      "The machine or the control group had no memory left. The log does not say which process held it.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
-                   {"see who holds the memory", "headroom top", {}}};
+  finding.cures = {{"read the kernel's report of the kill", "journalctl -k | headroom doctor -", {}},
+                   {"see which processes hold the memory", "headroom top", {}}};
   if (const auto peak = message.bytes("memory_peak_bytes"))
-    finding.cause += fmt::format(" The unit held up to {}.", format_bytes(*peak));
+    finding.cause += fmt::format(" The unit's peak was {}.", format_bytes(*peak));
   if (!unit.empty())
     finding.cures.push_back(
-        {"see whether it has a limit of its own",
+        {"check whether the unit has its own limit",
          fmt::format("systemctl show -p MemoryMax -p MemoryHigh -p MemorySwapMax {}", shell_word(unit)),
          {}});
   return finding;

@@ -20,7 +20,7 @@ constexpr std::string_view kScope = ".scope", kSession = "session-";
 
 // Units and containers of a user's are not the machine's.
 std::string as_user(std::string_view user) {
-  return user.empty() ? std::string() : fmt::format(" (as user {}, whose it is)", user);
+  return user.empty() ? std::string() : fmt::format(" (run it as user {}, the owner)", user);
 }
 
 // A quarter more is a first try: how much was missing nobody measured. Nothing where the limit is not known.
@@ -33,7 +33,8 @@ std::optional<ContainerLimit> larger_limit(const LogMessage& message) {
 }
 
 std::string raise_words(std::string_view whose, const std::optional<ContainerLimit>& limit) {
-  return fmt::format("raise {} limit{}", whose, limit ? " by a quarter, and watch whether that does" : "");
+  return fmt::format("raise {} limit{}", whose,
+                     limit ? " by a quarter, then check whether that is enough" : "");
 }
 
 std::string size_of(const std::optional<ContainerLimit>& limit, std::string_view unit) {
@@ -58,7 +59,7 @@ Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view n
 
 // The runtime sets limits of its own when it starts a container, so it is the runtime that is told.
 Cure of_podman(const std::optional<ContainerLimit>& limit, std::string_view user, std::string_view id) {
-  return {fmt::format("{} (kept from Podman 5.1 on; before, until the container stops){}",
+  return {fmt::format("{} (before Podman 5.1, only until the container stops){}",
                       raise_words("the container's", limit), as_user(user)),
           fmt::format("{}podman update --memory={} {}", user.empty() ? "sudo " : "", size_of(limit, "m"), id),
           {}};
@@ -71,8 +72,8 @@ Cure of_unit(const std::optional<ContainerLimit>& limit, std::string_view group,
 
 // A session's scope went with it, and so did its limit.
 Cure of_session(const std::optional<ContainerLimit>& limit, std::string_view slice) {
-  return set_property("limit the user's slice instead: the session's scope is gone, and its limit with it",
-                      {}, slice, "MemoryMax=" + size_of(limit, "M"));
+  return set_property("limit the user's slice instead: the session's scope and its limit are gone", {}, slice,
+                      "MemoryMax=" + size_of(limit, "M"));
 }
 
 // Headroom has removed the group by now: the next run has another one.
@@ -174,10 +175,10 @@ void add_desktop_cures(const LogMessage& message, Finding& finding) {
   constexpr Bytes kLeast = mebibytes(32), kSmallMachine = gibibytes(33);
   if (!held || *held < kLeast || (total && *total > kSmallMachine)) return;
   finding.cures.push_back(
-      {fmt::format("stop the desktop ({}): a machine that only infers needs none", message.text("desktop")),
+      {fmt::format("stop the desktop ({}): inference does not need it", message.text("desktop")),
        "sudo systemctl isolate multi-user.target", held});
   finding.cures.push_back(
-      {"boot without it from now on", "sudo systemctl set-default multi-user.target", {}});
+      {"boot without the desktop from now on", "sudo systemctl set-default multi-user.target", {}});
 }
 
 void add_swap_cure(const LogMessage& message, Finding& finding) {
@@ -185,10 +186,10 @@ void add_swap_cure(const LogMessage& message, Finding& finding) {
              free = message.bytes("swap_free_bytes");
   constexpr std::int64_t kPartInUse = 10;
   if (!swap || swap->count == 0)
-    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
+    finding.cures.push_back(make_swap_file("add swap as a reserve", total));
   else if (free && free->count < swap->count / kPartInUse)
     finding.cures.push_back(make_swap_file(
-        fmt::format("add swap: all but {} of {} were used", format_bytes(*free), format_bytes(*swap)), total,
+        fmt::format("add swap: only {} of {} were free", format_bytes(*free), format_bytes(*swap)), total,
         SwapFile::another));
 }
 
@@ -206,7 +207,7 @@ std::string_view user_of(std::string_view group) {
 Cure set_property(std::string what, std::string_view user, std::string_view unit,
                   std::string_view properties) {
   if (is_transient(unit))
-    return {fmt::format("{}: start it with that, as its unit is gone{}", what, as_user(user)),
+    return {fmt::format("{}: start it with this setting, because its unit is gone{}", what, as_user(user)),
             start_with(user, unit, properties),
             {}};
   return {what + as_user(user),
@@ -240,7 +241,7 @@ std::string set_pod_memory(std::string_view which, std::string_view size, std::s
 }
 
 Cure see_pods_of_node(std::string_view node) {
-  return {"see which of the node's pods restarted: one of those it was",
+  return {"see which of the node's pods restarted: one of them was killed",
           fmt::format("kubectl get pods --all-namespaces --field-selector spec.nodeName={}",
                       node.empty() ? "NODE" : shell_word(node)),
           {}};
@@ -275,22 +276,22 @@ bool is_much_unaccounted(const LogMessage& message) {
 
 void add_machine_cures(const LogMessage& message, Finding& finding) {
   const bool is_much_hidden = is_much_unaccounted(message), is_largest = is_largest_to_blame(message);
-  finding.cures.push_back({"see who holds the memory, the GPU's included", "headroom top",
+  finding.cures.push_back({"see which processes hold the memory, including GPU memory", "headroom top",
                            is_much_hidden ? message.bytes("unaccounted_bytes") : std::nullopt});
   finding.first_cure_meets_cause = is_much_hidden;
   const std::string largest = message.text("largest_process");
   if (is_largest)
     finding.cures.push_back(
-        {fmt::format("make {} smaller, or run it elsewhere: it held most of all processes", largest),
+        {fmt::format("make {} smaller, or run it elsewhere: it held more than any other process", largest),
          "headroom trace -- COMMAND", message.bytes("largest_process_bytes")});
   add_desktop_cures(message, finding);
-  finding.cures.push_back({"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}});
+  finding.cures.push_back(
+      {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml", {}});
   const auto room = is_largest ? room_for_largest(message) : std::nullopt;
   finding.cures.push_back(
-      {room ? fmt::format(
-                  "put a limit on {}, so that it fails alone: this much is left to it with a reserve of 15 %",
-                  largest)
-            : "put a limit on the program, so that it fails alone",
+      {room ? fmt::format("set a limit for {}, so that only it fails: this size keeps a reserve of 15 %",
+                          largest)
+            : "set a limit for the program, so that only it fails",
        fmt::format("headroom run --limit {} -- COMMAND",
                    room ? fmt::format("{}MiB", room->count / kMib) : "SIZE"),
        {}});
@@ -301,7 +302,7 @@ void add_node_cures(const LogMessage& message, Finding& finding) {
   finding.cures = {
       {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}},
       see_pods_of_node(message.text("node")),
-      {"give the container a limit, so that it fails alone", set_pod_memory("limits", "SIZE", {}, {}), {}}};
+      {"set a limit for the container, so that only it fails", set_pod_memory("limits", "SIZE", {}, {}), {}}};
 }
 
 }  // namespace headroom::doctor

@@ -132,10 +132,12 @@ std::optional<Bytes> much_in_swap(const LogMessage& message) {
 void add_swap_and_unit(const LogMessage& message, Finding& finding) {
   const std::string unit = message.text("unit");
   if (const auto peak = message.bytes("memory_peak_bytes"); peak && !unit.empty())
-    finding.cause += fmt::format(" Its unit {} held up to {}, as systemd says.", unit, format_bytes(*peak));
+    finding.cause +=
+        fmt::format(" systemd reports that its unit {} held up to {}.", unit, format_bytes(*peak));
   if (const auto swapped = much_in_swap(message))
-    finding.cause += fmt::format(" {} more of the victim were in swap, which no resident memory shows.",
-                                 format_bytes(*swapped));
+    finding.cause +=
+        fmt::format(" The victim held {} more in swap, which its resident memory does not include.",
+                    format_bytes(*swapped));
 }
 
 // "python3 (process 2343)"; a log that is cut may not have it.
@@ -144,30 +146,30 @@ std::string victim_words(const LogMessage& message) {
   if (!victim.empty()) return fmt::format("{} (process {})", victim, message.number("pid").value_or(0));
   if (message.text("constraint") == "control group" && invoked_by.empty())
     return "the processes of a control group";
-  return fmt::format("a process{}, whose name this log does not have",
-                     invoked_by.empty() ? "" : fmt::format(" when {} asked for memory", invoked_by));
+  return fmt::format("a process{}, whose name is not in this log",
+                     invoked_by.empty() ? "" : fmt::format(" when {} requested memory", invoked_by));
 }
 
 Finding explain_nobody(Finding finding) {
   finding.id = "kernel-oom-kill";
-  finding.title = "The kernel found no process that it may kill when memory ran out";
+  finding.title = "The kernel found no process to kill when memory ran out";
   finding.cause =
-      "All processes of the control group, or of the machine, are kept from being killed (oom_score_adj "
-      "-1000): whoever asks for memory there waits.";
+      "All processes of the control group, or of the machine, are protected from the OOM killer "
+      "(oom_score_adj -1000). A process that needs memory there must wait.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"see who holds the memory", "headroom top", {}},
-      {"put a limit on the programs, so that one fails alone", "headroom run --limit SIZE -- COMMAND", {}}};
+      {"see which processes hold the memory", "headroom top", {}},
+      {"set a limit for each program, so that only one fails", "headroom run --limit SIZE -- COMMAND", {}}};
   return finding;
 }
 
 Finding explain_probe(Finding finding) {
   finding.id = "limit-probe-kill";
   finding.severity = Severity::benign;
-  finding.title = "The kernel killed Headroom's own trials of a memory limit";
+  finding.title = "The kernel killed Headroom's own probes of a memory limit";
   finding.cause =
-      "Before 'headroom bench --mem-limit' relies on a limit, small children of it try to get past one: that "
-      "they are killed proves that it is hard.";
+      "Before 'headroom bench --mem-limit' uses a limit, small child processes try to exceed it. The kernel "
+      "killed them, which proves that the limit is hard.";
   finding.confidence = Confidence::certain;
   return finding;
 }
@@ -179,12 +181,11 @@ Finding explain_group(const LogMessage& message, Finding finding) {
       fmt::format("The kernel killed {}: its control group's memory limit{} was reached",
                   victim_words(message), limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
   finding.cause =
-      "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
-      "something in it grows for ever.";
+      "The group's processes reached the limit. Either the limit is smaller than their peak, or a process "
+      "keeps growing.";
   add_swap_and_unit(message, finding);
   finding.confidence = Confidence::likely;
-  finding.cures = {
-      {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
+  finding.cures = {{"measure the peak, and see what grew", "headroom trace -- COMMAND", {}}};
   for (Cure& cure : larger_limits(message)) finding.cures.push_back(std::move(cure));
   return finding;
 }
@@ -198,12 +199,12 @@ Finding explain(const LogMessage& message) {
   if (message.text("constraint") == kPanic) {
     finding.id = "kernel-oom-panic";
     finding.title = "The kernel stopped the machine: it was out of memory";
-    finding.cause = "No process was left that it might kill, or it was told to stop (vm.panic_on_oom).";
+    finding.cause = "No process was left to kill, or the kernel is configured to stop (vm.panic_on_oom).";
     finding.confidence = Confidence::certain;
     finding.cures = {
-        {"see whether it is told to stop", "sysctl vm.panic_on_oom", {}},
-        {"put a limit on the programs, so that one fails alone", "headroom run --limit SIZE -- COMMAND", {}},
-        {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}}};
+        {"check whether the kernel is configured to stop", "sysctl vm.panic_on_oom", {}},
+        {"set a limit for each program, so that only one fails", "headroom run --limit SIZE -- COMMAND", {}},
+        {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml", {}}};
     return finding;
   }
   const auto held = message.bytes("anonymous_bytes"), hidden = message.bytes("unaccounted_bytes"),
@@ -217,20 +218,19 @@ Finding explain(const LogMessage& message) {
                               may_be_group ? "the machine, or its control group," : "the machine");
   if (is_much_unaccounted(message)) {
     finding.cause = fmt::format(
-        "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
-        "devices "
-        "hold, which no process' resident memory shows.",
+        "In the report, {} of {} belong to no process, cache or kernel object. The GPU and other devices "
+        "hold such memory. No process's resident memory includes it.",
         format_bytes(*hidden), format_bytes(*total));
     finding.confidence = Confidence::likely;
   } else if (held && !swapped && *held < mebibytes(64)) {
     finding.cause =
-        "The victim held next to nothing of its own: what filled the memory is not in its resident memory, "
-        "as the "
-        "GPU's is not, or was another's.";
+        "The victim held almost no memory. Either its memory is not resident, as GPU memory is not, or other "
+        "processes filled the machine.";
     finding.confidence = Confidence::possible;
   } else {
     finding.cause =
-        "All processes together needed more than there is. The victim is who held most, not always who grew.";
+        "All processes together needed more memory than the machine has. The kernel kills the largest "
+        "process, which is not always the one that grew.";
     finding.confidence = Confidence::possible;
   }
   add_swap_and_unit(message, finding);

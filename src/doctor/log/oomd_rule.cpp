@@ -112,16 +112,17 @@ void add_preference(const LogMessage& message, Finding& finding) {
   const std::string unit = message.text("unit"), user = message.text("user_id");
   finding.cures.push_back(is_container(unit)
                               ? limit_container(user, unit)
-                              : set_property("let it choose another first", user,
+                              : set_property("make systemd-oomd prefer other groups", user,
                                              unit.empty() ? "UNIT" : unit, "ManagedOOMPreference=avoid"));
 }
 
 void add_limit(const LogMessage& message, Finding& finding) {
   const std::string unit = message.text("unit"), user = message.text("user_id");
-  finding.cures.push_back(is_container(unit)
-                              ? limit_container(user, unit)
-                              : set_property("hold the group to a limit, so that it alone is short of memory",
-                                             user, unit, "MemoryMax=SIZE MemorySwapMax=SIZE"));
+  finding.cures.push_back(
+      is_container(unit)
+          ? limit_container(user, unit)
+          : set_property("set a limit for the group, so that only this group runs short of memory", user,
+                         unit, "MemoryMax=SIZE MemorySwapMax=SIZE"));
 }
 
 // It looks at swap, as where that is full the machine stalls before the kernel kills.
@@ -130,20 +131,19 @@ void explain_full_swap(const LogMessage& message, Finding& finding) {
              held = message.bytes("ram_used_bytes"), ram = message.bytes("ram_bytes");
   const std::string limit = message.text("swap_used_limit"), unit = message.text("unit");
   finding.cause = fmt::format(
-      "Swap was nearly full: {} of {} were used{}, more than {}. systemd-oomd then ends the group that has "
-      "most in swap.",
+      "Swap was nearly full: {} of {} were used{}, more than {}. systemd-oomd then kills the group that "
+      "holds the most swap.",
       words_for(used, "most"), words_for(total, "it"),
       held && ram ? fmt::format(", and {} of {} of memory", format_bytes(*held), format_bytes(*ram)) : "",
-      limit.empty() ? "it allows" : "the " + limit + " that it allows");
+      limit.empty() ? "the limit" : "the " + limit + " limit");
   finding.confidence = Confidence::certain;
   finding.cures.push_back(
-      make_swap_file("add swap, if the programs need it for a while only", ram, SwapFile::another));
-  finding.cures.push_back({"swap into compressed memory first", "sudo apt install zram-tools", {}});
+      make_swap_file("add swap, if the programs need it only for a while", ram, SwapFile::another));
+  finding.cures.push_back({"swap to compressed memory first", "sudo apt install zram-tools", {}});
   add_limit(message, finding);
   // For swap it heeds the preference of groups that root owns alone: a user's are the user's.
   if (message.text("user_id").empty() && unit.ends_with(".service")) add_preference(message, finding);
-  finding.cures.push_back(
-      {"let it wait until swap is fuller (/etc/systemd/oomd.conf)", "SwapUsedLimit=95%", {}});
+  finding.cures.push_back({"raise the threshold of swap (/etc/systemd/oomd.conf)", "SwapUsedLimit=95%", {}});
 }
 
 Finding explain(const LogMessage& message) {
@@ -152,28 +152,28 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("{} was killed for want of memory (told by {})",
+  finding.title = fmt::format("{} was killed because memory ran out (reported by {})",
                               !unit.empty() ? unit
                               : pid         ? fmt::format("A process ({})", *pid)
                                             : std::string("A process"),
                               kName);
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see who holds the memory", "headroom top", {}}};
+  finding.cures = {{"see which processes hold the memory", "headroom top", {}}};
   if (message.bytes("swap_used_bytes")) {
     explain_full_swap(message, finding);
   } else {
     finding.cause = pressure.empty()
-                        ? "Memory was short, not gone: systemd-oomd ends a group when its tasks wait for "
-                          "memory too long, or when swap is nearly full; its own line tells which."
+                        ? "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait "
+                          "too long for memory, or when swap is nearly full. Its own log line says which."
                         : fmt::format(
-                              "Memory was short, not gone: systemd-oomd ends a group when its tasks wait for "
-                              "memory too long ({}).",
+                              "Memory was low, but not used up. systemd-oomd kills a group when its tasks "
+                              "wait too long for memory ({}).",
                               pressure);
     if (!pressure.empty()) finding.confidence = Confidence::certain;
     add_preference(message, finding);
   }
   if (const auto peak = message.bytes("memory_peak_bytes"))
-    finding.cause += fmt::format(" The unit held up to {}.", format_bytes(*peak));
+    finding.cause += fmt::format(" The unit's peak was {}.", format_bytes(*peak));
   return finding;
 }
 

@@ -92,9 +92,9 @@ void explain_buffer(const LogMessage& message, Finding& finding) {
   finding.title = fmt::format("OpenCL could not allocate a buffer{} ({})",
                               requested ? " of " + format_bytes(*requested) : "", kObject);
   finding.cause =
-      "The device's memory was full, or the buffer is larger than the device gives in one piece "
-      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of its memory).";
-  Cure divide{"divide what it computes into smaller buffers", "", {}};
+      "The device's memory was full, or the buffer exceeds the limit of one allocation "
+      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of the memory).";
+  Cure divide{"split the computation into smaller buffers", "", {}};
   const bool are_known = requested && largest && largest->count > 0;
   if (!are_known) {
     finding.cures.push_back(std::move(divide));
@@ -103,16 +103,17 @@ void explain_buffer(const LogMessage& message, Finding& finding) {
   finding.confidence = Confidence::likely;
   if (*requested <= *largest) {
     finding.cause = fmt::format(
-        "The device's memory was full: it gives up to {} in one piece, so the buffer is none too large.",
+        "The device's memory was full. The buffer is not too large: the device allows up to {} in one "
+        "allocation.",
         format_bytes(*largest));
     finding.cures.push_back(std::move(divide));
     return;
   }
   finding.cause = fmt::format(
-      "The buffer is larger than the {} that the device gives in one piece, however much is free "
-      "(CL_DEVICE_MAX_MEM_ALLOC_SIZE).",
+      "The buffer exceeds {}, the device's limit for one allocation (CL_DEVICE_MAX_MEM_ALLOC_SIZE). More "
+      "free memory would not help.",
       format_bytes(*largest));
-  divide.what = fmt::format("divide what it computes into {} buffers or more",
+  divide.what = fmt::format("split the computation into {} or more buffers",
                             (requested->count - 1) / largest->count + 1);
   finding.cures.insert(finding.cures.begin(), std::move(divide));
   finding.first_cure_meets_cause = true;
@@ -124,24 +125,24 @@ Finding explain(const LogMessage& message) {
   finding.id = "opencl-out-of-memory";
   finding.severity = Severity::severe;
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
-                   {"see what the device gives, in all and in one piece",
+  finding.cures = {{"see which processes hold the memory while it happens", "headroom top", {}},
+                   {"see the device's total memory and its limit for one allocation",
                     "clinfo | grep -iE 'global memory size|max memory allocation|local memory size'",
                     {}}};
   const std::string name = is_word(code, "CL_") ? "OpenCL" : "SYCL";
   if (has(code, "OUT_OF_HOST_MEMORY")) {
-    finding.title = fmt::format("{} got no host memory ({})", name, code);
+    finding.title = fmt::format("{} could not allocate host memory ({})", name, code);
     finding.cause =
-        "The driver got no memory of the host: RAM, or what the process may have of it, was used "
-        "up. Some drivers say so of other failures, too.";
-    finding.cures.push_back({"see the limits of the shell", "ulimit -a", {}});
+        "The driver could not allocate host memory: RAM was full, or the process reached a limit. Some "
+        "drivers also report other failures with this code.";
+    finding.cures.push_back({"check the shell's limits", "ulimit -a", {}});
     return finding;
   }
   if (code == "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY") {
-    finding.title = fmt::format("SYCL got no memory of the device ({})", code);
+    finding.title = fmt::format("SYCL could not allocate device memory ({})", code);
     finding.cause =
-        "The device's memory was full, or one buffer is larger than its driver gives in one piece.";
-    finding.cures.push_back({"let Intel's driver give more than 4 GiB in one piece",
+        "The device's memory was full, or one buffer exceeds the driver's limit for one allocation.";
+    finding.cures.push_back({"allow Intel's driver to allocate more than 4 GiB in one piece",
                              "UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1",
                              {}});
     finding.cures.push_back({"use a smaller batch or input", "batch_size = batch_size // 2", {}});
@@ -151,8 +152,8 @@ Finding explain(const LogMessage& message) {
     finding.severity = Severity::warning;  // most often it is no want of memory
     finding.title = fmt::format("{} ran out of a resource of the device ({})", name, code);
     finding.cause =
-        "The device's memory was full, or the kernel takes more registers or local memory than a work-group "
-        "has. NVIDIA's driver says so of a kernel that read or wrote outside of its buffers, too.";
+        "The device's memory was full, or the GPU kernel needs more registers or local memory than a "
+        "work-group has. NVIDIA's driver also reports out-of-bounds accesses of a GPU kernel with this code.";
     finding.cures.push_back({"use smaller buffers, and smaller work-groups", "", {}});
     return finding;
   }

@@ -35,30 +35,30 @@ Finding explain(const LogMessage& message) {
   finding.title = fmt::format("OpenCV could not allocate {}", words_for_requested(message));
   if (has_wrong_size(message)) {
     finding.cause =
-        "No machine has so much: a size that was never set, or that is broken. More memory would not help.";
+        "No machine has so much memory. A size was not set, or is wrong. More memory would not help.";
     finding.confidence = Confidence::likely;
-    finding.cures = {{"check the picture before it is used", "if (image.empty()) …", {}},
-                     {"check that headers and library are of one version of OpenCV",
+    finding.cures = {{"check that the image is not empty", "if (image.empty()) …", {}},
+                     {"check that OpenCV's headers and library have the same version",
                       "pkg-config --modversion opencv4",
                       {}}};
     return finding;
   }
   if (message.subject == kGpu) {
-    finding.title = "OpenCV's GPU module got no GPU memory";
+    finding.title = "OpenCV's GPU module could not allocate GPU memory";
     finding.cause =
-        "Each cv::cuda::GpuMat has memory of its own, and so has the CUDA context; what else uses the GPU, "
-        "and on a Jetson the page cache, left too little.";
+        "Each cv::cuda::GpuMat allocates its own memory, and the CUDA context needs some too. Other GPU "
+        "programs, and on a Jetson the page cache, left too little.";
     finding.confidence = Confidence::likely;
-    finding.cures = {{"use matrices again instead of making new ones",
+    finding.cures = {{"reuse matrices instead of allocating new ones",
                       "cv::cuda::setBufferPoolUsage(true); cv::cuda::setBufferPoolConfig(0, 64 << 20, 2);",
                       {}},
-                     {"see who holds the memory", "headroom top", {}},
-                     {"on a Jetson, give the page cache back before it starts",
+                     {"see which processes hold the memory", "headroom top", {}},
+                     {"on a Jetson, drop the page cache before the program starts",
                       "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                       {}}};
     return finding;
   }
-  finding.cause = "A picture, or a batch of them, was larger than the memory that was left.";
+  finding.cause = "An image or a batch of images was larger than the free memory.";
   finding.confidence = Confidence::likely;
   // Half the width and half the height.
   const auto saved = requested ? std::optional(Bytes{requested->count / 4 * 3}) : std::nullopt;

@@ -38,28 +38,29 @@ Finding explain(const LogMessage& message) {
   finding.id = "openvino-out-of-memory";
   finding.severity = Severity::severe;
   finding.confidence = Confidence::certain;
-  finding.title =
-      fmt::format("OpenVINO's GPU plug-in could not allocate {}{}", words_for_requested(message),
-                  largest ? fmt::format(": the device gives {} in one piece", format_bytes(*largest))
-                  : total ? fmt::format(", of {} in all", format_bytes(*total))
-                          : "");
+  finding.title = fmt::format(
+      "OpenVINO's GPU plug-in could not allocate {}{}", words_for_requested(message),
+      largest ? fmt::format(": the device's limit for one allocation is {}", format_bytes(*largest))
+      : total ? fmt::format(": the device has {} in total", format_bytes(*total))
+              : "");
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
     finding.cures = {{"give the model's inputs fixed shapes", "model.reshape([1, 3, HEIGHT, WIDTH])", {}}};
     return finding;
   }
-  finding.cause = is_one ? "One buffer is larger than the driver gives in one piece, however much is free."
-                         : fmt::format(
-                               "The model's buffers together are larger than the device's memory: {} "
-                               "were taken before.",
-                               words_for(message.bytes("allocated_bytes"), "some"));
+  finding.cause =
+      is_one
+          ? "One buffer exceeds the driver's limit for one allocation. More free memory would not help."
+          : fmt::format(
+                "The model's buffers together are larger than the device's memory: {} were already in use.",
+                words_for(message.bytes("allocated_bytes"), "some"));
   finding.cures = {
       {"use a smaller batch or input, with fixed shapes", "model.reshape([1, 3, HEIGHT, WIDTH])", {}},
-      {"keep the weights in 8 or 4 bits", "nncf.compress_weights(model)", {}},
-      {"compile it for the processor", "core.compile_model(model, \"CPU\")", {}}};
+      {"store the weights in 8 or 4 bits", "nncf.compress_weights(model)", {}},
+      {"compile the model for the CPU", "core.compile_model(model, \"CPU\")", {}}};
   if (is_one)
-    finding.cures.push_back({"allow buffers that large (2025 and later; slower)",
+    finding.cures.push_back({"allow larger buffers (OpenVINO 2025 and later; slower)",
                              "core.compile_model(model, \"GPU\", {\"GPU_ENABLE_LARGE_ALLOCATIONS\": True})",
                              {}});
   return finding;

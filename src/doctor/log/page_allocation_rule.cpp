@@ -33,13 +33,13 @@ Finding explain_contiguous(const LogMessage& message) {
   Finding finding;
   finding.id = "contiguous-memory-full";
   finding.severity = Severity::warning;
-  finding.title = fmt::format("The kernel's area of contiguous memory (CMA) had no {} pages left",
+  finding.title = fmt::format("The kernel's contiguous memory area (CMA) had no {} pages left",
                               pages ? std::to_string(*pages) : "more");
-  finding.cause = "Cameras, codecs and displays take their buffers there; it has a fixed size, set at boot.";
+  finding.cause = "Cameras, codecs and displays allocate their buffers in CMA. Its size is fixed at boot.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"see how much of it is free", "grep Cma /proc/meminfo", {}},
-                   {"make it larger, on the kernel's command line", "cma=256M", {}},
-                   {"use fewer or smaller buffers of cameras and codecs", "", {}}};
+  finding.cures = {{"see how much of CMA is free", "grep Cma /proc/meminfo", {}},
+                   {"make CMA larger, on the kernel's command line", "cma=256M", {}},
+                   {"use fewer or smaller camera and codec buffers", "", {}}};
   return finding;
 }
 
@@ -52,17 +52,17 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::warning;
   const std::string pages = order >= 0 && order < 20 ? fmt::format("{}", std::int64_t{1} << order) : "many";
   finding.title = stalled
-                      ? fmt::format("The kernel waited {} ms for {} free pages in one piece", *stalled, pages)
-                      : fmt::format("The kernel found no {} free pages in one piece", pages);
+                      ? fmt::format("The kernel waited {} ms for {} contiguous free pages", *stalled, pages)
+                      : fmt::format("The kernel found no {} contiguous free pages", pages);
   constexpr std::int64_t kCostly = 3;  // PAGE_ALLOC_COSTLY_ORDER: up to it the kernel reclaims until it can
   finding.cause = order > kCostly
-                      ? "Free memory was there perhaps, but not in so large a piece: it is fragmented."
-                      : "The machine was out of free memory, or too slow in writing pages out.";
+                      ? "Memory may have been free, but not in one block of this size: it is fragmented."
+                      : "The machine had no free memory, or was too slow at writing pages to disk or swap.";
   finding.confidence = Confidence::likely;
   finding.cures = {
       keep_pages_free({}),
-      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
-      {"see who holds the memory", "headroom top", {}}};
+      {"compact free memory into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
+      {"see which processes hold the memory", "headroom top", {}}};
   return finding;
 }
 

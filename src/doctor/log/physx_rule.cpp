@@ -32,26 +32,22 @@ Finding explain(const LogMessage& message) {
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {{"look at the buffers' sizes in the settings of PhysX", "", {}}};
+    finding.cures = {{"check the buffer sizes in the PhysX settings", "", {}}};
     return finding;
   }
-  finding.cause =
-      is_pinned
-          ? "The driver could not pin so much of the host's memory."
-          : "The GPU's memory was full: the simulation's buffers, rendering and a policy's network share "
-            "it. Errors of kernels and illegal accesses behind it follow from that.";
+  finding.cause = is_pinned ? "The driver could not pin that much host memory."
+                            : "The GPU's memory was full: simulation buffers, rendering and a policy network "
+                              "share it. Later kernel errors and illegal accesses follow from this failure.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"simulate fewer environments at once", "--num_envs N, half of the present number", {}},
-      {"give PhysX smaller buffers (they are sized for large scenes)",
+      {"simulate fewer environments at once", "--num_envs N, half of the current number", {}},
+      {"give PhysX smaller buffers (the defaults are for large scenes)",
        "gpu_max_rigid_contact_count, gpu_found_lost_pairs_capacity; Isaac Gym: max_gpu_contact_pairs, "
        "default_buffer_size_multiplier",
        {}},
-      {"render nothing", "--headless", {}},
-      {"where JAX runs beside it, let it take memory as it is needed",
-       "XLA_PYTHON_CLIENT_PREALLOCATE=false",
-       {}},
-      {"see who holds the memory while it happens", "headroom top", {}}};
+      {"disable rendering", "--headless", {}},
+      {"if JAX runs on the same GPU, make it allocate on demand", "XLA_PYTHON_CLIENT_PREALLOCATE=false", {}},
+      {"see which processes hold the memory while it happens", "headroom top", {}}};
   return finding;
 }
 

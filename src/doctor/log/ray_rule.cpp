@@ -105,7 +105,7 @@ Finding explain(const LogMessage& message) {
   const auto workers = message.number("workers").value_or(1);
   const std::string node = message.text("node");
   finding.title = fmt::format(
-      "Ray killed {}: {} was short of memory",
+      "Ray killed {}: {} ran low on memory",
       !task.empty() ? fmt::format("the task {}", task)
       : workers > 1 ? fmt::format("{} workers", workers)
                     : std::string("a task or an actor"),
@@ -116,18 +116,18 @@ Finding explain(const LogMessage& message) {
   finding.cause += threshold.empty() ? (used && total ? ", more than Ray allows" : " than Ray allows")
                                      : fmt::format(", above the share of {} that Ray allows", threshold);
   finding.cause += fmt::format(
-      "; {}. Ray ends a task then, and tries it again: the latest one of those that may be, not always the "
-      "one that grew.",
+      "; {}. Ray then kills the most recent task that it can restart, not always the one that grew, and "
+      "retries it.",
       held ? fmt::format("the task held {}", format_bytes(*held))
-           : "a line of its own tells who held how much");
+           : "another log line lists the memory of each task");
   finding.confidence = Confidence::certain;
   const std::string memory = held && !is_impossible(*held) ? fmt::format("{}", held->count / 4 * 5) : "BYTES";
-  finding.cures = {{"tell Ray what a task takes, so that fewer run at once",
+  finding.cures = {{"declare the memory of a task, so that Ray runs fewer at once",
                     fmt::format("@ray.remote(memory={})", memory),
                     {}},
-                   {"run fewer tasks at once: each takes a processor more", "@ray.remote(num_cpus=2)", {}},
-                   {"see who holds the memory", "headroom top", {}},
-                   {"let Ray wait longer, if nothing else needs the rest",
+                   {"run fewer tasks at once: reserve one more CPU for each", "@ray.remote(num_cpus=2)", {}},
+                   {"see which processes hold the memory", "headroom top", {}},
+                   {"raise Ray's threshold, if no other program needs the rest",
                     "RAY_memory_usage_threshold=0.98 ray start --head",
                     {}}};
   return finding;

@@ -32,10 +32,11 @@ std::string words_for_requested(const LogMessage& message, std::string_view othe
 }
 
 std::string cause_of_wrong_size(const LogMessage& message) {
-  std::string cause = "No machine has so much: a size was computed wrong. More memory would not help.";
+  std::string cause =
+      "No machine has so much memory: the program computed a wrong size. More memory would not help.";
   const auto unsigned_size = parse_number<std::uint64_t>(message.text("wrong_size"));
   const auto signed_size = static_cast<std::int64_t>(unsigned_size.value_or(0));
-  if (signed_size < 0) cause += fmt::format(" As a signed number it is {}: a size below zero.", signed_size);
+  if (signed_size < 0) cause += fmt::format(" As a signed number, the size is negative: {}.", signed_size);
   return cause;
 }
 

@@ -43,11 +43,12 @@ std::optional<LogMessage> read(std::string_view line) {
 }
 
 Finding explain_files(Finding finding) {
-  finding.title = "RKNN got no NPU memory: the process has too many open files";
-  finding.cause = "Each piece of NPU memory is an open file of the process, which may have no more of them.";
+  finding.title = "RKNN could not allocate NPU memory: the process has too many open files";
+  finding.cause =
+      "Each NPU allocation is an open file of the process. The process reached its limit of open files.";
   finding.confidence = Confidence::certain;
-  finding.cures = {{"let the process have more open files", "ulimit -n 65536", {}},
-                   {"release what is not needed any more: each context, and each rknn_create_mem()",
+  finding.cures = {{"raise the limit of open files", "ulimit -n 65536", {}},
+                   {"release contexts and rknn_create_mem() buffers that the program no longer needs",
                     "rknn_destroy_mem(), rknn_destroy()",
                     {}}};
   return finding;
@@ -59,32 +60,32 @@ Finding explain(const LogMessage& message) {
   finding.id = "rknn-out-of-memory";
   finding.severity = Severity::severe;
   if (message.text("reason") == kFiles) return explain_files(std::move(finding));
-  finding.title = "RKNN got no NPU memory" + (requested.empty() ? "" : ": it asked for " + requested);
+  finding.title =
+      "RKNN could not allocate NPU memory" + (requested.empty() ? "" : ": it asked for " + requested);
   finding.confidence = Confidence::possible;
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
-    finding.cures = {{"convert the model with the version that the board's librknnrt.so has", "", {}}};
+    finding.cures = {{"convert the model with the version of the board's librknnrt.so", "", {}}};
     return finding;
   }
   finding.cause =
-      "The NPU's memory is the machine's: that was full, or the NPU's IOMMU is off and what is reserved for "
-      "it "
-      "was too small, or the IOMMU's one domain was full, which has addresses for 4 GiB.";
+      "The NPU uses the machine's memory, and that was full. Or its IOMMU is off and the reserved memory was "
+      "too small. Or one IOMMU domain (4 GiB of addresses) was full.";
   finding.cures = {
-      {"see who holds the memory, and end it", "headroom top", {}},
-      {"see what the driver said, and whether its IOMMU is off (\"using non-iommu mode\")",
+      {"find the process that holds the memory, and end it", "headroom top", {}},
+      {"read the driver's messages, and check whether its IOMMU is off (\"using non-iommu mode\")",
        "sudo dmesg | grep -i rknpu",
        {}},
-      {"see how much is reserved and free (CMA), which is all there is without the IOMMU",
+      {"see how much memory is reserved and free (CMA): without the IOMMU, the NPU has no other memory",
        "grep Cma /proc/meminfo",
        {}},
-      {"convert the model with weights in 8 bits, a half of fp16",
+      {"convert the model to 8-bit weights (half of fp16)",
        "rknn.build(do_quantization=True, dataset='dataset.txt')",
        {}},
-      {"with a model of RKLLM and one of RKNN at once: put the former into another domain of the IOMMU",
+      {"if an RKLLM and an RKNN model run at once: move the RKLLM model to another IOMMU domain",
        "param.extend_param.base_domain_id = 1;",
        {}},
-      {"with several contexts of one model: let them share its weights", "rknn_dup_context()", {}}};
+      {"if one model has several contexts: let them share its weights", "rknn_dup_context()", {}}};
   return finding;
 }
 

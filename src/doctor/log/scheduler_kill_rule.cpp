@@ -178,15 +178,17 @@ std::optional<LogMessage> read(std::string_view line) {
 Finding explain_virtual_of_yarn(const LogMessage& message, Finding finding) {
   const auto mapped = message.bytes("resident_bytes"), limit = message.bytes("limit_bytes");
   finding.title = fmt::format(
-      "A container was killed for the virtual memory that it had mapped (told by YARN){}",
+      "YARN killed a container for its virtual memory{}",
       mapped && limit ? fmt::format(": {} of {}", format_bytes(*mapped), format_bytes(*limit)) : "");
   finding.cause =
-      "What a process maps is no memory that it holds: Java, Python and their threads map much more. YARN "
-      "allows 2.1 times what the container asked for, so the machine's memory need not be short.";
+      "Virtual memory is mapped, not used: Java, Python and their threads map much more than they use. YARN "
+      "allows 2.1 times the requested memory, so the machine need not be full.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"do not look at virtual memory (yarn-site.xml)", "yarn.nodemanager.vmem-check-enabled=false", {}},
-      {"or allow more of it (yarn-site.xml)", "yarn.nodemanager.vmem-pmem-ratio=5", {}}};
+      {"disable the check of virtual memory (yarn-site.xml)",
+       "yarn.nodemanager.vmem-check-enabled=false",
+       {}},
+      {"or allow more virtual memory (yarn-site.xml)", "yarn.nodemanager.vmem-pmem-ratio=5", {}}};
   return finding;
 }
 
@@ -194,22 +196,23 @@ Finding explain_virtual_of_yarn(const LogMessage& message, Finding finding) {
 Finding explain_yarn(const LogMessage& message, Finding finding) {
   if (message.text("memory") == kVirtual) return explain_virtual_of_yarn(message, std::move(finding));
   const auto held = message.bytes("resident_bytes"), limit = message.bytes("limit_bytes");
-  finding.title = fmt::format("A container was killed for want of memory (told by YARN){}",
-                              limit ? fmt::format(": it had asked for {}", format_bytes(*limit)) : "");
+  finding.title = fmt::format("YARN killed a container for its memory use{}",
+                              limit ? fmt::format(": it had requested {}", format_bytes(*limit)) : "");
   finding.cause = fmt::format(
-      "It held {}: beside the heap of Java there are Python's workers and what libraries allocate.",
-      held ? fmt::format("{}, and had asked for no more", format_bytes(*held))
-           : std::string("more than it had asked for"));
+      "The container held {}. Python workers and libraries also allocate memory outside the Java heap.",
+      held ? fmt::format("{} and had requested no more", format_bytes(*held))
+           : std::string("more than it had requested"));
   finding.confidence = Confidence::likely;
   const std::string size =
       limit && !is_impossible(*limit)
           ? fmt::format("{}m", (limit->count / 10 + limit->count / 4) / mebibytes(1).count)
           : "SIZE";
-  finding.cures = {
-      {"ask for a quarter more, beside the heap",
-       fmt::format("spark-submit --conf spark.executor.memoryOverhead={} APPLICATION", size),
-       {}},
-      {"run fewer tasks at once in it", "spark-submit --conf spark.executor.cores=1 APPLICATION", {}}};
+  finding.cures = {{"request a quarter more memory outside the heap",
+                    fmt::format("spark-submit --conf spark.executor.memoryOverhead={} APPLICATION", size),
+                    {}},
+                   {"run fewer tasks at once in the container",
+                    "spark-submit --conf spark.executor.cores=1 APPLICATION",
+                    {}}};
   return finding;
 }
 
@@ -219,23 +222,22 @@ Finding explain_job(const LogMessage& message, Finding finding) {
   const auto held = message.bytes("resident_bytes"), limit = message.bytes("limit_bytes");
   const std::string kind = message.text("memory") == kVirtual ? " of virtual memory" : "";
   finding.title = fmt::format(
-      "A job was killed for want of memory (told by {}){}", who,
-      held && limit ? fmt::format(": it took {} of {}{}", format_bytes(*held), format_bytes(*limit), kind)
+      "A job was killed because it reached its memory limit (reported by {}){}", who,
+      held && limit ? fmt::format(": it used {} of {}{}", format_bytes(*held), format_bytes(*limit), kind)
                     : "");
   finding.cause =
-      "The job reached the memory that it asked for: it needs more at its worst moment, or something in it "
-      "grows for ever.";
+      "The job used all the memory that it requested. Either its peak is higher, or a process keeps growing.";
   finding.confidence = Confidence::certain;
   const bool is_known = held && !is_impossible(*held);
   const std::string size =
       is_known ? fmt::format("{}mb", held->count / 4 * 5 / mebibytes(1).count) : std::string("SIZE");
   const bool is_lsf = who == kLsf;
-  finding.cures = {{"ask for more",
+  finding.cures = {{"request more memory",
                     is_lsf ? "bsub -M SIZE -R 'rusage[mem=SIZE]' COMMAND"
                            : fmt::format("qsub -l {}={} SCRIPT", kind.empty() ? "mem" : "vmem", size),
                     {}},
-                   {"see how much it held", is_lsf ? "bjobs -l JOB" : "qstat -xf JOB", {}},
-                   {"measure what it needs", "headroom trace -- COMMAND", {}}};
+                   {"see how much memory it held", is_lsf ? "bjobs -l JOB" : "qstat -xf JOB", {}},
+                   {"measure how much memory it needs", "headroom trace -- COMMAND", {}}};
   return finding;
 }
 
@@ -254,32 +256,33 @@ Finding explain(const LogMessage& message) {
   const std::string others = kills > 2     ? fmt::format(" and {} other processes", kills - 1)
                              : are_several ? " and another process"
                                            : "";
-  finding.title = fmt::format("{} {} killed for want of memory (told by Slurm)",
+  finding.title = fmt::format("{} {} killed because memory ran out (reported by Slurm)",
                               !command.empty() ? fmt::format("'{}'{}", command, others)
                               : step.empty()   ? what
                                                : fmt::format("{} of the step {}", what, step),
                               are_several ? "were" : "was");
-  finding.cause = fmt::format("The step reached the {} that its job asked for{}.", words_for(limit, "memory"),
-                              command.empty() ? "; this line does not tell who held it" : "");
+  finding.cause =
+      fmt::format("The step used all of the {} that its job requested{}.", words_for(limit, "memory"),
+                  command.empty() ? "; the log does not say which process held it" : "");
   if (!node.empty())
-    finding.cause += fmt::format(" It was on the node {}, {} {}.", node,
+    finding.cause += fmt::format(" It ran on the node {}, {} {}.", node,
                                  tasks.find_first_of("-,") == tasks.npos ? "task" : "tasks", tasks);
   finding.confidence = Confidence::likely;
   if (message.is_vague && step.empty() && node.empty()) {
     finding.confidence = Confidence::possible;
     finding.severity = Severity::warning;
-    finding.title = "A job reached the memory that it had asked for (told by Slurm)";
-    finding.cause = "Slurm counts page cache, too: if nothing of the job was killed, nothing failed.";
+    finding.title = "A job reached the memory that it requested (reported by Slurm)";
+    finding.cause = "Slurm also counts the page cache. If no process of the job was killed, nothing failed.";
   }
   const std::string size = limit && !is_impossible(*limit)
                                ? fmt::format("{}M", limit->count / 4 * 5 / mebibytes(1).count)
                                : "SIZE";
   finding.cures = {
-      {"see how much it held",
+      {"see how much memory it held",
        fmt::format("sacct -j {} --format=JobID,MaxRSS,ReqMem", step.empty() ? "JOB" : shell_word(step)),
        {}},
-      {"ask for more", fmt::format("sbatch --mem={} SCRIPT", size), {}},
-      {"measure what it needs", "headroom trace -- COMMAND", {}}};
+      {"request more memory", fmt::format("sbatch --mem={} SCRIPT", size), {}},
+      {"measure how much memory it needs", "headroom trace -- COMMAND", {}}};
   return finding;
 }
 

@@ -66,21 +66,23 @@ std::optional<LogMessage> read_collection(std::string_view line) {
 Finding explain_node(const LogMessage& message, Finding finding) {
   const auto held = message.bytes("heap_bytes");
   const bool is_known = held && !is_impossible(*held) && *held >= mebibytes(1);
-  finding.title = fmt::format("Node.js reached the limit of its own heap{}",
+  finding.title = fmt::format("Node.js reached its heap limit{}",
                               is_known ? fmt::format(": it held {}", format_bytes(*held)) : "");
-  finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
-  const Cure raise =
-      is_known ? Cure{"raise the limit by half, if that is free",
-                      fmt::format("NODE_OPTIONS=--max-old-space-size={}",
-                                  (held->count + held->count / 2) / mebibytes(1).count),
-                      {}}
-               : Cure{"raise the limit to half of the memory, if that is free and more than it has now",
-                      "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
-                      "/proc/meminfo)",
-                      {}};
+  finding.cause = "This is the runtime's own limit, not the machine's. The program needs more, or it leaks.";
+  const Cure raise = is_known
+                         ? Cure{"raise the limit by half, if that much is free",
+                                fmt::format("NODE_OPTIONS=--max-old-space-size={}",
+                                            (held->count + held->count / 2) / mebibytes(1).count),
+                                {}}
+                         : Cure{
+                               "raise the limit to half of the machine's memory, if that is free and more "
+                               "than the current limit",
+                               "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
+                               "/proc/meminfo)",
+                               {}};
   finding.cures = {raise,
-                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}},
-                   {"see what fills it", "node --heapsnapshot-near-heap-limit=1 SCRIPT", {}}};
+                   {"check whether its memory keeps growing", "headroom watch -- COMMAND", {}},
+                   {"see which objects fill it", "node --heapsnapshot-near-heap-limit=1 SCRIPT", {}}};
   return finding;
 }
 
@@ -95,19 +97,20 @@ Finding explain_php(const LogMessage& message, Finding finding) {
     return finding;
   }
   finding.cause =
-      "The limit is PHP's own (memory_limit), not the machine's: the script needs more, or what it reads is "
-      "larger than it expects.";
+      "This is PHP's own limit (memory_limit), not the machine's. The script needs more, or its input is "
+      "larger than expected.";
   finding.confidence = Confidence::certain;
   std::string larger = "SIZE";
   if (limit && !is_impossible(*limit)) {
     const std::int64_t bytes = limit->count + std::max(limit->count / 4, requested.value_or(Bytes{}).count);
     larger = fmt::format("{}M", (bytes + mebibytes(1).count - 1) / mebibytes(1).count);
   }
-  finding.cures = {{"raise the limit (php.ini, or the pool's php_admin_value)",
-                    fmt::format("memory_limit = {}", larger),
-                    {}},
-                   {"or of one script", fmt::format("php -d memory_limit={} SCRIPT", larger), {}},
-                   {"read in pieces, and not all at once", "", {}}};
+  finding.cures = {
+      {"raise the limit (php.ini, or the pool's php_admin_value)",
+       fmt::format("memory_limit = {}", larger),
+       {}},
+      {"or raise the limit of one script", fmt::format("php -d memory_limit={} SCRIPT", larger), {}},
+      {"read the data in pieces, not all at once", "", {}}};
   return finding;
 }
 

@@ -138,20 +138,19 @@ Finding explain_locks(const LogMessage& message, Finding finding) {
   finding.confidence = setting.empty() ? Confidence::likely : Confidence::certain;
   if (setting.empty()) setting = kLockSetting;
   finding.id = "lock-table-full";
-  finding.title = fmt::format("PostgreSQL's table of locks was full ({}): no want of memory", setting);
+  finding.title = fmt::format("PostgreSQL's lock table was full ({}); memory did not run out", setting);
   finding.cause =
-      "The table has room for so many locks for each connection, and is made when the server starts. A "
-      "transaction that touches many tables or partitions (pg_dump, DROP of a large schema) took them all; "
-      "how "
-      "much memory the machine has is no matter.";
+      "PostgreSQL creates the table at its start, with a fixed number of locks for each connection. A "
+      "transaction on many tables or partitions (pg_dump, DROP of a large schema) used them all. The "
+      "machine's memory does not matter.";
   finding.cures = {
-      {"let it hold more locks, and restart PostgreSQL: the table is made when it starts",
+      {"make the table larger, then restart PostgreSQL",
        fmt::format("ALTER SYSTEM SET {} = 256;", setting),
        {}},
-      {"see the present setting, and who holds the locks",
+      {"see the current setting, and which sessions hold the locks",
        fmt::format("SHOW {}; SELECT pid, count(*) FROM pg_locks GROUP BY pid ORDER BY 2 DESC;", setting),
        {}},
-      {"touch fewer tables in one transaction", "", {}}};
+      {"use fewer tables in one transaction", "", {}}};
   finding.first_cure_meets_cause = true;
   return finding;
 }
@@ -166,26 +165,27 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   const auto requested = message.bytes("requested_bytes");
   const bool is_of_postgresql = message.text("told_by") == kPostgresql;
-  finding.title = "Shared memory (/dev/shm) was full (told by " + message.text("told_by") + ")";
+  finding.title = "Shared memory (/dev/shm) was full (reported by " + message.text("told_by") + ")";
   if (is_of_postgresql && requested) finding.title += ": it asked for " + format_bytes(*requested);
   finding.cause =
-      "What processes hand each other, a loader's batches above all, lies in /dev/shm. It has half of the "
-      "machine's memory, or in a container 64 MiB, and is charged to who filled it.";
+      "Processes exchange data through /dev/shm, above all the batches of a data loader. Its size is half of "
+      "the machine's memory, or 64 MiB in a container. The kernel charges its pages to the process that "
+      "wrote them.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"give the container more of it", "docker run --shm-size=1g …", {}},
-                   {"or the host's", "docker run --ipc=host …", {}},
-                   {"load in the process itself, or with fewer workers", "DataLoader(…, num_workers=0)", {}},
-                   {"see how full it is, and of what", "df -h /dev/shm; ls -lS /dev/shm | head", {}}};
+  finding.cures = {
+      {"give the container more shared memory", "docker run --shm-size=1g …", {}},
+      {"or use the host's shared memory", "docker run --ipc=host …", {}},
+      {"load data in the main process, or with fewer workers", "DataLoader(…, num_workers=0)", {}},
+      {"see how full it is, and which files fill it", "df -h /dev/shm; ls -lS /dev/shm | head", {}}};
   if (message.text("told_by") == kTriton)
-    finding.cures[2] = {
-        "begin with less for each instance of a model, and have fewer of them (1 MiB at least)",
-        "tritonserver --backend-config=python,shm-default-byte-size=1048576",
-        {}};
+    finding.cures[2] = {"start each model instance with less (at least 1 MiB), and run fewer instances",
+                        "tritonserver --backend-config=python,shm-default-byte-size=1048576",
+                        {}};
   if (is_of_postgresql) {
     finding.cause =
-        "What the processes of one query hand each other lies in /dev/shm. It has half of the machine's "
-        "memory, or in a container 64 MiB.";
-    finding.cures[2] = {"let no query work in parallel", "SET max_parallel_workers_per_gather = 0;", {}};
+        "The processes of one query exchange data through /dev/shm. Its size is half of the machine's "
+        "memory, or 64 MiB in a container.";
+    finding.cures[2] = {"disable parallel queries", "SET max_parallel_workers_per_gather = 0;", {}};
   }
   return finding;
 }

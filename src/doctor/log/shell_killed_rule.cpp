@@ -213,7 +213,7 @@ Cure limit_node(const LogMessage& message) {
     const auto words = split_words(program);
     command = shell_command({words.begin(), words.end()});
   }
-  return {"hold it to a limit, so that it alone fails, and with a reason",
+  return {"set a memory limit, so that only this program fails, with a clear reason",
           "headroom run --limit SIZE -- " + command,
           {}};
 }
@@ -229,33 +229,34 @@ std::string inspect_container(std::string_view name) {
 
 std::vector<Cure> cures_of(const LogMessage& message) {
   const Cure see_kernel{
-      "see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}};
+      "check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -", {}};
   const std::string command = message.text("command"), who = message.text("told_by");
   if (who == kCompiler)
-    return {{"compile one file at a time: each compiler takes one to several GiB",
+    return {{"compile one file at a time: each compiler process takes one GiB or more",
              "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
              {}},
             see_kernel};
   if (who == kSystemd)
-    return {see_kernel, set_property("hold it to a limit, so that it alone fails, and with a reason", {},
-                                     message.text("unit"), "MemoryMax=SIZE")};
+    return {see_kernel,
+            set_property("set a memory limit, so that only this program fails, with a clear reason", {},
+                         message.text("unit"), "MemoryMax=SIZE")};
   if (who == kLaunch) return {see_kernel, limit_node(message)};
   if (who == kCompose)
-    return {{"see whether it reached a limit of its own", inspect_container(command), {}},
+    return {{"check whether the container reached its own limit", inspect_container(command), {}},
             see_kernel,
-            {"hold its service to a limit, so that it alone fails, and with a reason",
+            {"set a memory limit for its service, so that only it fails, with a clear reason",
              "mem_limit: SIZE  # of the service, in compose.yaml",
              {}}};
   if (who == kDockerBuild)
-    return {{"run fewer jobs at once in it: each compiler takes one to several GiB",
+    return {{"run fewer jobs at once in the build: each compiler process takes one GiB or more",
              "ENV MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1  # of the Dockerfile",
              {}},
             see_kernel};
   if (who == kKubectl)
-    return {{"see whether its limit was reached (OOMKilled)", "kubectl describe pod POD", {}},
+    return {{"check whether the pod reached its limit (OOMKilled)", "kubectl describe pod POD", {}},
             {"raise the pod's limit", set_pod_memory("limits", "SIZE", "", ""), {}}};
   return {see_kernel,
-          {"hold it to a limit, so that it alone fails, and with a reason",
+          {"set a memory limit, so that only this program fails, with a clear reason",
            "headroom run --limit SIZE -- " + (who.empty() ? command_or_word(command) : "COMMAND"),
            {}}};
 }
@@ -276,13 +277,13 @@ Finding explain_killed(const LogMessage& message) {
   finding.severity = Severity::warning;
   const std::string command = message.text("command");
   const std::string who = message.text("told_by");
-  finding.title = who == kRay       ? "A worker of Ray ended: it may have been killed (SIGKILL)"
+  finding.title = who == kRay       ? "A Ray worker ended: it may have been killed (SIGKILL)"
                   : who == kSystemd ? fmt::format("{} was killed (SIGKILL)", words_for_unit(command))
                   : command.starts_with("a ") ? fmt::format("A{} was killed (SIGKILL)", command.substr(1))
                                               : fmt::format("'{}' was killed (SIGKILL)", command);
   finding.cause =
-      "The kernel does that where memory runs out, and so do people, supervisors and schedulers; whoever "
-      "started it does not tell by whom.";
+      "The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The log "
+      "does not say who sent the signal.";
   finding.confidence = Confidence::possible;
   finding.cures = cures_of(message);
   return finding;

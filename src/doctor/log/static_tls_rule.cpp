@@ -27,10 +27,10 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::note;
   finding.title = "A library was loaded too late for its thread-local storage; memory did not run out";
   finding.cause =
-      "The loader keeps some room for thread-local storage of libraries that are loaded later; others took "
-      "it first.";
+      "The loader reserves a small block of thread-local storage for libraries that are loaded later. Other "
+      "libraries used it up first.";
   finding.cures = {
-      {"load it at the start, or import it first",
+      {"load the library at the start, or import it first",
        "LD_PRELOAD=" + shell_word(library.empty() ? "/usr/lib/aarch64-linux-gnu/libgomp.so.1" : library),
        {}}};
   return finding;

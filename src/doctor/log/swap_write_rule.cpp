@@ -38,17 +38,16 @@ Finding explain(const LogMessage& message) {
   finding.id = "swap-write-failed";
   finding.severity = Severity::warning;
   finding.confidence = is_zram ? Confidence::likely : Confidence::possible;
-  finding.title = is_zram ? "zram had no memory for a page that was to be swapped out"
+  finding.title = is_zram ? "zram had no memory for a page that the kernel wanted to swap out"
                           : fmt::format("The kernel could not write to swap (device {})", device);
-  finding.cause =
-      is_zram ? "Compressed pages lie in memory, too, and there was none to take: memory was all but used up."
-              : "Where the device is zram, memory was used up, or its mem_limit was reached; where it is a "
-                "disk or a file, the disk failed or was taken away.";
-  const Cure which{"see which device it is", "swapon --show; lsblk -o NAME,MAJ:MIN,TYPE,MOUNTPOINTS", {}};
+  finding.cause = is_zram ? "zram stores compressed pages in memory, and no memory was left for them."
+                          : "If the device is zram, memory was full, or zram reached its mem_limit. If it is "
+                            "a disk or a file, the disk failed or was removed.";
+  const Cure which{"find the device", "swapon --show; lsblk -o NAME,MAJ:MIN,TYPE,MOUNTPOINTS", {}};
   if (!is_zram) finding.cures.push_back(which);
-  finding.cures.push_back({"see who holds the memory", "headroom top", {}});
+  finding.cures.push_back({"see which processes hold the memory", "headroom top", {}});
   finding.cures.push_back(keep_pages_free(std::nullopt));
-  finding.cures.push_back(make_swap_file("have swap on a disk behind it (slow where it is used)",
+  finding.cures.push_back(make_swap_file("add swap on a disk as a second level (slow when used)",
                                          std::nullopt, SwapFile::another));
   return finding;
 }

@@ -26,18 +26,19 @@ std::optional<LogMessage> read(std::string_view line) {
 
 Finding explain_segment(Finding finding) {
   finding.title =
-      "PyTorch ran out of GPU memory, and a check of its growing segments failed (told as an internal "
+      "PyTorch ran out of GPU memory, and a check of its expandable segments failed (reported as an internal "
       "assertion)";
   finding.cause =
-      "When memory ran out, PyTorch took an idle block of a growing segment for one to give back: a bug "
-      "up to 2.4 with expandable_segments:True beside max_split_size_mb or garbage_collection_threshold.";
+      "When memory ran out, PyTorch tried to release an idle block of an expandable segment. This is a bug "
+      "up to 2.4 when expandable_segments:True is used with max_split_size_mb or "
+      "garbage_collection_threshold.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"do without growing segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False", {}},
-      {"or leave out max_split_size_mb and garbage_collection_threshold, and use PyTorch 2.5 or later",
+      {"disable expandable segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False", {}},
+      {"or remove max_split_size_mb and garbage_collection_threshold, and use PyTorch 2.5 or later",
        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
        {}},
-      {"release what a call has made before the next one",
+      {"release the objects of one call before the next call",
        "del predictor; gc.collect(); torch.cuda.empty_cache()",
        {}},
       {"use a smaller input", "imgsz = imgsz // 2 // 32 * 32", {}},
@@ -51,15 +52,15 @@ Finding explain(const LogMessage& message) {
   finding.id = "pytorch-tegra-out-of-memory";
   finding.severity = Severity::severe;
   if (message.subject == kSegment) return explain_segment(finding);
-  finding.title = "PyTorch ran out of GPU memory on a Jetson (told as an internal assertion)";
+  finding.title = "PyTorch ran out of GPU memory on a Jetson (reported as an internal assertion)";
   finding.cause =
-      "cudaMalloc failed; PyTorch then asked NVML for the free memory, which Tegra's has not, and that check "
-      "is what failed. Often objects of one call still lived in the next.";
+      "cudaMalloc failed. PyTorch then asked NVML for the free memory, but NVML on a Jetson does not report "
+      "it, and that check failed. Often, objects of one call were still alive in the next call.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"release what a call has made before the next one",
+  finding.cures = {{"release the objects of one call before the next call",
                     "del predictor; gc.collect(); torch.cuda.empty_cache()",
                     {}},
-                   {"give the page cache back before models are loaded: NvMap takes free pages only",
+                   {"drop the page cache before models are loaded: NvMap uses free pages only",
                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                     {}},
                    {"use a smaller input", "imgsz = imgsz // 2 // 32 * 32", {}},

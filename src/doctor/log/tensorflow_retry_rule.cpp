@@ -19,10 +19,10 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "tensorflow-allocation-retried";
   finding.severity = Severity::benign;
-  finding.title = fmt::format("TensorFlow did without {} that would have made it faster",
+  finding.title = fmt::format("TensorFlow continued without {} that would have made it faster",
                               words_for(message.bytes("requested_bytes")));
   finding.cause =
-      "Its convolutions take another algorithm when the workspace is not to be had. Nothing failed.";
+      "The workspace was not available, so TensorFlow chose another convolution algorithm. Nothing failed.";
   return finding;
 }
 

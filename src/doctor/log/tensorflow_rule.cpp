@@ -163,26 +163,27 @@ Finding explain_pinned(const LogMessage& message, Finding finding) {
   finding.title =
       fmt::format("TensorFlow could not pin {} of host memory", words_for(message.bytes("requested_bytes")));
   finding.cause =
-      "It copies to the GPU through pinned memory, which cannot be swapped: the host had not so much in RAM.";
+      "TensorFlow copies to the GPU through pinned memory, which the kernel cannot swap. The host had too "
+      "little free RAM.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"bound what it pins, in MiB (64 GiB unless it is told)", "TF_GPU_HOST_MEM_LIMIT_IN_MB=2048", {}},
+      {"limit the pinned memory, in MiB (default: 64 GiB)", "TF_GPU_HOST_MEM_LIMIT_IN_MB=2048", {}},
       half_of_batch(message.bytes("requested_bytes")),
-      {"see who holds the memory", "headroom top", {}}};
+      {"see which processes hold the memory", "headroom top", {}}};
   return finding;
 }
 
 Finding explain_host(const LogMessage& message, Finding finding) {
   finding.cause =
-      "The host's memory was full: of the program's own tensors, of what it keeps of a dataset (its cache, "
-      "shuffling and prefetching), or of other programs.";
+      "The host's memory was full. The program's own tensors, its dataset (cache, shuffling, prefetching) or "
+      "other programs may hold it.";
   finding.confidence = Confidence::likely;
   finding.cures = {half_of_batch(message.bytes("requested_bytes")),
-                   {"keep less of the dataset in memory, and no cache of it",
+                   {"keep less of the dataset in memory, and do not cache it",
                     "dataset.shuffle(1000).batch(batch_size).prefetch(1)",
                     {}},
-                   {"see who holds the memory while it happens", "headroom top", {}},
-                   {"see which places of the program hold it", "headroom trace -- COMMAND", {}}};
+                   {"see which processes hold the memory while it happens", "headroom top", {}},
+                   {"see which call stacks hold the memory", "headroom trace -- COMMAND", {}}};
   return finding;
 }
 
@@ -197,22 +198,22 @@ Finding explain(const LogMessage& message) {
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {{"look at the shapes before that operation: one dimension is far too large",
+    finding.cures = {{"check the shapes before that operation: one dimension is far too large",
                       "print(tensor.shape)",
                       {}}};
     return finding;
   }
   if (on_cpu) return explain_host(message, finding);
   finding.cause =
-      "TensorFlow takes nearly all GPU memory at its start and gives none back, so that others, or it "
-      "itself, find none left.";
+      "TensorFlow allocates nearly all GPU memory at its start and does not release it. Other programs, or "
+      "TensorFlow itself, then find none left.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"take memory as it is needed", "TF_FORCE_GPU_ALLOW_GROWTH=true", {}},
-      {"let the driver's own pool do it, which gives back", "TF_GPU_ALLOCATOR=cuda_malloc_async", {}},
+      {"allocate memory on demand", "TF_FORCE_GPU_ALLOW_GROWTH=true", {}},
+      {"use the driver's memory pool, which releases memory", "TF_GPU_ALLOCATOR=cuda_malloc_async", {}},
       half_of_batch(message.bytes("requested_bytes"))};
   if (message.subject == kCopy)
-    finding.title = "TensorFlow could not copy a tensor to the GPU, most often for want of its memory";
+    finding.title = "TensorFlow could not copy a tensor to the GPU: most often the GPU is full";
   return finding;
 }
 

@@ -36,8 +36,9 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.title = fmt::format("TensorRT found no implementation for the node {}", message.text("node"));
   finding.cause =
-      "Every tactic for it was left out. Where lines before it skip tactics for memory, the workspace or the "
-      "GPU's free memory was too small; else the node is not supported in that type or shape.";
+      "TensorRT skipped every tactic for it. If lines before it skip tactics for memory, the workspace or "
+      "the GPU's free memory was too small. Otherwise, TensorRT does not support the node in that type or "
+      "shape.";
   finding.confidence = Confidence::possible;
   if (!message.text("reason").empty()) {
     finding.cause = "The workspace was too small for each of its tactics.";
@@ -47,31 +48,34 @@ Finding explain(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), free = message.bytes("free_bytes");
   const bool is_known = requested && !is_impossible(*requested);
   const bool gpu_was_full = message.text("lacked") == kGpuMemory;
-  Cure room{"give the build more workspace, above what the skipped tactics asked for",
+  Cure room{"give the build more workspace than the skipped tactics requested",
             fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                         is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
             {}};
   if (is_known && free && *free < *requested) {
     finding.cause =
-        fmt::format("The last tactic that was left out asked for {}, and {} of the GPU's memory were free.",
+        fmt::format("The last skipped tactic requested {}, but only {} of the GPU's memory were free.",
                     format_bytes(*requested), format_bytes(*free));
     finding.confidence = Confidence::likely;
-    room = {fmt::format("make room before the build: {} more", format_bytes(*requested - *free)),
+    room = {fmt::format("free GPU memory before the build: {} more", format_bytes(*requested - *free)),
             "headroom top", *requested - *free};
   }
   if (gpu_was_full && !free) {
     const std::string asked = is_known ? format_bytes(*requested) : std::string();
     finding.cause =
-        asked.empty() ? "The GPU had no memory for the last tactic that was left out."
-                      : fmt::format("The GPU had no memory for the {} that a tactic asked for last.", asked);
+        asked.empty()
+            ? "The GPU had no memory for the last skipped tactic."
+            : fmt::format("The GPU had no memory for the {} that the last tactic requested.", asked);
     finding.confidence = Confidence::likely;
-    room = {"make room before the build" + (asked.empty() ? "" : fmt::format(": {} and more", asked)),
+    room = {"free GPU memory before the build" + (asked.empty() ? "" : fmt::format(": at least {}", asked)),
             "headroom top",
             {}};
   }
   finding.cures = {room,
-                   {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},
-                   {"build with half precision: tactics need half", "trtexec --onnx=model.onnx --fp16", {}}};
+                   {"build while no other process uses the GPU", "headroom build-engine model.onnx", {}},
+                   {"build with half precision: tactics then need half of the memory",
+                    "trtexec --onnx=model.onnx --fp16",
+                    {}}};
   return finding;
 }
 

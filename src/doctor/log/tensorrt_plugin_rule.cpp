@@ -39,24 +39,26 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "tensorrt-workspace-too-small";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("{} needs {} than the build gives{}",
-                              node.empty() ? "A plugin of TensorRT's" : "TensorRT's plugin node " + node,
+  finding.title = fmt::format("{} needs {} than the build allows{}",
+                              node.empty() ? "A TensorRT plugin" : "TensorRT's plugin node " + node,
                               requested ? format_bytes(*requested) + " of workspace, more" : "more workspace",
                               available ? fmt::format(" ({})", format_bytes(*available)) : "");
-  finding.cause = "A plugin has one way to run; the bound on the workspace leaves too little for it.";
+  finding.cause =
+      "TensorRT cannot choose another implementation for a plugin. The workspace limit of the build is too "
+      "small for it.";
   finding.confidence = Confidence::certain;
   constexpr std::int64_t kLeast = 16, kMib = mebibytes(1).count;
   const bool is_known = requested && !is_impossible(*requested);
   finding.cures = {
-      {"give the build that much at least",
+      {"give the build at least that much workspace",
        fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                    is_known ? std::to_string(std::max(kLeast, (requested->count + kMib - 1) / kMib))
                             : std::string("MIB")),
        {}},
-      {"or build for a smaller batch or input, with which the plugin's need grows",
+      {"or build for a smaller batch or input: the plugin then needs less",
        "trtexec --onnx=model.onnx --maxShapes=INPUT:1x3x640x640",
        {}},
-      {"see who holds the GPU's memory, where it has less than that", "headroom top", {}}};
+      {"see which processes hold GPU memory, if the GPU has less than that free", "headroom top", {}}};
   finding.first_cure_meets_cause = true;
   return finding;
 }

@@ -118,11 +118,11 @@ std::optional<LogMessage> read(std::string_view line) {
 }
 
 Finding explain_start(Finding finding) {
-  finding.title = "TensorRT got no GPU memory for its CUDA context";
-  finding.cause = "The GPU was full before TensorRT began: CUDA itself told that it had no memory (error 2).";
+  finding.title = "TensorRT could not allocate GPU memory for its CUDA context";
+  finding.cause = "The GPU was full before TensorRT started: CUDA itself reported out of memory (error 2).";
   finding.confidence = Confidence::certain;
-  finding.cures = {{"see who holds the memory, and end it", "headroom top", {}},
-                   {"on a Jetson, give the page cache back before it starts",
+  finding.cures = {{"find the process that holds the memory, and end it", "headroom top", {}},
+                   {"on a Jetson, drop the page cache before the program starts",
                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                     {}}};
   return finding;
@@ -130,15 +130,16 @@ Finding explain_start(Finding finding) {
 
 Finding explain_allocation(const LogMessage& message, Finding finding) {
   const bool on_host = message.text("memory") == "host";
-  finding.title = on_host ? "TensorRT got no host memory" : "TensorRT got no memory (FAILED_ALLOCATION)";
-  finding.cause = on_host
-                      ? "A build holds the weights several times in the host's memory; it had not so much."
-                      : "It does not tell whether the host's memory or the GPU's was full.";
+  finding.title = on_host ? "TensorRT could not allocate host memory"
+                          : "TensorRT could not allocate memory (FAILED_ALLOCATION)";
+  finding.cause =
+      on_host ? "A build holds several copies of the weights in host memory, and the host had too little."
+              : "The message does not say whether the host's memory or the GPU's was full.";
   finding.confidence = on_host ? Confidence::likely : Confidence::possible;
   finding.cures = {
-      {"see who holds the memory while it happens", "headroom top", {}},
-      {"build in a process of its own before the others start", "headroom build-engine model.onnx", {}},
-      {"measure what it needs, on the host and on the GPU",
+      {"see which processes hold the memory while it happens", "headroom top", {}},
+      {"build in a separate process before the others start", "headroom build-engine model.onnx", {}},
+      {"measure how much memory it needs, on the host and on the GPU",
        "headroom trace -- trtexec --onnx=model.onnx",
        {}}};
   return finding;
@@ -149,8 +150,8 @@ void add_context_cures(std::vector<Cure>& cures) {
   cures = {{"build the engine for a smaller batch or input: a context has room for the largest",
             std::string(kSmallerShapes),
             {}},
-           {"make fewer contexts (trtexec --infStreams=1): each has activations of its own", "", {}},
-           {"let contexts that never run at once share one piece of memory (before TensorRT 10 "
+           {"create fewer contexts (trtexec --infStreams=1): each context holds its own activations", "", {}},
+           {"let contexts that never run at the same time share one block of memory (before TensorRT 10: "
             "createExecutionContextWithoutDeviceMemory())",
             "createExecutionContext(ExecutionContextAllocationStrategy::kUSER_MANAGED), setDeviceMemoryV2()",
             {}}};
@@ -158,9 +159,9 @@ void add_context_cures(std::vector<Cure>& cures) {
 
 void add_load_cures(std::vector<Cure>& cures) {
   cures = {
-      {"load each engine once, and make a context of it for each thread: they share its weights", "", {}},
-      {"keep part of the weights in the host's memory (TensorRT 10; no gain on a Jetson, whose GPU has the "
-       "host's; a program sets it by setWeightStreamingBudgetV2())",
+      {"load each engine once, and create a context for each thread: contexts share the weights", "", {}},
+      {"keep part of the weights in host memory (TensorRT 10; programs call setWeightStreamingBudgetV2(); no "
+       "gain on a Jetson, whose GPU shares the host's memory)",
        "trtexec --onnx=model.onnx --stronglyTyped --allowWeightStreaming --weightStreamingBudget=50%",
        {}}};
 }
@@ -169,27 +170,24 @@ Finding explain_built(const LogMessage& message, Finding finding) {
   const bool is_load = message.text("phase") == kLoad;
   const std::string words = words_for_requested(message, "");
   finding.title = fmt::format("TensorRT ran out of memory {} a built engine{}",
-                              is_load ? "as it loaded" : "for a context of",
+                              is_load ? "while it loaded" : "for a context of",
                               words.empty() ? "" : ": it asked for " + words);
-  finding.cause =
-      is_load
-          ? "The engine's weights did not fit beside what was there."
-          : "Each execution context has room for the activations of the largest shapes that the engine is "
-            "built for; that did not fit beside its weights and what else was there.";
+  finding.cause = is_load ? "The engine's weights did not fit in the free memory."
+                          : "Each execution context allocates activations for the largest shapes of the "
+                            "engine. They did not fit in the memory that was left after the weights.";
   finding.confidence = Confidence::likely;
   if (is_load)
     add_load_cures(finding.cures);
   else
     add_context_cures(finding.cures);
-  const std::vector<Cure> others{
-      {"build it with half precision: weights and activations take half (--int8: a quarter, where the model "
-       "is calibrated)",
-       "trtexec --onnx=model.onnx --fp16 --saveEngine=model.engine",
-       {}},
-      {"see who holds the rest, and end it", "headroom top", {}},
-      {"measure what the engine needs to load and to run",
-       "headroom bench --backend tensorrt --model NAME=model.engine --source DIR",
-       {}}};
+  const std::vector<Cure> others{{"build the engine with half precision: weights and activations take half "
+                                  "(--int8: a quarter, if the model is calibrated)",
+                                  "trtexec --onnx=model.onnx --fp16 --saveEngine=model.engine",
+                                  {}},
+                                 {"find the process that holds the rest, and end it", "headroom top", {}},
+                                 {"measure the memory that the engine needs to load and to run",
+                                  "headroom bench --backend tensorrt --model NAME=model.engine --source DIR",
+                                  {}}};
   finding.cures.insert(finding.cures.end(), others.begin(), others.end());
   return finding;
 }
@@ -199,27 +197,27 @@ Finding explain_llm(const LogMessage& message, Finding finding) {
   const bool is_cache = message.subject == kCache;
   const std::string words = words_for_requested(message, "");
   finding.title =
-      is_cache ? "TensorRT-LLM's cache of keys and values is too small for one sequence"
+      is_cache ? "TensorRT-LLM's key-value cache is too small for one sequence"
                : "TensorRT-LLM ran out of GPU memory" + (words.empty() ? "" : ": it asked for " + words);
   finding.cause =
-      is_cache ? "What the weights and activations leave of the GPU, or max_tokens_in_paged_kv_cache, "
-                 "holds less than one sequence of the largest length."
-               : "The weights, what a batch needs besides and the cache of keys and values did not fit "
-                 "beside what was there.";
+      is_cache
+          ? "The cache holds less than one sequence of the largest length. Weights and activations leave too "
+            "little GPU memory, or max_tokens_in_paged_kv_cache is too small."
+          : "The weights, the activations of a batch and the key-value cache did not fit in the free memory.";
   finding.confidence = is_cache ? Confidence::certain : Confidence::likely;
-  const Cure share{is_cache ? "let the cache take a larger share of what is free"
-                            : "let the cache take a smaller share of what is free (0.9 unless it is told)",
-                   is_cache ? "kv_cache_free_gpu_mem_fraction: SHARE, above the present one"
+  const Cure share{is_cache ? "give the cache a larger share of the free memory"
+                            : "give the cache a smaller share of the free memory (default: 0.9)",
+                   is_cache ? "kv_cache_free_gpu_mem_fraction: SHARE, above the current one"
                             : "kv_cache_free_gpu_mem_fraction: 0.8",
                    {}};
   finding.cures = {
       share,
       {"build the engine for fewer requests and tokens at once",
-       "trtllm-build --max_batch_size N --max_num_tokens N, below the present ones",
+       "trtllm-build --max_batch_size N --max_num_tokens N, below the current ones",
        {}},
-      {"build it for shorter sequences", "trtllm-build --max_seq_len N, below the present one", {}},
-      {"keep the weights in 8 or 4 bits", "quantize.py --qformat fp8", {}},
-      {"see who else holds the GPU's memory", "headroom top", {}}};
+      {"build the engine for shorter sequences", "trtllm-build --max_seq_len N, below the current one", {}},
+      {"store the weights in 8 or 4 bits", "quantize.py --qformat fp8", {}},
+      {"see which other processes hold GPU memory", "headroom top", {}}};
   return finding;
 }
 
@@ -237,14 +235,12 @@ Finding explain(const LogMessage& message) {
   if (has_wrong_size(message)) {
     finding.cause = cause_of_wrong_size(message);
     finding.confidence = Confidence::likely;
-    finding.cures = {
-        {"check the largest shapes that the engine is built for", std::string(kSmallerShapes), {}}};
+    finding.cures = {{"check the largest shapes that the engine supports", std::string(kSmallerShapes), {}}};
     return finding;
   }
   if (!message.text("phase").empty()) return explain_built(message, std::move(finding));
   finding.cause =
-      "The engine's weights, its activations or the workspace of the build did not fit beside what was "
-      "there.";
+      "The engine's weights, its activations or the build's workspace did not fit in the free memory.";
   finding.confidence = Confidence::likely;
   constexpr std::int64_t kLeast = 16;  // MiB
   const std::string workspace =
@@ -257,8 +253,8 @@ Finding explain(const LogMessage& message) {
       {"build with half precision: weights and activations take half",
        "trtexec --onnx=model.onnx --fp16",
        {}},
-      {"build in a process of its own before the others start", "headroom build-engine model.onnx", {}},
-      {"measure what the engine needs to load and to run",
+      {"build in a separate process before the others start", "headroom build-engine model.onnx", {}},
+      {"measure the memory that the engine needs to load and to run",
        "headroom bench --backend tensorrt --model NAME=model.engine --source DIR",
        {}}};
   return finding;

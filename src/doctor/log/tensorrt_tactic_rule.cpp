@@ -49,27 +49,26 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "tensorrt-tactic-skipped";
   finding.severity = Severity::benign;
-  finding.title = fmt::format("TensorRT left out a tactic that wanted {} while it built an engine",
+  finding.title = fmt::format("TensorRT skipped a tactic that needs {} while it built an engine",
                               words_for(message.bytes("requested_bytes"), "more memory"));
   finding.cause =
-      "The build goes on with another tactic. The engine may be slower; it is not wrong, and nothing failed.";
+      "The build continues with another tactic. The engine may be slower, but it is correct. Nothing failed.";
   const auto requested = message.bytes("requested_bytes");
   const bool is_known = requested && !is_impossible(*requested);
-  finding.cures = {{"if the engine is slow and there is memory, give the build more",
+  finding.cures = {{"if the engine is slow and memory is free, give the build more workspace",
                     fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                                 is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
                     {}}};
   if (message.text("lacked") == kGpuMemory) {
-    finding.title = fmt::format("TensorRT left out a tactic of the node {}: the GPU had no memory for it",
+    finding.title = fmt::format("TensorRT skipped a tactic of the node {}: the GPU had no memory for it",
                                 message.text("node"));
-    finding.cures = {{"if the engine is slow, make room before the build", "headroom top", {}}};
+    finding.cures = {{"if the engine is slow, free GPU memory before the build", "headroom top", {}}};
   }
   // The device itself had less: a larger bound would find no more.
   const auto free = message.bytes("free_bytes");
   if (is_known && free && *free < *requested)
     finding.cures = {
-        {fmt::format("if the engine is slow, make room before the build: {} of the GPU's memory were "
-                     "free",
+        {fmt::format("if the engine is slow, free GPU memory before the build: only {} were free",
                      format_bytes(*free)),
          "headroom top", *requested - *free}};
   return finding;

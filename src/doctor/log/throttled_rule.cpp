@@ -56,13 +56,13 @@ Finding explain_shutdown(const LogMessage& message) {
       fmt::format("The machine shut itself down: it was too hot{}{}", zone.empty() ? "" : " (" + zone + ")",
                   temperature ? fmt::format(", at {} °C", *temperature) : "");
   finding.cause =
-      "The kernel turns the machine off at a sensor's critical temperature. Whatever ran then ended with it, "
-      "and no want of memory did that.";
+      "The kernel turns the machine off at a sensor's critical temperature. This ended all programs. Memory "
+      "did not run out.";
   finding.confidence = Confidence::certain;
   finding.cures = {
-      {"cool it: dust, the fan, the heat sink's contact, the room", "", {}},
-      {"on a Jetson, choose a lower power mode, and let the fan run", "sudo nvpmodel -m MODE", {}},
-      {"see temperatures", "headroom top", {}}};
+      {"cool the machine: check dust, fan, heat sink contact and room temperature", "", {}},
+      {"on a Jetson, choose a lower power mode, and turn the fan on", "sudo nvpmodel -m MODE", {}},
+      {"watch the temperatures", "headroom top", {}}};
   return finding;
 }
 
@@ -83,20 +83,21 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "throttled";
   finding.severity = Severity::warning;
-  finding.title = is_current ? "The board was throttled: it drew more current than its supply gives"
+  finding.title = is_current ? "The board was throttled: it drew more current than its power supply delivers"
                              : "The processor was throttled: it was too hot";
   finding.cause =
       is_current
-          ? "An alarm of the Jetson's: clocks go down while it lasts, and times with them. Nothing failed."
-          : "Clocks go down until it has cooled, and times with them. Nothing failed.";
+          ? "The Jetson raised an over-current alarm. It lowers its clocks while the alarm lasts, so "
+            "programs run slower. Nothing failed."
+          : "The processor lowers its clocks until it has cooled, so programs run slower. Nothing failed.";
   finding.confidence = Confidence::certain;
   finding.cures = {{"choose a lower power mode", "sudo nvpmodel -m MODE", {}},
-                   {"use a supply and a cable for the board's full power", "", {}},
-                   {"see temperatures and the power mode", "headroom top", {}}};
+                   {"use a power supply and a cable for the board's full power", "", {}},
+                   {"watch the temperatures and the power mode", "headroom top", {}}};
   if (!is_current)
-    finding.cures = {{"cool it: dust, the fan, the room", "", {}},
-                     {"or bound its clock", "sudo cpupower frequency-set --max 2GHz", {}},
-                     {"see temperatures", "headroom top", {}}};
+    finding.cures = {{"cool the machine: check dust, fan and room temperature", "", {}},
+                     {"or limit the CPU clock", "sudo cpupower frequency-set --max 2GHz", {}},
+                     {"watch the temperatures", "headroom top", {}}};
   return finding;
 }
 

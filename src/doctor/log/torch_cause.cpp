@@ -19,11 +19,11 @@ std::optional<Bytes> possible(const LogMessage& message, std::string_view name) 
 std::string words_of_cut_off(const TorchFigures& figures) {
   if (figures.others)
     return fmt::format(
-        "The message is cut off before it tells what this program held: {} at most, as other processes held "
-        "{}.",
+        "The message is cut off before the figure for this program. This program held at most {}, because "
+        "other processes held {}.",
         format_bytes(figures.own_at_most()), format_bytes(*figures.others));
   return fmt::format(
-      "The message is cut off: the processes that it names held {}, and one of them may be this program.",
+      "The message is cut off. The processes in it held {}, and one of them may be this program.",
       format_bytes(*figures.named));
 }
 
@@ -31,12 +31,11 @@ std::string words_of_cut_off(const TorchFigures& figures) {
 std::string words_of_refusal(const TorchFigures& figures) {
   const bool is_nvidia = figures.library.empty();
   return fmt::format(
-      "{} were free, far more than it asked for: the memory was not full. What can refuse it all the same: a "
-      "limit of the driver{}, of the control group or of the program itself "
-      "(set_per_process_memory_fraction){}; or another process took memory and gave it back before the "
-      "message was made.",
+      "The memory was not full: {} were free, far more than requested. The request may have hit a limit of "
+      "the driver{}, of the control group or of the program (set_per_process_memory_fraction){}. Or another "
+      "process held the memory for a moment.",
       format_bytes(*figures.free), is_nvidia ? " or NvMap" : "",
-      is_nvidia ? "; on a Jetson, free memory that is not in one piece" : "");
+      is_nvidia ? ", or on a Jetson fragmented free memory" : "");
 }
 
 // The kernel keeps some tens of MiB for itself (vm.min_free_kbytes), which a Jetson calls free; and twice the
@@ -54,10 +53,11 @@ bool is_far_more_free(const TorchFigures& figures) {
 // What is free is not told: who else there is, or which limit.
 std::string words_of_little(const TorchFigures& figures) {
   return fmt::format(
-      "Not the program's own tensors: it held {} of {}. {}Another program may have held the rest, or a limit "
-      "of the driver or of the program's share was reached; the message does not tell.",
+      "The program's own tensors did not fill the memory: it held {} of {}. {}Either another program held "
+      "the rest, or a limit of the driver or of the program's share was reached. The message does not say "
+      "which.",
       format_bytes(figures.held()), format_bytes(*figures.total),
-      asks_for_large_piece(figures) ? "Intel's driver gives 4 GiB in one piece unless it is told otherwise. "
+      asks_for_large_piece(figures) ? "Intel's driver allocates at most 4 GiB in one piece by default. "
                                     : "");
 }
 
@@ -155,35 +155,34 @@ std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMes
     case TorchCause::cut_off:
       return words_of_cut_off(figures);
     case TorchCause::own_share:
-      return fmt::format(
-          "The share of the GPU that the program allowed itself was used up ({}), while {} were free.",
-          format_bytes(*figures.allowed), format_bytes(*figures.free));
+      return fmt::format("The program used up its own share of the GPU ({}), while {} were free.",
+                         format_bytes(*figures.allowed), format_bytes(*figures.free));
     case TorchCause::limit_of_mac:
       return fmt::format(
           "PyTorch held {}{}, of {} that it allows itself on this Mac.", format_bytes(*figures.allocated),
-          figures.of_metal ? fmt::format(", and Metal {} for it besides", format_bytes(*figures.of_metal))
-                           : "",
+          figures.of_metal ? fmt::format(" and Metal another {}", format_bytes(*figures.of_metal)) : "",
           format_bytes(*figures.allowed));
     case TorchCause::spilled:
       return fmt::format(
-          "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
+          "{} are allocated on a GPU of {}. The driver had already moved memory to the host, and none was "
           "left.",
           format_bytes(*figures.own()), format_bytes(*figures.total));
     case TorchCause::other_processes:
       if (!figures.own())
-        return fmt::format("Other processes held {} of the GPU, this one {} at most.",
+        return fmt::format("Other processes held {} of the GPU, this process at most {}.",
                            format_bytes(*figures.others), format_bytes(figures.own_at_most()));
-      return fmt::format("Other processes held {} of the GPU, this one {}.", format_bytes(*figures.others),
+      return fmt::format("Other processes held {} of the GPU, this process {}.",
+                         format_bytes(*figures.others),
                          format_bytes(figures.process.value_or(*figures.own())));
     case TorchCause::rest_of_system:
       return fmt::format(
-          "Something else held the memory: {} {} of {}. On a Jetson that is the rest of the system, which "
-          "shares the memory.",
-          figures.allocated ? "PyTorch's own tensors were" : "this program held",
+          "Something outside this program held the memory: {} {} of {}. On a Jetson, that is the rest of the "
+          "system, which shares the memory with the GPU.",
+          figures.allocated ? "PyTorch's own tensors took only" : "this program held only",
           format_bytes(*figures.own()), format_bytes(*figures.total));
     case TorchCause::fragmentation:
       return fmt::format(
-          "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
+          "Fragmentation: PyTorch held {} of unused blocks, but none of them was large enough.",
           format_bytes(figures.idle));
     case TorchCause::own_tensors:
       return words_of_own_tensors(figures);
@@ -192,7 +191,7 @@ std::string words_of(TorchCause cause, const TorchFigures& figures, const LogMes
     case TorchCause::not_its_own:
       return words_of_little(figures);
   }
-  return "The message does not tell who held the memory.";
+  return "The message does not say which process held the memory.";
 }
 
 }  // namespace headroom::doctor

@@ -25,14 +25,14 @@ std::string allocator_variable(const LogMessage& message, const TorchFigures& fi
 // has none, and go on without; for Intel there is no such variable, and the message itself tells what helps.
 Cure less_splitting(const LogMessage& message, const TorchFigures& figures) {
   if (message.bytes("cached_bytes"))
-    return {"give idle blocks back between steps; PyTorch 1.10 and later can keep large ones whole",
+    return {"release idle blocks between steps; PyTorch 1.10 and later can also avoid splitting large blocks",
             "torch.cuda.empty_cache()", figures.idle};
   if (figures.library == "XPU")
-    return {"give idle blocks back between steps", "torch.xpu.empty_cache()", figures.idle};
+    return {"release idle blocks between steps", "torch.xpu.empty_cache()", figures.idle};
   const std::string variable = allocator_variable(message, figures);
   const bool is_amd = figures.library == "HIP";
   if (!message.bytes("reserved_bytes") && !is_amd)
-    return {"let PyTorch grow its segments (not on a Jetson)", variable + "=expandable_segments:True",
+    return {"let PyTorch expand its segments (not on a Jetson)", variable + "=expandable_segments:True",
             figures.idle};
   // Blocks above the size are not split, so a request of twice the size finds them whole. PyTorch takes more
   // than 20.
@@ -47,7 +47,7 @@ Cure less_splitting(const LogMessage& message, const TorchFigures& figures) {
 // The fraction is of the whole GPU, and what is reserved counts against it, idle blocks included. In
 // hundredths: what the request needs, up; what is there for the program, down.
 Cure larger_share(const TorchFigures& figures) {
-  const std::string_view what = "allow the program a larger share";
+  const std::string_view what = "give the program a larger share";
   const auto command = [&](std::string_view share) {
     return fmt::format("torch.{}.set_per_process_memory_fraction({})",
                        figures.library == "XPU" ? "xpu" : "cuda", share);
@@ -66,12 +66,12 @@ Cure larger_share(const TorchFigures& figures) {
   const double most = std::floor(hundredths(reserved + *figures.free)) / kHundredths;
   const double now = hundredths(*figures.allowed) / kHundredths;
   if (needed > most)
-    return {fmt::format("{}: {:.2f} of the GPU at most, which is all that is free (it has {:.2f})", what,
-                        most, now),
-            command(fmt::format("{:.2f}", most)),
-            {}};
-  return {fmt::format("{}: this request needs {:.2f} of the GPU, up to {:.2f} are there (it has {:.2f})",
-                      what, needed, most, now),
+    return {
+        fmt::format("{}: at most {:.2f} of the GPU, which is all that is free (now {:.2f})", what, most, now),
+        command(fmt::format("{:.2f}", most)),
+        {}};
+  return {fmt::format("{}: this request needs {:.2f} of the GPU, up to {:.2f} are free (now {:.2f})", what,
+                      needed, most, now),
           command(fmt::format("{:.2f}", needed)),
           {}};
 }
@@ -99,15 +99,19 @@ Cure smaller_batch(const TorchFigures& figures, TorchCause cause) {
   const double percent = std::floor(100 * part);
   if (part >= 1) return half;
   if (percent < 1)
-    return {fmt::format("use a much smaller batch or input: this request is {:.0f} times what is there",
-                        1 / part),
-            "batch_size = 1",
-            {}};
+    return {
+        fmt::format("use a much smaller batch or input: this request is {:.0f} times the available memory",
+                    1 / part),
+        "batch_size = 1",
+        {}};
   // A message that is cut off does not tell what lies idle, which would serve, too.
   const std::string fits =
       figures.free && !figures.allocated
-          ? fmt::format("what is free holds {:.0f} % of this request, which may grow with it", percent)
-          : fmt::format("this request fits at {:.0f} % of it at most, where it grows with it", percent);
+          ? fmt::format("{:.0f} % of this request fits in the free memory, and it may grow with the batch",
+                        percent)
+          : fmt::format(
+                "this request fits at {:.0f} % of the current size or less, if it grows with the batch",
+                percent);
   return {"use a smaller batch or input: " + fits,
           fmt::format("batch_size = max(1, int({:.2f} * batch_size))", percent / 100),
           {}};
@@ -123,24 +127,23 @@ Cure higher_limit_of_mac(const TorchFigures& figures) {
                        kHundredths;
   if (ratio > kMost)
     return {
-        "take the limit away: the Mac swaps then, and may stop", "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0", {}};
-  return {
-      fmt::format("raise the limit: {:.2f} where it was at its usual {} (the Mac swaps then; 0.0: no limit)",
-                  ratio, kUsual),
-      fmt::format("PYTORCH_MPS_HIGH_WATERMARK_RATIO={:.2f}", ratio),
-      {}};
+        "remove the limit (the Mac then swaps, and may hang)", "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0", {}};
+  return {fmt::format("raise the limit to {:.2f} (default: {}; the Mac then swaps; 0.0 means no limit)",
+                      ratio, kUsual),
+          fmt::format("PYTORCH_MPS_HIGH_WATERMARK_RATIO={:.2f}", ratio),
+          {}};
 }
 
 // At most half of what is allocated; nothing of a model that is in half precision already.
 void add_half_precision(const LogMessage& message, const TorchFigures& figures, std::vector<Cure>& cures) {
   if (!figures.allocated || figures.allocated->count <= 1 || !message.text("precision").empty()) return;
-  cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
-                   Bytes{figures.allocated->count / 2}});
+  cures.push_back({"load the model in half precision (saves at most half of the allocated memory)",
+                   "model.half()", Bytes{figures.allocated->count / 2}});
 }
 
 std::vector<Cure> cures_of_mac(const LogMessage& message, const TorchFigures& figures, TorchCause cause) {
   std::vector<Cure> cures{smaller_batch(figures, cause),
-                          {"give idle blocks back between steps", "torch.mps.empty_cache()", {}},
+                          {"release idle blocks between steps", "torch.mps.empty_cache()", {}},
                           {"run without gradients", "with torch.inference_mode():", {}}};
   if (cause != TorchCause::limit_of_mac) return cures;
   add_half_precision(message, figures, cures);
@@ -151,15 +154,14 @@ std::vector<Cure> cures_of_mac(const LogMessage& message, const TorchFigures& fi
 // Nothing was full: first who refused it, and when.
 std::vector<Cure> cures_of_refusal(const TorchFigures& figures) {
   std::vector<Cure> cures{
-      {"see who takes memory at that moment", "headroom top", {}},
-      {"see what the driver said then", "sudo dmesg | grep -iE 'nvmap|nvgpu|NVRM|amdgpu|xe '", {}},
-      {"see whether a limit holds: the control group's, or a share that the program sets",
+      {"see which processes allocate memory at that moment", "headroom top", {}},
+      {"read the driver's messages", "sudo dmesg | grep -iE 'nvmap|nvgpu|NVRM|amdgpu|xe '", {}},
+      {"check for limits: of the control group, or a share that the program sets",
        "cat /sys/fs/cgroup/memory.max; grep -rn set_per_process_memory_fraction .",
        {}}};
   if (figures.library.empty())
     cures.push_back(
-        {"on a Jetson, give the page cache back before models are loaded: free memory comes in "
-         "larger pieces then",
+        {"on a Jetson, drop the page cache before models are loaded: free memory then has larger blocks",
          kDropPageCache,
          {}});
   return cures;
@@ -167,13 +169,13 @@ std::vector<Cure> cures_of_refusal(const TorchFigures& figures) {
 
 // What the program held is far from all: first who else there is, then which limit.
 std::vector<Cure> cures_of_little(const TorchFigures& figures) {
-  std::vector<Cure> cures{{"see who else holds the memory while it happens", "headroom top", {}}};
+  std::vector<Cure> cures{{"see which other processes hold the memory while it happens", "headroom top", {}}};
   if (asks_for_large_piece(figures))
-    cures.push_back({"let Intel's driver give more than 4 GiB in one piece",
+    cures.push_back({"allow Intel's driver to allocate more than 4 GiB in one piece",
                      "UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1",
                      {}});
   cures.push_back(
-      {"see whether the program sets itself a share", "grep -rn set_per_process_memory_fraction .", {}});
+      {"check whether the program sets its own share", "grep -rn set_per_process_memory_fraction .", {}});
   cures.push_back(smaller_batch(figures, TorchCause::not_its_own));
   return cures;
 }
@@ -193,7 +195,7 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
                      Finding& finding) {
   auto& cures = finding.cures;
   if (cause == TorchCause::wrong_size) {
-    cures = {{"look at the shapes before that line: one dimension is below zero, or far too large",
+    cures = {{"check the shapes before that line: one dimension is negative or far too large",
               "print(tensor.shape)",
               {}}};
     return;
@@ -207,21 +209,23 @@ void add_torch_cures(const LogMessage& message, const TorchFigures& figures, Tor
   if (cause == TorchCause::not_its_own) cures = cures_of_little(figures);
   if (cause == TorchCause::too_large && server == nullptr) cures.push_back(smaller_batch(figures, cause));
   const auto end_others = [&] {
-    cures.push_back(
-        {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
-         kProcessesOfGpu, figures.others});
+    cures.push_back({fmt::format("end or move the other processes on the GPU (process {})",
+                                 message.text("other_processes")),
+                     kProcessesOfGpu, figures.others});
   };
   if (cause == TorchCause::own_share) cures.push_back(larger_share(figures));
   if (cause == TorchCause::other_processes) end_others();
   if (figures.named && cause == TorchCause::cut_off)
-    cures.push_back({fmt::format("see which of them is this program, and end or move the others (process {})",
-                                 message.text("named_processes")),
-                     kProcessesOfGpu,
-                     {}});
+    cures.push_back(
+        {fmt::format("find out which of them is this program, and end or move the others (process {})",
+                     message.text("named_processes")),
+         kProcessesOfGpu,
+         {}});
   if (cause == TorchCause::rest_of_system) {
-    cures.push_back({"see who holds the rest, and end it", "headroom top", figures.of_the_rest()});
+    cures.push_back(
+        {"find the process that holds the rest, and end it", "headroom top", figures.of_the_rest()});
     if (figures.library.empty())
-      cures.push_back({"on a Jetson, give the page cache back before models are loaded", kDropPageCache, {}});
+      cures.push_back({"on a Jetson, drop the page cache before models are loaded", kDropPageCache, {}});
   }
   if (cause == TorchCause::fragmentation) cures.push_back(less_splitting(message, figures));
   finding.first_cure_meets_cause = !cures.empty();

@@ -59,7 +59,7 @@ Finding explain(const LogMessage& message) {
                               figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
                               figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
   finding.cause = words_of(cause, figures, message);
-  if (is_loading_weights(message)) finding.cause += " It was loading the model's weights then.";
+  if (is_loading_weights(message)) finding.cause += " The program was loading the model's weights.";
   finding.confidence = confidence_of(cause);
   add_torch_cures(message, figures, cause, finding);
   return finding;

@@ -96,23 +96,25 @@ bool is_loading_weights(const LogMessage& message) { return message.text("phase"
 void add_server_cures(const TorchServer& server, const LogMessage& message, std::vector<Cure>& cures) {
   const auto context = message.number("context_length");
   const bool is_loading = is_loading_weights(message);
-  const std::string then = is_loading ? "once the weights fit: " : "";
+  const std::string then = is_loading ? "after the weights fit: " : "";
   const std::vector<Cure> smaller_weights{
       {"use a quantized model (AWQ, GPTQ), or quantize it while it loads",
        std::string(server.fewer_bits),
        {}},
-      {"divide the model among several GPUs", std::string(server.more_gpus), {}}};
+      {"split the model across several GPUs", std::string(server.more_gpus), {}}};
   // Before the weights are in, nothing else has been taken.
   if (is_loading) cures.insert(cures.end(), smaller_weights.begin(), smaller_weights.end());
-  cures.push_back({then + "let it take a smaller share, as a step needs more memory beside it",
-                   fmt::format("{} SHARE, below the present one", server.share),
+  cures.push_back({then + "give the server a smaller share, because a step needs more memory outside it",
+                   fmt::format("{} SHARE, below the current one", server.share),
                    {}});
   cures.push_back({then + "shorten the context",
-                   context && *context > 1 ? fmt::format("{} {}", server.context, *context / 2)
-                                           : fmt::format("{} N, half of the one in its log", server.context),
+                   context && *context > 1
+                       ? fmt::format("{} {}", server.context, *context / 2)
+                       : fmt::format("{} N, half of the value in its log", server.context),
                    {}});
-  cures.push_back(
-      {then + "serve less at once", fmt::format("{} N, half of the present number", server.requests), {}});
+  cures.push_back({then + "serve fewer requests at once",
+                   fmt::format("{} N, half of the current number", server.requests),
+                   {}});
   if (!is_loading) cures.insert(cures.end(), smaller_weights.begin(), smaller_weights.end());
 }
 

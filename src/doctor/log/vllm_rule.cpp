@@ -68,7 +68,8 @@ std::optional<LogMessage> read(std::string_view line) {
 
 Cure shorter_context(const LogMessage& message) {
   const auto context = message.number("context_length"), fits = message.number("context_that_fits");
-  if (fits) return {"shorten the context to what fits", fmt::format("--max-model-len {}", *fits), {}};
+  if (fits)
+    return {"shorten the context to the length that fits", fmt::format("--max-model-len {}", *fits), {}};
   return {"halve the context",
           context && *context > 1 ? fmt::format("--max-model-len {}", *context / 2)
                                   : "--max-model-len N, half of max_seq_len in its log",
@@ -79,7 +80,7 @@ Cure fewer_requests(const LogMessage& message) {
   const auto requests = message.number("dummy_requests");
   return {"serve fewer requests at once",
           requests && *requests > 1 ? fmt::format("--max-num-seqs {}", *requests / 2)
-                                    : "--max-num-seqs N, half of the present number",
+                                    : "--max-num-seqs N, half of the current number",
           {}};
 }
 
@@ -97,16 +98,16 @@ std::optional<std::int64_t> filled_share(const LogMessage& message) {
 // Half of what the present share, or the one that is needed, leaves, where the log tells it.
 Cure larger_share(const LogMessage& message) {
   constexpr std::int64_t kMost = 98, kAll = 100;
-  const std::string_view what = "let it take a larger share, if the rest of the GPU is free";
+  const std::string_view what = "give vLLM a larger share, if the rest of the GPU is free";
   const auto share = message.number("share_percent"), filled = filled_share(message);
   const std::int64_t least = filled.value_or(share.value_or(0));
   if (!share || least >= kMost || least <= 0)
-    return {std::string(what), "--gpu-memory-utilization SHARE, above the present one", {}};
+    return {std::string(what), "--gpu-memory-utilization SHARE, above the current one", {}};
   const auto as_share = [](std::int64_t percent) { return static_cast<double>(percent) / kAll; };
   const std::string needed =
-      filled ? fmt::format("; {:.2f} holds the weights and the warm-up, without a cache", as_share(*filled))
+      filled ? fmt::format("; {:.2f} is enough for weights and warm-up, without a cache", as_share(*filled))
              : "";
-  return {fmt::format("{} (it has {:.2f}{})", what, as_share(*share), needed),
+  return {fmt::format("{} (now {:.2f}{})", what, as_share(*share), needed),
           fmt::format("--gpu-memory-utilization {:.2f}", as_share((least + kAll) / 2)),
           {}};
 }
@@ -121,9 +122,9 @@ std::optional<double> free_share(const LogMessage& message) {
 // Hundredths, down.
 Cure smaller_share(const LogMessage& message) {
   const auto share = free_share(message);
-  if (!share) return {"let it take a share of the GPU that is free", "--gpu-memory-utilization SHARE", {}};
+  if (!share) return {"give vLLM a share of the GPU that is free", "--gpu-memory-utilization SHARE", {}};
   return {
-      fmt::format("let it take no more than is free, {} of {}", format_bytes(*message.bytes("free_bytes")),
+      fmt::format("give vLLM at most the free memory, {} of {}", format_bytes(*message.bytes("free_bytes")),
                   format_bytes(*message.bytes("total_bytes"))),
       fmt::format("--gpu-memory-utilization {:.2f}", std::floor(100 * *share) / 100),
       {}};
@@ -136,48 +137,48 @@ void explain_start(const LogMessage& message, const Cure& no_graphs, Finding& fi
   const auto share = free_share(message);
   const auto asked = message.bytes("asked_bytes"), free = message.bytes("free_bytes");
   const auto wanted = asked && free && *asked > *free ? std::optional(*asked - *free) : std::nullopt;
-  const Cure end_others{"see who holds the rest, and end it", "headroom top", wanted};
+  const Cure end_others{"find the process that holds the rest, and end it", "headroom top", wanted};
   if (!share || *share >= kLeast) {
     finding.cures = {smaller_share(message), end_others, fewer_requests(message), no_graphs};
     finding.first_cure_meets_cause = true;
     return;
   }
-  finding.title = fmt::format("vLLM's share of the GPU was not free: {} of {} were", format_bytes(*free),
+  finding.title = fmt::format("vLLM's share of the GPU was not free: only {} of {} were", format_bytes(*free),
                               format_bytes(*message.bytes("total_bytes")));
   finding.cause =
-      "Others hold the GPU's memory, an earlier vLLM that has not ended perhaps. No share of what is left is "
-      "enough for a model and its cache.";
+      "Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The rest is too small "
+      "for a model and its cache.";
   finding.cures = {end_others,
-                   {"see whether an earlier one still runs", "pgrep -af vllm", {}},
-                   {"see the GPU's processes by NVIDIA's tool", "nvidia-smi", {}}};
+                   {"check whether an earlier vLLM still runs", "pgrep -af vllm", {}},
+                   {"list the GPU's processes with NVIDIA's tool", "nvidia-smi", {}}};
 }
 
 Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "vllm-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = "vLLM had no GPU memory left for its start";
+  finding.title = "vLLM could not start: no GPU memory was left";
   finding.cause =
-      "vLLM takes the share gpu_memory_utilization of the GPU for itself; what its warm-up needs beyond that "
-      "was not free.";
+      "vLLM takes the share gpu_memory_utilization of the GPU. Its warm-up needs more than that, and the GPU "
+      "had no more free memory.";
   finding.confidence = Confidence::likely;
-  const Cure no_graphs{"do without CUDA graphs", "--enforce-eager", {}};
+  const Cure no_graphs{"disable CUDA graphs", "--enforce-eager", {}};
   if (message.subject == kPreempted) {
     finding.severity = Severity::warning;
-    finding.title = "vLLM's cache of keys and values was too small for the requests: it put some off";
+    finding.title = "vLLM's key-value cache was too small for the requests: vLLM postponed some";
     finding.cause =
-        "Requests that run at once need more of the cache than there is: one is taken back, and computed "
-        "again.";
+        "The running requests need more cache than there is. vLLM stops one of them and computes it again "
+        "later.";
     finding.confidence = Confidence::certain;
     finding.cures = {larger_share(message),
                      fewer_requests(message),
-                     {"keep the cache in 8 bits", "--kv-cache-dtype fp8", {}}};
+                     {"store the key-value cache in 8 bits", "--kv-cache-dtype fp8", {}}};
     return finding;
   }
   const auto context = message.number("context_length"), fits = message.number("context_that_fits");
   if (message.number("cache_blocks")) {
     // The share is used up by weights and warm-up: a smaller one would leave less.
-    finding.title = "vLLM had no GPU memory left for its cache of keys and values";
+    finding.title = "vLLM had no GPU memory left for its key-value cache";
     finding.cause =
         "Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.";
     if (const auto lacking = message.bytes("lacking_bytes")) {
@@ -190,16 +191,18 @@ Finding explain(const LogMessage& message) {
     finding.cures = {no_graphs, shorter_context(message)};
     constexpr std::int64_t kNoShare = 98;  // hundredths: what is left holds no cache
     if (const auto filled = filled_share(message); filled && *filled >= kNoShare)
-      finding.cures.push_back({"use a model of fewer bits (AWQ or GPTQ takes about a quarter)", "", {}});
+      finding.cures.push_back(
+          {"use a model with fewer bits per weight (AWQ or GPTQ takes about a quarter)", "", {}});
     else
       finding.cures.insert(finding.cures.begin(), larger_share(message));
   } else if (fits || message.bytes("requested_bytes")) {
-    finding.title = fmt::format("vLLM's cache of keys and values is too small for a context of {} tokens{}",
+    finding.title = fmt::format("vLLM's key-value cache is too small for a context of {} tokens{}",
                                 context.value_or(0), fits ? fmt::format(": {} fit", *fits) : "");
-    finding.cause = "One request of full length does not fit in what weights and warm-up leave of the share.";
+    finding.cause =
+        "One request of full length does not fit: weights and warm-up leave too little of the share.";
     finding.confidence = Confidence::certain;
     finding.cures = {shorter_context(message),
-                     {"keep the cache in 8 bits", "--kv-cache-dtype fp8", {}},
+                     {"store the key-value cache in 8 bits", "--kv-cache-dtype fp8", {}},
                      larger_share(message),
                      no_graphs};
   } else if (message.bytes("free_bytes")) {
@@ -207,7 +210,7 @@ Finding explain(const LogMessage& message) {
   } else {
     finding.cures = {
         fewer_requests(message),
-        {"let it take a smaller share", "--gpu-memory-utilization SHARE, below the present one", {}},
+        {"give vLLM a smaller share", "--gpu-memory-utilization SHARE, below the current one", {}},
         shorter_context(message),
         no_graphs};
   }

@@ -63,33 +63,32 @@ Finding explain_vulkan(const LogMessage& message) {
   Finding finding;
   finding.id = "vulkan-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("Vulkan had no {} memory{}", is_host ? "host" : "GPU",
-                              requested.empty() ? "" : ": it was asked for " + requested);
+  finding.title = fmt::format("Vulkan could not allocate {} memory{}", is_host ? "host" : "GPU",
+                              requested.empty() ? "" : ": the program asked for " + requested);
   finding.cause =
-      is_host ? "The driver got no memory of the host: RAM, or what the process may have of it, was used up."
-              : "The GPU's memory was full, by this program or by others, or one allocation was larger than "
-                "the driver gives (maxMemoryAllocationSize). The message does not tell which.";
+      is_host ? "The driver could not allocate host memory: RAM was full, or the process reached a limit."
+              : "The GPU's memory was full, or one allocation exceeded the driver's limit "
+                "(maxMemoryAllocationSize). The message does not say which.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
-                   {"use smaller textures, buffers or windows: less detail, a lower resolution", "", {}}};
+  finding.cures = {{"see which processes hold the memory while it happens", "headroom top", {}},
+                   {"use smaller textures, buffers or windows", "", {}}};
   if (message.text("wanted") == "handle") {  // which takes next to no memory
     finding.cause =
-        "It asked for a fence or a semaphore, which take next to no memory: the driver is out of handles, or "
-        "the process out of file descriptors or of its other limits.";
-    finding.cures = {{"see the limits of the shell, of open files too", "ulimit -a", {}},
-                     {"see what the driver said", "sudo dmesg | grep -iE 'NVRM|nvgpu|amdgpu|xe '", {}}};
+        "The program asked for a fence or a semaphore, which need almost no memory. Either the driver has no "
+        "handles left, or the process reached a limit, for example of file descriptors.";
+    finding.cures = {{"check the shell's limits, also for open files", "ulimit -a", {}},
+                     {"read the driver's messages", "sudo dmesg | grep -iE 'NVRM|nvgpu|amdgpu|xe '", {}}};
     return finding;
   }
   if (!is_host && message.text("runtime") == kNcnn) {
     finding.cures[1] = {"use smaller tiles (waifu2x-, realesrgan-, realcugan-ncnn-vulkan)", "-t 128", {}};
-    finding.cures.push_back({"or, in a program of one's own, compute on the processor",
-                             "net.opt.use_vulkan_compute = false;",
-                             {}});
+    finding.cures.push_back(
+        {"or, in your own program, compute on the CPU", "net.opt.use_vulkan_compute = false;", {}});
   }
   if (is_host)
-    finding.cures[1] = {"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}};
+    finding.cures[1] = {"check the shell's limits", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}};
   else
-    finding.cures.push_back({"see the largest allocation that the driver gives",
+    finding.cures.push_back({"see the driver's largest allocation",
                              "vulkaninfo | grep -E 'maxMemoryAllocationSize|heapSize|size.*GiB'",
                              {}});
   return finding;

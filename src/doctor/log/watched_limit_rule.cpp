@@ -70,22 +70,22 @@ Finding explain_pm2(const LogMessage& message, Finding finding) {
   const std::string both = words_of_both(message);
   const auto limit = message.bytes("limit_bytes"), held = message.bytes("resident_bytes");
   finding.severity = Severity::warning;
-  finding.title = fmt::format("PM2 started the program {} anew at its memory limit{}",
-                              message.text("program"), both.empty() ? "" : fmt::format(": it held {}", both));
+  finding.title = fmt::format("PM2 restarted the program {} at its memory limit{}", message.text("program"),
+                              both.empty() ? "" : fmt::format(": it held {}", both));
   finding.cause =
-      "The limit is PM2's own (max_memory_restart), not the machine's: it is smaller than what the program "
-      "needs, or the program grows for ever.";
+      "This is PM2's own limit (max_memory_restart), not the machine's. Either the limit is too small for "
+      "the program, or the program keeps growing.";
   // A number without a letter is bytes.
   if (limit && *limit < mebibytes(1))
-    finding.cause += fmt::format(" {} are less than any program takes: 'M' or 'G' lacks behind the number.",
-                                 format_bytes(*limit));
+    finding.cause +=
+        fmt::format(" No program fits in {}: the number probably lacks an 'M' or 'G'.", format_bytes(*limit));
   finding.confidence = Confidence::certain;
   const std::string larger =
       held && !is_impossible(*held)
           ? fmt::format("{}M", (held->count + held->count / 4) / mebibytes(1).count + 1)
           : "SIZE";
   finding.cures = {{"raise the limit", fmt::format("pm2 start SCRIPT --max-memory-restart {}", larger), {}},
-                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
+                   {"check whether its memory keeps growing", "headroom watch -- COMMAND", {}}};
   return finding;
 }
 
@@ -96,28 +96,29 @@ Finding explain_dask(const LogMessage& message, Finding finding) {
   if (is_paused) {
     finding.id = "worker-paused-for-memory";
     finding.severity = Severity::warning;
-    finding.title = fmt::format("Dask let a worker wait: it held {}",
+    finding.title = fmt::format("Dask paused a worker: it held {}",
                                 both.empty() ? "most of its memory limit" : both + ", its limit");
     finding.cause =
-        "A worker takes no new task until it holds less: data that is kept, or tasks that are large. If it "
-        "does not come down, Dask ends it at 95 %.";
+        "A paused worker starts no new task until it holds less. Stored data or large tasks fill it. If its "
+        "memory does not shrink, Dask ends it at 95 %.";
   } else {
     finding.title = fmt::format("Dask ended a worker: it held more than {} % of its memory limit",
                                 message.number("share_percent").value_or(95));
     finding.cause =
-        "The limit is the worker's own, by default its share of the machine. Its tasks are run again by "
-        "another worker, which may end likewise.";
+        "This is the worker's own limit, by default its share of the machine. Another worker runs its tasks "
+        "again and may fail in the same way.";
   }
   finding.confidence = Confidence::certain;
   const std::string larger =
       limit && !is_impossible(*limit)
           ? fmt::format("{}MiB", (limit->count + limit->count / 2) / mebibytes(1).count)
           : "SIZE";
-  finding.cures = {{"give each more, with fewer of them",
-                    fmt::format("dask worker SCHEDULER --nworkers 1 --memory-limit {}", larger),
-                    {}},
-                   {"work on smaller pieces", "dataframe.repartition(partition_size='100MB')", {}},
-                   {"see which tasks hold it", "http://SCHEDULER:8787/status", {}}};
+  finding.cures = {
+      {"run fewer workers, with more memory each",
+       fmt::format("dask worker SCHEDULER --nworkers 1 --memory-limit {}", larger),
+       {}},
+      {"process the data in smaller pieces", "dataframe.repartition(partition_size='100MB')", {}},
+      {"see which tasks hold the memory", "http://SCHEDULER:8787/status", {}}};
   return finding;
 }
 

@@ -99,23 +99,23 @@ Finding explain_compile(const LogMessage& message) {
   finding.title = fmt::format("XLA could not compile a step: it needs {}{}{}",
                               needed ? format_bytes(*needed) : "more " + memory + " than there is",
                               needed ? " of " + memory : "",
-                              total ? fmt::format(", and there are {}", format_bytes(*total)) : "");
+                              total ? fmt::format(", but the device has {}", format_bytes(*total)) : "");
   if (memory != "hbm") {
-    finding.cause = "One kernel needs more of a core's own memory than it has.";
-    finding.cures = {{"use smaller blocks in a kernel of one's own", "pallas_call(…, block_shape=…)", {}},
+    finding.cause = "One kernel needs more of a core's own memory than the core has.";
+    finding.cures = {{"use smaller blocks in your own kernel", "pallas_call(…, block_shape=…)", {}},
                      {"use a newer jaxlib and libtpu", "pip install -U jax[tpu]", {}}};
     return finding;
   }
   finding.cause =
-      "The compiled step's arguments, results and what it keeps between are larger than the device's memory, "
-      "whatever else runs.";
+      "The compiled step's arguments, results and temporary buffers are larger than the device's memory, "
+      "even if no other program runs.";
   std::optional<Bytes> missing;
   if (needed && total && *needed > *total) missing = *needed - *total;
   if (missing) finding.cause += fmt::format(" {} are missing.", format_bytes(*missing));
   finding.cures = {{"use a smaller batch or shorter sequences", "batch_size = batch_size // 2", {}},
-                   {"compute activations again instead of keeping them (training)", "jax.checkpoint(f)", {}},
-                   {"let a step write over its arguments", "jax.jit(f, donate_argnums=(0,))", {}},
-                   {"divide the arrays among several devices", "jax.device_put(x, NamedSharding(…))", {}},
+                   {"recompute activations instead of storing them (training)", "jax.checkpoint(f)", {}},
+                   {"let a step overwrite its arguments", "jax.jit(f, donate_argnums=(0,))", {}},
+                   {"split the arrays across several devices", "jax.device_put(x, NamedSharding(…))", {}},
                    {"compute in 16 bits", "dtype=jnp.bfloat16", {}}};
   return finding;
 }
@@ -130,22 +130,22 @@ Finding explain(const LogMessage& message) {
                               words_for(message.bytes("requested_bytes")),
                               free ? fmt::format(", {} were free", format_bytes(*free)) : "");
   finding.cause =
-      "The device was full: by the program's own arrays and what a compiled step needs besides, or by "
-      "another "
-      "program. JAX takes three quarters of a GPU when it starts, so two of them do not fit.";
+      "The device was full. The program's own arrays and its compiled step, or another program, hold the "
+      "memory. JAX takes three quarters of a GPU at its start, so two JAX programs do not fit.";
   if (const auto step = message.bytes("step_bytes"))
-    finding.cause += fmt::format(
-        " The step takes {} in all; what the device has beyond that was held by other arrays or programs.",
-        format_bytes(*step));
+    finding.cause +=
+        fmt::format(" The step takes {} in total. Other arrays or programs held the rest of the device.",
+                    format_bytes(*step));
   finding.confidence = Confidence::possible;
-  finding.cures = {
-      {"take memory as it is needed, so that others have room", "XLA_PYTHON_CLIENT_PREALLOCATE=false", {}},
-      {"bound what JAX takes at its start, for each of several programs",
-       "XLA_PYTHON_CLIENT_MEM_FRACTION=.40",
-       {}},
-      {"compute activations again instead of keeping them (training)", "jax.checkpoint(f)", {}},
-      half_of_batch(message.bytes("requested_bytes")),
-      {"see who holds the memory while it happens", "headroom top", {}}};
+  finding.cures = {{"allocate memory on demand, so that other processes get memory too",
+                    "XLA_PYTHON_CLIENT_PREALLOCATE=false",
+                    {}},
+                   {"limit JAX's allocation at its start, for each of several programs",
+                    "XLA_PYTHON_CLIENT_MEM_FRACTION=.40",
+                    {}},
+                   {"recompute activations instead of storing them (training)", "jax.checkpoint(f)", {}},
+                   half_of_batch(message.bytes("requested_bytes")),
+                   {"see which processes hold the memory while it happens", "headroom top", {}}};
   return finding;
 }
 

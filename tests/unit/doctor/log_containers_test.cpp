@@ -137,7 +137,7 @@ TEST(LogContainers, RayTellsOfTheNode) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "process-killed-for-memory");
   EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(findings[0].title, "Ray killed the task f: the node 10.0.0.1 was short of memory");
+  EXPECT_EQ(findings[0].title, "Ray killed the task f: the node 10.0.0.1 ran low on memory");
   EXPECT_EQ(figure(findings[0], "pid"), 1234);
   EXPECT_EQ(figure(findings[0], "resident_bytes"), 1320702444);
   EXPECT_EQ(figure(findings[0], "used_bytes"), 7730941133);

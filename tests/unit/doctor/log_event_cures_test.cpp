@@ -82,7 +82,7 @@ TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "ollama-out-of-memory");
   EXPECT_EQ(findings[0].times, 1);
-  EXPECT_THAT(findings[0].cause, testing::HasSubstr("512.0 MiB more than the host's free memory"));
+  EXPECT_THAT(findings[0].cause, testing::HasSubstr("512.0 MiB larger than the host's free memory"));
   EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(448));
   EXPECT_THAT(commands_of(findings[0]), testing::Contains(testing::HasSubstr("fallocate -l 5G")));
 }
@@ -161,11 +161,10 @@ TEST(LogEvents, TheProgramsOwnShareIsNoWantOfMemory) {
                    "capacity; 3.50 GiB already "
                    "allocated; 3.20 GiB free; 3.72 GiB allowed; 3.60 GiB reserved in total by PyTorch)"});
   EXPECT_THAT(findings.at(0).cause,
-              HasSubstr("allowed itself was used up (3.72 GiB), while 3.20 GiB were free"));
+              HasSubstr("used up its own share of the GPU (3.72 GiB), while 3.20 GiB were free"));
   // 3.60 GiB reserved, 0.20 wanted, of 7.79; 3.60 + 3.20 are there.
   EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.49)");
-  EXPECT_THAT(findings[0].cures[0].what,
-              HasSubstr("needs 0.49 of the GPU, up to 0.87 are there (it has 0.48)"));
+  EXPECT_THAT(findings[0].cures[0].what, HasSubstr("needs 0.49 of the GPU, up to 0.87 are free (now 0.48)"));
 }
 
 // PyTorch takes 20 MiB at once for a request of 1 to 10 MiB, 2 MiB for a smaller one: 1.97 GiB and that,
@@ -201,9 +200,9 @@ TEST(LogEvents, AShareIsNoLargerThanWhatIsFree) {
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 552.00 MiB. GPU 0 has a total "
        "capacity of 7.60 GiB of which 560.00 MiB is free. 7.20 GiB allowed; Of the allocated memory "
        "7.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."});
-  EXPECT_THAT(findings.at(0).cause, HasSubstr("allowed itself was used up"));
+  EXPECT_THAT(findings.at(0).cause, HasSubstr("used up its own share"));
   EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.99)");
-  EXPECT_THAT(findings[0].cures[0].what, HasSubstr("0.99 of the GPU at most"));
+  EXPECT_THAT(findings[0].cures[0].what, HasSubstr("at most 0.99 of the GPU"));
 }
 
 // Cut off where a log was: by its end, by a logger's longest line.
@@ -217,26 +216,26 @@ TEST(LogEvents, AMessageThatIsCutOffTellsWhatItStillTells) {
   const auto finding = [&](const std::string& tail) { return findings_of({head + tail}).at(0); };
   // 29.97 GiB less 201.12 MiB less 14.75 GiB.
   const Finding of_both = finding(one + other + "Including non-Py");
-  EXPECT_THAT(of_both.cause, HasSubstr("15.02 GiB at most, as other processes held 14.75 GiB"));
+  EXPECT_THAT(of_both.cause, HasSubstr("at most 15.02 GiB, because other processes held 14.75 GiB"));
   EXPECT_EQ(of_both.confidence, Confidence::possible);
   EXPECT_EQ(figure(of_both, "other_processes_bytes"), 15837691904);
   EXPECT_EQ(of_both.cures.at(0).saves, Bytes{15837691904});
   const Finding of_many = finding(one + one + other + "Including non-PyTorch memory, this pro");
   EXPECT_THAT(of_many.cause,
-              HasSubstr("Other processes held 25.00 GiB of the GPU, this one 4.77 GiB at most"));
+              HasSubstr("Other processes held 25.00 GiB of the GPU, this process at most 4.77 GiB"));
   // One of them may be the program itself: not to be ended, and nothing to save.
   const Finding named = finding(one + other);
-  EXPECT_THAT(named.cause, HasSubstr("names held 14.75 GiB, and one of them may be this program"));
+  EXPECT_THAT(named.cause, HasSubstr("processes in it held 14.75 GiB, and one of them may be this program"));
   EXPECT_EQ(figure(named, "other_processes_bytes"), -1);
   EXPECT_EQ(figure(named, "named_processes_bytes"), 15837691904);
-  EXPECT_THAT(named.cures.at(0).what, HasSubstr("see which of them is this program"));
+  EXPECT_THAT(named.cures.at(0).what, HasSubstr("find out which of them is this program"));
   EXPECT_FALSE(named.cures[0].saves);
   // Its own is told, what of it are tensors is not.
   const std::string own = "Including non-PyTorch memory, this process has ";
   EXPECT_THAT(finding(other + own + "25.10 GiB memory in use. Of the allo").cause,
               HasSubstr("The program itself filled the memory: it held 25.10 GiB of 29.97 GiB"));
   EXPECT_THAT(finding(one + one + own + "9.20 GiB memory in use. Of the allo").cause,
-              HasSubstr("Other processes held 20.50 GiB of the GPU, this one 9.20 GiB."));
+              HasSubstr("Other processes held 20.50 GiB of the GPU, this process 9.20 GiB."));
   EXPECT_THAT(commands_of(of_both), testing::Contains("batch_size = max(1, int(0.51 * batch_size))"));
 }
 

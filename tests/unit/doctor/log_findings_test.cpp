@@ -56,7 +56,7 @@ TEST(LogFindings, AKillIsOneEventHoweverManyLinesTellIt) {
   EXPECT_EQ(findings[0].evidence.size(), 2U);
   EXPECT_EQ(figure(findings[0], "score"), 1);
   EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 2632 * 1024);
-  EXPECT_THAT(findings[0].cause, HasSubstr("held next to nothing of its own"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("held almost no memory"));
 }
 
 TEST(LogFindings, AControlGroupsKillStaysOneWhenItsSecondLineDoesNotSayIt) {
@@ -191,7 +191,7 @@ TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
   // 56349 pages, where its resident memory was 0.
   EXPECT_EQ(figure(findings[0], "victim_swap_bytes"), 56'349 * 4096);
-  EXPECT_THAT(findings[0].cause, HasSubstr("220.1 MiB more of the victim were in swap"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("The victim held 220.1 MiB more in swap"));
 }
 
 // The columns differ from kernel to kernel: 3.10, 4.14, 5.15 and 6.8.
@@ -229,7 +229,7 @@ TEST(LogFindings, WhatTheVictimHadInSwapIsTold) {
     ASSERT_EQ(findings.size(), 1U) << kernel.head;
     EXPECT_EQ(figure(findings[0], "victim_swap_bytes"), 300'000 * 4096) << kernel.head;
     EXPECT_THAT(findings[0].title, HasSubstr("which held 576.2 MiB and 1.14 GiB in swap")) << kernel.head;
-    EXPECT_THAT(findings[0].cause, HasSubstr("1.14 GiB more of the victim were in swap")) << kernel.head;
+    EXPECT_THAT(findings[0].cause, HasSubstr("The victim held 1.14 GiB more in swap")) << kernel.head;
     ASSERT_EQ(findings[0].evidence.size(), 3U) << kernel.head;
     EXPECT_EQ(findings[0].evidence[2].line, 4) << kernel.head;
     EXPECT_EQ(findings[0].evidence[2].text, kernel.victim);
@@ -259,7 +259,7 @@ TEST(LogFindings, AReportWithoutItsEndIsAKillWithoutAName) {
   const auto findings = logs.findings();
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "kernel-oom-kill");
-  EXPECT_THAT(findings[0].title, HasSubstr("when python3 asked for memory"));
+  EXPECT_THAT(findings[0].title, HasSubstr("when python3 requested memory"));
 }
 
 TEST(LogFindings, OfManyMessagesTheOneThatTellsMostStands) {
@@ -274,7 +274,7 @@ TEST(LogFindings, OfManyMessagesTheOneThatTellsMostStands) {
   EXPECT_EQ(findings[0].evidence.size(), LogFindings::kMostEvidence);
   EXPECT_EQ(findings[0].evidence[0].line, 501);
   EXPECT_EQ(figure(findings[0], "requested_bytes"), 2 << 20);
-  EXPECT_THAT(findings[0].cause, HasSubstr("Something else held the memory"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("Something outside this program held the memory"));
 }
 
 TEST(LogFindings, CuresComeByWhatTheySave) {
@@ -293,7 +293,8 @@ TEST(LogFindings, CuresComeByWhatTheySave) {
   EXPECT_THAT(cures[1].what, HasSubstr("half precision"));
   EXPECT_EQ(cures[2].command, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   EXPECT_FALSE(cures[3].saves);
-  EXPECT_THAT(findings[0].cause, HasSubstr("Other processes held 20.00 GiB of the GPU, this one 3.60 GiB"));
+  EXPECT_THAT(findings[0].cause,
+              HasSubstr("Other processes held 20.00 GiB of the GPU, this process 3.60 GiB"));
 }
 
 TEST(LogFindings, NvMapAloneIsNoAlarm) {

@@ -110,7 +110,7 @@ TEST(LogKillJoins, TheUnitAndItsPeakGoWithTheKill) {
        systemd("10:00:00", "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak.")});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(figure(findings[0], "memory_peak_bytes"), 6549825126);
-  EXPECT_THAT(findings[0].cause, HasSubstr("Its unit vision held up to 6.10 GiB"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("its unit vision held up to 6.10 GiB"));
 }
 
 TEST(LogKillJoins, OfAUnitAloneThePeakIsAFigureAndNoFinding) {
@@ -121,7 +121,7 @@ TEST(LogKillJoins, OfAUnitAloneThePeakIsAFigureAndNoFinding) {
   const auto findings = findings_of({"vision.service" + kResult, peak, "vision.service" + kByKiller});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(figure(findings[0], "memory_peak_bytes"), 6549825126);
-  EXPECT_THAT(findings[0].cause, HasSubstr("held up to 6.10 GiB"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("peak was 6.10 GiB"));
   EXPECT_EQ(findings[0].times, 1);
   // Another unit's.
   EXPECT_EQ(figure(findings_of({"nav2.service" + kResult, peak}).at(0), "memory_peak_bytes"), -1);

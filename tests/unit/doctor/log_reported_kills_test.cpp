@@ -136,7 +136,7 @@ TEST(LogReportedKills, SlurmsCountStaysWithAShellsLineOnEitherSide) {
     EXPECT_EQ(figure(findings[0], "kills"), 3);
     EXPECT_EQ(figure(findings[0], "pid"), 8156);
     EXPECT_THAT(findings[0].title, HasSubstr("'python3 fit.py' and 2 other processes were killed"));
-    EXPECT_THAT(findings[0].cause, Not(HasSubstr("does not tell")));
+    EXPECT_THAT(findings[0].cause, Not(HasSubstr("does not say")));
   }
   const std::string one = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.";
   EXPECT_EQ(ids_of({one, shell}), Lines{"process-killed-for-memory"});
@@ -160,7 +160,7 @@ TEST(LogReportedKills, SchedulersTellTheirFigures) {
   ASSERT_EQ(yarn.size(), 1U);
   EXPECT_EQ(yarn[0].times, 1);
   EXPECT_THAT(commands_of(yarn[0]), Contains("yarn.nodemanager.vmem-check-enabled=false"));
-  EXPECT_THAT(yarn[0].cause, HasSubstr("need not be short"));
+  EXPECT_THAT(yarn[0].cause, HasSubstr("need not be full"));
   // Physical memory where it tells of both.
   const auto both = findings_of(
       {"Container [pid=4733,containerID=container_1] is running beyond physical memory limits. Current "
@@ -184,7 +184,7 @@ TEST(LogReportedKills, RaysBrokenLineIsPutTogether) {
       findings_of({"(raylet) 12 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers "
                    "crashed due to other "
                    "reasons at node (ID: b8aa, IP: 10.1.2.4) over the last time period."});
-  EXPECT_EQ(workers.at(0).title, "Ray killed 12 workers: the node 10.1.2.4 was short of memory");
+  EXPECT_EQ(workers.at(0).title, "Ray killed 12 workers: the node 10.1.2.4 ran low on memory");
   EXPECT_THAT(workers[0].cause, HasSubstr("More of the node's memory was used than Ray allows"));
 }
 
@@ -347,7 +347,7 @@ TEST(LogReportedKills, ASmallRequestTellsOfNoFullMemory) {
   const auto findings = findings_of({"pyarrow.lib.ArrowMemoryError: malloc of size 128 failed"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
-  EXPECT_THAT(findings[0].cause, HasSubstr("seldom tells of full memory"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("rarely fails because memory is full"));
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.saves);
 }
 

@@ -84,7 +84,7 @@ TEST(LogReportedWordings, PinnedMemoryThatVulkanRefusesIsANote) {
   const Finding no_gpu = only_of(
       {"ggml_cuda_host_malloc: failed to allocate 500.00 MiB of pinned memory: no CUDA-capable device is "
        "detected"});
-  EXPECT_THAT(no_gpu.cause, HasSubstr("no want of memory"));
+  EXPECT_THAT(no_gpu.cause, HasSubstr("Memory did not run out"));
   EXPECT_THAT(commands_of(no_gpu), Each(Not(HasSubstr("NO_PINNED"))));
 }
 
@@ -114,7 +114,7 @@ TEST(LogReportedWordings, TheLargestBufferOfADeviceIsNoFullMemory) {
       only_of({"ggml_vulkan: Requested buffer size exceeds device buffer size limit: ErrorOutOfDeviceMemory",
                "ggml_gallocr_reserve_n_impl: failed to allocate Vulkan1 buffer of size 6442450944",
                "graph_reserve: failed to allocate compute buffers"});
-  EXPECT_THAT(finding.cause, HasSubstr("in one piece"));
+  EXPECT_THAT(finding.cause, HasSubstr("limit for a single allocation"));
   EXPECT_THAT(finding.title, HasSubstr("on GPU 1"));
   EXPECT_THAT(commands_of(finding).at(0), HasSubstr("-ub"));
 }
@@ -309,7 +309,7 @@ TEST(LogReportedWordings, WhatTheProgramDidNotHoldIsNotItsTensors) {
   const Finding small = only_of(
       {"RuntimeError: XPU out of memory. Tried to allocate 1.00 GiB (GPU 0; 15.00 GiB total capacity; "
        "900.00 MiB already allocated; 900.00 MiB reserved in total by PyTorch)"});
-  EXPECT_THAT(small.cause, HasSubstr("Not the program's own tensors"));
+  EXPECT_THAT(small.cause, HasSubstr("own tensors did not fill"));
   EXPECT_THAT(commands_of(small), Each(Not(HasSubstr("half()"))));
   const Finding full = only_of(
       {"RuntimeError: XPU out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.00 GiB total capacity; "
@@ -394,7 +394,7 @@ TEST(LogReportedWordings, XlasStepAndOllamasSplitCount) {
                "BufferAssignment OOM Debugging.", "             parameter allocation:    8.00MiB",
                "                 total allocation:   16.00MiB"});
   EXPECT_EQ(figure(step, "step_bytes"), mebibytes(16).count);
-  EXPECT_THAT(step.cause, HasSubstr("16.0 MiB in all"));
+  EXPECT_THAT(step.cause, HasSubstr("16.0 MiB in total"));
   EXPECT_TRUE(findings_of({"disk: total allocation: 16.00MiB"}).empty());
   const Finding ollama = only_of(
       {"time=2025-04-21T12:31:00.791Z level=INFO source=server.go:138 msg=offload library=cuda "
@@ -464,7 +464,7 @@ TEST(LogReportedWordings, SglangsWeightsMayBeLargerThanItsShare) {
   // Each of its processes tells it, and one that is alone is enough.
   EXPECT_EQ(only_of({"[gpu=0] max_total_num_tokens=-12", "[gpu=1] max_total_num_tokens=-12", error}).id,
             "sglang-out-of-memory");
-  EXPECT_THAT(only_of({error}).title, HasSubstr("had no GPU memory left for its cache"));
+  EXPECT_THAT(only_of({error}).title, HasSubstr("had no GPU memory left for its key-value cache"));
   for (const std::string line :
        {"max_total_num_tokens=441960, chunked_prefill_size=8192", "max_total_num_tokens=-1",
         "# max_total_num_tokens=-5", "max_total_num_tokens=0"})
@@ -509,7 +509,7 @@ TEST(LogReportedWordings, PostgresqlsTableOfLocksIsNoMemoryOfTheMachine) {
     for (const std::string& hint : {old_hint, new_hint}) {
       const Finding finding = only_of({prefix + "ERROR:  out of shared memory", prefix + hint});
       EXPECT_EQ(finding.id, "lock-table-full");
-      EXPECT_THAT(finding.title, HasSubstr("table of locks was full (max_locks_per_transaction)"));
+      EXPECT_THAT(finding.title, HasSubstr("lock table was full (max_locks_per_transaction)"));
       EXPECT_EQ(finding.confidence, Confidence::certain);
       EXPECT_EQ(commands_of(finding).at(0), "ALTER SYSTEM SET max_locks_per_transaction = 256;");
       EXPECT_THAT(finding.cures[0].what, HasSubstr("restart PostgreSQL"));
@@ -539,8 +539,8 @@ TEST(LogReportedWordings, OpenclsFiguresFollowItsError) {
   EXPECT_EQ(figure(too_large, "requested_bytes"), mebibytes(768).count);
   EXPECT_EQ(figure(too_large, "largest_buffer_bytes"), mebibytes(256).count);
   EXPECT_THAT(too_large.title, HasSubstr("a buffer of 768.0 MiB"));
-  EXPECT_THAT(too_large.cause, HasSubstr("larger than the 256.0 MiB that the device gives in one piece"));
-  EXPECT_EQ(too_large.cures.at(0).what, "divide what it computes into 3 buffers or more");
+  EXPECT_THAT(too_large.cause, HasSubstr("exceeds 256.0 MiB, the device's limit for one allocation"));
+  EXPECT_EQ(too_large.cures.at(0).what, "split the computation into 3 or more buffers");
   const Finding full = only_of({error, "[cl] requested size = 64 MiB, max alloc: 256 MiB",
                                 "  Global memory size                              1073741824 (1024MiB)"});
   EXPECT_THAT(full.cause, HasSubstr("memory was full"));

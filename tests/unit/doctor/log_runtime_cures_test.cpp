@@ -37,7 +37,8 @@ std::vector<std::string> llama_cache(const std::string& context = "32768") {
 TEST(LogRuntimeCures, ACacheThatDidNotFitIsMadeToFit) {
   const Finding finding = only_of(llama_cache());
   EXPECT_EQ(finding.title, "ggml could not allocate its key-value cache of 4.00 GiB on the GPU");
-  EXPECT_THAT(finding.cause, HasSubstr("The key-value cache of 32768 tokens did not fit in the 951.9 MiB"));
+  EXPECT_THAT(finding.cause,
+              HasSubstr("The key-value cache of 32768 tokens did not fit: the weights left 951.9 MiB"));
   // 32768 · 951.91/4096 is 7615: 29 · 256.
   EXPECT_EQ(finding.cures.at(0).command, "-c 7424");
   EXPECT_EQ(finding.cures.at(0).saves, Bytes{4294967296 - 4294967296 / 32768 * 7424});
@@ -51,7 +52,7 @@ TEST(LogRuntimeCures, ACacheThatDidNotFitIsMadeToFit) {
 
 TEST(LogRuntimeCures, ACacheIsCuredInGeneralWhereFiguresLack) {
   const Finding alone = only_of({"llama_kv_cache_init: failed to allocate buffer for kv cache"});
-  EXPECT_EQ(alone.cause, "The key-value cache did not fit in what was free.");
+  EXPECT_EQ(alone.cause, "The key-value cache did not fit in the free memory.");
   EXPECT_THAT(commands_of(alone), Contains(HasSubstr("-c N")));
   EXPECT_THAT(commands_of(alone), Each(Not(HasSubstr("-ub"))));
   // The weights alone are more than what was free: no context fits.
@@ -79,7 +80,7 @@ TEST(LogRuntimeCures, ACacheOfTheHostIsNotReckonedByTheGpu) {
 // Nor of other programs, and nothing else that ggml is refused is a cache.
 TEST(LogRuntimeCures, OtherProgramsAndBuffersHaveTheirOwnCures) {
   const Finding whisper = only_of({"whisper_kv_cache_init: failed to allocate memory for the kv cache"});
-  EXPECT_EQ(whisper.cause, "The key-value cache did not fit in what was free.");
+  EXPECT_EQ(whisper.cause, "The key-value cache did not fit in the free memory.");
   EXPECT_THAT(commands_of(whisper), Each(Not(HasSubstr("-ctk"))));
   auto lines = llama_cache();
   lines.pop_back();
@@ -130,7 +131,7 @@ TEST(LogRuntimeCures, AnEngineThatIsLoadedIsItsWeights) {
       only_of({"[E] [TRT] 1: [engine.cpp::deserializeEngine] Error Code 1: Cuda Runtime (out of memory)",
                kRequest, "[E] Engine deserialization failed"});
   expect_no_workspace(load);
-  EXPECT_EQ(load.title, "TensorRT ran out of memory as it loaded a built engine: it asked for 8.00 GiB");
+  EXPECT_EQ(load.title, "TensorRT ran out of memory while it loaded a built engine: it asked for 8.00 GiB");
   EXPECT_THAT(commands_of(load), Contains(HasSubstr("--allowWeightStreaming --weightStreamingBudget=50%")));
   // TensorRT 7 tells only behind it what it was for; alone that is no want of memory.
   const std::string behind = "[TensorRT] ERROR: INVALID_CONFIG: Deserialize the cuda engine failed.";
@@ -153,7 +154,7 @@ TEST(LogRuntimeCures, ANodeWithoutTacticTakesTheGpusRefusalAsItsReason) {
        "implementation for node {ForeignNode[/backbone/Conv...]}.)"});
   ASSERT_EQ(findings.size(), 1U);
   const Finding node = finding_of_id(findings, "tensorrt-no-implementation");
-  EXPECT_EQ(node.cause, "The GPU had no memory for the 8.00 GiB that a tactic asked for last.");
+  EXPECT_EQ(node.cause, "The GPU had no memory for the 8.00 GiB that the last tactic requested.");
   EXPECT_EQ(node.cures.at(0).command, "headroom top");
   EXPECT_THAT(commands_of(node), Each(Not(HasSubstr("workspace"))));
 }
@@ -180,7 +181,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
   EXPECT_EQ(figure(v0, "total_bytes"), 7988639171);
   EXPECT_EQ(figure(v0, "lacking_bytes"), 461708984);
   // 0.90 and 0.43/7.44, up: 0.96, and half of what that leaves.
-  EXPECT_THAT(v0.cures.at(0).what, HasSubstr("0.96 holds the weights and the warm-up, without a cache"));
+  EXPECT_THAT(v0.cures.at(0).what, HasSubstr("0.96 is enough for weights and warm-up, without a cache"));
   EXPECT_EQ(v0.cures.at(0).command, "--gpu-memory-utilization 0.98");
   const Finding none =
       only_of({"the current vLLM instance can use total_gpu_memory (4.00GiB) x gpu_memory_utilization (0.90) "
@@ -195,7 +196,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
             "[gpu_worker.py:298] Available KV cache memory: 4.00 GiB",
             "ValueError: To serve at least one request with the models's max seq len (32768), (8.00 GiB KV "
             "cache is needed, which is larger than the available KV cache memory (4.00 GiB)."}))
-    for (const Cure& cure : finding.cures) EXPECT_THAT(cure.what, Not(HasSubstr("holds the weights")));
+    for (const Cure& cure : finding.cures) EXPECT_THAT(cure.what, Not(HasSubstr("is enough for weights")));
   // A start that has room says the same words, and is none of its failures.
   EXPECT_TRUE(findings_of({"[gpu_worker.py:298] Available KV cache memory: 3.62 GiB",
                            "[gpu_worker.py:298] Available KV cache memory: -0.62 GiB"})
@@ -214,7 +215,7 @@ TEST(LogRuntimeCures, RknnIsReadWithItsSize) {
   EXPECT_EQ(finding.id, "rknn-out-of-memory");
   EXPECT_EQ(finding.severity, Severity::severe);
   EXPECT_EQ(finding.times, 1);
-  EXPECT_EQ(finding.title, "RKNN got no NPU memory: it asked for 2.87 GiB");
+  EXPECT_EQ(finding.title, "RKNN could not allocate NPU memory: it asked for 2.87 GiB");
   EXPECT_EQ(figure(finding, "requested_bytes"), 3085697024);
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("base_domain_id = 1")));
   EXPECT_EQ(figure(only_of({"E/RKNN: failed to malloc npu memory!, size: 59187712, flags: 0x2"}),
@@ -242,10 +243,10 @@ TEST(LogRuntimeCures, RknnsOtherErrorsAreNoWantOfMemory) {
 TEST(LogRuntimeCures, NcnnsNumbersAreVulkans) {
   const Finding device = only_of({"vkAllocateMemory failed -2"});
   EXPECT_EQ(device.id, "vulkan-out-of-memory");
-  EXPECT_EQ(device.title, "Vulkan had no GPU memory");
+  EXPECT_EQ(device.title, "Vulkan could not allocate GPU memory");
   EXPECT_THAT(commands_of(device), Contains("-t 128"));
   const Finding host = only_of({"vkAllocateMemory failed -1"});
-  EXPECT_EQ(host.title, "Vulkan had no host memory");
+  EXPECT_EQ(host.title, "Vulkan could not allocate host memory");
   EXPECT_THAT(commands_of(host), Each(Not(HasSubstr("-t 128"))));
   for (const char* line : {"vkAllocateMemory failed -1000072003", "vkAllocateMemory failed -10",
                            "vkAllocateMemory failed -4", "vkQueueSubmit failed -2"})

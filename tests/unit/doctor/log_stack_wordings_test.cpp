@@ -253,7 +253,7 @@ TEST(LogStackWordings, WhatPaddleFaissAndXgboostTellIsRead) {
           .at(0);
   EXPECT_EQ(figure(paddle, "requested_bytes"), 1610612736);
   EXPECT_EQ(figure(paddle, "free_bytes"), 537001984);
-  EXPECT_THAT(paddle.cause, HasSubstr("7.20 GiB of the GPU were in use"));
+  EXPECT_THAT(paddle.cause, HasSubstr("7.20 GiB of the GPU's memory were in use"));
   const Finding faiss =
       findings_of(
           {"RuntimeError: Error: 'err == cudaSuccess' failed: StandardGpuResources: alloc fail type "
@@ -270,7 +270,7 @@ TEST(LogStackWordings, WhatPaddleFaissAndXgboostTellIsRead) {
   EXPECT_EQ(xgboost[0].times, 1);
   EXPECT_EQ(figure(xgboost[0], "requested_bytes"), 33554432);
   EXPECT_EQ(figure(xgboost[0], "free_bytes"), 1048576);
-  EXPECT_THAT(xgboost[0].cause, Not(HasSubstr("does not tell")));
+  EXPECT_THAT(xgboost[0].cause, Not(HasSubstr("does not say")));
   EXPECT_TRUE(findings_of({"- Free memory: 1048576", "- Requested memory: 33554432"}).empty());
 }
 
@@ -279,10 +279,12 @@ TEST(LogStackWordings, ArrowsMallocIsArrows) {
     const auto findings =
         findings_of({"pyarrow.lib.ArrowMemoryError: " + call + " of size 1073741824 failed"});
     ASSERT_EQ(findings.size(), 1U) << call;
-    EXPECT_EQ(findings[0].title, "A program got no host memory: it asked for 1.00 GiB (told by Arrow)");
+    EXPECT_EQ(findings[0].title,
+              "A program could not allocate host memory: it asked for 1.00 GiB (reported by Arrow)");
     EXPECT_THAT(commands_of(findings[0]), Contains(HasSubstr("to_batches"))) << call;
   }
-  EXPECT_THAT(findings_of({"server: malloc of size 4096 failed"}).at(0).title, HasSubstr("(told by malloc)"));
+  EXPECT_THAT(findings_of({"server: malloc of size 4096 failed"}).at(0).title,
+              HasSubstr("(reported by malloc)"));
   EXPECT_TRUE(findings_of({"arrow: realloc of size 4096 failed over to mmap"}).empty());
 }
 
@@ -319,7 +321,8 @@ TEST(LogStackWordings, AStepThatXlaCannotCompileIsToldWithItsFigures) {
            "memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G."})
           .at(0);
   EXPECT_EQ(hbm.id, "xla-out-of-memory");
-  EXPECT_EQ(hbm.title, "XLA could not compile a step: it needs 17.21 GiB of hbm, and there are 15.48 GiB");
+  EXPECT_EQ(hbm.title,
+            "XLA could not compile a step: it needs 17.21 GiB of hbm, but the device has 15.48 GiB");
   EXPECT_THAT(hbm.cause, HasSubstr("1.73 GiB are missing"));
   EXPECT_THAT(commands_of(hbm), Each(Not(HasSubstr("PREALLOCATE"))));
   const Finding vmem =

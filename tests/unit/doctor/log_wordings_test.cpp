@@ -48,7 +48,7 @@ TEST(LogWordings, GibibytesThatAreFreeAreNotCalledNone) {
        "memory in use. Of the allocated memory 74.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved "
        "by PyTorch but unallocated."});
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(findings[0].cause, HasSubstr("far more than it asked for"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("far more than requested"));
 }
 
 // Of full memory a small request is refused, too.
@@ -102,7 +102,7 @@ TEST(LogWordings, TensorRt7sBuildIsToldWhyItFailed) {
   EXPECT_EQ(
       plugin[0].title,
       "TensorRT's plugin node (Unnamed Layer* 2) [PluginV2DynamicExt] needs 2.25 GiB of workspace, more "
-      "than the build gives (1000.0 MiB)");
+      "than the build allows (1000.0 MiB)");
   EXPECT_EQ(plugin[0].cures.at(0).command, "trtexec --onnx=model.onnx --memPoolSize=workspace:2304");
 }
 
@@ -161,7 +161,7 @@ TEST(LogWordings, ASizeThatWasComputedWrongIsCuredByNoMemory) {
             "type float on /device:GPU:0 by allocator GPU_0_bfc")}) {
     const auto findings = findings_of({line});
     ASSERT_EQ(findings.size(), 1U) << line;
-    EXPECT_THAT(findings[0].cause, HasSubstr("a size was computed wrong")) << line;
+    EXPECT_THAT(findings[0].cause, HasSubstr("the program computed a wrong size")) << line;
     for (const Cure& cure : findings[0].cures) {
       EXPECT_FALSE(cure.saves) << line;
       EXPECT_THAT(cure.command, testing::Not(HasSubstr("batch_size"))) << line;
@@ -169,7 +169,7 @@ TEST(LogWordings, ASizeThatWasComputedWrongIsCuredByNoMemory) {
   }
   const auto rust = findings_of({"memory allocation of 18446744073610592755 bytes failed"});
   EXPECT_THAT(rust.at(0).title, HasSubstr("18446744073610592755 bytes"));
-  EXPECT_THAT(rust[0].cause, HasSubstr("As a signed number it is -98958861"));
+  EXPECT_THAT(rust[0].cause, HasSubstr("As a signed number, the size is negative: -98958861"));
   EXPECT_EQ(doctor::leading_overflow("16.0 EiB for"), "16.0 EiB");
   EXPECT_EQ(doctor::leading_overflow("4 GiB"), std::nullopt);
   EXPECT_EQ(doctor::leading_size("3.00 EiB"), Bytes{3LL << 60});
@@ -301,13 +301,13 @@ TEST(LogWordings, JavaTellsWhatItLacked) {
   };
   const std::string heap = "heap-limit-reached", host = "host-out-of-memory";
   const Expected kWants[] = {
-      {error + "Java heap space", heap, "heap", "limit of its own heap", "java -XX:MaxRAMPercentage=50"},
-      {error + "Java heap space: failed reallocation of scalar replaced objects", heap, "heap", "own heap",
+      {error + "Java heap space", heap, "heap", "its heap limit", "java -XX:MaxRAMPercentage=50"},
+      {error + "Java heap space: failed reallocation of scalar replaced objects", heap, "heap", "heap limit",
        "java -XX:MaxRAMPercentage=50"},
-      {error + "GC overhead limit exceeded", heap, "heap", "own heap", "java -XX:MaxRAMPercentage=50"},
-      {"Terminating due to java.lang.OutOfMemoryError: Java heap space", heap, "heap", "own heap",
+      {error + "GC overhead limit exceeded", heap, "heap", "heap limit", "java -XX:MaxRAMPercentage=50"},
+      {"Terminating due to java.lang.OutOfMemoryError: Java heap space", heap, "heap", "heap limit",
        "jcmd PID GC.class_histogram"},
-      {"# java.lang.OutOfMemoryError: Java heap space", heap, "heap", "own heap",
+      {"# java.lang.OutOfMemoryError: Java heap space", heap, "heap", "heap limit",
        "jcmd PID GC.class_histogram"},
       {error + "Metaspace", heap, "metaspace", "memory for classes", "java -XX:MaxMetaspaceSize=SIZE"},
       {error + "Compressed class space", heap, "class space", "memory for classes",
@@ -327,11 +327,13 @@ TEST(LogWordings, JavaTellsWhatItLacked) {
        "native-thread-refused", "threads", "could not create another thread", "java -Xss512k"},
       {error + "unable to create new native thread", "native-thread-refused", "threads", "another thread",
        "java -XX:MaxRAMPercentage=25"},
-      {error + "Requested array size exceeds VM limit", heap, "array", "longer than any can be", ""},
-      {error + "Required array length 2147483638 + 9 is too large", heap, "array", "longer than any", ""},
+      {error + "Requested array size exceeds VM limit", heap, "array", "longer than Java's maximum", ""},
+      {error + "Required array length 2147483638 + 9 is too large", heap, "array",
+       "longer than Java's maximum", ""},
       {"Exception java.lang.OutOfMemoryError: requested 32756 bytes for ChunkPool::allocate. Out of swap "
        "space?",
-       host, "native memory", "no native memory: it asked for 32.0 KiB", "java -XX:MaxRAMPercentage=25"},
+       host, "native memory", "could not allocate native memory: it asked for 32.0 KiB",
+       "java -XX:MaxRAMPercentage=25"},
       {error + "Unable to allocate 16777216 bytes", host, "native memory", "it asked for 16.0 MiB",
        "headroom top"},
       {"# Native memory allocation (mmap) failed to map 2147483648 bytes for committing reserved memory.",
@@ -399,7 +401,7 @@ TEST(LogWordings, SizesMayBeHexadecimal) {
                    "size=0x4000000 aligned=0x4000000 flags:PHYSICALLY_ADDRESSED"})
           .at(0);
   EXPECT_EQ(figure(finding, "requested_bytes"), 0x4000000);
-  EXPECT_THAT(finding.title, HasSubstr("could not get 64.0 MiB in one piece"));
+  EXPECT_THAT(finding.title, HasSubstr("could not allocate 64.0 MiB of contiguous memory"));
   EXPECT_THAT(commands_of(finding), testing::Contains("cma=128M"));
   EXPECT_EQ(doctor::leading_size("0x1000"), Bytes{4096});
   EXPECT_EQ(doctor::leading_size("0XFF bytes"), Bytes{255});
