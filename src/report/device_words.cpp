@@ -15,15 +15,15 @@ std::string_view words_for(DeviceMemoryKind kind) {
     case DeviceMemoryKind::managed:
       return "managed memory";
     case DeviceMemoryKind::physical:
-      return "memory by handle (cuMemCreate)";
+      return "physical memory (cuMemCreate)";
     case DeviceMemoryKind::pool:
-      return "in use from pools";
+      return "allocated from pools";
     case DeviceMemoryKind::graph:
       return "memory nodes of graphs";
     case DeviceMemoryKind::pinned_host:
-      return "pinned memory of the machine";
+      return "pinned host memory";
     case DeviceMemoryKind::registered_host:
-      return "the program's own memory, pinned (cuMemHostRegister)";
+      return "registered host memory (cuMemHostRegister)";
     case DeviceMemoryKind::imported:
       return "imported from other processes and APIs";
     case DeviceMemoryKind::reservation:
@@ -31,15 +31,15 @@ std::string_view words_for(DeviceMemoryKind kind) {
     case DeviceMemoryKind::mapping:
       return "mapped addresses";
     case DeviceMemoryKind::pool_reserved:
-      return "kept by pools";
+      return "reserved by pools";
     case DeviceMemoryKind::overhead:
       return "modules, by difference";
     case DeviceMemoryKind::graph_reserved:
-      return "kept for graphs";
+      return "reserved for graphs";
     case DeviceMemoryKind::context:
       return "contexts, by difference";
     case DeviceMemoryKind::driver_growth:
-      return "the driver's own beside contexts and modules, by difference";
+      return "other driver memory, by difference";
   }
   return "";
 }
@@ -63,15 +63,15 @@ std::string command_of(const RecordingReport& report, const analysis::DeviceProc
 }
 
 std::string words_for_process(const RecordingReport& report, const analysis::DeviceProcess& process) {
-  if (process.is_elsewhere) return fmt::format("process {} of another container", process.pid);
+  if (process.is_elsewhere) return fmt::format("process {} in another container", process.pid);
   const std::string command = command_of(report, process);
   return command.empty() ? fmt::format("process {}", process.pid)
                          : fmt::format("process {} ({})", process.pid, harmless(command));
 }
 
 std::string_view words_for_unknown(const analysis::DeviceRest& rest) {
-  if (rest.names_none) return "held by other processes, or kept by pools, graphs and shared granules";
-  return rest.has_more_processes ? "held by further processes" : "given back meanwhile by others";
+  if (rest.names_none) return "held by other processes, pools, graphs or shared granules";
+  return rest.has_more_processes ? "held by more processes" : "released by others in the meantime";
 }
 
 std::string flag_of_device_limits(const recording::RecordingInfo& info) {

@@ -8,7 +8,7 @@ namespace headroom::report {
 std::string findings_to_markdown(const DoctorReport& report) {
   std::string text = fmt::format("## headroom doctor: {}\n\n", count_in_words(report.findings));
   for (const std::string& problem : report.problems)
-    text += fmt::format("- not read: {}\n", escaped(problem));
+    text += fmt::format("- could not read: {}\n", escaped(problem));
   if (!report.problems.empty()) text += '\n';
   for (const Finding& finding : report.findings) {
     text += fmt::format("### {}: {}\n\n", name_of(finding.severity), escaped(finding.title));
@@ -19,7 +19,7 @@ std::string findings_to_markdown(const DoctorReport& report) {
           "- {} {}\n",
           code(evidence.line > 0 ? fmt::format("{}:{}", evidence.file, evidence.line) : evidence.file),
           evidence.text.empty() ? "" : code(evidence.text));
-    if (finding.times > 1) text += fmt::format("- {} times in all\n", finding.times);
+    if (finding.times > 1) text += fmt::format("- {} times in total\n", finding.times);
     if (!finding.evidence.empty()) text += '\n';
     if (!finding.figures.empty()) {
       MarkdownTable table(1, {"Figure", "Value"});
@@ -34,7 +34,8 @@ std::string findings_to_markdown(const DoctorReport& report) {
                           cure.command.empty() ? "" : ": " + code(cure.command));
       if (!cure.tried) continue;
       text += fmt::format("   - tried: {}\n", escaped(cure.tried->sentence));
-      if (cure.tried->command != cure.command) text += fmt::format("   - by {}\n", code(cure.tried->command));
+      if (cure.tried->command != cure.command)
+        text += fmt::format("   - command: {}\n", code(cure.tried->command));
     }
     if (!finding.cures.empty()) text += '\n';
   }

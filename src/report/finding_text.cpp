@@ -114,7 +114,7 @@ void add_finding(const Finding& finding, Paragraphs& paragraphs) {
   for (const Evidence& evidence : finding.evidence)
     paragraphs.whole(
         fmt::format("  seen: {}{}{}", place_of(evidence), evidence.text.empty() ? "" : ": ", evidence.text));
-  if (finding.times > 1) paragraphs.sentence(fmt::format("{} times in all", finding.times));
+  if (finding.times > 1) paragraphs.sentence(fmt::format("{} times in total", finding.times));
   if (!finding.cause.empty())
     paragraphs.sentence(fmt::format("cause ({}): {}", name_of(finding.confidence), finding.cause));
   add_cures(finding, paragraphs);
@@ -140,7 +140,7 @@ std::string findings_to_terminal(const DoctorReport& report, bool color, std::op
                                     harmless(report.examined[i].words)));
   if (report.examined.size() > kMostNamed)
     paragraphs.sentence(
-        fmt::format("and at {} more (--json names them)", report.examined.size() - kMostNamed));
+        fmt::format("and at {} more (--json lists them)", report.examined.size() - kMostNamed));
   return std::move(paragraphs).text();
 }
 

@@ -44,12 +44,12 @@ void append_csv(std::string& text, std::span<const FrameTimes> frames) {
 }
 
 Result<std::vector<FrameTimes>> read_frame_times(std::string_view text, std::string_view name) {
-  const std::string fix = "measure the run anew, or leave the file out";
+  const std::string fix = "measure the run again, or remove the file";
   std::size_t end = text.find('\n');
   const std::string_view columns = kFrameTimesHeader.substr(0, kFrameTimesHeader.size() - 1);
   if (end == std::string_view::npos || !text.substr(0, end).starts_with(columns))
-    return input_error(fmt::format("{} has no times of frames", name),
-                       fmt::format("its first line is not {}", columns), fix);
+    return input_error(fmt::format("no frame times in {}", name),
+                       fmt::format("the first line is not {}", columns), fix);
   std::vector<FrameTimes> frames;
   for (std::size_t line = 2; end + 1 < text.size(); ++line) {
     const std::size_t start = end + 1;
@@ -57,7 +57,7 @@ Result<std::vector<FrameTimes>> read_frame_times(std::string_view text, std::str
     if (end == std::string_view::npos) end = text.size();
     const auto frame = frame_of(text.substr(start, end - start));
     if (!frame)
-      return input_error(fmt::format("{}:{} is no frame", name, line), "six numbers belong there", fix);
+      return input_error(fmt::format("invalid frame in {}:{}", name, line), "expected six numbers", fix);
     frames.push_back(*frame);
   }
   return frames;

@@ -184,7 +184,7 @@ class FieldReader {
       case Json::value_t::array:
         return "a list";
       case Json::value_t::string:
-        return "a text";
+        return "a string";
       case Json::value_t::boolean:
         return "true or false";
       case Json::value_t::number_float:
@@ -216,7 +216,7 @@ class FieldReader {
 
   template <class Enum>
   void read_name(const Json& value, const Place& place, Enum& into) {
-    if (!expect(value.is_string(), value, place, "a text")) return;
+    if (!expect(value.is_string(), value, place, "a string")) return;
     std::string names;
     for (const Enum candidate : kAll<Enum>) {
       if (value.get_ref<const std::string&>() == name_of(candidate)) {
@@ -246,7 +246,7 @@ class FieldReader {
     } else if constexpr (std::same_as<T, double>) {
       if (expect(value.is_number(), value, place, "a number")) into = value.get<double>();
     } else if constexpr (std::same_as<T, std::string>) {
-      if (expect(value.is_string(), value, place, "a text")) into = value.get_ref<const std::string&>();
+      if (expect(value.is_string(), value, place, "a string")) into = value.get_ref<const std::string&>();
     } else if constexpr (std::same_as<T, Bytes> || std::same_as<T, Nanoseconds>) {
       expect(read_integer(value, into.count), value, place, "a whole number in its range");
     } else if constexpr (std::is_enum_v<T>) {

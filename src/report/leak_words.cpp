@@ -22,10 +22,9 @@ namespace {
 std::string words_for_the_end(const LeakVerdict& leaks) {
   std::string words;
   if (leaks.released_bytes > 0)
-    words = fmt::format(" After the last cycle {} of what grew was released.",
+    words = fmt::format(" After the last cycle, {} of the growth was released.",
                         format_bytes({leaks.released_bytes}));
-  if (leaks.is_cut_off)
-    words += " The recording ends before the program did: a later release would not show.";
+  if (leaks.is_cut_off) words += " The recording ends before the program did, so later releases are unknown.";
   return words;
 }
 
@@ -33,8 +32,8 @@ std::string words_for_release(const LeakVerdict& leaks) {
   if (leaks.same_places)
     return fmt::format("The same places grew over the {} cycles of {}.", grouped(leaks.cycles), leaks.cycle);
   return fmt::format(
-      "Grew, and was released later: {} left {} more behind with each of {} cycles, and all of it was given "
-      "back{}.",
+      "Memory grew and was released later: {} left {} more with each of {} cycles, and all of it was "
+      "released{}.",
       leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
       leaks.released_at ? " by " + format_duration(*leaks.released_at) : " by the end");
 }
@@ -48,24 +47,25 @@ std::string words_for_leaks(const LeakVerdict& leaks) {
     case Growth::none:
       if (leaks.smallest_visible > 0)
         return fmt::format(
-            "None seen over {} cycles of {}; in samples, one of less than {} a cycle would not show.",
+            "No leak seen over {} cycles of {}. Samples cannot show a leak of less than {} per cycle.",
             grouped(leaks.cycles), leaks.cycle, words_for_slow_growth(leaks.smallest_visible));
-      return fmt::format("None: what is live at the end of {} does not grow over {} cycles.", leaks.cycle,
-                         grouped(leaks.cycles));
+      return fmt::format("No leak: the memory live at the end of {} does not grow over {} cycles.",
+                         leaks.cycle, grouped(leaks.cycles));
     case Growth::grew_then_stayed:
       if (leaks.last_step > 0)
-        return fmt::format("None: memory grew until cycle {} of {} and then stayed, over {} cycles.",
-                           grouped(leaks.last_step), leaks.cycle, grouped(leaks.cycles));
+        return fmt::format(
+            "No leak: memory grew until cycle {} of {} and then stayed the same, over {} cycles.",
+            grouped(leaks.last_step), leaks.cycle, grouped(leaks.cycles));
       return fmt::format(
-          "None: after {} cycles of {} more is live than after the first ones, but it no longer grows.",
+          "No leak: after {} cycles of {}, more memory is live than after the first ones, but it no longer "
+          "grows.",
           grouped(leaks.cycles), leaks.cycle);
     case Growth::grew_then_released:
       return words_for_release(leaks);
     case Growth::grew_late:
       return fmt::format(
-                 "Not clear: {} leaves {} more behind than after its warm-up, and grew as late as at cycle "
-                 "{} "
-                 "of {}. More cycles would tell whether it stays.",
+                 "Unclear: {} holds {} more than after its warm-up, and last grew at cycle {} of {}. Record "
+                 "more cycles to see whether it stays.",
                  leaks.cycle, format_bytes({leaks.late_bytes}), grouped(leaks.last_step),
                  grouped(leaks.cycles)) +
              words_for_the_end(leaks);
@@ -75,28 +75,25 @@ std::string words_for_leaks(const LeakVerdict& leaks) {
                            leaks.cycle);
       if (leaks.last_step > 0)
         return fmt::format(
-                   "Leak: {} leaves {} more behind with each of {} cycles on average, in steps, as a "
-                   "container "
-                   "does that is never emptied (the last at cycle {}).",
+                   "Leak: {} leaves {} more memory with each of {} cycles on average. It grows in steps, "
+                   "like a container that is never emptied (last step at cycle {}).",
                    leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
                    grouped(leaks.last_step)) +
                words_for_the_end(leaks);
-      return fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
+      return fmt::format("Leak: {} leaves {} more memory with each of {} cycles.", leaks.cycle,
                          words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles)) +
              words_for_the_end(leaks);
   }
   return fmt::format(
-      "{}, so there is no verdict. What is live at the end is no proof: caches and singletons stay on "
-      "purpose.",
+      "{}, so there is no verdict. Memory that is live at exit is not always a leak: caches stay on purpose.",
       leaks.cycles_left_out > 0
-          ? "No layer that repeats was watched"
+          ? "No repeated layer was monitored"
           : fmt::format("No layer was entered and left {} times", analysis::kFewestEnds));
 }
 
 std::string words_for_cycles_left_out(const LeakVerdict& leaks) {
-  return fmt::format("{} more layer{} not watched: what leaks there is not known.",
-                     grouped(leaks.cycles_left_out),
-                     leaks.cycles_left_out == 1 ? " that repeats was" : "s that repeat were");
+  return fmt::format("{} more repeated layer{} not monitored: leaks there are unknown.",
+                     grouped(leaks.cycles_left_out), leaks.cycles_left_out == 1 ? " was" : "s were");
 }
 
 }  // namespace headroom::report

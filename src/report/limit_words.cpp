@@ -53,20 +53,20 @@ std::string meaning_of(const Limit& limit) {
   switch (limit.type) {
     case LimitType::hard:
       return fmt::format(
-          "every route by which a process can take memory was refused or killed when it was tried before "
-          "this run ({})",
+          "before this run, the probe tried every route by which a process can allocate memory; each was "
+          "refused or killed ({})",
           size_of_probe(limit));
     case LimitType::soft:
       if (has_unproved_cuda(limit))
-        return "CUDA memory may pass the limit; the probe's table shows which host routes it stopped";
+        return "CUDA memory can exceed the limit; the probe's table shows which host routes were stopped";
       if (limit.mechanism == LimitMechanism::watchdog)
-        return "a watchdog looks on; a model may exceed it, goes on and is marked";
+        return "a watchdog monitors memory; a model that exceeds the limit continues and is marked";
       return fmt::format(
-          "some route got past it or could not be tried before this run ({}); a model may exceed it, goes on "
-          "and is marked",
+          "before this run, a route got past the limit or could not be tried ({}); a model that exceeds the "
+          "limit continues and is marked",
           size_of_probe(limit));
     case LimitType::unavailable:
-      return "nothing on this machine enforces it; memory was only watched";
+      return "nothing on this machine enforces the limit; memory was only monitored";
   }
   return {};
 }

@@ -64,7 +64,7 @@ Json modules_json(const RecordingReport& report, const std::vector<LiveMoment>& 
   }
   return share_json(
       moments, [&](std::size_t m) -> const auto& { return sums[m]; },
-      [&](std::size_t i) { return names[i].empty() ? "(not known)" : names[i]; });
+      [&](std::size_t i) { return names[i].empty() ? "(unknown)" : names[i]; });
 }
 
 }  // namespace

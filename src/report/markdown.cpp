@@ -18,16 +18,15 @@ constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
 
 std::string more_than_shown(std::size_t rows) {
   if (rows <= kMostRowsShown) return {};
-  return fmt::format("… and {} more; `report.json` names them all.\n\n", rows - kMostRowsShown);
+  return fmt::format("… and {} more; `report.json` lists all.\n\n", rows - kMostRowsShown);
 }
 
 std::string title(const BenchResult& result) {
   std::string text = fmt::format("# Headroom bench {}\n\n", escaped(result.run_name));
   if (!result.complete)
     text +=
-        "> [!WARNING]\n> **This run is incomplete**: it was interrupted or is still running. What is here "
-        "was "
-        "measured until then.\n\n";
+        "> [!WARNING]\n> **This run is incomplete**: it was interrupted or is still running. The results so "
+        "far are shown.\n\n";
   return text;
 }
 
@@ -89,7 +88,7 @@ std::string metadata_section(const BenchResult& result) {
   if (result.image_size > 0)
     add_line(text, "Settings",
              fmt::format("image size {}, confidence {}, IoU {}{}", result.image_size, result.confidence,
-                         result.iou, has_own_thresholds(result) ? "; some models have their own" : ""));
+                         result.iou, has_own_thresholds(result) ? "; some models use their own" : ""));
   if (result.options) add_line(text, "Options", words_for_options(*result.options));
   return text + "\n";
 }
@@ -98,7 +97,7 @@ std::string metadata_section(const BenchResult& result) {
 std::string measured_without_source(const BenchResult& result) {
   const auto has_run = [](const ModelResult& model) { return model.frames > 0; };
   if (std::none_of(result.models.begin(), result.models.end(), has_run)) return {};
-  return "## Input Source\n\nNone: the models ran on inputs made from their signatures.\n\n";
+  return "## Input Source\n\nNone: the models ran on inputs generated from their signatures.\n\n";
 }
 
 // How many frames there are, and how many of them were run: fewer with another --max-frames than in the
@@ -114,7 +113,7 @@ std::string words_for_frames(const BenchResult& result) {
   }
   if (most == 0 || (fewest == prepared && most == prepared)) return std::to_string(prepared);
   if (fewest == most) return fmt::format("{} prepared, {} run by each model", prepared, most);
-  return fmt::format("{} prepared, {} to {} run by a model", prepared, fewest, most);
+  return fmt::format("{} prepared, {} to {} run per model", prepared, fewest, most);
 }
 
 std::string source_section(const BenchResult& result) {
@@ -157,7 +156,7 @@ std::string system_section(const BenchResult& result) {
                words_for_metric(metric.name, metric.min), words_for_metric(metric.name, metric.max),
                std::to_string(metric.n)});
   }
-  return "## System Metrics\n\nOf the whole machine during the inference phase; the course is in "
+  return "## System Metrics\n\nFor the whole machine during the inference phase. All samples are in "
          "`metrics.jsonl`.\n\n" +
          (table.empty() ? "" : table.text()) + (events.empty() ? "" : events.text());
 }
@@ -192,13 +191,10 @@ std::string left_out_section(const BenchResult& result) {
 }
 
 constexpr std::string_view kDefinitions =
-    "---\n\n"
-    "Percentiles are nearest rank: measured values, never interpolated. “P99 at most” is the upper bound of "
-    "the P99 at "
-    "99 % confidence (LoadGen early stopping); it needs 662 frames, that of the P90 needs 64. Warm-up is "
-    "left out. "
-    "Peaks are the kernel's own high-water marks. 1 MiB is 1,048,576 bytes. “–” was not measured; it is not "
-    "zero.\n";
+    "---\n\nPercentiles are nearest rank: measured values, never interpolated. “P99 at most” is the upper "
+    "bound of P99 at 99 % confidence (LoadGen early stopping). It needs 662 frames; the bound of P90 needs "
+    "64. Warm-up frames are excluded. Peaks are the kernel's high-water marks. 1 MiB is 1,048,576 bytes. “–” "
+    "means not measured; it does not mean zero.\n";
 
 }  // namespace
 

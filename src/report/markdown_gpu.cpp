@@ -9,7 +9,7 @@ namespace headroom::report {
 namespace {
 
 std::string memory_of(const GpuMemory& gpu) {
-  MarkdownTable table(1, {"Phase", "Asked for", "Of the driver's", "Context, modules"});
+  MarkdownTable table(1, {"Phase", "Requested", "Driver's figure", "Context, modules"});
   const auto add = [&](std::string phase, const std::optional<Bytes>& ours,
                        const std::optional<Bytes>& drivers) {
     if (!ours && !drivers) return;
@@ -32,12 +32,12 @@ std::string heading_of(const GpuMemory& gpu) {
     text += fmt::format(", {} of {}",
                         gpu.within_limit == false ? "❌ over the limit"
                         : gpu.within_limit        ? "✅ within the limit"
-                                                  : "peak not known",
+                                                  : "peak unknown",
                         format_bytes(*gpu.limit));
   if (gpu.refused > 0)
     text += fmt::format(", {} refused ({})", counted(gpu.refused, "request"), words_for(gpu.refused_bytes));
   if (gpu.is_integrated == true)
-    text += ". It is the machine's memory: these figures are not to be added to resident ones";
+    text += ". This GPU uses host memory: do not add these figures to resident memory";
   return text;
 }
 
@@ -48,8 +48,7 @@ std::string gpu_tables(const ModelResult& model) {
   for (const GpuMemory& gpu : model.gpu_memory) {
     text += heading_of(gpu) + "\n\n" + memory_of(gpu);
     if (gpu.pinned_host)
-      text +=
-          fmt::format("Also {} of the machine's memory, pinned for it.\n\n", format_bytes(*gpu.pinned_host));
+      text += fmt::format("Also {} of pinned host memory.\n\n", format_bytes(*gpu.pinned_host));
   }
   if (model.placement) {
     text += fmt::format("Nodes: {} on the GPU, {} on the CPU", model.placement->on_device,
@@ -68,10 +67,11 @@ std::string gpu_limit_lines(const BenchResult& result) {
                                  name_of(limit.type), words_for(limit.mechanism));
   if (!limit.note.empty()) text += fmt::format(": {}", escaped(limit.note));
   for (const LimitRoute& route : limit.routes)
-    text += fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Tried: " : ", ", code(route.name),
-                        route.outcome == "escaped"     ? "**got past it**"
-                        : route.outcome == "not_tried" ? "not tried"
-                                                       : escaped(route.outcome));
+    text +=
+        fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Routes tried: " : ", ", code(route.name),
+                    route.outcome == "escaped"     ? "**got past it**"
+                    : route.outcome == "not_tried" ? "not tried"
+                                                   : escaped(route.outcome));
   return text + "\n\n";
 }
 

@@ -24,7 +24,7 @@ std::string nodes_table(const LayerMemory& layers) {
     return node.output.value_or(Bytes{}).count + node.parameters.value_or(Bytes{}).count;
   };
   MarkdownTable table(
-      2, {"Node", "Operation", "Output", "Parameters", "Arena in use after it", "Time of a run"});
+      2, {"Node", "Operation", "Output", "Parameters", "Arena in use after the node", "Time per run"});
   const auto leading = ranked(layers.nodes, own, kNodesShown);
   for (const std::size_t i : leading) {
     const NodeMemory& node = layers.nodes[i];
@@ -43,14 +43,13 @@ std::string nodes_table(const LayerMemory& layers) {
 std::string layers_table(const ModelResult& model) {
   if (!model.layers) return {};
   const LayerMemory& layers = *model.layers;
-  MarkdownTable table(1, {"What", "Bytes", "Share"});
+  MarkdownTable table(1, {"Kind", "Bytes", "Share"});
   for (const MemoryShare& part : layers.shares)
     table.add({escaped(words_for(part, layers.peak_node)), format_bytes(part.bytes),
                share(part.bytes, layers.peak)});
   return fmt::format(
-             "**Where the memory goes**: {} at the heap's peak, in a traced run of {} apart from the "
-             "measured "
-             "one. `headroom report {}` tells more.\n\n",
+             "**Where the memory goes**: {} at the heap's peak, in a separate traced run of {}. For more, "
+             "run `headroom report {}`.\n\n",
              format_bytes(layers.peak), counted(layers.frames, "frame"), shell_word(layers.recording)) +
          table.text() + nodes_table(layers);
 }

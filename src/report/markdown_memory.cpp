@@ -48,7 +48,7 @@ std::string probe_table(const Limit& limit) {
   for (const LimitRoute& route : limit.routes)
     table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});
   if (table.empty()) return {};
-  return "**What the probe tried** before the run, a child process for each route:\n\n" + table.text();
+  return "**Routes that the probe tried** before the run, each in its own child process:\n\n" + table.text();
 }
 
 std::string closest_to_limit(const BenchResult& result) {
@@ -98,7 +98,7 @@ std::string memory_safety_section(const BenchResult& result) {
                                                               : std::to_string(violations));
     text += probe_table(limit);
   } else {
-    text += "- **Memory Limit**: none was set (`--mem-limit`)\n\n";
+    text += "- **Memory Limit**: none (`--mem-limit` sets one)\n\n";
   }
   text += gpu_limit_lines(result);
   return text + closest_to_limit(result);

@@ -54,14 +54,12 @@ std::string measured_overview(const BenchResult& result) {
   if (std::any_of(result.models.begin(), result.models.end(), has_unbounded)) notes += footnote_on_bounds();
   if (by_group)
     notes +=
-        "Load peak and run peak are resident; *charged* is the control group's own account, which is what "
-        "the "
-        "limit enforces.\n\n";
+        "Load peak and run peak are resident memory. *Charged* is what the kernel charges to the control "
+        "group; the limit applies to it.\n\n";
   if (by_reservation)
     notes +=
-        "Load peak and run peak are resident; *reserved* is private writable memory, touched or not "
-        "(VmData), "
-        "which is what RLIMIT_DATA bounds.\n\n";
+        "Load peak and run peak are resident memory. *Reserved* is private writable memory, touched or not "
+        "(VmData); RLIMIT_DATA limits it.\n\n";
   return table.text() + notes;
 }
 
@@ -73,8 +71,8 @@ std::string prepared_overview(const BenchResult& result) {
                model->trials.empty() ? std::string(kAbsent) : std::to_string(model->trials.size())});
   const bool has_memory = std::any_of(result.models.begin(), result.models.end(),
                                       [](const ModelResult& model) { return peak_of(model).has_value(); });
-  return fmt::format("The models were prepared and not measured (`--skip-inference`).{}\n\n{}",
-                     has_memory ? " Their memory is that of the warm-up." : "", table.text());
+  return fmt::format("The models were prepared but not measured (`--skip-inference`).{}\n\n{}",
+                     has_memory ? " Their memory was measured during the warm-up." : "", table.text());
 }
 
 std::string overview(const BenchResult& result) {
@@ -85,7 +83,7 @@ std::string overview(const BenchResult& result) {
 }
 
 std::string bound_of(const std::optional<Nanoseconds>& bound) {
-  return bound ? format_duration(*bound) : "n too small";
+  return bound ? format_duration(*bound) : "too few frames";
 }
 
 std::string latency_table(const ModelResult& model) {
@@ -95,7 +93,7 @@ std::string latency_table(const ModelResult& model) {
       {{"Decode", &model.decode},
        {"Pre-processing", &model.preprocess},
        {"**Inference**", &model.inference},
-       {"Inference, by the GPU", &model.device_time},
+       {"Inference, GPU clock", &model.device_time},
        {"Post-processing", &model.postprocess},
        {"End to end", &model.end_to_end}}};
   for (const auto& [name, stage] : stages) {
@@ -137,7 +135,8 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
   text += "\n\n" + table.text();
   std::vector<std::string> notes;
   if (memory.frames)
-    notes.push_back(fmt::format("decoded frames inside these figures: {}", format_bytes(*memory.frames)));
+    notes.push_back(
+        fmt::format("decoded frames included in these figures: {}", format_bytes(*memory.frames)));
   if (memory.pss_run_peak)
     notes.push_back(fmt::format("largest proportional share (PSS): {}", format_bytes(*memory.pss_run_peak)));
   if (memory.cgroup_peak)
@@ -146,15 +145,15 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
   if (!notes.empty()) text += fmt::format("Also {}.\n\n", fmt::join(notes, "; "));
   if (resident_is_above(model, limit))
     text += counts_by_reservation(*limit)
-                ? "Resident is above the limit and the reserved private memory is not: RLIMIT_DATA counts "
-                  "neither pages of files and libraries nor shared memory.\n\n"
-                : "Resident is above the limit and the group's account is not: pages that another group "
-                  "touched first, such as those of shared libraries, are not charged to this one.\n\n";
+                ? "Resident memory is above the limit, but reserved private memory is not: RLIMIT_DATA does "
+                  "not count pages of files and libraries, or shared memory.\n\n"
+                : "Resident memory is above the limit, but the charged memory is not: the kernel charges a "
+                  "page to the group that touches it first, for example a page of a shared library.\n\n";
   return text;
 }
 
 std::string cleanup_table(const ModelResult& model) {
-  MarkdownTable table(1, {"After the state was cleaned", "Resident"});
+  MarkdownTable table(1, {"After cleanup", "Resident"});
   for (const CleanupPoint& point : model.cleanups)
     table.add(
         {fmt::format("{} {}", escaped(point.level), escaped(point.name)), format_bytes(point.resident)});
@@ -170,8 +169,7 @@ std::string trials_table(const ModelResult& model) {
     table.add({code(trial.settings.describe()), kept_as(model, trial), words_for(trial.p50),
                words_for(trial.counted_peak()), status});
   }
-  return fmt::format("**Tuning trials**, each in a process of its own: {}.\n\n",
-                     escaped(describe_tuning(model))) +
+  return fmt::format("**Tuning trials**, each in its own process: {}.\n\n", escaped(describe_tuning(model))) +
          table.text();
 }
 
@@ -180,7 +178,7 @@ std::string facts(const ModelResult& model) {
   add_line(text, outcome_of(model) == Outcome::cut_short ? "Note" : "Cause", escaped(model.error));
   if (model.died_in)
     add_line(text, "Ended",
-             fmt::format("{} (last phase done: {})", activity_after(*model.died_in),
+             fmt::format("{} (last completed phase: {})", activity_after(*model.died_in),
                          code(name_of(*model.died_in))));
   std::string file = code(model.path);
   if (model.file_size) file += fmt::format(" ({})", format_bytes(*model.file_size));

@@ -16,14 +16,13 @@ std::string p99_of(const std::optional<LatencySummary>& latency) {
 }
 
 constexpr const char* kThreads =
-    "The models of a frame run at the same time: their latencies are those of shared cores, and a wait may "
-    "be "
-    "for the memory of another one that is in use.\n\n";
+    "The models of a frame run at the same time and share the cores, so their latencies are higher. A "
+    "request may also wait for memory that another model uses.\n\n";
 
 std::string words_for_samples(const PoolResult& pool) {
   if (pool.samples == 0) return {};
-  if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over it", pool.samples);
-  return fmt::format("❌ {} of {} samples over it", pool.samples_over, pool.samples);
+  if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over the budget", pool.samples);
+  return fmt::format("❌ {} of {} samples over the budget", pool.samples_over, pool.samples);
 }
 
 bool has_unbounded(const PoolResult& pool) {
@@ -46,10 +45,10 @@ std::string pool_section(const BenchResult& result) {
       text, "Status",
       fmt::format("{}{}{}", words_for_outcome(pool), pool.error.empty() ? "" : ": ", escaped(pool.error)));
   add_line(text, "Budget", format_bytes(pool.budget));
-  if (pool.threads > 1) add_line(text, "Asked by", fmt::format("{} threads", pool.threads));
+  if (pool.threads > 1) add_line(text, "Requested by", fmt::format("{} threads", pool.threads));
   if (pool.all_at_once)
     add_line(text, "All models at once",
-             fmt::format("{}, of which {} are runtime and frames", format_bytes(*pool.all_at_once),
+             fmt::format("{}, including {} for runtime and frames", format_bytes(*pool.all_at_once),
                          words_for(pool.baseline)));
   if (pool.peak)
     add_line(text, "Peak", fmt::format("**{}**, {}", format_bytes(*pool.peak), words_for_samples(pool)));
@@ -57,20 +56,20 @@ std::string pool_section(const BenchResult& result) {
   if (pool.frame)
     add_line(
         text, "One frame, loads included",
-        fmt::format("n {}, P50 {}, P90 {}, P99 {}, longest {}", pool.frame->n,
-                    format_duration(pool.frame->p50), percentile(pool.frame->p90, pool.frame->p90_bound),
+        fmt::format("n {}, P50 {}, P90 {}, P99 {}, max {}", pool.frame->n, format_duration(pool.frame->p50),
+                    percentile(pool.frame->p90, pool.frame->p90_bound),
                     percentile(pool.frame->p99, pool.frame->p99_bound), format_duration(pool.frame->max)));
   if (pool.load_time)
-    add_line(text, "Time for loads",
-             fmt::format("{}, of which {} for models that had been loaded before",
-                         format_duration(*pool.load_time), words_for(pool.reload_time)));
+    add_line(text, "Load time",
+             fmt::format("{}, including {} to reload evicted models", format_duration(*pool.load_time),
+                         words_for(pool.reload_time)));
   if (const auto counted = limit_peak(pool.memory, result.limit))
     add_line(text, "Against the limit",
              fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
-                         pool.memory.within_limit == false ? "❌ over it" : "✅ within it"));
+                         pool.memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
   text += "\n";
-  MarkdownTable table(1, {"Model", "Asked for", "Requests", "Found loaded", "Loads", "Given up", "Not served",
-                          "Takes", "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
+  MarkdownTable table(1, {"Model", "Requested", "Requests", "Hits", "Loads", "Evictions", "Failed", "Memory",
+                          "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
   for (const PooledModel& model : pool.models)
     table.add({escaped(model.name) + (model.isolated ? " (own process)" : ""),
                model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
@@ -82,9 +81,9 @@ std::string pool_section(const BenchResult& result) {
   text += table.text();
   if (has_unbounded(pool)) text += footnote_on_bounds();
   return text +
-         "The pool begins empty, so each model's first load is in these figures. What a model takes is what "
-         "the pool measured when it loaded it last. A wait is that of a request that did not find it loaded: "
-         "giving up others, and the load.\n\n" +
+         "The pool starts empty, so these figures include each model's first load. *Memory* is what the pool "
+         "measured at the model's last load. *Wait* is the delay of a request whose model was not loaded: "
+         "evictions and the load.\n\n" +
          std::string(pool.threads > 1 ? kThreads : "");
 }
 

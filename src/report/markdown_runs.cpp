@@ -21,9 +21,9 @@ bool has_unbounded(const PipelineResult& pipeline) {
 }
 
 std::string words_for_common_limit(const ParallelResult& parallel) {
-  if (!parallel.within_limit) return "; whether it was kept is not known: the run ended before";
-  if (!*parallel.within_limit) return " ❌ not kept";
-  return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over it" : " ✅ kept";
+  if (!parallel.within_limit) return "; unknown whether the models stayed inside it: the run ended early";
+  if (!*parallel.within_limit) return " ❌ exceeded";
+  return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over the limit" : " ✅ not exceeded";
 }
 
 // A group is charged with a page of a file where it read it first, so mapped weights may be missing in its
@@ -34,7 +34,7 @@ std::string words_for_pages_of_others(const ParallelResult& parallel) {
     return {};
   const double share = static_cast<double>(parallel.joint_share_peak->count);
   if (share < kWorthTelling * static_cast<double>(parallel.joint_peak->count)) return {};
-  return fmt::format("; with the pages of files that others were charged with: {} (shares of pages)",
+  return fmt::format("; {} with file pages charged to other groups (proportional shares)",
                      format_bytes(*parallel.joint_share_peak));
 }
 
@@ -44,7 +44,7 @@ std::string parallel_section(const BenchResult& result) {
   if (!result.parallel) return {};
   const ParallelResult& parallel = *result.parallel;
   std::string text = "## All Models at Once\n\n";
-  add_line(text, "Sum of the peaks alone", words_for(parallel.sum_of_peaks));
+  add_line(text, "Sum of individual peaks", words_for(parallel.sum_of_peaks));
   std::string joint = words_for(parallel.joint_peak);
   if (parallel.joint_peak_is_lower_bound) joint = "at least " + joint;
   if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
@@ -90,7 +90,7 @@ std::string pipeline_section(const BenchResult& result) {
   if (const auto counted = limit_peak(pipeline.memory, result.limit))
     add_line(text, "Against the limit",
              fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
-                         pipeline.memory.within_limit == false ? "❌ over it" : "✅ within it"));
+                         pipeline.memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
   text += "\n";
   MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
   const std::string absent(kAbsent);
@@ -103,7 +103,7 @@ std::string pipeline_section(const BenchResult& result) {
   if (has_unbounded(pipeline)) text += footnote_on_bounds();
   return text +
          "Models are loaded in this order, and the increments depend on it: a later model reuses memory that "
-         "an earlier one's load gave back, so it can add less here than it takes alone.\n\n";
+         "an earlier load released, so it can add less here than it needs alone.\n\n";
 }
 
 }  // namespace headroom::report

@@ -256,7 +256,7 @@ static void expect_real_figures(const Json& value, const Place& place, std::stri
   const int bits = place.key == "unix_time_ns" ? 62 : is_time ? 60 : 56;
   const double most = std::ldexp(1.0, bits), number = value.get<double>();
   if (number < most && number > (is_time ? -1 : -most)) return;
-  problem = fmt::format("{} is beyond what a machine has", place.pointer());
+  problem = fmt::format("{} is too large for any machine", place.pointer());
 }
 
 Result<SystemSample> system_sample_from_json(const Json& document) {

@@ -24,8 +24,7 @@ std::string data_element(std::string_view id, std::string_view json, std::string
 Result<std::string> page_with_data(std::string_view page, std::string_view elements) {
   const std::size_t marker = page.find(kDataMarker);
   if (marker == std::string_view::npos)
-    return internal_error("cannot write the HTML page",
-                          "the page built into this program has no place for data",
+    return internal_error("cannot write the HTML page", "the built-in page has no data marker",
                           "rebuild web/ and Headroom from the same sources");
   std::string html;
   html.reserve(page.size() + elements.size());

@@ -29,7 +29,7 @@ std::string note_of_available(Verdict verdict) {
     case Verdict::tight:
       return "Tight but viable";
     case Verdict::risky:
-      return "Less than the rules ask for";
+      return "Less than the rules require";
     case Verdict::does_not_fit:
       return "Does not fit";
   }
@@ -49,9 +49,8 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
   });
   for (const Occupancy::Share& share : running->shares)
     if (!share.component)
-      rows.push_back({fmt::format("Pages in common: {}", share.shared_key),
-                      words_for_part(share.bytes, decimal),
-                      "code of the runtime, once for all its processes"});
+      rows.push_back({fmt::format("Shared pages: {}", share.shared_key), words_for_part(share.bytes, decimal),
+                      "runtime code, counted once for all its processes"});
   const double share = static_cast<double>(plan.running.count) / static_cast<double>(plan.total.count);
   rows.push_back({"TOTAL", words_for_sum(plan.running, decimal),
                   fmt::format("{:.0f} % utilisation", 100 * share), true});
@@ -59,8 +58,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
     rows.push_back(
         {"PEAK", words_for_sum(plan.worst().total, decimal), words_for(plan.worst(), plan.budget), true});
   if (plan.budget.device.is_control_group && plan.machine_peak > plan.worst().total)
-    rows.push_back(
-        {"With code", words_for_sum(plan.machine_peak, decimal), "with the pages in common", true});
+    rows.push_back({"With code", words_for_sum(plan.machine_peak, decimal), "with shared pages", true});
   else if (has_common_pages(plan.worst()))
     rows.push_back({"Charged", words_for_sum(plan.charged_peak, decimal), "to a control group", true});
   rows.push_back(
@@ -117,23 +115,23 @@ std::vector<std::string> lines_of(const PlanReport& report) {
   lines.push_back(
       fmt::format("The worst moment is {}: {}.", words_for(plan.worst(), plan.budget), worst_set(plan)));
   if (plan.rest < plan.running)
-    lines.push_back(fmt::format("On average they take {}.", words_for_sum(plan.rest, decimal)));
+    lines.push_back(fmt::format("On average, the components use {}.", words_for_sum(plan.rest, decimal)));
   if (plan.best_peak < plan.worst().total)
-    lines.push_back(fmt::format("The start order with the lowest peak ({}): {}.",
+    lines.push_back(fmt::format("Start order with the lowest peak ({}): {}.",
                                 words_for_sum(plan.best_peak, decimal), names_to_start(plan)));
   if (plan.fitting && plan.fitting->required_fit && names_in_set(plan, true).empty()) {
-    lines.push_back("No component keeps the rules, not even alone.");
+    lines.push_back("No component fits the rules, not even alone.");
   } else if (plan.fitting && plan.fitting->required_fit) {
     lines.push_back(
-        fmt::format("The most by value that keeps the rules ({} of {}{}): {}.",
+        fmt::format("The most valuable set that fits the rules ({} of {}{}): {}.",
                     words_for_sum(plan.fitting->peak, decimal), words_for_sum(plan.allowed, decimal),
-                    plan.fitting->is_proven ? "" : "; the search was cut short, there may be a better one",
+                    plan.fitting->is_proven ? "" : "; the search stopped early, so a better set may exist",
                     names_in_set(plan, true)));
     const std::string left_out = names_in_set(plan, false);
-    lines.push_back(left_out.empty() ? "That is all of them, in the start order with the lowest peak."
+    lines.push_back(left_out.empty() ? "These are all components, in the start order with the lowest peak."
                                      : fmt::format("Left out: {}.", left_out));
   } else if (plan.fitting) {
-    lines.push_back(fmt::format("What is required ({}) does not keep the rules by itself: {} of {}.",
+    lines.push_back(fmt::format("The required components alone ({}) do not fit the rules: {} of {}.",
                                 names_in_set(plan, true), words_for_sum(plan.fitting->peak, decimal),
                                 words_for_sum(plan.allowed, decimal)));
   }
@@ -208,7 +206,7 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   text += "\nWhat to change first:\n";
   for (std::size_t i = 0; i < std::min(kMostAdvice, report.advice.size()); ++i) {
     const Advice& advice = report.advice[i];
-    text += wrap(fmt::format("  {}. {}: {} less at the peak, then {} ({})", i + 1, advice.words,
+    text += wrap(fmt::format("  {}. {}: saves {} at the peak, then {} ({})", i + 1, advice.words,
                              words_for_part(advice.saved, decimal), words_for(advice.verdict),
                              origin_words(advice)),
                  width, 5) +
@@ -244,7 +242,7 @@ std::string plan_to_markdown(const PlanReport& report) {
   text += "\n";
   for (const std::string& line : lines_of(report)) text += escaped(line) + "\n\n";
   if (report.advice.empty()) return text;
-  MarkdownTable advice(4, {"What to change", "Less at the peak", "Then", "Where the figure is from"});
+  MarkdownTable advice(4, {"Change", "Saved at the peak", "Then", "Source of the figure"});
   for (const Advice& each : report.advice)
     advice.add({escaped(each.words), words_for_part(each.saved, decimal),
                 std::string(words_for(each.verdict)), escaped(origin_words(each))});
@@ -268,18 +266,18 @@ std::string verification_to_terminal(const Verification& verification, bool colo
   joint.name = "All at once";
   add(joint, true);
   fit_columns(columns, width, 20);
-  std::string text = fmt::format("{} (joint peak by {}{})\n\n", verification.run, verification.source,
-                                 verification.is_lower_bound ? ", at least that much" : "");
+  std::string text = fmt::format("{} (joint peak from {}{})\n\n", verification.run, verification.source,
+                                 verification.is_lower_bound ? ", a lower bound" : "");
   text += table_of(columns, color) + "\n";
   for (const std::string& name : verification.left_out) text += fmt::format("not in the run: {}\n", name);
   const double off = 100 * verification.joint.off();
-  text += verification.holds
-              ? painted(fmt::format("The plan holds: {:+.1f} %.", off), kGreen, color)
-              : painted(fmt::format(
-                            "The plan does not hold: it is {:.1f} % {}; at most {:.0f} % over and {:.0f} % "
-                            "under are allowed.",
-                            std::abs(off), off < 0 ? "under" : "over", 100 * kMostOff, 100 * kMostUnder),
-                        kRed, color);
+  text +=
+      verification.holds
+          ? painted(fmt::format("The plan holds: {:+.1f} %.", off), kGreen, color)
+          : painted(fmt::format("The plan does not hold: it is {:.1f} % {}. Allowed: at most {:.0f} % over "
+                                "and {:.0f} % under.",
+                                std::abs(off), off < 0 ? "under" : "over", 100 * kMostOff, 100 * kMostUnder),
+                    kRed, color);
   return text + "\n";
 }
 

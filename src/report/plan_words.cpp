@@ -29,7 +29,7 @@ std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component
     add(fmt::format("load peak {}", planning::words_for_part(*need.load_peak, decimal)));
   if (need.gpu_apart > Bytes{})
     add(fmt::format("GPU memory {} not counted", planning::words_for_part(need.gpu_apart, decimal)));
-  if (!row.group.empty()) add(fmt::format("in turns: {}", row.group));
+  if (!row.group.empty()) add(fmt::format("one at a time: {}", row.group));
   if (row.is_lazy) add("on demand");
   if (need.origin.kind == FigureOrigin::Kind::measured) add("measured");
   if (need.origin.kind == FigureOrigin::Kind::estimate) add("estimate: " + need.origin.source);

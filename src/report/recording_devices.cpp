@@ -51,7 +51,8 @@ class Section {
       text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
     if (device_->limit_bytes)
       text += fmt::format(", limited to {}", bytes(static_cast<std::int64_t>(*device_->limit_bytes)));
-    if (device_->proved_limit) text += fmt::format(" ({}, by the probe)", name_of(*device_->proved_limit));
+    if (device_->proved_limit)
+      text += fmt::format(" ({} according to the probe)", name_of(*device_->proved_limit));
     return text;
   }
 
@@ -59,30 +60,29 @@ class Section {
     line(fmt::format("Peak       {} at {}; {} live at the end", bytes(figures_.peak_bytes),
                      format_duration(figures_.peak_time), bytes(figures_.end_bytes)));
     if (device_ != nullptr && device_->integrated)
-      line("           of the machine's own memory, with which this GPU shares it: not to be added to that");
+      line("           This GPU uses host memory: do not add its figures to the host's");
     if (figures_.pool_reserved_peak_bytes)
-      line(fmt::format("Pools      kept {} at most, {} at the end, as the driver told",
+      line(fmt::format("Pools      reserved at most {}, {} at the end (driver's figures)",
                        bytes(*figures_.pool_reserved_peak_bytes), bytes(*figures_.pool_reserved_end_bytes)));
     if (figures_.graph_reserved_peak_bytes)
-      line(fmt::format("Graphs     kept {} at most, as the driver told",
+      line(fmt::format("Graphs     reserved at most {} (driver's figure)",
                        bytes(*figures_.graph_reserved_peak_bytes)));
     if (figures_.context_bytes)
-      line(fmt::format("Contexts   {} by difference, beside what was allocated",
+      line(fmt::format("Contexts   {} besides the allocations, by difference",
                        bytes(*figures_.context_bytes)));
     if (figures_.driver_growth_bytes)
       line(fmt::format(
-          "Driver     {} more at most after that, by difference: kernels that a first launch loads, "
-          "stacks, streams",
+          "Driver     at most {} more later, by difference: kernels loaded at first launch, stacks, streams",
           bytes(*figures_.driver_growth_bytes)));
     if (figures_.rounding_at_peak_bytes > 0)
       line(fmt::format(
-          "Granules   {} more at the peak: the driver rounds what is larger than {} up to whole {}",
+          "Granules   {} more at the peak: the driver rounds allocations over {} up to multiples of {}",
           bytes(figures_.rounding_at_peak_bytes), bytes(granule() / 2), bytes(granule())));
     if (figures_.overhead_bytes)
-      line(fmt::format("Modules    {} at most, by difference, beside what was allocated",
+      line(fmt::format("Modules    at most {} besides the allocations, by difference",
                        bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
-      line(fmt::format("Refused    {} of {} in all", words_for_count({figures_.refused_count}, "request"),
+      line(fmt::format("Refused    {}, {} in total", words_for_count({figures_.refused_count}, "request"),
                        bytes(figures_.refused_bytes)));
   }
 
@@ -118,13 +118,13 @@ class Section {
   void refusals() {
     for (std::size_t i = 0; i < std::min(kRefusals, figures_.refusals.size()); ++i) {
       const DeviceRefusal& refusal = figures_.refusals[i];
-      line(fmt::format("Refused at {}: {} more, with {} of {} in use, to", format_duration(refusal.time),
+      line(fmt::format("Refused at {}: {}, with {} of {} in use, from", format_duration(refusal.time),
                        bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)));
       place("  ", refusal.stack);
       for (std::size_t k = 0; k < std::min(kHolders, refusal.holders.size()); ++k)
         place(fmt::format("  {:>9} held by  ", bytes(refusal.holders[k].bytes)), refusal.holders[k].stack);
       if (refusal.rounding_bytes > 0)
-        line(fmt::format("  {:>9} beyond what they asked for, up to whole {}", bytes(refusal.rounding_bytes),
+        line(fmt::format("  {:>9} lost to rounding up to multiples of {}", bytes(refusal.rounding_bytes),
                          bytes(granule())));
       rest(refusal);
     }
@@ -139,7 +139,7 @@ class Section {
     const auto amount = [&](std::int64_t held, const std::string& by) {
       if (held > 0) line(fmt::format("  {:>9} {}", bytes(held), by));
     };
-    amount(rest.kept, "kept by pools, graphs and shared granules");
+    amount(rest.kept, "reserved by pools, graphs and shared granules");
     for (const DeviceProcess& process : rest.others)
       amount(process.bytes, fmt::format("held by {}", words_for_process(report_, process)));
     amount(rest.unknown, std::string(words_for_unknown(rest)));

@@ -25,11 +25,11 @@ constexpr std::size_t kRowsOfATable = 5, kRowsOfTheOnlyTable = 10, kRowsOfAHint 
 std::string_view title_of(DiffBy by) {
   switch (by) {
     case DiffBy::layer:
-      return "Layers, by what they held at the peak";
+      return "Layers, by bytes live at the peak";
     case DiffBy::stack:
-      return "Places, by what they held at the peak";
+      return "Places, by bytes live at the peak";
     case DiffBy::module:
-      return "Modules, by what they held at the peak";
+      return "Modules, by bytes live at the peak";
   }
   return "";
 }
@@ -207,7 +207,7 @@ class Screen {
     const std::int64_t at_least = report_.choice.at_least.value_or(kMuch);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     if (chosen.empty()) return;
-    heading(fmt::format("Mapped by the program itself, by {}: when most was",
+    heading(fmt::format("Mapped by the program, by {}, at its peak",
                         by == DiffBy::stack ? "place" : name_of(by)));
     for (const MappedDiffRow* row : chosen) {
       const std::string figures = fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(row->peak_change()),
@@ -244,14 +244,14 @@ class Screen {
   void at_the_end() {
     if (is_large(report_.diff.leaked_bytes, report_.diff.peak_bytes.before.value))
       hint(
-          "Places, by what they left live at the end",
+          "Places, by bytes live at the end",
           [](const GroupFigures& figures) { return figures.live.end_bytes; },
           [](const DiffRow& row) { return row.end_standard_error(); });
   }
   void churn() {
     if (is_large(report_.diff.allocated_bytes, report_.diff.allocated_bytes.before.value))
       hint(
-          "Places, by what they allocated in all",
+          "Places, by bytes allocated in total",
           [](const GroupFigures& figures) { return figures.allocated_bytes; },
           [](const DiffRow&) { return std::optional<double>(); });
   }
@@ -273,12 +273,11 @@ class Screen {
       line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(pairs.size() - kRowsOfATable))));
     if (!report_.choice.add_others) return;
     const PeakPair sums = compared_peaks(report_);
-    line("  " +
-         wrap(fmt::format("All together: the peaks add up to {}, after {} ({}); they need not have come "
-                          "at once.",
-                          format_bytes({sums.after}), format_bytes({sums.before}),
-                          signed_bytes(sums.after - sums.before)),
-              width_ - 2, 2));
+    line("  " + wrap(fmt::format("All processes: the peaks add up to {}, before {} ({}). They may not have "
+                                 "occurred at the same time.",
+                                 format_bytes({sums.after}), format_bytes({sums.before}),
+                                 signed_bytes(sums.after - sums.before)),
+                     width_ - 2, 2));
   }
 
   void caveats() {

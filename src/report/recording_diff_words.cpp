@@ -77,7 +77,7 @@ std::string peak_sentence(const DiffReport& report) {
   const std::int64_t change = peak.change();
   if (change == 0) return fmt::format("B peaks as high as A, at {}", format_bytes({peak.after.value}));
   if (!peak.differs())
-    return fmt::format("B peaks about as high as A: {} is within the error of the samples (± {})",
+    return fmt::format("B peaks about as high as A: {} is within the sampling error (± {})",
                        signed_bytes(change), format_bytes({std::llround(2 * *peak.standard_error())}));
   const std::string percent = signed_percent(peak.before.value, peak.after.value);
   return fmt::format("B peaks {} {}{}{}", format_bytes({std::abs(change)}), change > 0 ? "higher" : "lower",
@@ -90,7 +90,7 @@ std::string end_sentence(const DiffReport& report) {
   constexpr std::int64_t kLeast = 4096, kLeastPartOfPeak = 100;
   const std::int64_t least = std::max(kLeast, report.diff.peak_bytes.before.value / kLeastPartOfPeak);
   if (!leaked.differs() || std::abs(leaked.change()) < least) return "";
-  return fmt::format(" It leaves {} {} live at its end.", format_bytes({std::abs(leaked.change())}),
+  return fmt::format(" At its end, {} {} is live.", format_bytes({std::abs(leaked.change())}),
                      leaked.change() > 0 ? "more" : "less");
 }
 
@@ -138,7 +138,7 @@ std::string why_incomplete(const DiffSide& side, bool with_others) {
   if (!with_others) return "";
   for (const ProcessFigures& other : side.others)
     if (!other.problem.empty() || !other.complete)
-      return other.problem.empty() ? fmt::format("the recording of {} has no end", other.command)
+      return other.problem.empty() ? fmt::format("the recording of {} was cut off", other.command)
                                    : other.problem;
   return "";
 }
@@ -176,7 +176,7 @@ std::string process_sentence(const DiffReport& report) {
   if (size(*most) <= std::abs(report.diff.peak_bytes.change()) || size(*most) * kLeastPart < all ||
       static_cast<double>(size(*most)) < 2 * std::sqrt(variance))
     return "";
-  return fmt::format(" That is the command's own process alone; of the others {}.", peak_words(*most));
+  return fmt::format(" This is only the command's main process; of the others, {}.", peak_words(*most));
 }
 
 }  // namespace
@@ -186,7 +186,7 @@ std::string peak_words(const ProcessPair& pair) {
   if (pair.before == nullptr)
     return fmt::format("{} is new, and peaks at {}", command, format_bytes({pair.after->peak_bytes}));
   if (pair.after == nullptr)
-    return fmt::format("{} is gone, which peaked at {}", command, format_bytes({pair.before->peak_bytes}));
+    return fmt::format("{} is gone; it peaked at {}", command, format_bytes({pair.before->peak_bytes}));
   return fmt::format("{} peaks {} {} ({} to {})", command, format_bytes({std::abs(pair.peak_change())}),
                      pair.peak_change() > 0 ? "higher" : "lower", format_bytes({pair.before->peak_bytes}),
                      format_bytes({pair.after->peak_bytes}));
@@ -194,12 +194,10 @@ std::string peak_words(const ProcessPair& pair) {
 
 std::string diff_verdict(const DiffReport& report) {
   if (report.is_one_recording)
-    return "A and B are the same recording, so there is nothing to compare: name one of before the change "
-           "and one of after it.";
+    return "A and B are the same recording: name one from before the change and one from after it.";
   const std::string incomplete = incomplete_words(report);
-  return fmt::format("{}{}.{}{}",
-                     incomplete.empty() ? "" : incomplete + ". By what was recorded: ", peak_sentence(report),
-                     end_sentence(report), process_sentence(report));
+  return fmt::format("{}{}.{}{}", incomplete.empty() ? "" : incomplete + ". In the recorded part, ",
+                     peak_sentence(report), end_sentence(report), process_sentence(report));
 }
 
 std::vector<std::string> diff_caveats(const DiffReport& report) {
@@ -207,14 +205,12 @@ std::vector<std::string> diff_caveats(const DiffReport& report) {
   const DiffSide &a = report.before, &b = report.after;
   if (a.recording.analysis.full != b.recording.analysis.full)
     caveats.push_back(
-        fmt::format("A recorded {}, B {}: of small allocations only the totals can be compared.",
+        fmt::format("A recorded {}, B {}: only the totals of small allocations can be compared.",
                     words_for_mode(a.recording.analysis), words_for_mode(b.recording.analysis)));
   for (const auto& [side, name] : {std::pair{&a, 'A'}, std::pair{&b, 'B'}}) {
     if (!side->info.closed)
-      caveats.push_back(
-          fmt::format("{} did not end by itself (killed, or still running): what it had live at the end is "
-                      "no leak.",
-                      name));
+      caveats.push_back(fmt::format(
+          "{} was killed or is still running: memory that is live at its end is not a leak.", name));
     for (const std::string& part : missing_parts(side->info, side->recording.analysis))
       caveats.push_back(fmt::format("{}: {}", name, part));
     for (const ProcessFigures& other : side->others)

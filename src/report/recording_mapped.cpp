@@ -109,7 +109,7 @@ class Tables {
     head("module");
     for (std::size_t i = 0; i < std::min(kOthers, modules.size()); ++i)
       row(modules[i].share, [&](int room) {
-        return fit_to_width(modules[i].name.empty() ? "(not known)" : modules[i].name, room);
+        return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name, room);
       });
     and_more(modules.size(), kOthers);
   }
@@ -172,17 +172,17 @@ std::vector<std::string> mapped_lines(const RecordingReport& report, int width) 
   const MappedFigures& mapped = report.analysis.mapped;
   constexpr int kIndent = 2;
   std::vector<std::string> lines{
-      "  " +
-      wrap(fmt::format("{} at most, at {}; {} at the end. Whole pages, touched or not; what malloc maps to "
-                       "serve the heap is not among them.",
-                       format_bytes({mapped.peak_bytes}), format_duration(mapped.peak_time),
-                       format_bytes({mapped.end_bytes})),
-           width - kIndent, kIndent)};
+      "  " + wrap(fmt::format("At most {}, at {}; {} at the end. These are whole pages, touched or not, "
+                              "without those that malloc maps for the heap.",
+                              format_bytes({mapped.peak_bytes}), format_duration(mapped.peak_time),
+                              format_bytes({mapped.end_bytes})),
+                  width - kIndent, kIndent)};
   if (mapped.reserved_peak_bytes > 0)
-    lines.push_back("  " + wrap(fmt::format("Besides, {} of addresses at most were reserved without access, "
-                                            "which is no memory.",
-                                            format_bytes({mapped.reserved_peak_bytes})),
-                                width - kIndent, kIndent));
+    lines.push_back(
+        "  " +
+        wrap(fmt::format("At most {} of addresses were also reserved without access, which uses no memory.",
+                         format_bytes({mapped.reserved_peak_bytes})),
+             width - kIndent, kIndent));
   for (std::string& row :
        Tables(report, mapped.stacks, mapped.layers, mapped.peak_bytes, Tables::Of::whole_recording, width)
            .draw())

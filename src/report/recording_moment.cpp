@@ -50,7 +50,7 @@ class Screen {
     line(wrap(fmt::format("Live at {} of {}: {}", format_duration(rows_.time),
                           format_duration(report_.analysis.duration), what_was_live()),
               width_, 0));
-    if (!report_.info.closed) line("The process did not end by itself (killed, or still running).");
+    if (!report_.info.closed) line("The process was killed or is still running.");
     for (const std::string& part : missing_parts(report_.info, report_.analysis))
       line(wrap("! " + part, width_, 2));
     if (report_.analysis.host_recorded) {
@@ -71,7 +71,7 @@ class Screen {
   void heap() {
     if (report_.analysis.layers.size() > 1)
       table(has_arena(report_.info, report_.analysis)
-                ? "By layer; a node's is by what the arena grew in its time"
+                ? "By layer (of a node: arena growth while the node ran)"
                 : "By layer",
             rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
               const std::string& path = report_.analysis.layers[layer].path;
@@ -84,7 +84,7 @@ class Screen {
     table(
         "By module", modules, [](const auto& module) { return module.second.bytes; },
         [&](std::size_t module, int room) {
-          return fit_to_width(modules[module].first.empty() ? "(not known)" : modules[module].first, room);
+          return fit_to_width(modules[module].first.empty() ? "(unknown)" : modules[module].first, room);
         });
     table("By size of the allocation", rows_.by_class, bytes_of,
           [](std::size_t bits, int) { return words_for_size_class(bits); });
@@ -105,8 +105,8 @@ class Screen {
   void mapped() {
     const std::vector<std::string> lines = mapped_lines(report_, rows_, width_);
     if (lines.empty()) return;
-    const std::string title = fmt::format("Mapped by the program itself, apart from the heap: {}",
-                                          format_bytes({rows_.mapped.bytes}));
+    const std::string title =
+        fmt::format("Mapped by the program, not part of the heap: {}", format_bytes({rows_.mapped.bytes}));
     line("\n" + painted(fit_to_width(title, width_), kBold, color_));
     for (const std::string& text : lines) line(text);
   }

@@ -78,7 +78,7 @@ std::vector<std::string> node_lines(const SessionMemory& session, const Recordin
     lines.push_back(
         fmt::format("{}{}{}", figures, fit_path_to_width(node.name, std::max(kShortestName, room)), after));
   };
-  constexpr std::string_view kFullest = "  ← arena fullest";
+  constexpr std::string_view kFullest = "  ← arena peak";
   bool has_peak_node = false;
   for (const std::size_t i : order) {
     const bool is_peak = session.nodes[i].name == session.peak_node;

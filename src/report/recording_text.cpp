@@ -87,8 +87,7 @@ class Screen {
 
   void what_ran() {
     line(painted(fit_to_width(one_line_command(report_.info), width_), kBold));
-    std::string end =
-        report_.info.closed ? "ended by itself" : "did not end by itself (killed, or still running)";
+    std::string end = report_.info.closed ? "exited" : "killed or still running";
     line(wrap(
         fmt::format("pid {}, {}, {}, {} events, {}", report_.info.pid, format_duration(analysis_.duration),
                     what_was_recorded(), grouped(analysis_.events), end),
@@ -113,17 +112,18 @@ class Screen {
                                      words_for_older_blocks(analysis_.leaked_bytes)));
     if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) figure("", why);
     if (analysis_.temporary)
-      figure("Temporary",
-             fmt::format(
-                 "{} allocations ({}) released by their thread's next call", grouped(*analysis_.temporary),
-                 words_for_share(analysis_.allocations > 0 ? static_cast<double>(*analysis_.temporary) /
-                                                                 static_cast<double>(analysis_.allocations)
-                                                           : 0)));
+      figure("Temporary", fmt::format("{} allocations ({}) released by the next call of their thread",
+                                      grouped(*analysis_.temporary),
+                                      words_for_share(analysis_.allocations > 0
+                                                          ? static_cast<double>(*analysis_.temporary) /
+                                                                static_cast<double>(analysis_.allocations)
+                                                          : 0)));
     if (analysis_.mapped.maps > 0)
       figure("Mapped",
-             fmt::format("{} at most by the program's own mmap, apart from the heap; {} at its peak",
-                         format_bytes({analysis_.mapped.peak_bytes}),
-                         format_bytes({analysis_.mapped.bytes_at_heap_peak})));
+             fmt::format(
+                 "at most {} by the program's own mmap calls, not part of the heap; {} at the heap's peak",
+                 format_bytes({analysis_.mapped.peak_bytes}),
+                 format_bytes({analysis_.mapped.bytes_at_heap_peak})));
   }
 
   // A line of a table: figures, and the place, which gets the rest of the line.
@@ -152,8 +152,10 @@ class Screen {
     const std::size_t shown = std::min(shares.size(), kRowsOfATable);
     if (std::any_of(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shown),
                     [&](const PeakShare& share) { return is_node_with_arena(share); }))
-      line("  " +
-           wrap("A node's row is by what the arena grew in its time; its tensors are below.", width_ - 2, 2));
+      line(
+          "  " +
+          wrap("A node's row shows how much the arena grew while the node ran; its tensors are listed below.",
+               width_ - 2, 2));
     for (std::size_t i = 0; i < shown; ++i) {
       const PeakShare& share = shares[i];
       const std::string figures = share_of_peak(share.bytes, share.standard_error());
@@ -177,14 +179,14 @@ class Screen {
     std::string words;
     for (const PeakUse& use : peak_uses(analysis_))
       words += fmt::format("{} {} {}", words.empty() ? "By use:" : ",",
-                           use.name == "optimizer_state" ? "optimizer's state" : use.name,
+                           use.name == "optimizer_state" ? "optimizer state" : use.name,
                            format_bytes({use.bytes}));
     if (!words.empty()) line("  " + wrap(words, width_ - 2, 2));
   }
 
   static std::string words_for_share_name(const PeakShare& share) {
     if (share.kind == ShareKind::layer) return share.name;
-    if (share.kind == ShareKind::tracing) return "(profiles of runtimes, which tracing switches on)";
+    if (share.kind == ShareKind::tracing) return "(runtime profilers, which tracing turns on)";
     if (share.kind == ShareKind::unnamed) return "(outside of any layer)";
     return fmt::format("{} (outside of any layer)", share.name);
   }
@@ -201,7 +203,7 @@ class Screen {
       const std::string at_end = fmt::format("  {} at the end", format_bytes({live.end_bytes}));
       const int room = width_ - display_width(figures) - display_width(at_end);
       line(figures +
-           fit_to_width(modules[i].name.empty() ? "(not known)" : modules[i].name,
+           fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name,
                         std::max(kShortestPlace, room)) +
            at_end);
     }
@@ -264,12 +266,12 @@ class Screen {
 
   void mapped() {
     const std::vector<std::string> lines = mapped_lines(report_, width_);
-    if (!lines.empty()) heading("Mapped by the program itself, apart from the heap");
+    if (!lines.empty()) heading("Mapped by the program, not part of the heap");
     for (const std::string& text : lines) line(text);
   }
 
   void devices() {
-    if (!analysis_.host_recorded && analysis_.devices.empty()) line("\nNo memory of a GPU was asked for.");
+    if (!analysis_.host_recorded && analysis_.devices.empty()) line("\nThe program requested no GPU memory.");
     for (const DeviceSection& section : device_sections(report_, width_)) {
       heading(section.heading);
       for (const std::string& text : section.lines) line(text);
@@ -325,11 +327,12 @@ class Screen {
 
   void churn() {
     if (analysis_.reuse.empty()) return;
-    heading("Allocated again and again: a buffer that is kept, or a pool, would save");
+    heading("Allocated repeatedly: a reused buffer or a pool would save");
     for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
       const ReuseCandidate& candidate = analysis_.reuse[i];
-      const std::string pool =
-          candidate.pool_bytes ? fmt::format(" with {}", format_bytes({*candidate.pool_bytes})) : "";
+      const std::string pool = candidate.pool_bytes
+                                   ? fmt::format(" with a pool of {}", format_bytes({*candidate.pool_bytes}))
+                                   : "";
       place(fmt::format("  {:>9} in {} calls{}  ", format_bytes({candidate.bytes_not_churned}),
                         grouped(candidate.calls_saved), pool),
             candidate.stack);
@@ -355,11 +358,11 @@ class Screen {
                  format_bytes({moment.extent_bytes}), words_for_share(moment.external()),
                  format_bytes({moment.largest_free_bytes}), words_for_share(moment.internal())));
     if (worst.free_bytes > moment.free_bytes)
-      sentence(
-          " ", "",
-          fmt::format("Holes took most at {}: {} of {} ({}), the largest {}.", format_duration(worst.time),
-                      format_bytes({worst.free_bytes}), format_bytes({worst.extent_bytes}),
-                      words_for_share(worst.external()), format_bytes({worst.largest_free_bytes})));
+      sentence(" ", "",
+               fmt::format("Holes took the most memory at {}: {} of {} ({}), the largest {}.",
+                           format_duration(worst.time), format_bytes({worst.free_bytes}),
+                           format_bytes({worst.extent_bytes}), words_for_share(worst.external()),
+                           format_bytes({worst.largest_free_bytes})));
     if (!worst.blocker) return;
     const Blocker& blocker = *worst.blocker;
     sentence(" ", "",
@@ -388,23 +391,22 @@ class Screen {
     const TreeFigures tree = tree_figures(report_);
     if (tree.sums.device_peak_bytes)
       sentence(" ", "",
-               fmt::format("All {} together: the peaks of GPU memory add up to {}, but need not have come at "
-                           "once.",
+               fmt::format("All {} processes: the GPU memory peaks add up to {}, but may not have occurred "
+                           "at the same time.",
                            tree.processes, format_bytes({*tree.sums.device_peak_bytes})));
     if (!tree.sums.host_recorded) return;
-    sentence(
-        " ", "",
-        fmt::format(
-            "All {} together: {} in {} allocations, {} still live at the ends; the peaks add up to {}, but "
-            "need not have come at once.",
-            tree.processes, format_bytes({tree.sums.total_allocated_bytes}), grouped(tree.sums.allocations),
-            format_bytes({tree.sums.leaked_bytes}), format_bytes({tree.sums.peak_bytes})));
+    sentence(" ", "",
+             fmt::format("All {} processes: {} in {} allocations, {} live at exit. The peaks add up to {}, "
+                         "but may not have occurred at the same time.",
+                         tree.processes, format_bytes({tree.sums.total_allocated_bytes}),
+                         grouped(tree.sums.allocations), format_bytes({tree.sums.leaked_bytes}),
+                         format_bytes({tree.sums.peak_bytes})));
   }
 
   // Beside its heap.
   static std::string gpus_of(const ProcessFigures& process) {
     if (!process.host_recorded || !process.device_peak_bytes) return "";
-    return fmt::format("and {} of GPUs  ", format_bytes({*process.device_peak_bytes}));
+    return fmt::format("and {} of GPU memory  ", format_bytes({*process.device_peak_bytes}));
   }
 
   static std::string peak_of(const ProcessFigures& process) {

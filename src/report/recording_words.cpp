@@ -48,12 +48,13 @@ std::string cure_for_drops(const recording::RecordingInfo& info) {
                        [&](const std::string& note) { return note.find(words) != std::string::npos; });
   };
   // The tracer's own sentences say which bound it was.
-  if (notes_hold("bound on its events")) return "record without --max-events, or with a larger one";
+  if (notes_hold("bound on its events")) return "record without --max-events, or with a larger value";
   if (notes_hold("ulimit -f")) return "raise the limit on file sizes (ulimit -f)";
   if (notes_hold("no disk space")) return "free some disk space, or record to another disk with --out";
   // A ring is never full: its segments were all in use.
-  return info.ring ? "record with a larger --ring: it needs 1 MiB for each thread at a time, and 5 MiB more"
-                   : "record with a larger --max-size";
+  return info.ring
+             ? "record with a larger --ring: 1 MiB for each thread that runs at the same time, plus 5 MiB"
+             : "record with a larger --max-size";
 }
 
 std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis) {
@@ -64,9 +65,9 @@ std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis
 std::string words_for_no_fragmentation(const recording::RecordingInfo& info) {
   if (!info.full || !info.host_recorded || !recording::has_unknown_blocks(info)) return "";
   if (info.forked)
-    return "Holes are not told of a forked child: it has blocks of its parent, which are not in its "
-           "recording and would look like holes";
-  return "Holes are not told, as the ring was overwritten: blocks from before its first event would look "
+    return "Holes are unknown for a forked child: its parent's blocks are not in its recording and would "
+           "look like holes";
+  return "Holes are unknown because the ring was overwritten: blocks from before its first event would look "
          "like holes";
 }
 
@@ -74,15 +75,15 @@ namespace {
 
 void add_not_closed(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
   if (!info.closed)
-    parts.emplace_back("The process did not end its recording itself: it was killed, or is still running");
+    parts.emplace_back("The process did not close its recording: it was killed or is still running");
 }
 
 void add_overwritten(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
   if (info.segments_overwritten == 0) return;
-  parts.push_back(fmt::format(
-      "The ring has overwritten {} segment{}: what was allocated before its first event is not counted",
-      grouped(static_cast<std::int64_t>(info.segments_overwritten)),
-      info.segments_overwritten == 1 ? "" : "s"));
+  parts.push_back(
+      fmt::format("The ring has overwritten {} segment{}: allocations before its first event are not counted",
+                  grouped(static_cast<std::int64_t>(info.segments_overwritten)),
+                  info.segments_overwritten == 1 ? "" : "s"));
 }
 
 void add_dropped(std::vector<std::string>& parts, const recording::RecordingInfo& info,
@@ -116,7 +117,7 @@ std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
   add_dropped(parts, info, analysis);
   add_overwritten(parts, info);
   if (analysis.unknown_releases > 0 && analysis.unseen_blocks == 0)  // those are a problem
-    parts.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded",
+    parts.push_back(fmt::format("{} of the releases freed blocks whose allocation was not recorded",
                                 grouped(analysis.unknown_releases)));
   for (const auto* list : {&analysis.problems, &info.notes})
     parts.insert(parts.end(), list->begin(), list->end());

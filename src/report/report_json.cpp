@@ -70,10 +70,10 @@ Status check_version(const Json& document, std::string_view name, int known) {
   const auto version = get_integer(document, "schema_version");
   if (!version)
     return input_error(fmt::format("{} is not usable", name), "/schema_version is not a whole number",
-                       "name a file that headroom bench wrote");
+                       "use a file that headroom bench wrote");
   if (*version > known)
     return input_error(fmt::format("{} is not usable", name),
-                       fmt::format("/schema_version is {} and this Headroom knows {}", *version, known),
+                       fmt::format("/schema_version is {}, but this Headroom supports {}", *version, known),
                        kFixOfNewerReport);
   return {};
 }
@@ -143,7 +143,7 @@ Result<ModelResult> model_result_from_json(const Json& document) {
 Json to_json(const HostInfo& host) { return write_fields(host, std::nullopt); }
 
 Result<HostInfo> host_info_from_json(const Json& document) {
-  return read_fields<HostInfo>(document, "what is said of the host");
+  return read_fields<HostInfo>(document, "the host information");
 }
 
 Json to_json(const LayerMemory& layers) { return write_fields(layers, std::nullopt); }
@@ -159,7 +159,7 @@ Result<RuntimeSettings> settings_from_json(const Json& document) {
 }
 
 Result<LayerMemory> layer_memory_from_json(const Json& document) {
-  return read_fields<LayerMemory>(document, "the answer about the layers");
+  return read_fields<LayerMemory>(document, "the layer memory");
 }
 
 Result<Footprint> footprint_from_json(const Json& document, std::string_view name) {
@@ -173,12 +173,13 @@ Result<BenchResult> read_report(std::string_view text, std::string_view name) {
   if (!document) {
     Error error = document.error();
     error.fix =
-        "copy it again if it was cut off, else name a run's folder, its report.json or a recording (.hrec)";
+        "copy the file again if it was cut off, or name a run's folder, its report.json or a recording "
+        "(.hrec)";
     return tl::unexpected(std::move(error));
   }
   auto result = bench_result_from_json(*document, name);
   if (!result && result.error().fix.empty())
-    result.error().fix = "copy it again, or measure anew: somebody edited it, or another program wrote it";
+    result.error().fix = "copy the file again, or measure again: it was edited, or another program wrote it";
   return result;
 }
 

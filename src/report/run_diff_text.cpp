@@ -39,11 +39,12 @@ std::string_view mark_of(const MetricChange& change) {
 
 std::string in_step_note(const MetricChange& latency) {
   constexpr double kWide = 1.03;  // a factor to either side
-  return fmt::format("Latency by the turns of {} pair{} of runs in step.{}", latency.runs_before,
-                     latency.runs_before == 1 ? "" : "s",
-                     std::sqrt(latency.high / latency.low) > kWide
-                         ? " More frames (--max-frames), one thread (--threads 1) or more pairs tell more."
-                         : "");
+  return fmt::format(
+      "Latency compared over {} pair{} of runs in step.{}", latency.runs_before,
+      latency.runs_before == 1 ? "" : "s",
+      std::sqrt(latency.high / latency.low) > kWide
+          ? " For narrower intervals, use more frames (--max-frames), one thread (--threads 1) or more pairs."
+          : "");
 }
 
 std::string spread_note(const ModelComparison& model) {
@@ -51,14 +52,14 @@ std::string spread_note(const ModelComparison& model) {
     if (const MetricChange* found = model.find(name))
       return found->was_in_step ? in_step_note(*found)
              : found->spread_was_measured
-                 ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
+                 ? fmt::format("Intervals from the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
-                               found->was_paired ? "made in turns: by the pairs"
+                               found->was_paired ? "alternating runs, compared in pairs"
                                : found->metric->unit == MetricUnit::bytes
-                                   ? "by their medians"
+                                   ? "from their medians"
                                    : "the wider of Welch's and Student's t")
-                 : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
-                   "sides (headroom bench --repeat N) the runs themselves tell: docs/diff.md.";
+                 : "Intervals assume a typical difference between two runs. With three or more runs on each "
+                   "side (headroom bench --repeat N) they are measured: docs/diff.md.";
   return "";
 }
 
@@ -81,8 +82,8 @@ class Screen {
     draw_side('B', report_.after, report_.after_words);
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
     for (const NewModel& model : report_.comparison.only_after) paragraph(harmless(new_model_words(model)));
-    draw_list("What the runs differ in", fact_lines(report_.comparison));
-    draw_list("To be known", notes_of(report_.comparison));
+    draw_list("Differences between the runs", fact_lines(report_.comparison));
+    draw_list("Notes", notes_of(report_.comparison));
     return std::move(text_);
   }
 
@@ -230,8 +231,8 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
     add_layers(text, "memory by node", model.nodes, report.top);
   }
   for (const NewModel& model : report.comparison.only_after) text += escaped(new_model_words(model)) + "\n\n";
-  add_list(text, "What the runs differ in", fact_lines(report.comparison));
-  add_list(text, "To be known", notes_of(report.comparison));
+  add_list(text, "Differences between the runs", fact_lines(report.comparison));
+  add_list(text, "Notes", notes_of(report.comparison));
   const auto side = [](const std::vector<std::string>& runs, const std::string& words) {
     return words.empty() ? code(runs_words(runs)) : escaped(words);
   };

@@ -116,17 +116,19 @@ Reach reach_of(const RunComparison& comparison) {
 std::string words_of_those_that_show(const MetricChange& of) {
   if (of.runs_before != of.runs_after)
     return fmt::format("{} and {} runs show", of.runs_before, of.runs_after);
-  if (of.runs_before == 1) return of.was_in_step ? "One pair of runs in step shows" : "One run a side shows";
-  return fmt::format("{} {} show", of.runs_before, of.was_in_step ? "pairs of runs in step" : "runs a side");
+  if (of.runs_before == 1)
+    return of.was_in_step ? "One pair of runs in step shows" : "One run per side shows";
+  return fmt::format("{} {} show", of.runs_before,
+                     of.was_in_step ? "pairs of runs in step" : "runs per side");
 }
 
 // "One run a side shows only changes beyond ±1.7 % of run_peak, and none of latency, p50 or p99."
 std::string reach_words(const Reach& reach) {
   if (reach.of == nullptr) return "";
   const std::string who = words_of_those_that_show(*reach.of), unseen = enumerated(reach.unseen, "or");
-  if (reach.seen.empty()) return fmt::format("{} no change of {}.", who, unseen);
+  if (reach.seen.empty()) return fmt::format("{} no change in {}.", who, unseen);
   return fmt::format("{} only changes beyond {}{}.", who, enumerated(reach.seen),
-                     unseen.empty() ? "" : ", and none of " + unseen);
+                     unseen.empty() ? "" : ", and none in " + unseen);
 }
 
 // What to do about it; empty where the runs themselves tell what they differ by.
@@ -136,7 +138,7 @@ std::string advice_for(const Reach& reach) {
   if (reach.of->was_in_step)
     return "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
   return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step NAME, "
-         "which tells more.";
+         "which is more precise.";
 }
 
 // Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
@@ -204,7 +206,8 @@ Outcomes outcomes_of(const RunComparison& comparison) {
       left_out.push_back(model.option_left_out);
   }
   for (const std::string& option : left_out)
-    outcomes.unknown.push_back(fmt::format("B was made without {}, so nothing of it is compared", option));
+    outcomes.unknown.push_back(
+        fmt::format("B was measured without {}, so its figures are not compared", option));
   for (const NewModel& model : comparison.only_after)
     if (model.outcome.failed > 0) outcomes.worse.push_back(failure_words(model));
   return outcomes;
@@ -214,7 +217,7 @@ std::string detection_words(const RunComparison& comparison) {
   std::vector<std::string> sentences;
   for (const ModelComparison& model : comparison.models)
     if (const MetricChange* change = model.find("detections"); change != nullptr && change->differs)
-      sentences.push_back(fmt::format("{} finds {} per frame where it found {}.", model.name,
+      sentences.push_back(fmt::format("{} now finds {} per frame; before, it found {}.", model.name,
                                       words_for(*change->metric, change->after),
                                       words_for(*change->metric, change->before)));
   return joined(sentences, " ");
@@ -252,21 +255,19 @@ std::string cause_of(const RunComparison& comparison, bool changed, bool is_unex
   const std::vector<FactChange> facts = all_facts(comparison);
   if (facts.empty() && comparison.has_mixed_side)
     return is_unexplained
-               ? "The runs of one side are not of one thing, as is told below, which may be all of it."
+               ? "The runs of one side differ from each other (see below), which may be the whole cause."
                : "";
   if (facts.empty())
-    return is_unexplained
-               ? "Nothing that the runs record explains it: model files, settings, runtime, source and "
-                 "machine are the same, so look at the program that was built around them."
-               : "";
+    return is_unexplained ? "The runs record no cause: model files, settings, runtime, source and machine "
+                            "are the same. Check the code of the program."
+                          : "";
   std::vector<std::string> words;
   for (const FactChange& fact : facts) {
     if (words.size() == 3) break;
     words.push_back(fmt::format("{} ({} to {})", fact.what, fact.before, fact.after));
   }
   return fmt::format(
-      "{}: {}{}.", changed ? "What also changed, the likeliest cause first" : "What did change",
-      joined(words, "; "),
+      "{}: {}{}.", changed ? "Also changed, the likeliest cause first" : "Changed", joined(words, "; "),
       facts.size() > words.size() ? fmt::format("; and {} more", facts.size() - words.size()) : "");
 }
 
@@ -305,7 +306,7 @@ std::string names_of_judged(const RunComparison& comparison) {
       if (std::string name(change.metric->name);
           change.is_judged && std::find(names.begin(), names.end(), name) == names.end())
         names.push_back(std::move(name));
-  return names.empty() ? "what makes the verdict" : enumerated(names);
+  return names.empty() ? "the judged figures" : enumerated(names);
 }
 
 bool has_failures(const RunComparison& comparison) {
@@ -319,14 +320,14 @@ std::string unchanged_words(const RunComparison& comparison, const Outcomes& out
                             const FiguresTold& figures) {
   if (!figures.beside.empty())
     return fmt::format(
-        "No change was found in {}. Other figures differ (at 99 % each, so one of a hundred does by chance): "
-        "{}.",
+        "No change was found in {}. Other figures differ (at 99 % each, so one in a hundred differs by "
+        "chance): {}.",
         names_of_judged(comparison), words_beside(figures.beside));
   if (!figures.open.empty()) return "No change was found, but these runs cannot rule one out.";
-  if (!figures.detections.empty()) return "Memory and time did not change, but what is found did.";
+  if (!figures.detections.empty()) return "Memory and time did not change, but the detections did.";
   if (outcomes.unknown.empty()) return "No change was found.";
-  return has_failures(comparison) ? "In the runs that came through no change was found."
-                                  : "Of what both measured nothing changed.";
+  return has_failures(comparison) ? "No change was found in the runs that succeeded."
+                                  : "Nothing that both sides measured changed.";
 }
 
 // Then how far the runs could see, what to do about it, and what may be chance.
@@ -338,8 +339,7 @@ void add_reach(const RunComparison& comparison, const FiguresTold& figures,
   if (!figures.are_alike() || !reach.unseen.empty() || reach.widest_judged > kWide)
     sentences.push_back(advice_for(reach));
   if (figures.beside.empty() && !figures.open.empty())
-    sentences.push_back(
-        fmt::format("What looks different, and may be chance: {}.", words_beside(figures.open)));
+    sentences.push_back(fmt::format("Differences that may be chance: {}.", words_beside(figures.open)));
 }
 
 void add_changes(const RunComparison& comparison, const Outcomes& outcomes, const FiguresTold& figures,
@@ -352,7 +352,7 @@ void add_changes(const RunComparison& comparison, const Outcomes& outcomes, cons
                                     joined(figures.found.changes, "; ")));
     if (!figures.beside.empty())
       sentences.push_back(
-          fmt::format("Other figures differ, too (at 99 % each): {}.", words_beside(figures.beside)));
+          fmt::format("Other figures also differ (at 99 % each): {}.", words_beside(figures.beside)));
   } else if (is_unchanged) {
     sentences.push_back(unchanged_words(comparison, outcomes, figures));
   } else if (comparison.models.empty()) {
@@ -366,10 +366,8 @@ void add_changes(const RunComparison& comparison, const Outcomes& outcomes, cons
 RunDiffVerdict verdict_of_one_side(const RunDiffReport& report) {
   RunDiffVerdict verdict;
   verdict.sentence = report.before.size() == 1
-                         ? "A and B are the same run, so there is nothing to compare: name a run of before "
-                           "the change and one of after it."
-                         : "A and B are the same runs, so there is nothing to compare: name runs of before "
-                           "the change and of after it.";
+                         ? "A and B are the same run: name one from before the change and one from after it."
+                         : "A and B are the same runs: name runs from before the change and from after it.";
   for (const std::string& failed : outcomes_of(report.comparison).unknown)
     verdict.sentence += fmt::format(" {}.", failed);
   return verdict;
@@ -416,17 +414,17 @@ std::vector<std::string> notes_of(const RunComparison& comparison) {
   for (const ModelComparison& model : comparison.models)
     for (const MetricChange& change : model.metrics)
       if (change.differs && is_of_page_cache(change))
-        notes.push_back(fmt::format(
-            "{} of {} went from {} to {}: how many pages of files a process has mapped depends on how they "
-            "came into the page cache, so it counts as no change",
-            change.metric->name, model.name, words_for(*change.metric, change.before),
-            words_for(*change.metric, change.after)));
+        notes.push_back(
+            fmt::format("{} of {} went from {} to {}: the number of mapped file pages depends on the state "
+                        "of the page cache, so this is not counted as a change",
+                        change.metric->name, model.name, words_for(*change.metric, change.before),
+                        words_for(*change.metric, change.after)));
   return notes;
 }
 
 std::string interval_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
-  if (is_unsteady(change)) return percent_words(change.ratio) + " (too unsteady to tell)";
+  if (is_unsteady(change)) return percent_words(change.ratio) + " (too noisy to compare)";
   if (change.has_ratio)
     return change.low == change.high ? percent_words(change.ratio)
                                      : fmt::format("{} ({} to {})", percent_words(change.ratio),
@@ -441,7 +439,7 @@ std::string interval_words(const MetricChange& change) {
 std::string short_change_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
   if (!change.has_ratio) return signed_words(*change.metric, change.change());
-  return is_unsteady(change) ? "unsteady" : percent_words(change.ratio);
+  return is_unsteady(change) ? "noisy" : percent_words(change.ratio);
 }
 
 bool is_of_page_cache(const MetricChange& change) { return change.metric->name == "file_pages"; }

@@ -61,18 +61,18 @@ std::string comparison_words(const SeriesDiffReport& report) {
   const Told told = told_by(report);
   if (report.changes.empty()) return "A and B have no figure in common.";
   if (!report.has_enough)
-    return fmt::format("That is too little to tell whether anything changed: {} samples or more a log do.",
+    return fmt::format("Too few samples to detect a change: each log needs at least {}.",
                        analysis::kLeastOfSeries);
   std::string doubts =
-      told.doubtful == 0 ? "" : fmt::format("Cannot be told: {}.", listed(told.doubts, told.doubtful));
+      told.doubtful == 0 ? "" : fmt::format("Undecided: {}.", listed(told.doubts, told.doubtful));
   if (told.differ > 0)
-    return fmt::format("{} of {} figures differ, on the mean: {}.{}{}", told.differ, report.changes.size(),
+    return fmt::format("{} of {} figures differ in their mean: {}.{}{}", told.differ, report.changes.size(),
                        listed(told.changes, told.differ), doubts.empty() ? "" : " ", doubts);
   if (told.doubtful == report.changes.size()) return doubts;
   if (told.doubtful > 0)
-    return fmt::format("{} Of the other {} figures none differs by more than it moves by itself.", doubts,
+    return fmt::format("{} None of the other {} figures differs by more than its own variation.", doubts,
                        report.changes.size() - told.doubtful);
-  return fmt::format("B is as A: none of {} figures differs by more than it moves by itself.",
+  return fmt::format("No change: none of {} figures differs by more than its own variation.",
                      report.changes.size());
 }
 
@@ -90,9 +90,7 @@ std::string verdict_of(const SeriesDiffReport& report) {
   for (const std::string& problem : report.problems) problems += problem + ". ";
   if (report.is_one_log)
     return std::string(
-        trim("A and B are the same log, so there is nothing to compare: name a log of before the "
-             "change and one of after it. " +
-             problems));
+        trim("A and B are the same log: name one from before the change and one from after it. " + problems));
   return problems + comparison_words(report);
 }
 
@@ -110,7 +108,7 @@ std::vector<std::string> row_of(const SeriesChange& change) {
           words_for_metric(change.name, change.max_after),
           change.is_of_trend                            ? "trend differs"
           : change.differs                              ? "differs"
-          : change.doubt != analysis::SeriesDoubt::none ? "cannot be told"
+          : change.doubt != analysis::SeriesDoubt::none ? "undecided"
                                                         : ""};
 }
 
@@ -130,7 +128,7 @@ std::string doubt_words(const SeriesChange& change) {
     case analysis::SeriesDoubt::none:
       break;
   }
-  return fmt::format("{} moves too slowly, or in a step ({} to {} on the mean)", title,
+  return fmt::format("{} changes too slowly, or in one step (mean {} to {})", title,
                      words_for_metric(change.name, change.mean_before),
                      words_for_metric(change.name, change.mean_after));
 }

@@ -28,11 +28,11 @@ class Screen {
       : report_(report), snapshot_(report.snapshot), color_(color), width_(std::max(width, kNarrowest)) {}
 
   std::string draw() {
-    line(painted(fit_to_width(fmt::format("Memory snapshot of PyTorch: {}", report_.file), width_), kBold,
+    line(painted(fit_to_width(fmt::format("PyTorch memory snapshot: {}", report_.file), width_), kBold,
                  color_));
     if (!snapshot_.settings.text.empty())
       line(fit_to_width(fmt::format("PYTORCH_CUDA_ALLOC_CONF={}", snapshot_.settings.text), width_));
-    if (report_.devices.empty()) line("\nThe allocator had nothing of any device.");
+    if (report_.devices.empty()) line("\nThe allocator held no memory on any device.");
     for (const DeviceAnalysis& device : report_.devices) draw_device(device);
     problems();
     next();
@@ -64,7 +64,7 @@ class Screen {
     ooms(device);
     places(device, "Places that held the peak", &PlaceFigures::peak_bytes, device.peak_allocated_bytes);
     if (device.entries > 0 && device.live_bytes > 0)
-      places(device, "Places that hold what is live at the end", &PlaceFigures::live_bytes,
+      places(device, "Places that hold the memory live at the end", &PlaceFigures::live_bytes,
              device.live_bytes);
     leaks(device);
     fragmentation(device);
@@ -84,7 +84,7 @@ class Screen {
     if (device.pending_bytes > 0)
       figure("",
              fmt::format("{} released, waiting for another stream", format_bytes({device.pending_bytes})));
-    if (device.entries == 0) return figure("Trace", "none: history was not recorded, or only the state");
+    if (device.entries == 0) return figure("Trace", "none: the snapshot has no allocation history");
     figure("Peak",
            fmt::format("{}{} allocated, {}; {} reserved at most", device.doubt.empty() ? "" : "≈ ",
                        format_bytes({device.peak_allocated_bytes}),
@@ -94,14 +94,14 @@ class Screen {
       return device.actions[static_cast<std::size_t>(action)];
     };
     using snapshot::Action;
-    figure("Trace", fmt::format("{} entries{}: {}, {}; {} came, {} went", grouped(device.entries),
+    figure("Trace", fmt::format("{} entries{}: {}, {}; {} added, {} removed", grouped(device.entries),
                                 words_for_duration(device), counted(count(Action::alloc), "allocation"),
                                 counted(count(Action::free_requested), "release"),
                                 counted(count(Action::segment_alloc) + count(Action::segment_map), "segment"),
                                 grouped(count(Action::segment_free) + count(Action::segment_unmap))));
     if (device.before.allocated > 0)
-      figure("", fmt::format("it begins with {} allocated", format_bytes({device.before.allocated})));
-    if (!device.doubt.empty()) figure("", fmt::format("figures of the trace may be off: {}", device.doubt));
+      figure("", fmt::format("starts with {} allocated", format_bytes({device.before.allocated})));
+    if (!device.doubt.empty()) figure("", fmt::format("figures of the trace may be wrong: {}", device.doubt));
   }
 
   static std::string words_for_duration(const DeviceAnalysis& device) {
@@ -138,25 +138,26 @@ class Screen {
 
   void autopsy(const DeviceAnalysis& device, const OomAutopsy& oom) {
     sentence("✗", kRed,
-             fmt::format("{} were asked for {}, with {} allocated, {} reserved and {} free on the device.",
+             fmt::format("{} requested {}, with {} allocated, {} reserved and {} free on the device.",
                          format_bytes({oom.requested}), words_for_moment(device, oom.position, oom.time_us),
                          format_bytes({oom.totals.allocated}), format_bytes({oom.totals.reserved}),
                          format_bytes({oom.device_free})));
     if (oom.stack.index != 0) {
       const AllocationPlace asked{oom.stack, {}};
-      line("  asked by " + one_line_place(snapshot_, asked, std::max(kShortestPlace, width_ - 11)));
+      line("  request: " + one_line_place(snapshot_, asked, std::max(kShortestPlace, width_ - 11)));
     }
-    line("  " + wrap(fmt::format("{} were free in segments, {} of it where this request could be served, the "
-                                 "largest piece {}.",
-                                 format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
-                                 format_bytes({oom.largest_fitting})),
-                     width_ - 2, 2));
+    line("  " +
+         wrap(fmt::format(
+                  "{} was free in segments, {} of it usable for this request; the largest piece was {}.",
+                  format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
+                  format_bytes({oom.largest_fitting})),
+              width_ - 2, 2));
     line("  What held the memory:");
     for (std::size_t i = 0; i < std::min(oom.holders.size(), kRowsOfATable); ++i)
       place(fmt::format("  {:>9} in {:<12} ", format_bytes({oom.holders[i].bytes}),
                         counted(oom.holders[i].blocks, "block")),
             device, oom.holders[i].place);
-    line("  What would have made room:");
+    line("  What would have freed enough memory:");
     if (oom.ways.empty()) line("    nothing that this process held");
     for (const RoomMaker& way : oom.ways) {
       line("  " + wrap("· " + words_for_room(oom, way, snapshot_.settings), width_ - 2, 4));
@@ -194,7 +195,7 @@ class Screen {
     }
     and_more(guilty.size(), shown);
     if (const std::string common = common_frame(snapshot_, guilty); !common.empty())
-      line(fit_to_width(fmt::format("  all of them below {}", common), width_));
+      line(fit_to_width(fmt::format("  all called from {}", common), width_));
   }
 
   void fragmentation(const DeviceAnalysis& device) {
@@ -204,14 +205,14 @@ class Screen {
     if (device.entries > 0) {
       const SnapshotMoment& peak = device.moments[device.peak];
       sentence(" ", "",
-               fmt::format("At the peak {} of {} reserved were free in {} ({}), the largest {}.",
+               fmt::format("At the peak, {} of {} reserved was free in {} ({}), the largest {}.",
                            format_bytes({peak.free_bytes}), format_bytes({peak.totals.reserved}),
                            counted(peak.holes, "piece"), words_for_share(peak.external()),
                            format_bytes({peak.largest_free_bytes})));
     }
     if (device.entries == 0 || device.worst != device.peak)
       sentence(" ", "",
-               fmt::format("Most lay idle {}: {} of {} in {}, the largest {}.",
+               fmt::format("Most was free {}: {} of {} in {}, the largest {}.",
                            device.entries == 0 ? "at the end"
                                                : words_for_moment(device, worst.position, worst.time_us),
                            format_bytes({worst.free_bytes}), format_bytes({worst.totals.reserved}),
@@ -220,9 +221,9 @@ class Screen {
     const SnapshotBlocker& blocker = *worst.blocker;
     const std::string what =
         blocker.empties_segment
-            ? fmt::format("  {} keep a segment of {}: ", format_bytes({blocker.block.size}),
-                          format_bytes({blocker.segment_bytes}))
-            : fmt::format("  {} lie in the way of {}: ", format_bytes({blocker.block.size}),
+            ? fmt::format("  {} prevents the release of a segment of {}: ",
+                          format_bytes({blocker.block.size}), format_bytes({blocker.segment_bytes}))
+            : fmt::format("  {} splits a free range of {}: ", format_bytes({blocker.block.size}),
                           format_bytes({blocker.freed_if_gone}));
     const AllocationPlace where{blocker.block.stack, blocker.block.stack.index != 0
                                                          ? std::nullopt
@@ -234,7 +235,7 @@ class Screen {
   void segments(const DeviceAnalysis& device) {
     const auto all = snapshot_.segments_of(device.device);
     if (all.empty()) return;
-    heading("Segments at the end: # live, + in part, . free");
+    heading("Segments at the end: # live, + partly live, . free");
     std::vector<const snapshot::Segment*> order;
     for (const snapshot::Segment& segment : all) order.push_back(&segment);
     std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->size > b->size; });

@@ -111,20 +111,21 @@ std::string words_for_leaks(const SnapshotLeaks& leaks) {
   const auto late = format_bytes({leaks.late_bytes});
   switch (leaks.growth) {
     case Growth::unknown:
-      return "The trace is too short to tell: a verdict needs 80 entries.";
+      return "The trace is too short for a verdict, which needs 80 entries.";
     case Growth::none:
-      return "What is always there does not grow.";
+      return "No leak: the minimum of live memory does not grow.";
     case Growth::grew_then_stayed:
     case Growth::grew_then_released:  // of recordings only
-      return "What is always there grew, and then stayed: weights, caches.";
+      return "No leak: the minimum of live memory grew, and then stayed the same, as weights and caches do.";
     case Growth::grew_late:
       return fmt::format(
-          "What is always there grew late (by {} since the first third): a longer trace would tell "
-          "whether it stays.",
+          "Unclear: the minimum of live memory grew late (by {} since the first third). Record a longer "
+          "trace to see whether it stays.",
           late);
     case Growth::leak:
-      return fmt::format("Leak: {} more stay with every {} entries of the trace, and did to its end.",
-                         words_for_slow_growth(leaks.bytes_per_window), grouped(leaks.entries_per_window));
+      return fmt::format(
+          "Leak: the minimum of live memory grows by {} with every {} entries, up to the end of the trace.",
+          words_for_slow_growth(leaks.bytes_per_window), grouped(leaks.entries_per_window));
   }
   return {};
 }
@@ -138,21 +139,21 @@ std::string words_for_room(const OomAutopsy& oom, const RoomMaker& way,
     case RoomBy::defragmenting: {
       const bool expands = settings.expandable_segments.value_or(false);
       return fmt::format(
-          "Nothing was missing but a piece large enough: {} were free in {}, {} on the device, and {} were "
-          "asked "
-          "for{}",
+          "Only a large enough piece was missing: {} was free in {}, {} on the device, and {} was "
+          "requested{}",
           bytes, counted(way.blocks, "piece"), format_bytes({oom.device_free}), format_bytes({oom.requested}),
           expands ? "." : "; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps pieces together.");
     }
     case RoomBy::waiting:
       return fmt::format(
-          "{} in {} were released and waited for another stream: with them there would have been room {}.",
+          "{} in {} was released but waited for another stream; with it, the request would have fit {}.",
           bytes, blocks, where);
     case RoomBy::one_place:
-      return fmt::format("Without what this place held ({} in {}) there would have been room {}.", bytes,
+      return fmt::format("Without the memory of this place ({} in {}), the request would have fit {}.", bytes,
                          blocks, where);
     case RoomBy::fewest_bytes:
-      return fmt::format("The least that would have had to go for room {}: {} in {}.", where, bytes, blocks);
+      return fmt::format("The smallest set to release so that the request fits {}: {} in {}.", where, bytes,
+                         blocks);
   }
   return {};
 }

@@ -177,8 +177,8 @@ std::string trials_of(const ModelResult& model, bool color, int width) {
   fit_columns(columns, width, kWorthwhileSettings, TooLong::goes_on_below);
   const bool on_gpu = std::any_of(model.trials.begin(), model.trials.end(),
                                   [](const TuneTrial& trial) { return trial.gpu_peak.has_value(); });
-  return wrap(fmt::format("Tried for {}, P50 in ms, peak{} in MiB. The first: {}; the others by what they "
-                          "change",
+  return wrap(fmt::format("Settings tried for {}: P50 in ms, peak{} in MiB. The first: {}. The others show "
+                          "only what they change",
                           model.name, on_gpu ? " of GPU memory" : "", base.describe()),
               width, 0) +
          "\n\n" + table_of(columns, color) + "\n";
@@ -239,9 +239,9 @@ std::string phases_table(const BenchResult& result, bool color, int width) {
   add("RUN PEAK", 0, &ModelMemory::run_peak);
   add("UNLOADED", 4, &ModelMemory::residual);
   fit_columns(columns, width, kWorthwhileName);
-  const std::string_view legend = prepared
-                                      ? "Resident memory by phase in MiB, of the warm-up in the setup phase"
-                                      : "Resident memory by phase in MiB";
+  const std::string_view legend =
+      prepared ? "Resident memory by phase in MiB, during the warm-up of the setup phase"
+               : "Resident memory by phase in MiB";
   return wrap(legend, width, 0) + "\n\n" + table_of(columns, color) + "\n";
 }
 
@@ -269,9 +269,8 @@ std::string gpu_table(const BenchResult& result, bool color, int width) {
   add("PROCESS", 3, &GpuMemory::process_running);
   fit_columns(columns, width, kWorthwhileName);
   return wrap(
-             "On the GPU: latency by its own clock in ms, memory by phase in MiB; PROCESS: by the driver, "
-             "with "
-             "context and modules",
+             "GPU: latency in ms by the GPU's clock, memory by phase in MiB. PROCESS: the driver's figure, "
+             "with context and modules",
              width, 0) +
          "\n\n" + table_of(columns, color) + "\n";
 }
@@ -307,10 +306,10 @@ std::string kinds_table(const BenchResult& result, bool color, int width) {
       {"ARENA SLACK", {MemoryKind::arena_rounding, MemoryKind::arena_unused}},
       {"WORKSPACE", {MemoryKind::workspace}},
       // Seldom: the arena grew after the profiled runs, or the profile tells of none.
-      {"RUNS, NOT TOLD APART", {MemoryKind::arena_later, MemoryKind::run_later, MemoryKind::run}},
+      {"RUNS, NOT SPLIT", {MemoryKind::arena_later, MemoryKind::run_later, MemoryKind::run}},
       {"OTHER", {MemoryKind::module, MemoryKind::tracing, MemoryKind::unnamed}}};
   std::erase_if(parts, [&](const KindsColumn& part) {
-    return part.title == "RUNS, NOT TOLD APART" && part.largest_of(models).count == 0;
+    return part.title == "RUNS, NOT SPLIT" && part.largest_of(models).count == 0;
   });
   // Weights and tensors stay as long as there is room for more of a name than its title.
   const auto stays_long = [](const KindsColumn& part) {
@@ -348,7 +347,7 @@ std::string kinds_table(const BenchResult& result, bool color, int width) {
     // OTHER may be wider then, and leave room for less.
     parts.back().kinds.insert(parts.back().kinds.end(), gone.begin(), gone.end());
   }
-  return wrap("What the heap holds at its peak in MiB, of a traced run of its own" +
+  return wrap("Heap at its peak in MiB, from a separate traced run" +
                   (folded.empty() ? "" : "; OTHER includes " + folded),
               width, 0) +
          "\n\n" + table_of(columns, color) + "\n";

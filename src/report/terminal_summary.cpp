@@ -39,8 +39,8 @@ std::string words_for_noise(const BenchResult& result) {
                          words_for_share(noisy[i]->inference->cv));
   if (noisy.size() > kMostNoisyNamed) names += fmt::format(" and {} more", noisy.size() - kMostNoisyNamed);
   const std::int64_t judged = models_judged_for_noise(result.models);
-  if (judged == 1) return "latency varies by more than 2.5 %: " + names;
-  return fmt::format("latency varies by more than 2.5 % on {} of {} models: {}", noisy.size(), judged, names);
+  if (judged == 1) return "Latency is noisy (over 2.5 %): " + names;
+  return fmt::format("Latency is noisy (over 2.5 %) for {} of {} models: {}", noisy.size(), judged, names);
 }
 
 // In the account of the limit, where there is one.
@@ -69,7 +69,7 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks;
   if (result.parallel && result.parallel->joint_peak)
     remarks.push_back(
-        fmt::format("All at once: joint peak {}{}{}, sum of the peaks alone {}",
+        fmt::format("All at once: joint peak {}{}{}, sum of individual peaks {}",
                     result.parallel->joint_peak_is_lower_bound ? "at least " : "",
                     format_bytes(*result.parallel->joint_peak),
                     result.parallel->joint_peak_source == "pss_samples" ? " resident (PSS)" : "",
@@ -80,10 +80,10 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                                         result.parallel->together.end(), died);
   if (result.parallel)
     for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
-      remarks.push_back(
-          fmt::format("All at once on {}: joint peak {}{}{}", gpu.device, some_died ? "at least " : "",
-                      words_for(gpu.joint_peak),
-                      gpu.sum_of_peaks ? ", sum of the peaks alone " + format_bytes(*gpu.sum_of_peaks) : ""));
+      remarks.push_back(fmt::format(
+          "All at once on {}: joint peak {}{}{}", gpu.device, some_died ? "at least " : "",
+          words_for(gpu.joint_peak),
+          gpu.sum_of_peaks ? ", sum of individual peaks " + format_bytes(*gpu.sum_of_peaks) : ""));
   if (result.pipeline && result.pipeline->peak)
     remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
@@ -92,9 +92,9 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                   words_for_pipeline_peak(result)));
   if (result.pool && result.pool->frame)
     remarks.push_back(
-        fmt::format("Pool of {} for {}{}: {} FPS, {} of {}, peak {}", format_bytes(result.pool->budget),
+        fmt::format("Pool of {} for {}{}: {} FPS, {} for {}, peak {}", format_bytes(result.pool->budget),
                     counted(static_cast<std::int64_t>(result.pool->models.size()), "model"),
-                    result.pool->threads > 1 ? fmt::format(" by {} threads", result.pool->threads) : "",
+                    result.pool->threads > 1 ? fmt::format(" and {} threads", result.pool->threads) : "",
                     words_for_rate(result.pool->fps), counted(loads_of(*result.pool), "load"),
                     counted(requests_of(*result.pool), "request"), words_for(result.pool->peak)));
   // A model that was only prepared has its trials in a table of their own.
@@ -117,7 +117,7 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
       if (!is_about_variation(warning)) warnings.push_back(model.name + ": " + warning);
   if (result.source && !result.source->skipped.empty())
     warnings.push_back(
-        fmt::format("{} of the source could not be used; the report names them",
+        fmt::format("{} of the source could not be used; the report lists them",
                     counted(static_cast<std::int64_t>(result.source->skipped.size()), "item")));
   return warnings;
 }
@@ -128,7 +128,7 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
   width = std::max(width, kNarrowest);
   std::string text;
   if (!result.complete)
-    text += sentence("!", kYellow, "This run was interrupted; what was measured until then:", color, width);
+    text += sentence("!", kYellow, "This run was interrupted. Results so far:", color, width);
   text += models_table(result, color, width);
   text += phases_table(result, color, width);
   text += gpu_table(result, color, width);

@@ -51,7 +51,7 @@ std::string describe_tuning(const ModelResult& model) {
   if (model.trials.empty()) return {};
   const std::string tried = counted(static_cast<std::int64_t>(model.trials.size()), "setting");
   const TuneTrial* fastest = trial_of(model, model.settings);
-  if (fastest == nullptr) return fmt::format("none of the {} tried came through", tried);
+  if (fastest == nullptr) return fmt::format("none of the {} tried succeeded", tried);
   const bool is_over = fastest->within_limit == false;  // a limit that refuses nothing; none stays within it
   std::string text = fmt::format("{} {} tried{}: {}{}", is_over ? "none of" : "fastest of", tried,
                                  is_over ? " stays within the limit; the best" : "",

@@ -55,34 +55,35 @@ std::string all_models(std::int64_t count, const Tally& tally) {
 }
 
 std::string largest_peak(const Tally& tally, const std::optional<Limit>& limit) {
-  if (tally.largest == nullptr) return "no peak was measured";
+  if (tally.largest == nullptr) return "No peak was measured";
   const std::string whose =
-      tally.all() == 1 ? "its peak" : fmt::format("the largest peak ({})", tally.largest->name);
-  return fmt::format("{} was {}", whose, peak_against(*tally.largest, limit));
+      tally.all() == 1 ? "Peak:" : fmt::format("Largest peak: {},", tally.largest->name);
+  return fmt::format("{} {}", whose, peak_against(*tally.largest, limit));
 }
 
 std::string sentence_when_all_fit(const std::string& subject, const Tally& tally,
                                   const std::optional<Limit>& limit) {
   const std::string peak = largest_peak(tally, limit);
-  if (!limit) return fmt::format("{} ran; no memory limit was set; {}", subject, peak);
+  if (!limit) return fmt::format("{} ran. No memory limit. {}", subject, peak);
   const std::string size = format_bytes(limit->bytes);
   if (limit->type == LimitType::unavailable)
-    return fmt::format("{} ran below {}, but nothing enforced that limit; {}", subject, size, peak);
-  return fmt::format("{} stayed inside the {} limit of {}; {}", subject, name_of(limit->type), size, peak);
+    return fmt::format("{} ran below {}, but nothing enforced this limit. {}", subject, size, peak);
+  return fmt::format("{} stayed inside the {} limit of {}. {}", subject, name_of(limit->type), size, peak);
 }
 
 std::string sentence_when_some_did_not(const Tally& tally, const std::optional<Limit>& limit) {
   std::vector<std::string> parts;
   parts.push_back(fmt::format("{} of {} ", tally.fine(), counted(tally.measured, "model")));
   if (limit && limit->type == LimitType::unavailable)
-    parts.back() += fmt::format("stayed below {}, which nothing enforced", format_bytes(limit->bytes));
+    parts.back() +=
+        fmt::format("stayed below {}, but nothing enforced this limit", format_bytes(limit->bytes));
   else if (limit)
     parts.back() +=
         fmt::format("stayed inside the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes));
   else
-    parts.back() += "came through";
+    parts.back() += "succeeded";
   if (tally.over > 0) parts.push_back(fmt::format("{} exceeded it", tally.over));
-  if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} did not come through", tally.fallen));
+  if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} failed", tally.fallen));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -107,18 +108,18 @@ std::string sentence_when_cut_short(const Tally& tally, const BenchResult& resul
   else
     text = fmt::format("{} of {} models {} measured", tally.measured, tally.all(),
                        tally.measured == 1 ? "was" : "were");
-  text += "; the run was cut short";
+  text += ". The run was cut short";
   if (tally.measured == 0) return text;
-  if (tally.fine() < tally.measured) return text + "; " + sentence_when_some_did_not(tally, result.limit);
-  if (!result.limit) return text + "; no memory limit was set; " + largest_peak(tally, result.limit);
-  return text + "; " + sentence_when_all_fit(tally.measured == 1 ? "it" : "they", tally, result.limit);
+  if (tally.fine() < tally.measured) return text + ". " + sentence_when_some_did_not(tally, result.limit);
+  if (!result.limit) return text + ". No memory limit. " + largest_peak(tally, result.limit);
+  return text + ". " + sentence_when_all_fit(tally.measured == 1 ? "It" : "They", tally, result.limit);
 }
 
 std::string sentence_when_prepared(const Tally& tally) {
   if (tally.prepared == tally.all())
-    return fmt::format("{} {} prepared; not measured", all_models(tally.all(), tally),
+    return fmt::format("{} {} prepared but not measured", all_models(tally.all(), tally),
                        tally.all() == 1 ? "is" : "are");
-  return fmt::format("{} of {} models {} prepared; not measured", tally.prepared, tally.all(),
+  return fmt::format("{} of {} models {} prepared but not measured", tally.prepared, tally.all(),
                      tally.prepared == 1 ? "is" : "are");
 }
 
@@ -178,7 +179,7 @@ Verdict verdict_of(const BenchResult& result) {
     for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
       if (gpu.is_over_limit())
         verdict.details.emplace_back(
-            fmt::format("all at once: {} of {} were held at a moment, more than the limit of {}",
+            fmt::format("all at once: {} of {} in use at the same time, over the limit of {}",
                         format_bytes(*gpu.joint_peak), gpu.device, format_bytes(*gpu.limit)));
     for (const ModelResult& model : result.parallel->together)
       if (outcome_of(model) == Outcome::fallen)

@@ -34,19 +34,19 @@ constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
                               MetricWords{"slab_unreclaimable_bytes", "Kernel slab, unreclaimable"},
                               MetricWords{"largest_free_block_bytes", "Largest free block"},
                               MetricWords{"cma_free_bytes", "CMA free"},
-                              MetricWords{"zram_used_bytes", "zram, memory taken"},
+                              MetricWords{"zram_used_bytes", "zram, memory used"},
                               MetricWords{"cgroup_current_bytes", "Control group"},
                               MetricWords{"followed_processes", "Followed processes"},
-                              MetricWords{"followed_rss_bytes", "Followed: resident, shared pages often"},
-                              MetricWords{"followed_pss_bytes", "Followed: proportional share"},
+                              MetricWords{"followed_rss_bytes", "Followed: resident (sum of RSS)"},
+                              MetricWords{"followed_pss_bytes", "Followed: proportional share (PSS)"},
                               MetricWords{"followed_swapped_bytes", "Followed: swapped"},
                               MetricWords{"followed_gpu_bytes", "Followed: GPU memory"},
-                              MetricWords{"allocation_stalls", "Allocations that had to reclaim", true},
-                              MetricWords{"compaction_failures", "Compactions in vain", true},
-                              MetricWords{"major_faults", "Page faults that read", true},
+                              MetricWords{"allocation_stalls", "Allocation stalls (reclaim)", true},
+                              MetricWords{"compaction_failures", "Failed memory compactions", true},
+                              MetricWords{"major_faults", "Major page faults", true},
                               MetricWords{"emc_percent", "Memory controller"},
                               MetricWords{"engine_percent", "Engine"},
-                              MetricWords{"fan_rpm", "Fan, turns a minute"},
+                              MetricWords{"fan_rpm", "Fan, rpm"},
                               MetricWords{"psi_some_percent", "Memory pressure, some tasks waiting"},
                               MetricWords{"psi_full_percent", "Memory pressure, all tasks waiting"},
                               MetricWords{"pages_swapped_in", "Pages swapped in", true},
@@ -90,30 +90,30 @@ std::string counted(std::int64_t count, std::string_view noun) {
 std::string words_for(const MemoryShare& share, const std::string& peak_node) {
   switch (share.kind) {
     case MemoryKind::weights:
-      return "weights, by the runtime's word";
+      return "weights, as the runtime reports";
     case MemoryKind::graph:
-      return "left by loading besides: graph, kernels, prepacked weights";
+      return "other memory left by loading: graph, kernels, prepacked weights";
     case MemoryKind::tensors:
-      return "tensors in the arena, at its fullest in the profiled runs" +
+      return "tensors in the arena at its peak in the profiled runs" +
              (peak_node.empty() ? "" : ", after " + peak_node);
     case MemoryKind::arena_rounding:
       return "rounding of tensors by the arena";
     case MemoryKind::arena_unused:
-      return "held by the arena and unused then";
+      return "unused memory of the arena at that time";
     case MemoryKind::arena_later:
-      return "taken by the arena after the profiled runs, in use or not";
+      return "growth of the arena after the profiled runs, in use or not";
     case MemoryKind::workspace:
-      return "allocated in runs beside the arena";
+      return "allocated in runs outside the arena";
     case MemoryKind::run_later:
-      return "allocated in runs after the profiled ones, by the arena or beside it";
+      return "allocated after the profiled runs, inside or outside the arena";
     case MemoryKind::run:
-      return "allocated in runs; the runtime's profile tells of no arena";
+      return "allocated in runs; the runtime's profile shows no arena";
     case MemoryKind::tracing:
-      return "the runtime's profile of itself, which only tracing switches on";
+      return "the runtime's own profiler, which only tracing turns on";
     case MemoryKind::module:
-      return share.name + ", outside of the model";
+      return share.name + ", outside the model";
     case MemoryKind::unnamed:
-      return "not known";
+      return "unknown";
   }
   return "";
 }
@@ -139,7 +139,7 @@ std::string_view words_for(ModelStatus status) {
 std::string_view words_for(LimitMechanism mechanism) {
   switch (mechanism) {
     case LimitMechanism::none:
-      return "nothing; memory is only watched";
+      return "nothing; memory is only monitored";
     case LimitMechanism::cgroup_v2:
       return "control group v2 (memory.max)";
     case LimitMechanism::cgroup_v1:
@@ -147,9 +147,9 @@ std::string_view words_for(LimitMechanism mechanism) {
     case LimitMechanism::rlimit_data:
       return "RLIMIT_DATA";
     case LimitMechanism::watchdog:
-      return "a watchdog that samples, and marks what it sees over the limit";
+      return "a watchdog that samples memory and marks violations";
     case LimitMechanism::device_ledger:
-      return "the ledger in front of the driver, which refuses";
+      return "the GPU ledger, which refuses requests over the limit";
   }
   return "nothing";
 }

@@ -63,7 +63,7 @@ TEST(BenchInStep, TwoRunsAreMeasuredInTurnsAndComparedByThem) {
     EXPECT_EQ(get_text(metric, "spread") == "in_step", get_text(metric, "name") == "latency")
         << metric.dump();
   const CommandResult screen = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
-  EXPECT_THAT(screen.out, HasSubstr("by the turns of 1 pair of runs in step"));
+  EXPECT_THAT(screen.out, HasSubstr("compared over 1 pair of runs in step"));
 }
 
 TEST(BenchInStep, WhoHasFewerFramesLeavesTheOtherToGoOn) {

@@ -70,7 +70,7 @@ TEST_F(Diff, ARecordingAndItself) {
   EXPECT_THAT(result.err,
               HasSubstr("A and B are the same, so no change is judged: --fail-above 1%, peak_bytes>+1%"));
   EXPECT_EQ(run({"a.hrec", "./a.hrec", "--fail-on", "peak_bytes>1B"}).exit_code, 1) << "its own value is";
-  EXPECT_THAT(result.out, StartsWith("A and B are the same recording, so there is nothing to compare"));
+  EXPECT_THAT(result.out, StartsWith("A and B are the same recording: name one from before the change"));
 }
 
 TEST_F(Diff, MarkdownIsForACommentAndHasTheGate) {
@@ -196,7 +196,7 @@ TEST_F(Diff, AnIncompleteRecordingIsToldAndPassesNoGate) {
   RecordingOptions killed;
   killed.closed = false;
   record("killed.hrec", 1 << 20, killed);
-  EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, HasSubstr("! B did not end by itself"));
+  EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, HasSubstr("! B was killed or is still running"));
   EXPECT_FALSE(json({"a.hrec", "killed.hrec"})["after"]["complete"]);
   // What a killed process took is at least what was recorded: it may fail a gate, but it passes none.
   EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, StartsWith("B (killed.hrec) is incomplete"));

@@ -86,7 +86,7 @@ TEST_F(ReportAt, WhatIsMissingIsSaid) {
   for (std::uint64_t i = 1; i < 4000; ++i) builder.allocate(0, i * 1000, 0x1000 * i, 64, {kLibrary + i});
   builder.finish();
   const CommandResult moment = run_headroom({"report", file.string(), "--at", "end"});
-  EXPECT_THAT(moment.out, AllOf(HasSubstr("did not end by itself"), HasSubstr("events were not recorded")));
+  EXPECT_THAT(moment.out, AllOf(HasSubstr("was killed or is still running"), HasSubstr("events were not recorded")));
   auto json = parse_json(run_headroom({"report", file.string(), "--at", "end", "--json"}).out);
   ASSERT_TRUE(json.has_value());
   EXPECT_GT((*json)["dropped_events"].get<std::int64_t>(), 1000);
@@ -94,7 +94,7 @@ TEST_F(ReportAt, WhatIsMissingIsSaid) {
   const CommandResult collapsed = run_headroom({"export", file.string(), "--to", "collapsed", "--out", "-"});
   EXPECT_EQ(collapsed.exit_code, 0);
   EXPECT_THAT(collapsed.err,
-              AllOf(HasSubstr("did not end its recording itself"), HasSubstr("events were not recorded")));
+              AllOf(HasSubstr("did not close its recording"), HasSubstr("events were not recorded")));
   const CommandResult whole =
       run_headroom({"export", (folder_ / "a.hrec").string(), "--to", "collapsed", "--out", "-"});
   EXPECT_THAT(whole.err, Not(HasSubstr("not recorded")));

@@ -59,12 +59,12 @@ TEST_F(ReportScreen, ANodesTensorsStandBesideWhatTheArenaGrewBy) {
   builder.allocate(0, 12'000, 0x10000000, 8 << 20);
   builder.enter_scope(0, 60'000, 0);
   builder.finish();
-  EXPECT_THAT(report().out, AllOf(HasSubstr("A node's row is by what the arena grew in its time"),
+  EXPECT_THAT(report().out, AllOf(HasSubstr("A node's row shows how much the arena grew"),
                                   HasSubstr("Tensors of the nodes of net, in one run"),
-                                  HasSubstr("     1.0 MiB     3.0 MiB              b  ← arena fullest\n"
+                                  HasSubstr("     1.0 MiB     3.0 MiB              b  ← arena peak\n"
                                             "   512.0 KiB     1.0 MiB     8.0 MiB  a\n")));
   EXPECT_THAT(report({"--at", "peak"}).out,
-              HasSubstr("By layer; a node's is by what the arena grew in its time"));
+              HasSubstr("By layer (of a node: arena growth while the node ran)"));
   auto json = parse_json(report({"--json"}).out);
   ASSERT_TRUE(json.has_value());
   const Json& nodes = (*json)["sessions"][0]["nodes"];

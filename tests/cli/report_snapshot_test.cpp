@@ -78,7 +78,7 @@ TEST_F(ReportSnapshot, TheLeakOfARealSnapshotIsNamedWithItsPlace) {
   if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots");
   const CommandResult result = run_headroom({"report", file->string()});
   EXPECT_THAT(result.out,
-              AllOf(HasSubstr("Leak: "), HasSubstr("all of them below leak (make_snapshots.py:37)")));
+              AllOf(HasSubstr("Leak: "), HasSubstr("all called from leak (make_snapshots.py:37)")));
   const auto inference =
       run_headroom({"report", shared_data("pytorch_snapshots/infer_resnet18_noctx.pickle.gz")->string()});
   EXPECT_THAT(inference.out, AllOf(Not(HasSubstr("Leak: ")), HasSubstr("grew, and then stayed")));
@@ -135,7 +135,7 @@ TEST_F(ReportSnapshot, FlagsOfOtherFilesAreRefused) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("does not go with a memory snapshot"));
   }
-  EXPECT_THAT(report("a.pickle").out, HasSubstr("The allocator had nothing of any device."));
+  EXPECT_THAT(report("a.pickle").out, HasSubstr("The allocator held no memory on any device."));
 }
 
 TEST_F(ReportSnapshot, ThePageIsOneFileWithTheFiguresOfTheSnapshot) {

@@ -126,7 +126,8 @@ TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
   const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
-  EXPECT_THAT(result.err, HasSubstr(" refused (hard: the ledger in front of the driver, which refuses)"));
+  EXPECT_THAT(result.err,
+              HasSubstr(" refused (hard: the GPU ledger, which refuses requests over the limit)"));
 }
 
 // A number that is too high, or of another program's devices, would bound nothing.

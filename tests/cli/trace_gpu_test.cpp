@@ -127,8 +127,9 @@ TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
 TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("GPU memory only (--only gpu), "));
-  EXPECT_THAT(text.out,
-              HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard, by the probe)\n"));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard according to the probe)\n"));
   EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
   // One place or two: a compiler may make a copy of the loop's first turn.
   EXPECT_THAT(text.out, HasSubstr(" %  cuda_program::Plain::take"));
@@ -255,7 +256,7 @@ TEST_F(TraceOnlyGpu, TheTreeSaysSo) {
   expect_absent(json["tree"], {"sum_of_peaks_bytes", "allocations", "leaked_bytes"});
   EXPECT_GT(get_integer(json["tree"], "sum_of_device_peaks_bytes"), 0);
   const CommandResult text = run_headroom({"report", recording().string(), "--all"});
-  EXPECT_THAT(text.out, HasSubstr("All 2 together: the peaks of GPU memory add up to "));
+  EXPECT_THAT(text.out, HasSubstr("All 2 processes: the GPU memory peaks add up to "));
 }
 
 TEST_F(TraceGpu, FlagsOfTheHeapAreRefusedBesideOnlyGpu) {
@@ -327,7 +328,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     EXPECT_THAT(within.err, HasSubstr("the limit on GPU memory was hard: all "));
     // This process is the other, known by the name that the kernel has for it.
     const CommandResult report = run_headroom({"report", recording().string()});
-    EXPECT_THAT(report.out, HasSubstr("limited to 256.0 MiB (hard, by the probe)"));
+    EXPECT_THAT(report.out, HasSubstr("limited to 256.0 MiB (hard according to the probe)"));
     EXPECT_THAT(report.out, HasSubstr("  100.0 MiB held by process " + std::to_string(::getpid()) + " (" +
                                       own_name() + ")"));
     const CommandResult result = trace({"--share", name, "--gpu-mem-limit", "1GiB", "--force"}, "plain", "1");
@@ -452,8 +453,8 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
   EXPECT_FALSE(device.contains("driver_growth_bytes")) << "the driver took nothing more";
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
-  EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB by difference, beside what was allocated"));
-  EXPECT_THAT(text.out, HasSubstr("Modules    6.0 MiB at most, by difference, beside what was allocated"));
+  EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB besides the allocations, by difference"));
+  EXPECT_THAT(text.out, HasSubstr("Modules    at most 6.0 MiB besides the allocations, by difference"));
   EXPECT_FALSE(device_of("modules", HEADROOM_FAKE_CUDA).contains("context_bytes"))
       << "without NVML it is not known";
 }
@@ -466,9 +467,8 @@ TEST_F(TraceGpu, WhatTheDriverRoundsUpHasALineOfItsOwn) {
   EXPECT_EQ(get_integer(device, "peak_bytes"), 10 * (kMiB + 17) + 4097 + kArray + 100 * kMiB);
   EXPECT_EQ(get_integer(device, "rounding_at_peak_bytes"), 10 * (kMiB - 17) + 16 * kMiB - kArray);
   const CommandResult text = run_headroom({"report", recording().string()});
-  EXPECT_THAT(text.out,
-              HasSubstr("Granules   10.4 MiB more at the peak: the driver rounds what is larger than "
-                        "1.0 MiB up to whole 2.0 MiB"));
+  EXPECT_THAT(text.out, HasSubstr("Granules   10.4 MiB more at the peak: the driver rounds allocations over "
+                                  "1.0 MiB up to multiples of 2.0 MiB"));
 }
 
 // Its constructor runs before those of the library that traces.

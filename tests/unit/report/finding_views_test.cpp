@@ -44,7 +44,7 @@ TEST(FindingViews, TerminalHasAllThatHelps) {
             "severe: CUDA ran <out> [cuda-out-of-memory]\n"
             "  seen: a.log:12: CUDA error: `out of memory`\n"
             "  seen: run\n"
-            "  7 times in all\n"
+            "  7 times in total\n"
             "  cause (likely): Because | it.\n"
             "  1. do this (could save 3.0 MiB)\n"
             "       cmd --flag\n"
@@ -54,7 +54,7 @@ TEST(FindingViews, TerminalHasAllThatHelps) {
             "  seen: a.log:1\n"
             "  At its start.\n"
             "\n"
-            "1 severe finding, 1 that only looks like trouble\n");
+            "1 severe finding, 1 harmless finding\n");
   EXPECT_THAT(report::findings_to_terminal(sample(), true), HasSubstr("\033["));
   EXPECT_EQ(report::findings_to_terminal({}, false), "nothing found\n");
 }

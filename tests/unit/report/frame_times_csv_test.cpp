@@ -27,9 +27,9 @@ TEST(FrameTimesCsv, SaysWhatIsWrongAndWhere) {
   const auto error = [](const std::string& text) {
     return read_frame_times(text, "m.csv").error().sentence();
   };
-  EXPECT_THAT(error(""), HasSubstr("m.csv has no times of frames"));
-  EXPECT_THAT(error("time,value\n1,2\n"), HasSubstr("its first line is not decode_ns"));
-  EXPECT_THAT(error(header + "1,2,3,4,5,\n1,2,3\n"), HasSubstr("m.csv:3 is no frame"));
+  EXPECT_THAT(error(""), HasSubstr("no frame times in m.csv"));
+  EXPECT_THAT(error("time,value\n1,2\n"), HasSubstr("the first line is not decode_ns"));
+  EXPECT_THAT(error(header + "1,2,3,4,5,\n1,2,3\n"), HasSubstr("invalid frame in m.csv:3"));
   EXPECT_THAT(error(header + "1,2,-3,4,5,\n"), HasSubstr("m.csv:2"));
   EXPECT_THAT(error(header + "1,2,9999999999999999999,4,5,\n"), HasSubstr("m.csv:2"));
   EXPECT_THAT(error(header + "1,2,3,4,5,x\n"), HasSubstr("m.csv:2"));

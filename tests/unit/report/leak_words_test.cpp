@@ -20,26 +20,27 @@ LeakVerdict verdict(Growth growth, double bytes_per_cycle = 0) {
 
 TEST(LeakWords, ALeakIsNeverToldAsNothing) {
   EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 3072)),
-            "Leak: net/run leaves 3.0 KiB more behind with each of 1,200 cycles.");
+            "Leak: net/run leaves 3.0 KiB more memory with each of 1,200 cycles.");
   EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 0.06)),
-            "Leak: net/run leaves under 1 B more behind with each of 1,200 cycles.");
+            "Leak: net/run leaves under 1 B more memory with each of 1,200 cycles.");
 }
 
 TEST(LeakWords, GrowthInStepsSaysWhenTheLastWas) {
   LeakVerdict steps = verdict(Growth::leak, 400);
   steps.last_step = 640;
-  EXPECT_EQ(
-      words_for_leaks(steps),
-      "Leak: net/run leaves 400 B more behind with each of 1,200 cycles on average, in steps, as a container "
-      "does that is never emptied (the last at cycle 640).");
+  EXPECT_EQ(words_for_leaks(steps),
+            "Leak: net/run leaves 400 B more memory with each of 1,200 cycles on average. It grows in steps, "
+            "like a "
+            "container that is never emptied (last step at cycle 640).");
   LeakVerdict stayed = verdict(Growth::grew_then_stayed);
   stayed.last_step = 4;
   EXPECT_EQ(words_for_leaks(stayed),
-            "None: memory grew until cycle 4 of net/run and then stayed, over 1,200 cycles.");
+            "No leak: memory grew until cycle 4 of net/run and then stayed the same, over 1,200 cycles.");
   stayed.last_step = 0;
-  EXPECT_EQ(
-      words_for_leaks(stayed),
-      "None: after 1,200 cycles of net/run more is live than after the first ones, but it no longer grows.");
+  EXPECT_EQ(words_for_leaks(stayed),
+            "No leak: after 1,200 cycles of net/run, more memory is live than after the first ones, but it "
+            "no longer "
+            "grows.");
 }
 
 TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
@@ -48,24 +49,24 @@ TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
   late.late_bytes = 3 << 10;
   EXPECT_EQ(
       words_for_leaks(late),
-      "Not clear: net/run leaves 3.0 KiB more behind than after its warm-up, and grew as late as at cycle "
-      "1,150 of 1,200. More cycles would tell whether it stays.");
+      "Unclear: net/run holds 3.0 KiB more than after its warm-up, and last grew at cycle 1,150 of 1,200. "
+      "Record more cycles to see whether it stays.");
 }
 
 TEST(LeakWords, WhatWasReleasedLaterIsNoLeakAndSaysWhen) {
   LeakVerdict released = verdict(Growth::grew_then_released, 3072);
   released.released_at = Nanoseconds{1'204'000'000};
-  EXPECT_EQ(
-      words_for_leaks(released),
-      "Grew, and was released later: net/run left 3.0 KiB more behind with each of 1,200 cycles, and all "
-      "of it was given back by 1.204 s.");
+  EXPECT_EQ(words_for_leaks(released),
+            "Memory grew and was released later: net/run left 3.0 KiB more with each of 1,200 cycles, and "
+            "all of it "
+            "was released by 1.204 s.");
 }
 
 TEST(LeakWords, ALeakSaysWhatTheEndOfTheRecordingAdds) {
   LeakVerdict leak = verdict(Growth::leak, 3072);
   leak.released_bytes = 512 << 10;
   EXPECT_THAT(words_for_leaks(leak),
-              HasSubstr(". After the last cycle 512.0 KiB of what grew was released."));
+              HasSubstr(". After the last cycle, 512.0 KiB of the growth was released."));
   leak.released_bytes = 0;
   leak.is_cut_off = true;
   EXPECT_THAT(words_for_leaks(leak), HasSubstr("cycles. The recording ends before the program did"));
@@ -81,14 +82,14 @@ TEST(LeakWords, NoVerdictSaysHowManyCyclesItTakes) {
   EXPECT_THAT(words_for_leaks(verdict(Growth::unknown)), HasSubstr("No layer was entered and left 6 times"));
   LeakVerdict unwatched = verdict(Growth::unknown);
   unwatched.cycles_left_out = 1;
-  EXPECT_THAT(words_for_leaks(unwatched), HasSubstr("No layer that repeats was watched"));
+  EXPECT_THAT(words_for_leaks(unwatched), HasSubstr("No repeated layer was monitored"));
 }
 
 TEST(LeakWords, LayersThatWereNotWatchedAreTold) {
   LeakVerdict none = verdict(Growth::none);
   none.cycles_left_out = 2;
   EXPECT_EQ(words_for_cycles_left_out(none),
-            "2 more layers that repeat were not watched: what leaks there is not known.");
+            "2 more repeated layers were not monitored: leaks there are unknown.");
 }
 
 }  // namespace

@@ -40,24 +40,25 @@ TEST(MarkdownText, ABarInACellDoesNotEndIt) {
 // Killed before the models ran together, the run knows nothing of their common limit.
 TEST(Markdown, ACommonLimitIsKeptOrNotOrNotKnown) {
   BenchResult run = test::parallel_run();
-  EXPECT_THAT(to_markdown(run), HasSubstr("❌ not kept"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("❌ exceeded"));
   run.parallel->within_limit.reset();
   EXPECT_THAT(to_markdown(run),
-              HasSubstr("128.0 MiB; whether it was kept is not known: the run ended before"));
+              HasSubstr("128.0 MiB; unknown whether the models stayed inside it: the run ended early"));
   run.parallel->within_limit = true;
-  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ kept"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ not exceeded"));
   run.parallel->joint_peak_source = "pss_samples";
-  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ no sample was over it"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ no sample was over the limit"));
 }
 
 TEST(Markdown, PagesThatOthersWereChargedWithAreTold) {
   BenchResult run = test::parallel_run();
-  EXPECT_THAT(to_markdown(run), Not(HasSubstr("others were charged with")));
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups")));
   run.parallel->joint_share_peak = mebibytes(130);
-  EXPECT_THAT(to_markdown(run), Not(HasSubstr("others were charged with"))) << "some pages of libraries";
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups"))) << "some pages of libraries";
   run.parallel->joint_share_peak = mebibytes(250);
-  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB (`cgroup_v2`); with the pages of files that others were "
-                                          "charged with: 250.0 MiB (shares of pages)"));
+  EXPECT_THAT(to_markdown(run),
+              HasSubstr("128.0 MiB (`cgroup_v2`); 250.0 MiB with file pages charged to other "
+                        "groups (proportional shares)"));
 }
 
 // Cells of a table's row: '|' that are not escaped, less the outer two.
@@ -100,8 +101,8 @@ TEST(Markdown, HasTheSectionsInOrder) {
 }
 
 TEST(Markdown, ABoundThatNSamplesCannotGiveIsNotMadeUp) {
-  EXPECT_THAT(to_markdown(test::incomplete_run()), HasSubstr("n too small"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("n too small")));
+  EXPECT_THAT(to_markdown(test::incomplete_run()), HasSubstr("too few frames"));
+  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("too few frames")));
 }
 
 TEST(Markdown, APercentileWithoutABoundIsMarkedWithItsN) {
@@ -128,7 +129,7 @@ TEST(Markdown, AModelsOwnThresholdsAreToldAndTheRunsOptions) {
   const std::string text = to_markdown(run);
   EXPECT_THAT(text, HasSubstr("- **Thresholds**: confidence 0.9, IoU 0.45\n"));
   EXPECT_THAT(text, HasSubstr("- **Thresholds**: confidence 0.25\n"));
-  EXPECT_THAT(text, HasSubstr("confidence 0.25, IoU 0.45; some models have their own\n"));
+  EXPECT_THAT(text, HasSubstr("confidence 0.25, IoU 0.45; some models use their own\n"));
   EXPECT_THAT(text, HasSubstr("- **Options**: max-frames 42, warmup 10, threads 0, limit-mechanism auto, "
                               "workspace 256.0 MiB"));
 }
@@ -137,7 +138,7 @@ TEST(Markdown, FramesThatWerePreparedAndNotRunAreTold) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 300 run by each model\n"));
   run.models[0].frames = 200;
-  EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 200 to 300 run by a model\n"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 200 to 300 run per model\n"));
   EXPECT_THAT(to_markdown(test::typical_run()), HasSubstr("- **Frames**: 795\n"));
 }
 
@@ -163,7 +164,7 @@ TEST(Markdown, AVariationThatTooFewFramesCannotShowIsNotWarnedOf) {
 
 TEST(Markdown, APreparedRunShowsWhatTuningKept) {
   const std::string text = to_markdown(test::prepared_run());
-  EXPECT_THAT(text, HasSubstr("Both models are prepared; not measured"));
+  EXPECT_THAT(text, HasSubstr("Both models are prepared but not measured"));
   EXPECT_THAT(text, HasSubstr("**Tuning trials**"));
   EXPECT_THAT(text, HasSubstr("fastest of 5 settings tried: threads=2"));
   EXPECT_THAT(text, Not(HasSubstr("✅")));
@@ -183,7 +184,7 @@ TEST(Markdown, AnIncompleteRunSaysSoBeforeAnythingElse) {
 TEST(Markdown, ARunWithoutASourceSaysWhereItsInputsCameFrom) {
   BenchResult run = test::typical_run();
   run.source.reset();
-  EXPECT_THAT(to_markdown(run), HasSubstr("None: the models ran on inputs made from their signatures."));
+  EXPECT_THAT(to_markdown(run), HasSubstr("None: the models ran on inputs generated from their signatures."));
   for (ModelResult& model : run.models) model.frames = 0;  // it ended before the scan did
   EXPECT_THAT(to_markdown(run), Not(HasSubstr("Input Source")));
 }

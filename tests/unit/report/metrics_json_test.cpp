@@ -77,7 +77,7 @@ TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
   };
   EXPECT_EQ(problem_of(R"({"time_ns":1,"ram_free_bytes":72057594037927000})"), "");
   EXPECT_THAT(problem_of(R"({"time_ns":1,"ram_free_bytes":72057594037927936})"),
-              HasSubstr("/ram_free_bytes is beyond what a machine has"));
+              HasSubstr("/ram_free_bytes is too large for any machine"));
   EXPECT_THAT(problem_of(R"({"time_ns":1,"gpus":[{"memory_used_bytes":9223372036854775807}]})"),
               HasSubstr("/gpus/0/memory_used_bytes is beyond"));
   EXPECT_THAT(problem_of(R"({"time_ns":1,"processes":[{"rss_bytes":-72057594037927936}]})"),
@@ -123,7 +123,7 @@ TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
   EXPECT_THAT(lines_of(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
   EXPECT_THAT(lines_of("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
   EXPECT_THAT(lines_of("{\"time_ns\":1,\"clock_hz\":{\"cpu0\":\"fast\"}}\n").error().why,
-              HasSubstr("/clock_hz/cpu0 is a text"));
+              HasSubstr("/clock_hz/cpu0 is a string"));
   EXPECT_THAT(lines_of("[]\n").error().why, HasSubstr("not an object"));
   EXPECT_THAT(lines_of(line + "\n" + std::string(2 << 20, ' ') + "\n").error().why,
               HasSubstr("line 2: it is longer than 1 MiB"));

@@ -121,9 +121,9 @@ TEST(RecordingViews, SayWhoMappedWhatTheProgramMappedItself) {
   };
   const std::string text = recording_to_terminal(fixture.report(names), false, 80);
   EXPECT_THAT(text, testing::HasSubstr(R"(
-Mapped by the program itself, apart from the heap
-  257.0 MiB at most, at 40 ns; 129.0 MiB at the end. Whole pages, touched or
-  not; what malloc maps to serve the heap is not among them.
+Mapped by the program, not part of the heap
+  At most 257.0 MiB, at 40 ns; 129.0 MiB at the end. These are whole pages,
+  touched or not, without those that malloc maps for the heap.
 at its peak           at end  by layer
   256.0 MiB 100 %  128.0 MiB  load model
     1.0 MiB   0 %    1.0 MiB  (outside of any layer)
@@ -169,8 +169,8 @@ TEST(RecordingText, LittleThatIsMappedHasNoSectionOfItsOwn) {
       builder.map(0, 20, 0x7f0000000000, 512 << 10, {1});
     });
     const std::string text = recording_to_terminal(fixture.report(numbered({"", "main"})), false, 80);
-    EXPECT_THAT(text, testing::HasSubstr("512.0 KiB at most by the program's own mmap"));
-    return text.find("Mapped by the program itself") != std::string::npos;
+    EXPECT_THAT(text, testing::HasSubstr("at most 512.0 KiB by the program's own mmap"));
+    return text.find("Mapped by the program, not") != std::string::npos;
   };
   EXPECT_TRUE(has_section(8 << 20));
   EXPECT_FALSE(has_section(80 << 20));
@@ -255,10 +255,10 @@ TEST(RecordingText, NodesAreToldByTheirTensorsBesideWhatTheArenaGrewBy) {
   EXPECT_THAT(screen, testing::HasSubstr("Tensors of the nodes of net, in one run\n"
                                          "      inputs     outputs  arena grew  node\n"
                                          "     1.0 MiB     3.0 MiB              b\n"
-                                         "     3.0 MiB       256 B              c  ← arena fullest\n"
+                                         "     3.0 MiB       256 B              c  ← arena peak\n"
                                          "   512.0 KiB     1.0 MiB     8.0 MiB  a\n"))
       << screen;
-  EXPECT_THAT(screen, testing::HasSubstr("A node's row is by what the arena grew in its time"));
+  EXPECT_THAT(screen, testing::HasSubstr("A node's row shows how much the arena grew"));
   const Json node = recording_to_json(fixture.report(numbered({""})))["sessions"][0]["nodes"][0];
   EXPECT_EQ(node["name"], "a");
   EXPECT_EQ(node["layer_at_peak_bytes"], 8 << 20);
@@ -325,7 +325,7 @@ TEST(RecordingText, ALeakNamesPlacesThoughNoneOfThemLeaksByItself) {
   const RecordingReport report =
       fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
   EXPECT_THAT(recording_to_terminal(report, false, 80),
-              testing::ContainsRegex("Leak: Run leaves 100 B more behind with each of 24 cycles.\n"
+              testing::ContainsRegex("Leak: Run leaves 100 B more memory with each of 24 cycles.\n"
                                      "      100 B late     f[0-9]+\n"));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "leak");
@@ -345,7 +345,7 @@ TEST(RecordingText, WhatWasReleasedAfterTheCyclesIsAWarningWithItsPlaces) {
   const RecordingReport report =
       fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
   const std::string text = recording_to_terminal(report, false, 80);
-  EXPECT_THAT(text, testing::HasSubstr("! Grew, and was released later: Run left 2.0 KiB more behind"));
+  EXPECT_THAT(text, testing::HasSubstr("! Memory grew and was released later: Run left 2.0 KiB more"));
   EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB a cycle  f7\n"));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "grew_then_released");
@@ -366,7 +366,7 @@ TEST(RecordingText, LateGrowthIsAWarningWithItsPlaces) {
   const RecordingReport report =
       fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
   const std::string text = recording_to_terminal(report, false, 80);
-  EXPECT_THAT(text, testing::HasSubstr("! Not clear: Run leaves 2.0 KiB more behind than after its warm-up"));
+  EXPECT_THAT(text, testing::HasSubstr("! Unclear: Run holds 2.0 KiB more than after its warm-up"));
   EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB late     f7\n"));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "grew_late");
@@ -451,7 +451,7 @@ TEST(RecordingJson, ProblemsSayWhyARecordingIsNotComplete) {
   ring.ring = true;
   killed.closed = false;
   EXPECT_EQ(problems_of(allocate(10), small), "[]");
-  EXPECT_THAT(problems_of(allocate(10), killed), testing::HasSubstr("did not end its recording itself"));
+  EXPECT_THAT(problems_of(allocate(10), killed), testing::HasSubstr("did not close its recording"));
   EXPECT_THAT(problems_of(allocate(10'000), small), testing::HasSubstr("events were not recorded"));
   EXPECT_THAT(problems_of(allocate(10'000), ring),
               testing::ContainsRegex("The ring has overwritten [1-9][0-9,]* segments:"));

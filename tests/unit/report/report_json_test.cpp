@@ -197,13 +197,13 @@ struct Broken {
 TEST(ReportJson, AWrongValueIsAnErrorThatNamesItsPlace) {
   const Broken cases[] = {
       {R"({"schema_version":1,"models":[{},{"memory":{"run_peak_bytes":"12 MB"}}]})",
-       "/models/1/memory/run_peak_bytes is a text, not a whole number"},
-      {R"({"schema_version":1,"models":[{"fps":"fast"}]})", "/models/0/fps is a text, not a number"},
+       "/models/1/memory/run_peak_bytes is a string, not a whole number"},
+      {R"({"schema_version":1,"models":[{"fps":"fast"}]})", "/models/0/fps is a string, not a number"},
       {R"({"schema_version":1,"models":{}})", "/models is an object, not a list"},
       {R"({"schema_version":1,"models":[7]})", "/models/0 is a whole number, not an object"},
       {R"({"schema_version":1,"models":[{"status":"dead"}]})",
        "/models/0/status is 'dead', not one of ok, oom, crashed, timeout, failed, skipped"},
-      {R"({"schema_version":1,"complete":"yes"})", "/complete is a text, not true or false"},
+      {R"({"schema_version":1,"complete":"yes"})", "/complete is a string, not true or false"},
       {R"({"schema_version":1,"image_size":3000000000})",
        "/image_size is a whole number, not a whole number in its range"},
       {R"({"schema_version":1,"models":[{"frames":18446744073709551615}]})", "/models/0/frames"},

@@ -38,9 +38,9 @@ snapshot::Snapshot out_of_memory() {
 TEST(SnapshotViews, TheAutopsySaysWhatHeldTheMemoryAndWhatWouldHaveMadeRoom) {
   const Views views = views_of(out_of_memory(), 300);
   EXPECT_THAT(views.text,
-              AllOf(HasSubstr("Out of memory once"), HasSubstr("16.0 MiB were asked for"),
+              AllOf(HasSubstr("Out of memory once"), HasSubstr("16.0 MiB requested "),
                     HasSubstr("18.0 MiB allocated, 60.0 MiB reserved and 4.0 MiB free on the device"),
-                    HasSubstr("asked by f8 (f.py:8)"), HasSubstr("18.0 MiB in 3 blocks"),
+                    HasSubstr("request: f8 (f.py:8)"), HasSubstr("18.0 MiB in 3 blocks"),
                     HasSubstr("expandable_segments:True"), HasSubstr("6.0 MiB in 1 block")));
   const Json& oom = views.json["devices"][0]["ooms"][0];
   EXPECT_EQ(oom["requested_bytes"], 16 * kMiB);
@@ -90,7 +90,7 @@ TEST(SnapshotViews, WithoutATraceThereIsNoVerdict) {
   CachingAllocatorModel model;
   (void)model.allocate(5 * kMiB, 1);
   const Views views = views_of(model.take(0));
-  EXPECT_THAT(views.text, AllOf(HasSubstr("history was not recorded"), Not(HasSubstr("Leaks"))));
+  EXPECT_THAT(views.text, AllOf(HasSubstr("no allocation history"), Not(HasSubstr("Leaks"))));
   EXPECT_EQ(views.json["devices"][0]["leaks"]["verdict"], "unknown");
   EXPECT_EQ(views.json["devices"][0]["peak_allocated_bytes"], views.json["devices"][0]["live_bytes"]);
 }

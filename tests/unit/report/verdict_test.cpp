@@ -16,10 +16,9 @@ TEST(Verdict, AllInsideAProvedLimit) {
   const Verdict verdict = verdict_of(test::typical_run());
   EXPECT_EQ(verdict.tone, Tone::good);
   EXPECT_THAT(verdict.sentence,
-              StartsWith("All 3 models stayed inside the hard limit of 512.0 MiB; the largest peak"));
-  EXPECT_THAT(verdict.sentence,
-              HasSubstr("(yolox_nano_1280) was 130.6 MiB charged to the limit, 25.5 % of it "
-                        "(resident 128.4 MiB)"));
+              StartsWith("All 3 models stayed inside the hard limit of 512.0 MiB. Largest peak: "));
+  EXPECT_THAT(verdict.sentence, HasSubstr("yolox_nano_1280, 130.6 MiB charged to the limit, 25.5 % of it "
+                                          "(resident 128.4 MiB)"));
   EXPECT_TRUE(verdict.details.empty());
 }
 
@@ -32,7 +31,7 @@ TEST(Verdict, APipelineThatWasCutShortIsNoFailure) {
   run.pipeline->died_in = Phase::model_loaded;
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
   EXPECT_TRUE(verdict_of(run).details.empty());
-  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("the run was cut short"));
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("The run was cut short"));
   EXPECT_THAT(to_markdown(run), HasSubstr("cut short: the run ended while it was being measured"));
   run.pipeline->error = "it crashed with signal 11";
   EXPECT_EQ(verdict_of(run).tone, Tone::bad);
@@ -41,14 +40,14 @@ TEST(Verdict, APipelineThatWasCutShortIsNoFailure) {
 TEST(Verdict, WithoutALimitNothingIsProved) {
   const Verdict verdict = verdict_of(test::pipeline_run());
   EXPECT_EQ(verdict.tone, Tone::neutral);
-  EXPECT_THAT(verdict.sentence, HasSubstr("no memory limit was set"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("No memory limit."));
 }
 
 TEST(Verdict, ALimitThatNothingEnforcesProvesNothing) {
   BenchResult run = test::typical_run();
   run.limit->type = LimitType::unavailable;
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
-  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("nothing enforced that limit"));
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("nothing enforced this limit"));
 }
 
 TEST(Verdict, NothingStaysInsideALimitThatNothingEnforces) {
@@ -58,14 +57,14 @@ TEST(Verdict, NothingStaysInsideALimitThatNothingEnforces) {
   run.models[0].memory.within_limit = false;
   run.models[0].memory.violations = 3;
   EXPECT_EQ(verdict_of(run).sentence,
-            "2 of 3 models stayed below 512.0 MiB, which nothing enforced; 1 exceeded it");
+            "2 of 3 models stayed below 512.0 MiB, but nothing enforced this limit; 1 exceeded it");
 }
 
 TEST(Verdict, EachModelThatDidNotComeThroughHasItsSentence) {
   const Verdict verdict = verdict_of(test::fallen_run());
   EXPECT_EQ(verdict.tone, Tone::bad);
   EXPECT_EQ(verdict.sentence,
-            "1 of 6 models stayed inside the soft limit of 128.0 MiB; 1 exceeded it; 4 did not come through");
+            "1 of 6 models stayed inside the soft limit of 128.0 MiB; 1 exceeded it; 4 failed");
   EXPECT_THAT(
       verdict.details,
       ElementsAre(StartsWith("yolox_nano_1280: over the limit of 128.0 MiB in 7 samples, with a peak of"),
@@ -105,7 +104,7 @@ TEST(Verdict, AllAtOnceBeyondTheLimitOfAGpuIsBad) {
   run.parallel->gpu_memory = {{"cuda:0", Bytes{3 << 29}, Bytes{1 << 30}, Bytes{1 << 30}}};
   const Verdict verdict = verdict_of(run);
   ASSERT_EQ(verdict.details.size(), before + 1);
-  EXPECT_THAT(verdict.details, testing::Contains(HasSubstr("all at once: 1.50 GiB of cuda:0 were held")));
+  EXPECT_THAT(verdict.details, testing::Contains(HasSubstr("all at once: 1.50 GiB of cuda:0 in use")));
   run.parallel->gpu_memory[0].joint_peak = Bytes{1 << 30};
   EXPECT_EQ(verdict_of(run).details.size(), before);
 }
@@ -123,51 +122,50 @@ TEST(Verdict, TheShareIsOfTheAccountThatTheLimitEnforces) {
   run.models.erase(run.models.begin() + 2);
   EXPECT_EQ(verdict_of(run).tone, Tone::good);
   EXPECT_EQ(verdict_of(run).sentence,
-            "text stayed inside the hard limit of 96.0 MiB; its peak was 76.2 MiB charged to the limit, "
+            "text stayed inside the hard limit of 96.0 MiB. Peak: 76.2 MiB charged to the limit, "
             "79.3 % of it (resident 104.5 MiB)");
   // What the watchdog is held against is the resident size.
   run.limit->mechanism = LimitMechanism::watchdog;
   run.limit->bytes = mebibytes(209);
-  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("its peak was 104.5 MiB resident, 50.0 % of the limit"));
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("Peak: 104.5 MiB resident, 50.0 % of the limit"));
   // RLIMIT_DATA counts what is reserved. A report without that figure has no share.
   run.limit->mechanism = LimitMechanism::rlimit_data;
   EXPECT_THAT(verdict_of(run).sentence, Not(HasSubstr("%")));
   for (ModelResult& model : run.models) model.memory.data_peak = mebibytes(190);
-  EXPECT_THAT(
-      verdict_of(run).sentence,
-      HasSubstr("its peak was 190.0 MiB reserved against the limit, 90.9 % of it (resident 104.5 MiB)"));
+  EXPECT_THAT(verdict_of(run).sentence,
+              HasSubstr("Peak: 190.0 MiB reserved against the limit, 90.9 % of it (resident 104.5 MiB)"));
 }
 
 TEST(Verdict, AShareIsNotMadeUpWhereTheKernelKeepsNoPeakOfTheGroup) {
   BenchResult run = test::typical_run();
   for (ModelResult& model : run.models) model.memory.cgroup_peak.reset();
-  EXPECT_THAT(verdict_of(run).sentence, testing::EndsWith("(yolox_nano_1280) was 128.4 MiB resident"));
+  EXPECT_THAT(verdict_of(run).sentence, testing::EndsWith("yolox_nano_1280, 128.4 MiB resident"));
 }
 
 TEST(Verdict, ACutRunSaysHowManyModelsItMeasured) {
   EXPECT_EQ(verdict_of(test::incomplete_run()).sentence,
-            "1 of 3 models was measured; the run was cut short; no memory limit was set; the largest "
-            "peak (blazeface) was 33.7 MiB resident");
+            "1 of 3 models was measured. The run was cut short. No memory limit. Largest peak: blazeface, "
+            "33.7 MiB resident");
   EXPECT_EQ(verdict_of(test::incomplete_run()).tone, Tone::neutral);
   EXPECT_TRUE(verdict_of(test::incomplete_run()).details.empty());
 
   BenchResult run = test::incomplete_run();
   run.models.erase(run.models.begin());
-  EXPECT_EQ(verdict_of(run).sentence, "None of the 2 models was measured; the run was cut short");
+  EXPECT_EQ(verdict_of(run).sentence, "None of the 2 models was measured. The run was cut short");
 
   run = test::typical_run();
   run.complete = false;  // in one of the extra runs
-  EXPECT_THAT(verdict_of(run).sentence, StartsWith("All 3 models were measured; the run was cut short; they "
+  EXPECT_THAT(verdict_of(run).sentence, StartsWith("All 3 models were measured. The run was cut short. They "
                                                    "stayed inside the hard limit of 512.0 MiB"));
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
 }
 
 TEST(Verdict, WhatWasOnlyPreparedHasProvedNothing) {
   BenchResult run = test::prepared_run();
-  EXPECT_EQ(verdict_of(run).sentence, "Both models are prepared; not measured");
+  EXPECT_EQ(verdict_of(run).sentence, "Both models are prepared but not measured");
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
   run.models[1].status = ModelStatus::crashed;
-  EXPECT_EQ(verdict_of(run).sentence, "1 of 2 models is prepared; not measured");
+  EXPECT_EQ(verdict_of(run).sentence, "1 of 2 models is prepared but not measured");
   EXPECT_EQ(verdict_of(run).tone, Tone::bad);
 }
 
