@@ -19,10 +19,10 @@ Object* around_module(const PendingCall& call) {
 
 // One that is called inside of itself is one layer: step() of a subclass calls that of its base.
 Object* go_on_in(const char* name, LayerKind kind, bool& is_open, const PendingCall& call) {
-  if (is_open) return call.go_on();
+  if (is_open) return call.call_original();
   is_open = true;
   const std::uint32_t entered = enter_phase(name, kind);
-  Object* const result = call.go_on();
+  Object* const result = call.call_original();
   leave_entered(entered);
   is_open = false;
   return result;

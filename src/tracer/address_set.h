@@ -1,22 +1,24 @@
-// The addresses whose allocation was recorded in default mode, so that their release is recorded too. Asked
-// at every free, by all threads, without a lock.
+// The set of addresses whose allocations were recorded in default mode, so that their releases are recorded
+// too. All threads query it at every free, without a lock.
 //
-// Nearly all frees are of addresses that are not in it. They are told apart by a filter of 65536 one-byte
-// counters, each of 2 KiB of addresses; those of 128 KiB lie in one cache line, so that what a program frees
-// in one part of its heap asks lines that are in the first-level cache (counters that are spread over all
-// lines were half of what tracing cost a compiler). The index is four instructions, and no multiplication,
-// because they stand in every free; with it the heaps of threads, which begin 64 MiB apart, have counters of
-// their own. Only where the counter is not 0 is the set looked at: 131072 buckets of eight addresses, a cache
-// line each. A bucket that is full spills into its neighbour; when both are full the address is not taken,
-// and its allocation must be counted instead of recorded.
+// Nearly all freed addresses are not in the set. A filter of 65536 one-byte counters rejects them. Each
+// counter stands for 2 KiB of addresses (a cell), and the counters of 128 KiB share a cache line. So frees in
+// one part of the heap read counters that are in the first-level cache. (Counters that are spread over all
+// lines were half of what tracing cost a compiler.) The filter's index takes four instructions and no
+// multiplication, because every free computes it. Thread heaps begin 64 MiB apart, and the index gives each
+// of them its own counters.
 //
-// Samples have a filter of their own besides: who knows that a block is a small one asks for no others.
-// Blocks of 4 KiB and more lie among the small ones of a heap, and of ONNX Runtime's resnet50 on a GPU, which
-// frees 920 blocks a run, up to 270 had one within 2 KiB: looking at the set for them was half a per cent of
-// the run (bench/results/trace_hook_cost.md). Where that filter has counted a sample, a second one of single
-// addresses tells its neighbours from it, but for one in a hundred where a thousand samples live: a sample
-// may stay for good, and its neighbours be freed in each run. It has 65536 counters, and those of the 128
-// addresses of a cell lie side by side.
+// Only where the counter is not 0, the set itself is searched: 131072 buckets of eight addresses, one cache
+// line each. A full bucket spills into its neighbour. When both are full, the address is rejected, and its
+// allocation must be counted instead of recorded.
+//
+// Samples have a second filter. A caller that knows that a block is small asks only this one. Blocks of 4 KiB
+// and more lie among the small ones of a heap: ONNX Runtime's resnet50 on a GPU frees 920 blocks a run, and
+// up to 270 of them had a large block within 2 KiB. Searching the set for them took half a per cent of the
+// run (bench/results/trace_hook_cost.md). Where the sample filter counts a sample in the cell, a filter of
+// single addresses tells the sample from its neighbours. With a thousand live samples it errs for one address
+// in a hundred. It matters because a sample may live until exit while its neighbours are freed in each run.
+// That filter has 65536 counters, and the 128 addresses of a cell have adjacent ones.
 #pragma once
 
 #include <atomic>
@@ -29,7 +31,7 @@ namespace headroom::tracer {
 
 class AddressSet {
  public:
-  // May be copied: all copies are of the same counters.
+  // Copies share the same counters.
   class SampleFilter {
    public:
     [[gnu::always_inline]] bool may_hold(std::uint64_t address) const {
@@ -42,10 +44,10 @@ class AddressSet {
     std::uint8_t at_address(std::uint64_t address) const {
       return counters_[kFilterBytes + spot_of(address)].load(std::memory_order_relaxed);
     }
-    std::atomic<std::uint8_t>* counters_ = nullptr;  // of cells, then of single addresses
+    std::atomic<std::uint8_t>* counters_ = nullptr;  // per cell, then per address
   };
 
-  // False when there is no memory.
+  // Returns false when no memory is available.
   bool create() {
     if (buckets_ == nullptr) buckets_ = reserve_array<Bucket>(kBuckets);
     if (filter_ == nullptr) filter_ = reserve_array<std::atomic<std::uint8_t>>(kFilterBytes);
@@ -58,19 +60,20 @@ class AddressSet {
     return filter_[cell_of(address)].load(std::memory_order_relaxed) != 0;
   }
   const SampleFilter& samples() const { return samples_; }
-  // From now on samples() say yes for all these addresses, so that who asks them needs no check of its own.
-  void always_ask(std::uint64_t first, std::uint64_t bytes) {
+  // From now on samples() reports a possible match for all these addresses, so its callers need no separate
+  // check.
+  void always_match(std::uint64_t first, std::uint64_t bytes) {
     const std::uint64_t last = first + bytes - 1;
     for (std::uint64_t cell = first >> kCellBits; cell <= last >> kCellBits; ++cell)
       samples_.counters_[cell_of(cell << kCellBits)].store(kTop, std::memory_order_relaxed);
   }
 
-  // For who inserts in a while: between two recorded blocks the caches have lost the places.
+  // Prefetches the places that insert() will write. Between two recorded blocks they have left the caches.
   void fetch(std::uint64_t address) const {
     __builtin_prefetch(bucket_of(hash_of(address)), 1);
     __builtin_prefetch(filter_ + cell_of(address), 1);
   }
-  // Addresses are multiples of 16.
+  // Addresses are multiples of 16. Returns false when both buckets are full.
   bool insert(std::uint64_t address, bool is_sample = false) {
     const std::uint64_t hash = hash_of(address);
     for (Bucket* bucket : {bucket_of(hash), neighbour_of(hash)})
@@ -86,7 +89,7 @@ class AddressSet {
     return false;
   }
 
-  // Whether it was there.
+  // Returns whether the address was in the set.
   bool remove(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     for (Bucket* bucket : {bucket_of(hash), neighbour_of(hash)})
@@ -113,7 +116,7 @@ class AddressSet {
 
   static constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
   static std::uint64_t hash_of(std::uint64_t address) { return (address >> 4) * kSpread; }
-  // Bits 11 to 26 of the address, with bits 16 to 31 folded in.
+  // Bits 11 to 26 of the address, XORed with bits 16 to 31.
   static std::size_t cell_of(std::uint64_t address) {
     return static_cast<std::uint16_t>((address ^ address >> kFoldBits) >> kCellBits);
   }
@@ -124,7 +127,8 @@ class AddressSet {
   }
   Bucket* bucket_of(std::uint64_t hash) const { return buckets_ + (hash >> (64 - kBucketBits)); }
   Bucket* neighbour_of(std::uint64_t hash) const { return buckets_ + (hash >> (64 - kBucketBits) ^ 1); }
-  // A counter that reached its top stays there: then the set is asked, which is slower but right.
+  // A counter that reached its maximum stays there: then the set is always searched, which is slower but
+  // correct.
   static void count(std::atomic<std::uint8_t>& counter, int change) {
     std::uint8_t value = counter.load(std::memory_order_relaxed);
     do {

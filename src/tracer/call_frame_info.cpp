@@ -1,5 +1,5 @@
-// Runs DWARF's call frame instructions, the little program of a function in .eh_frame, up to one address.
-// Only what FrameRule can say is kept; everything else ends as "unknown".
+// Interprets DWARF call frame instructions: the small program in .eh_frame that describes a function's frame,
+// run up to one address. Keeps only what a FrameRule can express; everything else becomes kUnknown.
 #include "tracer/eh_frame.h"
 #include "tracer/frame_rules.h"
 
@@ -12,10 +12,10 @@ constexpr std::uint64_t kSpRegister = 7, kFpRegister = 6;
 constexpr std::uint64_t kSpRegister = 31, kFpRegister = 29;
 #endif
 
-// Where a register of the caller is.
+// Where the caller's value of a register is.
 struct Saved {
   enum Place : std::uint8_t { unchanged, in_frame, at_fp, undefined, elsewhere } place = unchanged;
-  std::int64_t offset = 0;  // in_frame: from the CFA
+  std::int64_t offset = 0;  // for in_frame: offset from the CFA
 };
 struct Row {
   enum Cfa : std::uint8_t { from_register, stored_near_fp, elsewhere } cfa = from_register;
@@ -28,7 +28,7 @@ class Program {
  public:
   Program(const FrameEntry& entry, std::uint64_t pc) : entry_(entry), location_(entry.begin), pc_(pc) {}
 
-  // False if an instruction is not known.
+  // Returns false at an unknown instruction.
   bool run(Row& row) {
     if (!run(entry_.common, row)) return false;
     initial_ = row;
@@ -59,7 +59,7 @@ class Program {
 constexpr std::uint8_t kValueOfFp = 0x70 + kFpRegister;  // DW_OP_breg6, DW_OP_breg29
 constexpr std::uint8_t kDereference = 0x06;              // DW_OP_deref
 
-// "the word at fp + n": how a function that aligns its stack says where its CFA is.
+// Accepts only "the word at fp + n": functions that align their stack describe their CFA this way.
 void Program::set_cfa_expression(Row& row, Reader expression) {
   row.cfa = Row::elsewhere;
   if (expression.take<std::uint8_t>() != kValueOfFp) return;
@@ -189,7 +189,7 @@ bool Program::run(Reader code, Row& row) {
         break;
       }
       case 0x2d:
-        break;  // AArch64: the return address is signed from here on, or not any more
+        break;  // AArch64: toggles whether the return address is signed
       case 0x2e:
         code.take_uleb();
         break;  // GNU_args_size
@@ -216,7 +216,7 @@ FrameRule rule_of(const Row& row) {
   rule.cfa_offset = static_cast<std::uint32_t>(row.cfa_offset);
   if (row.cfa == Row::stored_near_fp && row.fp.place == Saved::at_fp) {
     rule.kind = FrameRule::kFpIndirect;
-    rule.fp_offset = 8;  // it is saved; where, the kind says
+    rule.fp_offset = 8;  // it is saved; the kind tells where
   } else if (row.cfa == Row::from_register && row.cfa_register == kSpRegister) {
     rule.kind = FrameRule::kSp;
   } else if (row.cfa == Row::from_register && row.cfa_register == kFpRegister) {
@@ -228,7 +228,8 @@ FrameRule rule_of(const Row& row) {
 }  // namespace
 
 FrameRule find_frame_rule(std::uint64_t pc) {
-  // A return address may be the first byte after a function that never returns from its last call.
+  // A call that never returns may be a function's last instruction; then the return address is the next
+  // function's first byte.
   const std::uint64_t inside = pc - 1;
   FrameEntry entry;
   if (!find_frame_entry(inside, entry)) return {};

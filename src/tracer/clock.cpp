@@ -20,8 +20,8 @@ constexpr std::uint64_t kCoarsestUnit = 40;  // nanoseconds
 #if defined(__x86_64__)
 enum class KernelsWord { trusts, distrusts, unknown };
 
-// The kernel watches the counter against other clocks; when it has gone over to one of those, the counter
-// cannot be trusted, whatever the processor says.
+// The kernel compares the counter with other clocks. If the kernel has switched to one of those, the counter
+// cannot be trusted, whatever the processor reports.
 KernelsWord kernel_on_counter() {
   char name[32] = {};
   const int fd =
@@ -37,8 +37,8 @@ KernelsWord kernel_on_counter() {
              : KernelsWord::unknown;
 }
 
-// In a virtual machine each cpuid is a way out to the host, 20 µs of a process' start: so it is only asked
-// where the kernel itself keeps time by another clock of its own (kvm-clock).
+// In a virtual machine each cpuid exits to the host, which takes 20 µs of a process's start. So cpuid is used
+// only where the kernel itself uses another clock (kvm-clock).
 bool processor_says_steady() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kInvariantTsc = 1u << 8;
@@ -51,7 +51,7 @@ bool counter_is_steady() {
   const KernelsWord word = kernel_on_counter();
   return word == KernelsWord::trusts || (word == KernelsWord::unknown && processor_says_steady());
 #elif defined(__aarch64__)
-  return true;  // the architecture promises one rate, the same on all cores
+  return true;  // the architecture guarantees one rate on all cores
 #else
   return false;
 #endif
@@ -61,7 +61,7 @@ bool counter_is_steady() {
 
 void choose_clock() {
   process_clock.counter = counter_is_steady();
-  // How many ticks a microsecond has, roughly: it only chooses the unit.
+  // Measure roughly how many ticks a microsecond has; it only selects the unit.
   const std::uint64_t ns_before = monotonic_ns(), ticks_before = ticks_now();
   std::uint64_t ns = ns_before;
   while (ns - ns_before < 4'000) ns = monotonic_ns();

@@ -1,7 +1,8 @@
-// The tracer's clock: the processor's counter where it runs at one rate on all cores, else CLOCK_MONOTONIC.
+// The tracer's clock: the processor's counter if it runs at one rate on all cores, else CLOCK_MONOTONIC.
 //
-// Times in records are in units of 2^shift ticks, 16 to 40 ns: as fine as needed to sort the release and the
-// next use of one address, coarse enough that the time since the last event mostly fits into its tag byte.
+// Times in records are in units of 2^shift ticks, 16 to 40 ns. That is fine enough to order the release and
+// the reuse of an address. It is coarse enough that the time since the last event mostly fits into the
+// event's tag byte.
 #pragma once
 
 #include <time.h>
@@ -17,12 +18,12 @@ namespace headroom::tracer {
 
 struct Clock {
   bool counter = false;  // the processor's counter can be trusted
-  // More than one thread records. A processor reads its counter ahead of loads that come before it in the
-  // program, by up to a hundred nanoseconds: the release of a block that another thread has just handed over
-  // then looks older than its allocation. Waiting for the loads costs 10 ns, and a lone thread need not.
+  // True once more than one thread records. A processor may read its counter up to a hundred nanoseconds
+  // before it performs earlier loads. If another thread has just handed over a block, its release could then
+  // appear older than its allocation. Waiting for the loads costs 10 ns, and a single thread need not wait.
   std::atomic<bool> is_shared{false};
   unsigned shift = 4;
-  std::uint64_t first_ticks = 0;  // of this recording
+  std::uint64_t first_ticks = 0;  // when this recording began
 };
 extern Clock process_clock;
 
@@ -32,7 +33,7 @@ inline std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Without waiting.
+// Reads the counter without waiting for earlier loads.
 inline std::uint64_t ticks_about_now() {
 #if defined(__x86_64__)
   if (__builtin_expect(process_clock.counter, 1)) return __rdtsc();
@@ -57,12 +58,12 @@ inline std::uint64_t ticks_now() {
 
 // Time units since the start of the recording.
 inline std::uint64_t time_now() { return (ticks_now() - process_clock.first_ticks) >> process_clock.shift; }
-// For what has an order within its own thread only.
+// For events that are ordered only within their own thread.
 inline std::uint64_t time_about_now() {
   return (ticks_about_now() - process_clock.first_ticks) >> process_clock.shift;
 }
 
-// Chooses the counter and the unit. The first reading of ticks is the caller's to take.
+// Selects the counter and the unit. The caller takes the first reading of ticks.
 void choose_clock();
 
 }  // namespace headroom::tracer

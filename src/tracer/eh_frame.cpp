@@ -41,7 +41,7 @@ const std::uint8_t* search_table_of(std::uint64_t pc) {
   return hit.header;
 }
 
-// The table is pairs of 32-bit distances from its section: {function, its entry}, sorted by function.
+// The table is sorted pairs of 32-bit offsets from its section: {function, its entry}.
 const std::uint8_t* entry_of(const std::uint8_t* header, std::uint64_t pc) {
   constexpr std::uint8_t kVersion = 1, kSortedTable = kDataRelative | kSigned4;
   if (header[0] != kVersion || header[3] != kSortedTable) return nullptr;
@@ -59,7 +59,8 @@ const std::uint8_t* entry_of(const std::uint8_t* header, std::uint64_t pc) {
   };
   const std::int64_t wanted =
       static_cast<std::int64_t>(pc) - static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(header));
-  std::uint64_t low = 0, high = count;  // the last row whose function is not above `wanted` is in [low, high)
+  // [low, high) contains the last row whose function is not above `wanted`
+  std::uint64_t low = 0, high = count;
   while (high - low > 1) {
     const std::uint64_t middle = low + (high - low) / 2;
     (row_at(middle).function <= wanted ? low : high) = middle;

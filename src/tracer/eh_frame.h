@@ -1,5 +1,4 @@
-// Where a module says how the frames of its functions lie: .eh_frame, found by the search table in
-// .eh_frame_hdr.
+// Reads a module's unwind information: .eh_frame, through the search table in .eh_frame_hdr.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +7,11 @@
 
 namespace headroom::tracer {
 
-// How pointers are written (DW_EH_PE_*): the low four bits say the size, the next three what it counts from.
+// Pointer encodings (DW_EH_PE_*): the low four bits give the size, the next three the base.
 inline constexpr std::uint8_t kOmitted = 0xff, kFormatMask = 0x0f, kBaseMask = 0x70, kIndirect = 0x80;
 inline constexpr std::uint8_t kPcRelative = 0x10, kDataRelative = 0x30, kSigned4 = 0x0b;
 
-// Reads what DWARF writes. At the end it gives zeros.
+// Reads DWARF data. Past the end it returns zeros.
 struct Reader {
   const std::uint8_t* at;
   const std::uint8_t* end;
@@ -84,19 +83,20 @@ struct Reader {
   }
 };
 
-// What is written about one function.
+// The unwind entry of one function.
 struct FrameEntry {
   std::uint64_t code_alignment = 1;
   std::int64_t data_alignment = -8;
   std::uint64_t return_register = 0;
   std::uint8_t pointer_encoding = 0;
   bool is_signal_frame = false;
-  std::uint64_t begin = 0, end = 0;  // of the function
-  Reader common{nullptr, nullptr};   // instructions for all functions of this kind
-  Reader own{nullptr, nullptr};      // and those of this function
+  std::uint64_t begin = 0, end = 0;  // address range of the function
+  Reader common{nullptr, nullptr};   // instructions that all functions of this kind share
+  Reader own{nullptr, nullptr};      // instructions of this function
 };
 
-// The entry of the function that holds this address. False if there is none, or none that makes sense.
+// Finds the entry of the function that contains this address. Returns false if there is none or it is
+// malformed.
 bool find_frame_entry(std::uint64_t pc, FrameEntry& entry);
 
 }  // namespace headroom::tracer

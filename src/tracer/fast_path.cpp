@@ -10,7 +10,8 @@
 
 namespace headroom::tracer {
 
-// Alone in its page, however large pages are, and so in memory of no file, which the kernel can wipe.
+// The fast path alone in its page, for any page size. So the page is anonymous memory, which the kernel can
+// wipe at fork.
 struct FastPathPage {
   char before[64 << 10] = {};
   FastPath path;
@@ -27,22 +28,22 @@ __asm__(
 
 namespace {
 
-// What a child after fork needs to open its own.
-FastPath::Malloc c_library_malloc = nullptr;  // null: others stand behind this library
+// What a child after fork needs to open its own fast path.
+FastPath::Malloc c_library_malloc = nullptr;  // null: malloc or free is not the C library's
 FastPath::Free c_library_free = nullptr;
 std::ptrdiff_t distance_of_threads = 0;
 std::atomic<bool> operators_are_standard{false};
 
-constexpr std::size_t kLargestPage = 64 << 10;  // that a block of its own is rounded to
+constexpr std::size_t kLargestPage = 64 << 10;  // large blocks are rounded up to this
 
 const void* library_of(const void* address) {
   Dl_info info{};
   return address != nullptr && ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// Whether the word before each block tells its size, as in all versions of the C library's allocator so far;
-// and whether it may be read: where pointers are tagged it is tagged otherwise than the block.
-bool tells_chunk_sizes(void* (*allocate)(std::size_t), void (*release)(void*)) {
+// Whether the word before each block holds its size, as in all versions of the C library's allocator so far,
+// and whether it can be read. Where pointers are tagged, that word has another tag than the block.
+bool has_chunk_sizes(void* (*allocate)(std::size_t), void (*release)(void*)) {
   constexpr std::uint64_t kTag = std::uint64_t{0xff} << 56;
   for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{1} << 20}) {
     void* const block = allocate(size);
@@ -60,9 +61,10 @@ bool tells_chunk_sizes(void* (*allocate)(std::size_t), void (*release)(void*)) {
 void FastPath::open(Malloc allocate, Free release, std::ptrdiff_t distance) {
   malloc_ = allocate;
   free_ = release;
-  asks_first_ = process.recorded.samples();
+  samples_ = process.recorded.samples();
   large_bytes_ = process.large_bytes;
-  for_malloc.store(distance);  // before operators_are_standard is asked: open_fast_path_for_operators()
+  // stored before operators_are_standard is read, see open_fast_path_for_operators()
+  for_malloc.store(distance);
 }
 
 void FastPath::open_for_operators(std::ptrdiff_t distance) {
@@ -83,7 +85,7 @@ void prepare_fast_path() {
     return;
   const auto allocate = reinterpret_cast<FastPath::Malloc>(next_malloc);
   const auto release = reinterpret_cast<FastPath::Free>(next_free);
-  if (!tells_chunk_sizes(allocate, release)) return;
+  if (!has_chunk_sizes(allocate, release)) return;
   const std::size_t page = ::getauxval(AT_PAGESZ);
   wipe_on_fork(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&fast_path) & ~(page - 1)), page);
   distance_of_threads =
@@ -94,16 +96,16 @@ void prepare_fast_path() {
 
 void open_fast_path() {
   if (c_library_malloc == nullptr || process.large_bytes == 0 || !process.options.host) return;
-  process.recorded.always_ask(0, 1);
-  process.recorded.always_ask(reinterpret_cast<std::uint64_t>(bootstrap_arena), kBootstrapBytes);
+  process.recorded.always_match(0, 1);
+  process.recorded.always_match(reinterpret_cast<std::uint64_t>(bootstrap_arena), kBootstrapBytes);
   fast_path.open(c_library_malloc, c_library_free, distance_of_threads);
   if (operators_are_standard.load()) fast_path.open_for_operators(distance_of_threads);
 }
 
 void close_fast_path() { fast_path.close(); }
 
-// Two threads may come here at once, one of which opens the recording: whoever is the later finds what the
-// other has stored.
+// Two threads may run this and open_fast_path() at once. Each stores its own flag before it reads the
+// other's, so the later one sees both.
 void open_fast_path_for_operators() {
   operators_are_standard.store(true);
   if (fast_path.for_malloc.load() != 0) fast_path.open_for_operators(distance_of_threads);

@@ -1,18 +1,18 @@
-// The short way of malloc, free, new and delete: a small allocation or release that is only counted, of a
-// program that has the C library's allocator.
+// The allocation fast path: malloc, free, new and delete of small blocks that are only counted, in a program
+// that uses the C library's allocator.
 //
-// Between two allocations of a runtime that launches kernels nothing of this is in the first-level caches: a
-// pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
-// and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
-// asks for four lines of data: this struct, the thread's, the counters in its segment, and one of the filter;
-// and the usual way of each of the four functions two lines of code, about as many as the C++ runtime's way
-// to malloc that it saves.
+// Between two allocations of a runtime that launches kernels, none of this is in the first-level caches.
+// There a pair of new and delete cost 60 ns when it touched eleven cache lines of data, and 35 ns with seven
+// lines of data and about twenty of code (ONNX Runtime's resnet50 on an H200,
+// bench/results/gpu_trace_cost.md). So the fast path touches four lines of data: this struct, the thread's,
+// the counters in its segment, and one of the sample filter. Each of the four functions normally runs two
+// lines of code, about as many as the C++ runtime's detour to malloc that it saves.
 //
-// In a child after fork, however that was made, the kernel has wiped this struct, so that the way is closed:
-// the thread's counters are its parent's. (Where the kernel cannot, a handler of fork closes it:
-// process.cpp.)
+// In a forked child, the thread's counters belong to its parent. So the kernel wipes this struct at any kind
+// of fork, which closes the fast path. Where the kernel cannot wipe it, a fork handler closes it
+// (process.cpp).
 //
-// Whatever is not as expected, and one allocation and release in 1024, goes the long way (malloc_hooks.cpp,
+// Everything unexpected, and one allocation and one release in 1024, goes to the slow path (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.
 #pragma once
 
@@ -27,53 +27,53 @@
 
 namespace headroom::tracer {
 
-// The distance of thread_local_state from the thread pointer, the same in all threads. 0, which none has: the
-// way is closed.
+// The distance of thread_local_state from the thread pointer, equal in all threads. 0, which is never a valid
+// distance, means that the fast path is closed.
 using ThreadDistance = std::atomic<std::ptrdiff_t>;
 
 [[gnu::always_inline]] inline ThreadLocal& thread_at(std::ptrdiff_t distance) {
   return *reinterpret_cast<ThreadLocal*>(static_cast<char*>(__builtin_thread_pointer()) + distance);
 }
 
-// What the C library's allocator has in the word before each block: its bytes and 8 to 32 more, in the lowest
-// three bits something else. Whether it does is tried before this is used, and free asks for that line
-// anyway.
+// The size word that the C library's allocator keeps before each block: the block's bytes plus 8 to 32, with
+// flags in the lowest three bits. prepare_fast_path() checks that this holds. free() reads the same cache
+// line anyway.
 [[gnu::always_inline]] inline std::size_t chunk_size(const void* block) {
   return static_cast<const std::size_t*>(block)[-1];
 }
 
 class alignas(kCacheLine) FastPath {
  public:
-  // The C library's own, which call none of the hooks.
+  // The C library's functions, which call none of the hooks.
   using Malloc = void* (*)(std::size_t);
   using Free = void (*)(void*);
 
-  // malloc and free: this process records in default mode.
+  // Open for malloc and free: this process records in default mode.
   ThreadDistance for_malloc{0};
-  // new and delete: they are the standard library's, besides, made of this library's malloc and free.
+  // Open for new and delete: they are also the standard library's and use this library's malloc and free.
   ThreadDistance for_operators{0};
 
-  // What a hook needs of this, read before it asks whether the way is open. A signal's handler may fork in
-  // the midst of a hook and go on in the child, where `large_bytes` has become 0, which all blocks have, and
-  // what is read later is nothing.
+  // What a hook needs of this struct, copied before it checks whether the fast path is open. A signal handler
+  // may fork in the middle of a hook and continue in the child, where the kernel has set `large_bytes` to 0.
+  // Then every block is large, and fields that are read later do not matter.
   template <class Function>
-  struct Read {
+  struct Snapshot {
     std::uint64_t large_bytes;
-    AddressSet::SampleFilter asks_first;
+    AddressSet::SampleFilter samples;
     Function function;
     std::ptrdiff_t distance;
   };
-  [[gnu::always_inline]] Read<Malloc> read_for_allocation(const ThreadDistance& way) const {
-    return read(way, malloc_);
+  [[gnu::always_inline]] Snapshot<Malloc> read_for_allocation(const ThreadDistance& distance) const {
+    return copy(distance, malloc_);
   }
-  [[gnu::always_inline]] Read<Free> read_for_release(const ThreadDistance& way) const {
-    return read(way, free_);
+  [[gnu::always_inline]] Snapshot<Free> read_for_release(const ThreadDistance& distance) const {
+    return copy(distance, free_);
   }
 
-  // Whether an allocation of so many bytes is counted, and that was all.
-  [[gnu::always_inline]] static bool counts_allocation(const Read<Malloc>& read, std::uint64_t size) {
-    if (__builtin_expect(read.distance == 0 || size >= read.large_bytes, 0)) return false;
-    ThreadLocal& thread = thread_at(read.distance);
+  // Whether an allocation of this size only had to be counted, and was.
+  [[gnu::always_inline]] static bool counts_allocation(const Snapshot<Malloc>& snapshot, std::uint64_t size) {
+    if (__builtin_expect(snapshot.distance == 0 || size >= snapshot.large_bytes, 0)) return false;
+    ThreadLocal& thread = thread_at(snapshot.distance);
     if (__builtin_expect(thread.is_busy(), 0)) return false;
     const Busy busy(thread);
     recording::SegmentHeader* const counters = thread.counters;
@@ -82,14 +82,15 @@ class alignas(kCacheLine) FastPath {
     recording::RecordWriter::add(counters->counted_bytes, size);
     return true;
   }
-  // A large block is recorded, and told by its size; of the small ones those that were sampled are.
-  [[gnu::always_inline]] static bool counts_release(const Read<Free>& read, const void* pointer) {
-    if (__builtin_expect(read.distance == 0 ||
-                             read.asks_first.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
-                             chunk_size(pointer) >= read.large_bytes,
+  // Whether this release only had to be counted, and was. Large blocks, recognized by their size, and sampled
+  // ones are recorded instead.
+  [[gnu::always_inline]] static bool counts_release(const Snapshot<Free>& snapshot, const void* pointer) {
+    if (__builtin_expect(snapshot.distance == 0 ||
+                             snapshot.samples.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
+                             chunk_size(pointer) >= snapshot.large_bytes,
                          0))
       return false;
-    ThreadLocal& thread = thread_at(read.distance);
+    ThreadLocal& thread = thread_at(snapshot.distance);
     if (__builtin_expect(thread.is_busy(), 0)) return false;
     const Busy busy(thread);
     recording::SegmentHeader* const counters = thread.counters;
@@ -105,7 +106,8 @@ class alignas(kCacheLine) FastPath {
   void close();
 
  private:
-  // A handler that interrupts this must not have the segment closed that is counted in.
+  // While this lives, a signal handler that interrupts the thread must not close the segment whose counters
+  // are in use.
   class Busy {
    public:
     [[gnu::always_inline]] explicit Busy(ThreadLocal& thread) : thread_(thread) {
@@ -124,35 +126,36 @@ class alignas(kCacheLine) FastPath {
   };
 
   template <class Function>
-  [[gnu::always_inline]] Read<Function> read(const ThreadDistance& way, const Function& function) const {
+  [[gnu::always_inline]] Snapshot<Function> copy(const ThreadDistance& distance,
+                                                 const Function& function) const {
     const std::uint64_t large_bytes = large_bytes_;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const Function found = function;
-    const AddressSet::SampleFilter asks_first = asks_first_;
+    const AddressSet::SampleFilter samples = samples_;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    return {large_bytes, asks_first, found, way.load(std::memory_order_acquire)};
+    return {large_bytes, samples, found, distance.load(std::memory_order_acquire)};
   }
 
   Malloc malloc_ = nullptr;
   Free free_ = nullptr;
-  // Holds samples, null, and what was allocated before the first recording.
-  AddressSet::SampleFilter asks_first_;
+  // Contains the samples, null, and the addresses that were allocated before the first recording.
+  AddressSet::SampleFilter samples_;
   std::uint64_t large_bytes_ = 0;
 };
 
-// In the midst of fast_path_page (fast_path.cpp), by a name of its own, which makes the addresses in the
-// hooks short.
+// In the middle of the FastPathPage (fast_path.cpp). The assembler name gives the hooks short addresses.
 extern FastPath fast_path __asm__("headroom_trace_fast_path") __attribute__((visibility("hidden")));
 
-// Looked up before the first recording begins. Not in a child after fork, which must not wait for the
-// loader's lock and has its parent's.
+// Looks up the C library's functions before the first recording begins. A forked child must not call it,
+// because it would wait for the loader's lock; it inherits its parent's result.
 void prepare_fast_path();
-// This process records from now on, as `process` says.
+// This process records from now on, as `process` specifies.
 void open_fast_path();
 void close_fast_path();
-// new and delete are the standard library's, made of this library's malloc and free.
+// Called when new and delete are known to be the standard library's, on top of this library's malloc and
+// free.
 void open_fast_path_for_operators();
-// An allocation that was counted before it was tried, and failed, is told as released at once.
+// An allocation that was counted before the call failed: counts a release to compensate.
 void count_failed_allocation();
 
 }  // namespace headroom::tracer

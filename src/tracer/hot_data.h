@@ -1,7 +1,8 @@
-// How the data lies that each malloc and free asks for.
+// Layout of the data that each malloc and free reads.
 //
-// In a loop of malloc and free it is in the first-level cache whatever its place. Between two allocations of
-// a runtime that launches kernels it is not, nor is the code: so both are kept together (fast_path.h).
+// In a loop of malloc and free this data stays in the first-level cache wherever it lies. Between two
+// allocations of a runtime that launches kernels, neither the data nor the code is cached. So both are kept
+// compact (fast_path.h).
 #pragma once
 
 #include <cstddef>

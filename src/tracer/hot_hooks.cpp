@@ -1,12 +1,13 @@
-// malloc, free, new and delete, as nearly all calls go: see fast_path.h. In one file, so that their code lies
-// together, and without frame pointers, so that the usual way of each goes through two lines of it.
+// The hooks of malloc, free, new and delete, with the fast path inlined (fast_path.h). They share one file so
+// that their code is contiguous. They have no frame pointers, so that the normal case of each runs through
+// two cache lines of code.
 #include "tracer/fast_path.h"
 #include "tracer/real_functions.h"
 #include "tracer/slow_path.h"
 
 using namespace headroom::tracer;
 
-// By names of their own they know each other without asking the loader's table.
+// The hooks call each other by these hidden names, without a lookup through the loader's table.
 extern "C" {
 
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_free(void* pointer) {
@@ -24,9 +25,10 @@ extern "C" {
   return pointer;
 }
 
-// The standard library's does no more than free; its sized one, no more than the plain one. Where that is
-// known, the way is open, and what is not counted need not go through both of them and come here again. (What
-// is allocated does: a recorded stack has the operator in it, whichever way was open.)
+// The standard library's delete only calls free, and its sized delete only calls the plain one. Where that is
+// known, the fast path for operators is open, and a release that is only counted skips both calls.
+// (Allocations that are recorded take them: a recorded stack contains the operator, whether or not the fast
+// path was open.)
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void headroom_trace_delete(void* pointer) {
   const auto path = fast_path.read_for_release(fast_path.for_operators);
   if (__builtin_expect(FastPath::counts_release(path, pointer), 1)) return path.function(pointer);
@@ -41,8 +43,9 @@ extern "C" {
   delete_sized_slow_path(pointer, size);
 }
 
-// The standard library's asks malloc for a byte where none is wanted, which the C library's does by itself;
-// where malloc has none, it calls the program's handler and throws, which is left to it.
+// The standard library's new requests one byte where zero are asked for; the C library's malloc does the
+// same. When malloc fails, the standard library's new calls the program's handler and throws, so that case is
+// left to it.
 [[gnu::hot, gnu::aligned(kCacheLine), gnu::visibility("hidden")]] void* headroom_trace_new(std::size_t size) {
   const auto path = fast_path.read_for_allocation(fast_path.for_operators);
   if (__builtin_expect(FastPath::counts_allocation(path, size), 1)) {

@@ -4,8 +4,8 @@
 
 namespace headroom::tracer {
 
-// By now the words may be of other frames, or between what lies in them, or be another thread's to write: no
-// sanitizer would have them read. Then they are not what they were.
+// The words may now be in other frames, in padding, or in memory that another thread writes, which sanitizers
+// would report. If so, their values differ from the kept ones.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool KnownWalks::reads_the_same(const Walk& walk) {
   std::uint64_t differing = 0;
   for (std::uint32_t i = 0; i < walk.word_count_; ++i)
@@ -15,14 +15,15 @@ namespace headroom::tracer {
 
 KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bounds,
                                    const WalkHistory& history, const StackTrace& trace) {
-  if (start.sp < bounds.low || start.sp >= bounds.high) return nullptr;  // a coroutine's, a handler's
+  // the stack of a coroutine or a signal handler
+  if (start.sp < bounds.low || start.sp >= bounds.high) return nullptr;
   Walk& walk = walks_[index_of(start)];
   const bool is_second = starts_at(walk, start);
   walk.pc_ = start.pc;
   walk.sp_ = start.sp;
   walk.era_ = era_;
   walk.segment = walk.count_ = 0;
-  // The history may go on further out than this walk has come, and lacks what it had no room for.
+  // The history may extend further out than this walk, and lacks steps that it had no space for.
   if (!is_second || trace.count > kMostFrames || history.count < trace.count ||
       !fill(walk, start, history, trace))
     return nullptr;
@@ -33,7 +34,7 @@ KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bo
   return &walk;
 }
 
-// Which words the walk read. False: not all of them are known.
+// Collects the words that the walk read. Returns false if not all of them are known.
 bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& history,
                       const StackTrace& trace) {
   walk.word_count_ = 0;
@@ -45,10 +46,10 @@ bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& his
     return true;
   };
   walk.depends_on_fp_ = false;
-  std::uint64_t fp_at = 0;  // where the frame pointer was read; 0: it is that of the start
+  std::uint64_t fp_at = 0;  // where the frame pointer was read; 0: it is the start's
   for (std::uint32_t i = 0; i < trace.count; ++i) {
     const WalkHistory::Step& step = history.steps[history.count - 1 - i];
-    if (step.rule == WalkHistory::kNoRule)  // known only where it says that there is no caller
+    if (step.rule == WalkHistory::kNoRule)  // allowed only if this frame has no caller
       return i == trace.count - 1 && rule_at(trace.frames[i]).kind == FrameRule::kOutermost;
     if (frame_rule_word::kind_of(step.rule) == FrameRule::kFp) {
       if (fp_at == 0)

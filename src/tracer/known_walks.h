@@ -1,14 +1,14 @@
-// The walks that a thread has made before, to be made again at once.
+// A cache of a thread's stack walks.
 //
-// A program that does the same over and over, as a network's runtime does, comes to the same places with the
-// same callers in the same places of its stack. A walk is a function of where it starts and of what it reads
-// from the stack: return addresses, and those frame pointers that a frame's place is counted from. So where a
-// walk that is kept starts, and all that it read is what it was, it is the same walk. These words lie at
-// known places and none waits for another, whereas a walk by rules is a chain of loads, from the stack and
-// from a table of rules that is in no cache by then.
+// A program that repeats its work, as a neural network's runtime does, reaches the same code with the same
+// callers at the same stack addresses. A walk depends only on its start and on the words that it reads from
+// the stack: return addresses, and those frame pointers that locate a frame. So if a kept walk has the same
+// start, and all words that it read are unchanged, its result is the same. These words are at known addresses
+// and can be loaded independently. A walk by rules, in contrast, is a chain of dependent loads from the stack
+// and from a table of rules that is no longer cached.
 //
-// Kept is what starts a second time where it started before: of most programs most walks never do. 128 walks
-// of at most 40 frames, 170 KiB of a thread when all are there.
+// A walk is kept when a second one begins at the same start: in most programs, most walks never do. 128 walks
+// of at most 40 frames take 170 KiB per thread when all are in use.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace headroom::tracer {
 class KnownWalks {
  public:
   static constexpr std::uint32_t kMostFrames = 40;
-  static_assert(kMostFrames < recording::kMaxFrames);  // a walk that was cut there is never kept
+  static_assert(kMostFrames < recording::kMaxFrames);  // a truncated walk is never kept
 
   struct Walk {
-    // The stack's number in a segment of the thread's; 0: none yet.
+    // The stack's number in the thread's segment; 0: none yet.
     std::uint32_t segment = 0, number = 0;
-    // The walk again: return addresses are written to `frames`.
+    // Returns the walk's result; copies the return addresses to `frames`.
     StackTrace trace(std::uint64_t* frames) const {
       StackTrace trace{frames, count_, hash_};
       for (std::uint32_t i = 0; i < count_; ++i) frames[i] = frames_[i];
@@ -35,20 +35,20 @@ class KnownWalks {
 
    private:
     friend class KnownWalks;
-    // A frame that is counted from a frame pointer takes two: its return address and that pointer.
+    // A frame that is located by a frame pointer needs two words: its return address and that pointer.
     static constexpr std::uint32_t kMostWords = 2 * kMostFrames;
     std::uint64_t pc_, sp_, fp_;
     std::uint64_t era_;
     std::uint64_t hash_;
     bool depends_on_fp_;
-    std::uint32_t count_;                // frames; 0: it was seen to start here, and is not kept
-    std::uint32_t word_count_;           // of what was read
+    std::uint32_t count_;                // frames; 0: only the start was seen, the walk is not kept
+    std::uint32_t word_count_;           // words that the walk read
     std::uint32_t offsets_[kMostWords];  // from sp, in bytes
     std::uint64_t words_[kMostWords];
     std::uint64_t frames_[kMostFrames];
   };
 
-  // The walk from here, on the thread's own stack; null if it must be made.
+  // Finds the kept walk that starts here, on the thread's own stack. Null: the stack must be walked.
   [[gnu::always_inline]] Walk* find(const CallFrame& start) {
     const std::uint64_t epoch = stack_epoch.load(std::memory_order_relaxed);
     if (__builtin_expect(epoch != epoch_, 0)) {
@@ -61,11 +61,11 @@ class KnownWalks {
     return reads_the_same(walk) ? &walk : nullptr;
   }
 
-  // What was just walked from here, with the history of that walk. Null if it is not kept.
+  // Offers a walk that just started here, with its history. Returns null if it is not kept.
   Walk* keep(const CallFrame& start, const StackBounds& bounds, const WalkHistory& history,
              const StackTrace& trace);
 
-  // The stack is another thread's from now on.
+  // From now on the stack belongs to another thread.
   void forget() { ++era_; }
 
  private:
@@ -79,7 +79,7 @@ class KnownWalks {
   static bool reads_the_same(const Walk& walk);
   static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
 
-  // A new era begins when a module goes and when the stack is another's.
+  // A new era begins when a module is unloaded and when the stack belongs to another thread.
   std::uint64_t era_ = 0, epoch_ = 0;
   Walk walks_[kWalks];
 };

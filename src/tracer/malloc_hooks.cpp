@@ -1,6 +1,6 @@
-// malloc and its family; malloc and free themselves are in hot_hooks.cpp. Each hook calls the real function,
-// and then says what happened; when the thread is inside a hook already, or nothing is recorded, it only
-// forwards.
+// The hooks of the malloc family; malloc and free themselves are in hot_hooks.cpp. Each hook calls the real
+// function and then records what happened. When the thread is already inside a hook, or nothing is recorded,
+// it only forwards.
 #include <cerrno>
 #include <cstring>
 
@@ -67,8 +67,8 @@ void* move_out_of_bootstrap(void* pointer, std::size_t size) {
   return moved;
 }
 
-// A release and an allocation, of which the release is taken back if nothing came of it. realloc(p, 0)
-// releases, and gives null, in glibc.
+// Records a release and an allocation. The release is cancelled if the reallocation fails. In glibc,
+// realloc(p, 0) frees the block and returns null.
 template <class Reallocate>
 [[gnu::always_inline]] inline void* record_realloc(ThreadLocal& thread, void* pointer, std::size_t size,
                                                    const CallFrame& caller, Reallocate&& reallocate) {
@@ -119,7 +119,7 @@ HEADROOM_HOOK void* reallocarray(void* pointer, std::size_t count, std::size_t s
   if (!resolve_allocator()) return nullptr;
   if (is_bootstrap(pointer)) return move_out_of_bootstrap(pointer, bytes);
   ThreadLocal& thread = thread_local_state;
-  // Some allocators do not have it; then it is their realloc.
+  // Some allocators lack reallocarray; then their realloc is used.
   if (!should_record(thread))
     return real.reallocarray != nullptr ? real.reallocarray(pointer, count, size)
                                         : real.realloc(pointer, bytes);
@@ -141,7 +141,7 @@ HEADROOM_HOOK int posix_memalign(void** result, std::size_t alignment, std::size
   return error;
 }
 
-// The other aligned ones differ only in their arguments.
+// The other aligned functions differ only in their arguments.
 #define HEADROOM_HOOK_ALIGNED(NAME, PARAMETERS, ARGUMENTS, SIZE, ALIGNMENT)                      \
   HEADROOM_HOOK void* NAME PARAMETERS {                                                          \
     if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(SIZE, ALIGNMENT); \

@@ -1,5 +1,6 @@
-// mmap and its kin, mprotect, brk and sbrk, as the program calls them. What an allocator maps for its own use
-// is not an event: the guard is up then, or it does not come through here at all (the C library's).
+// The hooks of mmap, munmap, mremap, mprotect, brk and sbrk, as the program calls them. Mappings that an
+// allocator makes for its own use are not events: either the thread's guard is set then, or (in the C
+// library) the call bypasses the hooks.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ NextFunction<int (*)(void*, std::size_t, int)> next_mprotect("mprotect");
 NextFunction<int (*)(void*)> next_brk("brk");
 NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
 
-// Before a fork: the look-up takes the loader's lock, which a child must not wait for.
+// Looks the functions up before any fork: the lookup takes the loader's lock, which may stay locked in a
+// child.
 [[gnu::constructor]] void look_up_next() {
   next_mmap.get();
   next_mmap64.get();
@@ -38,8 +40,9 @@ bool should_record(ThreadLocal& thread) { return !thread.is_busy() && is_recordi
 
 std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-// All addresses that were reserved without access lie between these two. Only there can mprotect make memory
-// of addresses; elsewhere (just-in-time compilers call it all the time) it is none of the tracer's business.
+// All address ranges that were reserved without access lie between these two. Only there can mprotect turn
+// addresses into memory. Elsewhere the tracer ignores mprotect, which just-in-time compilers call all the
+// time.
 std::atomic<std::uint64_t> reserved_from{~std::uint64_t{0}}, reserved_to{0};
 
 void extend_reserved(std::uint64_t from, std::uint64_t to) {
@@ -55,7 +58,7 @@ bool may_be_reserved(std::uint64_t from, std::uint64_t size) {
          from + size > reserved_from.load(std::memory_order_relaxed);
 }
 
-// MAP_FIXED over an older mapping replaces it: the analysis takes the older one's part for unmapped.
+// MAP_FIXED replaces older mappings in its range: the analysis treats their overlapped parts as unmapped.
 [[gnu::always_inline]] inline void* record_mmap(Mmap next, void* address, std::size_t size, int protection,
                                                 int flags, int fd, off_t offset, const CallFrame& caller) {
   ThreadLocal& thread = thread_local_state;
@@ -72,8 +75,8 @@ bool may_be_reserved(std::uint64_t from, std::uint64_t size) {
   return mapped;
 }
 
-// The end of the data segment has moved. Addresses of records are multiples of 8, an end need not be one:
-// what grows by bytes adds up all the same.
+// Records that the end of the data segment moved. Recorded addresses are multiples of 8, but the end need not
+// be one. Rounding both ends up keeps the sum right when the segment grows byte by byte.
 void record_break(ThreadLocal& thread, const void* before, const void* after, std::uint64_t time,
                   const CallFrame& caller) {
   const std::uint64_t from = (number(before) + 7) / 8 * 8, to = (number(after) + 7) / 8 * 8;

@@ -1,14 +1,16 @@
-// operator new and delete; the plain ones come here from hot_hooks.cpp.
+// The hooks of operator new and delete; the plain forms reach this file from hot_hooks.cpp.
 //
-// The standard library's go through malloc, where their allocations are seen; then these hooks only jump on,
-// without a frame of their own. Allocators such as jemalloc, tcmalloc and mimalloc bring operators that do
-// not, and those are recorded here. Which of the two it is, is tried out once. A program that defines its own
-// operators is not disturbed: its definition comes before these, and what it is made of (malloc, mmap) is
-// seen. The standard library's other forms (new[], nothrow, aligned) call the program's plain ones: so what
-// is tried out is released by the form that belongs to it, never by another library's plain delete.
+// The standard library's operators call malloc, where their allocations are recorded. Then these hooks only
+// jump on, without a stack frame. Allocators such as jemalloc, tcmalloc and mimalloc bring operators that do
+// not call malloc; those are recorded here. A trial, once per process, finds out which kind is present.
 //
-// No C++ in the signatures: the library needs no C++ runtime, and a program that loads one later, privately,
-// must still find it.
+// A program that defines its own operators is not affected: its definitions precede these, and the malloc or
+// mmap calls inside them are recorded. The standard library's other forms (new[], nothrow, aligned) call the
+// program's plain ones. So the trial releases its block with the matching form, never with another library's
+// plain delete.
+//
+// The signatures use no C++ types: the library needs no C++ runtime, and a program that loads one later,
+// privately, must still find it.
 #include <cstdlib>
 #include <cstring>
 
@@ -24,8 +26,8 @@ namespace {
 struct Nothrow {};
 const Nothrow nothrow;
 
-// What was looked up is kept for good, so its library must stay: the loader would see to it for a program
-// that is bound to it, and not for an address.
+// The address is kept for good, so its library must stay loaded. The loader guarantees that only for symbols
+// that it binds itself.
 void* pinned(void* function) {
   Dl_info info{};
   if (function != nullptr && ::dladdr(function, &info) != 0 && info.dli_fname != nullptr)
@@ -33,7 +35,7 @@ void* pinned(void* function) {
   return function;
 }
 
-// The next definition, or that of a C++ runtime that was loaded out of the global scope.
+// Finds the next definition, or that of a C++ runtime that was loaded outside the global scope.
 void* find_operator(const char* name) {
   if (void* found = ::dlsym(RTLD_NEXT, name)) return pinned(found);
   for (const char* runtime : {"libstdc++.so.6", "libc++.so.1"})
@@ -73,14 +75,14 @@ Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9n
     next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
 Operator<DeleteNothrow> next_delete_nothrow("_ZdlPvRKSt9nothrow_t");
 
-// `standard`: through malloc, by the standard library's own, which are nothing but malloc and free. A library
-// may replace the plain ones alone, as the others are made of them: then the way is `through_malloc`, which
-// jumps on to them.
-enum class Way : int { untried, through_malloc, standard, own };
+// How the next definition of the operators allocates. `standard`: the standard library's, which consist of
+// malloc and free. `through_malloc`: a library may replace only the plain forms, because the other forms call
+// them; the hooks jump to them. `own`: without malloc, so the hooks record.
+enum class Route : int { untried, through_malloc, standard, own };
 
-// Of the forms that nearly all calls are of, in one line of the cache.
+// The forms that nearly all calls use, in one cache line.
 struct alignas(kCacheLine) Plain {
-  std::atomic<Way> way{Way::untried};
+  std::atomic<Route> route{Route::untried};
   Operator<New> next_new{"_Znwm"};
   Operator<void (*)(void*)> next_delete{"_ZdlPv"};
   Operator<void (*)(void*, std::size_t)> next_sized_delete{"_ZdlPvm"};
@@ -88,7 +90,8 @@ struct alignas(kCacheLine) Plain {
 static_assert(sizeof(Plain) == kCacheLine);
 constinit Plain plain;
 
-// Known without a trial, which a program's own operators, called by these, would notice.
+// Recognizes the standard library without a trial, because the trial would call operators that the program
+// defines.
 template <class Function>
 bool is_of_standard_library(Function function) {
   Dl_info info{};
@@ -101,38 +104,39 @@ bool is_of_standard_library(Function function) {
          std::strncmp(name, "libc++abi.so", 12) == 0;
 }
 
-[[gnu::noinline, gnu::cold]] Way try_out(ThreadLocal& thread) {
+[[gnu::noinline, gnu::cold]] Route try_out(ThreadLocal& thread) {
   const NewNothrow allocate = next_new_nothrow.get();
   const DeleteNothrow release = next_delete_nothrow.get();
-  if (allocate == nullptr || release == nullptr) return Way::through_malloc;  // perhaps a runtime comes later
+  // a C++ runtime may be loaded later
+  if (allocate == nullptr || release == nullptr) return Route::through_malloc;
   const Guard guard(thread);
   if (is_of_standard_library(allocate)) {
     const bool are_all = is_of_standard_library(plain.next_new.get()) &&
                          is_of_standard_library(plain.next_delete.get()) &&
                          is_of_standard_library(plain.next_sized_delete.get());
-    const Way way = are_all ? Way::standard : Way::through_malloc;
-    plain.way.store(way, std::memory_order_relaxed);
+    const Route route = are_all ? Route::standard : Route::through_malloc;
+    plain.route.store(route, std::memory_order_relaxed);
     if (are_all && are_hot_hooks_in_force()) open_fast_path_for_operators();
-    return way;
+    return route;
   }
-  release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
+  release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than later ones
   const std::uint32_t calls_before = thread.nested_calls;
   void* const pointer = allocate(16, nothrow);
-  const Way found = thread.nested_calls != calls_before ? Way::through_malloc : Way::own;
+  const Route found = thread.nested_calls != calls_before ? Route::through_malloc : Route::own;
   release(pointer, nothrow);
-  plain.way.store(found, std::memory_order_relaxed);
+  plain.route.store(found, std::memory_order_relaxed);
   return found;
 }
 
 [[gnu::always_inline]] inline bool should_record_here(ThreadLocal& thread) {
-  const Way known = plain.way.load(std::memory_order_relaxed);
-  if (__builtin_expect(known == Way::standard, 1) || known == Way::through_malloc || thread.is_busy())
+  const Route known = plain.route.load(std::memory_order_relaxed);
+  if (__builtin_expect(known == Route::standard, 1) || known == Route::through_malloc || thread.is_busy())
     return false;
-  if (known == Way::untried && try_out(thread) != Way::own) return false;
+  if (known == Route::untried && try_out(thread) != Route::own) return false;
   return is_recording(thread);
 }
 
-// Without any C++ runtime there is nobody who could throw.
+// Without a C++ runtime, no exception can be thrown.
 void* allocate_or_die(std::size_t size, std::size_t alignment) {
   void* pointer = nullptr;
   if (alignment == 0)
@@ -143,9 +147,9 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
   return pointer;
 }
 
-// What the program's handler frees is the program's doing, and it may throw what it likes: while there is
-// one, the operator is called without the guard. (What such an allocator maps meanwhile is taken for the
-// program's, too.)
+// Frees made by the program's new handler belong to the program, and the handler may throw anything. While
+// there is a handler, the operator is called without the guard. (Then its mappings are also recorded as the
+// program's.)
 bool has_new_handler() {
   using Handler = void (*)();
   static constinit Operator<Handler (*)()> get_handler("_ZSt15get_new_handlerv");
@@ -153,8 +157,8 @@ bool has_new_handler() {
   return function != nullptr && function() != nullptr;
 }
 
-// Asks the operator that does not throw, because an exception must not pass while the guard is up; if that
-// gives nothing, the one that throws is called without the guard.
+// Calls the nothrow operator, because an exception must not pass while the guard is set. If that returns
+// null, calls the throwing one without the guard.
 #define HEADROOM_DEFINE_NEW(FUNCTION, NEXT, NEXT_NOTHROW, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)       \
   FUNCTION {                                                                                             \
     const auto next = NEXT.get();                                                                        \
@@ -239,10 +243,10 @@ HEADROOM_HOOK_NEW_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, next_new_array_ali
 HEADROOM_HOOK_DELETE(_ZdaPv, (void* pointer), (pointer))
 namespace headroom::tracer {
 
-// The standard library's does no more than free. Its sized one must be asked: it calls the program's plain
-// one.
+// The standard library's plain delete only calls free. Its sized delete must be called, because it calls the
+// program's plain delete.
 [[gnu::noinline]] void delete_slow_path(void* pointer) {
-  if (plain.way.load(std::memory_order_relaxed) == Way::standard) return std::free(pointer);
+  if (plain.route.load(std::memory_order_relaxed) == Route::standard) return std::free(pointer);
   const auto next = plain.next_delete.get();
   if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);
   ThreadLocal& thread = thread_local_state;

@@ -1,9 +1,10 @@
-// NVTX ranges become scopes. NVTX loads the library that NVTX_INJECTION64_PATH names, this one, and calls
-// InitializeInjectionNvtx2 once for each copy of NVTX in the process; from then on its ranges call us.
+// NVTX ranges become scopes. NVTX loads the library that NVTX_INJECTION64_PATH names (this one) and calls
+// InitializeInjectionNvtx2 once for each copy of NVTX in the process. From then on, NVTX calls these
+// functions for its ranges.
 //
-// Ranges of all domains make one path: they are all names for what the thread does. Pushes and pops pair up
-// within their domain. A range that is started (not pushed) may end in any order; one that another thread
-// ends stays with its own thread.
+// Ranges of all domains form one path, because they all describe what the thread does. A pop undoes the last
+// push of its domain. A range that was started (not pushed) may end in any order. A range that another thread
+// ends stays open in its own thread.
 #include <cstring>
 #include <cwchar>
 
@@ -16,7 +17,7 @@
 
 namespace headroom::tracer::nvtx {
 
-// A name that the program registered once to use it often; lives as long as the process.
+// A name that the program registered once and uses often. It lives as long as the process.
 struct RegisteredString {
   std::size_t length;
   char text[1];
@@ -49,7 +50,7 @@ std::size_t to_utf8(const wchar_t* wide, char* text, std::size_t room) {
   return length;
 }
 
-// What the names of ranges come as; each is passed on as `use(text, length)`.
+// The forms in which NVTX passes range names. Each calls `use(text, length)`.
 template <class Use>
 auto with_name(const char* name, const Use& use) {
   return name == nullptr ? use("", 0) : use(name, std::strlen(name));
@@ -73,10 +74,10 @@ auto with_name(const EventAttributes* event, const Use& use) {
 // --- domains
 
 constexpr Domain kDefaultDomain = kModuleDomain + 1, kFirstMade = kDefaultDomain + 1, kLastMade = 255;
-// A handle is an address in here; NVTX takes null for "no tool".
+// A handle is an address in this array; null means "no tool" to NVTX.
 const char domain_handles[kLastMade + 1] = {};
 
-// Programs have a few; if there are more than fit, the last ones are one.
+// Programs have only a few domains. Domains beyond the last handle share it.
 const void* create_domain(const void*) {
   static std::atomic<unsigned> made{0};
   unsigned number = made.load();
@@ -89,7 +90,7 @@ Domain domain_of(const void* handle) {
   return at >= kFirstMade && at <= kLastMade ? static_cast<Domain>(at) : kDefaultDomain;
 }
 
-// --- ranges that nest
+// --- nested ranges
 
 template <class Name>
 int push(Name name, Domain domain) {
@@ -107,12 +108,12 @@ int domain_range_push(const void* domain, const EventAttributes* event) {
 }
 int domain_range_pop(const void* domain) { return pop_scope(domain_of(domain)) - 1; }
 
-// --- ranges that need not
+// --- ranges that may overlap
 
 std::uint32_t new_range() {
   static std::atomic<std::uint32_t> last{0};
   std::uint32_t range = 0;
-  while (range == 0) range = last.fetch_add(1) + 1;  // 0 is none
+  while (range == 0) range = last.fetch_add(1) + 1;  // 0 means none
   return range;
 }
 template <class Name>
@@ -129,7 +130,7 @@ void domain_range_end(const void*, RangeId range) { range_end(range); }
 
 // --- handles
 
-// Names are kept in pages of their own, filled one after the other.
+// Names are stored in pages that are filled one after the other.
 const RegisteredString* keep_string(const char* text, std::size_t length) {
   constexpr std::size_t kPageBytes = 1 << 20;
   static Lock lock;
@@ -205,7 +206,7 @@ int attach(GetExportTable get_export_table) {
 
 }  // namespace headroom::tracer::nvtx
 
-// 0 tells NVTX that there is no tool, and its ranges become no-ops.
+// Returning 0 tells NVTX that there is no tool; its ranges become no-ops.
 HEADROOM_HOOK int InitializeInjectionNvtx2(headroom::tracer::nvtx::GetExportTable get_export_table) {
   using namespace headroom::tracer;
   ThreadLocal& thread = thread_local_state;

@@ -1,5 +1,5 @@
-// What NVTX 3 passes to a tool that it loads, declared anew from its public headers (nvtxTypes.h,
-// nvToolsExt.h), so that no NVTX is needed to build.
+// The types that NVTX 3 passes to a tool, declared anew from its public headers (nvtxTypes.h, nvToolsExt.h),
+// so that the build does not need NVTX.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace headroom::tracer::nvtx {
 using GetExportTable = const void* (*)(std::uint32_t);
 constexpr std::uint32_t kCallbacksTable = 1;
 
-// Slots in a module's table of functions; the tool writes its own into them.
+// Slots in a module's function table; the tool stores its own functions in them.
 using Function = void (*)();
 using FunctionTable = Function**;
 struct Callbacks {

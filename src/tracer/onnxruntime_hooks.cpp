@@ -21,7 +21,7 @@ using recording::ScopeSource;
 
 Lock hooking;
 
-// --- the wrappers, one set for each copy of the library
+// --- the wrappers, one set per copy of the library
 
 std::uint32_t scope_of(std::uint32_t parent, ScopeSource source, const char* name) {
   return intern_scope(parent, source, name, std::strlen(name));
@@ -35,7 +35,7 @@ void name_of_model(const char* path, char* name, std::size_t size) {
   if (dot != nullptr && dot != name) *dot = '\0';
 }
 
-// Loads a session by `create(options)` in a scope of its own, with the profile on.
+// Loads a session by `create(options)` in its own scope, with profiling enabled.
 template <int Index, class Create>
 ort::Status* load_session(const char* name, const ort::SessionOptions* options, ort::Session** session,
                           const Create& create) {
@@ -48,7 +48,8 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
   set_scope(scope_of(scope, ScopeSource::load, "load"));
   ort::Status* status = create(profiling != nullptr ? profiling : options);
   set_scope(before);
-  // Now that the runtime has registered what takes its own state away: the latest handler is called first.
+  // Registered only now, because exit handlers run in reverse order: ours must run before the runtime
+  // destroys its state.
   static std::atomic<bool> at_exit_is_set{false};
   if (!at_exit_is_set.exchange(true)) std::atexit(end_profiles_at_exit);
   if (profiling != nullptr)
@@ -61,7 +62,7 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
   return status;
 }
 
-// Models that are given as bytes have no name; they are counted.
+// Models that are loaded from memory have no name; they are numbered.
 void name_of_bytes(char* name, std::size_t size) {
   static std::atomic<unsigned> number{0};
   std::snprintf(name, size, "model %u", ++number);
@@ -81,7 +82,7 @@ ort::Status* run_session(const void* session, const RunIt& run) {
   return status;
 }
 
-// A run that goes on in a thread of the runtime's pool, until it calls back.
+// A run in a thread of the runtime's pool, until the runtime calls back.
 struct AsyncRun {
   std::atomic<bool> is_taken{false};
   OpenSession* session = nullptr;
@@ -97,7 +98,7 @@ AsyncRun* take_async_run() {
   return nullptr;
 }
 
-// The run is over before the program hears of it: it may start the next one there, or release the session.
+// Ends the run before the program is notified: its callback may start the next run, or release the session.
 void end_async_run(void* context, ort::Value** outputs, std::size_t output_count, ort::Status* status) {
   auto& run = *static_cast<AsyncRun*>(context);
   const ort::RunAsyncCallback callback = run.callback;
@@ -107,8 +108,7 @@ void end_async_run(void* context, ort::Value** outputs, std::size_t output_count
   callback(user_data, outputs, output_count, status);
 }
 
-// `run(callback, user_data)` gives the run to the pool. Only a run that the profile tells of needs to be
-// followed.
+// `run(callback, user_data)` submits the run to the pool. Only profiled runs need to be followed.
 template <class RunIt>
 ort::Status* run_session_async(const void* session, ort::RunAsyncCallback callback, void* user_data,
                                const RunIt& run) {
@@ -117,8 +117,8 @@ ort::Status* run_session_async(const void* session, ort::RunAsyncCallback callba
   const InRuntime in_runtime;
   AsyncRun* const async = take_async_run();
   if (async == nullptr) {
-    // So many at a time that this one's end will not be known: then the profile is not ended in its midst,
-    // nor before the session is released.
+    // More asynchronous runs than slots: the end of this one stays unknown. Counting it as in flight keeps
+    // the profile open until the session is released.
     std::uint64_t ignored = 0;
     begin_run(*slot, ignored);
     return run(callback, user_data);
@@ -132,7 +132,7 @@ ort::Status* run_session_async(const void* session, ort::RunAsyncCallback callba
   }
   ort::Status* status = run(end_async_run, async);
   if (status == nullptr) return status;
-  // It did not begin, and there will be no call.
+  // The run was not submitted, so the runtime will not call back.
   end_run(*slot, async->start_ns);
   async->is_taken.store(false, std::memory_order_release);
   return status;
@@ -235,7 +235,7 @@ struct Wrapped {
   }
 };
 
-// --- putting them into the table
+// --- replacing the table's entries
 
 struct Replacement {
   ort::Position position;
@@ -265,7 +265,7 @@ void replace_functions(void** table) {
     __atomic_store_n(&table[ort::kRunAsync], reinterpret_cast<void*>(W::run_async), __ATOMIC_RELEASE);
 }
 
-// The table lies in memory that the loader made read-only after relocation.
+// The loader made the table's memory read-only after relocation.
 bool make_writable(void** table, std::size_t functions, bool writable) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(table) & ~(page - 1);
@@ -315,7 +315,7 @@ bool hook_onnxruntime(std::uint64_t get_api_base) {
   const auto get_base = reinterpret_cast<const ort::ApiBase* (*)()>(get_api_base);
   const ort::ApiBase* base = get_base();
   if (base == nullptr || !is_at_least(*base, ort::kOldestMinorVersion)) return true;
-  // Any version that the library knows gives the same table.
+  // Any supported version number returns the same table.
   auto** table = static_cast<void**>(const_cast<void*>(base->get_api(ort::kOldestMinorVersion)));
   if (table == nullptr) return true;
   if (!hooking.try_lock()) return false;

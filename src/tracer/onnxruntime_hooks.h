@@ -1,12 +1,10 @@
-// ONNX Runtime in a program that knows nothing of Headroom: each session's loading and each of its runs
-// becomes a scope, and the runtime's own profile of the first runs is kept, so that the analysis can tell the
-// nodes apart.
+// Traces ONNX Runtime in unmodified programs: loading a session and each of its runs becomes a scope. The
+// runtime's own profile of the first runs is kept, so that the analysis can attribute memory to nodes.
 //
-// How: an ONNX Runtime library hands out one table of functions (OrtApi). It is ours to see whenever the
-// library is loaded, by whatever way (linked, dlopen'ed, as another library's dependency), and the functions
-// of interest are replaced in that table. Positions in it never change between versions: the table only
-// grows. What is not reached: a runtime that is compiled into its caller and used past the table (Python's
-// onnxruntime).
+// How it works: the ONNX Runtime library returns one table of functions (OrtApi). The tracer finds that table
+// whenever the library is loaded (linked, with dlopen, as a dependency) and replaces the functions of
+// interest in it. Positions in the table never change between versions, because the table only grows. Not
+// supported: a runtime that is compiled into its caller and used without the table (Python's onnxruntime).
 #pragma once
 
 #include <cstdint>
@@ -15,15 +13,15 @@
 
 namespace headroom::tracer {
 
-// Wraps the table of the ONNX Runtime whose OrtGetApiBase is at this address, in a library that is linked.
-// Does nothing the second time. False: another thread is at it, ask again. Waits for no lock, so it may be
-// called inside of a hook and in a child after fork.
+// Wraps the table of the ONNX Runtime library whose OrtGetApiBase is at this address. The library must be
+// fully linked. A second call does nothing. Returns false if another thread is doing the same; try again
+// later. Never waits for a lock, so it may be called inside a hook and in a forked child.
 bool hook_onnxruntime(std::uint64_t get_api_base);
 
-// The process is about to end without its exit handlers: the profiles that the runtime still keeps are
-// written out. Not inside of a signal handler, nor of the runtime or an allocator, where the thread may hold
-// what the runtime needs; nor of a session that runs in another thread (at_once: waits a second for that to
-// end).
+// Called when the process is about to end without running its exit handlers: writes the profiles that the
+// runtime still keeps. Does nothing inside a signal handler, the runtime or an allocator, where the thread
+// may hold locks that the runtime needs. Skips sessions that are running in another thread; at_once waits up
+// to a second for them.
 enum class ProcessEnd { at_once, by_abort };
 void end_profiles_before_death(const CallFrame& caller, ProcessEnd end);
 

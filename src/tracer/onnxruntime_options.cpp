@@ -5,7 +5,7 @@
 namespace headroom::tracer {
 namespace {
 
-// Of more at a time the latest are not known, and their sessions' profiles are Headroom's.
+// Options beyond this number are not remembered; Headroom then profiles their sessions.
 constexpr int kMost = 256;
 std::atomic<const void*> profiled_by_program[kMost];
 

@@ -24,8 +24,8 @@ namespace {
 
 constinit thread_local std::uint32_t depth_in_runtime __attribute__((tls_model("initial-exec"))) = 0;
 
-// What is done for the profile's sake must not look like the program's own doing. The scope lies inside the
-// program's, which goes on meanwhile: it is neither left nor entered again.
+// Work for the profile must not look like the program's. Its scope is nested in the program's current scope,
+// which stays open.
 class OwnWork {
  public:
   OwnWork() : before_(current_scope()) {
@@ -66,22 +66,22 @@ void end_profile(const Runtime& runtime, const OpenSession& slot) {
     return;
   const auto end = original<ort::SessionEndProfiling>(runtime, ort::kSessionEndProfiling);
   if (!succeeded(runtime, end(session, allocator, &path)) || path == nullptr) return;
-  // The runtime's clock is the time of day; the recording's is monotonic.
+  // The runtime uses the time of day; the recording uses the monotonic clock.
   const std::uint64_t ago = now_ns(CLOCK_REALTIME) - started;
-  // Without a path the runtime wrote none.
+  // An empty path means that the runtime wrote no profile.
   if (*path != 0) add_runtime_profile(path, now_ns(CLOCK_MONOTONIC) - ago, slot.scope, slot.profile);
   succeeded(runtime, original<ort::AllocatorFree>(runtime, ort::kAllocatorFree)(allocator, path));
 }
 
-// The caller has the gate's word that it may.
+// Call it only after the gate allowed the caller to end the profile.
 void end_and_open_gate(OpenSession& slot) {
   end_profile(runtimes[slot.runtime], slot);
   slot.gate.set_ended();
 }
 
-// Where the runtime may put its profiles: beside the recordings of the process tree.
+// The path prefix for the runtime's profiles: next to the recordings of the process tree.
 bool profile_prefix(char* prefix, std::size_t size) {
-  // Not the environment's: the program may be changing that right now, in another thread.
+  // Not from the environment: another thread of the program may be changing it.
   const char* const recording = process.path;
   static std::atomic<unsigned> number{0};
   const int length = std::snprintf(prefix, size, "%s.d/onnxruntime-%d-%u", recording, ::getpid(), number++);
@@ -105,21 +105,18 @@ void note(const char* sentence) {
 void note_that_program_profiles() {
   static std::atomic<bool> noted{false};
   if (noted.exchange(true)) return;
-  note(
-      "the program profiles an ONNX Runtime session itself: that profile stays the program's, and the "
-      "session's nodes are not told apart here");
+  note("the program profiles an ONNX Runtime session itself, so this recording has no nodes of that session");
 }
 
-void note_that_runs_go_on(const OpenSession& slot) {
+void note_profile_timeout(const OpenSession& slot) {
   char sentence[512];
   std::snprintf(sentence, sizeof sentence,
-                "a run of %s did not end while others waited for it: its runtime went on to profile all runs "
-                "until a moment without any",
+                "a run of %s did not end in time, so the runtime kept profiling until a moment without runs",
                 slot.name);
   note(sentence);
 }
 
-// A program may have unloaded a runtime whose sessions it never released.
+// A program may have unloaded a runtime without releasing its sessions.
 bool is_loaded(const Runtime& runtime) {
   FoundObject found{};
   const auto address = reinterpret_cast<std::uint64_t>(runtime.original[ort::kSessionEndProfiling]);
@@ -133,12 +130,12 @@ void end_open_profiles(std::uint64_t wait_ns) {
     OpenSession& slot = slots[i];
     if (slot.session.load() == nullptr || !slot.gate.is_profiled() || !is_loaded(runtimes[slot.runtime]))
       continue;
-    // A thread that ends the process in the midst of a run would wait for itself.
+    // A thread that ends the process during a run would wait for itself.
     if (slot.gate.close(depth_in_runtime == 0 ? wait_ns : 0)) end_and_open_gate(slot);
   }
 }
 
-// Of runs that are in flight in other threads when the process ends.
+// How long to wait at exit for runs in other threads.
 constexpr std::uint64_t kWaitAtExit = 1'000'000'000;
 
 }  // namespace
@@ -177,7 +174,7 @@ bool begin_run(OpenSession& slot, std::uint64_t& start_ns) {
   if (!slot.gate.is_profiled()) return false;
   const ProfileGate::Entry entry = slot.gate.enter(depth_in_runtime > 1);
   if (entry == ProfileGate::Entry::unprofiled) return false;
-  if (entry == ProfileGate::Entry::gave_up_first) note_that_runs_go_on(slot);
+  if (entry == ProfileGate::Entry::gave_up_first) note_profile_timeout(slot);
   start_ns = now_ns(CLOCK_MONOTONIC);
   return true;
 }
@@ -205,7 +202,7 @@ void end_profiles_before_death(const CallFrame& caller, ProcessEnd end) {
   if (count == 0 || thread.is_busy() || depth_in_runtime != 0) return;
   {
     const Guard guard(thread);
-    // What a handler interrupted may hold the locks that the runtime is about to take.
+    // The interrupted code may hold locks that the runtime needs.
     if (may_be_in_signal_handler(caller, stack_bounds_of_this_thread())) return;
   }
   end_open_profiles(end == ProcessEnd::at_once ? kWaitAtExit : 0);

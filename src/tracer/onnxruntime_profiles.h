@@ -1,9 +1,8 @@
-// The runtime's own profiles of the sessions' first runs: turning them on, and ending each at the right
-// moment.
+// The runtime's own profiles of each session's first runs: enables them and ends each at the right moment.
 //
-// The runtime keeps a profile in memory and writes it out when it is ended; its file is empty until then. So
-// a profile that nobody ends is lost: of a process that is killed before a session's third run there are no
-// nodes.
+// The runtime keeps a profile in memory and writes it when it is ended; until then its file is empty. A
+// profile that is never ended is lost: if a process is killed before a session's third run, its recording has
+// no nodes of that session.
 #pragma once
 
 #include <atomic>
@@ -18,11 +17,11 @@ namespace headroom::tracer {
 inline constexpr int kMostRuntimes = 4;  // different copies of the library in one process
 inline constexpr std::size_t kTableEnd = ort::kCreateSessionFromArrayWithPrepacked + 1;
 
-// A runtime's functions as they were before they were wrapped.
+// A runtime's functions before they were wrapped.
 struct Runtime {
   std::atomic<const void*> table{nullptr};
   void* original[kTableEnd] = {};
-  ort::RunAsync run_async = nullptr;  // null where the library has none
+  ort::RunAsync run_async = nullptr;  // null if the library has none
 };
 extern Runtime runtimes[kMostRuntimes];
 
@@ -31,8 +30,8 @@ Function original(const Runtime& runtime, ort::Position position) {
   return reinterpret_cast<Function>(runtime.original[position]);
 }
 
-// While the calling thread is in a function of the runtime's: it must not wait for runs to end, nor end a
-// profile if the process ends now.
+// Exists while the calling thread is in a function of the runtime. Such a thread must not wait for runs to
+// end, and must not end a profile if the process ends now.
 class InRuntime {
  public:
   InRuntime();
@@ -41,20 +40,20 @@ class InRuntime {
   InRuntime& operator=(const InRuntime&) = delete;
 };
 
-// The program's options with profiling on, to be released; null where that cannot be had (then there are no
-// nodes, only runs).
+// Returns the program's options with profiling enabled; the caller releases them. Null if that is impossible
+// (then the recording has runs but no nodes).
 ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::SessionOptions* options);
 
-// A session was loaded, into the slot that was reserved for it.
+// A session was loaded into the slot that was reserved for it.
 void begin_profile(OpenSession& slot, const void* session, int runtime, std::uint32_t scope, bool profiled);
 
-// A run of a session, which may end in another thread than it began in. `start_ns` is for its end; false: its
-// end is not told. The profile of the first runs is ended when they are over, which
-// new runs may have to wait for (profile_gate.h).
+// Marks the beginning and the end of a session's run, which may be in different threads. begin_run() sets
+// `start_ns` for end_run(); if it returns false, end_run() must not be called. The profile ends after the
+// first runs, and new runs may have to wait for that (profile_gate.h).
 bool begin_run(OpenSession& slot, std::uint64_t& start_ns);
 void end_run(OpenSession& slot, std::uint64_t start_ns);
 
-// The same for one that ends where it began.
+// The same for a run that ends in the function that began it.
 class ProfiledRun {
  public:
   explicit ProfiledRun(OpenSession& slot);

@@ -9,10 +9,10 @@ namespace headroom::tracer {
 namespace {
 
 OpenSession slots[kMostSessions];
-std::atomic<std::size_t> slots_used{0};  // slots at and past it were never taken
-const char reserved = 0;                 // a slot that holds its address is being filled
+std::atomic<std::size_t> slots_used{0};  // slots from this one on were never used
+const char reserved = 0;                 // a slot that contains its address is being filled
 
-Lock naming;  // held for the choice of a name
+Lock naming;  // locked while a name is chosen
 
 bool name_is_taken(const char* name) {
   for (std::size_t i = 0; i < slots_used.load(); ++i)

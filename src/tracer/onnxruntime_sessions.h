@@ -1,5 +1,5 @@
-// The ONNX Runtime sessions that the traced program has open: their names, how often they ran, and whether
-// the runtime still writes its profile of them. Fixed memory, no lock on the path of a run.
+// The ONNX Runtime sessions that the traced program has open: name, run count, and whether the runtime still
+// profiles them. Uses fixed memory, and a run takes no lock.
 #pragma once
 
 #include <atomic>
@@ -14,19 +14,20 @@ struct OpenSession {
   std::atomic<const void*> session{nullptr};  // null: the slot is free
   char name[128] = {};
   std::uint32_t scope = 0;
-  int runtime = 0;            // which copy of the library's it is, where a program has several
-  std::uint32_t profile = 0;  // its number in the recording; 0: the runtime writes none
+  int runtime = 0;            // index of the library copy, if a program loads several
+  std::uint32_t profile = 0;  // its number in the recording; 0: not profiled
   ProfileGate gate;
 };
 
-// The slot of a session that is known, or null.
+// Finds the slot of a known session, or null.
 OpenSession* find_session(const void* session);
-// A slot for one that is about to be loaded, or null when kMostSessions are open. Its name is no other open
-// session's: "inference", "inference 2". Then either it opens, or the slot is removed.
+// Reserves a slot for a session that is about to be loaded; null when kMostSessions are open. Its name
+// differs from those of all open sessions: "inference", "inference 2". Afterwards call open_session() or
+// remove_session().
 OpenSession* reserve_session(const char* name);
 void open_session(OpenSession* slot, const void* session, int runtime, std::uint32_t scope, bool profiled);
 void remove_session(OpenSession* slot);
-// The slots, for what must be done to all.
+// The slots, to iterate over.
 OpenSession* all_sessions(std::size_t& count);
 
 inline constexpr std::size_t kMostSessions = 256;

@@ -1,6 +1,6 @@
-// The part of ONNX Runtime's C API (MIT, onnxruntime_c_api.h) that is wrapped, as positions in its table of
-// functions. Own declarations: the preload library is built where there is no ONNX Runtime. A unit test holds
-// the positions against the real header.
+// The part of ONNX Runtime's C API (MIT, onnxruntime_c_api.h) that the tracer wraps, as positions in its
+// function table. Declared here because the preload library is built without ONNX Runtime. A unit test
+// compares the positions with the real header.
 #pragma once
 
 #include <cstddef>
@@ -42,9 +42,9 @@ enum Position : std::size_t {
   kSessionProfilingStartTime = 146,   // since 1.7
   kCreateSessionWithPrepacked = 168,  // since 1.9
   kCreateSessionFromArrayWithPrepacked = 169,
-  kRunAsync = 260,  // since 1.16: past the end of older tables
+  kRunAsync = 260,  // since 1.16: beyond the end of older tables
 };
-// Older runtimes have shorter tables: nothing of theirs is touched.
+// Older runtimes have shorter tables and are not wrapped.
 inline constexpr int kOldestMinorVersion = 9;
 inline constexpr int kOldestWithRunAsync = 16;
 

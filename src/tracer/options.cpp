@@ -6,7 +6,7 @@
 namespace headroom::tracer {
 namespace {
 
-// A stretch of text that is not terminated.
+// A part of a text, without a terminating NUL.
 struct Piece {
   const char* begin;
   const char* end;
@@ -18,7 +18,7 @@ struct Piece {
     const std::size_t length = std::strlen(word);
     return static_cast<std::size_t>(end - begin) >= length && std::memcmp(begin, word, length) == 0;
   }
-  // False unless it is digits only.
+  // Returns false unless it consists of digits only.
   bool to_number(std::uint64_t& number) const {
     if (begin == end || end - begin > 19) return false;
     std::uint64_t value = 0;

@@ -30,8 +30,8 @@ void ProfileGate::open(bool profiled) {
   state_.store(profiled ? 0 : kEnded, std::memory_order_release);
 }
 
-// Twice the longest run so far, because those in flight may be slower; at least a second, because the first
-// ones may not have ended; at most a minute, for a program whose runs do wait for each other.
+// Twice the longest run so far, because those in flight may be slower. At least a second, because the first
+// runs may not have ended yet. At most a minute, for programs whose runs wait for each other.
 std::uint64_t ProfileGate::longest_wait_ns() const {
   return std::min(60 * kSecond, kSecond + 2 * std::min(longest_run_ns_.load(), 60 * kSecond));
 }
@@ -42,7 +42,7 @@ bool ProfileGate::wait_for_change(std::uint32_t seen, std::uint64_t until_ns) {
   if (now >= until_ns) return false;
   const timespec left{static_cast<time_t>((until_ns - now) / kSecond),
                       static_cast<long>((until_ns - now) % kSecond)};
-  // A wake-up without a change, a signal and the end of the time look alike: the caller looks again.
+  // A real change, a signal and a timeout look the same here, so the caller checks again.
   ::syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, seen, &left, nullptr, 0);
   return true;
 }
@@ -85,11 +85,12 @@ bool ProfileGate::leave(std::uint64_t run_ns) {
   const bool enough = runs_.fetch_add(1) + 1 >= kProfiledRuns;
   std::uint32_t state = state_.load();
   for (;;) {
-    if ((state & (kEnded | kEnding)) != 0) return false;  // the session was released in the run
+    if ((state & (kEnded | kEnding)) != 0) return false;  // the session was released during the run
     std::uint32_t next = state - 1;
     if (enough && (state & kGaveUp) == 0) next |= kClosed;
     const bool is_last = (next & kInFlight) == 0 && (enough || (next & kClosed) != 0);
-    // In a forked child those in flight in the parent never end, and the profile is not the child's.
+    // In a forked child, runs that were in flight in the parent never end, and the profile belongs to the
+    // parent.
     if (is_last && ::getpid() == pid_) next = kEnding;
     if (state_.compare_exchange_weak(state, next)) return next == kEnding;
   }
@@ -101,7 +102,7 @@ void ProfileGate::set_ended() {
 }
 
 bool ProfileGate::close(std::uint64_t wait_ns) {
-  if (::getpid() != pid_) return false;  // after vfork the parent's gate is not even a copy
+  if (::getpid() != pid_) return false;  // after vfork the gate's memory is the parent's
   const std::uint64_t until = monotonic_ns() + wait_ns;
   std::uint32_t state = state_.load();
   while ((state & kEnded) == 0) {
@@ -116,7 +117,7 @@ bool ProfileGate::close(std::uint64_t wait_ns) {
     if (!wait_for_change(state, until)) break;
     state = state_.load();
   }
-  // Runs that wait would be held for nothing.
+  // The profile did not end, so let waiting runs continue.
   while ((state & kClosed) != 0 && !state_.compare_exchange_weak(state, (state & ~kClosed) | kGaveUp)) {
   }
   wake_all();

@@ -14,9 +14,9 @@ Api api;
 namespace {
 
 struct Search {
-  std::uint64_t caller;  // 0: any module will do
+  std::uint64_t caller;  // 0: search all modules
   Api found;
-  bool lacks_some = false;  // a Python was seen that does not have all
+  bool lacks_some = false;  // a Python without all required functions was found
 };
 
 bool contains(const dl_phdr_info& module, std::uint64_t address) {
@@ -34,7 +34,7 @@ bool find(const dl_phdr_info& module, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// False if the module lacks one that is needed.
+// Returns false if the module lacks a required function.
 bool fill(const dl_phdr_info& module, Api& found) {
   if (!find(module, "PyGILState_Check", found.PyGILState_Check)) return false;
   // Python 3.8 has it under another name.
@@ -89,7 +89,7 @@ int visit_module(dl_phdr_info* module, std::size_t, void* data) {
   return is_whole ? 1 : 0;
 }
 
-// Those that trace references, and those without a lock, have larger objects.
+// Debug builds that trace references, and builds without a GIL, have larger objects.
 bool has_objects_as_declared() {
   const Owned builtins(api.PyImport_ImportModule("builtins"));
   const Owned object(builtins ? attribute_of(builtins.get(), "object") : nullptr);
@@ -108,7 +108,7 @@ Interpreter find_interpreter(const void* caller) {
     if (::dl_iterate_phdr(visit_module, &search) == 0)
       return search.lacks_some ? Interpreter::unsupported : Interpreter::not_found;
   }
-  // Two libraries of Python in one process: the objects of the first are none of the second's.
+  // Two Python libraries in one process: objects of one must not be passed to the other.
   if (api.Py_IncRef != nullptr && api.Py_IncRef != search.found.Py_IncRef) return Interpreter::secondary;
   api = search.found;
   if (api.Py_IsInitialized() == 0 || api.PyGILState_Check() == 0 || api.PyErr_Occurred() != nullptr)
@@ -144,7 +144,7 @@ Text text_of(Object* object) {
   ssize_t length = 0;
   const char* const bytes = api.PyUnicode_AsUTF8AndSize(object, &length);
   if (bytes != nullptr) return {bytes, static_cast<std::size_t>(length)};
-  api.PyErr_Clear();  // half a surrogate
+  api.PyErr_Clear();  // lone surrogates
   return {"?", 1};
 }
 

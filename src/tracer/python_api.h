@@ -1,8 +1,9 @@
-// What of CPython's C API the layers of PyTorch need, found in the running interpreter: nothing here is
-// linked, and a program without Python pays nothing. Only functions of the stable ABI, and such as every
-// CPython from 3.8 to 3.13 exports, so one library serves them all; Python's headers are not needed.
+// The part of CPython's C API that the PyTorch layers need, looked up in the running interpreter. Nothing is
+// linked, and a program without Python pays nothing. It uses only functions of the stable ABI, and others
+// that every CPython from 3.8 to 3.13 exports. So one library serves them all, and Python's headers are not
+// needed.
 //
-// All of this is called with the interpreter's lock (GIL) held, and that lock guards all data about Python.
+// Every function here requires the interpreter's lock (GIL), which also guards all data about Python.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +12,8 @@
 
 namespace headroom::tracer::python {
 
-// PyObject. Its first two words are the same in every version, but for builds without a GIL and those that
-// trace references; those are refused.
+// PyObject. Its first two words are the same in every version, except in builds without a GIL and builds that
+// trace references. Those builds are rejected.
 struct Object {
   ssize_t references;
   Object* type;
@@ -23,7 +24,7 @@ struct Slot {
   int number;
   void* function;
 };
-// Numbers of typeslots.h.
+// Slot numbers of typeslots.h.
 enum SlotNumber : int {
   kSlotCall = 50,
   kSlotDealloc = 52,
@@ -67,11 +68,12 @@ struct Method {
 inline constexpr int kNoArguments = 4;
 
 using Visit = int (*)(Object*, void*);
-// callable, arguments, their number and perhaps a flag, names of the last of them.
+// Arguments: callable, arguments, their number (perhaps with a flag), names of the last ones.
 using Vectorcall = Object* (*)(Object*, Object* const*, std::size_t, Object*);
 inline constexpr std::size_t kArgumentsFlag = std::size_t{1} << 63;
 
-// Under the names of Python's documentation, which says what each does and which reference it gives.
+// The names are those of Python's documentation, which describes each function and the reference that it
+// returns.
 struct Api {
   int (*Py_IsInitialized)();
   int (*PyGILState_Check)();
@@ -111,12 +113,12 @@ struct Api {
   Object* (*PyObject_GenericGetDict)(Object*, void*);
   Object* (*PyDict_GetItemWithError)(Object*, Object*);
   ssize_t (*PyDict_Size)(Object*);
-  // _PyType_Lookup, which Python does not promise, but all versions so far export: what a class or one of its
-  // bases has under a name, as it stands there. May be null.
+  // _PyType_Lookup, which is not in Python's documented API, but all versions so far export it: the raw
+  // attribute of a class or one of its bases. May be null.
   Object* (*type_lookup)(Object*, Object*);
   Object* none;
   int minor_version;  // 11 for Python 3.11
-  // PyObject_Vectorcall, from Python 3.11 on; before, that of functions alone (_PyFunction_Vectorcall).
+  // PyObject_Vectorcall from Python 3.11 on; before, _PyFunction_Vectorcall, which accepts functions only.
   Vectorcall vectorcall;
   bool vectorcall_is_general;
 };
@@ -124,14 +126,15 @@ extern Api api;
 
 enum class Interpreter {
   usable,
-  not_found,    // no Python, or it has not begun, or the lock is another thread's
-  unsupported,  // one that this was not made for
+  not_found,    // no Python, not initialized, or another thread holds its lock
+  unsupported,  // an unsupported version or build
   secondary,    // a sub-interpreter
 };
-// Fills `api` from the program or library that `caller` lies in, or else from the first that has it.
+// Fills `api` from the program or library that contains `caller`, or from the first that exports the
+// functions.
 Interpreter find_interpreter(const void* caller);
 
-// A reference that is given back at the end of the block.
+// A reference that is released at the end of the block.
 class Owned {
  public:
   explicit Owned(Object* object) : object_(object) {}
@@ -157,7 +160,7 @@ inline Object* new_reference(Object* object) {
   return object;
 }
 
-// A new reference; null, and no exception, where there is none.
+// Returns a new reference; null, without an exception, if the attribute is missing.
 Object* attribute_of(Object* object, const char* name);
 bool set_attribute(Object* object, const char* name, Object* value);
 
@@ -169,7 +172,7 @@ struct Text {
   std::size_t length;
   bool is(const char* other) const;
 };
-// Of a str object, valid as long as it; empty for what is none.
+// The text of a str object, valid as long as the object; empty for other objects.
 Text text_of(Object* object);
 
 }  // namespace headroom::tracer::python

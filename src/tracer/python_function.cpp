@@ -13,7 +13,7 @@ struct StandIn {
   Around around;
 };
 
-// Of the interpreter that was found.
+// Types of the interpreter that was found.
 Object* stand_in_type = nullptr;
 Object* function_type = nullptr;
 Object* method_type = nullptr;
@@ -35,7 +35,7 @@ Object* bind(Object* self, Object* instance, Object*) {
   return api.PyObject_CallFunctionObjArgs(method_type, self, instance, nullptr);
 }
 
-// What is this object's own, and not the function's.
+// Attributes of the stand-in itself; all others are the function's.
 bool is_own_attribute(Object* name) {
   const Text text = text_of(name);
   return text.is("__call__") || text.is("__get__") || text.is("__reduce__") || text.is("__reduce_ex__");
@@ -49,12 +49,12 @@ int set_attribute_of_original(Object* self, Object* name, Object* value) {
 }
 Object* represent(Object* self) { return api.PyObject_Repr(stand_in_at(self).original); }
 
-// Copied and pickled as functions are, by name.
+// Copied and pickled by name, like functions.
 Object* reduce(Object* self, Object*) {
   return api.PyObject_GetAttrString(stand_in_at(self).original, "__qualname__");
 }
 
-// No clear: the function, or the class around it, breaks a cycle.
+// There is no clear function: the original function, or its class, breaks reference cycles.
 int traverse(Object* self, Visit visit, void* data) { return visit(stand_in_at(self).original, data); }
 void deallocate(Object* self) {
   api.PyObject_GC_UnTrack(self);
@@ -64,7 +64,7 @@ void deallocate(Object* self) {
 }
 
 Method methods[] = {{"__reduce__", reduce, kNoArguments, nullptr}, {}};
-// Python 3.8 does not know these names, and takes no vectorcall from a type of this kind.
+// Python 3.8 does not know these names, and does not use vectorcall for a type of this kind.
 Member members[] = {
     {"__vectorcalloffset__", kSizeMember, offsetof(StandIn, vectorcall), kReadOnly, nullptr},
     {"__weaklistoffset__", kSizeMember, offsetof(StandIn, weak_references), kReadOnly, nullptr},
@@ -107,9 +107,9 @@ Object* make_stand_in(Object* original, Around around) {
 
 }  // namespace
 
-Object* PendingCall::go_on() const { return go_on_with(original_); }
+Object* PendingCall::call_original() const { return call_function(original_); }
 
-Object* PendingCall::go_on_with(Object* function) const {
+Object* PendingCall::call_function(Object* function) const {
   return arguments_ == nullptr ? api.vectorcall(function, array_, count_, names_)
                                : api.PyObject_Call(function, arguments_, names_);
 }

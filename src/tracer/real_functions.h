@@ -1,4 +1,5 @@
-// The functions that the hooks stand in front of: the next definition after ours in the order of libraries.
+// The functions that the hooks wrap: in each case the next definition after ours in the loader's search
+// order.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 
 namespace headroom::tracer {
 
-// The next definition, looked up at the first use. Null where there is none.
+// The next definition, looked up at first use. Null if there is none.
 template <class Function>
 class NextFunction {
  public:
@@ -33,11 +34,12 @@ class NextFunction {
   std::atomic<void*> address_{nullptr};
 };
 
-// The loader's, for calls of the tracer's own: they are not the program's, and must not pass by the hooks.
+// The loader's functions, for the tracer's own calls: those must bypass the hooks, because the program did
+// not make them.
 extern NextFunction<void* (*)(const char*, int)> next_dlopen;
 extern NextFunction<int (*)(void*)> next_dlclose;
 
-// The allocator behind ours, resolved together; `malloc` is stored last.
+// The allocator behind our hooks. All functions are resolved together; `malloc` is stored last.
 struct alignas(kCacheLine) RealAllocator {
   std::atomic<void* (*)(std::size_t)> malloc{nullptr};
   void* (*calloc)(std::size_t, std::size_t) = nullptr;
@@ -54,19 +56,20 @@ struct alignas(kCacheLine) RealAllocator {
 };
 extern RealAllocator real;
 
-// False while this thread is itself in the look-up, which may allocate: then the bootstrap arena must serve.
+// Returns false while this thread is inside the lookup, which may allocate: then the caller uses the
+// bootstrap arena.
 bool resolve_allocator();
 
-// A little memory for the time before the real allocator is known. Never given back.
+// A small arena for the time before the real allocator is known. Its blocks are never released.
 void* bootstrap_allocate(std::size_t bytes, std::size_t alignment);
 inline constexpr std::size_t kBootstrapBytes = 64 << 10;
 extern __attribute__((visibility("hidden"))) char bootstrap_arena[kBootstrapBytes];
-// Asked at every free.
+// Called at every free.
 inline bool is_bootstrap(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(bootstrap_arena) <
          kBootstrapBytes;
 }
-// The size that was asked for.
+// The requested size.
 std::size_t bootstrap_size(const void* pointer);
 
 }  // namespace headroom::tracer

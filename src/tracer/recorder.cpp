@@ -7,7 +7,7 @@
 namespace headroom::tracer {
 namespace {
 
-// Null when the event is lost.
+// Returns null if the event is dropped.
 [[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
   ThreadState* state = thread.state;
   if (__builtin_expect(state == nullptr || !state->writer.has_room() || state->quota == 0, 0)) {
@@ -18,20 +18,20 @@ namespace {
   return state;
 }
 
-// The bounds of this library, from the linker; of its names for the end, one that lld has, too.
+// The bounds of this library, from the linker. _etext is a name for the end that lld defines, too.
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern "C" const char _etext[] __attribute__((visibility("hidden")));
 bool is_tracer_code(std::uint64_t pc) {
   return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(_etext);
 }
 
-// Destructors of the C library's own may run after the thread's end was seen.
+// The C library's own destructors may run after the tracer saw the thread's end.
 [[gnu::always_inline]] inline void done(ThreadLocal& thread) {
   if (__builtin_expect(thread.has_ended, 0)) detach(thread);
 }
 
 [[gnu::noinline]] std::uint32_t define_stack(ThreadState& state, std::uint64_t time, StackTrace& trace) {
-  // Hooks that stand in their own stack (dlopen's) are not the program's business.
+  // Drop the tracer's own frames (its dlopen hook): they are not part of the program.
   std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < trace.count; ++i) {
     note_code_address(trace.frames[i]);
@@ -42,14 +42,14 @@ bool is_tracer_code(std::uint64_t pc) {
   return number;
 }
 
-// The number of a stack in the thread's segment; defines it there if it is new.
+// Returns the stack's number in the thread's segment; defines it there if it is new.
 [[gnu::always_inline]] inline std::uint32_t number_of(ThreadState& state, std::uint64_t time,
                                                       StackTrace& trace) {
   const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
   return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
 }
 
-// That of the caller.
+// The number of the caller's stack.
 [[gnu::always_inline]] inline std::uint32_t stack_of(ThreadState& state, std::uint64_t time,
                                                      const CallFrame& caller) {
   StackTrace trace{state.frames};
@@ -66,7 +66,8 @@ bool is_tracer_code(std::uint64_t pc) {
   return number_of(state, time, trace);
 }
 
-// The same for blocks that are recorded now and then: what the last walk has left in the caches is gone.
+// The same for individually recorded blocks, which are rare: the caches no longer contain what the last walk
+// read.
 [[gnu::always_inline]] inline std::uint32_t stack_of_block(ThreadState& state, std::uint64_t time,
                                                            const CallFrame& caller) {
   if (process.options.stacks != StackMode::unwind) return stack_of(state, time, caller);
@@ -87,7 +88,8 @@ bool is_tracer_code(std::uint64_t pc) {
   return number;
 }
 
-// One event of now with the stack of its caller: `write` gets the writer, the time and the stack's number.
+// Records one event with the current time and its caller's stack: `write` gets the writer, the time and the
+// stack's number.
 template <class Write>
 [[gnu::always_inline]] inline void record_with_stack(ThreadLocal& thread, const CallFrame& caller,
                                                      const Write& write) {
@@ -99,11 +101,11 @@ template <class Write>
   done(thread);
 }
 
-// The same for a block of default mode, which the set must know. False: it has no room.
+// The same for a block in default mode, which must be added to the set. Returns false if the set is full.
 template <class Write>
 [[gnu::always_inline]] inline bool record_block(ThreadLocal& thread, std::uint64_t address, bool is_sample,
                                                 const CallFrame& caller, const Write& write) {
-  process.recorded.fetch(address);  // comes while the stack is walked
+  process.recorded.fetch(address);  // loads the set's cache lines while the stack is walked
   const std::uint64_t time = time_now();
   ThreadState* const state = ready_to_record(thread, time);
   const std::uint32_t stack = state != nullptr ? stack_of_block(*state, time, caller) : 0;
@@ -134,7 +136,7 @@ std::atomic<bool> noted_full_set{false};
                            [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
                              state.writer.allocate(time, address, size, stack);
                            })) {
-    // Its release could not be told from a small one's.
+    // Its release could not be distinguished from that of a small block.
     if (!noted_full_set.exchange(true)) {
       const OwnSystemCalls own_calls;
       process.file.note(recording::kNoteUnrecordedLarge);
@@ -145,7 +147,7 @@ std::atomic<bool> noted_full_set{false};
 
 [[gnu::noinline]] void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                                                const CallFrame& caller) {
-  // The sampler has chosen it, or has not been asked.
+  // With counters, the sampler has already chosen this allocation; without them, it has not been asked yet.
   bool is_chosen = thread.state != nullptr && thread.state->counters != nullptr;
   if (!is_chosen) {
     if (prepare_to_record(thread, time_now()) == nullptr) return;
@@ -224,7 +226,8 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
   });
 }
 
-void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::ProcessCharge& holder) {
+void record_device_holder(ThreadLocal& thread, unsigned device,
+                          const ledger::Account::ProcessCharge& holder) {
   const std::uint64_t time = time_now();
   if (ThreadState* state = ready_to_record(thread, time))
     state->writer.device_holder(time, device, static_cast<std::uint32_t>(holder.pid), holder.bytes,
@@ -244,10 +247,10 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 }
 
 void write_counters_if_due(ThreadState& state, std::uint64_t now) {
-  // Counting ends with the bound on events, even in a thread that only counts.
+  // The limit on events also ends counting, even in a thread that only counts.
   if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
     state.counters = nullptr;
-  // Units are 20 to 40 ns: 2^22 of them are about a tenth of a second.
+  // A time unit is 16 to 40 ns, so 2^22 units are about a tenth of a second.
   constexpr std::uint64_t kInterval = 1 << 22;
   if (now - state.counters_written < kInterval || !state.writer.has_room()) return;
   state.counters_written = now;

@@ -1,6 +1,7 @@
-// What the hooks call when something was allocated or released. The thread's guard is up.
+// The functions that the hooks call to record an allocation or release. The thread's guard is set.
 //
-// The short ways, a small allocation or release that is only counted, are here to be inlined into the hooks.
+// The fast cases, small allocations and releases that are only counted, are defined here so that they are
+// inlined into the hooks.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +19,34 @@ void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t
 void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                              const CallFrame& caller);
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller);
-// Addresses without access, and memory where such addresses were given access.
+// Address ranges without access, and ranges that got access later.
 void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                         const CallFrame& caller);
 void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                        const CallFrame& caller);
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time);
-// What lies at the address is a weight of the layer whose weights' scope this is.
+// The memory at this address is a weight of the layer that owns the weights scope `scope`.
 void record_weight(ThreadLocal& thread, std::uint64_t address, std::uint32_t scope);
-// Of GPUs. The thread's guard is up; `time` of a release is from before the driver's call.
+// GPU memory. The thread's guard is set; `time` of a release is taken before the driver's call.
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
                               std::uint64_t handle, std::uint64_t size, const CallFrame& caller);
 void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
                            std::uint64_t time);
 void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
                            std::uint64_t charged, std::uint64_t limit, const CallFrame& caller);
-// Behind a refusal of the thread.
+// Details that follow a refusal in the same thread.
 void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::ProcessCharge& holder);
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-// The counters become a record of their own ten times a second.
+// The counters are written as a record ten times a second.
 void look_at_clock(ThreadState& state);
 void write_counters_if_due(ThreadState& state, std::uint64_t now);
-// So many allocations, or releases, since the counters were last written. The counters themselves tell, so
-// that the short way keeps no count of its own. It asks at releases only; an allocation that is sampled looks
-// at the clock, too.
+// True once in 1024 counts since the counters were last written. It reuses the counters, so the fast path
+// keeps no count of its own. The fast path calls it at releases only; a sampled allocation also checks the
+// clock.
 [[gnu::always_inline]] inline bool is_time_to_look(std::uint64_t counted) { return counted % 1024 == 0; }
 
-// Whether an allocation of `size` bytes is done with, being small and not chosen: then it was counted.
+// Whether an allocation of this size needs no record, because it is small and not sampled. If so, it was
+// counted.
 [[gnu::always_inline]] inline bool is_only_counted(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* const state = thread.state;
   if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counters == nullptr ||
@@ -54,7 +56,7 @@ void write_counters_if_due(ThreadState& state, std::uint64_t now);
   if (__builtin_expect(is_time_to_look(state->writer.count_allocation(size)), 0)) look_at_clock(*state);
   return true;
 }
-// The others.
+// Records an allocation for which is_only_counted() returned false.
 [[gnu::always_inline]] inline void record_chosen(ThreadLocal& thread, const void* pointer, std::uint64_t size,
                                                  const CallFrame& caller) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
@@ -69,12 +71,12 @@ inline void on_allocation(ThreadLocal& thread, const void* pointer, std::uint64_
   if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller);
 }
 
-// A release is decided on before the allocator takes the memory back, because from then on another thread may
-// get it, and written when it is known that it took place (a realloc may fail).
+// A release is prepared before the allocator frees the memory, because then another thread may get the same
+// address. It is recorded after it has happened (a realloc may fail).
 struct Release {
   std::uint64_t address = 0;
   std::uint64_t time = 0;
-  bool is_recorded = false;  // its allocation was recorded, so this is too; else it is counted
+  bool is_recorded = false;  // true: its allocation was recorded, so record this; false: count it
 };
 [[gnu::always_inline]] inline Release begin_release(const void* pointer) {
   Release release{reinterpret_cast<std::uint64_t>(pointer)};
@@ -94,9 +96,10 @@ void count_release_slowly(ThreadLocal& thread);
     return count_release_slowly(thread);
   if (__builtin_expect(is_time_to_look(state->writer.count_release()), 0)) look_at_clock(*state);
 }
-// It did not take place after all.
+// The release did not happen.
 inline void cancel_release(const Release& release) {
-  // As a sample, which asks less of who looks for it: what it was is not known any more.
+  // Its original kind is no longer known. It is stored as a sample, because callers that only check for
+  // samples must find it.
   if (release.is_recorded && process.large_bytes != 0) process.recorded.insert(release.address, true);
 }
 

@@ -35,23 +35,23 @@ constexpr std::uint32_t kMachine = 183;
 #error "recordings are defined for x86-64 and AArch64"
 #endif
 
-// Shared with the file.
+// A mapping that is shared with the file.
 void* map_file(int fd, std::uint64_t bytes, std::uint64_t offset) {
   return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-// Where a page that was written once can always be written again. A file system that copies on write (btrfs,
-// and others) takes new space for that, and on a full disk the program would die of SIGBUS; there fallocate()
-// promises the space for the first write at least.
+// Whether a page that was written once can always be overwritten. File systems that copy on write (such as
+// btrfs) allocate new space for that, and on a full disk the program would die of SIGBUS. There, fallocate()
+// at least guarantees the space for the first write.
 bool is_overwritten_in_place(int fd) {
   constexpr long kExt = 0xEF53, kTmpfs = 0x01021994;
   struct statfs info {};
   return ::fstatfs(fd, &info) == 0 && (info.f_type == kExt || info.f_type == kTmpfs);
 }
 
-// Zeros, in one call: the page cache of a file system with large folios then holds them in a few pieces,
-// which are mapped at once. 128 KiB cost 35 to 45 µs so on ext4 (Linux 6.18), and 150 µs by fallocate() and a
-// fault for each page: 4 ns an event. Space on the disk is reserved by either.
+// Writes zeros in one call. A file system with large folios then caches them in a few pieces, which are
+// mapped at once. 128 KiB take 35 to 45 µs on ext4 (Linux 6.18), against 150 µs for fallocate() and a page
+// fault each: 4 ns an event. Both reserve the disk space.
 bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
   static char zeros[16384];
   constexpr std::uint64_t kMostPieces = 8;
@@ -70,8 +70,8 @@ bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return true;
 }
 
-// When this process began, which an execve does not change, on CLOCK_MONOTONIC: up to a tick of 10 ms too
-// early, and by how long the machine slept since. 0: not known.
+// When this process began, on CLOCK_MONOTONIC; execve does not change it. The result may be too early: by up
+// to a tick of 10 ms, and by the time that the machine slept since. 0: unknown.
 std::uint64_t process_start_ns() {
   char text[1024] = {};
   const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -79,7 +79,7 @@ std::uint64_t process_start_ns() {
   const ssize_t size = ::read(fd, text, sizeof text - 1);
   ::close(fd);
   if (size <= 0) return 0;
-  const char* at = std::strrchr(text, ')');  // the program's name may hold anything
+  const char* at = std::strrchr(text, ')');  // the program's name may contain anything
   constexpr int kFieldsBefore = 20;          // from the third to the 22nd
   for (int i = 0; at != nullptr && i < kFieldsBefore; ++i) at = std::strchr(at + 1, ' ');
   if (at == nullptr) return 0;
@@ -95,15 +95,15 @@ std::uint64_t process_start_ns() {
   return start > slept ? start - slept : 1;
 }
 
-// Whether it is of this process, before an execve, and not of another that had the same number: numbers come
-// again, and each PID namespace has its own.
+// Whether this process made the recording before an execve. Another process may have had the same PID: PIDs
+// are reused, and each PID namespace has its own.
 bool is_of_this_process(const FileHeader& header) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.pid != ::getpid()) return false;
   const std::uint64_t start = process_start_ns();
   return start != 0 && header.first_monotonic_ns >= start;
 }
 
-// Whether the recording at `path` is of this process, before an execve. Then it has ended, and in order.
+// Whether this process made the recording at `path` before an execve. If so, marks it as properly closed.
 bool close_earlier_recording(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return false;
@@ -121,15 +121,16 @@ bool close_earlier_recording(const char* path) {
   return is_ours;
 }
 
-// A file that outgrows RLIMIT_FSIZE is a deadly signal for the program, which may set the limit at any time.
+// If a file grows beyond RLIMIT_FSIZE, a signal kills the program. The program may change that limit at any
+// time.
 bool may_grow_to(std::uint64_t bytes) {
   rlimit file_size{};
   return ::getrlimit(RLIMIT_FSIZE, &file_size) != 0 || file_size.rlim_cur == RLIM_INFINITY ||
          bytes <= file_size.rlim_cur;
 }
 
-// The limit at the start already bounds the recording.
-std::uint64_t most_segments(const Options& options) {
+// RLIMIT_FSIZE at the start also limits the recording.
+std::uint64_t max_segments(const Options& options) {
   std::uint64_t most = options.segments;
   if (options.ring && most > kMostRingSlots) most = kMostRingSlots;
   rlimit file_size{};
@@ -191,16 +192,16 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) {
   header.machine = kMachine;
   header.large_bytes = options.large_bytes;
   header.sample_period_bytes = options.sample_period;
-  header.segments_limit = most_segments(options);
-  is_kept_small_ = header.segments_limit < options.segments && !options.ring;
+  header.segments_limit = max_segments(options);
+  is_size_limited_ = header.segments_limit < options.segments && !options.ring;
   header.exec_generation = generation_;
   header.checksum = checksum_of(header);
 }
 
 bool RecordingFile::create(const char* path, const Options& options) {
-  if (most_segments(options) == 0 || !open_for_process(path)) return false;
+  if (max_segments(options) == 0 || !open_for_process(path)) return false;
   if (set_up(options)) return true;
-  // No space for even the beginning.
+  // Not even the beginning fits on the disk.
   ::unlink(path_);
   ::close(fd_);
   fd_ = -1;
@@ -213,7 +214,8 @@ bool RecordingFile::set_up(const Options& options) {
   device_ = info.st_dev;
   inode_ = info.st_ino;
   zeros_reserve_ = is_overwritten_in_place(fd_);
-  // The header first and at once: a process that is killed here leaves a recording, if an empty one.
+  // Write the header first, in one call: a process that is killed right after this leaves a valid, empty
+  // recording.
   alignas(FileHeader) static char page[kHeaderBytes];
   fill_header(*reinterpret_cast<FileHeader*>(page), options);
   if (::pwrite(fd_, page, sizeof page, 0) != sizeof page) return false;
@@ -223,8 +225,8 @@ bool RecordingFile::set_up(const Options& options) {
     return false;
   void* mapped = map_file(fd_, kMappedBytes, 0);
   if (mapped == nullptr) return false;
-  // Nothing is read ahead: what is behind a new page is a hole, and with large folios the kernel would fill
-  // up to 2 MiB of it with zeros at the first touch, which took 1.3 ms of a process' start (0.02 ms without).
+  // Disable read-ahead. The file behind a new page is a hole. With large folios the kernel would fill up to 2
+  // MiB of it with zeros at the first access, which took 1.3 ms of a process's start (0.02 ms without).
   ::madvise(mapped, kMappedBytes, MADV_RANDOM);
   auto* header = static_cast<FileHeader*>(mapped);
   if (options.ring) {
@@ -242,7 +244,7 @@ bool RecordingFile::set_up(const Options& options) {
 void RecordingFile::abandon() {
   if (slots_in_use_ != nullptr) unmap_memory(slots_in_use_, header_->segments_limit);
   if (header_ != nullptr) unmap_memory(header_, kMappedBytes);
-  if (fd_ >= 0 && own_descriptor()) ::close(fd_);
+  if (fd_ >= 0 && ensure_descriptor()) ::close(fd_);
   header_ = nullptr;
   slots_in_use_ = nullptr;
   next_slot_ = 0;
@@ -251,9 +253,10 @@ void RecordingFile::abandon() {
   backing_metadata_.reset();
 }
 
-// A program that closes all descriptors (daemons do) closes ours too, and may get the same number for a file
-// of its own. So the descriptor is looked at before each use, and opened anew if it is not ours any more.
-bool RecordingFile::own_descriptor() {
+// A program that closes all descriptors (as daemons do) also closes ours, and may reuse its number for
+// another file. So the descriptor is checked before each use, and reopened if it no longer refers to the
+// recording.
+bool RecordingFile::ensure_descriptor() {
   struct stat info {};
   if (fd_ >= 0 && ::fstat(fd_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) return true;
   const int again = ::open(path_, O_RDWR | O_CLOEXEC);
@@ -268,10 +271,10 @@ bool RecordingFile::own_descriptor() {
 
 bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how) {
   if (!may_grow_to(offset + bytes)) {
-    is_kept_small_ = true;
+    is_size_limited_ = true;
     return false;
   }
-  // Nothing was written there yet, or it is a slot of the ring whose old records are given up.
+  // The range is unwritten, or a slot of the ring whose old records are discarded.
   if (how == Reserve::with_zeros && zeros_reserve_ ? !write_zeros(fd_, offset, bytes)
                                                    : !reserve_on_disk(offset, bytes))
     return false;
@@ -285,7 +288,7 @@ bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes, Reserve 
 bool RecordingFile::reserve_on_disk(std::uint64_t offset, std::uint64_t bytes) {
   if (::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
-  return write_zeros(fd_, offset, bytes);  // a file system that cannot reserve space otherwise
+  return write_zeros(fd_, offset, bytes);  // the file system has no other way to reserve space
 }
 
 std::uint64_t RecordingFile::segment_offset(std::uint64_t slot) const {
@@ -293,7 +296,7 @@ std::uint64_t RecordingFile::segment_offset(std::uint64_t slot) const {
 }
 
 bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
-  if (!own_descriptor()) return false;
+  if (!ensure_descriptor()) return false;
   const std::uint64_t limit = header_->segments_limit;
   std::atomic<std::uint64_t>& claimed = header_->segments_claimed;
   if (slots_in_use_ == nullptr) {
@@ -303,9 +306,9 @@ bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
     } while (!claimed.compare_exchange_weak(number, number + 1));
     segment.number = segment.slot = number;
   } else {
-    // The oldest slot that no other thread is still writing to.
+    // Find the oldest slot that no other thread is writing to.
     std::uint64_t next = next_slot_.load(std::memory_order_relaxed), tries = 0;
-    for (; tries < limit; ++tries) {  // each once, whatever other threads try meanwhile
+    for (; tries < limit; ++tries) {  // each slot once, whatever other threads do meanwhile
       segment.slot = (next + tries) % limit;
       const auto take = [&] {
         return slots_in_use_[segment.slot].exchange(1, std::memory_order_acquire) == 0;
@@ -313,7 +316,8 @@ bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
       if (take() || (leave(segment.slot) && take())) break;
     }
     if (tries == limit) return false;
-    next_slot_.compare_exchange_strong(next, next + tries + 1);  // else another thread has moved it on
+    // if it fails, another thread has advanced it
+    next_slot_.compare_exchange_strong(next, next + tries + 1);
     segment.number = claimed.fetch_add(1);
   }
   void* memory = map_file(fd_, kDefaultSegmentBytes, segment_offset(segment.slot));
@@ -326,7 +330,7 @@ bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
   return true;
 }
 
-void RecordingFile::give_back(Segment& segment) {
+void RecordingFile::release(Segment& segment) {
   if (segment.memory == nullptr) return;
   unmap_memory(segment.memory, kDefaultSegmentBytes);
   if (slots_in_use_ != nullptr) slots_in_use_[segment.slot].store(0, std::memory_order_release);
@@ -335,9 +339,11 @@ void RecordingFile::give_back(Segment& segment) {
 
 bool RecordingFile::back(const Segment& segment, std::uint64_t bytes) {
   const std::uint64_t begin = bytes - kBackingStep;
-  if (!own_descriptor() || !allocate(segment_offset(segment.slot) + begin, kBackingStep, Reserve::with_zeros))
+  if (!ensure_descriptor() ||
+      !allocate(segment_offset(segment.slot) + begin, kBackingStep, Reserve::with_zeros))
     return false;
-  // All pages at once are cheaper than a fault each. An older kernel knows no such thing and faults.
+  // Populating all pages in one call is cheaper than a fault each. Kernels before 5.14 reject the call, and
+  // the pages fault.
   ::madvise(segment.memory + begin, kBackingStep, MADV_POPULATE_WRITE);
   calibrate();
   return true;
@@ -348,7 +354,7 @@ bool RecordingFile::back_metadata(std::uint64_t end) {
   const Locked locked(backing_metadata_);
   std::uint64_t backed = metadata_backed_.load(std::memory_order_relaxed);
   for (; backed < end; backed += kMetadataStep) {
-    if (!own_descriptor() || !allocate(kHeaderBytes + backed, kMetadataStep, Reserve::as_a_hole))
+    if (!ensure_descriptor() || !allocate(kHeaderBytes + backed, kMetadataStep, Reserve::as_a_hole))
       return false;
     metadata_backed_.store(backed + kMetadataStep, std::memory_order_release);
   }
@@ -389,7 +395,7 @@ bool RecordingFile::write_end() {
   if (header_ == nullptr) return false;
   const std::uint64_t used = header_->metadata_used.load();
   if (used + sizeof(MetadataHeader) + sizeof(RecordingEnd) > kDefaultMetadataBytes) return false;
-  // Another thread may be in the midst of a record, whose bytes are not yet what they will be.
+  // Another thread may be writing a record, whose bytes are not final: the checksum ends before it.
   const std::uint8_t* const area = reinterpret_cast<const std::uint8_t*>(header_) + kHeaderBytes;
   RecordingEnd end{};
   while (end.metadata_bytes < used) {

@@ -1,8 +1,8 @@
-// The file that one process records into: its header and metadata are mapped for as long as the process
-// lives, and segments are claimed, mapped and given back by the threads that write them.
+// The file that one process records into. Its header and metadata stay mapped as long as the process lives.
+// Threads claim segments, map them, write them, and release them.
 //
-// Disk space is had before it is written to, in steps of 128 KiB: a write through a mapping that finds the
-// disk full would kill the program by SIGBUS, an allocation that fails only costs events.
+// Disk space is reserved before it is written to, in steps of 128 KiB. A write through a mapping to a full
+// disk would kill the program by SIGBUS, whereas a failed reservation only costs events.
 #pragma once
 
 #include <atomic>
@@ -16,52 +16,53 @@ namespace headroom::tracer {
 
 inline constexpr std::uint64_t kBackingStep = 128 << 10;
 
-// A segment that a thread has to itself.
+// A segment that belongs to one thread.
 struct Segment {
   std::uint8_t* memory = nullptr;  // null: none
   std::uint64_t number = 0;        // in the order of claims
-  std::uint64_t slot = 0;          // its place in the file
+  std::uint64_t slot = 0;          // its position in the file
 };
 
 class RecordingFile {
  public:
-  // Creates the recording of this process: `path` itself for the first process of the tree, else
-  // `path`.d/PID-NUMBER.hrec. False when there is to be none.
+  // Creates the recording of this process: `path` itself for the first process of the tree, otherwise
+  // `path`.d/PID-NUMBER.hrec. Returns false on failure.
   bool create(const char* path, const Options& options);
-  // Forgets, in the child after fork, what is the parent's. The parent's file stays as it is.
+  // In a forked child: drops the parent's recording. The parent's file does not change.
   void abandon();
 
   recording::FileHeader* header() const { return header_; }
   bool is_open() const { return header_ != nullptr; }
-  // The limit on file sizes (RLIMIT_FSIZE) keeps it smaller than what was asked for.
-  bool is_kept_small() const { return is_kept_small_.load(std::memory_order_relaxed); }
+  // True if RLIMIT_FSIZE keeps the recording smaller than requested.
+  bool is_size_limited() const { return is_size_limited_.load(std::memory_order_relaxed); }
 
-  // False when the limit is reached, all slots of the ring are in use, or memory cannot be mapped.
-  // `leave` is asked for the slots of a ring that are in use, the oldest first; true: that one no more.
+  // Returns false when the size limit is reached, all slots of the ring are in use, or memory cannot be
+  // mapped. For used slots of a ring, oldest first, calls `leave`; it returns true if it has freed that slot.
   bool claim(Segment& segment, bool (*leave)(std::uint64_t slot));
-  void give_back(Segment& segment);
-  // Makes the first `bytes` of a segment, a multiple of the step, safe to write to. False when the disk is
-  // full.
+  void release(Segment& segment);
+  // Reserves disk space for the first `bytes` of a segment (a multiple of the step). Returns false when the
+  // disk is full.
   bool back(const Segment& segment, std::uint64_t bytes);
 
-  // Writes a metadata record whose payload is these pieces; drops it when the area or the disk is full.
+  // Writes a metadata record that consists of these pieces. If the area or the disk is full, drops the record
+  // and returns false.
   struct Piece {
     const void* data;
     std::size_t bytes;
   };
-  // False then.
   bool write_metadata(recording::MetadataKind kind, std::uint32_t id, const Piece* pieces, std::size_t count);
   bool write_metadata(recording::MetadataKind kind, std::uint32_t id, Piece piece) {
     return write_metadata(kind, id, &piece, 1);
   }
-  // The checksum of a segment that its thread may go on in. Leaves room for what a reader needs more.
+  // Writes the checksum of a segment whose thread may go on writing. Keeps some space for records that a
+  // reader needs more.
   void write_seal(std::uint64_t slot, const recording::SegmentSeal& seal);
-  // The last record of a process that ends: what the header holds now, and the checksum of the metadata.
-  // False if there is no room.
+  // Writes the last record of a process that ends: the header's current values and the checksum of the
+  // metadata. Returns false if there is no space.
   bool write_end();
   void note(const char* sentence);
 
-  // Takes the second of the two points that turn ticks into time.
+  // Takes the second of the two points that convert ticks into time.
   void calibrate();
 
  private:
@@ -69,23 +70,24 @@ class RecordingFile {
   bool open_for_process(const char* path);
   bool set_up(const Options& options);
   void fill_header(recording::FileHeader& header, const Options& options);
-  bool own_descriptor();
+  bool ensure_descriptor();
   enum class Reserve { as_a_hole, with_zeros };
   bool allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how);
   bool reserve_on_disk(std::uint64_t offset, std::uint64_t bytes);
   bool back_metadata(std::uint64_t end);
   std::uint64_t segment_offset(std::uint64_t slot) const;
 
-  bool zeros_reserve_ = false;  // writing zeros is as good as fallocate() there, and faster
+  bool zeros_reserve_ = false;  // writing zeros reserves space as well as fallocate(), and faster
   int fd_ = -1;
-  std::uint64_t device_ = 0, inode_ = 0;  // of the file behind fd_
+  std::uint64_t device_ = 0, inode_ = 0;  // identify the file behind fd_
   std::uint32_t generation_ = 0;
   recording::FileHeader* header_ = nullptr;
-  std::atomic<std::uint8_t>* slots_in_use_ = nullptr;  // of a ring
-  std::atomic<std::uint64_t> next_slot_{0};            // of a ring: where the search for a free one goes on
+  std::atomic<std::uint8_t>* slots_in_use_ = nullptr;  // only in a ring
+  // only in a ring: where the search for a free slot continues
+  std::atomic<std::uint64_t> next_slot_{0};
   std::atomic<std::uint64_t> metadata_backed_{0};
   Lock backing_metadata_;
-  std::atomic<bool> calibrating_{false}, is_kept_small_{false};
+  std::atomic<bool> calibrating_{false}, is_size_limited_{false};
   char path_[4096] = {};
 };
 

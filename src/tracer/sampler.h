@@ -1,14 +1,14 @@
-// Chooses the small allocations that are recorded for all: each byte is chosen with probability 1/period, so
-// the distance to the next chosen byte is exponentially distributed and has no memory. An allocation of
-// `size` bytes is recorded with probability 1 − e^(−size/period), and a reader who weighs it with the inverse
-// gets unbiased figures.
+// Chooses the small allocations to record as samples. Each byte is chosen with probability 1/period, so the
+// distance to the next chosen byte is exponentially distributed and memoryless. An allocation of `size` bytes
+// is recorded with probability 1 − e^(−size/period). Weighting samples with the inverse gives unbiased
+// estimates.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::tracer {
 
-// log2 of a number above 0, to 1e-7: the mantissa's part is a series in (m−1)/(m+1).
+// log2 of a number above 0, accurate to 1e-7: the mantissa's part is a series in (m−1)/(m+1).
 inline double log2_of(std::uint64_t value) {
   const int exponent = 63 - __builtin_clzll(value);
   const double mantissa = static_cast<double>(value) / static_cast<double>(std::uint64_t{1} << exponent);
@@ -24,7 +24,7 @@ class Sampler {
     period_ = period;
     draw();
   }
-  // Whether one of these bytes is chosen.
+  // Returns whether one of these bytes is chosen.
   bool chooses(std::uint64_t bytes) {
     if (__builtin_expect(bytes < left_, 1)) {
       left_ -= bytes;
@@ -33,7 +33,7 @@ class Sampler {
     draw();
     return true;
   }
-  // The same, and nothing is done about one that is chosen: chooses() is to be asked of it.
+  // Returns true if none of these bytes is chosen. If one is, changes nothing: then call chooses().
   bool passes(std::uint64_t bytes) {
     if (__builtin_expect(bytes >= left_, 0)) return false;
     left_ -= bytes;

@@ -1,4 +1,4 @@
-// The functions behind include/headroom/scope.h, and the same under their plain names for callers that look
+// The functions behind include/headroom/scope.h, also exported under their plain names for callers that look
 // them up at run time (Python's ctypes, dlsym).
 #include <cstring>
 

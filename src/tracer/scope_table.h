@@ -1,11 +1,11 @@
-// The inner side of scopes.h: what the start of a recording needs.
+// Internal interface of scopes.h, for the start of a recording.
 #pragma once
 
 namespace headroom::tracer {
 
-// Writes all scopes that are known: a child after fork keeps its parent's ids.
+// Writes all known scopes: a forked child keeps its parent's ids.
 void rewrite_scopes();
-// In a child after fork.
+// Call it in a forked child.
 void reset_scope_lock();
 
 }  // namespace headroom::tracer

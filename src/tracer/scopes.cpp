@@ -18,8 +18,8 @@ using recording::ScopeRecord;
 using recording::ScopeSource;
 
 constexpr std::uint32_t kMostScopes = 1 << 16;
-constexpr std::uint32_t kIndexSlots = 4 * kMostScopes;  // a quarter full at most: a search ends soon
-constexpr std::size_t kNameBytes = 16 << 20;            // reserved; what is not used costs nothing
+constexpr std::uint32_t kIndexSlots = 4 * kMostScopes;  // at most a quarter full, so searches are short
+constexpr std::size_t kNameBytes = 16 << 20;            // only reserved; unused parts cost nothing
 
 struct Scope {
   std::uint32_t parent;
@@ -27,7 +27,7 @@ struct Scope {
   std::uint32_t name_at, name_length;
 };
 
-// Scopes are only added. An index slot is set after the scope is whole, so a search needs no lock.
+// Scopes are only added. An index slot is set after its scope is complete, so a search needs no lock.
 struct ScopeTable {
   Lock lock;
   Scope* scopes = nullptr;  // [0] is the root
@@ -66,7 +66,7 @@ bool is_same(const Scope& scope, std::uint32_t parent, ScopeSource source, const
          std::memcmp(table.names + scope.name_at, name, length) == 0;
 }
 
-// The scope's id, or 0 and the slot where it belongs.
+// Returns the scope's id, or 0 and the slot where it belongs.
 std::uint32_t find(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length,
                    std::uint32_t& slot) {
   slot = static_cast<std::uint32_t>(hash_of(parent, source, name, length) >> 40) % kIndexSlots;
@@ -91,7 +91,7 @@ std::uint32_t add(std::uint32_t parent, ScopeSource source, const char* name, st
   if (const std::uint32_t id = find(parent, source, name, length, slot)) return id;
   if (table.count == kMostScopes || kNameBytes - table.names_used < length) {
     if (!table.is_full)
-      process.file.note("too many different scopes: the latest are counted to those around them");
+      process.file.note("too many scopes: new ones are counted as part of the scope around them");
     table.is_full = true;
     return parent;
   }
@@ -121,7 +121,7 @@ void open_known_scope(ThreadLocal& thread, std::uint32_t id, std::uint32_t range
   set_scope(id);
 }
 
-// False where there is no room for it.
+// Returns false when the thread's stack of open scopes is full.
 bool open_scope(ThreadLocal& thread, ScopeSource source, const char* name, std::size_t length,
                 std::uint32_t range, Domain domain) {
   if (thread.open_count == kMaxScopeDepth) return false;
@@ -129,10 +129,10 @@ bool open_scope(ThreadLocal& thread, ScopeSource source, const char* name, std::
   return true;
 }
 
-// The path of `scope` without `closed` in it, which lay in `outer`.
+// Returns the path of `scope` with the element `closed` removed; `outer` is the scope around `closed`.
 std::uint32_t path_without(std::uint32_t closed, std::uint32_t outer, std::uint32_t scope) {
   if (scope == closed) return outer;
-  if (scope < closed) return scope;  // a parent's id is smaller, so `closed` is not around it
+  if (scope < closed) return scope;  // a parent's id is smaller, so `closed` does not enclose it
   const Scope& known = table.scopes[scope];
   const std::uint32_t parent = path_without(closed, outer, known.parent);
   if (parent == known.parent) return scope;
@@ -178,7 +178,7 @@ std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char*
   if (length > kMaxScopeName) {
     length = kMaxScopeName;
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0u) == 0x80)
-      --length;  // whole characters
+      --length;  // don't cut a UTF-8 character
   }
   if (!make_table()) return parent;
   std::uint32_t slot = 0;
@@ -197,8 +197,8 @@ void set_scope(std::uint32_t id) {
   }
   const Guard guard(thread);
   ThreadState* state = thread.state;
-  // Programs enter and leave scopes by the thousand in a millisecond: the clock is read once, and not waited
-  // for.
+  // Programs may enter and leave thousands of scopes in a millisecond. So the clock is read once, without
+  // waiting for earlier loads.
   const std::uint64_t time = time_about_now();
   const auto is_ready = [&] {
     if (state == nullptr || !state->writer.has_room() || state->quota == 0)
@@ -206,7 +206,7 @@ void set_scope(std::uint32_t id) {
     return state != nullptr;
   };
   bool is_kept = is_ready();
-  if (is_kept && state->writer.has_counted()) {  // an event of the scope before
+  if (is_kept && state->writer.has_counted()) {  // these counts belong to the previous scope
     state->writer.flush_counters(time);
     --state->quota;
     is_kept = is_ready();

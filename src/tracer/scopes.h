@@ -1,7 +1,7 @@
-// Scopes of the traced program: which layer, range or graph node a thread works for.
+// Scopes of the traced program: the layer, range or graph node that a thread is working on.
 //
-// A scope is a path in a tree; its id is small, dense and the same for all threads of the process. Safe from
-// any thread and from inside a hook: nothing here allocates through what the tracer hooks.
+// A scope is a path in a tree. Its id is small, dense and the same in all threads of the process. All
+// functions may be called from any thread and inside hooks: they never allocate through hooked functions.
 #pragma once
 
 #include <cstddef>
@@ -11,42 +11,42 @@
 
 namespace headroom::tracer {
 
-// The id of this scope, a number above its parent's; the same triple gives the same id. Writes the scope into
-// the recording's metadata when it is new. 0 (the root) when nothing is recorded, and `parent` when the table
-// of scopes is full (a note in the recording says so). Names are cut at kMaxScopeName bytes.
+// Returns the id of this scope, a number above its parent's; the same triple always gives the same id. A new
+// scope is written into the recording's metadata. Returns 0 (the root) when nothing is recorded, and `parent`
+// when the scope table is full (a note in the recording reports it). Names are cut at kMaxScopeName bytes.
 std::uint32_t intern_scope(std::uint32_t parent, recording::ScopeSource source, const char* name,
                            std::size_t length);
 
-// The calling thread's scope; 0 outside of any.
+// The calling thread's scope; 0 outside any scope.
 std::uint32_t current_scope();
 
-// From now on the calling thread works for `id`; written into its events. Cheap when nothing changes.
+// Sets the calling thread's scope and writes it into its events. Cheap when nothing changes.
 void set_scope(std::uint32_t id);
 
-// What the calling thread works for is the path of all that it pushed or started and that is still open, in
-// the order of time. What closes under others leaves the path, and the others stay.
+// A thread's scope is the path of everything that it pushed or started and that is still open, in order of
+// time. Closing an element in the middle removes it from the path; the others stay.
 
-// Whose pushes a pop undoes: they pair up within a domain (scope.h is one, PyTorch's modules are
-// another, NVTX has one and makes more).
+// A pop undoes the last push of its domain: scope.h is one domain, PyTorch's modules are another, and NVTX
+// has one and creates more.
 using Domain = std::uint8_t;
 inline constexpr Domain kProgramDomain = 0, kModuleDomain = 1;
 
-// Past the depth limit only the pushes are counted, so that pushes and pops stay in pairs; which domain's
-// they were is not remembered. A pop without a push does nothing. Both return how deep the domain was before.
+// Beyond the depth limit, pushes are only counted, so that pushes and pops stay paired; their domain is not
+// remembered. A pop without a push does nothing. Both return the domain's depth before the call.
 int push_scope(recording::ScopeSource source, const char* name, std::size_t length, Domain domain);
 int pop_scope(Domain domain);
-// The same for a scope that is known, one inside of the thread's own, where looking its name up would take
-// too long. False past the depth limit: then there is nothing to leave.
+// The same for a known scope inside the thread's current one, which saves looking up its name. Returns false
+// beyond the depth limit: then there is nothing to leave.
 bool enter_scope(std::uint32_t id, Domain domain);
 void leave_scope(Domain domain);
-// Ranges, which end in any order; `range` is not 0. The end does nothing about another thread's, nor about
-// one that was started past the depth limit.
+// Ranges that may end in any order; `range` is not 0. end_range() ignores ranges of other threads, and those
+// that were started beyond the depth limit.
 void start_range(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range);
 void end_range(std::uint32_t range);
 
-// A runtime has begun to profile the session of this scope; `number`, not 0, is no other profile's.
+// A runtime started to profile the session of this scope; `number` is unique and not 0.
 void add_open_profile(std::uint32_t scope, std::uint32_t number);
-// It has written that profile to `path`; the profile's own zero is `start_monotonic_ns` (CLOCK_MONOTONIC).
+// The runtime wrote that profile to `path`; the profile's time 0 is `start_monotonic_ns` (CLOCK_MONOTONIC).
 void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope,
                          std::uint32_t number);
 

@@ -1,6 +1,6 @@
-// The hooks of malloc, free, new and delete for all that the short way (fast_path.h) leaves to them: the
-// allocator's look-up, what is recorded and not only counted, other allocators and operators. To be called as
-// the last thing in a hook: whose caller is taken for the program's.
+// The allocation slow path: everything that the fast path (fast_path.h) cannot handle. It looks up the
+// allocator, records allocations that are not only counted, and supports other allocators and operators. Call
+// these functions last in a hook (as a tail call), because they record their caller as the program's code.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ void* new_slow_path(std::size_t size);
 void delete_slow_path(void* pointer);
 void delete_sized_slow_path(void* pointer, std::size_t size);
 
-// Whether who calls malloc, free, new or delete by name gets this library's: a program may have its own.
+// Whether calls of malloc, free, new and delete by name reach this library: a program may define its own.
 bool are_hot_hooks_in_force();
 
 }  // namespace headroom::tracer

@@ -1,5 +1,5 @@
-// Which stacks the current segment of a thread has defined, by their hash: a direct-mapped table of 4096
-// stacks (64 KiB). A stack that is pushed out by another is defined again, which costs bytes but no truth.
+// The stacks that a thread's current segment has defined, by their hash: a direct-mapped table of 4096 stacks
+// (64 KiB). A stack that was evicted is defined again, which costs bytes but not correctness.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace headroom::tracer {
 
 class StackDictionary {
  public:
-  // The stack's number in the segment; 0 if it has none.
+  // Returns the stack's number in the segment; 0 if it has none.
   std::uint32_t find(std::uint64_t hash, std::uint32_t segment) const {
     const Entry& entry = entries_[index_of(hash)];
     return entry.hash == hash && entry.segment == segment ? entry.number : 0;
@@ -19,7 +19,7 @@ class StackDictionary {
 
  private:
   static constexpr unsigned kBits = 12;
-  // The hash is a product, whose upper bits depend on all of it.
+  // The hash is a product, so its upper bits depend on all input bits.
   static std::uint64_t index_of(std::uint64_t hash) { return hash >> (64 - kBits); }
   struct Entry {
     std::uint64_t hash;

@@ -10,7 +10,7 @@
 #include "tracer/frame_rules.h"
 #include "tracer/process.h"
 
-// Where the main thread's stack begins; the dynamic linker's.
+// Where the main thread's stack begins, defined by the dynamic linker.
 extern "C" void* __libc_stack_end __attribute__((weak));
 
 namespace headroom::tracer {
@@ -35,13 +35,13 @@ constinit const std::array<std::uint64_t, recording::kMaxFrames> StackTrace::fac
 
 namespace {
 
-constexpr std::uint64_t kLowestCode = 4096;  // what is below is no return address
+constexpr std::uint64_t kLowestCode = 4096;  // lower values are not return addresses
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 
 std::uint64_t word_at(std::uint64_t address) { return *reinterpret_cast<const std::uint64_t*>(address); }
 
-// A thread may run on a stack that is not its own: a coroutine's, a signal handler's. Then only the rest of
-// the page that it is on is sure to be there.
+// A thread may run on a stack that is not its own (of a coroutine or a signal handler). Then only the rest of
+// the current page is known to be readable.
 StackBounds readable_from(std::uint64_t sp, const StackBounds& bounds) {
   if (sp >= bounds.low && sp < bounds.high) return {sp, bounds.high};
   constexpr std::uint64_t kPage = 4096;
@@ -55,7 +55,7 @@ struct StackReader {
   }
 };
 
-// One step by the chain of frame pointers, each of which points to {caller's frame pointer, return address}.
+// One step along the chain of frame pointers; each points to {caller's frame pointer, return address}.
 bool step_by_frame_pointer(const StackReader& stack, CallFrame& frame) {
   const std::uint64_t fp = frame.fp;
   if (fp < frame.sp || !stack.may_read(fp) || !stack.may_read(fp + kWord)) return false;
@@ -63,7 +63,7 @@ bool step_by_frame_pointer(const StackReader& stack, CallFrame& frame) {
   return true;
 }
 
-// The kernel put the interrupted registers on the stack, and __restore_rt is about to take them back.
+// The kernel saved the interrupted registers on the stack, and __restore_rt will restore them.
 bool step_over_signal(StackReader& stack, CallFrame& frame) {
 #if defined(__x86_64__)
   constexpr std::uint64_t kContextOffset = 0;
@@ -83,7 +83,7 @@ bool step_over_signal(StackReader& stack, CallFrame& frame) {
   interrupted.sp = machine.sp;
   interrupted.fp = machine.regs[29];
 #endif
-  // The interrupted instruction is itself the place; one more makes it look like a return address.
+  // The interrupted instruction is the exact place; adding one makes it look like a return address.
   if (interrupted.sp <= frame.sp || !stack.may_read(interrupted.sp & ~(kWord - 1))) return false;
   frame = interrupted;
   return true;
@@ -100,10 +100,10 @@ StackBounds stack_bounds_of_this_thread() {
     rlimit limit{};
     const bool is_less = ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kKeptFree;
     const StackBounds bounds{end - (is_less ? limit.rlim_cur : kKeptFree), end};
-    // In a child that another thread than the main one forked, that thread is the main one now.
+    // In a child that was forked by a thread other than the main one, that thread is now the main thread.
     if (!is_forked_child() || (here >= bounds.low && here < bounds.high)) return bounds;
   }
-  // glibc knows the stacks that it made without asking the kernel.
+  // glibc knows the stacks that it created without asking the kernel.
   StackBounds bounds{here, here};
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
@@ -131,7 +131,7 @@ namespace {
 
 using Step = WalkHistory::Step;
 
-// The rule of this address as it stands in its word; kNoRule if it does not fit into one, which is no rule's.
+// The rule of this address as in its table word. kNoRule, which equals no rule, if the rule does not fit.
 std::uint32_t rule_bits_of(std::uint64_t pc) {
   const std::uint64_t word = frame_rule_word::load(pc);
   return word >> 30 == frame_rule_word::tag_of(pc)
@@ -140,7 +140,7 @@ std::uint32_t rule_bits_of(std::uint64_t pc) {
 }
 bool counts_from_fp(std::uint32_t rule) { return frame_rule_word::kind_of(rule) == FrameRule::kFp; }
 
-// A step whose distances make no sense stays one of which nothing is known.
+// A step with implausible distances stays unknown.
 void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64_t return_at,
               std::uint64_t fp_at) {
   constexpr std::uint64_t kFarthest = WalkHistory::kSameFp;
@@ -157,8 +157,8 @@ void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64
           fp_at != 0 ? static_cast<std::uint32_t>(to_fp) : WalkHistory::kSameFp};
 }
 
-// Goes to the caller by the rule of the frame's address, and remembers the way in `step`. False: there is no
-// caller, or the chain makes no sense.
+// Moves to the caller by the rule of the frame's address, and remembers the distances in `step`. Returns
+// false if there is no caller or the chain is implausible.
 [[gnu::noinline]] bool step_by_rule(StackReader& stack, CallFrame& frame, Step& step) {
   const FrameRule rule = rule_at(frame.pc);
   step = {0, frame.sp, frame.fp, WalkHistory::kNoRule, 0, 0, 0};
@@ -170,8 +170,8 @@ void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64
     case FrameRule::kFp:
       cfa = frame.fp + rule.cfa_offset;
       break;
-    case FrameRule::kFpIndirect: {  // a function that aligned its stack: the CFA was stored near its frame
-                                    // pointer
+    // a function that aligned its stack: the CFA was saved near its frame pointer
+    case FrameRule::kFpIndirect: {
       const std::uint64_t stored = frame.fp - rule.cfa_offset;
       if (stored < frame.sp || !stack.may_read(stored) || !stack.may_read(frame.fp)) return false;
       cfa = word_at(stored);
@@ -197,15 +197,16 @@ void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64
   return true;
 }
 
-// Whether the frame at a remembered step's stack pointer has another rule than it had then.
+// Whether the frame at a remembered step's stack pointer now has another rule.
 [[gnu::always_inline]] inline bool has_other_rule(Step& step, std::uint64_t pc) {
   if (__builtin_expect(pc == step.pc, 1)) return false;
   if (frame_rule_word::load(pc) != (frame_rule_word::tag_of(pc) << 30 | step.rule)) return true;
-  step.pc = pc;  // another place in the same function
+  step.pc = pc;  // another address in the same function
   return false;
 }
 
-// The same for a frame whose stack pointer is that of a remembered step: by it if the rule is the same, too.
+// Like step_by_rule(), for a frame with the stack pointer of a remembered step: uses the step if the rule is
+// also the same.
 [[gnu::always_inline]] inline bool step_from(Step& step, StackReader& stack, CallFrame& frame) {
   if (__builtin_expect(has_other_rule(step, frame.pc) || (frame.fp != step.fp && counts_from_fp(step.rule)),
                        0)) {
@@ -231,8 +232,8 @@ void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHi
   history.epoch = epoch;
   Step* const steps = history.steps;
   std::uint32_t fresh_count = 0;
-  std::uint32_t known = history.count;  // steps[0, known) are of the last walk and lie at or above the frame
-  StackTrace trace = result;            // copies, to be kept in registers
+  std::uint32_t known = history.count;  // steps[0, known) are of the last walk, at or above the frame
+  StackTrace trace = result;            // a copy that stays in registers
   CallFrame frame = start;
   bool goes_on = frame.pc >= kLowestCode;
   while (goes_on) {
@@ -245,8 +246,7 @@ void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHi
       goes_on = goes_on && frame.pc >= kLowestCode && !trace.is_full();
       continue;
     }
-    // Where a frame of the last walk was: along its way, and in its place, as long as the stack pointers
-    // agree.
+    // Follow the last walk as long as the stack pointers agree.
     std::uint32_t at = known;
     do {
       --at;
@@ -254,10 +254,10 @@ void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHi
       goes_on = step_from(steps[at], stack, frame) && frame.pc >= kLowestCode && !trace.is_full();
     } while (goes_on && at > 0 && steps[at - 1].sp == frame.sp);
     if (!goes_on || at == 0) break;
-    // It parts, and perhaps meets the old way again further out.
+    // The walks diverge here, and may converge again further out.
     while (known > at) history.fresh[fresh_count++] = steps[--known];
   }
-  // Beyond the outermost frame that is remembered: the last walk was cut at the most frames.
+  // Beyond the outermost remembered frame: the last walk was cut at the maximum depth.
   Step unremembered;
   while (goes_on) {
     trace.add(frame.pc);
@@ -278,7 +278,7 @@ bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds)
   StackReader stack{readable_from(start.sp, bounds)};
   CallFrame frame = start;
   Step unremembered;
-  while (frame.pc >= kLowestCode) {  // ends: each step is further out
+  while (frame.pc >= kLowestCode) {  // terminates: each step is further out
     if (rule_at(frame.pc).kind == FrameRule::kSignal) return true;
     if (!step_by_rule(stack, frame, unremembered)) break;
   }

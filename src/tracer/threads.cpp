@@ -19,15 +19,15 @@ constinit thread_local ThreadLocal thread_local_state;
 
 namespace {
 
-// The states that were ever made. What a child after fork needs to know of them is here, because they are
-// wiped.
+// All states ever created. What a forked child needs to know of them is here, because the states themselves
+// are wiped.
 struct Registered {
   ThreadState* state;
   std::uint8_t* segment;  // mapped, or null
   std::uint32_t next_free;
-  bool is_open;  // with the lock: the segment is begun and not left, and stays mapped until this is false
+  bool is_open;  // guarded by the lock. True: the segment is in use and stays mapped until this is false
 };
-constexpr std::uint32_t kMostThreads = 1 << 15;  // at a time
+constexpr std::uint32_t kMostThreads = 1 << 15;  // at the same time
 constexpr std::uint32_t kNone = 0;               // slots count from 1
 
 Lock lock;
@@ -35,13 +35,14 @@ Registered* registry = nullptr;
 std::uint32_t registered = 0;
 std::uint32_t first_free = kNone;
 
-// A thread takes so many at once, and fewer towards the end: what it holds and does not use, others miss.
+// How many events a thread takes from the limit at once. The share shrinks towards the end, because other
+// threads cannot use what a thread has taken and not used.
 constexpr std::uint64_t kLargestShare = 256, kShareOfTheRest = 1024;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 constexpr std::uint64_t kMostDropsBetweenTries = 1 << 20;
 
-// Names take up to 40 bytes each of the area of 4 MiB: at most a quarter, so that modules and scopes find
-// room in a program that starts threads by the hundred thousand.
+// A name takes up to 40 bytes of the 4 MiB metadata area. Names may fill at most a quarter, so that modules
+// and scopes still fit in a program that starts hundreds of thousands of threads.
 constexpr std::uint32_t kMostNames = recording::kDefaultMetadataBytes / 4 / 40;
 std::atomic<std::uint32_t> names_written{0};
 
@@ -51,13 +52,13 @@ pthread_key_t end_key;
 bool has_end_key = false;
 
 #if defined(__SANITIZE_THREAD__)
-constexpr std::uintptr_t kLastRound = 1;  // ThreadSanitizer forgets the thread in the last
+constexpr std::uintptr_t kLastRound = 1;  // ThreadSanitizer forgets the thread in the last round
 #else
 constexpr std::uintptr_t kLastRound = PTHREAD_DESTRUCTOR_ITERATIONS;
 #endif
 
-// Runs with the destructors of other libraries' thread data, which may allocate: so it puts itself off to the
-// last round of four.
+// Runs among the destructors of other libraries' thread data, which may allocate. So it postpones itself to
+// the last of four rounds.
 void on_thread_end(void* round) {
   const auto number = reinterpret_cast<std::uintptr_t>(round);
   if (number < kLastRound) {
@@ -88,12 +89,12 @@ ThreadState* take_state() {
   if (!has_end_key) has_end_key = pthread_key_create(&end_key, on_thread_end) == 0;
   if (first_free == kNone) return new_state();
   Registered& entry = registry[first_free];
-  entry.state->registry_slot = first_free;  // wiped in a child
+  entry.state->registry_slot = first_free;  // wiped in a forked child
   first_free = entry.next_free;
   return entry.state;
 }
 
-void give_state(ThreadState* state) {
+void release_state(ThreadState* state) {
   const Locked locked(lock);
   registry[state->registry_slot].next_free = first_free;
   first_free = state->registry_slot;
@@ -106,12 +107,12 @@ ThreadState* attach(ThreadLocal& thread) {
     thread.number = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1)) + 1;
   state->thread_index = thread.number - 1;
   if (state->thread_index > 0) process_clock.is_shared.store(true, std::memory_order_relaxed);
-  // A child after fork goes on on the same stack, which need not be the main thread's.
+  // A forked child continues on the same stack, which need not be the main thread's.
   if (thread.stack.high == 0) thread.stack = stack_bounds_of_this_thread();
   state->stack = thread.stack;
   thread.sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
-  state->history.count = 0;  // another thread's stack
+  state->history.count = 0;  // it is of another thread's stack
   state->known_walks.forget();
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
@@ -124,42 +125,42 @@ void note_once(std::atomic<bool>& noted, const char* sentence) {
 }
 std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false}, noted_names{false};
 
-// --- room in a segment
+// --- space in a segment
 
 void set_open(const ThreadState& state, bool is_open) {
   const Locked locked(lock);
   registry[state.registry_slot].is_open = is_open;
 }
 
-// Nobody else looks at it any more.
-void seal_and_give_back(ThreadState& state) {
+// No other thread uses the segment any more.
+void seal_and_release(ThreadState& state) {
   state.writer.seal_and_close();
-  process.file.give_back(state.segment);
+  process.file.release(state.segment);
   registry[state.registry_slot].segment = nullptr;
 }
 
 void leave_segment(ThreadState& state) {
   if (state.writer.is_open()) set_open(state, false);
-  seal_and_give_back(state);
+  seal_and_release(state);
 }
 
-// The half-full segment of a thread that ended waits for the next thread. In a ring it gives way when its
-// slot is the oldest: else those who go on would have fewer and fewer slots to go on in.
+// The half-full segment of an ended thread waits for the next thread. In a ring it is released when its slot
+// is the oldest. Otherwise the running threads would have fewer and fewer slots.
 bool leave_if_thread_ended(std::uint64_t slot) {
   const Locked locked(lock);
   for (std::uint32_t i = first_free; i != kNone; i = registry[i].next_free) {
     if (registry[i].segment == nullptr || registry[i].state->segment.slot != slot) continue;
     registry[i].is_open = false;
-    seal_and_give_back(*registry[i].state);
+    seal_and_release(*registry[i].state);
     return true;
   }
   return false;
 }
 
-// The thread's next segment, in the place of the one that it has.
+// Replaces the thread's segment by the next one.
 bool claim_next(ThreadState& state) {
   Segment next;
-  // In a ring its own is the newest and to be kept, unless there is no other.
+  // In a ring, the thread's own segment is the newest and must be kept, unless no other slot is free.
   if (process.options.ring && process.file.claim(next, leave_if_thread_ended)) {
     leave_segment(state);
   } else {
@@ -176,7 +177,7 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   if (state.segment.memory == nullptr || state.writer.is_open()) {
     if (!claim_next(state)) return false;
   }
-  // Else a segment was claimed earlier, and then the disk was full.
+  // Otherwise a segment was claimed earlier, when the disk was full.
   if (!process.file.back(state.segment, kBackingStep)) return false;
   state.backed_bytes = kBackingStep;
   state.writer.open(state.segment.memory, kBackingStep, state.segment.number, state.thread_index,
@@ -188,18 +189,19 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   return true;
 }
 
-bool make_room(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
+bool make_space(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   const bool can_grow = state.writer.is_open() && state.backed_bytes < recording::kDefaultSegmentBytes;
   if (can_grow && process.file.back(state.segment, state.backed_bytes + kBackingStep)) {
     state.backed_bytes += kBackingStep;
     state.writer.extend(state.backed_bytes);
     return true;
   }
-  // A disk that is full for the next step is full for a new segment, too.
+  // If the disk has no space for the next step, it has none for a new segment.
   return !can_grow && open_segment(thread, state, time);
 }
 
-// The segment was another thread's, or a change of scope could not be written when it happened.
+// Called if the segment belonged to another thread, or a change of scope could not be written when it
+// happened.
 void take_over(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   if (state.segment_thread != state.thread_index) {
     state.writer.thread(time, state.thread_index);
@@ -218,7 +220,7 @@ bool take_quota(ThreadState& state) {
   std::uint64_t share = 0;
   do {
     if (left == 0) {
-      note_once(noted_bound, "the recording stopped at the bound on its events");
+      note_once(noted_bound, "the recording stopped at the bound on its events (--max-events)");
       return false;
     }
     share = left / kShareOfTheRest;
@@ -235,18 +237,17 @@ ThreadState* drop_event(ThreadState* state) {
   return nullptr;
 }
 
-void note_why_there_is_no_room(const ThreadState& state) {
-  if (process.file.is_kept_small())
-    note_once(noted_limit, "the limit on file sizes (ulimit -f) was reached: events were dropped");
+void note_why_events_are_dropped(const ThreadState& state) {
+  if (process.file.is_size_limited())
+    note_once(noted_limit, "events were dropped: the limit on file sizes (ulimit -f) was reached");
   else if (state.segment.memory != nullptr)
-    note_once(noted_full_disk, "no disk space was left for the recording: events were dropped");
+    note_once(noted_full_disk, "events were dropped: no disk space was left for the recording");
   else if (process.options.ring)
     note_once(
         noted_limit,
-        "the ring has fewer segments of 1 MiB than threads recorded at a time: events of those that found "
-        "none were dropped");
+        "events were dropped: the ring has fewer segments (of 1 MiB) than threads recorded at the same time");
   else
-    note_once(noted_limit, "the recording reached its limit of segments: events were dropped");
+    note_once(noted_limit, "events were dropped: the recording reached its limit of segments (--max-size)");
 }
 
 }  // namespace
@@ -255,9 +256,9 @@ void note_why_there_is_no_room(const ThreadState& state) {
   const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (process.phase.load(std::memory_order_acquire) != Phase::recording) return nullptr;
-  if (thread.looks_at_loader > 0) {
-    --thread.looks_at_loader;
-    look_at_loader();
+  if (thread.loader_checks_left > 0) {
+    --thread.loader_checks_left;
+    check_loader();
   }
   ThreadState* state = thread.state;
   if (state == nullptr) state = attach(thread);
@@ -270,12 +271,12 @@ void note_why_there_is_no_room(const ThreadState& state) {
     state->counters = nullptr;
     return drop_event(state);
   }
-  if (!state->writer.has_room() && !make_room(thread, *state, time)) {
-    note_why_there_is_no_room(*state);
+  if (!state->writer.has_room() && !make_space(thread, *state, time)) {
+    note_why_events_are_dropped(*state);
     state->counters = nullptr;
     if (state->drops_between_tries == 0) state->drops_between_tries = kFirstDropsBetweenTries;
     state->retry_in = state->drops_between_tries;
-    // A file system that has no space left looks for some each time that it is asked, and the program waits.
+    // A full file system searches for space at each request, and the program waits for it.
     if (state->segment.memory != nullptr && state->drops_between_tries < kMostDropsBetweenTries)
       state->drops_between_tries *= 2;
     return drop_event(state);
@@ -288,7 +289,7 @@ void note_why_there_is_no_room(const ThreadState& state) {
     state->gap = 0;
   }
   state->drops_between_tries = kFirstDropsBetweenTries;
-  state->counters = thread.looks_at_loader == 0 ? state->writer.header() : nullptr;
+  state->counters = thread.loader_checks_left == 0 ? state->writer.header() : nullptr;
   return state;
 }
 
@@ -317,14 +318,14 @@ void detach(ThreadLocal& thread) {
   state->quota = 0;
   if (state->writer.has_counted() && state->writer.has_room()) state->writer.flush_counters(time_now());
   if (state->writer.has_counted()) {
-    // What it counted stays in the header of its segment, so nobody else may count there.
+    // Its counts stay in the segment's header, so no other thread may count there.
     leave_segment(*state);
   }
   thread.state = nullptr;
-  give_state(state);
+  release_state(state);
 }
 
-// Their threads are not asked: what they write meanwhile and later lies behind what the checksums are of.
+// The threads are not stopped: records that they write from now on lie behind the checksummed part.
 void seal_open_segments() {
   const Locked locked(lock);
   for (std::uint32_t i = 1; i <= registered; ++i) {
@@ -347,7 +348,7 @@ void write_thread_name(ThreadLocal& thread) {
   const std::uint32_t ids[] = {static_cast<std::uint32_t>(::syscall(SYS_gettid)), 0};
   const RecordingFile::Piece pieces[] = {{ids, sizeof ids}, {name, std::strlen(name)}};
   if (names_written.fetch_add(1) >= kMostNames) {
-    note_once(noted_names, "so many threads ran that the latest have no names here");
+    note_once(noted_names, "too many threads: the latest ones have no names in this recording");
     return;
   }
   process.file.write_metadata(recording::MetadataKind::thread, state->thread_index, pieces, 2);

@@ -18,13 +18,13 @@ using recording::ScopeSource;
 
 Object* around_module(const PendingCall& call) {
   Object* const module = call.argument(0);
-  if (module == nullptr || !enter_module(module)) return call.go_on();
+  if (module == nullptr || !enter_module(module)) return call.call_original();
   Object* const result = call_module(call);
   leave_module();
   return result;
 }
 
-// One that is called inside of itself is one layer: step() of a subclass calls that of its base.
+// Nested calls are one layer: step() of a subclass calls that of its base.
 struct Phase {
   const char* name;
   bool is_open;
@@ -32,10 +32,10 @@ struct Phase {
 thread_local Phase backward{"backward", false}, optimizer_step{"optimizer.step", false};
 
 Object* go_on_in(Phase& phase, const PendingCall& call) {
-  if (phase.is_open) return call.go_on();
+  if (phase.is_open) return call.call_original();
   phase.is_open = true;
   push_scope(ScopeSource::phase, phase.name, std::strlen(phase.name), kModuleDomain);
-  Object* const result = call.go_on();
+  Object* const result = call.call_original();
   pop_scope(kModuleDomain);
   phase.is_open = false;
   return result;
@@ -43,9 +43,10 @@ Object* go_on_in(Phase& phase, const PendingCall& call) {
 Object* around_backward(const PendingCall& call) { return go_on_in(backward, call); }
 Object* around_step(const PendingCall& call) { return go_on_in(optimizer_step, call); }
 
-// PyTorch wraps step() of each optimiser's class when the first of the class is made; so do we, after it.
+// PyTorch wraps step() of each optimizer class when its first instance is created. The tracer wraps it
+// afterwards.
 Object* around_patch_of_step(const PendingCall& call) {
-  Object* const result = call.go_on();
+  Object* const result = call.call_original();
   Object* const optimizer = call.argument(0);
   if (result == nullptr || optimizer == nullptr) return result;
   const Owned step(attribute_of(optimizer->type, "step"));
@@ -53,16 +54,16 @@ Object* around_patch_of_step(const PendingCall& call) {
   return result;
 }
 
-// A call of a module costs 0.1 µs more, of which resnet50 makes 183 in a pass. Where GPU memory alone is
-// recorded, so that nothing costs anything, that would be the one thing left, and it would tell little: the
-// caching allocator asks the driver so seldom that it is chance in which module it does.
+// A call of a module costs 0.1 µs more, and resnet50 makes 183 in a pass. With `--only gpu`, which is meant
+// to cost nothing, this would be the only cost, and of little use: the caching allocator calls the driver so
+// seldom that the module in which it does so is chance.
 void hook_module(Object* module) {
   if (!process.options.host) return;
   learn_module_call(module);
   replace_attribute(module, "__call__", around_module);
 }
 
-// Those that are called as such, and not by Tensor.backward. Classes of optimizers come after torch.autograd.
+// Direct calls, not through Tensor.backward. The optimizer classes are created after torch.autograd.
 void hook_autograd() {
   const Owned autograd(api.PyImport_ImportModule("torch.autograd"));
   api.PyErr_Clear();
@@ -99,7 +100,7 @@ void stop_watching_classes() {
   api.PyErr_Clear();
 }
 
-// A name is compared for every class that is made meanwhile, and a module for few.
+// Compares the name of every class that is created meanwhile, but the module of only a few.
 void hook_if_wanted(Object* made, const Text& name) {
   for (WantedClass& wanted : wanted_classes) {
     if (!name.is(wanted.name)) continue;
@@ -115,13 +116,13 @@ void hook_if_wanted(Object* made, const Text& name) {
 
 // __build_class__(function, name, bases…)
 Object* around_build_class(const PendingCall& call) {
-  Object* const made = call.go_on();
+  Object* const made = call.call_original();
   Object* const name = call.argument(1);
   if (made != nullptr && name != nullptr) hook_if_wanted(made, text_of(name));
   return made;
 }
 
-// Python ends (and may begin anew): its objects are gone.
+// Python ends (and may restart): its objects are gone.
 void forget_python() {
   forget_layers();
   forget_module_call();

@@ -1,20 +1,20 @@
-// PyTorch's modules in a Python program that knows nothing of Headroom: each call of a torch.nn.Module
-// becomes a layer (torch_layers.h), and so do Tensor.backward and Optimizer.step.
+// Traces PyTorch modules in unmodified Python programs: each call of a torch.nn.Module becomes a layer
+// (torch_layers.h), and so do Tensor.backward and Optimizer.step.
 //
-// How: Python opens torch's extension module (torch/_C…so) early in `import torch`, through dlopen, with the
-// interpreter's lock. From then until the classes of interest are there, builtins.__build_class__ has a
-// stand-in that sees each class right after it was made. In nn.Module a stand-in takes the place of __call__,
-// goes into the module's layer, calls what was there, and leaves the layer, by whatever way the call ended.
-// A forward hook would do the same, but makes PyTorch take its slow way through every call (4 to 19 times the
-// time of small models on a GPU), and is not called when forward raises.
+// How it works: early in `import torch`, Python loads torch's extension module (torch/_C…so) through dlopen,
+// with the GIL held. From then on, until the classes of interest exist, a stand-in replaces
+// builtins.__build_class__ and inspects each new class. In nn.Module, a stand-in replaces __call__: it enters
+// the module's layer, calls the original, and leaves the layer, however the call ends. A forward hook would
+// do the same, but it forces PyTorch onto its slow path for every call (4 to 19 times the time of small
+// models on a GPU), and it is not called when forward raises.
 //
-// The stand-ins stay until the interpreter ends: they are ordinary objects of it, and the code behind them is
-// never unloaded.
+// The stand-ins stay until the interpreter ends: they are ordinary Python objects, and the code behind them
+// is never unloaded.
 #pragma once
 
 namespace headroom::tracer {
 
-// After a dlopen of `file`, whose caller returned to `caller`.
+// Called after a dlopen of `file`; `caller` is the return address of that call.
 void look_for_torch(const char* file, const void* caller);
 
 }  // namespace headroom::tracer

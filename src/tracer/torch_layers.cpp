@@ -16,8 +16,8 @@ namespace {
 using namespace python;
 using recording::ScopeSource;
 
-// The calls of modules that the thread is in. The objects are only compared: what is here may have been left
-// behind by a coroutine that switches C stacks.
+// The module calls that the thread is in. The objects are only compared, because a coroutine that switches C
+// stacks may have left stale entries.
 struct OpenModule {
   const Object* module;
   const Object* root;
@@ -32,14 +32,14 @@ thread_local OpenModules open_modules __attribute__((tls_model("initial-exec")))
 
 std::uint32_t roots_so_far = 0;
 
-// A root that is given up after so many modules were called in it that it does not contain: a program that
-// makes modules as it runs would pay for a look at all of them each time.
-constexpr std::uint32_t kMostVainLooks = 3;
+// After this many modules were called inside a root that does not contain them, the root is not searched
+// again. Otherwise a program that creates modules as it runs would search all of them each time.
+constexpr std::uint32_t kMaxFailedSearches = 3;
 constexpr int kMostContainers = 64;
 
 // --- names
 
-// Living roots of one class are told apart by numbers, up to this; what comes then has one name together.
+// Living roots of one class are numbered up to this; later ones share a name.
 constexpr std::uint32_t kMostTwins = 8;
 struct Twin {
   Object* weak_reference;
@@ -54,7 +54,7 @@ bool is_same_text(Object* one, Object* other) {
   return text.length == other_text.length && std::memcmp(text.bytes, other_text.bytes, text.length) == 0;
 }
 
-// The lowest number, from 1 on, that no living root of this name has.
+// Returns the lowest number, from 1 on, that no living root of this name has.
 std::uint32_t choose_twin(Object* root, Object* name) {
   Object* const weak_reference = api.PyWeakref_NewRef(root, nullptr);
   if (weak_reference == nullptr) {
@@ -83,7 +83,7 @@ std::uint32_t choose_twin(Object* root, Object* name) {
   return number;
 }
 
-// A new reference to the name of a module's class; of TorchScript's, to that of the class it was made from.
+// Returns a new reference to the name of a module's class; for TorchScript, to that of the original class.
 Object* class_name_of(Object* module) {
   Owned name(attribute_of(module->type, "__name__"));
   const Text text = text_of(name.get());
@@ -94,12 +94,12 @@ Object* class_name_of(Object* module) {
   return name.release();
 }
 
-// Names all that `module` contains and that has no name below this root yet, the containers first.
+// Names everything that `module` contains and that has no name below this root yet, containers first.
 void name_contents(Object* module, const Object* root, std::uint32_t root_number, int depth) {
   if (depth > kMostContainers) return;
   const Owned modules(attribute_of(module, "_modules"));
   if (!modules || !is_dictionary(modules.get())) return;
-  // A list of its own: adding may run code that changes the dictionary.
+  // A copy of the items: adding a module may run code that changes the dictionary.
   const Owned items(api.PyDict_Items(modules.get()));
   if (!items) return api.PyErr_Clear();
   for (ssize_t i = 0; i < api.PyList_Size(items.get()); ++i) {
@@ -122,13 +122,15 @@ NamedModule* name_root(Object* module) {
   return find_root(module);
 }
 
-// A module that came to the root after it was named, or that is called in it and no part of it.
+// Names a module that was added to the root after the root was named, or that is called inside it without
+// being part of it.
 NamedModule* name_late(Object* module, const OpenModule& inside) {
   NamedModule* const root = find_root(inside.root);
-  if (root != nullptr && root->root_number == inside.root_number && root->vain_looks < kMostVainLooks) {
+  if (root != nullptr && root->root_number == inside.root_number &&
+      root->failed_searches < kMaxFailedSearches) {
     name_contents(root->module, inside.root, inside.root_number, 0);
     if (NamedModule* const named = find_module(module, inside.root_number)) return named;
-    if (NamedModule* const again = find_root(inside.root)) ++again->vain_looks;
+    if (NamedModule* const again = find_root(inside.root)) ++again->failed_searches;
   }
   const Owned name(class_name_of(module));
   if (!name || add_module({module, nullptr, name.get(), nullptr, inside.root, inside.root_number, 0, 0, 0, 0,
@@ -163,7 +165,7 @@ std::uint32_t add_root(std::uint32_t scope, const NamedModule& root) {
   return add_element(scope, text, static_cast<std::size_t>(length));
 }
 
-// The path from `inside`, if it contains the module, or else from the root.
+// The path from `inside`, if that contains the module, otherwise from the root.
 std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::uint32_t outer) {
   const NamedModule* path[kMostContainers];
   int length = 0;
@@ -174,7 +176,7 @@ std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::
     at = find_module(at->container, named.root_number);
   }
   std::uint32_t scope = outer;
-  // At the outside the root is part of the name.
+  // The outermost scope includes the root's name.
   if (at != nullptr && at->is_root() && (inside == nullptr || length == 0)) scope = add_root(scope, *at);
   while (length-- > 0) {
     const Text name = text_of(path[length]->name);
@@ -185,8 +187,8 @@ std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::
 
 // --- weights
 
-// The values of a dictionary, or what an iterable gives, in a list of its own: what is done with them may run
-// code that changes it. Null, and no exception, where `object` is neither.
+// Copies the values of a dictionary, or the items of an iterable, into a list, because processing them may
+// run code that changes the original. Returns null, without an exception, if `object` is neither.
 Object* list_of(Object* object) {
   const Owned builtins(api.PyImport_ImportModule("builtins"));
   const Owned list(builtins ? attribute_of(builtins.get(), "list") : nullptr);
@@ -201,9 +203,9 @@ Object* result_of(Object* object, const char* method) {
   return result;
 }
 
-// `tensors` of a layer: where each has its memory. Tensors without (fake ones, on the device "meta") have
+// Records the addresses of a layer's `tensors`. Tensors without memory (fake ones, on the device "meta") have
 // none.
-void tell_tensors(Object* tensors, std::uint32_t layer) {
+void record_tensors(Object* tensors, std::uint32_t layer) {
   const Owned list(tensors != nullptr ? list_of(tensors) : nullptr);
   for (ssize_t i = 0; list && i < api.PyList_Size(list.get()); ++i) {
     Object* const tensor = api.PyList_GetItem(list.get(), i);
@@ -219,20 +221,20 @@ void tell_tensors(Object* tensors, std::uint32_t layer) {
   }
 }
 
-// Of a module that is called for the first time, and of all that it contains: parameters and buffers, which
-// were made before. `scope` is the module's.
-void tell_weights(Object* module, std::uint32_t scope, std::uint32_t root_number, int depth) {
+// Records the parameters and buffers of a module at its first call, and of all modules that it contains; they
+// were created earlier. `scope` is the module's.
+void record_weights(Object* module, std::uint32_t scope, std::uint32_t root_number, int depth) {
   NamedModule* const named = find_module(module, root_number);
-  if (named == nullptr || named->has_told_weights || depth > kMostContainers) return;
-  named->has_told_weights = true;
+  if (named == nullptr || named->weights_are_recorded || depth > kMostContainers) return;
+  named->weights_are_recorded = true;
   const Owned modules(attribute_of(module, "_modules"));
   const bool shows_its_modules = modules && is_dictionary(modules.get());
   for (const char* const kind : {"_parameters", "_buffers"}) {
-    // TorchScript's have all that is in them, as it has no layers.
+    // A TorchScript module lists the tensors of all its parts, because it has no layers.
     const Owned own(shows_its_modules ? attribute_of(module, kind) : nullptr);
     const Owned tensors(shows_its_modules ? (own ? result_of(own.get(), "values") : nullptr)
                                           : result_of(module, kind + 1));
-    tell_tensors(tensors.get(), scope);
+    record_tensors(tensors.get(), scope);
   }
   const Owned items(shows_its_modules ? api.PyDict_Items(modules.get()) : nullptr);
   if (!items) return api.PyErr_Clear();
@@ -242,11 +244,11 @@ void tell_weights(Object* module, std::uint32_t scope, std::uint32_t root_number
     const NamedModule* const inner = content != api.none ? find_module(content, root_number) : nullptr;
     if (inner == nullptr || inner->container != module) continue;
     const Text name = text_of(inner->name);
-    tell_weights(content, add_element(scope, name.bytes, name.length), root_number, depth + 1);
+    record_weights(content, add_element(scope, name.bytes, name.length), root_number, depth + 1);
   }
 }
 
-// A module that is called while it is being called, by itself or by others, is one layer.
+// A module that is called again inside its own call is one layer.
 const OpenModule* find_open(const Object* module) {
   for (std::uint32_t i = open_modules.depth; i-- > 0;)
     if (open_modules.open[i].module == module) return &open_modules.open[i];
@@ -269,7 +271,7 @@ OpenModule look_up(Object* module, std::uint32_t outer) {
     named->outer_scope = outer;
   }
   const OpenModule found{module, named->root, named->root_number, named->scope};
-  if (!named->has_told_weights) tell_weights(module, found.scope, found.root_number, 0);
+  if (!named->weights_are_recorded) record_weights(module, found.scope, found.root_number, 0);
   return found;
 }
 
@@ -280,7 +282,7 @@ bool enter_module(Object* module) {
   OpenModules& modules = open_modules;
   if (thread.is_busy() || !is_recording(thread) || modules.depth == kMaxScopeDepth) return false;
   const OpenModule opened = look_up(module, thread.scope);
-  // Looking up may have run other code, which has left what it entered.
+  // The lookup may have run other code, which has left the scopes that it entered.
   if (!enter_scope(opened.scope, kModuleDomain)) return false;
   modules.open[modules.depth++] = opened;
   return true;

@@ -1,15 +1,15 @@
-// Which layer a call of a PyTorch module is: scopes by the names of modules.
+// Assigns each call of a PyTorch module to a layer: scopes that are named after modules.
 //
-// The outermost module that is called is the root, and its layer has the name of its class; those inside are
-// called as nn.Module.named_modules() of the root tells, element by element: "ResNet/layer1/0/conv1".
+// The outermost called module is the root, and its layer is named after its class. Inner modules have their
+// names in the root's nn.Module.named_modules(), element by element: "ResNet/layer1/0/conv1".
 #pragma once
 
 #include "tracer/python_api.h"
 
 namespace headroom::tracer {
 
-// The calling thread goes into the module's layer. False: it is in no layer (nothing is recorded, or calls
-// nest too deep), and must not leave one.
+// The calling thread enters the module's layer. Returns false if it entered none (nothing is recorded, or
+// calls are nested too deep); then leave_module() must not be called.
 bool enter_module(python::Object* module);
 void leave_module();
 

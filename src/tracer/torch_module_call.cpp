@@ -12,9 +12,9 @@ namespace {
 
 using namespace python;
 
-// The dictionaries of hooks that _call_impl looks into before it calls `forward` alone: PyTorch 1.13 has the
-// first three of each kind, and 2.0 and later all four. Its others (…_with_kwargs, …_always_called) have no
-// keys that these have not.
+// The dictionaries of hooks that _call_impl checks before it calls only `forward`: PyTorch 1.13 has the first
+// three of each kind, 2.0 and later all four. The keys of its other dictionaries (…_with_kwargs,
+// …_always_called) are also in these.
 constexpr std::size_t kHookKinds = 4;
 constexpr const char* kHookKindNames[kHookKinds] = {"_backward_hooks", "_forward_hooks", "_forward_pre_hooks",
                                                     "_backward_pre_hooks"};
@@ -24,18 +24,19 @@ constexpr const char* kGlobalHookNames[kHookKinds] = {"_global_backward_hooks", 
 // Methods that _call_impl calls when there are hooks.
 constexpr const char* kHookMethods[] = {"_get_backward_hooks", "_get_backward_pre_hooks"};
 
-// Where torch::jit::tracer::getTracingState(), a reference to a std::shared_ptr, is exported.
+// The exported symbol of torch::jit::tracer::getTracingState(), which returns a reference to a
+// std::shared_ptr.
 constexpr char kTracingState[] = "_ZN5torch3jit6tracer15getTracingStateEv";
 using TracingState = void* const* (*)();
 
-// All references are owned, and never given back: they are to what lives as long as Python.
+// All references are owned and never released: their objects live as long as Python.
 struct ModuleCall {
-  Object* call = nullptr;  // nn.Module.__call__ as it was learnt; null: it is not known
+  Object* call = nullptr;  // nn.Module.__call__ when it was inspected; null: not supported
   Object* call_impl = nullptr;
   bool has_compiled_call = false;
   std::size_t hook_kinds = 0;
   Object* own_hook_names[kHookKinds] = {};
-  Object* globals = nullptr;  // of PyTorch's module.py; its dictionaries of hooks may be replaced by others
+  Object* globals = nullptr;  // of PyTorch's module.py; its dictionaries of hooks may be replaced
   Object* global_hook_names[kHookKinds] = {};
   Object *call_impl_name = nullptr, *compiled_call_name = nullptr, *forward_name = nullptr,
          *get_attribute_name = nullptr, *object_get_attribute = nullptr, *get_profile = nullptr,
@@ -56,7 +57,8 @@ bool ends_with_hooks(const Text& name) {
   return name.length >= kLength && std::memcmp(name.bytes + name.length - kLength, kEnd, kLength) == 0;
 }
 
-// A new reference to the names that the function's code uses, a tuple; null where it is no Python function.
+// Returns a new reference to the tuple of names that the function's code uses; null if it is not a Python
+// function.
 Object* names_used_by(Object* function) {
   if (!is_plain_function(function)) return nullptr;
   const Owned code(attribute_of(function, "__code__"));
@@ -69,7 +71,7 @@ bool uses(Object* names, const char* wanted) {
   return false;
 }
 
-// Fills in the dictionaries of hooks. False where the function uses one that is not known.
+// Fills in the dictionaries of hooks. Returns false if the function uses an unknown one.
 bool learn_hooks(Object* call_impl, Object* names, ModuleCall& learnt) {
   if (!uses(names, "_get_tracing_state") || !uses(names, "forward")) return false;
   for (ssize_t i = 0; i < api.PyTuple_Size(names); ++i) {
@@ -95,8 +97,8 @@ bool learn_hooks(Object* call_impl, Object* names, ModuleCall& learnt) {
   return learnt.hook_kinds >= 3;
 }
 
-// nn.Module.__call__ is _call_impl itself, or, from PyTorch 2.1 on, a function that calls what compile() made
-// of the module, or else _call_impl.
+// nn.Module.__call__ is _call_impl itself. From PyTorch 2.1 on it is a function that calls the result of
+// compile(), or else _call_impl.
 bool learn_call(Object* call, Object* call_impl, ModuleCall& learnt) {
   if (call == call_impl) return true;
   const Owned names(names_used_by(call));
@@ -118,16 +120,16 @@ bool is_empty_dictionary(Object* object) {
 
 Object* value_in(Object* dictionary, Object* name) { return api.PyDict_GetItemWithError(dictionary, name); }
 
-// What sys.getprofile() or sys.gettrace() gives is None.
-bool is_off(Object* function) {
+// Whether sys.getprofile() or sys.gettrace() returns None.
+bool is_unset(Object* function) {
   const Owned found(api.vectorcall_is_general ? api.vectorcall(function, nullptr, 0, nullptr)
                                               : api.PyObject_CallFunctionObjArgs(function, nullptr));
   return found.get() == api.none;
 }
 
-// Profilers of Python (PyTorch's, too) and debuggers are told of each Python function that is called, and
-// some look for that of __call__.
-bool is_watched() { return !is_off(known.get_profile) || !is_off(known.get_trace); }
+// Python profilers (PyTorch's, too) and debuggers are notified of each Python function call, and some wait
+// for that of __call__.
+bool is_profiled_or_traced() { return !is_unset(known.get_profile) || !is_unset(known.get_trace); }
 
 bool has_hooks_or_more(Object* module) {
   const Owned own(api.PyObject_GenericGetDict(module, nullptr));
@@ -136,14 +138,14 @@ bool has_hooks_or_more(Object* module) {
     if (!is_empty_dictionary(value_in(own.get(), known.own_hook_names[kind])) ||
         !is_empty_dictionary(value_in(known.globals, known.global_hook_names[kind])))
       return true;
-  // What this module alone has in place of its class' functions.
+  // Attributes of this instance that replace its class's functions.
   return value_in(own.get(), known.forward_name) != nullptr ||
          value_in(own.get(), known.call_impl_name) != nullptr ||
          (known.has_compiled_call && value_in(own.get(), known.compiled_call_name) != nullptr);
 }
 
-// The function that would be called, and nothing else with it; a borrowed reference, or null.
-Object* only_function_of(Object* module) {
+// Returns the module's `forward` if the call would run nothing else; a borrowed reference, or null.
+Object* direct_forward_of(Object* module) {
   if (module == nullptr || *known.tracing_state() != nullptr) return nullptr;
   const auto of_class = [module](Object* name) { return api.type_lookup(module->type, name); };
   if (of_class(known.call_impl_name) != known.call_impl ||
@@ -152,7 +154,7 @@ Object* only_function_of(Object* module) {
   if (known.has_compiled_call && of_class(known.compiled_call_name) != api.none) return nullptr;
   Object* const forward = of_class(known.forward_name);
   if (forward == nullptr || !is_plain_function(forward)) return nullptr;
-  return has_hooks_or_more(module) || is_watched() ? nullptr : forward;
+  return has_hooks_or_more(module) || is_profiled_or_traced() ? nullptr : forward;
 }
 
 }  // namespace
@@ -188,15 +190,15 @@ void learn_module_call(Object* module_class) {
 void forget_module_call() { known = {}; }
 
 Object* call_module(const PendingCall& call) {
-  // Somebody else may have replaced __call__ before the stand-in was put there.
-  if (known.call == nullptr || call.original() != known.call) return call.go_on();
-  Object* const forward = only_function_of(call.argument(0));
+  // Other code may have replaced __call__ before the stand-in was installed.
+  if (known.call == nullptr || call.original() != known.call) return call.call_original();
+  Object* const forward = direct_forward_of(call.argument(0));
   if (forward == nullptr) {
     api.PyErr_Clear();
-    return call.go_on();
+    return call.call_original();
   }
   const Owned held(new_reference(forward));
-  return call.go_on_with(forward);
+  return call.call_function(forward);
 }
 
 }  // namespace headroom::tracer

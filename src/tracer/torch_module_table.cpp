@@ -10,15 +10,16 @@ namespace {
 using python::api;
 using python::Object;
 
-// Open addressing by the module's address, half full at most. Dead ones go when there is no room, so it never
-// has more than eight times as many slots as lived then: 200 modules take 64 KiB.
+// Open addressing by the module's address, at most half full. Dead modules are removed when the table is
+// full, so it never has more than eight times as many slots as modules were alive then: 200 modules take 64
+// KiB.
 struct Table {
   NamedModule* slots = nullptr;
   std::size_t size = 0, used = 0;
 };
 Table table;
 constexpr std::size_t kFirstSize = 256;
-constexpr std::uint32_t kNoRoot = 0;  // of what is to go
+constexpr std::uint32_t kNoRoot = 0;  // marks entries to be removed
 constexpr std::size_t kLargestSize = std::size_t{1} << 22;
 
 std::size_t first_slot(const Object* module, const Table& in) {
@@ -29,7 +30,7 @@ std::size_t first_slot(const Object* module, const Table& in) {
 
 bool lives(const NamedModule& named) { return api.PyWeakref_GetObject(named.weak_reference) == named.module; }
 
-// The first of the module's entries that lives and is `wanted`.
+// Finds the module's first entry that is alive and `wanted`.
 template <class Wanted>
 NamedModule* find(const Object* module, const Wanted& wanted) {
   if (table.size == 0) return nullptr;
@@ -45,7 +46,7 @@ bool has_living_root(const NamedModule& named) {
   return root != nullptr && root->root_number == named.root_number;
 }
 
-// There is a free slot.
+// Requires a free slot.
 NamedModule* place(Table& in, const NamedModule& named) {
   std::size_t at = first_slot(named.module, in);
   while (in.slots[at].module != nullptr) at = (at + 1) & (in.size - 1);
@@ -60,7 +61,7 @@ void release(const NamedModule& named) {
 }
 
 // Releasing weak references and names runs no other code.
-bool make_room() {
+bool make_space() {
   if (2 * (table.used + 1) <= table.size) return true;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.size; ++i) {
@@ -110,7 +111,7 @@ NamedModule* add_module(const NamedModule& named) {
     api.PyErr_Clear();
     return nullptr;
   }
-  if (!make_room()) {
+  if (!make_space()) {
     api.Py_DecRef(complete.weak_reference);
     return nullptr;
   }

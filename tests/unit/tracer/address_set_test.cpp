@@ -91,8 +91,8 @@ TEST(TracerAddressSet, NeighboursOfASampleAreToldFromIt) {
 TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
   AddressSet set;
   ASSERT_TRUE(set.create());
-  set.always_ask(0, 1);
-  set.always_ask(0x600010, 64 << 10);
+  set.always_match(0, 1);
+  set.always_match(0x600010, 64 << 10);
   EXPECT_TRUE(set.samples().may_hold(0));
   EXPECT_TRUE(set.samples().may_hold(0x600010));
   EXPECT_TRUE(set.samples().may_hold(0x600010 + (64 << 10) - 1));
