@@ -31,8 +31,8 @@ Result<Json> probe(const Json& job) {
   for (const cuda::RouteOutcome& outcome : *outcomes) {
     Json entry;
     entry["name"] = outcome.name;
-    entry["is_there"] = outcome.is_there;
-    entry["taken_bytes"] = outcome.taken.count;
+    entry["is_there"] = outcome.is_supported;
+    entry["taken_bytes"] = outcome.allocated.count;
     entry["stopped_by"] = outcome.stopped_by;
     entry["is_refused"] = outcome.is_refused;
     answer["routes"].push_back(std::move(entry));

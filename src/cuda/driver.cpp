@@ -13,50 +13,50 @@
 namespace headroom::cuda {
 namespace {
 
-constexpr const char* kOrUseTheCpu =
-    "install or load NVIDIA's driver, or do without the GPU (headroom bench: --device cpu)";
+constexpr const char* kInstallOrUseCpu =
+    "install or load NVIDIA's driver, or run on the CPU (headroom bench: --device cpu)";
 constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 template <class Function>
-void take(void* library, const char* name, Function& function) {
+void load(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
 }
 
-// The name of a function that is missing, or nothing.
-const char* take_functions(void* library, Functions& functions) {
-#define HEADROOM_TAKE(name)             \
-  take(library, #name, functions.name); \
+// Returns the name of a missing function, or null.
+const char* load_functions(void* library, Functions& functions) {
+#define HEADROOM_LOAD(name)             \
+  load(library, #name, functions.name); \
   if (functions.name == nullptr) return #name;
-  HEADROOM_TAKE(cuInit)
-  HEADROOM_TAKE(cuDeviceGetCount)
-  HEADROOM_TAKE(cuDeviceGet)
-  HEADROOM_TAKE(cuDeviceGetName)
-  HEADROOM_TAKE(cuDeviceGetAttribute)
-  HEADROOM_TAKE(cuDeviceTotalMem_v2)
-  HEADROOM_TAKE(cuDevicePrimaryCtxRetain)
-  HEADROOM_TAKE(cuDevicePrimaryCtxRelease_v2)
-  HEADROOM_TAKE(cuCtxGetCurrent)
-  HEADROOM_TAKE(cuCtxSetCurrent)
-  HEADROOM_TAKE(cuStreamCreate)
-  HEADROOM_TAKE(cuStreamDestroy_v2)
-  HEADROOM_TAKE(cuStreamSynchronize)
-  HEADROOM_TAKE(cuEventCreate)
-  HEADROOM_TAKE(cuEventDestroy_v2)
-  HEADROOM_TAKE(cuEventRecord)
-  HEADROOM_TAKE(cuEventElapsedTime)
-  HEADROOM_TAKE(cuMemHostAlloc)
-  HEADROOM_TAKE(cuMemHostRegister_v2)
-  HEADROOM_TAKE(cuMemHostUnregister)
-  HEADROOM_TAKE(cuMemFreeHost)
-  HEADROOM_TAKE(cuMemAlloc_v2)
-  HEADROOM_TAKE(cuMemFree_v2)
-  HEADROOM_TAKE(cuMemcpyHtoDAsync_v2)
-  HEADROOM_TAKE(cuMemcpyDtoHAsync_v2)
-#undef HEADROOM_TAKE
-  take(library, "cuGetErrorName", functions.cuGetErrorName);
-  take(library, "cuMemGetInfo_v2", functions.cuMemGetInfo_v2);
-  take(library, "cuDeviceGetUuid_v2", functions.cuDeviceGetUuid_v2);
-  take(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid);  // the same, without MIG's
+  HEADROOM_LOAD(cuInit)
+  HEADROOM_LOAD(cuDeviceGetCount)
+  HEADROOM_LOAD(cuDeviceGet)
+  HEADROOM_LOAD(cuDeviceGetName)
+  HEADROOM_LOAD(cuDeviceGetAttribute)
+  HEADROOM_LOAD(cuDeviceTotalMem_v2)
+  HEADROOM_LOAD(cuDevicePrimaryCtxRetain)
+  HEADROOM_LOAD(cuDevicePrimaryCtxRelease_v2)
+  HEADROOM_LOAD(cuCtxGetCurrent)
+  HEADROOM_LOAD(cuCtxSetCurrent)
+  HEADROOM_LOAD(cuStreamCreate)
+  HEADROOM_LOAD(cuStreamDestroy_v2)
+  HEADROOM_LOAD(cuStreamSynchronize)
+  HEADROOM_LOAD(cuEventCreate)
+  HEADROOM_LOAD(cuEventDestroy_v2)
+  HEADROOM_LOAD(cuEventRecord)
+  HEADROOM_LOAD(cuEventElapsedTime)
+  HEADROOM_LOAD(cuMemHostAlloc)
+  HEADROOM_LOAD(cuMemHostRegister_v2)
+  HEADROOM_LOAD(cuMemHostUnregister)
+  HEADROOM_LOAD(cuMemFreeHost)
+  HEADROOM_LOAD(cuMemAlloc_v2)
+  HEADROOM_LOAD(cuMemFree_v2)
+  HEADROOM_LOAD(cuMemcpyHtoDAsync_v2)
+  HEADROOM_LOAD(cuMemcpyDtoHAsync_v2)
+#undef HEADROOM_LOAD
+  load(library, "cuGetErrorName", functions.cuGetErrorName);
+  load(library, "cuMemGetInfo_v2", functions.cuMemGetInfo_v2);
+  load(library, "cuDeviceGetUuid_v2", functions.cuDeviceGetUuid_v2);
+  load(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid);  // older; has no UUIDs of MIG instances
   if (functions.cuDeviceGetUuid_v2 == nullptr) functions.cuDeviceGetUuid_v2 = functions.cuDeviceGetUuid;
   return nullptr;
 }
@@ -66,28 +66,28 @@ const char* take_functions(void* library, Functions& functions) {
 Result<const Driver*> Driver::open() {
   static Driver driver;
   static bool is_open = false;
-  static std::mutex mutex;  // pools are made by any thread
+  static std::mutex mutex;  // any thread may open a model pool
   const std::lock_guard lock(mutex);
   if (is_open) return &driver;
-  // Stays open: its threads may outlive whoever opened it.
+  // Never closed: its threads may outlive the caller.
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return input_error("there is no CUDA driver here", reason == nullptr ? "it cannot be loaded" : reason,
-                       kOrUseTheCpu);
+    return input_error("CUDA driver not found", reason == nullptr ? "libcuda.so.1 cannot be loaded" : reason,
+                       kInstallOrUseCpu);
   }
-  if (const char* missing = take_functions(library, driver.functions_))
-    return input_error("the CUDA driver is too old", fmt::format("it has no {}", missing),
-                       "install a newer driver, or do without the GPU (headroom bench: --device cpu)");
+  if (const char* missing = load_functions(library, driver.functions_))
+    return input_error("the CUDA driver is too old", fmt::format("it has no function {}", missing),
+                       "install a newer driver, or run on the CPU (headroom bench: --device cpu)");
   const Code code = driver.functions_.cuInit(0);
   if (code == kNoDevice)
-    return input_error(
-        "the CUDA driver sees no GPU", driver.name_of(code),
-        std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
-            ? "CUDA_VISIBLE_DEVICES may hide it; or do without the GPU (headroom bench: --device cpu)"
-            : "check nvidia-smi, or do without the GPU (headroom bench: --device cpu)");
+    return input_error("the CUDA driver found no GPU", driver.name_of(code),
+                       std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
+                           ? "check CUDA_VISIBLE_DEVICES, which may hide it, or run on the CPU (headroom "
+                             "bench: --device cpu)"
+                           : "check nvidia-smi, or run on the CPU (headroom bench: --device cpu)");
   if (code != kSuccess || driver.functions_.cuDeviceGetCount(&driver.devices_) != kSuccess)
-    return input_error("the CUDA driver does not start", driver.name_of(code), kOrUseTheCpu);
+    return input_error("cannot initialise the CUDA driver", driver.name_of(code), kInstallOrUseCpu);
   is_open = true;
   return &driver;
 }
@@ -95,15 +95,16 @@ Result<const Driver*> Driver::open() {
 Status Driver::check_ordinal(unsigned ordinal) const {
   if (ordinal < static_cast<unsigned>(devices_)) return {};
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string shown = devices_ == 0   ? "none"
-                            : devices_ == 1 ? "one, cuda:0"
-                                            : fmt::format("{}, from cuda:0 on", devices_);
+  const std::string shown = devices_ == 0 ? "no device"
+                            : devices_ == 1
+                                ? "1 device, cuda:0"
+                                : fmt::format("{} devices, cuda:0 to cuda:{}", devices_, devices_ - 1);
   return input_error(
-      fmt::format("there is no device cuda:{}", ordinal),
-      fmt::format("the driver shows {}{}", shown,
+      fmt::format("device cuda:{} not found", ordinal),
+      fmt::format("the driver reports {}{}", shown,
                   visible == nullptr ? "" : fmt::format(" with CUDA_VISIBLE_DEVICES='{}'", visible)),
-      devices_ > 0 ? "give one of those"
-                   : "check nvidia-smi, or do without the GPU (headroom bench: --device cpu)");
+      devices_ > 0 ? "use one of these"
+                   : "check nvidia-smi, or run on the CPU (headroom bench: --device cpu)");
 }
 
 DeviceFacts Driver::facts(unsigned ordinal) const {
@@ -115,7 +116,7 @@ DeviceFacts Driver::facts(unsigned ordinal) const {
     facts.name = name.data();
   std::uint8_t uuid[16] = {}, of_gpu[16] = {};
   if (functions_.cuDeviceGetUuid_v2 != nullptr && functions_.cuDeviceGetUuid_v2(uuid, device) == kSuccess) {
-    // An instance of MIG has one of its own, which the first function does not know.
+    // A MIG instance has its own UUID, which only the _v2 function returns.
     const bool is_mig_instance = functions_.cuDeviceGetUuid != nullptr &&
                                  functions_.cuDeviceGetUuid(of_gpu, device) == kSuccess &&
                                  std::memcmp(uuid, of_gpu, sizeof uuid) != 0;

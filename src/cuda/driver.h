@@ -1,6 +1,6 @@
-// The CUDA driver, found at run time: no toolkit is needed to build, and none to run. Declared here is what
-// Headroom itself calls (model runtimes bring their own); names and types follow NVIDIA's cuda.h, which
-// promises to keep them. Under the preload library these calls are in its ledger like any program's.
+// The CUDA driver, loaded at run time: no toolkit is needed to build or run. This file declares the functions
+// that Headroom itself calls (model runtimes bring their own). Names and types follow NVIDIA's cuda.h, whose
+// ABI is stable. The preload library records these calls like those of any program.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline constexpr Code kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = void*;           // CUcontext, CUstream, CUevent, …
 
-// The driver's functions. Those behind the gap are of newer drivers and null where it has none.
+// The driver's functions. Those after the blank line need a newer driver, and are null in an older one.
 struct Functions {
   Code (*cuInit)(unsigned);
   Code (*cuDeviceGetCount)(int*);
@@ -47,31 +47,31 @@ struct Functions {
 
   Code (*cuGetErrorName)(Code, const char**);
   Code (*cuDeviceGetUuid)(void*, int);
-  Code (*cuDeviceGetUuid_v2)(void*, int);  // cuDeviceGetUuid, where the driver has no other
+  Code (*cuDeviceGetUuid_v2)(void*, int);  // cuDeviceGetUuid if the driver lacks it
   Code (*cuMemGetInfo_v2)(std::size_t*, std::size_t*);
 };
 
-// What does not change of a device.
+// Constant properties of a device.
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"
-  std::string uuid;  // "GPU-…", as NVML has it; empty where the driver does not say
-  Bytes total;       // under a limit of the preload library: the limit
+  std::string uuid;  // "GPU-…", as NVML reports it; empty if unknown
+  Bytes total;       // if the preload library limits it: the limit
   bool is_integrated = false;
 };
 
-// Opened once, for as long as the process lives.
+// Opened once, and never closed.
 class Driver {
  public:
-  // Opens libcuda.so.1 and initialises it. The error says what is missing: the driver, a function of it, a
-  // GPU.
+  // Opens and initialises libcuda.so.1. The error names what is missing: the driver, a function or a GPU.
   static Result<const Driver*> open();
 
   const Functions& call() const { return functions_; }
   int device_count() const { return devices_; }
-  // An error that says how many there are, and what hides others, if there is no such device.
+  // Fails if there is no such device. The error tells how many there are, and whether CUDA_VISIBLE_DEVICES is
+  // set.
   Status check_ordinal(unsigned ordinal) const;
   DeviceFacts facts(unsigned ordinal) const;
-  // "CUDA_ERROR_OUT_OF_MEMORY"; "error 2" from drivers that do not say.
+  // "CUDA_ERROR_OUT_OF_MEMORY", or "error 2" if the driver knows no name.
   std::string name_of(Code code) const;
 
  private:

@@ -1,3 +1,4 @@
+// The probe's routes: one function for each way to allocate that the driver offers.
 #include "cuda/probe_routes.h"
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 namespace headroom::cuda {
 namespace {
 
-// Calls that Headroom makes for the probe alone; null where the driver has none.
+// Driver functions that only the probe calls; null if the driver lacks them.
 struct Calls {
   Code (*cuMemAllocPitch_v2)(Pointer*, std::size_t*, std::size_t, std::size_t, unsigned);
   Code (*cuMemAllocManaged)(Pointer*, std::size_t, unsigned);
@@ -78,51 +79,52 @@ constexpr int kMinimum = 0;      // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 constexpr Code kNotSupported = 801;
 
 template <class Function>
-void take(const char* name, Function& function) {
+void load(const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
 }
 
-Calls find_calls() {
+Calls load_calls() {
   Calls calls{};
-  take("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
-  take("cuMemAllocManaged", calls.cuMemAllocManaged);
-  take("cuMemAllocAsync", calls.cuMemAllocAsync);
-  take("cuMemFreeAsync", calls.cuMemFreeAsync);
-  take("cuMemCreate", calls.cuMemCreate);
-  take("cuMemRelease", calls.cuMemRelease);
-  take("cuArrayCreate_v2", calls.cuArrayCreate_v2);
-  take("cuArrayDestroy", calls.cuArrayDestroy);
-  take("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
-  take("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
-  take("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
-  take("cuMemPoolCreate", calls.cuMemPoolCreate);
-  take("cuMemPoolDestroy", calls.cuMemPoolDestroy);
-  take("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
-  take("cuGraphCreate", calls.cuGraphCreate);
-  take("cuGraphDestroy", calls.cuGraphDestroy);
-  take("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
-  take("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
-  take("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
-  take("cuGraphLaunch", calls.cuGraphLaunch);
-  take("cuGraphExecDestroy", calls.cuGraphExecDestroy);
-  take("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
-  take("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
-  take("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
+  load("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
+  load("cuMemAllocManaged", calls.cuMemAllocManaged);
+  load("cuMemAllocAsync", calls.cuMemAllocAsync);
+  load("cuMemFreeAsync", calls.cuMemFreeAsync);
+  load("cuMemCreate", calls.cuMemCreate);
+  load("cuMemRelease", calls.cuMemRelease);
+  load("cuArrayCreate_v2", calls.cuArrayCreate_v2);
+  load("cuArrayDestroy", calls.cuArrayDestroy);
+  load("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
+  load("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
+  load("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
+  load("cuMemPoolCreate", calls.cuMemPoolCreate);
+  load("cuMemPoolDestroy", calls.cuMemPoolDestroy);
+  load("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
+  load("cuGraphCreate", calls.cuGraphCreate);
+  load("cuGraphDestroy", calls.cuGraphDestroy);
+  load("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
+  load("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
+  load("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
+  load("cuGraphLaunch", calls.cuGraphLaunch);
+  load("cuGraphExecDestroy", calls.cuGraphExecDestroy);
+  load("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
+  load("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
+  load("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
   return calls;
 }
 
-// One step of a way: takes `bytes`, or what it takes whatever is asked for, and leaves what gives that back.
-// `has` tells what the device gave for all steps so far, where that is more than was asked for.
-struct Way {
+// A route. `allocate` makes one step: it allocates `bytes`, or an amount of its own, and sets `release` to a
+// function that frees it. `allocated` returns the bytes of all steps so far, if they are not `bytes` for each
+// step.
+struct Route {
   std::string name;
-  bool is_there;
-  std::function<Code(std::size_t bytes, std::function<void()>& give_back)> take;
-  std::function<std::int64_t(std::size_t steps)> has = nullptr;
-  std::function<void()> end = nullptr;  // when all is given back
+  bool is_supported;
+  std::function<Code(std::size_t bytes, std::function<void()>& release)> allocate;
+  std::function<std::int64_t(std::size_t steps)> allocated = nullptr;
+  std::function<void()> end = nullptr;  // called when everything is freed
 };
 
-// A byte more than half a granule each: the device gives whole ones.
-Way granules_way(const Functions& call, const Calls& more, int device) {
+// Allocations one byte larger than half a granule, for which the device uses whole granules.
+Route granules_route(const Functions& call, const Calls& more, int device) {
   const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
   std::size_t granule = 0;
   int is_integrated = 0;
@@ -130,29 +132,30 @@ Way granules_way(const Functions& call, const Calls& more, int device) {
       more.cuMemGetAllocationGranularity(&granule, &properties, kMinimum) != kSuccess ||
       call.cuDeviceGetAttribute(&is_integrated, kIntegrated, device) != kSuccess)
     granule = 0;
-  // An integrated one gives pages of the machine's memory, and is charged by the byte.
+  // An integrated GPU allocates pages of the machine's memory and is charged by the byte, so this route does
+  // not apply.
   return {"granules", std::has_single_bit(granule) && granule > 1 && is_integrated == 0,
-          [&call, granule](std::size_t, std::function<void()>& give_back) {
+          [&call, granule](std::size_t, std::function<void()>& release) {
             Pointer memory = 0;
             const Code code = call.cuMemAlloc_v2(&memory, granule / 2 + 1);
-            if (code == kSuccess) give_back = [&call, memory] { call.cuMemFree_v2(memory); };
+            if (code == kSuccess) release = [&call, memory] { call.cuMemFree_v2(memory); };
             return code;
           },
           [granule](std::size_t steps) { return static_cast<std::int64_t>(steps * granule); }};
 }
 
-// Small graphs that are launched: each has the driver's whole steps, which it tells.
+// Small graphs that are launched: the driver uses whole steps for each, and reports their sum.
 class LaunchedGraphs {
  public:
   LaunchedGraphs(const Calls& more, int device) : more_(more), device_(device) {}
 
-  bool is_there() const {
+  bool is_supported() const {
     return reserved().has_value() && more_.cuGraphCreate != nullptr && more_.cuGraphDestroy != nullptr &&
            more_.cuGraphAddMemAllocNode != nullptr && more_.cuGraphAddMemFreeNode != nullptr &&
            more_.cuGraphInstantiateWithFlags != nullptr && more_.cuGraphLaunch != nullptr &&
            more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGraphMemTrim != nullptr;
   }
-  Code launch(const Functions& call, std::function<void()>& give_back) const {
+  Code launch(const Functions& call, std::function<void()>& release) const {
     Handle graph = nullptr, exec = nullptr;
     Code code = more_.cuGraphCreate(&graph, 0);
     if (code != kSuccess) return code;
@@ -166,7 +169,7 @@ class LaunchedGraphs {
     if (code != kSuccess)
       destroy();
     else
-      give_back = destroy;
+      release = destroy;
     return code;
   }
   std::optional<std::int64_t> reserved() const {
@@ -192,87 +195,86 @@ class LaunchedGraphs {
   int device_;
 };
 
-Way launched_graphs_way(const Functions& call, const Calls& more, int device) {
+Route launched_graphs_route(const Functions& call, const Calls& more, int device) {
   const LaunchedGraphs graphs(more, device);
-  return {"launched_graphs", graphs.is_there(),
-          [&call, graphs](std::size_t, std::function<void()>& give_back) {
-            return graphs.launch(call, give_back);
-          },
-          [graphs](std::size_t) { return graphs.reserved().value_or(0); }, [graphs] { graphs.trim(); }};
+  return {
+      "launched_graphs", graphs.is_supported(),
+      [&call, graphs](std::size_t, std::function<void()>& release) { return graphs.launch(call, release); },
+      [graphs](std::size_t) { return graphs.reserved().value_or(0); }, [graphs] { graphs.trim(); }};
 }
 
-std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
+std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
   const Functions& call = driver.call();
   const auto pointer = [&call](Pointer memory) { return [&call, memory] { call.cuMemFree_v2(memory); }; };
   return {
       {"device", true,
-       [&call, pointer](std::size_t bytes, std::function<void()>& give_back) {
+       [&call, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = call.cuMemAlloc_v2(&memory, bytes);
-         if (code == kSuccess) give_back = pointer(memory);
+         if (code == kSuccess) release = pointer(memory);
          return code;
        }},
       {"pitch", more.cuMemAllocPitch_v2 != nullptr,
-       [&more, pointer](std::size_t bytes, std::function<void()>& give_back) {
+       [&more, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          std::size_t pitch = 0;
          constexpr std::size_t kRow = 4096;
          const Code code = more.cuMemAllocPitch_v2(&memory, &pitch, kRow, bytes / kRow, 4);
-         if (code == kSuccess) give_back = pointer(memory);
+         if (code == kSuccess) release = pointer(memory);
          return code;
        }},
       {"managed", more.cuMemAllocManaged != nullptr,
-       [&more, pointer](std::size_t bytes, std::function<void()>& give_back) {
+       [&more, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = more.cuMemAllocManaged(&memory, bytes, kManagedGlobal);
-         if (code == kSuccess) give_back = pointer(memory);
+         if (code == kSuccess) release = pointer(memory);
          return code;
        }},
       {"pool", more.cuMemAllocAsync != nullptr && more.cuMemFreeAsync != nullptr,
-       [&more](std::size_t bytes, std::function<void()>& give_back) {
+       [&more](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = more.cuMemAllocAsync(&memory, bytes, nullptr);
-         if (code == kSuccess) give_back = [&more, memory] { more.cuMemFreeAsync(memory, nullptr); };
+         if (code == kSuccess) release = [&more, memory] { more.cuMemFreeAsync(memory, nullptr); };
          return code;
        }},
       {"handle", more.cuMemCreate != nullptr && more.cuMemRelease != nullptr,
-       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+       [&more, device](std::size_t bytes, std::function<void()>& release) {
          const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
          std::uint64_t handle = 0;
          const Code code = more.cuMemCreate(&handle, bytes, &properties, 0);
-         if (code == kSuccess) give_back = [&more, handle] { more.cuMemRelease(handle); };
+         if (code == kSuccess) release = [&more, handle] { more.cuMemRelease(handle); };
          return code;
        }},
       {"array", more.cuArrayCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
-       [&more](std::size_t bytes, std::function<void()>& give_back) {
+       [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr std::size_t kWidth = 1024;
          const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloats, 1};
          Handle array = nullptr;
          const Code code = more.cuArrayCreate_v2(&array, &shape);
-         if (code == kSuccess) give_back = [&more, array] { more.cuArrayDestroy(array); };
+         if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
       {"array3d", more.cuArray3DCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
-       [&more](std::size_t bytes, std::function<void()>& give_back) {
+       [&more](std::size_t bytes, std::function<void()>& release) {
          const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloats, 1, 0};
          Handle array = nullptr;
          const Code code = more.cuArray3DCreate_v2(&array, &shape);
-         if (code == kSuccess) give_back = [&more, array] { more.cuArrayDestroy(array); };
+         if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
       {"mipmap", more.cuMipmappedArrayCreate != nullptr && more.cuMipmappedArrayDestroy != nullptr,
-       [&more](std::size_t bytes, std::function<void()>& give_back) {
+       [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr unsigned kLevels = 3;
          const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloats, 1, 0};
          Handle array = nullptr;
          const Code code = more.cuMipmappedArrayCreate(&array, &shape, kLevels);
-         if (code == kSuccess) give_back = [&more, array] { more.cuMipmappedArrayDestroy(array); };
+         if (code == kSuccess) release = [&more, array] { more.cuMipmappedArrayDestroy(array); };
          return code;
        }},
       {"own_pool",
        more.cuMemPoolCreate != nullptr && more.cuMemPoolDestroy != nullptr &&
            more.cuMemAllocFromPoolAsync != nullptr && more.cuMemFreeAsync != nullptr,
-       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+       [&more, device](std::size_t bytes, std::function<void()>& release) {
          const PoolProperties properties{kPinned, 0, kOnDevice, device, nullptr, 0, {}};
          Handle pool = nullptr;
          Pointer memory = 0;
@@ -281,72 +283,72 @@ std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
          code = more.cuMemAllocFromPoolAsync(&memory, bytes, pool, nullptr);
          if (code != kSuccess) more.cuMemPoolDestroy(pool);
          if (code == kSuccess)
-           give_back = [&more, memory, pool] {
+           release = [&more, memory, pool] {
              more.cuMemFreeAsync(memory, nullptr);
              more.cuMemPoolDestroy(pool);
            };
          return code;
        }},
-      // Not launched: what a launch would take is refused when the node is added.
+      // Not launched: the limit refuses the memory of a launch when the node is added.
       {"graph",
        more.cuGraphCreate != nullptr && more.cuGraphDestroy != nullptr &&
            more.cuGraphAddMemAllocNode != nullptr,
-       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+       [&more, device](std::size_t bytes, std::function<void()>& release) {
          AllocationNode allocation{{kPinned, 0, kOnDevice, device, nullptr, 0, {}}, nullptr, 0, bytes, 0};
          Handle graph = nullptr, node = nullptr;
          Code code = more.cuGraphCreate(&graph, 0);
          if (code != kSuccess) return code;
          code = more.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation);
          if (code != kSuccess) more.cuGraphDestroy(graph);
-         if (code == kSuccess) give_back = [&more, graph] { more.cuGraphDestroy(graph); };
+         if (code == kSuccess) release = [&more, graph] { more.cuGraphDestroy(graph); };
          return code;
        }},
-      granules_way(call, more, device),
-      launched_graphs_way(call, more, device),
+      granules_route(call, more, device),
+      launched_graphs_route(call, more, device),
   };
 }
 
-// Where the device gives less for a step than was thought, this is the end, at which nothing was refused.
+// Ends a route whose steps use less memory than expected, and so never reach the limit.
 constexpr std::size_t kMostSteps = 1024;
 
-RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes step) {
+RouteOutcome try_route(const Driver& driver, const Route& route, Bytes target, Bytes step) {
   RouteOutcome outcome;
-  outcome.name = way.name;
-  outcome.is_there = way.is_there;
+  outcome.name = route.name;
+  outcome.is_supported = route.is_supported;
   std::vector<std::function<void()>> held;
-  while (way.is_there && outcome.taken < target) {
-    std::function<void()> give_back;
-    const Code code = way.take(static_cast<std::size_t>(step.count), give_back);
+  while (route.is_supported && outcome.allocated < target) {
+    std::function<void()> release;
+    const Code code = route.allocate(static_cast<std::size_t>(step.count), release);
     if (code != kSuccess) {
       outcome.stopped_by = driver.name_of(code);
       outcome.is_refused = code == kOutOfMemory;
-      outcome.is_there = code != kNotSupported || !held.empty();
+      outcome.is_supported = code != kNotSupported || !held.empty();
       break;
     }
-    held.push_back(std::move(give_back));
-    outcome.taken = way.has ? Bytes{way.has(held.size())} : outcome.taken + step;
+    held.push_back(std::move(release));
+    outcome.allocated = route.allocated ? Bytes{route.allocated(held.size())} : outcome.allocated + step;
     if (held.size() == kMostSteps) break;
   }
-  for (const auto& give_back : held) give_back();
-  if (way.end) way.end();
+  for (const auto& release : held) release();
+  if (route.end) route.end();
   return outcome;
 }
 
-// Threads that race for the last bytes.
+// Several threads that race for the last bytes.
 RouteOutcome try_threads(const Driver& driver, Handle context, Bytes target, Bytes step) {
   constexpr std::size_t kThreads = 4;
   const Functions& call = driver.call();
   RouteOutcome outcome;
   outcome.name = "threads";
-  outcome.is_there = true;
-  std::atomic<std::int64_t> taken{0};
+  outcome.is_supported = true;
+  std::atomic<std::int64_t> allocated{0};
   std::atomic<Code> stopped_by{kSuccess};
   std::vector<std::vector<Pointer>> held(kThreads);
   std::vector<std::thread> threads;
   for (std::vector<Pointer>& mine : held)
     threads.emplace_back([&] {
       call.cuCtxSetCurrent(context);
-      while (taken < target.count) {
+      while (allocated < target.count) {
         Pointer memory = 0;
         const Code code = call.cuMemAlloc_v2(&memory, static_cast<std::size_t>(step.count));
         if (code != kSuccess) {
@@ -354,13 +356,13 @@ RouteOutcome try_threads(const Driver& driver, Handle context, Bytes target, Byt
           return;
         }
         mine.push_back(memory);
-        taken += step.count;
+        allocated += step.count;
       }
     });
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<Pointer>& mine : held)
     for (const Pointer memory : mine) call.cuMemFree_v2(memory);
-  outcome.taken = Bytes{taken};
+  outcome.allocated = Bytes{allocated};
   if (stopped_by != kSuccess) outcome.stopped_by = driver.name_of(stopped_by);
   outcome.is_refused = stopped_by == kOutOfMemory;
   return outcome;
@@ -379,11 +381,11 @@ Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Byt
   if (code == kSuccess) code = call.cuDevicePrimaryCtxRetain(&context, device);
   if (code == kSuccess) code = call.cuCtxSetCurrent(context);
   if (code != kSuccess)
-    return failure("no context can be made on cuda:" + std::to_string(ordinal), (*driver)->name_of(code));
-  const Calls calls = find_calls();
+    return failure("cannot create a context on cuda:" + std::to_string(ordinal), (*driver)->name_of(code));
+  const Calls calls = load_calls();
   std::vector<RouteOutcome> outcomes;
-  for (const Way& way : ways(**driver, calls, device))
-    outcomes.push_back(try_way(**driver, way, target, step));
+  for (const Route& route : routes(**driver, calls, device))
+    outcomes.push_back(try_route(**driver, route, target, step));
   outcomes.push_back(try_threads(**driver, context, target, step));
   call.cuDevicePrimaryCtxRelease_v2(device);
   return outcomes;

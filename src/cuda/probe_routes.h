@@ -1,5 +1,5 @@
-// The ways by which a program can take a GPU's memory, each tried until it is refused: what a limit on it is
-// worth is what stops them.
+// The routes by which a program can allocate GPU memory. The probe tries each until it is refused, to prove
+// that a limit holds.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace headroom::cuda {
 
 struct RouteOutcome {
   std::string name;
-  bool is_there = true;     // the driver has this way
-  Bytes taken;              // before the first refusal, or all that was asked for
-  std::string stopped_by;   // "CUDA_ERROR_OUT_OF_MEMORY"; empty: nothing stopped it
-  bool is_refused = false;  // it was stopped for want of memory
+  bool is_supported = true;  // by the driver
+  Bytes allocated;           // before the first refusal, or the whole target
+  std::string stopped_by;    // "CUDA_ERROR_OUT_OF_MEMORY"; empty: never refused
+  bool is_refused = false;   // stopped by an out-of-memory error
 };
 
-// Takes at most `target` of the device by each way in turn, in steps of `step` or of its own, and gives it
-// back before the next. Errors: no driver, no such device, no context.
+// Allocates up to `target` on the device by each route in turn, in steps of `step` (some routes have their
+// own), and frees it before the next. Errors: no driver, no such device, no context.
 Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Bytes step);
 
 }  // namespace headroom::cuda

@@ -28,22 +28,24 @@ void write_devices(int to) {
   }
 }
 
-// A pipe takes and gives so few bytes whole.
+// A pipe transfers so few bytes atomically.
 using Message = std::array<std::uint8_t, 17>;
 
-// Should the child have to be left, then whoever reads what this program prints does not wait for its end.
-void let_go_of_output(int pipe) {
+// If the child hangs and is abandoned, it must not keep this program's output open: a reader would wait for
+// its end.
+void close_output(int pipe) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = STDIN_FILENO; null >= 0 && standard <= STDERR_FILENO; ++standard)
     if (standard != pipe) ::dup2(null, standard);
 }
 
-// One that hangs in the driver does not hear the signal: it is left, and ends when its call does.
-void end(pid_t child) {
-  constexpr Nanoseconds kEnds{1'000'000'000};
+// A child that hangs in the driver does not die from SIGKILL. After one second it is abandoned; it ends when
+// the driver's call returns.
+void kill_or_abandon(pid_t child) {
+  constexpr Nanoseconds kWaitForEnd{1'000'000'000};
   constexpr useconds_t kPauseMicroseconds = 1000;
   ::kill(child, SIGKILL);
-  const Nanoseconds deadline = monotonic_now() + kEnds;
+  const Nanoseconds deadline = monotonic_now() + kWaitForEnd;
   for (;;) {
     const pid_t ended = ::waitpid(child, nullptr, WNOHANG);
     if (ended == child || (ended < 0 && errno != EINTR) || monotonic_now() >= deadline) return;
@@ -88,14 +90,14 @@ std::vector<VisibleDevice> visible_devices() {
   UniqueFd to(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    let_go_of_output(to.get());
+    close_output(to.get());
     write_devices(to.get());
     ::_exit(0);
   }
   to.reset();
   if (child < 0) return {};
   std::vector<VisibleDevice> devices = read_devices(from.get(), kPatience);
-  end(child);
+  kill_or_abandon(child);
   return devices;
 }
 

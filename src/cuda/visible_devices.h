@@ -1,4 +1,4 @@
-// Which devices the driver shows to this program's children, and in which order.
+// Lists the devices that the driver shows to this program's children, in the driver's order.
 #pragma once
 
 #include <array>
@@ -12,19 +12,20 @@ namespace headroom::cuda {
 using Uuid = std::array<std::uint8_t, 16>;
 
 struct VisibleDevice {
-  Uuid uuid{};  // zero: the driver does not say
+  Uuid uuid{};  // zero: unknown
   bool is_integrated = false;
   friend bool operator==(const VisibleDevice&, const VisibleDevice&) = default;
 };
 
-// By ordinal. Asked of the driver in a child, as it never leaves a process that has loaded it; for programs
-// with one thread. Empty where there is no driver, or where it does not answer within half a minute.
+// Returns the devices by ordinal. A forked child asks the driver, because a driver cannot be unloaded; so
+// call this before the program starts threads. Empty if there is no driver, or if it does not answer within
+// 30 s.
 std::vector<VisibleDevice> visible_devices();
 
-// What the child writes to a pipe, a device after the other.
+// Writes one device to the pipe; the child calls it for each.
 bool write_device(int to, const VisibleDevice& device);
-// All of them, until its other end is closed. Nothing if it still is open when `patience` is over: a part of
-// the devices would be taken for all.
+// Reads devices until the other end of the pipe is closed. If that takes longer than `patience`, returns
+// none: an incomplete list would be mistaken for a complete one.
 std::vector<VisibleDevice> read_devices(int from, Nanoseconds patience);
 
 }  // namespace headroom::cuda

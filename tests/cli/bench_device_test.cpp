@@ -249,7 +249,7 @@ TEST_F(BenchDevice, WithoutADriverItSaysSo) {
   const CommandResult result =
       run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no CUDA driver here"));
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("CUDA driver not found"));
 }
 
 // The library that is packed with Headroom can load a CUDA provider and has none beside it.

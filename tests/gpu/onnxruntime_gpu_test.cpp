@@ -137,7 +137,7 @@ TEST_F(OnnxRuntimeGpu, SettingsOfTheDeviceAreTaken) {
 TEST_F(OnnxRuntimeGpu, ADeviceThatIsNotThereIsNamed) {
   auto ready = backend_->prepare_device("cuda:63");
   ASSERT_FALSE(ready);
-  EXPECT_THAT(ready.error().sentence(), testing::HasSubstr("there is no device cuda:63"));
+  EXPECT_THAT(ready.error().sentence(), testing::HasSubstr("device cuda:63 not found"));
 }
 
 }  // namespace
