@@ -1,5 +1,5 @@
-// Who holds what a process had that is gone: its children, as they have the driver's files open, and no
-// program that took its place.
+// The charge of a dead process: its forked children keep it, because they have the driver's files open. A
+// program that replaced it by exec does not.
 #include <sys/syscall.h>
 
 #include <functional>
@@ -9,8 +9,8 @@
 namespace headroom::ledger {
 namespace {
 
-// What the driver does with memory: a child of fork has its parent's descriptors, and with them its memory,
-// until it becomes another program.
+// As the driver does: a forked child inherits its parent's descriptors and keeps the parent's memory alive,
+// until exec.
 class AccountOfAParentThatDied : public SharedAccount {
  protected:
   void SetUp() override {
@@ -20,16 +20,16 @@ class AccountOfAParentThatDied : public SharedAccount {
     ASSERT_EQ(::pipe(going_), 0);
   }
   void TearDown() override {
-    let_go();
+    end_all();
     ::close(going_[0]);
   }
-  // All that waits for the end, ends.
-  void let_go() {
+  // Lets all waiting processes end.
+  void end_all() {
     ::close(going_[1]);
     going_[1] = -1;
   }
-  // A process charges 700, and forks a child that runs `live`, which tells that it is ready by the descriptor
-  // and lives as long as it likes. Then the process is killed.
+  // Starts a process that charges 700 and forks a child; the child runs `live`, which reports through
+  // `ready`. Then the process is killed.
   using Life = std::function<void(Account& account, int ready)>;
   void fork_and_die(const Life& live, const std::function<pid_t()>& fork_child = ::fork) {
     int ready[2];
@@ -59,8 +59,8 @@ class AccountOfAParentThatDied : public SharedAccount {
     for (int fd = 3; fd < 1024; ++fd)
       if (fd != ready && fd != going_[0]) ::close(fd);
   }
-  static void tell(int ready) { [[maybe_unused]] const auto told = ::write(ready, "y", 1); }
-  // Nobody waits for a child of a dead parent: it is asked for until it is gone.
+  static void report(int ready) { [[maybe_unused]] const auto written = ::write(ready, "y", 1); }
+  // No process can wait for an orphaned child, so this polls until its charge is gone.
   bool becomes_free() {
     for (int i = 0; i < 1000; ++i) {
       if (account_.charge(0, 1000)) return true;
@@ -72,10 +72,10 @@ class AccountOfAParentThatDied : public SharedAccount {
   int going_[2] = {-1, -1};
 };
 
-TEST_F(AccountOfAParentThatDied, ItsChildHoldsWhatItHad) {
+TEST_F(AccountOfAParentThatDied, ItsForkedChildKeepsTheCharge) {
   fork_and_die([&](Account& account, int ready) {
     account.reset_after_fork();
-    tell(ready);
+    report(ready);
     wait_for_the_end();
   });
   EXPECT_EQ(account_.charged(0), 700u);
@@ -83,44 +83,44 @@ TEST_F(AccountOfAParentThatDied, ItsChildHoldsWhatItHad) {
   EXPECT_FALSE(account_.charge(0, 301));
   EXPECT_TRUE(account_.charge(0, 300));
   account_.discharge(0, 300);
-  let_go();
+  end_all();
   EXPECT_TRUE(becomes_free());
 }
 
-// A child that runs none of this library's code: made by the kernel's call, and dead before it could tell.
-TEST_F(AccountOfAParentThatDied, ItsChildHoldsItWithoutDoingAnything) {
+// The child is made by the system call and runs none of this library's code.
+TEST_F(AccountOfAParentThatDied, AChildThatRunsNoHeadroomCodeKeepsTheCharge) {
   fork_and_die(
       [&](Account&, int ready) {
-        tell(ready);
+        report(ready);
         wait_for_the_end();
       },
       [] { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); });
   EXPECT_FALSE(account_.charge(0, 301));
-  let_go();
+  end_all();
   EXPECT_TRUE(becomes_free());
 }
 
-TEST_F(AccountOfAParentThatDied, ItsChildsChildHoldsIt) {
+TEST_F(AccountOfAParentThatDied, AGrandchildKeepsTheCharge) {
   fork_and_die([&](Account& account, int ready) {
     account.reset_after_fork();
     if (::fork() != 0) return;
     account.reset_after_fork();
-    tell(ready);
+    report(ready);
     wait_for_the_end();
   });
   EXPECT_FALSE(account_.charge(0, 301));
-  let_go();
+  end_all();
   EXPECT_TRUE(becomes_free());
 }
 
-// A child has what it charges itself beside what it holds of its parent's, and asks for both.
-TEST_F(AccountOfAParentThatDied, ItsChildIsAMemberOfItsOwn) {
+// The child keeps its parent's charge, and its own charge counts in addition.
+TEST_F(AccountOfAParentThatDied, ItsChildHasItsOwnChargeInAddition) {
   fork_and_die([&](Account& account, int ready) {
     account.reset_after_fork();
     const pid_t parent = ::getppid();
     if (!account.charge(0, 200)) return;
     close_all_but(ready);
-    tell(ready);
+    report(ready);
     while (::getppid() == parent) ::usleep(1000);
     if (account.charge(0, 101) || account.charged(0) != 900 || !account.charge(0, 50)) return;
     wait_for_the_end();
@@ -128,11 +128,11 @@ TEST_F(AccountOfAParentThatDied, ItsChildIsAMemberOfItsOwn) {
   for (int i = 0; i < 1000 && account_.charged(0) != 950; ++i) ::usleep(5000);
   EXPECT_EQ(account_.charged(0), 950u);
   EXPECT_EQ(account_.members(), 2u);
-  let_go();
+  end_all();
   EXPECT_TRUE(becomes_free());
 }
 
-TEST_F(AccountOfAParentThatDied, AChildThatBecomesAnotherProgramHoldsNothing) {
+TEST_F(AccountOfAParentThatDied, AChildThatCallsExecDropsTheCharge) {
   fork_and_die([&](Account& account, int ready) {
     account.reset_after_fork();
     ::dup2(going_[0], 0);
@@ -142,21 +142,21 @@ TEST_F(AccountOfAParentThatDied, AChildThatBecomesAnotherProgramHoldsNothing) {
   EXPECT_TRUE(account_.charge(0, 1000));
 }
 
-// Its mappings are its parent's, too, of the driver's files and of the account.
-TEST_F(AccountOfAParentThatDied, AChildThatClosesItsDescriptorsHoldsItStill) {
+// The child inherits its parent's mappings of the driver's files and of the account.
+TEST_F(AccountOfAParentThatDied, AChildThatClosesAllDescriptorsKeepsTheCharge) {
   fork_and_die([&](Account& account, int ready) {
     account.reset_after_fork();
     close_all_but(ready);
-    tell(ready);
+    report(ready);
     wait_for_the_end();
   });
   EXPECT_FALSE(account_.charge(0, 301));
-  let_go();
+  end_all();
   EXPECT_TRUE(becomes_free());
 }
 
-// The program that the process becomes has nothing, whether it ever asks for memory or not.
-TEST_F(SharedAccount, AProcessThatBecomesAnotherProgramHoldsNothing) {
+// The new program has no charge, whether or not it ever allocates.
+TEST_F(SharedAccount, ExecDropsTheCharge) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
@@ -179,9 +179,9 @@ TEST_F(SharedAccount, AProcessThatBecomesAnotherProgramHoldsNothing) {
   ::close(ready[1]);
 }
 
-// Another program of the same process joins while a child of the first has its memory: as exec closes the
-// descriptor, so does close().
-TEST_F(SharedAccount, ASuccessorDoesNotTakeWhatAChildOfItsPredecessorHolds) {
+// The process's new program joins while a child of the old program keeps its memory. close() stands for exec,
+// which closes the descriptor.
+TEST_F(SharedAccount, AProgramAfterExecDoesNotClaimASlotThatAChildHolds) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account predecessor, successor;
   ASSERT_TRUE(predecessor.open_shared(path().c_str()));
@@ -199,8 +199,8 @@ TEST_F(SharedAccount, ASuccessorDoesNotTakeWhatAChildOfItsPredecessorHolds) {
   kill_and_wait(child);
 }
 
-// Programs that close what they do not know still have their memory.
-TEST_F(SharedAccount, AMemberThatLosesItsDescriptorIsOneStill) {
+// A program that closes unknown descriptors keeps its memory.
+TEST_F(SharedAccount, AProcessThatClosesTheDescriptorKeepsItsCharge) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

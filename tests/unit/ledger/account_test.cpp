@@ -1,5 +1,5 @@
-// The account that makes a limit refuse: alone, between threads, between processes, and after a member's
-// death.
+// The account of a GPU memory limit: in one thread, several threads, several processes, and after a process
+// died.
 #include "ledger/account.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace headroom::ledger {
 namespace {
 
-TEST(Account, GrantsToTheLastByteAndNotOneMore) {
+TEST(Account, GrantsExactlyTheLimit) {
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(1000)));
   EXPECT_TRUE(account.charge(0, 400));
@@ -33,7 +33,7 @@ TEST(Account, GrantsToTheLastByteAndNotOneMore) {
   EXPECT_EQ(account.charged(0), 1000u);
 }
 
-TEST(Account, ARequestOfAnySizeIsOnlyCompared) {
+TEST(Account, RefusesHugeRequestsWithoutOverflow) {
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(1000)));
   ASSERT_TRUE(account.charge(0, 500));
@@ -42,7 +42,7 @@ TEST(Account, ARequestOfAnySizeIsOnlyCompared) {
   EXPECT_EQ(account.charged(0), 500u);
 }
 
-TEST(Account, WhereNoLimitStandsARequestOfAnySizeHarmsNoFigure) {
+TEST(Account, RefusesImpossibleRequestsWithoutALimit) {
   Account account;
   ASSERT_TRUE(account.open_private({}));
   ASSERT_TRUE(account.charge(0, 500));
@@ -52,7 +52,7 @@ TEST(Account, WhereNoLimitStandsARequestOfAnySizeHarmsNoFigure) {
   EXPECT_TRUE(account.charge(0, std::uint64_t{1} << 50));
 }
 
-TEST(Account, DevicesHaveLimitsOfTheirOwn) {
+TEST(Account, LimitsEachDeviceSeparately) {
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(10, 1)));
   EXPECT_TRUE(account.charge(0, 1 << 30));
@@ -62,7 +62,7 @@ TEST(Account, DevicesHaveLimitsOfTheirOwn) {
   EXPECT_EQ(account.limit(kMaxDevices), kNoLimit);
 }
 
-TEST(Account, WhatIsTakenBackIsNeverMoreThanWasCharged) {
+TEST(Account, DischargesAtMostTheCharge) {
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(100)));
   ASSERT_TRUE(account.charge(0, 10));
@@ -71,7 +71,7 @@ TEST(Account, WhatIsTakenBackIsNeverMoreThanWasCharged) {
   EXPECT_TRUE(account.charge(0, 100));
 }
 
-TEST(Account, RacingThreadsShareTheLastBytesExactly) {
+TEST(Account, GrantsExactlyTheLimitToRacingThreads) {
   constexpr std::uint64_t kLimit = 100'000;
   constexpr int kThreads = 8;
   Account account;
@@ -80,7 +80,7 @@ TEST(Account, RacingThreadsShareTheLastBytesExactly) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {
-      // Each takes and gives back; nobody may ever hold more than the limit together.
+      // Each thread charges and discharges. Together they must never exceed the limit.
       for (int round = 0; round < 20'000; ++round) {
         const auto bytes = static_cast<std::uint64_t>(1 + (round * 7 + i * 13) % 5000);
         if (!account.charge(0, bytes)) continue;
@@ -95,7 +95,7 @@ TEST(Account, RacingThreadsShareTheLastBytesExactly) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(most.load(), kLimit);
   EXPECT_EQ(account.charged(0), 0u);
-  // All at once for exactly what is there: each byte is granted.
+  // All threads charge single bytes at once: exactly the limit is granted.
   std::atomic<std::uint64_t> granted{0};
   threads.clear();
   for (int i = 0; i < kThreads; ++i)
@@ -106,8 +106,8 @@ TEST(Account, RacingThreadsShareTheLastBytesExactly) {
   EXPECT_EQ(granted.load(), kLimit);
 }
 
-// Its number means nothing here, but its end is seen all the same.
-TEST_F(SharedAccount, AMemberOfAnotherNamespaceHoldsWhatItHasUntilItDies) {
+// Its PID is not valid here, but its death is noticed through the byte lock.
+TEST_F(SharedAccount, KeepsTheChargeOfAProcessInAnotherPidNamespaceUntilItDies) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   int ready[2], going[2];
   ASSERT_EQ(::pipe(ready), 0);
@@ -133,7 +133,7 @@ TEST_F(SharedAccount, AMemberOfAnotherNamespaceHoldsWhatItHasUntilItDies) {
   if (::read(ready[0], &answer, 1) == 1) {
     EXPECT_EQ(answer, 'y');
     EXPECT_EQ(account.members(), 1u);
-    EXPECT_EQ(account.uncheckable_members(), 0u) << "its end could not be seen";
+    EXPECT_EQ(account.uncheckable_members(), 0u) << "its death can be noticed";
     EXPECT_FALSE(account.charge(0, 301));
   }
   ::close(going[1]);
@@ -146,7 +146,7 @@ TEST_F(SharedAccount, AMemberOfAnotherNamespaceHoldsWhatItHasUntilItDies) {
   EXPECT_TRUE(account.charge(0, 1000));
 }
 
-TEST_F(SharedAccount, IsMadeOnceAndWhole) {
+TEST_F(SharedAccount, IsCreatedOnce) {
   EXPECT_FALSE(Account::create_shared(path().c_str(), limit_of(5)));
   EXPECT_EQ(errno, EEXIST);
   Account account;
@@ -155,7 +155,7 @@ TEST_F(SharedAccount, IsMadeOnceAndWhole) {
   EXPECT_TRUE(account.is_shared());
 }
 
-TEST_F(SharedAccount, IsNotOpenedFromAnythingElse) {
+TEST_F(SharedAccount, RejectsOtherFiles) {
   Account account;
   EXPECT_FALSE(account.open_shared((folder_ / "absent").c_str()));
   test::write_text(folder_ / "other", "not an account");
@@ -163,7 +163,7 @@ TEST_F(SharedAccount, IsNotOpenedFromAnythingElse) {
   EXPECT_FALSE(account.is_open());
 }
 
-TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
+TEST_F(SharedAccount, ClearsTheChargeOfADeadProcess) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   bool granted = false;
   const pid_t child = child_that_charges(700, &granted);
@@ -175,14 +175,14 @@ TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
   EXPECT_EQ(account.charged(0), 1000u);
   EXPECT_EQ(account.members(), 2u);
   kill_and_wait(child);
-  // Nobody was told: the next request finds out.
+  // Nothing reported the death; the next request notices it.
   EXPECT_TRUE(account.charge(0, 700));
   EXPECT_FALSE(account.charge(0, 1));
   EXPECT_EQ(account.members(), 1u);
 }
 
-// Its memory is given back when it ends, whether its parent asks for its end or not.
-TEST_F(SharedAccount, AZombieHoldsNothing) {
+// Its memory is freed when it ends, even if its parent never waits for it.
+TEST_F(SharedAccount, ClearsTheChargeOfAZombie) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -198,7 +198,7 @@ TEST_F(SharedAccount, AZombieHoldsNothing) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
+TEST_F(SharedAccount, GivesAForkedChildItsOwnSlot) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account account;
   ASSERT_TRUE(account.open_shared(path().c_str()));
@@ -216,7 +216,7 @@ TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
   EXPECT_EQ(account.charged(0), 600u);
 }
 
-TEST_F(SharedAccount, AMemberThatLeavesGivesEverythingBack) {
+TEST_F(SharedAccount, LeavingDischargesEverything) {
   Account one, other;
   ASSERT_TRUE(one.open_shared(path().c_str()));
   ASSERT_TRUE(one.charge(0, 900));
@@ -225,7 +225,7 @@ TEST_F(SharedAccount, AMemberThatLeavesGivesEverythingBack) {
   EXPECT_TRUE(other.charge(0, 1000));
 }
 
-TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
+TEST_F(SharedAccount, SurvivesTheDeathOfALockHolder) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   // Many members that are killed at random moments while they charge and discharge.
   for (int round = 0; round < 30; ++round) {
@@ -247,11 +247,11 @@ TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
   EXPECT_FALSE(account.charge(0, 1));
 }
 
-TEST_F(SharedAccount, ASlotWithoutAnOwnerCountsForNothing) {
+TEST_F(SharedAccount, IgnoresSlotsWithoutAnOwner) {
   Account account;
   ASSERT_TRUE(account.open_shared(path().c_str()));
   ASSERT_TRUE(account.charge(0, 300));
-  // As a process leaves it that is killed while it gives up its slot, or takes one.
+  // The state of a slot if its process is killed while it claims or clears the slot.
   const int fd = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
   void* const memory = ::mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
@@ -266,11 +266,11 @@ TEST_F(SharedAccount, ASlotWithoutAnOwnerCountsForNothing) {
   Account other;
   account.discharge(0, 1000);
   ASSERT_TRUE(other.open_shared(path().c_str()));
-  EXPECT_TRUE(other.charge(0, 1000)) << "whoever takes it has nothing yet";
+  EXPECT_TRUE(other.charge(0, 1000)) << "a newly claimed slot has no charge";
   ::munmap(memory, sizeof(AccountPage));
 }
 
-TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
+TEST_F(SharedAccount, KeepsPeaksPerProcessAndInTotal) {
   Account one, other;
   ASSERT_TRUE(one.open_shared(path().c_str()));
   EXPECT_EQ(one.peak(0), 0U);
@@ -280,12 +280,12 @@ TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
   EXPECT_EQ(one.peak_of_this_process(0), 300U);
   EXPECT_EQ(one.peak(0), 300U);
   one.reset_peak_of_this_process(0);
-  EXPECT_EQ(one.peak_of_this_process(0), 150U) << "what it has now";
-  EXPECT_EQ(one.peak(0), 300U) << "of all: not reset";
+  EXPECT_EQ(one.peak_of_this_process(0), 150U) << "the current charge";
+  EXPECT_EQ(one.peak(0), 300U) << "the total peak is not reset";
   one.reset_peaks();
   EXPECT_EQ(one.peak(0), 150U);
   EXPECT_EQ(one.peak(1), 0U);
-  // What is refused is no peak, and is counted for all to see.
+  // A refused request is no peak, and all processes see its count.
   EXPECT_FALSE(one.charge(0, 900));
   one.note_refusal(0, 900, 900);
   ASSERT_TRUE(other.open_shared(path().c_str()));
@@ -295,7 +295,7 @@ TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
   EXPECT_EQ(other.refused(1), 0U);
 }
 
-TEST_F(SharedAccount, ThePeakOfProcessesOneAfterTheOtherIsThatOfOne) {
+TEST_F(SharedAccount, DoesNotAddUpProcessesThatRanOneAfterAnother) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account conductor;
   ASSERT_TRUE(conductor.open_shared(path().c_str()));
@@ -310,7 +310,7 @@ TEST_F(SharedAccount, ThePeakOfProcessesOneAfterTheOtherIsThatOfOne) {
   EXPECT_TRUE(conductor.has_kept_limit(0));
 }
 
-TEST_F(SharedAccount, WhatADeadMemberHeldIsNoPartOfANewPeak) {
+TEST_F(SharedAccount, ExcludesADeadProcessFromANewPeak) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account account;
   ASSERT_TRUE(account.open_shared(path().c_str()));
@@ -320,31 +320,31 @@ TEST_F(SharedAccount, WhatADeadMemberHeldIsNoPartOfANewPeak) {
   ASSERT_TRUE(granted);
   EXPECT_EQ(account.peak(0), 700u);
   kill_and_wait(child);
-  ::usleep(2000);  // how long a look is good for
+  ::usleep(2000);  // longer than the interval between checks for dead processes
   EXPECT_TRUE(account.charge(0, 200));
-  EXPECT_EQ(account.peak(0), 700u) << "900 were never held at once";
+  EXPECT_EQ(account.peak(0), 700u) << "900 were never charged at once";
   EXPECT_TRUE(account.charge(0, 500));
   EXPECT_EQ(account.peak(0), 800u);
 }
 
-// What is charged whatever the limit passes it, and is told.
-TEST_F(SharedAccount, TheLimitWasKeptIfThePeakNeverPassedIt) {
+// A forced charge can exceed the limit, and the account reports that.
+TEST_F(SharedAccount, ReportsWhetherThePeakStayedWithinTheLimit) {
   Account account;
-  EXPECT_TRUE(account.has_kept_limit(0)) << "there is none";
+  EXPECT_TRUE(account.has_kept_limit(0)) << "no limit";
   ASSERT_TRUE(account.open_shared(path().c_str()));
   EXPECT_TRUE(account.charge(0, 1000));
   EXPECT_FALSE(account.charge(0, 1));
   EXPECT_TRUE(account.has_kept_limit(0));
   account.force_charge(0, 1);
   account.discharge(0, 1001);
-  EXPECT_FALSE(account.has_kept_limit(0)) << "it did at a moment";
+  EXPECT_FALSE(account.has_kept_limit(0)) << "it was exceeded once";
   account.force_charge(1, 5000);
-  EXPECT_TRUE(account.has_kept_limit(1)) << "it has none";
+  EXPECT_TRUE(account.has_kept_limit(1)) << "no limit";
   account.reset_peaks();
   EXPECT_TRUE(account.has_kept_limit(0));
 }
 
-TEST_F(SharedAccount, WhoComesWhileMoreThanTheLimitIsChargedCanJoin) {
+TEST_F(SharedAccount, AProcessCanJoinWhileTheLimitIsExceeded) {
   Account one, other;
   ASSERT_TRUE(one.open_shared(path().c_str()));
   ASSERT_TRUE(one.charge(0, 900));
@@ -355,19 +355,19 @@ TEST_F(SharedAccount, WhoComesWhileMoreThanTheLimitIsChargedCanJoin) {
   EXPECT_EQ(one.members(), 2U);
 }
 
-TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
+TEST(ProcessIdentity, DetectsAReusedPid) {
   ProcessIdentity self = this_process();
   EXPECT_TRUE(may_be_alive(self));
   ++self.start_ticks;
   EXPECT_FALSE(may_be_alive(self));
   EXPECT_FALSE(may_be_alive({}));
-  // Nothing is known of another namespace.
+  // A process in another namespace cannot be checked.
   ++self.pid_namespace;
   EXPECT_TRUE(may_be_alive(self));
 }
 
-// While it ends it may have the driver's files open; when it has ended, and only waits for its parent, not.
-TEST(ProcessIdentity, AProcessThatRunsOrHasEndedIsNotEnding) {
+// Only an exiting process may still have the driver's files open; a zombie has closed them.
+TEST(ProcessIdentity, ARunningOrZombieProcessIsNotExiting) {
   EXPECT_FALSE(is_exiting(this_process()));
   EXPECT_FALSE(is_exiting({}));
   int lines[2] = {};
@@ -389,14 +389,14 @@ TEST(ProcessIdentity, AProcessThatRunsOrHasEndedIsNotEnding) {
   ::close(lines[1]);
 }
 
-TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
+TEST(AccountWithinAnother, ChargesBothOrNone) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
   inner.nest_in(outer);
   EXPECT_EQ(inner.limit(0), 600u);
-  ASSERT_TRUE(outer.charge(0, 500));  // by another
-  EXPECT_FALSE(inner.charge(0, 501)) << "the outer one has no room";
+  ASSERT_TRUE(outer.charge(0, 500));  // by another account
+  EXPECT_FALSE(inner.charge(0, 501)) << "does not fit into the outer account";
   EXPECT_EQ(inner.charged(0), 0u);
   EXPECT_EQ(inner.peak(0), 0u);
   EXPECT_EQ(outer.peak(0), 500u);
@@ -413,7 +413,7 @@ TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
   EXPECT_EQ(inner.tightest_limit(0).limit, 600u);
 }
 
-TEST(AccountWithinAnother, HoldersAreOfTheOneWithLeastLeft) {
+TEST(AccountWithinAnother, ListsChargesOfTheTightestAccount) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
@@ -426,12 +426,12 @@ TEST(AccountWithinAnother, HoldersAreOfTheOneWithLeastLeft) {
   EXPECT_EQ(holders[0].bytes, 200u);
   ASSERT_TRUE(outer.charge(0, 700));
   ASSERT_EQ(inner.largest_charges(0, holders), 1u);
-  EXPECT_EQ(holders[0].bytes, 900u) << "100 are left in the outer one, 400 in the inner";
-  EXPECT_EQ(inner.largest_charges(1, holders), 0u) << "nothing is charged there";
+  EXPECT_EQ(holders[0].bytes, 900u) << "100 are left in the outer account, 400 in the inner";
+  EXPECT_EQ(inner.largest_charges(1, holders), 0u) << "nothing is charged on this device";
   EXPECT_EQ(inner.largest_charges(kMaxDevices, holders), 0u);
 }
 
-TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
+TEST(AccountWithinAnother, CountsARefusalInTheAccountThatRefuses) {
   Account outer, inner;
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
@@ -444,8 +444,9 @@ TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
   EXPECT_EQ(outer.refused(0), 1u);
 }
 
-// However two of them lie in one another, their locks are taken in one order; one file is one account.
-TEST(AccountWithinAnother, ProcessesThatNestThemEitherWayDoNotBlockEachOther) {
+// Accounts lock in the order of their files, whichever is the outer one. Accounts of one file are nested
+// once.
+TEST(AccountWithinAnother, OppositeNestingDoesNotDeadlock) {
   test::TemporaryFolder folder;
   const std::string a = (folder / "a").string(), b = (folder / "b").string();
   ASSERT_TRUE(Account::create_shared(a.c_str(), limit_of(1000)));
@@ -469,8 +470,8 @@ TEST(AccountWithinAnother, ProcessesThatNestThemEitherWayDoNotBlockEachOther) {
   EXPECT_EQ(status, 0);
 }
 
-// Processes that count the devices otherwise, by CUDA_VISIBLE_DEVICES.
-TEST(AccountOfDevices, AreKnownByTheirUuids) {
+// Two processes number the devices differently (CUDA_VISIBLE_DEVICES).
+TEST(AccountOfDevices, MatchesDevicesByUuid) {
   test::TemporaryFolder folder;
   const std::string file = (folder / "a").string();
   Limits limits = limit_of(1000);
@@ -500,8 +501,8 @@ TEST(AccountOfDevices, AreKnownByTheirUuids) {
   EXPECT_EQ(maker.refused(0), 1u);
 }
 
-// Without a maker's numbers: whoever comes first has its own, another device gets the next.
-TEST(AccountOfDevices, TwoThatBothAreTheirProcesssFirstAreTwo) {
+// No process has set UUIDs yet: the first one keeps its number, the other device gets the next free number.
+TEST(AccountOfDevices, SeparatesDevicesWithEqualNumbers) {
   test::TemporaryFolder folder;
   const std::string file = (folder / "a").string();
   Limits limits;
@@ -515,7 +516,7 @@ TEST(AccountOfDevices, TwoThatBothAreTheirProcesssFirstAreTwo) {
   two.identify(0, second);
   three.identify(1, second);
   EXPECT_TRUE(one.charge(0, 1000));
-  EXPECT_EQ(three.charged(1), 0u) << "it is not the first";
+  EXPECT_EQ(three.charged(1), 0u) << "it is a different device";
   EXPECT_TRUE(two.charge(0, 600));
   EXPECT_EQ(three.charged(1), 600u);
   EXPECT_FALSE(three.would_fit(1, 401));

@@ -1,4 +1,4 @@
-// What a process is charged for memory nodes of graphs.
+// Charges for memory nodes of graphs and for graph execs.
 #include "ledger/ledger.h"
 
 #include "support/test_support.h"
@@ -9,7 +9,7 @@ namespace {
 class LedgerGraphs : public testing::Test {
  protected:
   using Kind = DeviceMemoryKind;
-  static constexpr std::uint64_t kStep = 32;  // where a test has steps
+  static constexpr std::uint64_t kStep = 32;  // for tests with steps
   void SetUp() override { limit(100); }
   void limit(std::uint64_t bytes) {
     Limits limits;
@@ -27,7 +27,8 @@ class LedgerGraphs : public testing::Test {
     ASSERT_TRUE(ledger_.reserve_in_graph(graph, device, bytes).granted);
     ledger_.commit_node(graph, address, device, bytes);
   }
-  // A node that comes behind others that free, and is freed by a node itself. What the graph is charged more.
+  // Adds a node that is ordered after the free nodes `behind`, and a node that frees it. Returns the
+  // additional charge.
   std::uint64_t add_freed(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes, std::uint64_t node,
                           const std::vector<std::uint64_t>& behind = {}) {
     const std::uint64_t before = charged();
@@ -37,7 +38,7 @@ class LedgerGraphs : public testing::Test {
     EXPECT_TRUE(ledger_.free_node(graph, address, node));
     return charged() - before;
   }
-  // And nothing is kept for graphs but what they left.
+  // Then lets the driver report only the graph orphans as reserved.
   bool destroy(EntryType type, std::uint64_t handle) {
     Entry freed;
     unsigned device = 0;
@@ -52,7 +53,7 @@ class LedgerGraphs : public testing::Test {
     for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) bytes += entry.bytes;
     ledger_.settle_graph_memory(0, bytes);
   }
-  // The addresses of what graphs left.
+  // The addresses of all graph orphans.
   std::vector<std::uint64_t> left() {
     std::vector<std::uint64_t> all;
     std::size_t place = 0;
@@ -77,13 +78,14 @@ class LedgerGraphs : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
+TEST_F(LedgerGraphs, ReusesAFreedBlockThatIsOrderedBeforeAndLargeEnough) {
   const std::uint64_t first[] = {0xf1}, second[] = {0xf2};
   auto growth = ledger_.reserve_in_graph(3, 0, 80);
   ASSERT_TRUE(growth.granted);
   EXPECT_EQ(growth.after, 80u);
   ledger_.commit_node(3, 0x1000, 0, 80);
-  EXPECT_FALSE(ledger_.free_node(4, 0x1000, 0xf1)) << "another graph frees it when that one runs";
+  EXPECT_FALSE(ledger_.free_node(4, 0x1000, 0xf1))
+      << "a node of another graph, which frees it only when that runs";
   EXPECT_FALSE(ledger_.has_unused_blocks(3, 0));
   EXPECT_TRUE(ledger_.free_node(3, 0x1000, 0xf1));
   EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1));
@@ -98,10 +100,10 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   EXPECT_EQ(growth.spare, 20u);
   ledger_.commit_node(3, 0x2000, 0, 60, growth.spare);
   EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 0u);
-  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, first).granted) << "it has the whole block";
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, first).granted) << "the node uses the whole block";
   EXPECT_EQ(charged(), 80u);
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
-  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21).granted) << "a branch that does not come behind it";
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21).granted) << "a parallel branch";
   growth = ledger_.reserve_in_graph(3, 0, 30, second);
   EXPECT_EQ(growth.after, 80u);
   ledger_.cancel_in_graph(3, 0, 30, growth, second);
@@ -109,12 +111,12 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   instantiate(3, 0xe);
   Entry freed;
   unsigned device = 0;
-  EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph, 3, device, freed)) << "what was instantiated holds it";
+  EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph, 3, device, freed)) << "the exec pins it";
   EXPECT_EQ(charged(), 80u);
   EXPECT_TRUE(ledger_.destroy_graph(EntryType::graph_exec, 0xe, device = 0, freed));
   EXPECT_EQ(freed.charged, 80u);
   EXPECT_EQ(freed.address, 3u);
-  EXPECT_EQ(charged(), 80u) << "until the driver has less for graphs";
+  EXPECT_EQ(charged(), 80u) << "until the driver's figure for graphs falls";
   EXPECT_TRUE(ledger_.has_pending_graph_memory(0));
   ledger_.settle_graph_memory(0, 50);
   EXPECT_EQ(charged(), 50u);
@@ -124,29 +126,29 @@ TEST_F(LedgerGraphs, ABlockIsTakenByANodeBehindTheOneThatFreesItIfItFits) {
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
-TEST_F(LedgerGraphs, BlocksAreNotJoinedAndTheSmallestThatFitsIsTaken) {
+TEST_F(LedgerGraphs, ReusesTheSmallestSufficientBlockAndJoinsNone) {
   limit(1000);
   EXPECT_EQ(add_freed(3, 0x1000, 33, 0xf1), 33u);
   EXPECT_EQ(add_freed(3, 0x2000, 97, 0xf2, {0xf1}), 97u);
-  EXPECT_EQ(add_freed(3, 0x3000, 65, 0xf3, {0xf1}), 65u) << "behind the first alone";
+  EXPECT_EQ(add_freed(3, 0x3000, 65, 0xf3, {0xf1}), 65u) << "ordered only after the first";
   EXPECT_EQ(add_freed(3, 0x4000, 129, 0xf4, {0xf1, 0xf2, 0xf3}), 129u);
   EXPECT_EQ(add_freed(3, 0x5000, 60, 0xf5, {0xf1, 0xf2, 0xf3, 0xf4}), 0u);
   EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf3), 0u);
-  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf5), 65u) << "the whole block, for the next";
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf5), 65u) << "the whole block is reusable";
   EXPECT_EQ(add_freed(3, 0x6000, 65, 0xf6, {0xf5}), 0u);
 }
 
-TEST_F(LedgerGraphs, EachGraphHasWholeSteps) {
+TEST_F(LedgerGraphs, ChargesWholeStepsPerGraph) {
   ledger_.assume_pool_step(kStep);
   add_node(3, 0x1000, 1);
   EXPECT_EQ(charged(), kStep);
   add_node(3, 0x2000, kStep - 1);
-  EXPECT_EQ(charged(), kStep) << "nodes of one graph share them";
+  EXPECT_EQ(charged(), kStep) << "nodes of one graph share a step";
   add_node(4, 0x3000, 1);
   EXPECT_EQ(charged(), 2 * kStep);
   const auto growth = ledger_.reserve_in_graph(4, 0, kStep);
   ASSERT_TRUE(growth.granted);
-  EXPECT_EQ(growth.after, 1 + kStep) << "of its blocks";
+  EXPECT_EQ(growth.after, 1 + kStep) << "bytes of its blocks";
   EXPECT_EQ(charged(), 3 * kStep);
   EXPECT_FALSE(ledger_.fits_in_graph(5, 0, 1));
   EXPECT_FALSE(ledger_.reserve_in_graph(5, 0, 1).granted) << "a step more than the limit";
@@ -159,50 +161,50 @@ TEST_F(LedgerGraphs, EachGraphHasWholeSteps) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsCharged) {
+TEST_F(LedgerGraphs, ChargesUnforeseenMemoryUntilTheFigureFalls) {
   add_node(3, 0x1000, 20);
   instantiate(3, 0xe);
   ledger_.settle_graph_memory(0, 20);
   EXPECT_FALSE(ledger_.has_pending_graph_memory(0));
   ledger_.settle_graph_memory(0, 50);
   EXPECT_EQ(charged(), 50u);
-  EXPECT_TRUE(ledger_.has_pending_graph_memory(0)) << "who needs room may ask for it";
+  EXPECT_TRUE(ledger_.has_pending_graph_memory(0)) << "the driver may be asked to free it";
   EXPECT_EQ(ledger_.charged_for_graphs(0), 50u);
   add_node(4, 0x2000, 30);
   ledger_.settle_graph_memory(0, 50);
-  EXPECT_EQ(charged(), 80u) << "another graph's memory is yet to come";
+  EXPECT_EQ(charged(), 80u) << "the second graph has not run yet";
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 21));
   ledger_.settle_graph_memory(0, 140);
-  EXPECT_EQ(charged(), 140u) << "it is there, whatever the limit";
+  EXPECT_EQ(charged(), 140u) << "it is allocated, whatever the limit is";
   ledger_.settle_graph_memory(0, 10);
-  EXPECT_EQ(charged(), 50u) << "given back: what was foreseen";
+  EXPECT_EQ(charged(), 50u) << "the figure fell: only the expected charges are left";
   EXPECT_FALSE(ledger_.has_pending_graph_memory(0));
   EXPECT_TRUE(destroy(EntryType::graph, 4));
   EXPECT_FALSE(destroy(EntryType::graph, 3));
   EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   ledger_.settle_graph_memory(0, 0);
-  EXPECT_EQ(charged(), 20u) << "a node's memory that outlives it";
+  EXPECT_EQ(charged(), 20u) << "a graph orphan";
   Entry left;
   EXPECT_TRUE(ledger_.drop_graph_orphan(0x1000, left));
   ledger_.settle_graph_memory(0, 0);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
+TEST_F(LedgerGraphs, AnUpdatedExecPinsBothGraphs) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
   instantiate(3, 0xe);
   Entry freed;
   EXPECT_TRUE(update(0xe, 4));
   EXPECT_FALSE(destroy(EntryType::graph, 4));
-  EXPECT_EQ(charged(), 60u) << "the instance may be launched";
-  // The next has its handle, and the instance becomes that one.
+  EXPECT_EQ(charged(), 60u) << "the exec may be launched";
+  // A new graph reuses the handle, and the exec is updated to it.
   EXPECT_EQ(add_freed(4, 0x3000, 40, 0xf3), 40u);
   EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
   EXPECT_TRUE(ledger_.drop_past_update(0xe, freed));
   EXPECT_EQ(freed.charged, 50u);
   EXPECT_EQ(freed.address, 4u);
-  EXPECT_FALSE(ledger_.drop_past_update(0xe, freed)) << "the new one is not finished";
+  EXPECT_FALSE(ledger_.drop_past_update(0xe, freed)) << "the new update is not finished";
   ledger_.finish_update(0xe);
   settle();
   EXPECT_EQ(charged(), 50u);
@@ -215,7 +217,7 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedHoldsTheOtherGraphToo) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
+TEST_F(LedgerGraphs, AFailedUpdatePinsNothing) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
   instantiate(3, 0xe);
@@ -223,11 +225,11 @@ TEST_F(LedgerGraphs, AnUpdateThatTheDriverRefusedHoldsNothing) {
   EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
   ledger_.cancel_exec(0xe);
   EXPECT_TRUE(destroy(EntryType::graph, 4));
-  EXPECT_FALSE(ledger_.has_pending_graph_memory(0)) << "it never ran";
+  EXPECT_FALSE(ledger_.has_pending_graph_memory(0)) << "the graph never ran";
   EXPECT_EQ(charged(), 10u);
 }
 
-TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
+TEST_F(LedgerGraphs, ChargesEachExecSeparately) {
   EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
   EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
   instantiate(3, 0xe1);
@@ -235,20 +237,20 @@ TEST_F(LedgerGraphs, EachInstanceHasMemoryOfItsOwn) {
   EXPECT_TRUE(update(0xe2, 4));
   EXPECT_EQ(charged(), 90u);
   Entry freed;
-  EXPECT_FALSE(ledger_.begin_exec(0xe3, 4, freed)) << "it holds what the others hold";
+  EXPECT_FALSE(ledger_.begin_exec(0xe3, 4, freed)) << "no bytes are left for a further exec";
   EXPECT_EQ(freed.charged, 40u);
   EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(ledger_.drop_past_update(0xe1, freed)) << "the graph is there";
+  EXPECT_FALSE(ledger_.drop_past_update(0xe1, freed)) << "the graph still exists";
   EXPECT_TRUE(ledger_.has_pending_graph_memory(0));
   settle();
-  EXPECT_EQ(charged(), 50u) << "what the graph is charged is the other's now";
+  EXPECT_EQ(charged(), 50u) << "the other exec now uses the graph's own charge";
   EXPECT_TRUE(instantiate(4, 0xe4));
   EXPECT_EQ(charged(), 90u);
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
   EXPECT_EQ(charged(), 50u);
 }
 
-TEST_F(LedgerGraphs, WhatAnInstanceHadIsChargedBesideTheNextUntilItHasEnded) {
+TEST_F(LedgerGraphs, ChargesGraphExecUntilItEnds) {
   limit(150);
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
   Entry freed;
@@ -257,28 +259,28 @@ TEST_F(LedgerGraphs, WhatAnInstanceHadIsChargedBesideTheNextUntilItHasEnded) {
   EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph_exec, 0xe1, device, freed));
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(instantiate(3, 0xe2));
-  EXPECT_EQ(charged(), 120u) << "the first may run";
+  EXPECT_EQ(charged(), 120u) << "the first may still run";
   EXPECT_FALSE(ledger_.destroy_graph(EntryType::graph_exec, 0xe2, device = 0, freed));
   EXPECT_FALSE(instantiate(3, 0xe3));
   ledger_.settle_graph_memory(0, 60);
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(instantiate(3, 0xe3));
   ledger_.settle_graph_memory(0, 0);
-  EXPECT_EQ(charged(), 60u) << "the last is yet to be launched";
+  EXPECT_EQ(charged(), 60u) << "the last exec is not launched yet";
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
-  EXPECT_EQ(charged(), 0u) << "nothing is an instance of it";
+  EXPECT_EQ(charged(), 0u) << "it has no exec";
   EXPECT_TRUE(ledger_.reserve(0, Kind::device, 100));
   EXPECT_FALSE(instantiate(3, 0xe4));
   ledger_.cancel(0, Kind::device, 100);
   EXPECT_TRUE(ledger_.begin_exec(0x77, 3, freed));
   ledger_.cancel_exec(0x77);
-  EXPECT_EQ(charged(), 0u) << "the driver could not";
-  EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph that is charged nothing, and grows";
+  EXPECT_EQ(charged(), 0u) << "the driver failed";
+  EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph without a charge grows";
   EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
+TEST_F(LedgerGraphs, ChargesUnfreedNodesBesideTheNextExec) {
   add_node(3, 0x1000, 40);
   EXPECT_TRUE(instantiate(3, 0xe1));
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
@@ -292,7 +294,7 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesMayBeLiveWhileTheNextInstanceRuns) {
   EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
 }
 
-TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
+TEST_F(LedgerGraphs, AnUpdateToTheSameGraphCostsNothing) {
   limit(160);
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
   EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
@@ -305,15 +307,15 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
   ledger_.cancel_exec(0xe);
   EXPECT_FALSE(destroy(EntryType::graph, 4));
-  EXPECT_EQ(charged(), 100u) << "it has that still";
+  EXPECT_EQ(charged(), 100u) << "it still has that graph";
   ASSERT_TRUE(ledger_.reserve(0, Kind::device, 60));
-  EXPECT_FALSE(update(0xe, 3)) << "what it was instantiated from may run still";
+  EXPECT_FALSE(update(0xe, 3)) << "its source graph may still run";
   ledger_.cancel(0, Kind::device, 60);
   EXPECT_TRUE(update(0xe, 3));
   EXPECT_EQ(charged(), 160u);
   settle();
   EXPECT_EQ(charged(), 120u);
-  EXPECT_TRUE(update(0xe, 3)) << "it is that already";
+  EXPECT_TRUE(update(0xe, 3)) << "it already has that graph";
   EXPECT_EQ(charged(), 120u);
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_FALSE(ledger_.drop_past_update(0xe, freed));
@@ -323,8 +325,8 @@ TEST_F(LedgerGraphs, AnInstanceThatIsUpdatedToTheGraphThatItHasNeedsNoMore) {
   EXPECT_EQ(charged(), 0u);
 }
 
-// Which needed nothing then: both count on what the graph is charged since.
-TEST_F(LedgerGraphs, InstancesThatWereMadeBeforeTheFirstNodeShareItsCharge) {
+// The graph needed nothing at that time, so both execs rely on its later charge.
+TEST_F(LedgerGraphs, ExecsMadeBeforeTheFirstNodeShareItsCharge) {
   limit(200);
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 300).granted);
   EXPECT_TRUE(instantiate(3, 0xe1));
@@ -335,13 +337,13 @@ TEST_F(LedgerGraphs, InstancesThatWereMadeBeforeTheFirstNodeShareItsCharge) {
   EXPECT_EQ(charged(), 120u);
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe2));
-  EXPECT_GE(charged(), 80u) << "two of it may run";
+  EXPECT_GE(charged(), 80u) << "two execs may run";
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, WhatAChildLeftThatRanBeforeItWasMovedIsChargedWhenItsParentGoes) {
+TEST_F(LedgerGraphs, ChargesOrphansOfAChildGraphThatRanBeforeItWasMoved) {
   limit(200);
   add_node(3, 0x1000, 30);
   add_node(4, 0x2000, 50);
@@ -358,16 +360,16 @@ TEST_F(LedgerGraphs, WhatAChildLeftThatRanBeforeItWasMovedIsChargedWhenItsParent
   for (const std::uint64_t address : {0x1000, 0x2000})
     EXPECT_TRUE(ledger_.drop_graph_orphan(address, dropped));
   settle();
-  EXPECT_EQ(charged(), 60u) << "of others nothing was given back";
+  EXPECT_EQ(charged(), 60u) << "the charge of the device allocation is unchanged";
 }
 
-TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {
+TEST_F(LedgerGraphs, SeparatesGraphsThatReuseAHandle) {
   add_node(3, 0x1000, 30);
   instantiate(3, 0xe);
   EXPECT_FALSE(destroy(EntryType::graph, 3));
   add_node(3, 0x2000, 40);
   EXPECT_EQ(charged(), 70u);
-  EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1)) << "a node of the one before";
+  EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1)) << "a node of the earlier graph";
   EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_EQ(charged(), 70u);
   EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
@@ -376,13 +378,13 @@ TEST_F(LedgerGraphs, AHandleThatIsGivenToAnotherGraphIsAnother) {
   EXPECT_EQ(charged(), 30u);
 }
 
-TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
+TEST_F(LedgerGraphs, ChargesOrphansUntilTheyAreFreed) {
   add_node(3, 0x1000, 20);
   add_node(3, 0x2000, 30);
   add_node(3, 0x3000, 40);
   ASSERT_TRUE(ledger_.free_node(3, 0x2000));
   instantiate(3, 0xe);
-  EXPECT_FALSE(release(0x1000)) << "the graph keeps it for its next launch";
+  EXPECT_FALSE(release(0x1000)) << "the graph needs it for its next launch";
   EXPECT_FALSE(ledger_.has_graph_orphans());
   EXPECT_FALSE(destroy(EntryType::graph, 3));
   EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
@@ -395,21 +397,21 @@ TEST_F(LedgerGraphs, WhatNoNodeFreesStaysUntilItIsFreed) {
   settle();
   EXPECT_EQ(charged(), 40u);
   Entry dropped;
-  EXPECT_TRUE(ledger_.drop_graph_orphan(0x3000, dropped)) << "the driver says that it is not live";
+  EXPECT_TRUE(ledger_.drop_graph_orphan(0x3000, dropped)) << "the driver reports that it is not live";
   EXPECT_FALSE(ledger_.drop_graph_orphan(0x3000, dropped));
   settle();
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
-TEST_F(LedgerGraphs, AGraphThatNeverCouldRunLeavesNothing) {
+TEST_F(LedgerGraphs, AGraphThatNeverRanLeavesNoOrphans) {
   add_node(3, 0x1000, 90);
   EXPECT_TRUE(destroy(EntryType::graph, 3));
   EXPECT_EQ(charged(), 0u);
   EXPECT_THAT(left(), testing::IsEmpty());
 }
 
-TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
+TEST_F(LedgerGraphs, AMovedChildGraphEndsWithItsParent) {
   add_node(3, 0x1000, 40);
   add_node(4, 0x2000, 30);
   ASSERT_TRUE(ledger_.free_node(4, 0x2000));
@@ -420,12 +422,12 @@ TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
   EXPECT_EQ(charged(), 0u);
   add_node(5, 0x3000, 50);
   ledger_.move_graph(5, 6);
-  EXPECT_TRUE(destroy(EntryType::graph, 6)) << "a parent without memory of its own";
+  EXPECT_TRUE(destroy(EntryType::graph, 6)) << "a parent without own nodes";
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(add_freed(7, 0x4000, 20, 0xf7), 20u);
   EXPECT_TRUE(instantiate(7, 0xe));
   ledger_.move_graph(7, 8);
-  EXPECT_EQ(charged(), 20u) << "what was made from it runs by itself";
+  EXPECT_EQ(charged(), 20u) << "its exec still runs";
   EXPECT_TRUE(instantiate(8, 0xe8));
   EXPECT_EQ(charged(), 40u);
   EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
@@ -435,7 +437,7 @@ TEST_F(LedgerGraphs, AChildThatWasMovedGoesWithItsParent) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
+TEST_F(LedgerGraphs, ChargesNodesToTheirDevice) {
   Limits limits;
   limits.bytes[0] = limits.bytes[1] = 100;
   ASSERT_TRUE(ledger_.account().open_private(limits));
@@ -446,7 +448,7 @@ TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 1, 31).granted);
   EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf1));
   EXPECT_EQ(ledger_.bytes_freed_by_node(3, 1, 0xf1), 70u);
-  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
+  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf1), 0u) << "the memory is on the other device";
   instantiate(3, 0xe);
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_TRUE(destroy(EntryType::graph, 3));
@@ -454,7 +456,7 @@ TEST_F(LedgerGraphs, EachDeviceIsChargedItsOwnNodes) {
   EXPECT_EQ(ledger_.account().charged_to_this_process(1), 0u);
 }
 
-TEST_F(LedgerGraphs, ACaptureIsKnownByItsStream) {
+TEST_F(LedgerGraphs, FindsACaptureByItsStream) {
   EXPECT_FALSE(ledger_.has_captures());
   ledger_.begin_capture(0x70, 3);
   EXPECT_TRUE(ledger_.has_captures());

@@ -1,4 +1,4 @@
-// What a process has of a device, by the rules of each kind of memory.
+// Charges and figures of allocations, by kind of memory.
 #include "ledger/ledger.h"
 
 #include <thread>
@@ -38,7 +38,7 @@ class LedgerTest : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(LedgerTest, CountsWhatIsLiveAndWhatWasMost) {
+TEST_F(LedgerTest, CountsLiveBytesAndPeak) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 100));
   ASSERT_TRUE(allocate(0x2000, 50));
@@ -53,7 +53,7 @@ TEST_F(LedgerTest, CountsWhatIsLiveAndWhatWasMost) {
   EXPECT_EQ(charged(), 50u);
 }
 
-TEST_F(LedgerTest, WhatTheDriverRoundsUpIsToldAndNotCharged) {
+TEST_F(LedgerTest, ReportsRoundingWithoutChargingIt) {
   limit(kNoLimit);
   constexpr std::uint64_t kMiB = 1 << 20;
   ASSERT_TRUE(allocate(0x1000, kMiB + 1));
@@ -67,7 +67,7 @@ TEST_F(LedgerTest, WhatTheDriverRoundsUpIsToldAndNotCharged) {
   EXPECT_EQ(rounding_of(Kind::physical, 1), 0u);
 }
 
-TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
+TEST_F(LedgerTest, CountsAndReportsRefusals) {
   limit(120);
   ASSERT_TRUE(allocate(0x1000, 100));
   EXPECT_FALSE(ledger_.reserve(0, Kind::managed, 21));
@@ -75,7 +75,7 @@ TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
   EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_bytes, 21u);
   const Refusal refusal = ledger_.last_refusal(0);
   EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, refusal.bytes);
-  // Another thread's refusal is the ledger's last, and not this thread's.
+  // Another thread's refusal becomes the ledger's last refusal, but not this thread's.
   std::thread([&] {
     EXPECT_FALSE(allocate(0x9000, 77));
     EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, 77u);
@@ -88,7 +88,7 @@ TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
   EXPECT_EQ(refusal.limit, 120u);
 }
 
-TEST_F(LedgerTest, WhatTheDriverRefusesIsNotCharged) {
+TEST_F(LedgerTest, ARequestThatTheDriverRefusesIsNotCharged) {
   limit(100);
   ASSERT_TRUE(ledger_.reserve(0, Kind::device, 100));
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1));
@@ -96,19 +96,19 @@ TEST_F(LedgerTest, WhatTheDriverRefusesIsNotCharged) {
   EXPECT_TRUE(allocate(0x1000, 100));
 }
 
-TEST_F(LedgerTest, AReleaseThatFailedIsUndone) {
+TEST_F(LedgerTest, UndoesAFailedRelease) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 100));
   Entry entry;
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
-  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1)) << "not free before the driver has freed it";
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1)) << "it stays charged until the driver has freed it";
   ledger_.undo_release(entry);
   EXPECT_EQ(charged(), 100u);
   EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerTest, AnAddressThatIsGivenOutAgainReplacesWhatLayThere) {
+TEST_F(LedgerTest, AReusedAddressReplacesTheOldAllocation) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 60));
   ASSERT_TRUE(allocate(0x1000, 40));
@@ -116,7 +116,7 @@ TEST_F(LedgerTest, AnAddressThatIsGivenOutAgainReplacesWhatLayThere) {
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 1u);
 }
 
-TEST_F(LedgerTest, AnAddressOfAnotherDeviceGivesBackWhatThatOneWasCharged) {
+TEST_F(LedgerTest, AReusedAddressDischargesTheOtherDevice) {
   Limits limits;
   limits.bytes[0] = limits.bytes[1] = 1000;
   ASSERT_TRUE(ledger_.account().open_private(limits));
@@ -135,19 +135,19 @@ TEST_F(LedgerTest, AnAddressOfAnotherDeviceGivesBackWhatThatOneWasCharged) {
   EXPECT_EQ(ledger_.account().charged(1), 0u);
 }
 
-TEST_F(LedgerTest, ImportedAndPinnedMemoryIsNotChargedToADeviceOfItsOwn) {
+TEST_F(LedgerTest, ChargesPinnedMemoryOnIntegratedDevicesOnly) {
   limit(100);
   EXPECT_TRUE(allocate(0x1000, 1000, Kind::imported));
   EXPECT_TRUE(allocate(0x2000, 1000, Kind::pinned_host));
   EXPECT_EQ(charged(), 0u);
   ledger_.set_integrated(0, true);
-  EXPECT_FALSE(allocate(0x3000, 1000, Kind::pinned_host)) << "there it is the same memory";
+  EXPECT_FALSE(allocate(0x3000, 1000, Kind::pinned_host)) << "an integrated device uses the same memory";
   EXPECT_TRUE(allocate(0x3000, 100, Kind::pinned_host));
   EXPECT_EQ(charged(), 100u);
 }
 
-// What the account has room for the device may not have.
-TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
+// A request within the limit can still fail because the device is full.
+TEST_F(LedgerTest, ARequestThatTheDriverRefusesIsNoPeak) {
   limit(kNoLimit);
   const auto peak = [&] { return ledger_.account().peak_of_this_process(0); };
   ASSERT_TRUE(allocate(0x1000, 100));
@@ -180,7 +180,7 @@ TEST_F(LedgerTest, WhatTheDriverRefusesIsNoPeak) {
   EXPECT_EQ(ledger_.account().peak(0), 200u);
 }
 
-TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
+TEST_F(LedgerTest, ExportedMemoryStaysChargedAfterItsRelease) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device));
   ledger_.mark_exported(0x1000, 60);
@@ -189,7 +189,7 @@ TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
 }
 
-TEST_F(LedgerTest, WhatTheProgramHadBeforeIsNotCharged) {
+TEST_F(LedgerTest, DoesNotChargeRegisteredHostMemory) {
   limit(100);
   ledger_.set_integrated(0, true);
   Entry registered;
@@ -203,7 +203,7 @@ TEST_F(LedgerTest, WhatTheProgramHadBeforeIsNotCharged) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {
+TEST_F(LedgerTest, DestroyingAContextFreesItsMemory) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
   ASSERT_TRUE(allocate(0x2000, 20, Kind::managed, 7));
@@ -217,7 +217,7 @@ TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {
   EXPECT_FALSE(ledger_.drop_from_context(0, pass, dropped));
 }
 
-TEST_F(LedgerTest, AChildAfterForkStartsWithNothing) {
+TEST_F(LedgerTest, AForkedChildStartsEmpty) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 90));
   ledger_.reset_in_child();
@@ -226,7 +226,7 @@ TEST_F(LedgerTest, AChildAfterForkStartsWithNothing) {
   EXPECT_FALSE(allocate(0x2000, 1));
 }
 
-TEST_F(LedgerTest, ManyAllocationsComeAndGo) {
+TEST_F(LedgerTest, HandlesManyAllocations) {
   limit(kNoLimit);
   constexpr std::uint64_t kCount = 20'000;
   for (std::uint64_t i = 1; i <= kCount; ++i) ASSERT_TRUE(allocate(i * 512, i));
@@ -236,33 +236,34 @@ TEST_F(LedgerTest, ManyAllocationsComeAndGo) {
   EXPECT_EQ(charged(), 0u);
 }
 
-// The driver may give the handle of a context to the next before its end is told.
-TEST_F(LedgerTest, WhatIsMadeInTheNextContextOfAHandleIsNotTheFirsts) {
+// The driver may reuse a context's handle before the ledger has recorded its destruction.
+TEST_F(LedgerTest, SeparatesContextsThatReuseAHandle) {
   limit(100);
   constexpr auto kContext = Ledger::Owner::context;
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device, 7));
-  const std::uint64_t leaving = ledger_.begin_destroy(kContext, 7);
+  const std::uint64_t number = ledger_.begin_destroy(kContext, 7);
   ASSERT_TRUE(allocate(0x2000, 40, Kind::device, 7));
   Entry dropped;
   Ledger::Pass pass;
-  EXPECT_TRUE(ledger_.drop_from_context(leaving, pass, dropped));
+  EXPECT_TRUE(ledger_.drop_from_context(number, pass, dropped));
   EXPECT_EQ(dropped.address, 0x1000u);
-  EXPECT_FALSE(ledger_.drop_from_context(leaving, pass, dropped));
+  EXPECT_FALSE(ledger_.drop_from_context(number, pass, dropped));
   EXPECT_EQ(charged(), 40u);
   const std::uint64_t again = ledger_.begin_destroy(kContext, 7);
-  EXPECT_NE(again, leaving);
+  EXPECT_NE(again, number);
   ledger_.undo_destroy(kContext, again, 7);
   pass = {};
-  EXPECT_TRUE(ledger_.drop_from_context(7, pass, dropped)) << "it lived on, and ends now";
+  EXPECT_TRUE(ledger_.drop_from_context(7, pass, dropped))
+      << "its first destruction failed; this is the second";
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.begin_destroy(kContext, 0), 0u);
 }
 
-// A call that frees has it in hand while the context ends, and the driver refuses.
-TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsItsContextsAgainOrGoneWithIt) {
+// A free is in progress while the context is destroyed, and the free fails.
+TEST_F(LedgerTest, AFailedFreeReturnsToItsContextOrEndsWithIt) {
   limit(100);
   constexpr auto kContext = Ledger::Owner::context;
-  const auto take_out = [&](std::uint64_t address) {
+  const auto begin_release = [&](std::uint64_t address) {
     Entry entry;
     EXPECT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
     return entry;
@@ -273,22 +274,22 @@ TEST_F(LedgerTest, WhatWasNotFreedAfterAllIsItsContextsAgainOrGoneWithIt) {
   ASSERT_TRUE(allocate(0x2000, 20, Kind::device, 7));
   ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 7));
   const std::uint64_t kept = ledger_.begin_destroy(kContext, 7);
-  const Entry first = take_out(0x1000);
+  const Entry first = begin_release(0x1000);
   ledger_.undo_destroy(kContext, kept, 7);
-  ledger_.undo_release(first);  // the context lives on
+  ledger_.undo_release(first);  // the destruction of the context failed
   const std::uint64_t gone = ledger_.begin_destroy(kContext, 7);
-  const Entry second = take_out(0x2000), third = take_out(0x3000);
-  ledger_.undo_release(second);  // it is ending
+  const Entry second = begin_release(0x2000), third = begin_release(0x3000);
+  ledger_.undo_release(second);  // the context is being destroyed
   EXPECT_EQ(charged(), 60u);
   while (ledger_.drop_from_context(gone, pass, dropped)) {
   }
   EXPECT_EQ(charged(), 30u);
-  ledger_.undo_release(third);  // it has ended
+  ledger_.undo_release(third);  // the context is gone
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
 }
 
-TEST_F(LedgerTest, WithoutALimitNothingIsKeptUntilAStreamWasWaitedFor) {
+TEST_F(LedgerTest, WithoutALimitAStreamOrderedFreeEndsTheCharge) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 60));
   Entry entry;

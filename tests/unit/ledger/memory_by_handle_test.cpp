@@ -1,5 +1,5 @@
-// Physical memory: charged for as long as a handle, a mapping or a part of an array is left of it, whatever
-// threads do meanwhile.
+// Physical memory: charged as long as it has a handle, a mapping or an array part, also with concurrent
+// threads.
 #include "ledger/ledger.h"
 #include "support/test_support.h"
 
@@ -16,7 +16,7 @@ class MemoryByHandle : public testing::Test {
     limits.bytes[0] = kLimit;
     ASSERT_TRUE(ledger_.account().open_private(limits));
   }
-  // What each of the driver's calls does. Each tells how many bytes it freed.
+  // Each function acts as a call of the driver, and returns how many bytes it freed.
   std::uint64_t create(std::uint64_t handle, std::uint64_t bytes, Kind kind = Kind::physical) {
     Entry freed;
     EXPECT_TRUE(ledger_.reserve(0, kind, bytes));
@@ -29,14 +29,14 @@ class MemoryByHandle : public testing::Test {
     return freed.bytes;
   }
   std::uint64_t map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
-    return map_held(address, bytes, ledger_.retain_physical(handle));
+    return map_retained(address, bytes, ledger_.retain_physical(handle));
   }
-  std::uint64_t map_held(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical) {
+  std::uint64_t map_retained(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical) {
     Entry replaced, freed;
     ledger_.map(address, bytes, physical, replaced, freed);
     return freed.bytes;
   }
-  // Of all mappings in the range; -1: there is none.
+  // Ends all mappings in the range; -1: there was none.
   std::int64_t unmap(std::uint64_t address, std::uint64_t bytes) {
     return unmap_until(address, bytes, ledger_.last_mapping());
   }
@@ -52,7 +52,7 @@ class MemoryByHandle : public testing::Test {
     ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0, freed);
     return freed.bytes;
   }
-  std::uint64_t unmap_part_in_order(std::uint64_t part, std::uint64_t context) {
+  std::uint64_t unmap_part_stream_ordered(std::uint64_t part, std::uint64_t context) {
     Entry freed;
     ledger_.map_part(0xa, part, 0, true, context, freed);
     return freed.bytes;
@@ -63,13 +63,13 @@ class MemoryByHandle : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(MemoryByHandle, LivesAsLongAsAHandleOrAMapping) {
+TEST_F(MemoryByHandle, StaysChargedWhileAHandleOrMappingIsLeft) {
   create(0xaa, 100);
   map(0x10000, 60, 0xaa);
   map(0x20000, 40, 0xaa);
   EXPECT_EQ(release(0xaa), 0u);
   EXPECT_EQ(charged(), 100u);
-  // The driver uses the number again while the first memory is still mapped.
+  // The driver reuses the handle's value while the first memory is still mapped.
   create(0xaa, 0);
   EXPECT_EQ(unmap(0x10000, 60), 0);
   EXPECT_EQ(charged(), 100u);
@@ -78,7 +78,7 @@ TEST_F(MemoryByHandle, LivesAsLongAsAHandleOrAMapping) {
   EXPECT_EQ(unmap(0x20000, 40), -1);
 }
 
-TEST_F(MemoryByHandle, OneUnmapMayEndSeveralMappings) {
+TEST_F(MemoryByHandle, OneUnmapEndsAllMappingsInItsRange) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     create(1 + i, 10);
     map(0x1000 + i * 10, 10, 1 + i);
@@ -88,7 +88,7 @@ TEST_F(MemoryByHandle, OneUnmapMayEndSeveralMappings) {
   EXPECT_EQ(charged(), 10u);
 }
 
-TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressHoldsTheMemory) {
+TEST_F(MemoryByHandle, ARetainedHandleKeepsTheMemory) {
   create(5, 100);
   map(0x1000, 100, 5);
   release(5);
@@ -100,7 +100,7 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressHoldsTheMemory) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, AHandleThatIsAskedForAgainIsReleasedAsOften) {
+TEST_F(MemoryByHandle, ARetainedHandleMustBeReleasedAsOften) {
   create(5, 100);
   map(0x1000, 100, 5);
   Entry freed;
@@ -108,15 +108,15 @@ TEST_F(MemoryByHandle, AHandleThatIsAskedForAgainIsReleasedAsOften) {
   unmap(0x1000, 100);
   const auto first = ledger_.begin_release_handle(5), second = ledger_.begin_release_handle(5);
   ledger_.finish_release_handle(second, freed);
-  EXPECT_EQ(charged(), 100u) << "the driver has not come to the other release";
+  EXPECT_EQ(charged(), 100u) << "the driver has not finished the other release";
   ledger_.finish_release_handle(first, freed);
   EXPECT_EQ(freed.bytes, 100u);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, WhatADescriptorHoldsStaysCharged) {
+TEST_F(MemoryByHandle, ExportedMemoryStaysCharged) {
   create(5, 60);
-  EXPECT_FALSE(ledger_.reuse_handle(5)) << "who could import it?";
+  EXPECT_FALSE(ledger_.reuse_handle(5)) << "not exported, so it cannot be imported";
   const std::uint64_t physical = ledger_.retain_physical(5);
   ledger_.export_physical(physical);
   Entry freed;
@@ -130,29 +130,29 @@ TEST_F(MemoryByHandle, WhatADescriptorHoldsStaysCharged) {
   EXPECT_TRUE(ledger_.reuse_handle(6)) << "imported twice";
 }
 
-TEST_F(MemoryByHandle, AnExportThatFailsHoldsNothing) {
+TEST_F(MemoryByHandle, AFailedExportKeepsNothing) {
   create(5, 60);
   const std::uint64_t physical = ledger_.retain_physical(5);
-  EXPECT_EQ(release(5), 0u) << "by another thread, meanwhile";
+  EXPECT_EQ(release(5), 0u) << "released by another thread meanwhile";
   Entry freed;
   ledger_.release_physical(physical, freed);
   EXPECT_EQ(freed.bytes, 60u);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, WhatOneThreadMapsStaysChargedWhenAnotherReleasesTheHandle) {
+TEST_F(MemoryByHandle, AMappingInProgressKeepsAReleasedHandlesMemory) {
   create(5, 60);
-  const std::uint64_t held = ledger_.retain_physical(5);  // its call is with the driver
+  const std::uint64_t held = ledger_.retain_physical(5);  // the driver's map call is running
   EXPECT_EQ(release(5), 0u);
   EXPECT_EQ(create(5, 40), 0u) << "other memory";
-  map_held(0x1000, 60, held);
+  map_retained(0x1000, 60, held);
   EXPECT_EQ(charged(), 100u);
   EXPECT_EQ(release(5), 40u);
   EXPECT_EQ(unmap(0x1000, 60), 60);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, WhatAnotherThreadUnmapsIsStillAskedForByItsAddress) {
+TEST_F(MemoryByHandle, RetainByAddressSurvivesAConcurrentUnmap) {
   create(5, 60);
   map(0x1000, 60, 5);
   release(5);
@@ -164,41 +164,42 @@ TEST_F(MemoryByHandle, WhatAnotherThreadUnmapsIsStillAskedForByItsAddress) {
   EXPECT_EQ(release(9), 60u);
 }
 
-// A second release that comes between the driver's answer and the ledger's, and a third thread that maps.
-TEST_F(MemoryByHandle, AHandleThatIsAskedForByAddressIsKnownWhileAnotherGivesItUp) {
+// Another thread releases the handle between the driver's answer and the ledger's record, and a third one
+// maps.
+TEST_F(MemoryByHandle, RetainByAddressSurvivesAConcurrentRelease) {
   create(5, 60);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
-  EXPECT_EQ(release(5), 0u) << "the driver gave it to who asks already";
+  const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
+  EXPECT_EQ(release(5), 0u) << "the driver already returned it to the other thread";
   EXPECT_NE(ledger_.retain_physical(5), 0u);
   Entry freed;
   ledger_.release_physical(ledger_.begin_release_handle(5).physical, freed);
-  ledger_.retain_handle(5, asked, freed);
+  ledger_.retain_handle(5, retained, freed);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(release(5), 60u);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, AskingForAHandleThatFailsKeepsNothing) {
+TEST_F(MemoryByHandle, AFailedRetainKeepsNothing) {
   create(5, 60);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
+  const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   release(5);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
   Entry freed;
-  ledger_.release_mapped_physical(asked, freed);
+  ledger_.release_mapped_physical(retained, freed);
   EXPECT_EQ(freed.bytes, 60u);
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.retain_physical(5), 0u);
 }
 
-// Between the driver's release and the ledger's.
-TEST_F(MemoryByHandle, AValueThatIsGivenAgainIsOtherMemory) {
+// The driver has released the handle, the ledger has not recorded it yet.
+TEST_F(MemoryByHandle, SeparatesMemoryWithAReusedHandleValue) {
   create(5, 60);
   const auto release_of_first = ledger_.begin_release_handle(5);
-  EXPECT_EQ(create(5, 40), 60u) << "the driver gives a value again when its memory is gone";
+  EXPECT_EQ(create(5, 40), 60u) << "the driver reuses a value only after its release";
   EXPECT_EQ(charged(), 40u);
   Entry freed;
   ledger_.finish_release_handle(release_of_first, freed);
@@ -209,7 +210,7 @@ TEST_F(MemoryByHandle, AValueThatIsGivenAgainIsOtherMemory) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, AValueThatIsGivenAgainByAddressIsThatMemory) {
+TEST_F(MemoryByHandle, RetainByAddressReplacesAReusedHandleValue) {
   create(5, 60);
   create(6, 40);
   map(0x1000, 40, 6);
@@ -224,14 +225,14 @@ TEST_F(MemoryByHandle, AValueThatIsGivenAgainByAddressIsThatMemory) {
   EXPECT_EQ(release(5), 40u);
 }
 
-// The same with addresses.
-TEST_F(MemoryByHandle, WhatIsMappedWhereAnotherThreadHasJustUnmappedIsNotUnmapped) {
+// The same race with addresses.
+TEST_F(MemoryByHandle, AnUnmapKeepsLaterMappings) {
   create(5, 60);
   map(0x1000, 60, 5);
   release(5);
   create(6, 40);
   const std::uint64_t last = ledger_.last_mapping();
-  EXPECT_EQ(map(0x1000, 40, 6), 60u) << "the driver maps where nothing is mapped";
+  EXPECT_EQ(map(0x1000, 40, 6), 60u) << "the driver maps only at unused addresses";
   release(6);
   EXPECT_EQ(charged(), 40u);
   EXPECT_EQ(unmap_until(0x1000, 0x100, last), -1);
@@ -240,7 +241,7 @@ TEST_F(MemoryByHandle, WhatIsMappedWhereAnotherThreadHasJustUnmappedIsNotUnmappe
   EXPECT_EQ(ledger_.figures(0, Kind::mapping).live_count, 0u);
 }
 
-TEST_F(MemoryByHandle, ReleasedOfWhatIsNotKnownFreesNothing) {
+TEST_F(MemoryByHandle, IgnoresUnknownHandles) {
   EXPECT_EQ(release(5), 0u);
   EXPECT_EQ(ledger_.retain_physical(5), 0u);
   EXPECT_EQ(ledger_.retain_mapped_physical(5), 0u);
@@ -252,16 +253,16 @@ TEST_F(MemoryByHandle, ReleasedOfWhatIsNotKnownFreesNothing) {
   EXPECT_EQ(charged(), 0u);
 }
 
-// Asked for by an address at which another thread has mapped other memory meanwhile, and told.
-TEST_F(MemoryByHandle, AHandleThatIsLiveIsOfItsOwnMemoryWhateverWasAskedFor) {
+// Another thread maps other memory at the address meanwhile, and the ledger has recorded that.
+TEST_F(MemoryByHandle, RetainOfALiveHandleKeepsItsOwnMemory) {
   create(5, 60);
   create(6, 40);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
+  const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(unmap(0x1000, 60), 0);
   map(0x1000, 40, 6);
   Entry freed;
-  ledger_.retain_handle(6, asked, freed);
+  ledger_.retain_handle(6, retained, freed);
   EXPECT_EQ(unmap(0x1000, 40), 0);
   EXPECT_EQ(release(6), 0u) << "it has two references";
   EXPECT_EQ(charged(), 100u);
@@ -269,20 +270,20 @@ TEST_F(MemoryByHandle, AHandleThatIsLiveIsOfItsOwnMemoryWhateverWasAskedFor) {
   EXPECT_EQ(release(5), 60u);
 }
 
-TEST_F(MemoryByHandle, WhatWasOnlyHeldByWhoAskedGoesWithTheAnswer) {
+TEST_F(MemoryByHandle, RetainFreesMemoryThatOnlyTheCallKept) {
   create(5, 60);
   create(6, 40);
   map(0x1000, 60, 5);
-  const std::uint64_t asked = ledger_.retain_mapped_physical(0x1000);
+  const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   unmap(0x1000, 60);
   EXPECT_EQ(release(5), 0u);
   Entry freed;
-  ledger_.retain_handle(6, asked, freed);
+  ledger_.retain_handle(6, retained, freed);
   EXPECT_EQ(freed.bytes, 60u);
   EXPECT_EQ(charged(), 40u);
 }
 
-TEST_F(MemoryByHandle, AReleaseThatFailsChangesNothing) {
+TEST_F(MemoryByHandle, AFailedReleaseChangesNothing) {
   create(5, 100);
   ledger_.undo_release_handle(ledger_.begin_release_handle(5));
   EXPECT_EQ(charged(), 100u);
@@ -290,7 +291,7 @@ TEST_F(MemoryByHandle, AReleaseThatFailsChangesNothing) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
+TEST_F(MemoryByHandle, ArrayPartsKeepTheirMemory) {
   const auto make = [&](std::uint64_t handle, std::uint64_t bytes, std::uint64_t part) {
     create(handle, bytes);
     EXPECT_EQ(map_part(0xa, part, handle), 0u);
@@ -303,7 +304,7 @@ TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
   EXPECT_EQ(map_part(0xa, 101, 0), 10u) << "unmapped";
   EXPECT_EQ(charged(), 50u);
   create(8, 5);
-  EXPECT_EQ(map_part(0xa, 102, 8), 20u) << "other memory in its place";
+  EXPECT_EQ(map_part(0xa, 102, 8), 20u) << "other memory replaces it";
   release(8);
   EXPECT_EQ(charged(), 35u);
   Entry freed;
@@ -316,37 +317,37 @@ TEST_F(MemoryByHandle, AnArraysPartsHoldWhatIsMappedToThem) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, WhatIsMappedToTheNextArrayOfAHandleIsNotTheFirsts) {
+TEST_F(MemoryByHandle, SeparatesArraysThatReuseAHandle) {
   constexpr auto kArray = Ledger::Owner::array;
-  EXPECT_EQ(ledger_.begin_destroy(kArray, 0xa), 0u) << "nothing was ever mapped to one";
+  EXPECT_EQ(ledger_.begin_destroy(kArray, 0xa), 0u) << "no array ever had mapped parts";
   create(5, 60);
   map_part(0xa, 101, 5);
   release(5);
-  const std::uint64_t leaving = ledger_.begin_destroy(kArray, 0xa);
+  const std::uint64_t number = ledger_.begin_destroy(kArray, 0xa);
   create(6, 40);
   map_part(0xa, 102, 6);
   release(6);
   Entry freed;
   Ledger::Pass place;
   int count = 0;
-  while (ledger_.unmap_next_part(leaving, place, freed)) ++count;
+  while (ledger_.unmap_next_part(number, place, freed)) ++count;
   EXPECT_EQ(count, 1);
   EXPECT_EQ(charged(), 40u);
 }
 
-// Each by streams of another context, and each waited for.
-TEST_F(MemoryByHandle, PartsThatWereUnmappedInOrderAreWaitedForOneAfterTheOther) {
+// Two unmaps in streams of two contexts, each followed by a wait.
+TEST_F(MemoryByHandle, WaitsForStreamOrderedUnmapsSeparately) {
   create(5, 60);
   map_part(0xa, 101, 5);
   map_part(0xa, 102, 5);
   release(5);
   EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
-  EXPECT_EQ(unmap_part_in_order(101, kContext), 0u);
-  EXPECT_TRUE(ledger_.has_pending_frees_or_unmaps()) << "who waits has to tell";
-  EXPECT_FALSE(ledger_.has_pending_frees()) << "a wait would give nothing back";
+  EXPECT_EQ(unmap_part_stream_ordered(101, kContext), 0u);
+  EXPECT_TRUE(ledger_.has_pending_frees_or_unmaps()) << "callers must report waits";
+  EXPECT_FALSE(ledger_.has_pending_frees()) << "a wait would free nothing";
   wait(kContext);
   EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
-  EXPECT_EQ(unmap_part_in_order(102, kContext + 1), 60u);
+  EXPECT_EQ(unmap_part_stream_ordered(102, kContext + 1), 60u);
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(ledger_.has_pending_frees());
   wait(kContext + 1);
@@ -354,8 +355,8 @@ TEST_F(MemoryByHandle, PartsThatWereUnmappedInOrderAreWaitedForOneAfterTheOther)
   EXPECT_FALSE(ledger_.has_pending_frees_or_unmaps());
 }
 
-// A number of parts that other threads move about in the table meanwhile.
-TEST_F(MemoryByHandle, AllPartsOfAnArrayAreFoundWhateverOthersTakeOut) {
+// Other threads remove entries meanwhile, which moves parts in the table.
+TEST_F(MemoryByHandle, FindsAllPartsDuringConcurrentRemovals) {
   constexpr std::uint64_t kParts = 200;
   create(5, 60);
   for (std::uint64_t i = 0; i < kParts; ++i) {
@@ -372,11 +373,11 @@ TEST_F(MemoryByHandle, AllPartsOfAnArrayAreFoundWhateverOthersTakeOut) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, APartThatIsUnmappedInTheOrderOfAStreamIsChargedUntilThatWasWaitedFor) {
+TEST_F(MemoryByHandle, ChargesAStreamOrderedUnmapUntilAWait) {
   create(5, 60);
   map_part(0xa, 101, 5);
   release(5);
-  EXPECT_EQ(unmap_part_in_order(101, kContext), 60u) << "for the program it is gone";
+  EXPECT_EQ(unmap_part_stream_ordered(101, kContext), 60u) << "for the program it is freed";
   EXPECT_EQ(live(), 0u);
   EXPECT_EQ(charged(), 60u);
   EXPECT_TRUE(ledger_.has_pending_frees());
@@ -387,14 +388,14 @@ TEST_F(MemoryByHandle, APartThatIsUnmappedInTheOrderOfAStreamIsChargedUntilThatW
   EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
-TEST_F(MemoryByHandle, AHandleThatIsReleasedAfterThatWaitsForTheStreamToo) {
+TEST_F(MemoryByHandle, AReleaseAfterAStreamOrderedUnmapWaitsToo) {
   create(5, 60);
   map_part(0xa, 101, 5);
-  unmap_part_in_order(101, kContext);
+  unmap_part_stream_ordered(101, kContext);
   EXPECT_FALSE(ledger_.has_pending_frees());
   const std::uint64_t begun = ledger_.begin_wait(kContext);
   map_part(0xa, 101, 5);
-  unmap_part_in_order(101, kContext);
+  unmap_part_stream_ordered(101, kContext);
   EXPECT_EQ(release(5), 60u);
   ledger_.finish_wait(kContext, begun);
   EXPECT_EQ(charged(), 60u) << "unmapped again after the wait began";
@@ -402,21 +403,21 @@ TEST_F(MemoryByHandle, AHandleThatIsReleasedAfterThatWaitsForTheStreamToo) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, WhatWasWaitedForGoesWithItsHandle) {
+TEST_F(MemoryByHandle, AfterAWaitTheLastReleaseFreesAtOnce) {
   create(5, 60);
   map_part(0xa, 101, 5);
-  unmap_part_in_order(101, kContext);
+  unmap_part_stream_ordered(101, kContext);
   wait(kContext);
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(release(5), 60u);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, AContextThatIsGoneHasNoStreamsToWaitFor) {
+TEST_F(MemoryByHandle, AnyWaitCompletesUnmapsOfADestroyedContext) {
   create(5, 60);
   map_part(0xa, 101, 5);
   release(5);
-  unmap_part_in_order(101, kContext);
+  unmap_part_stream_ordered(101, kContext);
   Entry dropped;
   Ledger::Pass pass;
   EXPECT_FALSE(ledger_.drop_from_context(kContext, pass, dropped));
@@ -425,14 +426,14 @@ TEST_F(MemoryByHandle, AContextThatIsGoneHasNoStreamsToWaitFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(MemoryByHandle, OthersHoldAllThatIsMappedInWhatTheyWereGiven) {
+TEST_F(MemoryByHandle, ExportingARangeKeepsAllItsMappings) {
   constexpr std::uint64_t kPart = 0x10;
   for (const std::uint64_t number : {1, 2, 3, 4}) {
     create(number, kPart);
     map(0x1000 + number * kPart, kPart, number);
     release(number);
   }
-  ledger_.mark_exported(0x1000 + 2 * kPart, kPart + 1);  // the second, and of the third a byte
+  ledger_.mark_exported(0x1000 + 2 * kPart, kPart + 1);  // the second, and one byte of the third
   unmap(0x1000, 0x1000);
   EXPECT_EQ(charged(), 2 * kPart);
 }

@@ -1,4 +1,4 @@
-// What a process is charged for pools, and for those that were destroyed.
+// Charges for pools, live and destroyed.
 #include "ledger/ledger.h"
 
 #include "support/test_support.h"
@@ -15,8 +15,8 @@ class LedgerPools : public testing::Test {
     limits.bytes[0] = 100;
     ASSERT_TRUE(ledger_.account().open_private(limits));
   }
-  bool take(std::uint64_t address, std::uint64_t bytes, std::uint64_t pool = kPool,
-            std::uint64_t context = 0) {
+  bool allocate(std::uint64_t address, std::uint64_t bytes, std::uint64_t pool = kPool,
+                std::uint64_t context = 0) {
     if (!ledger_.reserve_in_pool(pool, 0, bytes)) return false;
     Entry entry;
     entry.address = address;
@@ -33,8 +33,8 @@ class LedgerPools : public testing::Test {
     ledger_.finish_release(entry);
     return true;
   }
-  // In the order of a stream of that context.
-  bool release_in_order(std::uint64_t address, std::uint64_t context) {
+  // A stream-ordered free in that context.
+  bool release_stream_ordered(std::uint64_t address, std::uint64_t context) {
     Entry entry;
     if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
     ledger_.finish_release(entry, true, context);
@@ -45,8 +45,8 @@ class LedgerPools : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(LedgerPools, WhatOthersHaveOfAPoolIsChargedBesideThePool) {
-  ASSERT_TRUE(take(0x1000, 30));
+TEST_F(LedgerPools, ChargesExportedPoolMemoryInAddition) {
+  ASSERT_TRUE(allocate(0x1000, 30));
   Entry part, again;
   EXPECT_TRUE(ledger_.begin_export(0x1000, part));
   EXPECT_EQ(charged(), 60u);
@@ -59,53 +59,54 @@ TEST_F(LedgerPools, WhatOthersHaveOfAPoolIsChargedBesideThePool) {
   ledger_.finish_export(part);
   EXPECT_TRUE(release(0x1000));
   ledger_.settle_pool(kPool, 0, false);
-  EXPECT_EQ(charged(), 30u) << "whoever has it does not say until when";
-  ASSERT_TRUE(take(0x2000, 40));
-  EXPECT_FALSE(ledger_.begin_export(0x2000, part)) << "no room";
+  EXPECT_EQ(charged(), 30u) << "nothing reports when the other process releases it";
+  ASSERT_TRUE(allocate(0x2000, 40));
+  EXPECT_FALSE(ledger_.begin_export(0x2000, part)) << "does not fit";
   EXPECT_EQ(part.charged, 40u);
   EXPECT_EQ(charged(), 70u);
-  EXPECT_TRUE(ledger_.begin_export(0x9000, part)) << "not known";
+  EXPECT_TRUE(ledger_.begin_export(0x9000, part)) << "unknown memory";
   EXPECT_EQ(part.address, 0u);
 }
 
-TEST_F(LedgerPools, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
-  ASSERT_TRUE(take(0x1000, 60));
-  ASSERT_TRUE(take(0x2000, 40));
-  EXPECT_FALSE(take(0x3000, 1));
+TEST_F(LedgerPools, ChargesAPoolForTheMemoryThatItKeeps) {
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(allocate(0x2000, 40));
+  EXPECT_FALSE(allocate(0x3000, 1));
   EXPECT_TRUE(release(0x1000));
-  EXPECT_EQ(charged(), 100u) << "the pool may still have it";
+  EXPECT_EQ(charged(), 100u) << "the pool may still keep it";
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 60));
-  EXPECT_TRUE(take(0x1000, 60)) << "and gives it out again";
+  EXPECT_TRUE(allocate(0x1000, 60)) << "the pool reuses it";
   EXPECT_TRUE(release(0x1000));
   std::size_t place = 0;
   EXPECT_EQ(ledger_.pool_to_settle(0, place), kPool);
   ledger_.settle_pool(kPool, 50, true);
   EXPECT_EQ(charged(), 50u);
   ledger_.settle_pool(kPool, 0, true);
-  EXPECT_EQ(charged(), 40u) << "what is in use stays";
+  EXPECT_EQ(charged(), 40u) << "memory in use stays charged";
   ledger_.destroy_pool(kPool);
   EXPECT_EQ(charged(), 40u);
-  EXPECT_FALSE(ledger_.pool_to_settle(0, place = 0)) << "the driver tells nothing of it any more";
+  EXPECT_FALSE(ledger_.pool_to_settle(0, place = 0)) << "the driver has no figure of a destroyed pool";
   wait(0);
-  EXPECT_EQ(charged(), 40u) << "an allocation of it lives";
+  EXPECT_EQ(charged(), 40u) << "it has a live allocation";
   EXPECT_TRUE(release(0x2000));
-  EXPECT_EQ(charged(), 40u) << "freed in the order of a stream, perhaps not yet";
+  EXPECT_EQ(charged(), 40u) << "the free may still be pending";
   const std::uint64_t begun = ledger_.begin_wait(0);
-  ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
+  ASSERT_TRUE(allocate(0x3000, 20)) << "another pool with the same handle";
   ledger_.finish_wait(0, begun);
-  EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
+  EXPECT_EQ(charged(), 50u) << "charged in the step that the first pool grew by";
   EXPECT_FALSE(ledger_.has_pending_frees());
 }
 
-// Whatever context it was allocated in: it is in use until the stream that frees it comes to that.
-TEST_F(LedgerPools, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
-  ASSERT_TRUE(take(0x1000, 60, kPool, 8));
+// The context that frees counts, not the one that allocated: memory is in use until the freeing stream
+// reaches that.
+TEST_F(LedgerPools, ADestroyedPoolEndsAfterAWaitForTheFreeingContext) {
+  ASSERT_TRUE(allocate(0x1000, 60, kPool, 8));
   Entry entry;
   ASSERT_TRUE(ledger_.is_pool(kPool));
   ledger_.destroy_pool(kPool);
   EXPECT_FALSE(ledger_.is_pool(kPool));
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
-  EXPECT_FALSE(ledger_.is_pool(entry.link)) << "nobody may ask the driver about it";
+  EXPECT_FALSE(ledger_.is_pool(entry.link)) << "the driver must not be asked about it";
   ledger_.finish_release(entry, true, 7);
   wait(8);
   EXPECT_EQ(charged(), 60u);
@@ -113,28 +114,29 @@ TEST_F(LedgerPools, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
-// A call frees by pointer, and the driver has done so, beside what a stream has yet to free: the figure is of
-// that alone, and none of it may be given out again.
-TEST_F(LedgerPools, WhatACallIsFreeingIsNotTakenForWhatAStreamHasFreed) {
+// The driver has finished a free by pointer, but not a stream-ordered free. Its figure covers only the
+// pending memory, which must not be reused.
+TEST_F(LedgerPools, SeparatesAFreeInProgressFromPendingFrees) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 40));
-  ASSERT_TRUE(take(0x2000, 40));
+  ASSERT_TRUE(allocate(0x1000, 40));
+  ASSERT_TRUE(allocate(0x2000, 40));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 80, true).fits);
   Entry by_pointer;
-  ASSERT_TRUE(release_in_order(0x2000, 7));
+  ASSERT_TRUE(release_stream_ordered(0x2000, 7));
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, by_pointer));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 40, true).fits);
   ledger_.finish_release(by_pointer);
   EXPECT_EQ(charged(), 40u);
-  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 61).is_granted) << "the driver may take as much again";
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 61).is_granted)
+      << "the driver may allocate as much again";
   EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
   EXPECT_TRUE(ledger_.try_reserve_in_pool(kPool, 0, 100).is_granted);
 }
 
-// No wait for that context can come any more.
-TEST_F(LedgerPools, ADestroyedPoolOfAContextThatIsGoneGoesWithAnyWait) {
-  ASSERT_TRUE(take(0x1000, 60));
-  ASSERT_TRUE(release_in_order(0x1000, 7));
+// No later wait can be for the destroyed context.
+TEST_F(LedgerPools, AnyWaitEndsADestroyedPoolOfADestroyedContext) {
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 7));
   ledger_.destroy_pool(kPool);
   Ledger::Pass pass;
   Entry dropped;
@@ -143,30 +145,30 @@ TEST_F(LedgerPools, ADestroyedPoolOfAContextThatIsGoneGoesWithAnyWait) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerPools, ADestroyedPoolStaysWhereNobodyKnowsWhatToWaitFor) {
-  ASSERT_TRUE(take(0x1000, 60));
-  ASSERT_TRUE(release_in_order(0x1000, 0));
+TEST_F(LedgerPools, ADestroyedPoolStaysChargedIfItsContextIsUnknown) {
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 0));
   ledger_.destroy_pool(kPool);
   wait(7);
   EXPECT_EQ(charged(), 60u);
 }
 
-// cuMemFree of one thread beside cuMemPoolDestroy of another.
-TEST_F(LedgerPools, WhatIsFreedWhileItsPoolIsDestroyedLeavesNoCharge) {
-  ASSERT_TRUE(take(0x1000, 60));
+// cuMemFree in one thread, cuMemPoolDestroy in another.
+TEST_F(LedgerPools, AFreeDuringThePoolsDestructionEndsTheCharge) {
+  ASSERT_TRUE(allocate(0x1000, 60));
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   ledger_.destroy_pool(kPool);
   wait(0);
-  EXPECT_EQ(charged(), 60u) << "the driver was not asked to free it yet";
+  EXPECT_EQ(charged(), 60u) << "the driver has not freed it yet";
   ledger_.finish_release(freed);
   EXPECT_EQ(charged(), 60u);
   wait(0);
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerPools, WhatWasNotFreedAfterAllIsInThePoolThatWasDestroyedMeanwhile) {
-  ASSERT_TRUE(take(0x1000, 60));
+TEST_F(LedgerPools, AFailedFreeReturnsToTheDestroyedPool) {
+  ASSERT_TRUE(allocate(0x1000, 60));
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   ledger_.destroy_pool(kPool);
@@ -178,10 +180,10 @@ TEST_F(LedgerPools, WhatWasNotFreedAfterAllIsInThePoolThatWasDestroyedMeanwhile)
   EXPECT_EQ(charged(), 0u);
 }
 
-// Two threads wait: what was freed after the first began is the second's.
-TEST_F(LedgerPools, AWaitIsForWhatWasFreedBeforeIt) {
+// Two threads wait. Memory freed after the first wait began is completed by the second.
+TEST_F(LedgerPools, AWaitCompletesOnlyEarlierFrees) {
   const auto destroy_pool_of = [&](std::uint64_t pool, std::uint64_t bytes) {
-    EXPECT_TRUE(take(0x1000 * pool, bytes, pool));
+    EXPECT_TRUE(allocate(0x1000 * pool, bytes, pool));
     EXPECT_TRUE(release(0x1000 * pool));
     ledger_.destroy_pool(pool);
   };
@@ -195,9 +197,9 @@ TEST_F(LedgerPools, AWaitIsForWhatWasFreedBeforeIt) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerPools, WhatTheDriverDidNotFreeIsInItsPoolStill) {
+TEST_F(LedgerPools, AFailedFreeReturnsToItsPool) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(allocate(0x1000, 60));
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
   EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver has not freed it yet";
@@ -206,39 +208,40 @@ TEST_F(LedgerPools, WhatTheDriverDidNotFreeIsInItsPoolStill) {
   EXPECT_EQ(charged(), 60u);
   EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted);
   ASSERT_TRUE(release(0x1000));
-  EXPECT_TRUE(ledger_.try_reserve_in_pool(kPool, 0, 100).is_granted) << "and now it has";
+  EXPECT_TRUE(ledger_.try_reserve_in_pool(kPool, 0, 100).is_granted) << "now it is freed";
 }
 
-TEST_F(LedgerPools, APoolIsChargedForTheStepsInWhichItGrows) {
+TEST_F(LedgerPools, ChargesAPoolInTheStepsOfItsGrowth) {
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 3));
-  EXPECT_EQ(charged(), 3u) << "nothing is known of this driver";
+  EXPECT_EQ(charged(), 3u) << "the driver's step is unknown";
   EXPECT_TRUE(ledger_.settle_pool(kPool, 32, true).fits);
   EXPECT_EQ(charged(), 32u);
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 29));
   EXPECT_EQ(charged(), 32u);
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 1));
-  EXPECT_EQ(charged(), 64u) << "the next step, before the driver takes it";
+  EXPECT_EQ(charged(), 64u) << "the next step, charged in advance";
   EXPECT_FALSE(ledger_.try_reserve_in_pool(0x98, 0, 33).is_granted) << "two steps";
-  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 0u) << "who asked may make room and try again";
+  EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 0u) << "the caller may free memory and try again";
   EXPECT_FALSE(ledger_.reserve_in_pool(0x98, 0, 33));
   EXPECT_EQ(ledger_.figures(0, Kind::pool).refused_count, 1u);
   EXPECT_EQ(charged(), 64u);
   EXPECT_TRUE(ledger_.reserve_in_pool(0x98, 0, 32));
 }
 
-TEST_F(LedgerPools, WhatIsStillToBeFreedIsNotGivenOutAgain) {
+TEST_F(LedgerPools, DoesNotReusePendingFrees) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(allocate(0x1000, 60));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 60, true).fits);
-  ASSERT_TRUE(release_in_order(0x1000, 0));
-  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver may take as much again";
+  ASSERT_TRUE(release_stream_ordered(0x1000, 0));
+  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted)
+      << "the driver may allocate as much again";
   EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
   EXPECT_TRUE(ledger_.reserve_in_pool(kPool, 0, 100));
 }
 
-TEST_F(LedgerPools, ARequestThatFailsGivesBackNothingThatThePoolKeeps) {
+TEST_F(LedgerPools, AFailedRequestKeepsTheChargeForTheDriversFigure) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(allocate(0x1000, 60));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 60, true).fits);
   ASSERT_TRUE(release(0x1000));
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 80));
@@ -247,34 +250,34 @@ TEST_F(LedgerPools, ARequestThatFailsGivesBackNothingThatThePoolKeeps) {
   EXPECT_EQ(charged(), 60u);
 }
 
-TEST_F(LedgerPools, TheFirstStepOfAPoolIsChargedBeforeItIsSeen) {
+TEST_F(LedgerPools, ChargesTheFirstStepInAdvance) {
   ledger_.assume_pool_step(32);
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 3));
   EXPECT_EQ(charged(), 32u);
   EXPECT_TRUE(ledger_.settle_pool(kPool, 8, true).fits);
   EXPECT_EQ(charged(), 8u);
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 6));
-  EXPECT_EQ(charged(), 16u) << "by what was seen";
+  EXPECT_EQ(charged(), 16u) << "in the step that was seen";
 }
 
-TEST_F(LedgerPools, WhatAPoolTookBeyondTheLimitIsTold) {
+TEST_F(LedgerPools, ReportsAPoolBeyondTheLimit) {
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 90));
   EXPECT_FALSE(ledger_.settle_pool(kPool, 128, true).fits);
   EXPECT_EQ(charged(), 90u);
   EXPECT_FALSE(ledger_.settle_pool(kPool, 128, false).fits);
-  EXPECT_EQ(charged(), 128u) << "it is there";
+  EXPECT_EQ(charged(), 128u) << "it is allocated";
   ledger_.destroy_pool(kPool);
-  EXPECT_EQ(charged(), 128u) << "until the last of it is freed";
+  EXPECT_EQ(charged(), 128u) << "until all of it is freed";
 }
 
-// Freed from one context and then from another, but of the first all had come before.
-TEST_F(LedgerPools, OfAPoolThatWasIdleTheLaterContextIsWaitedFor) {
+// Frees in one context, and later in another; all of the first completed before.
+TEST_F(LedgerPools, ForgetsTheContextOfCompletedFrees) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 60));
-  ASSERT_TRUE(release_in_order(0x1000, 7));
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 7));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
-  ASSERT_TRUE(take(0x1000, 60));
-  ASSERT_TRUE(release_in_order(0x1000, 8));
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 8));
   ledger_.destroy_pool(kPool);
   wait(7);
   EXPECT_EQ(charged(), 60u);
@@ -282,20 +285,20 @@ TEST_F(LedgerPools, OfAPoolThatWasIdleTheLaterContextIsWaitedFor) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerPools, OfTwoContextsNeitherIsEnough) {
-  ASSERT_TRUE(take(0x1000, 30));
-  ASSERT_TRUE(take(0x2000, 30));
-  ASSERT_TRUE(release_in_order(0x1000, 7));
-  ASSERT_TRUE(release_in_order(0x2000, 8));
+TEST_F(LedgerPools, NoSingleWaitCompletesFreesOfTwoContexts) {
+  ASSERT_TRUE(allocate(0x1000, 30));
+  ASSERT_TRUE(allocate(0x2000, 30));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 7));
+  ASSERT_TRUE(release_stream_ordered(0x2000, 8));
   ledger_.destroy_pool(kPool);
   wait(7);
   wait(8);
   EXPECT_EQ(charged(), 60u);
 }
 
-// By a caller that no other thread can destroy the pool beside.
-TEST_F(LedgerPools, WhatWasNotFreedAfterAllByWhoWasAloneIsThereAgain) {
-  ASSERT_TRUE(take(0x1000, 60));
+// The caller knows that no other thread can destroy the pool.
+TEST_F(LedgerPools, AFailedExclusiveFreeReturnsToItsPool) {
+  ASSERT_TRUE(allocate(0x1000, 60));
   Entry freed;
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed, true));
   ledger_.undo_release(freed);
@@ -305,72 +308,72 @@ TEST_F(LedgerPools, WhatWasNotFreedAfterAllByWhoWasAloneIsThereAgain) {
   EXPECT_EQ(charged(), 0u);
 }
 
-// Half of each step is in use, so the device gets none of them back.
-TEST_F(LedgerPools, WhatALivePoolGotBackIsRoomOnceItsStreamWasWaitedFor) {
+// Half of each step is in use, so the pool returns none to the device.
+TEST_F(LedgerPools, AWaitMakesALivePoolsFreesReusable) {
   ledger_.assume_pool_step(50);
-  for (const std::uint64_t address : {1, 2, 3, 4}) ASSERT_TRUE(take(0x1000 * address, 25));
+  for (const std::uint64_t address : {1, 2, 3, 4}) ASSERT_TRUE(allocate(0x1000 * address, 25));
   ledger_.settle_pool(kPool, 100, true);
-  ASSERT_TRUE(release_in_order(0x1000, 8));
-  ASSERT_TRUE(release_in_order(0x3000, 8));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 8));
+  ASSERT_TRUE(release_stream_ordered(0x3000, 8));
   ledger_.settle_pool(kPool, 100, true);
-  EXPECT_FALSE(take(0x5000, 25)) << "the stream has perhaps not come to it";
+  EXPECT_FALSE(allocate(0x5000, 25)) << "the free may be pending";
   wait(9);
-  EXPECT_FALSE(take(0x5000, 25)) << "another context";
+  EXPECT_FALSE(allocate(0x5000, 25)) << "another context";
   const std::uint64_t begun = ledger_.begin_wait(8);
-  ASSERT_TRUE(release_in_order(0x2000, 8));
+  ASSERT_TRUE(release_stream_ordered(0x2000, 8));
   ledger_.finish_wait(8, begun);
-  EXPECT_TRUE(take(0x5000, 50));
-  EXPECT_FALSE(take(0x6000, 25)) << "freed after the wait began";
+  EXPECT_TRUE(allocate(0x5000, 50));
+  EXPECT_FALSE(allocate(0x6000, 25)) << "freed after the wait began";
   const std::uint64_t failed = ledger_.begin_wait(8);
   ledger_.cancel_wait(failed);
   ledger_.finish_wait(8, failed);
-  EXPECT_FALSE(take(0x6000, 25)) << "a wait that failed";
+  EXPECT_FALSE(allocate(0x6000, 25)) << "a wait that failed";
   wait(8);
-  EXPECT_TRUE(take(0x6000, 25));
+  EXPECT_TRUE(allocate(0x6000, 25));
   EXPECT_EQ(charged(), 100u);
 }
 
-// Of two waits at once the first that began is the one that counts.
-TEST_F(LedgerPools, AWaitThatBeganBeforeTheFreeIsNotEnoughForIt) {
+// Two waits run at once. Each completes only the frees before it began.
+TEST_F(LedgerPools, OfTwoWaitsEachCompletesItsEarlierFrees) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 50));
-  ASSERT_TRUE(take(0x2000, 50));
+  ASSERT_TRUE(allocate(0x1000, 50));
+  ASSERT_TRUE(allocate(0x2000, 50));
   ledger_.settle_pool(kPool, 100, true);
-  ASSERT_TRUE(release_in_order(0x1000, 8));
+  ASSERT_TRUE(release_stream_ordered(0x1000, 8));
   const std::uint64_t first = ledger_.begin_wait(8);
-  ASSERT_TRUE(release_in_order(0x2000, 8));
+  ASSERT_TRUE(release_stream_ordered(0x2000, 8));
   const std::uint64_t second = ledger_.begin_wait(8);
   ledger_.finish_wait(8, first);
-  EXPECT_FALSE(take(0x3000, 51));
-  EXPECT_TRUE(take(0x3000, 50));
+  EXPECT_FALSE(allocate(0x3000, 51));
+  EXPECT_TRUE(allocate(0x3000, 50));
   ledger_.finish_wait(8, second);
   wait(8);
-  EXPECT_TRUE(take(0x4000, 50));
+  EXPECT_TRUE(allocate(0x4000, 50));
 }
 
-// The driver was told to free it in the order of a stream, and the device has what it took for it.
-TEST_F(LedgerPools, WhatAPoolTookForARefusedRequestIsNotGivenToTheNext) {
+// The driver frees the memory in stream order, so the pool still has it.
+TEST_F(LedgerPools, DoesNotReuseMemoryOfARefusedRequest) {
   ledger_.assume_pool_step(1);
-  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(allocate(0x1000, 60));
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 30));
   EXPECT_FALSE(ledger_.settle_pool(kPool, 120, true).fits);
   ledger_.cancel_allocated_in_pool(kPool, 30, 8);
   EXPECT_FALSE(ledger_.settle_pool(kPool, 120, false).fits);
   EXPECT_EQ(charged(), 120u);
-  EXPECT_FALSE(take(0x2000, 30));
+  EXPECT_FALSE(allocate(0x2000, 30));
   wait(8);
-  EXPECT_FALSE(take(0x2000, 30)) << "it has gone back, but the pool is still beyond the limit";
+  EXPECT_FALSE(allocate(0x2000, 30)) << "it is freed, but the pool still exceeds the limit";
   ledger_.settle_pool(kPool, 60, false);
-  EXPECT_TRUE(take(0x2000, 30));
+  EXPECT_TRUE(allocate(0x2000, 30));
 }
 
-TEST_F(LedgerPools, ANewPoolOfAHandleIsAnotherWhateverIsKnownOfTheOld) {
+TEST_F(LedgerPools, SeparatesPoolsThatReuseAHandle) {
   ledger_.adopt_pool(kPool, 0);
   ledger_.adopt_pool(kPool, 3);
   unsigned device = 9;
   ASSERT_TRUE(ledger_.device_of_pool(kPool, device));
-  EXPECT_EQ(device, 0u) << "told again";
-  ASSERT_TRUE(take(0x1000, 60));
+  EXPECT_EQ(device, 0u) << "a known pool keeps its device";
+  ASSERT_TRUE(allocate(0x1000, 60));
   ledger_.adopt_pool(kPool, 3, true);
   ASSERT_TRUE(ledger_.device_of_pool(kPool, device));
   EXPECT_EQ(device, 3u);

@@ -1,4 +1,4 @@
-// An account that processes share, for the tests of it.
+// Test fixture: an account that processes share.
 #pragma once
 
 #include <signal.h>
@@ -18,21 +18,21 @@ inline Limits limit_of(std::uint64_t bytes, unsigned device = 0) {
   return limits;
 }
 
-// qemu-user makes up a process' own /proc/self/stat, so others see another start time, and has no robust
-// mutexes.
+// qemu-user invents /proc/self/stat, so other processes see a different start time. It has no robust mutexes,
+// either.
 #ifdef HEADROOM_EMULATED
 inline constexpr bool kIsEmulated = true;
 #else
 inline constexpr bool kIsEmulated = false;
 #endif
 inline constexpr const char* kWhyNotEmulated =
-    "the emulator tells other processes another start time of this one";
+    "the emulator shows other processes a different start time of this process";
 
 class SharedAccount : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(Account::create_shared(path().c_str(), limit_of(1000))); }
   std::string path() const { return (folder_ / "account").string(); }
-  // A process that charges and then waits to be killed; returns when it has charged.
+  // Starts a process that charges, then waits to be killed. Returns when it has charged.
   pid_t child_that_charges(std::uint64_t bytes, bool* granted) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
