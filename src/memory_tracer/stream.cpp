@@ -92,7 +92,7 @@ void stream_leave() {
   --entered_too_deep;
 }
 
-void seal_stream() { tracer::finish_quietly(); }
+void seal_stream() { tracer::try_finish_recording(); }
 
 namespace {
 // When the library goes, at the end of the process.

@@ -1,6 +1,6 @@
-// Arrays and mipmapped arrays. How much memory the driver needs for one is known only to the driver, and it
-// tells for an array whose memory is mapped later: so one of the same shape is made, which takes no memory,
-// is asked about, and goes again.
+// Arrays and mipmapped arrays. Only the driver knows how much memory an array needs, and it answers only for
+// arrays whose memory is mapped later. So the hook creates a trial array of the same shape, which takes no
+// memory, asks for its requirements and destroys it.
 #include <mutex>
 
 #include "tracer/device_hooks.h"
@@ -9,8 +9,8 @@
 namespace headroom::tracer::driver {
 namespace {
 
-// By its elements, where the driver does not say.
-std::uint64_t bytes_of(const Array3dDescriptor& shape, unsigned levels) {
+// Estimates the bytes from the number of elements, for drivers that do not return the requirements.
+std::uint64_t estimate_bytes(const Array3dDescriptor& shape, unsigned levels) {
   const int format = shape.format;
   const std::uint64_t element = format == 0x01 || format == 0x08                     ? 1
                                 : format == 0x02 || format == 0x09 || format == 0x10 ? 2
@@ -23,26 +23,28 @@ std::uint64_t bytes_of(const Array3dDescriptor& shape, unsigned levels) {
   return all;
 }
 
-// A trial costs as much as the array itself, and programs make arrays of few shapes. Whoever finds another
-// thread at the table asks the driver, too, so nobody waits, and a child after fork neither.
-class KnownNeeds {
+// Remembers the requirements of recent shapes: a trial costs as much as the array itself, and programs create
+// arrays of few shapes. A thread that finds the table locked asks the driver, so no thread waits, and neither
+// does a child after fork.
+class RequirementCache {
  public:
-  // `ask` tells the bytes of what is not known yet; 0: the driver does not say.
+  // `query` returns the bytes of a shape that is not in the table; 0: the driver does not know.
   template <class Ask>
-  std::uint64_t find(const Array3dDescriptor& shape, unsigned levels, unsigned device, const Ask& ask) {
+  std::uint64_t find(const Array3dDescriptor& shape, unsigned levels, unsigned device, const Ask& query) {
     std::unique_lock held(lock_, std::try_to_lock);
-    if (!held) return ask();
-    for (const Need& need : needs_)
-      if (need.bytes != 0 && need.levels == levels && need.device == device && is_same(need.shape, shape))
-        return need.bytes;
-    const std::uint64_t bytes = ask();
-    if (bytes != 0) needs_[next_++ % kShapes] = {shape, levels, device, bytes};
+    if (!held) return query();
+    for (const Requirement& requirement : requirements_)
+      if (requirement.bytes != 0 && requirement.levels == levels && requirement.device == device &&
+          is_same(requirement.shape, shape))
+        return requirement.bytes;
+    const std::uint64_t bytes = query();
+    if (bytes != 0) requirements_[next_++ % kShapes] = {shape, levels, device, bytes};
     return bytes;
   }
 
  private:
   static constexpr unsigned kShapes = 16;
-  struct Need {
+  struct Requirement {
     Array3dDescriptor shape;
     unsigned levels, device;
     std::uint64_t bytes;
@@ -52,50 +54,51 @@ class KnownNeeds {
            a.channels == b.channels && a.flags == b.flags;
   }
   Lock lock_;
-  Need needs_[kShapes] = {};
+  Requirement requirements_[kShapes] = {};
   unsigned next_ = 0;
 };
-constinit KnownNeeds known_needs;
+constinit RequirementCache requirement_cache;
 
-std::uint64_t ask_for_array(const Array3dDescriptor& shape, unsigned device) {
-  Array3dDescriptor later = shape;
-  later.flags |= kArrayDeferred;
+std::uint64_t query_array(const Array3dDescriptor& shape, unsigned device) {
+  Array3dDescriptor deferred = shape;
+  deferred.flags |= kArrayDeferred;
   Opaque trial = nullptr;
-  MemoryRequirements needs{};
+  MemoryRequirements requirements{};
   if (real.cuArrayGetMemoryRequirements == nullptr || real.cuArray3DCreate_v2 == nullptr ||
-      real.cuArrayDestroy == nullptr || real.cuArray3DCreate_v2(&trial, &later) != kSuccess)
+      real.cuArrayDestroy == nullptr || real.cuArray3DCreate_v2(&trial, &deferred) != kSuccess)
     return 0;
-  const Result result = real.cuArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
+  const Result result = real.cuArrayGetMemoryRequirements(&requirements, trial, static_cast<Device>(device));
   real.cuArrayDestroy(trial);
-  return result == kSuccess ? needs.size : 0;
+  return result == kSuccess ? requirements.size : 0;
 }
-std::uint64_t needed_for_array(const Array3dDescriptor& shape, unsigned device) {
-  const std::uint64_t told = known_needs.find(shape, 0, device, [&] { return ask_for_array(shape, device); });
-  return told != 0 ? told : bytes_of(shape, 1);
+std::uint64_t required_for_array(const Array3dDescriptor& shape, unsigned device) {
+  const std::uint64_t required =
+      requirement_cache.find(shape, 0, device, [&] { return query_array(shape, device); });
+  return required != 0 ? required : estimate_bytes(shape, 1);
 }
 
-std::uint64_t ask_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
-  Array3dDescriptor later = shape;
-  later.flags |= kArrayDeferred;
+std::uint64_t query_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+  Array3dDescriptor deferred = shape;
+  deferred.flags |= kArrayDeferred;
   Opaque trial = nullptr;
-  MemoryRequirements needs{};
+  MemoryRequirements requirements{};
   if (real.cuMipmappedArrayGetMemoryRequirements == nullptr || real.cuMipmappedArrayCreate == nullptr ||
       real.cuMipmappedArrayDestroy == nullptr ||
-      real.cuMipmappedArrayCreate(&trial, &later, levels) != kSuccess)
+      real.cuMipmappedArrayCreate(&trial, &deferred, levels) != kSuccess)
     return 0;
   const Result result =
-      real.cuMipmappedArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
+      real.cuMipmappedArrayGetMemoryRequirements(&requirements, trial, static_cast<Device>(device));
   real.cuMipmappedArrayDestroy(trial);
-  return result == kSuccess ? needs.size : 0;
+  return result == kSuccess ? requirements.size : 0;
 }
-std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
-  const std::uint64_t told =
-      known_needs.find(shape, levels, device, [&] { return ask_for_mipmap(shape, levels, device); });
-  return told != 0 ? told : bytes_of(shape, levels);
+std::uint64_t required_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+  const std::uint64_t required =
+      requirement_cache.find(shape, levels, device, [&] { return query_mipmap(shape, levels, device); });
+  return required != 0 ? required : estimate_bytes(shape, levels);
 }
 
-// Those that are mapped later take what is mapped, by handle (cuMemMapArrayAsync).
-bool takes_memory(const Array3dDescriptor& shape) {
+// Arrays that are mapped later get their memory by handle (cuMemMapArrayAsync).
+bool allocates_on_creation(const Array3dDescriptor& shape) {
   return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
 }
 
@@ -104,18 +107,18 @@ Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFra
                     const Call& call) {
   DriverHook hook;
   CurrentDevice where;
-  if (shape == nullptr || array == nullptr || !takes_memory(*shape) || !hook.counts() ||
+  if (shape == nullptr || array == nullptr || !allocates_on_creation(*shape) || !hook.should_track() ||
       !hook.get_current(where))
     return call();
   const Entry entry =
-      entry_of(EntryType::array, DeviceMemoryKind::array, where, needed_for_array(*shape, where.device));
+      entry_of(EntryType::array, DeviceMemoryKind::array, where, required_for_array(*shape, where.device));
   return allocate(hook, entry, caller, call, [&] { return number_of(*array); });
 }
 
 Result destroy(Result (*call)(Opaque), EntryType type, Opaque array) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(array);
+  if (!hook.should_track()) return call(array);
   constexpr auto kArray = ledger::Ledger::Owner::array;
   const std::uint64_t parts = device_ledger.begin_destroy(kArray, number_of(array));
   const Result result = release(hook, type, number_of(array), [&] { return call(array); });
@@ -168,11 +171,11 @@ HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescrip
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (shape == nullptr || mipmap == nullptr || !takes_memory(*shape) || !hook.counts() ||
+  if (shape == nullptr || mipmap == nullptr || !allocates_on_creation(*shape) || !hook.should_track() ||
       !hook.get_current(where))
     return call(mipmap, shape, levels);
   const Entry entry = entry_of(EntryType::mipmap, DeviceMemoryKind::array, where,
-                               needed_for_mipmap(*shape, levels, where.device));
+                               required_for_mipmap(*shape, levels, where.device));
   return allocate(
       hook, entry, caller_of_this_function(), [&] { return call(mipmap, shape, levels); },
       [&] { return number_of(*mipmap); });

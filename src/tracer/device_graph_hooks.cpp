@@ -1,7 +1,9 @@
-// Memory nodes of graphs. The driver gets the memory when the graph runs and keeps it until the graph and
-// what was instantiated from it are gone, so a launch need not be watched: the graph is charged for the
-// blocks that its nodes need, when they are added. What no node frees lives on after the graph, if it ran. An
-// instance may be updated to another graph, whose nodes may need more.
+// Memory nodes of CUDA graphs. The driver allocates their memory when the graph runs, and keeps it until the
+// graph and all its graph execs are destroyed. So launches need not be hooked: the graph is charged for the
+// blocks that its nodes need when the nodes are added.
+//
+// Memory that no node frees outlives the graph if the graph ran. A graph exec may be updated to another
+// graph, whose nodes may need more.
 #include "tracer/graph_nodes.h"
 
 namespace headroom::tracer::driver {
@@ -12,10 +14,10 @@ Result add_allocation(Opaque graph, AllocationNode* node, std::span<const Opaque
                       const CallFrame& caller, const Call& call) {
   DriverHook hook;
   CurrentDevice where;
-  if (node == nullptr || !hook.counts()) return call();
+  if (node == nullptr || !hook.should_track()) return call();
   if (node->pool.location.type == kLocationDevice && node->pool.location.id >= 0) {
     where.device = static_cast<unsigned>(node->pool.location.id);
-    hook.meet(where.device);
+    hook.register_device(where.device);
   } else if (!hook.get_current(where)) {
     return call();
   }
@@ -26,22 +28,24 @@ Result add_allocation(Opaque graph, AllocationNode* node, std::span<const Opaque
 template <class Call>
 Result add_free(Opaque graph, Pointer pointer, const Opaque* node, const Call& call) {
   DriverHook hook;
-  const DriverOrder order;
+  const DriverLock lock;
   const Result result = call();
-  if (result == kSuccess && hook.counts())
+  if (result == kSuccess && hook.should_track())
     device_ledger.free_node(number_of(graph), pointer, node != nullptr ? number_of(*node) : 0);
   return result;
 }
 
-// A child with memory nodes is not copied but moved, and its handle is the parent's.
+// A child graph with memory nodes is moved into the parent, not copied. Its handle then belongs to the
+// parent.
 template <class Call>
 Result add_child(Opaque graph, const ChildGraphNode& child, const Call& call) {
   DriverHook hook;
-  const DriverOrder order;
+  const DriverLock lock;
   const std::uint64_t moved = number_of(child.graph);
   const bool is_moved = child.ownership == kChildGraphMoved;
   const Result result = call();
-  if (result == kSuccess && is_moved && hook.counts()) device_ledger.move_graph(moved, number_of(graph));
+  if (result == kSuccess && is_moved && hook.should_track())
+    device_ledger.move_graph(moved, number_of(graph));
   return result;
 }
 
@@ -57,24 +61,25 @@ Result add_node(Opaque* node, Opaque graph, NodeParameters* parameters, std::spa
   return call();
 }
 
-std::span<const Opaque> nodes(const Opaque* first, std::size_t count) {
+std::span<const Opaque> as_span(const Opaque* first, std::size_t count) {
   return first != nullptr ? std::span(first, count) : std::span<const Opaque>();
 }
 
-// Where there is no room it is waited for what instances had that were destroyed or updated.
-bool reserve_instance(DriverHook& hook, DriverOrder& order, std::uint64_t number, Opaque graph,
-                      const CallFrame& caller) {
+// Charges a graph exec. If the limit refuses that, reclaims memory of destroyed or updated graph execs, once
+// per device, and tries again.
+bool reserve_exec(DriverHook& hook, DriverLock& lock, std::uint64_t number, Opaque graph,
+                  const CallFrame& caller) {
   Entry refused;
-  std::uint64_t settled = 0;  // devices, a bit each: a graph may be of several
+  std::uint64_t reclaimed = 0;  // one bit per device; a graph may use several
   for (;;) {
     if (device_ledger.begin_exec(number, number_of(graph), refused)) return true;
     const std::uint64_t device = std::uint64_t{1} << refused.device % ledger::kMaxDevices;
-    if ((settled & device) != 0) break;
-    settled |= device;
-    order.give_up();
-    hook.make_room(refused.device);
-    order.take_again();
-    hook.settle_pools(refused.device);
+    if ((reclaimed & device) != 0) break;
+    reclaimed |= device;
+    lock.unlock();
+    hook.reclaim_memory(refused.device);
+    lock.lock();
+    hook.trim_pools(refused.device);
   }
   device_ledger.refuse(refused.device, DeviceMemoryKind::graph, refused.charged);
   hook.record_last_refusal(caller);
@@ -84,10 +89,10 @@ bool reserve_instance(DriverHook& hook, DriverOrder& order, std::uint64_t number
 template <class Call>
 Result instantiate(Opaque* exec, Opaque graph, const CallFrame& caller, const Call& call) {
   DriverHook hook;
-  if (exec == nullptr || !hook.counts()) return call();
-  DriverOrder order;
-  const std::uint64_t number = number_of(&hook);  // until the instance has one
-  if (!reserve_instance(hook, order, number, graph, caller)) return kOutOfMemory;
+  if (exec == nullptr || !hook.should_track()) return call();
+  DriverLock lock;
+  const std::uint64_t number = number_of(&hook);  // a temporary number, until the graph exec has a handle
+  if (!reserve_exec(hook, lock, number, graph, caller)) return kOutOfMemory;
   const Result result = call();
   if (result == kSuccess)
     device_ledger.finish_instantiate(number, number_of(*exec));
@@ -96,120 +101,121 @@ Result instantiate(Opaque* exec, Opaque graph, const CallFrame& caller, const Ca
   return result;
 }
 
-// All with the order: the driver has destroyed it already, and frees what it had when that is not in use any
-// more.
-void settle_gone(DriverHook& hook, const Entry& gone, std::uint64_t time, const CallFrame& caller) {
-  if (gone.extra > 0) hook.record_release(gone, time);
-  hook.settle_leaving_graphs(gone.device);
-  hook.settle_graphs(gone.device, &caller);
-  hook.look_at_graphs(gone.device);
+// Called with the driver lock. The driver has destroyed the graph already, and frees its memory when that is
+// not in use any more.
+void finish_graph_release(DriverHook& hook, const Entry& freed, std::uint64_t time, const CallFrame& caller) {
+  if (freed.extra > 0) hook.record_release(freed, time);
+  hook.trim_and_update_graphs(freed.device);
+  hook.reconcile_graphs(freed.device, &caller);
+  hook.update_graph_charge(freed.device);
 }
 
-void forget_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time, const CallFrame& caller) {
+void drop_past_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time, const CallFrame& caller) {
   Entry freed;
-  while (device_ledger.drop_past_update(exec, freed)) settle_gone(hook, freed, time, caller);
+  while (device_ledger.drop_past_update(exec, freed)) finish_graph_release(hook, freed, time, caller);
 }
 
-// What an instance had that has ended the driver keeps, and takes more for the next perhaps.
-void settle_instances(DriverHook& hook) {
+// The driver keeps memory of ended graph execs, and may allocate more for the next one instead of reusing it.
+void trim_launched_graphs(DriverHook& hook) {
   for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
-    if (hook.may_have_launched_graphs(device)) hook.settle_leaving_graphs(device);
+    if (hook.may_have_launched_graphs(device)) hook.trim_and_update_graphs(device);
 }
 
-void forget(DriverHook& hook, EntryType type, std::uint64_t graph, std::uint64_t time, const CallFrame& caller) {
+void drop_graph(DriverHook& hook, EntryType type, std::uint64_t graph, std::uint64_t time,
+                const CallFrame& caller) {
   Entry freed;
   for (unsigned device = 0; device_ledger.destroy_graph(type, graph, device, freed); ++device)
-    settle_gone(hook, freed, time, caller);
+    finish_graph_release(hook, freed, time, caller);
   if (type != EntryType::graph_exec) return;
-  forget_updates(hook, graph, time, caller);
-  settle_instances(hook);
+  drop_past_updates(hook, graph, time, caller);
+  trim_launched_graphs(hook);
 }
 
 template <class Call>
 Result update(Opaque exec, Opaque graph, const CallFrame& caller, const Call& call) {
   DriverHook hook;
-  if (!hook.counts()) return call();
-  DriverOrder order;
+  if (!hook.should_track()) return call();
+  DriverLock lock;
   const std::uint64_t key = number_of(exec);
-  if (!reserve_instance(hook, order, key, graph, caller)) return kOutOfMemory;
+  if (!reserve_exec(hook, lock, key, graph, caller)) return kOutOfMemory;
   const std::uint64_t time = hook.stamp();
   const Result result = call();
   if (result != kSuccess) {
     device_ledger.cancel_exec(key);
     return result;
   }
-  forget_updates(hook, key, time, caller);
+  drop_past_updates(hook, key, time, caller);
   device_ledger.finish_update(key);
-  settle_instances(hook);
+  trim_launched_graphs(hook);
   return result;
 }
 
 Result destroy(Result (*call)(Opaque), EntryType type, Opaque graph, const CallFrame& caller) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(graph);
-  const DriverOrder order;
+  if (!hook.should_track()) return call(graph);
+  const DriverLock lock;
   const std::uint64_t time = hook.stamp();
   const Result result = call(graph);
-  if (result == kSuccess) forget(hook, type, number_of(graph), time, caller);
+  if (result == kSuccess) drop_graph(hook, type, number_of(graph), time, caller);
   return result;
 }
 
-// What a capture is known by: its stream. Threads' own default streams share one handle, so those are known
-// by their thread.
-std::uint64_t key_of(Opaque stream, DefaultStream kind) {
+// Captures are identified by their stream. All per-thread default streams share one handle, so those are
+// identified by their thread.
+std::uint64_t capture_key(Opaque stream, DefaultStream kind) {
   constexpr std::uint64_t kPerThread = 2;  // CU_STREAM_PER_THREAD
-  const bool is_own =
+  const bool is_per_thread =
       number_of(stream) == kPerThread || (stream == nullptr && kind == DefaultStream::per_thread);
-  return is_own ? number_of(&thread_local_state) | 1 : number_of(stream);
+  return is_per_thread ? number_of(&thread_local_state) | 1 : number_of(stream);
 }
 
 template <class Call>
-Result begin_capture(Opaque stream, DefaultStream kind, bool makes_graph, const Call& call) {
+Result begin_capture(Opaque stream, DefaultStream kind, bool creates_graph, const Call& call) {
   DriverHook hook;
-  if (!hook.counts()) return call();
-  device_ledger.begin_capture_call();  // from now on nobody waits
+  if (!hook.should_track()) return call();
+  device_ledger.begin_capture_call();  // from now on no thread synchronizes
   const Result result = call();
   if (result == kSuccess) {
     const Capture capture = capture_of(kind, stream);
     if (capture.status == kCaptureActive)
-      device_ledger.begin_capture(key_of(stream, kind), makes_graph ? number_of(capture.graph) : 0,
+      device_ledger.begin_capture(capture_key(stream, kind), creates_graph ? number_of(capture.graph) : 0,
                                   context_of_stream(stream));
   }
   device_ledger.end_capture_call();
   return result;
 }
 
-// A capture that failed has no graph: the driver destroyed the one that was begun, perhaps long before, when
-// it no longer tells which one that is.
+// If a capture fails, the driver has destroyed its graph, perhaps long before this call, and does not return
+// its handle any more.
 Result end_capture(Result (*call)(Opaque, Opaque*), Opaque stream, Opaque* graph, DefaultStream kind,
                    const CallFrame& caller) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(stream, graph);
-  const DriverOrder order;
+  if (!hook.should_track()) return call(stream, graph);
+  const DriverLock lock;
   const std::uint64_t time = hook.stamp();
   const Result result = call(stream, graph);
   if (result != kSuccess && capture_of(kind, stream).status != kCaptureNone) return result;
-  const std::uint64_t begun = device_ledger.end_capture(key_of(stream, kind));
-  if (begun != 0 && (result != kSuccess || graph == nullptr || *graph == nullptr))
-    forget(hook, EntryType::graph, begun, time, caller);
+  const std::uint64_t captured = device_ledger.end_capture(capture_key(stream, kind));
+  if (captured != 0 && (result != kSuccess || graph == nullptr || *graph == nullptr))
+    drop_graph(hook, EntryType::graph, captured, time, caller);
   return result;
 }
 
-// In the midst of a capture, too, which nobody ends then.
+// A stream may be destroyed in the middle of a capture. That capture never ends.
 Result destroy_stream(Result (*call)(Opaque), Opaque stream) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts() || !device_ledger.has_captures()) return call(stream);
-  const std::uint64_t key = key_of(stream, DefaultStream::legacy);
+  if (!hook.should_track() || !device_ledger.has_captures()) return call(stream);
+  const std::uint64_t key = capture_key(stream, DefaultStream::legacy);
   const std::uint64_t context = context_of_stream(stream);
   bool had_capture = false;
   const std::uint64_t graph = device_ledger.end_capture(key, &had_capture);
   const Result result = call(stream);
   if (!had_capture) return result;
   if (result == kSuccess)
-    forget_captured(hook, graph);
+    drop_captured_graph(hook, graph);
   else
     device_ledger.begin_capture(key, graph, context);
   return result;
@@ -217,10 +223,10 @@ Result destroy_stream(Result (*call)(Opaque), Opaque stream) {
 
 }  // namespace
 
-void forget_captured(DriverHook& hook, std::uint64_t graph) {
+void drop_captured_graph(DriverHook& hook, std::uint64_t graph) {
   if (graph == 0) return;
-  const DriverOrder order;
-  forget(hook, EntryType::graph, graph, hook.stamp(), caller_of_this_function());
+  const DriverLock lock;
+  drop_graph(hook, EntryType::graph, graph, hook.stamp(), caller_of_this_function());
 }
 
 HEADROOM_HOOK Result cuStreamDestroy(Opaque stream) {
@@ -234,7 +240,7 @@ HEADROOM_HOOK Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Op
                                             std::size_t count, AllocationNode* parameters) {
   const auto call = HEADROOM_REAL(cuGraphAddMemAllocNode);
   if (call == nullptr) return kNotFound;
-  return add_allocation(graph, parameters, nodes(dependencies, count), caller_of_this_function(),
+  return add_allocation(graph, parameters, as_span(dependencies, count), caller_of_this_function(),
                         [&] { return call(node, graph, dependencies, count, parameters); });
 }
 HEADROOM_HOOK Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque* dependencies,
@@ -247,14 +253,14 @@ HEADROOM_HOOK Result cuGraphAddNode(Opaque* node, Opaque graph, const Opaque* de
                                     NodeParameters* parameters) {
   const auto call = HEADROOM_REAL(cuGraphAddNode);
   if (call == nullptr) return kNotFound;
-  return add_node(node, graph, parameters, nodes(dependencies, count), caller_of_this_function(),
+  return add_node(node, graph, parameters, as_span(dependencies, count), caller_of_this_function(),
                   [&] { return call(node, graph, dependencies, count, parameters); });
 }
 HEADROOM_HOOK Result cuGraphAddNode_v2(Opaque* node, Opaque graph, const Opaque* dependencies,
                                        const void* edges, std::size_t count, NodeParameters* parameters) {
   const auto call = HEADROOM_REAL(cuGraphAddNode_v2);
   if (call == nullptr) return kNotFound;
-  return add_node(node, graph, parameters, nodes(dependencies, count), caller_of_this_function(),
+  return add_node(node, graph, parameters, as_span(dependencies, count), caller_of_this_function(),
                   [&] { return call(node, graph, dependencies, edges, count, parameters); });
 }
 
@@ -304,15 +310,15 @@ HEADROOM_HOOK Result cuGraphDestroy(Opaque graph) {
   return destroy(HEADROOM_REAL(cuGraphDestroy), EntryType::graph, graph, caller_of_this_function());
 }
 
-// What it gives back is known at once, and not when the device is looked at next.
+// Updates the charge at once, not at the next sample of the device.
 HEADROOM_HOOK Result cuDeviceGraphMemTrim(Device device) {
   const auto call = HEADROOM_REAL(cuDeviceGraphMemTrim);
   if (call == nullptr) return kNotFound;
   DriverHook hook;
-  if (!hook.counts()) return call(device);
-  const DriverOrder order;
+  if (!hook.should_track()) return call(device);
+  const DriverLock lock;
   const Result result = call(device);
-  if (result == kSuccess && device >= 0) hook.look_at_launched_graphs(static_cast<unsigned>(device));
+  if (result == kSuccess && device >= 0) hook.update_launched_graph_charge(static_cast<unsigned>(device));
   return result;
 }
 
@@ -336,7 +342,7 @@ HEADROOM_HOOK Result cuStreamBeginCapture_v2_ptsz(Opaque stream, int mode) {
   if (call == nullptr) return kNotFound;
   return begin_capture(stream, DefaultStream::per_thread, true, [&] { return call(stream, mode); });
 }
-// The graph is there already, and stays whatever becomes of the capture.
+// The graph existed before, and outlives the capture whatever its result.
 HEADROOM_HOOK Result cuStreamBeginCaptureToGraph(Opaque stream, Opaque graph, const Opaque* dependencies,
                                                  const void* edges, std::size_t count, int mode) {
   const auto call = HEADROOM_REAL(cuStreamBeginCaptureToGraph);
@@ -351,7 +357,7 @@ HEADROOM_HOOK Result cuStreamBeginCaptureToGraph_ptsz(Opaque stream, Opaque grap
   return begin_capture(stream, DefaultStream::per_thread, false,
                        [&] { return call(stream, graph, dependencies, edges, count, mode); });
 }
-// Its nodes are there already; until the graph goes they are charged once more.
+// The graph's nodes exist already. They are charged a second time, until the graph is destroyed.
 HEADROOM_HOOK Result cuStreamBeginRecaptureToGraph(Opaque stream, int mode, Opaque graph, void* callback,
                                                    void* data) {
   const auto call = HEADROOM_REAL(cuStreamBeginRecaptureToGraph);

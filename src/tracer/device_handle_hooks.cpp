@@ -1,15 +1,15 @@
-// Memory by handle and virtual addresses: cuMemCreate makes physical memory, cuMemMap puts it at addresses
-// that cuMemAddressReserve reserved. The physical memory is charged, to the device where it is made, and it
-// lives as long as a handle or a mapping of it. Addresses are recorded, and never added to it.
+// Memory by handle and virtual addresses. cuMemCreate allocates physical memory, cuMemMap maps it at
+// addresses that cuMemAddressReserve reserved. Physical memory is charged to its device, and lives as long as
+// a handle or a mapping of it. Addresses are recorded, but never added to it.
 #include "tracer/device_hooks.h"
 #include "tracer/memory.h"
 
 namespace headroom::tracer::driver {
 namespace {
 
-// A number for the part of the array: what is mapped there is unmapped by the same part.
+// Identifies a part of an array: a mapping of a part is unmapped by the same part.
 std::uint64_t number_of_part(const ArrayMapping& mapping) {
-  std::uint64_t number = 14695981039346656037U;  // FNV-1a, by words
+  std::uint64_t number = 14695981039346656037U;  // FNV-1a over 64-bit words
   const auto add = [&](std::uint64_t word) { number = (number ^ word) * 1099511628211U; };
   add(number_of(mapping.array));
   add(static_cast<std::uint64_t>(mapping.part_type));
@@ -26,61 +26,61 @@ std::uint64_t number_of_part(const ArrayMapping& mapping) {
   return number | 1;
 }
 
-// A number for each of an array of mappings; mostly there are few.
-class Numbers {
+// One number per element of an array of mappings. Short arrays need no allocation.
+class NumberArray {
  public:
-  explicit Numbers(std::size_t count) : count_(count) {
-    if (count > kFew) many_ = reserve_array<std::uint64_t>(count);
+  explicit NumberArray(std::size_t count) : count_(count) {
+    if (count > kInline) mapped_ = reserve_array<std::uint64_t>(count);
   }
-  ~Numbers() {
-    if (many_ != nullptr) unmap_memory(many_, count_ * sizeof(std::uint64_t));
+  ~NumberArray() {
+    if (mapped_ != nullptr) unmap_memory(mapped_, count_ * sizeof(std::uint64_t));
   }
-  Numbers(const Numbers&) = delete;
-  Numbers& operator=(const Numbers&) = delete;
-  bool has_room() const { return count_ <= kFew || many_ != nullptr; }
-  std::uint64_t& operator[](std::size_t i) { return many_ != nullptr ? many_[i] : few_[i]; }
+  NumberArray(const NumberArray&) = delete;
+  NumberArray& operator=(const NumberArray&) = delete;
+  bool is_allocated() const { return count_ <= kInline || mapped_ != nullptr; }
+  std::uint64_t& operator[](std::size_t i) { return mapped_ != nullptr ? mapped_[i] : inline_[i]; }
 
  private:
-  static constexpr std::size_t kFew = 32;
-  std::uint64_t few_[kFew] = {};
-  std::uint64_t* many_ = nullptr;
+  static constexpr std::size_t kInline = 32;
+  std::uint64_t inline_[kInline] = {};
+  std::uint64_t* mapped_ = nullptr;
   std::size_t count_;
 };
 
-void record_what_was_freed(DriverHook& hook, const Entry& freed, std::uint64_t time) {
+void record_if_freed(DriverHook& hook, const Entry& freed, std::uint64_t time) {
   if (freed.address != 0) hook.record_release(freed, time);
 }
 
-void let_go(DriverHook& hook, std::uint64_t physical, std::uint64_t time) {
+void drop_reference(DriverHook& hook, std::uint64_t physical, std::uint64_t time) {
   Entry freed;
   device_ledger.release_physical(physical, freed);
-  record_what_was_freed(hook, freed, time);
+  record_if_freed(hook, freed, time);
 }
 
-// What is unmapped goes when the stream comes to it, which under a limit is waited for before its memory is
-// taken for free.
+// The driver unmaps when the stream reaches this call. Under a limit, a synchronize must confirm that before
+// the memory counts as free.
 Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* mappings, unsigned count,
                  Opaque stream) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (mappings == nullptr || !hook.counts()) return call(mappings, count, stream);
-  Numbers held(count);
-  if (!held.has_room()) return kOutOfMemory;
+  if (mappings == nullptr || !hook.should_track()) return call(mappings, count, stream);
+  NumberArray physical(count);
+  if (!physical.is_allocated()) return kOutOfMemory;
   for (unsigned i = 0; i < count; ++i)
-    held[i] = mappings[i].operation == kMapPart ? device_ledger.retain_physical(mappings[i].handle) : 0;
-  const bool in_order = is_gpu_memory_limited();
-  const std::uint64_t context = in_order ? context_of_stream(stream) : 0;
+    physical[i] = mappings[i].operation == kMapPart ? device_ledger.retain_physical(mappings[i].handle) : 0;
+  const bool is_stream_ordered = is_gpu_memory_limited();
+  const std::uint64_t context = is_stream_ordered ? context_of_stream(stream) : 0;
   const std::uint64_t time = hook.stamp();
   const Result result = call(mappings, count, stream);
   for (unsigned i = 0; i < count; ++i) {
     if (result != kSuccess) {
-      let_go(hook, held[i], time);
+      drop_reference(hook, physical[i], time);
       continue;
     }
     Entry freed;
-    device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]), held[i], in_order,
-                           context, freed);
-    record_what_was_freed(hook, freed, time);
+    device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]), physical[i],
+                           is_stream_ordered, context, freed);
+    record_if_freed(hook, freed, time);
   }
   return result;
 }
@@ -99,13 +99,13 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
   const auto call = HEADROOM_REAL(cuMemCreate);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (handle == nullptr || properties == nullptr || !hook.counts())
+  if (handle == nullptr || properties == nullptr || !hook.should_track())
     return call(handle, bytes, properties, flags);
   CurrentDevice where;
   const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
   if (is_of_device) {
     where.device = static_cast<unsigned>(properties->location.id);
-    hook.meet(where.device);
+    hook.register_device(where.device);
   } else {
     hook.get_current(where);
   }
@@ -118,7 +118,7 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
   }
   Entry entry = entry_of(EntryType::physical, kind, where, bytes), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, kind, bytes, freed);
-  record_what_was_freed(hook, freed, hook.stamp());
+  record_if_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
   return result;
 }
@@ -127,7 +127,7 @@ HEADROOM_HOOK Result cuMemRelease(Handle handle) {
   const auto call = HEADROOM_REAL(cuMemRelease);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(handle);
+  if (!hook.should_track()) return call(handle);
   const auto release = device_ledger.begin_release_handle(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle);
@@ -137,7 +137,7 @@ HEADROOM_HOOK Result cuMemRelease(Handle handle) {
   }
   Entry freed;
   device_ledger.finish_release_handle(release, freed);
-  record_what_was_freed(hook, freed, time);
+  record_if_freed(hook, freed, time);
   return result;
 }
 
@@ -145,19 +145,19 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   const auto call = HEADROOM_REAL(cuMemRetainAllocationHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (handle == nullptr || !hook.counts()) return call(handle, address);
+  if (handle == nullptr || !hook.should_track()) return call(handle, address);
   const std::uint64_t physical = device_ledger.retain_mapped_physical(number_of(address));
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
   if (result != kSuccess) {
     Entry unused;
     device_ledger.release_mapped_physical(physical, unused);
-    record_what_was_freed(hook, unused, time);
+    record_if_freed(hook, unused, time);
     return result;
   }
   Entry freed;
   device_ledger.retain_handle(*handle, physical, freed);
-  record_what_was_freed(hook, freed, time);
+  record_if_freed(hook, freed, time);
   return result;
 }
 
@@ -166,35 +166,36 @@ HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, i
   const auto call = HEADROOM_REAL(cuMemExportToShareableHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(shared, handle, type, flags);
+  if (!hook.should_track()) return call(shared, handle, type, flags);
   const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(shared, handle, type, flags);
   if (result == kSuccess) device_ledger.export_physical(physical);
-  let_go(hook, physical, time);
+  drop_reference(hook, physical, time);
   return result;
 }
 
-// The process that made it, perhaps this one, is charged until it ends. How large it is shows when it is
-// mapped.
+// The process that created the memory, perhaps this one, is charged until it ends. The size becomes known
+// when the memory is mapped.
 HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared, int type) {
   const auto call = HEADROOM_REAL(cuMemImportFromShareableHandle);
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
   const Result result = call(handle, shared, type);
-  if (result != kSuccess || handle == nullptr || !hook.counts() || !hook.get_current(where)) return result;
+  if (result != kSuccess || handle == nullptr || !hook.should_track() || !hook.get_current(where))
+    return result;
   if (device_ledger.reuse_handle(*handle)) return result;
   AllocationProperties properties{};
   if (real.cuMemGetAllocationPropertiesFromHandle != nullptr &&
       real.cuMemGetAllocationPropertiesFromHandle(&properties, *handle) == kSuccess &&
       properties.location.type == kLocationDevice && properties.location.id >= 0) {
     where.device = static_cast<unsigned>(properties.location.id);
-    hook.meet(where.device);
+    hook.register_device(where.device);
   }
   Entry entry = entry_of(EntryType::physical, DeviceMemoryKind::imported, where, 0), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0, freed);
-  record_what_was_freed(hook, freed, hook.stamp());
+  record_if_freed(hook, freed, hook.stamp());
   hook.record_allocation(entry, caller_of_this_function());
   return result;
 }
@@ -206,9 +207,9 @@ HEADROOM_HOOK Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, st
   if (call == nullptr) return kNotFound;
   const Result result = call(pointer, bytes, alignment, wanted, flags);
   CurrentDevice where;
-  if (result != kSuccess || pointer == nullptr || !hook.counts()) return result;
+  if (result != kSuccess || pointer == nullptr || !hook.should_track()) return result;
   hook.get_current(where);
-  where.context = 0;  // addresses outlive contexts
+  where.context = 0;  // reserved addresses outlive contexts
   Entry entry = entry_of(EntryType::reservation, DeviceMemoryKind::reservation, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
@@ -220,7 +221,7 @@ HEADROOM_HOOK Result cuMemAddressFree(Pointer pointer, std::size_t bytes) {
   const auto call = HEADROOM_REAL(cuMemAddressFree);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(pointer, bytes);
+  if (!hook.should_track()) return call(pointer, bytes);
   return release(hook, EntryType::reservation, pointer, [&] { return call(pointer, bytes); });
 }
 
@@ -229,38 +230,39 @@ HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t of
   const auto call = HEADROOM_REAL(cuMemMap);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(pointer, bytes, offset, handle, flags);
+  if (!hook.should_track()) return call(pointer, bytes, offset, handle, flags);
   const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(pointer, bytes, offset, handle, flags);
   if (result != kSuccess) {
-    let_go(hook, physical, time);
+    drop_reference(hook, physical, time);
     return result;
   }
   Entry replaced, freed;
   const Entry mapping = device_ledger.map(pointer, bytes, physical, replaced, freed);
-  record_what_was_freed(hook, replaced, time);
-  record_what_was_freed(hook, freed, time);
+  record_if_freed(hook, replaced, time);
+  record_if_freed(hook, freed, time);
   hook.record_allocation(mapping, caller_of_this_function());
   return result;
 }
 
-// The addresses are the program's own until it frees them, so nobody gets them in between.
+// The addresses stay reserved for the program, so no other thread can get them between the driver's call and
+// the ledger's update.
 HEADROOM_HOOK Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   const auto call = HEADROOM_REAL(cuMemUnmap);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  const bool counts = hook.counts();
-  const std::uint64_t time = counts ? hook.stamp() : 0;
-  const std::uint64_t last = counts ? device_ledger.last_mapping() : 0;
+  const bool should_track = hook.should_track();
+  const std::uint64_t time = should_track ? hook.stamp() : 0;
+  const std::uint64_t last = should_track ? device_ledger.last_mapping() : 0;
   const Result result = call(pointer, bytes);
-  if (result != kSuccess || !counts) return result;
+  if (result != kSuccess || !should_track) return result;
   Entry mapping, freed;
-  // They lie end to end.
+  // The mappings are contiguous.
   for (Pointer at = pointer; at - pointer < bytes; at = mapping.address + mapping.bytes) {
     if (!device_ledger.unmap_one(at, pointer + bytes - at, last, mapping, freed)) break;
     hook.record_release(mapping, time);
-    record_what_was_freed(hook, freed, time);
+    record_if_freed(hook, freed, time);
   }
   return result;
 }

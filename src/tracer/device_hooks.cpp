@@ -17,7 +17,8 @@ namespace headroom::tracer {
 
 namespace {
 
-// There before any constructor has run, and after all destructors have: a driver frees at the very end.
+// Usable before any constructor has run and after all destructors have: a driver frees memory at the very
+// end.
 union NeverDestroyed {
   constexpr NeverDestroyed() : ledger() {}
   ~NeverDestroyed() {}
@@ -38,71 +39,73 @@ constinit DriverCalls driver_calls;
 
 namespace {
 
-Lock opening;
+Lock open_lock;
 std::atomic<bool> has_begun{false}, is_open{false}, has_failed{false}, is_limited{false};
-constinit pthread_mutex_t driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+constinit pthread_mutex_t driver_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 std::atomic<bool> is_identified[ledger::kMaxDevices];
-std::atomic<bool> is_met[ledger::kMaxDevices];       // by the ledger
-std::atomic<bool> is_recorded[ledger::kMaxDevices];  // in this process' recording
-std::atomic<std::uint64_t> kept_for_graphs[ledger::kMaxDevices];
+std::atomic<bool> is_registered[ledger::kMaxDevices];  // known to the ledger
+std::atomic<bool> is_recorded[ledger::kMaxDevices];    // in this process' recording
+std::atomic<std::uint64_t> graph_reserved_plus_1[ledger::kMaxDevices];
 
-void forget_in_child() {
-  opening.reset();
+void reset_device_state_in_child() {
+  open_lock.reset();
   driver::reset_lock_in_child();
   if (!has_begun) return;
-  driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  driver_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   driver::reset_walk_in_child();
   device_ledger.reset_in_child();
   for (auto& identified : is_identified) identified = false;
-  for (auto& met : is_met) met = false;
+  for (auto& registered : is_registered) registered = false;
   for (auto& recorded : is_recorded) recorded = false;
-  for (auto& kept : kept_for_graphs) kept = 0;
+  for (auto& reserved_plus_1 : graph_reserved_plus_1) reserved_plus_1 = 0;
   driver_calls.ended = driver_calls.begun.load();
   nvml::reset_in_child();
   reset_watch_in_child();
   reset_refusals_in_child();
   driver::reset_contexts_in_child();
 }
-// Not when the account is opened, which another thread's fork may come before.
-[[gnu::constructor]] void look_after_children() { ::pthread_atfork(nullptr, nullptr, forget_in_child); }
+// Registered at load time and not when the account is opened, because another thread may fork before that.
+[[gnu::constructor]] void register_fork_handler() {
+  ::pthread_atfork(nullptr, nullptr, reset_device_state_in_child);
+}
 
-// Who cannot share a limit would have it for himself, beside the others: so he gets nothing, and is told why.
-const char* words_for(int error) {
+// A process that cannot join the shared account would get a second full limit. So all its requests are
+// refused, and it prints the reason.
+const char* describe_error(int error) {
   switch (error) {
     case EMFILE:
     case ENFILE:
-      return "no descriptor is left";
+      return "no file descriptor left";
     case ENOMEM:
-      return "no memory is left";
+      return "no memory left";
     case EACCES:
     case EPERM:
-      return "it is another user's";
+      return "it belongs to another user";
     case ENOENT:
-      return "it is in another /dev/shm";
+      return "the file does not exist in this /dev/shm";
     default:
-      return "it is not one of this version";
+      return "it is not an account of this version of Headroom";
   }
 }
-void tell_why_nothing(int error) {
+void report_denied_requests(int error) {
   char why[512];
-  const int length =
-      std::snprintf(why, sizeof why,
-                    "headroom: the account of the GPU memory limit cannot be opened by this process (%s), so "
-                    "its requests for "
-                    "GPU memory are refused; %s\n",
-                    words_for(error),
-                    error == EMFILE || error == ENFILE || error == ENOMEM
-                        ? "give it more descriptors or memory (ulimit -n, ulimit -v)"
-                        : "run the whole command as one user in one container, with one /dev/shm");
+  const int length = std::snprintf(
+      why, sizeof why,
+      "headroom: cannot open the shared account of the GPU memory limit: %s: this process gets no "
+      "GPU memory; %s\n",
+      describe_error(error),
+      error == EMFILE || error == ENFILE || error == ENOMEM
+          ? "raise the limits of the process (ulimit -n, ulimit -v)"
+          : "run the whole command as one user in one container, with one /dev/shm");
   if (length > 0) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, why, static_cast<std::size_t>(length));
   }
   if (process.file.is_open())
     process.file.note(
-        "the account of GPU memory could not be shared: where there is a limit, all requests were refused");
+        "cannot open the shared account of GPU memory: all requests on devices with a limit are refused");
 }
 
-// A program that has no descriptor or no memory left may have some soon.
+// A program that is out of descriptors or memory may have some again soon, so this retries for a second.
 bool open_shared(ledger::Account& account, const char* path) {
   constexpr int kTries = 100;
   constexpr timespec kPause{0, 10'000'000};
@@ -121,15 +124,16 @@ bool open_private(ledger::Account& account, const ledger::Limits& limits) {
   return spare != nullptr;
 }
 
-// The command's account, or its own, or one in which nothing is to be had.
+// Opens the shared account of the command, or a private one. If the shared one fails, the private one has a
+// limit of 0.
 bool open_own_account(ledger::Account& account, const Options& options) {
   if (options.account[0] == 0) return open_private(account, options.device_limits);
   if (open_shared(account, options.account)) return true;
-  tell_why_nothing(errno);
-  ledger::Limits nothing = options.device_limits;
-  for (std::uint64_t& limit : nothing.bytes)
+  report_denied_requests(errno);
+  ledger::Limits zero_limits = options.device_limits;
+  for (std::uint64_t& limit : zero_limits.bytes)
     if (limit != ledger::kNoLimit) limit = 0;
-  return open_private(account, nothing);
+  return open_private(account, zero_limits);
 }
 
 bool open_account() {
@@ -137,34 +141,35 @@ bool open_account() {
   ledger::Account& account = device_ledger.account();
   const Options& options = process.options;
   if (!open_own_account(account, options)) return false;
-  // A limit around this one, on which devices is not known here.
-  ledger::Limits nothing;
-  for (std::uint64_t& limit : nothing.bytes) limit = 0;
+  // An outer account may limit any device, so if it fails, all devices get a limit of 0.
+  ledger::Limits zero_limits;
+  for (std::uint64_t& limit : zero_limits.bytes) limit = 0;
   for (unsigned i = 0; i < options.outer_account_count; ++i) {
-    ledger::Account& around = outer.accounts[i];
-    if (open_shared(around, options.outer_accounts[i])) {
-      account.nest_in(around);
+    ledger::Account& outer_account = outer.accounts[i];
+    if (open_shared(outer_account, options.outer_accounts[i])) {
+      account.nest_in(outer_account);
       continue;
     }
-    tell_why_nothing(errno);
-    if (!open_private(account, nothing)) return false;
+    report_denied_requests(errno);
+    if (!open_private(account, zero_limits)) return false;
     break;
   }
   for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     if (account.limit(device) != ledger::kNoLimit) is_limited = true;
-  constexpr std::uint64_t kUsualPoolStep = std::uint64_t{32} << 20;  // of an H200
+  constexpr std::uint64_t kUsualPoolStep = std::uint64_t{32} << 20;  // measured on an H200
   if (is_limited) device_ledger.assume_pool_step(kUsualPoolStep);
   return true;
 }
 
 bool get_uuid(unsigned device, std::uint8_t (&uuid)[16]) {
-  // The second tells MIG instances apart.
+  // The second version distinguishes MIG instances.
   const auto get = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2
                                                               : driver::real.cuDeviceGetUuid;
   return get != nullptr && get(uuid, static_cast<int>(device)) == driver::kSuccess;
 }
 
-// The first function tells the GPU's, and the second, of a device that is an instance of MIG, its own.
+// cuDeviceGetUuid returns the GPU's UUID. For a MIG instance, cuDeviceGetUuid_v2 returns the instance's own
+// UUID.
 bool is_mig_instance(unsigned device) {
   std::uint8_t gpu[16] = {}, own[16] = {};
   const auto ordinal = static_cast<int>(device);
@@ -204,7 +209,7 @@ void describe(unsigned device) {
 
 bool account_is_open(ThreadLocal& thread) {
   const Guard guard(thread);
-  const Locked locked(opening);
+  const Locked locked(open_lock);
   has_begun = true;
   if (!is_open.load() && !has_failed.load()) {
     const bool opened = open_account();
@@ -216,32 +221,32 @@ bool account_is_open(ThreadLocal& thread) {
 
 }  // namespace
 
-DriverOrder::DriverOrder(bool is_needed, bool without_limit)
-    : is_needed_(is_needed), without_limit_(without_limit) {
-  take_again();
+DriverLock::DriverLock(bool is_needed, bool is_unconditional)
+    : is_needed_(is_needed), is_unconditional_(is_unconditional) {
+  lock();
 }
-DriverOrder::~DriverOrder() { give_up(); }
-void DriverOrder::take_again() {
-  holds_ = is_needed_ && (without_limit_ || is_limited.load(std::memory_order_relaxed));
-  if (holds_) ::pthread_mutex_lock(&driver_order);
+DriverLock::~DriverLock() { unlock(); }
+void DriverLock::lock() {
+  is_held_ = is_needed_ && (is_unconditional_ || is_limited.load(std::memory_order_relaxed));
+  if (is_held_) ::pthread_mutex_lock(&driver_mutex);
 }
-void DriverOrder::give_up() {
-  if (holds_) ::pthread_mutex_unlock(&driver_order);
-  holds_ = false;
+void DriverLock::unlock() {
+  if (is_held_) ::pthread_mutex_unlock(&driver_mutex);
+  is_held_ = false;
 }
 bool is_gpu_memory_limited() { return is_limited.load(std::memory_order_relaxed); }
-bool try_driver_order() { return ::pthread_mutex_trylock(&driver_order) == 0; }
-void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
+bool try_lock_driver() { return ::pthread_mutex_trylock(&driver_mutex) == 0; }
+void unlock_driver() { ::pthread_mutex_unlock(&driver_mutex); }
 
-void note_driver_out_of_reach() {
+void note_unhooked_driver() {
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || !is_traced(thread) || !account_is_open(thread)) return;
   device_ledger.account().note_unhooked_driver();
   if (!is_recording(thread) || !recording_is_ours()) return;
   const Guard guard(thread);
   process.file.note(
-      "a driver was loaded into a namespace of its own (dlmopen): what is asked of it is neither recorded "
-      "nor limited");
+      "a driver was loaded into a separate namespace (dlmopen): its GPU memory is neither recorded nor "
+      "limited");
 }
 
 bool DriverHook::is_ready() {
@@ -256,7 +261,7 @@ bool DriverHook::get_current(CurrentDevice& current) {
   if (driver::real.cuCtxGetCurrent(&context) != driver::kSuccess || context == nullptr) return false;
   if (driver::real.cuCtxGetDevice(&device) != driver::kSuccess || device < 0) return false;
   current = {driver::context_that_owns(number_of(context)), static_cast<unsigned>(device)};
-  meet(current.device);
+  register_device(current.device);
   return true;
 }
 
@@ -265,12 +270,13 @@ void DriverHook::identify(unsigned device) {
       __builtin_expect(is_identified[device].load(std::memory_order_acquire), 1))
     return;
   std::uint8_t uuid[16] = {};
-  const bool is_told = get_uuid(device, uuid);
-  if (is_told) device_ledger.account().identify(device, uuid);
-  // Before cuInit the driver does not say; it is asked again. One without such a function never will.
-  const bool is_silent =
+  const bool is_known = get_uuid(device, uuid);
+  if (is_known) device_ledger.account().identify(device, uuid);
+  // Before cuInit the driver returns no UUID, so it is asked again. A driver without such a function never
+  // will.
+  const bool is_unsupported =
       driver::real.cuDeviceGetUuid == nullptr && driver::real.cuDeviceGetUuid_v2 == nullptr;
-  is_identified[device].store(is_told || is_silent, std::memory_order_release);
+  is_identified[device].store(is_known || is_unsupported, std::memory_order_release);
 }
 
 bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
@@ -289,19 +295,21 @@ bool DriverHook::used_by_this_process(unsigned device, std::uint64_t& bytes) {
   return nvml::used_by_this_process(uuid, bytes);
 }
 
-// A graph is charged before it runs, and keeps what it had after.
-std::int64_t DriverHook::given_bytes(unsigned device) {
+// A graph is charged before it runs, and the driver keeps its memory after it ran. So what the driver really
+// has for graphs replaces their charge.
+std::int64_t DriverHook::allocated_bytes(unsigned device) {
   const std::uint64_t managed = device_ledger.figures(device, DeviceMemoryKind::managed).live_bytes;
   const auto charged = static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(device) +
                                                  device_ledger.rounding_bytes(device) - managed);
-  const std::uint64_t kept = kept_for_graphs[device % ledger::kMaxDevices].load(std::memory_order_relaxed);
-  if (kept == 0) return charged;
+  const std::uint64_t reserved_plus_1 =
+      graph_reserved_plus_1[device % ledger::kMaxDevices].load(std::memory_order_relaxed);
+  if (reserved_plus_1 == 0) return charged;
   const auto charged_for_graphs = static_cast<std::int64_t>(device_ledger.charged_for_graphs(device));
-  return charged - charged_for_graphs + static_cast<std::int64_t>(kept - 1);
+  return charged - charged_for_graphs + static_cast<std::int64_t>(reserved_plus_1 - 1);
 }
 
-// In what it gives memory, as it tells for memory by handle; a driver that does not, or tells what is no
-// power of 2, is charged by the byte.
+// The driver's allocation granularity for memory by handle. If the driver returns none, or no power of 2,
+// requests are charged by the byte.
 static std::uint64_t granule_of(unsigned device) {
   driver::AllocationProperties properties{};
   properties.type = driver::kPinnedMemory;
@@ -314,18 +322,18 @@ static std::uint64_t granule_of(unsigned device) {
   return bytes;
 }
 
-void DriverHook::meet(unsigned device) {
+void DriverHook::register_device(unsigned device) {
   if (device >= ledger::kMaxDevices) return;
   identify(device);
-  if (__builtin_expect(!is_met[device].load(std::memory_order_acquire), 0)) {
+  if (__builtin_expect(!is_registered[device].load(std::memory_order_acquire), 0)) {
     int integrated = 0;
-    // Before cuInit() the driver tells nothing: then it is asked again.
-    const bool is_told = driver::real.cuDeviceGetAttribute == nullptr ||
-                         driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated,
-                                                           static_cast<int>(device)) == driver::kSuccess;
+    // Before cuInit() the driver does not answer; then it is asked again.
+    const bool is_known = driver::real.cuDeviceGetAttribute == nullptr ||
+                          driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated,
+                                                            static_cast<int>(device)) == driver::kSuccess;
     device_ledger.set_integrated(device, integrated != 0);
-    if (is_told && integrated == 0) device_ledger.set_granule(device, granule_of(device));
-    is_met[device].store(is_told, std::memory_order_release);
+    if (is_known && integrated == 0) device_ledger.set_granule(device, granule_of(device));
+    is_registered[device].store(is_known, std::memory_order_release);
   }
   if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1) || process.options.ledger)
     return;
@@ -343,26 +351,26 @@ void DriverHook::find_device_of(std::uint64_t pointer, CurrentDevice& where) {
       device < 0 || static_cast<unsigned>(device) == where.device)
     return;
   where.device = static_cast<unsigned>(device);
-  meet(where.device);
+  register_device(where.device);
 }
 
 bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
                          const CallFrame& caller) {
-  if (device_ledger.is_charged(device, kind)) look_at_launched_graphs_unless_busy(device);
+  if (device_ledger.is_charged(device, kind)) try_update_launched_graph_charge(device);
   if (device_ledger.try_reserve(device, kind, bytes)) return true;
-  make_room(device);
+  reclaim_memory(device);
   if (device_ledger.reserve(device, kind, bytes)) return true;
   record_last_refusal(caller);
   return false;
 }
 
-bool DriverHook::pay_granule(unsigned device, DriverOrder& order) {
-  look_at_launched_graphs_unless_busy(device);
+bool DriverHook::charge_granule(unsigned device, DriverLock& lock) {
+  try_update_launched_graph_charge(device);
   const std::uint64_t bytes = device_ledger.granule(device);
   if (device_ledger.account().reserve(device, bytes)) return true;
-  order.give_up();
-  make_room(device);
-  order.take_again();
+  lock.unlock();
+  reclaim_memory(device);
+  lock.lock();
   return device_ledger.account().reserve(device, bytes);
 }
 
@@ -371,46 +379,46 @@ void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {
   record_last_refusal(caller);
 }
 
-// The driver does the same before it says that a device is full: it waits until what was freed in the order
-// of a stream is free, and takes from the pools what they keep.
-void DriverHook::make_room(unsigned device) {
-  if (device_ledger.account().limit(device) == ledger::kNoLimit || !has_something_to_settle(device)) return;
-  wait_for_what_was_freed();
-  settle_pools(device);
+// Does what the driver itself does before it reports that a device is full: waits until pending frees
+// complete, and takes unused memory from the pools.
+void DriverHook::reclaim_memory(unsigned device) {
+  if (device_ledger.account().limit(device) == ledger::kNoLimit || !has_reclaimable_memory(device)) return;
+  wait_for_pending_frees();
+  trim_pools(device);
 }
 
-bool DriverHook::has_something_to_settle(unsigned device) {
-  std::size_t place = 0;
-  return device_ledger.pool_to_settle(device, place) != 0 || device_ledger.has_graph_orphans() ||
+bool DriverHook::has_reclaimable_memory(unsigned device) {
+  std::size_t position = 0;
+  return device_ledger.pool_to_settle(device, position) != 0 || device_ledger.has_graph_orphans() ||
          device_ledger.has_pending_graph_memory(device) || device_ledger.has_pending_frees();
 }
 
-// While it lives, the primary context is current in the place of a green one that is a part of it: who waits
-// in that waits for that part alone.
-class WholeContext {
+// Makes the primary context current, in place of a green context that is a part of it. A synchronize in a
+// green context would wait for that part alone.
+class PrimaryContextScope {
  public:
-  WholeContext(DriverHook& hook, const CurrentDevice& where)
+  PrimaryContextScope(DriverHook& hook, const CurrentDevice& where)
       : hook_(hook), device_(static_cast<driver::Device>(where.device)) {
-    const driver::Real& its = driver::real;
+    const driver::Real& functions = driver::real;
     driver::Opaque current = nullptr, primary = nullptr;
-    if (its.cuCtxGetCurrent(&current) != driver::kSuccess || number_of(current) == where.context) {
+    if (functions.cuCtxGetCurrent(&current) != driver::kSuccess || number_of(current) == where.context) {
       is_current_ = current != nullptr;
       return;
     }
-    if (its.cuDevicePrimaryCtxRetain == nullptr || its.cuDevicePrimaryCtxRelease_v2 == nullptr ||
-        its.cuCtxPushCurrent_v2 == nullptr || its.cuCtxPopCurrent_v2 == nullptr ||
-        its.cuDevicePrimaryCtxRetain(&primary, device_) != driver::kSuccess)
+    if (functions.cuDevicePrimaryCtxRetain == nullptr || functions.cuDevicePrimaryCtxRelease_v2 == nullptr ||
+        functions.cuCtxPushCurrent_v2 == nullptr || functions.cuCtxPopCurrent_v2 == nullptr ||
+        functions.cuDevicePrimaryCtxRetain(&primary, device_) != driver::kSuccess)
       return;
     is_retained_ = true;
-    is_current_ = is_pushed_ = its.cuCtxPushCurrent_v2(primary) == driver::kSuccess;
+    is_current_ = is_pushed_ = functions.cuCtxPushCurrent_v2(primary) == driver::kSuccess;
   }
-  ~WholeContext() {
+  ~PrimaryContextScope() {
     driver::Opaque popped = nullptr;
     if (is_pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
-    if (is_retained_) driver::give_up_primary(hook_, device_);
+    if (is_retained_) driver::release_retained_primary(hook_, device_);
   }
-  WholeContext(const WholeContext&) = delete;
-  WholeContext& operator=(const WholeContext&) = delete;
+  PrimaryContextScope(const PrimaryContextScope&) = delete;
+  PrimaryContextScope& operator=(const PrimaryContextScope&) = delete;
   bool is_current() const { return is_current_; }
 
  private:
@@ -419,15 +427,15 @@ class WholeContext {
   bool is_current_ = false, is_pushed_ = false, is_retained_ = false;
 };
 
-// Without the order: what is waited for may wait for a thread that wants it. Nor while a stream is captured,
-// which that would end.
-void DriverHook::wait_for_what_was_freed() {
+// Called without the driver lock: the work may wait for a thread that wants the lock. Does nothing while a
+// stream is captured, because a synchronize would end the capture.
+void DriverHook::wait_for_pending_frees() {
   CurrentDevice where;
   if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
-  const WholeContext whole(*this, where);
-  if (!whole.is_current()) return;
+  const PrimaryContextScope scope(*this, where);
+  if (!scope.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
-  const bool may_wait = !device_ledger.has_captures();  // since it was asked one may have begun
+  const bool may_wait = !device_ledger.has_captures();  // a capture may have begun meanwhile
   if (may_wait && driver::real.cuCtxSynchronize() == driver::kSuccess)
     device_ledger.finish_wait(where.context, wait);
   else
@@ -441,81 +449,81 @@ driver::Pointer base_of(driver::Pointer pointer) {
   return get != nullptr && get(&base, &bytes, pointer) == driver::kSuccess ? base : pointer;
 }
 
-SharedPart::SharedPart(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller) {
-  if (device_ledger.begin_export(pointer, part_)) return;
-  hook.make_room(part_.device);
-  if (device_ledger.begin_export(pointer, part_)) return;
+ExportCharge::ExportCharge(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller) {
+  if (device_ledger.begin_export(pointer, charge_)) return;
+  hook.reclaim_memory(charge_.device);
+  if (device_ledger.begin_export(pointer, charge_)) return;
   is_granted_ = false;
-  device_ledger.refuse(part_.device, part_.kind, part_.charged);
-  part_ = Entry{};
+  device_ledger.refuse(charge_.device, charge_.kind, charge_.charged);
+  charge_ = Entry{};
   hook.record_last_refusal(caller);
 }
-SharedPart::~SharedPart() { device_ledger.undo_export(part_); }
-void SharedPart::keep() {
-  device_ledger.finish_export(part_);
-  part_ = Entry{};
+ExportCharge::~ExportCharge() { device_ledger.undo_export(charge_); }
+void ExportCharge::keep() {
+  device_ledger.finish_export(charge_);
+  charge_ = Entry{};
 }
 
-void DriverHook::settle_pools(unsigned device, std::uint64_t except) {
-  const DriverOrder order;
-  settle_graphs(device, nullptr);
-  if (device_ledger.has_pending_graph_memory(device)) settle_leaving_graphs(device);
+void DriverHook::trim_pools(unsigned device, std::uint64_t except) {
+  const DriverLock lock;
+  reconcile_graphs(device, nullptr);
+  if (device_ledger.has_pending_graph_memory(device)) trim_and_update_graphs(device);
   if (driver::real.cuMemPoolTrimTo == nullptr) return;
-  std::size_t place = 0;
-  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place) {
+  std::size_t position = 0;
+  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, position)) != 0; ++position) {
     if (pool == except) continue;
     driver::real.cuMemPoolTrimTo(reinterpret_cast<driver::Opaque>(pool), 0);
-    look_at_pool(pool, device);
+    update_pool_charge(pool, device);
   }
 }
 
-void DriverHook::look_at_pools(unsigned device) {
-  std::size_t place = 0;
-  if (device_ledger.pool_to_settle(device, place) == 0) return;
-  const DriverOrder order = DriverOrder::for_pools();
-  place = 0;
-  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place)
-    look_at_pool(pool, device);
+void DriverHook::update_pool_charges(unsigned device) {
+  std::size_t position = 0;
+  if (device_ledger.pool_to_settle(device, position) == 0) return;
+  const DriverLock lock = DriverLock::unconditional();
+  position = 0;
+  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, position)) != 0; ++position)
+    update_pool_charge(pool, device);
 }
 
-bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit) {
+bool DriverHook::update_pool_charge(std::uint64_t pool, unsigned device, bool within_limit) {
   std::uint64_t reserved = 0;
   if (driver::real.cuMemPoolGetAttribute == nullptr ||
       driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent,
                                          &reserved) != driver::kSuccess)
     return true;
-  const ledger::Ledger::Settled settled = device_ledger.settle_pool(pool, reserved, keeps_limit);
+  const ledger::Ledger::Settled settled = device_ledger.settle_pool(pool, reserved, within_limit);
   if (settled.is_new)
     record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
-  look_at_launched_graphs(device);
+  update_launched_graph_charge(device);
   return settled.fits;
 }
 
 bool DriverHook::may_have_launched_graphs(unsigned device) {
-  return kept_for_graphs[device % ledger::kMaxDevices].load(std::memory_order_relaxed) != 0;
+  return graph_reserved_plus_1[device % ledger::kMaxDevices].load(std::memory_order_relaxed) != 0;
 }
 
-void DriverHook::look_at_launched_graphs(unsigned device) {
-  if (may_have_launched_graphs(device)) look_at_graphs(device);
+void DriverHook::update_launched_graph_charge(unsigned device) {
+  if (may_have_launched_graphs(device)) update_graph_charge(device);
 }
 
-void DriverHook::look_at_launched_graphs_unless_busy(unsigned device) {
-  if (!may_have_launched_graphs(device) || !is_limited.load(std::memory_order_relaxed) || !try_driver_order())
+void DriverHook::try_update_launched_graph_charge(unsigned device) {
+  if (!may_have_launched_graphs(device) || !is_limited.load(std::memory_order_relaxed) || !try_lock_driver())
     return;
-  look_at_graphs(device);
-  end_driver_order();
+  update_graph_charge(device);
+  unlock_driver();
 }
 
-void DriverHook::look_at_graphs(unsigned device) {
+void DriverHook::update_graph_charge(unsigned device) {
   std::uint64_t reserved = 0;
-  std::atomic<std::uint64_t>& kept = kept_for_graphs[device % ledger::kMaxDevices];
+  std::atomic<std::uint64_t>& reserved_plus_1 = graph_reserved_plus_1[device % ledger::kMaxDevices];
   if (driver::real.cuDeviceGetGraphMemAttribute == nullptr ||
       driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device),
                                                 driver::kGraphReservedCurrent, &reserved) != driver::kSuccess)
     return;
   device_ledger.settle_graph_memory(device, reserved);
-  // One more than the figure: 0 is a device that never had a graph with memory.
-  const std::uint64_t before = kept.exchange(reserved + 1);
+  // Stored plus 1: 0 means that the device never had a graph with memory.
+  const std::uint64_t before = reserved_plus_1.exchange(reserved + 1);
   if (before == 0) watch_graphs();
   if (before != reserved + 1) record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
 }
@@ -526,40 +534,40 @@ void DriverHook::trim_graphs(unsigned device) {
     driver::real.cuDeviceGraphMemTrim(static_cast<driver::Device>(device));
 }
 
-void DriverHook::settle_leaving_graphs(unsigned device) {
+void DriverHook::trim_and_update_graphs(unsigned device) {
   trim_graphs(device);
-  look_at_graphs(device);
+  update_graph_charge(device);
 }
 
-// No launch is watched, so the driver is asked: memory that is live is at its address.
-void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
-  std::size_t place = 0;
-  Entry left;
-  const bool may_have_left = device_ledger.has_graph_orphans();
-  if (!may_have_left && !may_have_launched_graphs(device)) return;
-  const DriverOrder order;
-  look_at_launched_graphs(device);
-  if (!may_have_left || !device_ledger.next_graph_orphan(device, place, left)) return;
+// Launches are not hooked, so the driver is asked which memory is still mapped at its address.
+void DriverHook::reconcile_graphs(unsigned device, const CallFrame* caller) {
+  std::size_t position = 0;
+  Entry orphan;
+  const bool may_have_orphans = device_ledger.has_graph_orphans();
+  if (!may_have_orphans && !may_have_launched_graphs(device)) return;
+  const DriverLock lock;
+  update_launched_graph_charge(device);
+  if (!may_have_orphans || !device_ledger.next_graph_orphan(device, position, orphan)) return;
   bool has_dropped = false;
   trim_graphs(device);
-  while (device_ledger.next_graph_orphan(device, place, left)) {
+  while (device_ledger.next_graph_orphan(device, position, orphan)) {
     int is_mapped = 1;
     const driver::Result result =
         driver::real.cuPointerGetAttribute == nullptr
             ? driver::kSuccess
-            : driver::real.cuPointerGetAttribute(&is_mapped, driver::kPointerMapped, left.address);
-    const bool was_known = left.references > 0;
+            : driver::real.cuPointerGetAttribute(&is_mapped, driver::kPointerMapped, orphan.address);
+    const bool was_known = orphan.references > 0;
     if (result == driver::kInvalidValue || (result == driver::kSuccess && is_mapped == 0)) {
-      const bool is_dropped = device_ledger.drop_graph_orphan(left.address, left);
-      if (is_dropped && was_known) record_release(left);
+      const bool is_dropped = device_ledger.drop_graph_orphan(orphan.address, orphan);
+      if (is_dropped && was_known) record_release(orphan);
       has_dropped = has_dropped || is_dropped;
-      continue;  // the next has its place
+      continue;  // the next entry moved to this position
     }
-    if (!was_known && caller != nullptr && device_ledger.keep_graph_orphan(left.address))
-      record_allocation(left, *caller);
-    ++place;
+    if (!was_known && caller != nullptr && device_ledger.keep_graph_orphan(orphan.address))
+      record_allocation(orphan, *caller);
+    ++position;
   }
-  if (has_dropped) settle_leaving_graphs(device);
+  if (has_dropped) trim_and_update_graphs(device);
 }
 
 std::uint64_t DriverHook::stamp() {

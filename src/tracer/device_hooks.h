@@ -1,9 +1,9 @@
-// What every hook of a GPU's driver does: asks the ledger, calls the driver, tells the ledger and the
-// recording.
+// What every hook of a CUDA driver function does: it asks the ledger, calls the driver, then updates the
+// ledger and the recording.
 //
-// While the driver works the thread's guard is down: what the driver allocates on the heap is the process',
-// and is recorded. `driver_depth` keeps a driver that calls its own exported functions from being counted
-// twice.
+// While the driver runs, the thread's guard is down: heap memory that the driver allocates belongs to the
+// process and is recorded. The driver also calls its own exported functions; `driver_depth` keeps those calls
+// from being counted twice.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ using ledger::EntryType;
 
 extern ledger::Ledger& device_ledger;
 
-// The context that is current, and its device.
+// The current context and its device.
 struct CurrentDevice {
   std::uint64_t context = 0;
   unsigned device = 0;
@@ -31,64 +31,69 @@ struct CurrentDevice {
 
 class DriverHook;
 namespace driver {
-// After fork, in the child: a parent's contexts are not its own.
+// In the child after fork: drops the parent's contexts, which the child cannot use.
 void reset_contexts_in_child();
-// The context itself, or the primary one that a green context is a part of.
+// The primary context if `context` is a green context, which is a part of it; otherwise `context`.
 std::uint64_t context_that_owns(std::uint64_t context);
-// The legacy and the per-thread one have numbers that are no handles: they are the current context's.
+// The legacy and the per-thread default stream have fixed numbers instead of handles. They belong to the
+// current context.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
-// Of who has retained it for a while: he may be the last.
-void give_up_primary(DriverHook& hook, Device device);
-// The graph of a capture that will not be ended; 0: it had none of its own.
-void forget_captured(DriverHook& hook, std::uint64_t graph);
-// And the device and its primary context; false: it is of none.
+// Releases a primary context that the tracer retained for a moment. The context is forgotten if that was the
+// last reference.
+void release_retained_primary(DriverHook& hook, Device device);
+// Drops the graph of a capture that never ends; 0: the capture had no graph of its own.
+void drop_captured_graph(DriverHook& hook, std::uint64_t graph);
+// Whether the stream belongs to a green context. If so, `where` gets the device and its primary context.
 bool is_of_green_context(Opaque stream, CurrentDevice& where);
-// That has to be waited for until the device has come to what is in the stream; 0: it is not known.
+// The context to synchronize so that the work in this stream is complete; 0 if unknown.
 std::uint64_t context_of_stream(Opaque stream);
 }  // namespace driver
 
-// Of any device.
+// Whether any device has a limit.
 bool is_gpu_memory_limited();
 
-// After fork, in the child: which names are in the recording.
+// In the child after fork: forgets which process names are in the recording.
 void reset_refusals_in_child();
 
-// A driver was loaded where no hook stands in front of it: the account says so.
-void note_driver_out_of_reach();
+// Notes in the account that a driver was loaded where no hook can intercept its functions.
+void note_unhooked_driver();
 
-// Hooks that stand, of all threads: while none does, what the ledger has and what the driver gave are the
-// same.
+// Counts the hooks that began and ended, in all threads. While both are equal, no driver call is in progress,
+// so the ledger and the driver agree.
 struct DriverCalls {
   std::atomic<std::uint64_t> begun{0}, ended{0};
 };
 extern constinit DriverCalls driver_calls;
 
-// Under a limit one call at a time reaches the driver's pools and the memory of its graphs, so that what the
-// driver tells of them is of the moment when it is used: by a figure from before another thread's call too
-// little would be charged. Calls by pointer, handle and array, which are charged what they ask for, do not
-// wait. Who holds it may take it again; nothing is waited for meanwhile but the driver's own call.
-class DriverOrder {
+// Under a limit, serializes calls of the driver's pool and graph functions, and small allocations that share
+// a granule. The lock protects the time between reading one of the driver's figures and using it: with a
+// figure from before another thread's call, the charge would be too low.
+//
+// Other calls by pointer, handle or array do not lock, because they are charged what they request. The lock
+// is recursive. A thread that holds it must not wait for anything except the driver's own call. Without a
+// limit the lock does nothing, unless it is unconditional().
+class DriverLock {
  public:
-  explicit DriverOrder(bool is_needed = true) : DriverOrder(is_needed, false) {}
-  // Without a limit, too: for a moment, so that no pool is asked about while another thread destroys it.
-  static DriverOrder for_pools() { return DriverOrder(true, true); }
-  ~DriverOrder();
-  bool holds() const { return holds_; }
-  // For who has to wait for what may wait for a thread that wants the order.
-  void give_up();
-  void take_again();
-  DriverOrder(const DriverOrder&) = delete;
-  DriverOrder& operator=(const DriverOrder&) = delete;
+  explicit DriverLock(bool is_needed = true) : DriverLock(is_needed, false) {}
+  // Locks even without a limit: so no thread asks about a pool while another one destroys it.
+  static DriverLock unconditional() { return DriverLock(true, true); }
+  ~DriverLock();
+  bool is_held() const { return is_held_; }
+  // Unlock before blocking on work that may need a thread that wants this lock; then lock again.
+  void unlock();
+  void lock();
+  DriverLock(const DriverLock&) = delete;
+  DriverLock& operator=(const DriverLock&) = delete;
 
  private:
-  DriverOrder(bool is_needed, bool without_limit);
-  bool is_needed_, without_limit_, holds_ = false;
+  DriverLock(bool is_needed, bool is_unconditional);
+  bool is_needed_, is_unconditional_, is_held_ = false;
 };
-// For who does not wait: false where another thread has it.
-bool try_driver_order();
-void end_driver_order();
+// Locks without blocking; false if another thread holds the lock.
+bool try_lock_driver();
+void unlock_driver();
 
-// Stands in a hook for as long as it runs.
+// One per hook call, for as long as the call runs.
 class DriverHook {
  public:
   DriverHook() : thread_(thread_local_state) {
@@ -102,59 +107,64 @@ class DriverHook {
   DriverHook(const DriverHook&) = delete;
   DriverHook& operator=(const DriverHook&) = delete;
 
-  // False: only forward. The driver called itself, the tracer works, or nothing was asked for.
-  bool counts() {
+  // False: forward the call and do nothing else. The driver called itself, the tracer made the call, or the
+  // process is not traced.
+  bool should_track() {
     return thread_.driver_depth == 1 && !thread_.is_busy() && is_traced(thread_) && is_ready();
   }
-  // False where there is none; then the driver's call will fail.
+  // False if no context is current; the driver's call fails then.
   bool get_current(CurrentDevice& current);
-  // Makes the device known to the account, by its UUID: another process may count the devices otherwise.
+  // Registers the device's UUID with the account, because another process may number the devices differently.
   void identify(unsigned device);
-  // What is in use on it, by all processes, as NVML tells; asked where a recording has the answer. False if
-  // it is not known.
+  // Bytes in use on the device by all processes, from NVML; read only while a recording is written. False if
+  // unknown.
   bool used_of_device(unsigned device, std::uint64_t& bytes);
-  // Whether somebody reads the figures: a recording, not the ledger alone.
+  // Whether a recording is written; false if only the ledger runs.
   bool records() { return is_recording(thread_); }
-  // The same of this process.
+  // Bytes in use on the device by this process, from NVML. False if unknown.
   bool used_by_this_process(unsigned device, std::uint64_t& bytes);
-  // What the driver gave this process of the device, for all that is known of graphs, pools and granules,
-  // without managed memory: that lies now here, now there, and NVML's figure of a process has none of it.
-  std::int64_t given_bytes(unsigned device);
-  // As identify(), and to the ledger and the recording.
-  void meet(unsigned device);
-  // That on which the memory lies, whichever is current; as it was where the driver does not tell.
+  // Bytes of the device that the driver allocated for this process, as far as graphs, pools and granules
+  // show. Managed memory is left out: it migrates, and NVML's figure for a process does not include it.
+  std::int64_t allocated_bytes(unsigned device);
+  // identify(), and describes the device to the ledger and the recording.
+  void register_device(unsigned device);
+  // Sets `where.device` to the device that holds the memory; no change if the driver does not know it.
   void find_device_of(std::uint64_t pointer, CurrentDevice& where);
 
-  // Before the driver is asked. False: refused, and recorded so.
+  // Charges a request before the driver's call. False: the limit refused it; the refusal is recorded.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
-  // Charges a granule, in case that what is asked for next needs one. False: there is no room for it.
-  bool pay_granule(unsigned device, DriverOrder& order);
+  // Charges a granule in case the next request needs a new one. False: the limit refused it. Unlocks and
+  // relocks `lock` if it has to reclaim memory first.
+  bool charge_granule(unsigned device, DriverLock& lock);
   void refuse_granule(const Entry& entry, const CallFrame& caller);
-  void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger, with who held the rest
-  // Tries to find room by giving back what pools and graphs keep and nobody uses.
-  void settle_pools(unsigned device, std::uint64_t except = 0);
-  // The same, for who may wait until what was freed in the order of a stream is free.
-  void make_room(unsigned device);
+  // Records the last refusal of this thread, and which processes hold the memory.
+  void record_last_refusal(const CallFrame& caller);
+  // Trims what graphs and pools keep but do not use, except the pool `except`.
+  void trim_pools(unsigned device, std::uint64_t except = 0);
+  // The same, after a synchronize so that pending frees complete. Call it without the driver lock.
+  void reclaim_memory(unsigned device);
   static bool may_have_launched_graphs(unsigned device);
-  // The program waits for a context: what was freed in the order of its streams is free then.
+  // Runs the program's own synchronize. Afterwards, memory with a pending free in this context's streams is
+  // free.
   template <class Call>
-  driver::Result wait_as_asked(driver::Opaque context, const Call& call);
-  // What the pool has of the device is charged from now on. False if the limit has no room for that and
-  // `keeps_limit` is set; then it is not.
-  bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
-  // All that may have given back: what is freed in the order of a stream goes at its end.
-  void look_at_pools(unsigned device);
-  void look_at_graphs(unsigned device);
-  // If the device ever had a graph with memory: a launch gets it.
-  void look_at_launched_graphs(unsigned device);
-  // What graphs got and left, as the driver tells: charges what was not foreseen, takes back what is not live
-  // of those that were destroyed, and records what is as made by `caller`, if there is one.
-  void settle_graphs(unsigned device, const CallFrame* caller);
-  // What graphs no longer use stays with the device until it is told to trim: no part of a limit may stay
-  // there.
+  driver::Result synchronize(driver::Opaque context, const Call& call);
+  // Charges the pool what the driver has reserved for it. False if the limit refuses that and `within_limit`
+  // is set; then the charge stays as it was.
+  bool update_pool_charge(std::uint64_t pool, unsigned device, bool within_limit = false);
+  // Updates all pools that may have shrunk: a stream-ordered free completes when its stream reaches it.
+  void update_pool_charges(unsigned device);
+  void update_graph_charge(unsigned device);
+  // Only if the device ever had a graph with memory: a launch allocates it.
+  void update_launched_graph_charge(unsigned device);
+  // Brings the graph charges in line with the driver's figures. Charges memory that was not foreseen. Drops
+  // memory of destroyed graphs that is not live any more. Memory that is live but not recorded yet is
+  // recorded as allocated by `caller`, if there is one.
+  void reconcile_graphs(unsigned device, const CallFrame* caller);
+  // The driver keeps unused graph memory until it is trimmed. Under a limit it is trimmed, because it is
+  // charged.
   void trim_graphs(unsigned device);
-  // Of graphs that were destroyed: what the driver kept of them is given back, and charged no more.
-  void settle_leaving_graphs(unsigned device);
+  // Frees what the driver kept of destroyed graphs, and discharges it.
+  void trim_and_update_graphs(unsigned device);
 
   void record_allocation(const Entry& entry, const CallFrame& caller);
   void record_release(const Entry& entry, std::uint64_t time);
@@ -164,19 +174,19 @@ class DriverHook {
 
  private:
   bool is_ready();
-  // Before a call that does not wait for others: it is not looked at while another thread has the order.
-  void look_at_launched_graphs_unless_busy(unsigned device);
-  bool has_something_to_settle(unsigned device);
-  void wait_for_what_was_freed();
+  // For calls that do not lock: skips the update while another thread holds the driver lock.
+  void try_update_launched_graph_charge(unsigned device);
+  bool has_reclaimable_memory(unsigned device);
+  void wait_for_pending_frees();
   ThreadLocal& thread_;
 };
 
 inline std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
 
 template <class Call>
-driver::Result DriverHook::wait_as_asked(driver::Opaque context, const Call& call) {
+driver::Result DriverHook::synchronize(driver::Opaque context, const Call& call) {
   const std::uint64_t number = number_of(context);
-  // In a green context it is for a part of what the primary one has.
+  // Synchronizing a green context waits for only a part of the primary context's work.
   if (context == nullptr || driver::context_that_owns(number) != number) return call();
   const std::uint64_t wait = device_ledger.begin_wait(number);
   const driver::Result result = call();
@@ -187,27 +197,28 @@ driver::Result DriverHook::wait_as_asked(driver::Opaque context, const Call& cal
   return result;
 }
 
-// Where the allocation begins that this lies in, as the driver tells; else as it is.
+// The start of the allocation that contains this pointer; the pointer itself if the driver does not know it.
 driver::Pointer base_of(driver::Pointer pointer);
 
-// Memory of a pool or a graph that somebody else is about to get by a way that does not tell when it ends: it
-// is charged once more, as nothing of the pool's own figures tells of it, until the process ends. Of any
-// other memory it is nothing.
-class SharedPart {
+// Memory of a pool or graph that the program exports. When the importer releases it is unknown, and the
+// pool's own figures do not show it. So it is charged a second time, until the process ends. Other memory
+// needs no such charge.
+class ExportCharge {
  public:
-  SharedPart(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller);
-  ~SharedPart();  // without keep(): the driver made nothing of it
-  SharedPart(const SharedPart&) = delete;
-  SharedPart& operator=(const SharedPart&) = delete;
+  ExportCharge(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller);
+  ~ExportCharge();  // cancels the charge unless keep() was called
+  ExportCharge(const ExportCharge&) = delete;
+  ExportCharge& operator=(const ExportCharge&) = delete;
   bool is_granted() const { return is_granted_; }
   void keep();
 
  private:
-  Entry part_;
+  Entry charge_;
   bool is_granted_ = true;
 };
 
-inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice& where, std::uint64_t bytes) {
+inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice& where,
+                      std::uint64_t bytes) {
   Entry entry;
   entry.type = type;
   entry.kind = kind;
@@ -217,7 +228,7 @@ inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice
   return entry;
 }
 
-// An allocation of one call. `call()` is the driver's, `address()` what it gave.
+// One allocation. `call()` calls the driver; `address()` returns the address that the driver returned.
 template <class Call, class Address>
 driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, const Call& call,
                         const Address& address) {
@@ -233,15 +244,15 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
   return result;
 }
 
-// `in_order`: freed in the order of a stream, of its context if that is known; it becomes what was freed.
-// `is_alone`: the caller has the order.
+// `stream_ordered`: set for a stream-ordered free. In: the stream's context, if known. Out: the freed entry.
+// `is_exclusive`: the caller holds the driver lock.
 template <class Call>
 driver::Result release(DriverHook& hook, EntryType type, std::uint64_t address, const Call& call,
-                       Entry* in_order = nullptr, bool is_alone = false) {
+                       Entry* stream_ordered = nullptr, bool is_exclusive = false) {
   Entry entry;
-  const bool is_known = device_ledger.begin_release(type, address, entry, is_alone);
+  const bool is_known = device_ledger.begin_release(type, address, entry, is_exclusive);
   const bool is_of_graph = is_known && entry.kind == DeviceMemoryKind::graph;
-  const DriverOrder order(is_of_graph);
+  const DriverLock lock(is_of_graph);
   const std::uint64_t time = hook.stamp();
   const driver::Result result = call();
   if (!is_known) return result;
@@ -251,16 +262,17 @@ driver::Result release(DriverHook& hook, EntryType type, std::uint64_t address, 
   }
   if (is_of_graph) {
     device_ledger.finish_orphan_release(entry);
-    hook.settle_leaving_graphs(entry.device);
+    hook.trim_and_update_graphs(entry.device);
   } else {
-    device_ledger.finish_release(entry, in_order != nullptr, in_order != nullptr ? in_order->context : 0);
+    device_ledger.finish_release(entry, stream_ordered != nullptr,
+                                 stream_ordered != nullptr ? stream_ordered->context : 0);
   }
   hook.record_release(entry, time);
-  if (in_order != nullptr) *in_order = entry;
+  if (stream_ordered != nullptr) *stream_ordered = entry;
   return result;
 }
 
-// Forwards a call that is the driver's own doing or nobody's business; `real` may be absent in an old driver.
+// The driver's own function; null if the driver is not loaded or does not have it.
 #define HEADROOM_REAL(name) \
   (::headroom::tracer::driver::find_driver() ? ::headroom::tracer::driver::real.name : nullptr)
 

@@ -1,4 +1,5 @@
-// Memory that another process or another API made: recorded where it is used, charged where it was made.
+// Memory that another process or another API allocated: recorded where it is used, charged where it was
+// allocated.
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
@@ -10,14 +11,15 @@ Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer,
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
   const Result result = call(pointer, handle, flags);
-  if (result != kSuccess || pointer == nullptr || !hook.counts() || !hook.get_current(where)) return result;
+  if (result != kSuccess || pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return result;
   Pointer base = 0;
   std::size_t bytes = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
   hook.find_device_of(*pointer, where);
   Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
-  // A handle that is opened again gives the same address, and one closing ends each.
+  // Opening a handle again returns the same address, and each open needs its own close.
   if (device_ledger.add_reference_or_commit(entry)) return result;
   hook.record_allocation(entry, caller);
   return result;
@@ -25,13 +27,13 @@ Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer,
 
 }  // namespace
 
-// Who opens it has the memory until it is closed there, whatever becomes of it here.
+// A process that opens the handle keeps the memory until it closes it, even if this process frees the memory.
 HEADROOM_HOOK Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
   const auto call = HEADROOM_REAL(cuIpcGetMemHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   const Result result = call(handle, pointer);
-  if (result == kSuccess && hook.counts()) device_ledger.mark_exported(base_of(pointer), 1);
+  if (result == kSuccess && hook.should_track()) device_ledger.mark_exported(base_of(pointer), 1);
   return result;
 }
 HEADROOM_HOOK Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle handle, unsigned flags) {
@@ -44,7 +46,7 @@ HEADROOM_HOOK Result cuIpcCloseMemHandle(Pointer pointer) {
   const auto call = HEADROOM_REAL(cuIpcCloseMemHandle);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(pointer);
+  if (!hook.should_track()) return call(pointer);
   if (!device_ledger.is_last_reference(pointer)) {
     const Result result = call(pointer);
     if (result != kSuccess) device_ledger.add_reference(pointer);
@@ -58,7 +60,7 @@ HEADROOM_HOOK Result cuImportExternalMemory(Opaque* memory, const ExternalMemory
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (memory == nullptr || handle == nullptr || !hook.counts() || !hook.get_current(where))
+  if (memory == nullptr || handle == nullptr || !hook.should_track() || !hook.get_current(where))
     return call(memory, handle);
   return allocate(
       hook, entry_of(EntryType::external_memory, DeviceMemoryKind::imported, where, handle->size),
@@ -68,7 +70,7 @@ HEADROOM_HOOK Result cuDestroyExternalMemory(Opaque memory) {
   const auto call = HEADROOM_REAL(cuDestroyExternalMemory);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(memory);
+  if (!hook.should_track()) return call(memory);
   return release(hook, EntryType::external_memory, number_of(memory), [&] { return call(memory); });
 }
 

@@ -1,4 +1,5 @@
-// Memory by pointer: cuMemAlloc and its kin, managed and pinned memory, and what the driver says is free.
+// Memory by pointer: cuMemAlloc and its variants, managed and pinned memory; and the figures of free and
+// total memory.
 #include <algorithm>
 
 #include "tracer/device_hooks.h"
@@ -6,40 +7,43 @@
 namespace headroom::tracer::driver {
 namespace {
 
-// Which granule it lies in is known when the driver has given it. So a new one is paid before, unless some
-// granule has room: should the driver take a new one all the same, because that room is in pieces, it is paid
-// then, or the memory goes back. With the order, as the driver may put it where another thread counts on
-// room. `size()` is what it was given, then.
+// A small allocation that shares a granule with others. Its granule is known only after the driver's call. So
+// the hook reserves bytes in a granule that has enough free ones, or charges a new granule. If the driver
+// takes a new granule all the same, because the free bytes are in pieces, that granule is charged then, or
+// the memory is freed.
+//
+// This holds the driver lock, because the driver may place another thread's allocation where this one has
+// reserved bytes. `size()` is the real size, after the call.
 template <class Call, class Address, class Bytes>
 Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
                            const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
   const std::uint64_t granule = device_ledger.granule(entry.device);
   const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
   const std::uint64_t asked = entry.bytes;
-  DriverOrder order(is_limited);
+  DriverLock lock(is_limited);
   const std::uint64_t held =
       is_limited ? device_ledger.reserve_in_granule(entry.device, entry.context, asked) : 0;
-  const bool is_paid = is_limited && held == 0 && hook.pay_granule(entry.device, order);
-  if (is_limited && held == 0 && !is_paid) {
+  const bool is_prepaid = is_limited && held == 0 && hook.charge_granule(entry.device, lock);
+  if (is_limited && held == 0 && !is_prepaid) {
     hook.refuse_granule(entry, caller);
     return kOutOfMemory;
   }
-  const auto give_back_advance = [&] {
-    if (is_paid) device_ledger.account().discharge(entry.device, granule);
+  const auto cancel_reservations = [&] {
+    if (is_prepaid) device_ledger.account().discharge(entry.device, granule);
     device_ledger.cancel_in_granule(held, asked);
   };
   const Result result = call();
   if (result != kSuccess) {
-    give_back_advance();
+    cancel_reservations();
     return result;
   }
   entry.address = *pointer;
   entry.bytes = size();
-  // Rows that became longer than it seemed.
+  // Only pitched memory: the rows are longer than expected, so the allocation shares no granule.
   if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
-    order.give_up();  // it may have to wait
+    lock.unlock();  // the reservation may have to synchronize
     const bool is_granted = hook.reserve(entry.device, entry.kind, entry.bytes, caller);
-    give_back_advance();
+    cancel_reservations();
     if (!is_granted) {
       free(*pointer);
       *pointer = 0;
@@ -49,11 +53,12 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
     hook.record_allocation(entry, caller);
     return kSuccess;
   }
-  bool is_put = device_ledger.commit_in_granule(entry, is_paid);
+  bool is_committed = device_ledger.commit_in_granule(entry, is_prepaid);
   device_ledger.cancel_in_granule(held, asked);
-  if (!is_put) is_put = hook.pay_granule(entry.device, order) && device_ledger.commit_in_granule(entry, true);
-  order.give_up();
-  if (!is_put) {
+  if (!is_committed)
+    is_committed = hook.charge_granule(entry.device, lock) && device_ledger.commit_in_granule(entry, true);
+  lock.unlock();
+  if (!is_committed) {
     free(*pointer);
     *pointer = 0;
     hook.refuse_granule(entry, caller);
@@ -63,14 +68,14 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   return kSuccess;
 }
 
-// The first versions of these calls have sizes and pointers of 32 bits.
+// The first versions of these functions have 32-bit sizes and pointers.
 template <class Size>
 Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size* pointer, Size bytes,
                         const CallFrame& caller) {
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.counts() || !hook.get_current(where))
+  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.should_track() || !hook.get_current(where))
     return call(pointer, bytes);
   const Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::device, where, bytes);
   const auto call_driver = [&] { return call(pointer, bytes); };
@@ -80,9 +85,8 @@ Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size*
   return allocate(hook, entry, caller, call_driver, [&] { return std::uint64_t{*pointer}; });
 }
 
-// How long the rows of a device become is the driver's choice: whole steps, of 512 bytes on all GPUs that
-// were tried. Under a limit it is asked for one row first, so that no more is asked for than there is room
-// for.
+// The driver rounds row lengths up to a step: 512 bytes on all GPUs that were tested. Under a limit, the hook
+// allocates one row to measure the step, so that the request is charged its real size.
 std::atomic<std::size_t> row_steps[ledger::kMaxDevices];
 constexpr std::size_t kUsualRowStep = 512;
 
@@ -94,21 +98,21 @@ std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*,
   std::atomic<std::size_t>& known = row_steps[where.device];
   if (known.load(std::memory_order_relaxed) != 0) return known;
   constexpr Size kWidth = 16;
-  const DriverOrder order;  // it is a small one, too
+  const DriverLock lock;  // the test row is a small allocation, too
   const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
   Address pointer = 0;
   Size pitch = 0;
   if (!device_ledger.account().reserve(where.device, most)) return kUsualRowStep;
-  const bool is_told = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
-  if (is_told) free(pointer);
+  const bool is_known = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
+  if (is_known) free(pointer);
   device_ledger.account().discharge(where.device, most);
-  if (!is_told || pitch == 0) return kUsualRowStep;
+  if (!is_known || pitch == 0) return kUsualRowStep;
   known = pitch;
   return pitch;
 }
 
-// What the driver adds beyond the steps is charged when it is known, and if that is too much the memory goes
-// back.
+// If the driver's rows are longer than the step predicts, the difference is charged after the call. If the
+// limit refuses that, the memory is freed.
 template <class Size, class Address>
 Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Result (*free)(Address),
                      Address* pointer, Size* pitch, Size width, Size height, unsigned element,
@@ -117,11 +121,12 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
   std::uint64_t wanted = 0, bytes = 0;
-  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.counts() || !hook.get_current(where))
+  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.should_track() ||
+      !hook.get_current(where))
     return call(pointer, pitch, width, height, element);
   const std::size_t step = row_step(where, call, free);
   std::uint64_t row = 0;
-  // What no number of bytes can hold, no driver gives.
+  // A size that overflows 64 bits is left for the driver to reject.
   if (__builtin_add_overflow(std::uint64_t{width}, std::uint64_t{step - 1}, &row) ||
       __builtin_mul_overflow(row / step * step, std::uint64_t{height}, &wanted))
     return call(pointer, pitch, width, height, element);
@@ -155,7 +160,7 @@ template <class Address>
 Result free_pointer(Result (*call)(Address), Address pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(pointer);
+  if (!hook.should_track()) return call(pointer);
   return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
 }
 
@@ -163,15 +168,15 @@ template <class Call>
 Result allocate_host(const Call& call, void** pointer, std::uint64_t bytes, const CallFrame& caller) {
   DriverHook hook;
   CurrentDevice where;
-  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call();
-  return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
-                  [&] { return number_of(*pointer); });
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where)) return call();
+  return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller,
+                  call, [&] { return number_of(*pointer); });
 }
 
 Result free_host(Result (*call)(void*), void* pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(pointer);
+  if (!hook.should_track()) return call(pointer);
   return release(hook, EntryType::pointer, number_of(pointer), [&] { return call(pointer); });
 }
 
@@ -180,7 +185,8 @@ Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, bytes, flags);
   const Result result = call(pointer, bytes, flags);
   if (result != kSuccess) return result;
   Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::registered_host, where, bytes);
@@ -190,24 +196,25 @@ Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer
   return result;
 }
 
-// What is left of a limit, where there is one.
+// Under a limit, reports the limit as the total, and what is left of it as free.
 template <class Size>
 Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
   const Result result = call(free, total);
-  if (result != kSuccess || free == nullptr || total == nullptr || !hook.counts() || !hook.get_current(where))
+  if (result != kSuccess || free == nullptr || total == nullptr || !hook.should_track() ||
+      !hook.get_current(where))
     return result;
   ledger::Account& account = device_ledger.account();
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
-  hook.settle_graphs(where.device, nullptr);
+  hook.reconcile_graphs(where.device, nullptr);
   if (device_ledger.has_pending_graph_memory(where.device)) {
-    const DriverOrder order;
-    hook.settle_leaving_graphs(where.device);
+    const DriverLock lock;
+    hook.trim_and_update_graphs(where.device);
   }
-  hook.look_at_pools(where.device);  // what was freed in the order of streams went back at their end
+  hook.update_pool_charges(where.device);  // stream-ordered frees may have completed
   const std::uint64_t left = std::min(limit, account.tightest_limit(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);
@@ -219,7 +226,7 @@ Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   const Result result = call(total, device);
-  if (result != kSuccess || total == nullptr || device < 0 || !hook.counts()) return result;
+  if (result != kSuccess || total == nullptr || device < 0 || !hook.should_track()) return result;
   hook.identify(static_cast<unsigned>(device));
   const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
   if (limit < *total) *total = static_cast<Size>(limit);
@@ -251,7 +258,8 @@ HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsi
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, bytes, flags);
   return allocate(
       hook, entry_of(EntryType::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
       [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
@@ -288,20 +296,20 @@ HEADROOM_HOOK Result cuMemHostUnregister(void* pointer) {
   return free_host(HEADROOM_REAL(cuMemHostUnregister), pointer);
 }
 
-// A descriptor of memory that lies at an address (a dma-buf): who has it has the memory, too, whatever
-// becomes of the address.
+// A file descriptor of memory at an address (a dma-buf). Its owner keeps the memory even after the address is
+// freed.
 HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t bytes, int type,
                                                    unsigned long long flags) {
   const auto call = HEADROOM_REAL(cuMemGetHandleForAddressRange);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (!hook.counts()) return call(handle, pointer, bytes, type, flags);
+  if (!hook.should_track()) return call(handle, pointer, bytes, type, flags);
   const Pointer base = base_of(pointer);
-  SharedPart part(hook, base, caller_of_this_function());
-  if (!part.is_granted()) return kOutOfMemory;
+  ExportCharge charge(hook, base, caller_of_this_function());
+  if (!charge.is_granted()) return kOutOfMemory;
   const Result result = call(handle, pointer, bytes, type, flags);
   if (result != kSuccess) return result;
-  part.keep();
+  charge.keep();
   device_ledger.mark_exported(base, pointer + bytes - base);
   return result;
 }

@@ -1,4 +1,4 @@
-// What a program that was started for its ledger asks of it (ledger/device_query.h).
+// Answers the questions of a program that runs with a ledger (ledger/device_query.h).
 #include "ledger/device_query.h"
 
 #include <cstring>

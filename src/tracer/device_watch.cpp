@@ -16,17 +16,17 @@
 namespace headroom::tracer {
 namespace {
 
-// To ask for the memory of graphs takes a microsecond or so, for what NVML tells a millisecond.
+// Reading graph memory takes about a microsecond, an NVML query a millisecond.
 constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000, kGraphsNs = 10'000'000;
 
 struct Watch {
   Lock lock;
-  std::atomic<pid_t> of_process{0};       // that has the thread: a child after fork has none
-  std::atomic<std::uint64_t> devices{0};  // a bit each
+  std::atomic<pid_t> owner_pid{0};        // process that runs the thread; a forked child has none
+  std::atomic<std::uint64_t> devices{0};  // one bit per device
   pthread_t thread{};
-  pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t stop_sign{};
-  bool has_thread = false, is_to_stop = false, has_graphs = false;
+  pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t stop_condition{};
+  bool has_thread = false, stop_requested = false, has_graphs = false;
 };
 static_assert(ledger::kMaxDevices <= 64);
 constinit Watch watch;
@@ -36,71 +36,73 @@ std::int64_t now_ns(clockid_t clock) {
   clock_gettime(clock, &time);
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
-timespec moment(std::int64_t nanoseconds) {
+timespec to_timespec(std::int64_t nanoseconds) {
   return {static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
 }
 
-// Until `next_ns`, or until graphs are to be looked at again. False: the process ends.
+// Waits until `next_ns`, or until the next sample of graph memory. False: the process ends.
 bool wait(std::int64_t next_ns) {
-  pthread_mutex_lock(&watch.stop_lock);
+  pthread_mutex_lock(&watch.stop_mutex);
   const std::int64_t start_ns = now_ns(CLOCK_MONOTONIC);
   const auto wait_until_ns = [&] {
     return watch.has_graphs ? std::min(next_ns, start_ns + kGraphsNs) : next_ns;
   };
-  timespec until = moment(wait_until_ns());
-  while (!watch.is_to_stop && pthread_cond_timedwait(&watch.stop_sign, &watch.stop_lock, &until) == 0)
-    until = moment(wait_until_ns());
-  const bool goes_on = !watch.is_to_stop;
-  pthread_mutex_unlock(&watch.stop_lock);
-  return goes_on;
+  timespec until = to_timespec(wait_until_ns());
+  while (!watch.stop_requested &&
+         pthread_cond_timedwait(&watch.stop_condition, &watch.stop_mutex, &until) == 0)
+    until = to_timespec(wait_until_ns());
+  const bool should_continue = !watch.stop_requested;
+  pthread_mutex_unlock(&watch.stop_mutex);
+  return should_continue;
 }
 
-void look_at_all(bool at_growth_too) {
+void sample_devices(bool with_growth) {
   for (unsigned device = 0; device < ledger::kMaxDevices; ++device) {
     if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
-    // A context's figure is by difference where other calls came in between: those are not to be this one.
+    // A context's size is measured as a difference, which is only exact while no other driver call runs. So
+    // this thread makes no calls while a hook is active.
     const bool is_busy = driver_calls.begun != driver_calls.ended;
-    if (!at_growth_too && (is_busy || !DriverHook::may_have_launched_graphs(device))) continue;
+    if (!with_growth && (is_busy || !DriverHook::may_have_launched_graphs(device))) continue;
     DriverHook hook;
-    if (!try_driver_order()) continue;  // the next time
-    hook.look_at_launched_graphs(device);
-    end_driver_order();
-    if (at_growth_too) driver::look_at_driver_growth(hook, device);
+    if (!try_lock_driver()) continue;  // try again at the next sample
+    hook.update_launched_graph_charge(device);
+    unlock_driver();
+    if (with_growth) driver::update_driver_growth(hook, device);
   }
 }
 
 void* run(void*) {
   pthread_setname_np(pthread_self(), "headroom");
-  const Guard guard(thread_local_state);  // nothing in this thread is the program's doing
-  // Otherwise a capture in another thread could be spoiled by what is asked here.
+  const Guard guard(thread_local_state);  // allocations of this thread are not the program's
+  // In any other mode, the calls of this thread could invalidate a capture in another thread.
   int capture_mode = driver::kCaptureRelaxed;
   if (driver::real.cuThreadExchangeStreamCaptureMode != nullptr)
     driver::real.cuThreadExchangeStreamCaptureMode(&capture_mode);
   std::int64_t next_ns = now_ns(CLOCK_MONOTONIC) + kFirstNs;
   while (wait(next_ns)) {
     const std::int64_t now = now_ns(CLOCK_MONOTONIC);
-    look_at_all(now >= next_ns);
+    sample_devices(now >= next_ns);
     if (now >= next_ns) next_ns = now_ns(CLOCK_MONOTONIC) + kIntervalNs;
   }
   return nullptr;
 }
 
-// Before the driver's own handlers, which were there first: a call while they run would find it half gone. A
-// driver that hangs does not hang the end of the process, too.
+// Runs before the driver's exit handlers, which were registered earlier: a call while they run would find the
+// driver half destroyed. The wait has a timeout, so that a hanging driver does not hang the process's exit.
 void stop() {
-  if (watch.of_process != getpid() || !watch.has_thread) return;
-  pthread_mutex_lock(&watch.stop_lock);
-  watch.is_to_stop = true;
-  pthread_cond_signal(&watch.stop_sign);
-  pthread_mutex_unlock(&watch.stop_lock);
-  const timespec until = moment(now_ns(CLOCK_REALTIME) + 2'000'000'000);
+  if (watch.owner_pid != getpid() || !watch.has_thread) return;
+  pthread_mutex_lock(&watch.stop_mutex);
+  watch.stop_requested = true;
+  pthread_cond_signal(&watch.stop_condition);
+  pthread_mutex_unlock(&watch.stop_mutex);
+  const timespec until = to_timespec(now_ns(CLOCK_REALTIME) + 2'000'000'000);
   if (pthread_timedjoin_np(watch.thread, nullptr, &until) != 0) return;
   const Guard guard(thread_local_state);
-  look_at_all(true);  // what came in the last second
+  sample_devices(true);  // changes of the last second
 }
 
-// A program that closes the driver would leave the thread with functions that are gone.
-void keep_driver() {
+// If the program closed the driver, the thread would call functions that are unloaded.
+void pin_driver() {
   Dl_info driver{};
   if (::dladdr(reinterpret_cast<void*>(driver::real.cuCtxGetCurrent), &driver) != 0 &&
       driver.dli_fname != nullptr)
@@ -123,37 +125,37 @@ void watch_device(unsigned device) {
   if (device >= ledger::kMaxDevices || !is_recording(thread)) return;
   const Guard guard(thread);
   watch.devices.fetch_or(std::uint64_t{1} << device);
-  keep_driver();  // before the lock: it takes the loader's
+  pin_driver();  // before locking, because it takes the loader's lock
   const Locked locked(watch.lock);
-  if (watch.of_process == getpid()) return;
-  const bool is_first = watch.of_process == 0;
-  watch.of_process = getpid();
-  watch.stop_lock = PTHREAD_MUTEX_INITIALIZER;
+  if (watch.owner_pid == getpid()) return;
+  const bool is_first = watch.owner_pid == 0;
+  watch.owner_pid = getpid();
+  watch.stop_mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&watch.stop_sign, &attributes);
+  pthread_cond_init(&watch.stop_condition, &attributes);
   pthread_condattr_destroy(&attributes);
   if (!start())
     return process.file.note(
-        "no thread could be started: what the driver takes for itself after a context was made is not told");
+        "cannot start the thread that samples GPU memory: later memory of the driver itself is not recorded");
   if (is_first) std::atexit(stop);
 }
 
 void watch_graphs() {
   const Guard guard(thread_local_state);
   const Locked locked(watch.lock);
-  if (watch.of_process != getpid()) return;
-  pthread_mutex_lock(&watch.stop_lock);
+  if (watch.owner_pid != getpid()) return;
+  pthread_mutex_lock(&watch.stop_mutex);
   watch.has_graphs = true;
-  pthread_cond_signal(&watch.stop_sign);
-  pthread_mutex_unlock(&watch.stop_lock);
+  pthread_cond_signal(&watch.stop_condition);
+  pthread_mutex_unlock(&watch.stop_mutex);
 }
 
 void reset_watch_in_child() {
   watch.lock.reset();
   watch.devices = 0;
-  watch.has_thread = watch.is_to_stop = watch.has_graphs = false;
+  watch.has_thread = watch.stop_requested = watch.has_graphs = false;
 }
 
 }  // namespace headroom::tracer

@@ -1,27 +1,28 @@
-// What no call tells of a GPU: what the driver takes for itself (the kernels that a launch loads, stacks and
-// streams), and what graphs took when they were launched. A thread asks, and writes it as figures: once
-// a second, and for the memory of graphs twenty times, from the first graph that has some.
+// A thread that samples GPU memory which no driver call reports: memory that the driver takes for itself
+// (loaded kernels, stacks, streams) and memory that graphs get at launch. It samples once a second, and graph
+// memory every 10 ms from the first graph with memory on. The recording gets the samples as figures.
 //
-// With PyTorch on an H200 610 MiB after the first launch, 12 more when a network of convolutions has run, 70
-// where another stream is used; a graph's memory comes with its first launch (bench/results/gpu_ledger.md).
-// Launches are not hooked, so that they cost nothing, and would not tell the half of it.
+// With PyTorch on an H200 the driver takes 610 MiB at the first launch, 12 MiB more when a convolution
+// network has run, and 70 MiB for another stream. A graph's memory comes with its first launch
+// (bench/results/gpu_ledger.md). Launches are not hooked, so that they cost nothing; a hook there would not
+// see half of this memory anyway.
 #pragma once
 
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer {
 
-// From now on, in this process, once; where there is a recording. For a device with a context.
+// Starts sampling a device that has a context. Does nothing without a recording.
 void watch_device(unsigned device);
-// A device has its first graph with memory.
+// Starts sampling graph memory: a device has its first graph with memory.
 void watch_graphs();
-// After fork, in the child.
+// In the child after fork, which does not have the thread.
 void reset_watch_in_child();
 
 namespace driver {
-// What NVML says that this process has of the device, beyond what it was given, its modules and what its
-// contexts were when they were made: a figure of its own.
-void look_at_driver_growth(DriverHook& hook, unsigned device);
+// Records as its own figure what NVML reports for this process beyond its allocations, its modules and its
+// contexts' size at creation.
+void update_driver_growth(DriverHook& hook, unsigned device);
 }  // namespace driver
 
 }  // namespace headroom::tracer

@@ -1,6 +1,6 @@
-// Where the driver is, and which of its functions have a hook. A function is known by its address, whatever
-// the name and version that it was asked for by: so a version that is not in the table passes through, and a
-// hook never stands in for a function of another signature.
+// Finds the driver, and which of its functions have a hook. A function is recognised by its address, whatever
+// name and version it was requested by. So a version that is not in the table passes through, and a hook
+// never replaces a function of another signature.
 #include <link.h>
 
 #include <cstddef>
@@ -16,13 +16,13 @@ constinit Real real;
 
 namespace {
 
-// In the library's file as it stands, with no constructor to fill it: other libraries' constructors may come
-// first and look functions up, as compute-sanitizer's do.
+// Constant-initialised, without a constructor: other libraries' constructors may run first and look functions
+// up, as compute-sanitizer's do.
 struct Call {
   const char* name;
-  void* hook;         // null: only used
-  std::size_t place;  // in Real
-  void*& real() const { return *reinterpret_cast<void**>(reinterpret_cast<char*>(&driver::real) + place); }
+  void* hook;          // null: called but not hooked
+  std::size_t offset;  // offset in Real
+  void*& real() const { return *reinterpret_cast<void**>(reinterpret_cast<char*>(&driver::real) + offset); }
 };
 
 const Call calls[] = {
@@ -38,14 +38,14 @@ const Call calls[] = {
 Lock lock;
 std::atomic<bool> is_found{false};
 
-// Not ours: that has no cuInit. Not a library that only wraps some calls, nor a program that has pointers to
-// them by their names, as those have that look them up (cuew).
+// Distinguishes the driver from this library, which exports no cuInit; from libraries that wrap a few
+// functions; and from programs that store function pointers under these names (cuew).
 bool is_driver(const dl_phdr_info& module) {
   return address_of_function(module, "cuInit") != 0 && address_of_function(module, "cuDriverGetVersion") != 0;
 }
 
-// libcuda.so.1, and whatever follows.
-bool has_name_of_driver(const dl_phdr_info& module) {
+// Matches libcuda.so with any version.
+bool has_driver_soname(const dl_phdr_info& module) {
   constexpr char kName[] = "libcuda.so";
   const char* const soname = soname_of(module);
   return soname != nullptr && std::strncmp(soname, kName, sizeof kName - 1) == 0;
@@ -54,9 +54,9 @@ bool has_name_of_driver(const dl_phdr_info& module) {
 struct Search {
   bool by_soname = true, is_found = false;
 };
-int take_from_driver(dl_phdr_info* module, std::size_t, void* argument) {
+int resolve_functions(dl_phdr_info* module, std::size_t, void* argument) {
   Search& search = *static_cast<Search*>(argument);
-  if (search.by_soname && !has_name_of_driver(*module)) return 0;
+  if (search.by_soname && !has_driver_soname(*module)) return 0;
   if (!is_driver(*module)) return 0;
   for (const Call& call : calls) {
     const std::uint64_t address = address_of_function(*module, call.name);
@@ -66,13 +66,13 @@ int take_from_driver(dl_phdr_info* module, std::size_t, void* argument) {
   return 1;
 }
 
-// A driver has that name; who exports all of one's functions under another (forwards them) is taken for one
-// only where there is none.
-bool take_from_any_driver() {
+// Searches by soname first. A library of another name that exports all of a driver's functions (forwards
+// them) is used only if none has that soname.
+bool resolve_driver() {
   Search search;
-  ::dl_iterate_phdr(take_from_driver, &search);
+  ::dl_iterate_phdr(resolve_functions, &search);
   search.by_soname = false;
-  if (!search.is_found) ::dl_iterate_phdr(take_from_driver, &search);
+  if (!search.is_found) ::dl_iterate_phdr(resolve_functions, &search);
   return search.is_found;
 }
 
@@ -84,7 +84,7 @@ bool find_driver() {
   if (__builtin_expect(is_found.load(std::memory_order_acquire), 1)) return true;
   const Locked locked(lock);
   if (is_found.load()) return true;
-  const bool found = take_from_any_driver();
+  const bool found = resolve_driver();
   is_found.store(found, std::memory_order_release);
   return found;
 }
@@ -94,11 +94,11 @@ void* substitute(const char* name, void* function) {
   for (const Call& call : calls) {
     if (call.hook == nullptr) continue;
     if (call.real() == function) return call.hook;
-    // The driver was unloaded and came again, elsewhere.
+    // The driver was unloaded and loaded again at another address.
     if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
         call.real() != nullptr) {
       const Locked locked(lock);
-      take_from_any_driver();
+      resolve_driver();
       return call.real() == function ? call.hook : function;
     }
   }
@@ -117,7 +117,7 @@ bool has_hook(const char* name) {
   return false;
 }
 
-bool has_function_behind(const void* hook) {
+bool driver_has_function(const void* hook) {
   if (!find_driver()) return false;
   for (const Call& call : calls)
     if (call.hook != nullptr && call.hook == hook) return call.real() != nullptr;

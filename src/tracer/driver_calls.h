@@ -1,9 +1,9 @@
-// The one table of the CUDA driver's calls that the tracer stands in front of, and of those that it makes
-// itself. A name with its version (cuMemAlloc_v2) is one function of one signature for ever; a variant for
-// the per-thread default stream (_ptsz) is another function. Everything else is made from these two lists:
-// the declarations, the real functions, what is substituted for what.
+// The table of CUDA driver functions that the tracer hooks, and of those that it calls. A name with its
+// version (cuMemAlloc_v2) keeps its signature for ever. A variant for the per-thread default stream (_ptsz)
+// is another function. The declarations, the pointers to the real functions and the substitution table are
+// generated from these two lists.
 //
-// Launches of kernels and graphs, copies and everything else that runs often are not here, on purpose.
+// Functions that run often are left out on purpose: launches of kernels and graphs, copies.
 #pragma once
 
 #include "tracer/driver_types.h"
@@ -11,10 +11,10 @@
 
 // clang-format off
 #define HEADROOM_HOOKED_DRIVER_CALLS(CALL)                                                                    \
-  /* finding functions */                                                                                     \
+  /* function lookup */                                                                                       \
   CALL(cuGetProcAddress, (const char*, void**, int, std::uint64_t))                                           \
   CALL(cuGetProcAddress_v2, (const char*, void**, int, std::uint64_t, int*))                                  \
-  /* what there is */                                                                                         \
+  /* free and total memory */                                                                                 \
   CALL(cuMemGetInfo, (unsigned*, unsigned*))                                                                  \
   CALL(cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                                         \
   CALL(cuDeviceTotalMem, (unsigned*, Device))                                                                 \
@@ -27,7 +27,7 @@
   CALL(cuMemAllocManaged, (Pointer*, std::size_t, unsigned))                                                  \
   CALL(cuMemFree, (unsigned))                                                                                 \
   CALL(cuMemFree_v2, (Pointer))                                                                               \
-  /* the machine's memory */                                                                                  \
+  /* host memory */                                                                                           \
   CALL(cuMemAllocHost, (void**, unsigned))                                                                    \
   CALL(cuMemAllocHost_v2, (void**, std::size_t))                                                              \
   CALL(cuMemHostAlloc, (void**, std::size_t, unsigned))                                                       \
@@ -35,7 +35,7 @@
   CALL(cuMemHostRegister, (void*, std::size_t, unsigned))                                                     \
   CALL(cuMemHostRegister_v2, (void*, std::size_t, unsigned))                                                  \
   CALL(cuMemHostUnregister, (void*))                                                                          \
-  /* pools, in the order of a stream */                                                                       \
+  /* stream-ordered allocation and pools */                                                                   \
   CALL(cuMemAllocAsync, (Pointer*, std::size_t, Opaque))                                                      \
   CALL(cuMemAllocAsync_ptsz, (Pointer*, std::size_t, Opaque))                                                 \
   CALL(cuMemAllocFromPoolAsync, (Pointer*, std::size_t, Opaque, Opaque))                                      \
@@ -72,14 +72,14 @@
   CALL(cuArrayDestroy, (Opaque))                                                                              \
   CALL(cuMipmappedArrayCreate, (Opaque*, const Array3dDescriptor*, unsigned))                                 \
   CALL(cuMipmappedArrayDestroy, (Opaque))                                                                     \
-  /* others' memory */                                                                                        \
+  /* memory of other processes and APIs */                                                                    \
   CALL(cuIpcGetMemHandle, (IpcHandle*, Pointer))                                                              \
   CALL(cuIpcOpenMemHandle, (Pointer*, IpcHandle, unsigned))                                                   \
   CALL(cuIpcOpenMemHandle_v2, (Pointer*, IpcHandle, unsigned))                                                \
   CALL(cuIpcCloseMemHandle, (Pointer))                                                                        \
   CALL(cuImportExternalMemory, (Opaque*, const ExternalMemoryHandle*))                                        \
   CALL(cuDestroyExternalMemory, (Opaque))                                                                     \
-  /* memory nodes of graphs, and graphs that streams become */                                                \
+  /* graphs with memory nodes, and stream capture */                                                          \
   CALL(cuStreamDestroy, (Opaque))                                                                             \
   CALL(cuStreamDestroy_v2, (Opaque))                                                                          \
   CALL(cuStreamBeginCapture, (Opaque))                                                                        \
@@ -169,7 +169,7 @@
 
 namespace headroom::tracer::driver {
 
-// The driver's own functions; null where it has none of that name.
+// The driver's own functions; null if this driver does not have the function.
 struct Real {
 #define HEADROOM_DECLARE(name, parameters) Result(*name) parameters = nullptr;
   HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
@@ -182,17 +182,17 @@ extern Real real;
 HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
 #undef HEADROOM_DECLARE
 
-// Looks the driver's functions up, if it is in the process. Loads nothing.
+// Resolves the driver's functions if the driver is loaded. Loads nothing.
 bool find_driver();
 // After fork, in the child.
 void reset_lock_in_child();
-// What stands in for this function of the driver: our hook, or `function` itself.
+// The hook for this function of the driver, or `function` itself if it has none.
 void* substitute(const char* name, void* function);
-// Whether this address is one of our hooks.
+// Whether this address is one of the tracer's hooks.
 bool is_hook(const void* function);
-// Whether a function of this name has one.
+// Whether the function of this name has a hook.
 bool has_hook(const char* name);
-// Whether there is a driver, and it has what this hook stands before: older ones do not have all.
-bool has_function_behind(const void* hook);
+// Whether the driver is loaded and has the function that this hook wraps. Older drivers lack some.
+bool driver_has_function(const void* hook);
 
 }  // namespace headroom::tracer::driver

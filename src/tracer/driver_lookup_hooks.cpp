@@ -1,5 +1,5 @@
-// The driver's own way to its functions, cuGetProcAddress: what it finds is handed out with our hook in its
-// place, whatever version was asked for. The loader's ways are in symbol_lookup_hooks.cpp.
+// cuGetProcAddress, the driver's own symbol lookup. The hook replaces the function that it finds by the
+// tracer's hook, whatever version was requested. The loader's lookups are in symbol_lookup_hooks.cpp.
 #include "tracer/driver_calls.h"
 #include "tracer/process.h"
 #include "tracer/thread_state.h"

@@ -1,5 +1,5 @@
-// The types of the CUDA driver's ABI that the hooks see, as far as they look into them. Declared here, so
-// that no toolkit is needed to build; names and layouts follow NVIDIA's cuda.h, which promises to keep them.
+// The types of the CUDA driver's ABI that the hooks use, as far as they read them. They are declared here so
+// that the build needs no CUDA toolkit. Names and layouts follow NVIDIA's cuda.h, which keeps them stable.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotF
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = std::uint64_t;   // CUmemGenericAllocationHandle
 using Opaque = void*;           // CUcontext, CUstream, CUarray, CUmemoryPool, CUgraph, …
-using Device = int;             // its ordinal
+using Device = int;             // the device's ordinal
 
 inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
 inline constexpr int kPinnedMemory = 1;    // CU_MEM_ALLOCATION_TYPE_PINNED
@@ -46,7 +46,7 @@ struct Array3dDescriptor {  // CUDA_ARRAY3D_DESCRIPTOR
   int format;
   unsigned channels, flags;
 };
-struct ArrayDescriptorV1 {  // of CUDA 2, with sizes of 32 bits
+struct ArrayDescriptorV1 {  // CUDA 2, with 32-bit sizes
   unsigned width, height;
   int format;
   unsigned channels;
@@ -56,7 +56,7 @@ struct Array3dDescriptorV1 {
   int format;
   unsigned channels, flags;
 };
-inline constexpr unsigned kArraySparse = 0x40, kArrayDeferred = 0x80;  // these take no memory when made
+inline constexpr unsigned kArraySparse = 0x40, kArrayDeferred = 0x80;  // these allocate no memory at creation
 struct MemoryRequirements {                                            // CUDA_ARRAY_MEMORY_REQUIREMENTS
   std::size_t size, alignment;
   unsigned reserved[4];

@@ -1,11 +1,12 @@
-// exec: the program that was recorded is over, and in order. If the next one is traced too it says so itself;
-// a static one, or one that is started without the environment, would leave a recording that looks killed.
+// exec ends the recording of this program, and in order. If the next program is traced, it starts its own
+// recording. But a static program, or one that is started without the environment, writes nothing, and this
+// recording would look as if the program was killed.
 //
-// Who gives a program another environment means it, so a trace goes on only where the environment does. A
-// limit on GPU memory holds all the same (limit_environment.h); posix_spawn is here for that alone.
+// A program that sets another environment does so on purpose, so the trace follows only where the environment
+// does. A GPU memory limit stays in force all the same (limit_environment.h); posix_spawn is hooked for that
+// alone.
 //
-// exec may be called where hardly anything may, in a child after fork and in a signal handler: no allocation
-// here.
+// exec may run in a child after fork and in a signal handler, so nothing here allocates.
 #include <spawn.h>
 #include <unistd.h>
 #include <wordexp.h>
@@ -36,8 +37,8 @@ NextFunction<FILE* (*)(const char*, const char*)> next_popen("popen");
 NextFunction<int (*)(const char*, wordexp_t*, int)> next_wordexp("wordexp");
 NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_spawnp");
 
-// Before a fork: the look-up takes the loader's lock, which a child must not wait for.
-[[gnu::constructor]] void look_up_next() {
+// Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
+[[gnu::constructor]] void resolve_next_functions() {
   next_execve.get();
   next_execvpe.get();
   next_fexecve.get();
@@ -49,26 +50,26 @@ NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_sp
   next_wordexp.get();
 }
 
-// It returns only if it failed, and then the recording goes on. A runtime's profile that was ended for it is
-// over all the same.
+// Returns only if exec failed; then the recording continues. A runtime profile that was ended for the exec
+// stays ended.
 template <class Call>
 int replace_program(const CallFrame& caller, Arguments environment, const Call& call) {
   end_profiles_before_death(caller, ProcessEnd::at_once);
-  const bool was_closed = finish_quietly();
-  const int result = with_limit_kept(environment, call);
+  const bool was_closed = try_finish_recording();
+  const int result = call_with_limit(environment, call);
   const int error = errno;
-  if (was_closed) go_on_recording();
+  if (was_closed) resume_recording();
   errno = error;
   return result;
 }
 
 int replace_by_path(const CallFrame& caller, const char* path, Arguments arguments, Arguments environment) {
   return replace_program(caller, environment,
-                         [&](Arguments kept) { return next_execve.get()(path, arguments, kept); });
+                         [&](Arguments restored) { return next_execve.get()(path, arguments, restored); });
 }
 int replace_by_name(const CallFrame& caller, const char* name, Arguments arguments, Arguments environment) {
   return replace_program(caller, environment,
-                         [&](Arguments kept) { return next_execvpe.get()(name, arguments, kept); });
+                         [&](Arguments restored) { return next_execvpe.get()(name, arguments, restored); });
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ HEADROOM_HOOK int execvpe(const char* name, Arguments arguments, Arguments envir
 }
 HEADROOM_HOOK int fexecve(int fd, Arguments arguments, Arguments environment) {
   return replace_program(caller_of_this_function(), environment,
-                         [&](Arguments kept) { return next_fexecve.get()(fd, arguments, kept); });
+                         [&](Arguments restored) { return next_fexecve.get()(fd, arguments, restored); });
 }
 HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Arguments environment,
                            int flags) {
@@ -97,40 +98,40 @@ HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Ar
     return -1;
   }
   return replace_program(caller_of_this_function(), environment,
-                         [&](Arguments kept) { return next(folder, path, arguments, kept, flags); });
+                         [&](Arguments restored) { return next(folder, path, arguments, restored, flags); });
 }
 
 HEADROOM_HOOK int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
                               const posix_spawnattr_t* attributes, Arguments arguments,
                               Arguments environment) {
-  return with_limit_kept(environment, [&](Arguments kept) {
-    return next_posix_spawn.get()(pid, path, actions, attributes, arguments, kept);
+  return call_with_limit(environment, [&](Arguments restored) {
+    return next_posix_spawn.get()(pid, path, actions, attributes, arguments, restored);
   });
 }
 HEADROOM_HOOK int posix_spawnp(pid_t* pid, const char* name, const posix_spawn_file_actions_t* actions,
                                const posix_spawnattr_t* attributes, Arguments arguments,
                                Arguments environment) {
-  return with_limit_kept(environment, [&](Arguments kept) {
-    return next_posix_spawnp.get()(pid, name, actions, attributes, arguments, kept);
+  return call_with_limit(environment, [&](Arguments restored) {
+    return next_posix_spawnp.get()(pid, name, actions, attributes, arguments, restored);
   });
 }
 
-// These start a shell by functions of the C library's own, which nobody can stand in front of.
+// These start a shell through internal functions of the C library, which cannot be hooked.
 HEADROOM_HOOK int system(const char* command) {
-  put_limit_back();
+  restore_limit_in_environ();
   return next_system.get()(command);
 }
 HEADROOM_HOOK FILE* popen(const char* command, const char* type) {
-  put_limit_back();
+  restore_limit_in_environ();
   return next_popen.get()(command, type);
 }
 HEADROOM_HOOK int wordexp(const char* words, wordexp_t* result, int flags) {
-  put_limit_back();
+  restore_limit_in_environ();
   return next_wordexp.get()(words, result, flags);
 }
 
-// The arguments of execl and its kin as an array on the stack, as the C library's own are; `list` is left
-// behind the null pointer that ends them.
+// Copies the arguments of execl and its variants to an array on the stack, as the C library does. `list` then
+// points behind the null pointer that ends them.
 #define HEADROOM_COLLECT_ARGUMENTS(FIRST)                                                      \
   std::va_list list, ahead;                                                                    \
   va_start(list, FIRST);                                                                       \

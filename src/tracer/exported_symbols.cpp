@@ -1,6 +1,6 @@
-// The look-up of the dynamic linker's own: .gnu.hash has a Bloom filter, buckets of symbol numbers, and for
-// each symbol its hash, whose lowest bit marks the end of a bucket. Nearly every library is done after one
-// word of the filter.
+// The symbol lookup of the dynamic linker. A .gnu.hash section has a Bloom filter, buckets of symbol numbers,
+// and a hash per symbol, whose lowest bit marks the end of a bucket. For almost all libraries, one word of
+// the filter shows that they lack the symbol.
 #include "tracer/exported_symbols.h"
 
 #include <cstdint>
@@ -25,8 +25,7 @@ SymbolTable symbol_table_of(const dl_phdr_info& module) {
   std::uint64_t soname = 0;
   for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_SONAME) soname = entry->d_un.d_val;
-    // The dynamic linker makes these addresses absolute, except where the section is read-only (the kernel's
-    // library).
+    // The dynamic linker makes these addresses absolute, except where the section is read-only (the vDSO).
     const std::uint64_t value = entry->d_un.d_ptr;
     const std::uint64_t address = value < module.dlpi_addr ? value + module.dlpi_addr : value;
     if (entry->d_tag == DT_GNU_HASH) table.hash = reinterpret_cast<const std::uint32_t*>(address);
@@ -57,10 +56,11 @@ decltype(SymbolTable::symbols) find_symbol(const SymbolTable& table, const char*
   std::uint32_t symbol = buckets[hash % bucket_count];
   if (symbol < first_symbol) return nullptr;
   for (;; ++symbol) {
-    const std::uint32_t its_hash = hashes[symbol - first_symbol];
-    if ((its_hash | 1) == (hash | 1) && std::strcmp(table.names + table.symbols[symbol].st_name, name) == 0)
+    const std::uint32_t symbol_hash = hashes[symbol - first_symbol];
+    if ((symbol_hash | 1) == (hash | 1) &&
+        std::strcmp(table.names + table.symbols[symbol].st_name, name) == 0)
       return table.symbols + symbol;
-    if ((its_hash & 1) != 0) return nullptr;
+    if ((symbol_hash & 1) != 0) return nullptr;
   }
 }
 

@@ -1,6 +1,6 @@
-// Where a function or variable is that a loaded library exports, without dlsym: one that finds nothing leaves
-// an error message behind, in memory that the program frees some day, and which it may take for an error of
-// its own.
+// Finds a function or variable that a loaded library exports, without dlsym. A dlsym call that finds nothing
+// stores an error message in memory that the program frees later, and that the program may take for an error
+// of its own.
 #pragma once
 
 #include <link.h>
@@ -9,11 +9,11 @@
 
 namespace headroom::tracer {
 
-// 0 where there is none.
+// The symbol's address; 0 if it is not exported.
 std::uint64_t address_of_export(const dl_phdr_info& module, const char* name);
-// Not of a variable of that name.
+// The same for functions only.
 std::uint64_t address_of_function(const dl_phdr_info& module, const char* name);
-// By which others link with it; null: it has none.
+// The library's DT_SONAME; null if it has none.
 const char* soname_of(const dl_phdr_info& module);
 
 }  // namespace headroom::tracer

@@ -9,15 +9,15 @@ namespace {
 
 using Function = int (*)(void*, FoundObject*);
 std::atomic<Function> function{nullptr};
-std::atomic<bool> was_looked_for{false};
+std::atomic<bool> is_resolved{false};
 
 }  // namespace
 
 bool has_find_object() {
-  // Asked for at run time, because older systems do not have it.
-  if (!was_looked_for.load(std::memory_order_acquire)) {
+  // Resolved at run time, because older systems do not have it.
+  if (!is_resolved.load(std::memory_order_acquire)) {
     function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, "_dl_find_object"));
-    was_looked_for.store(true, std::memory_order_release);
+    is_resolved.store(true, std::memory_order_release);
   }
   return function.load(std::memory_order_relaxed) != nullptr;
 }

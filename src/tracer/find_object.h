@@ -1,12 +1,13 @@
-// glibc 2.35 finds the module of an address without a lock. So it may be asked where the loader's lock may
-// not be waited for: in a child after fork, whose parent's other threads may have held the lock.
+// Finds the module of an address without a lock; needs glibc 2.35. So it can be used where waiting for the
+// loader's lock is not allowed: in a child after fork, because another thread of the parent may have held the
+// lock.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::tracer {
 
-// As the C library has it (struct dl_find_object).
+// Layout of the C library's struct dl_find_object.
 struct FoundObject {
   unsigned long long flags;
   void* map_start;
@@ -16,9 +17,9 @@ struct FoundObject {
   unsigned long long reserved[7];
 };
 
-// Whether this C library can tell. The first call looks that up, which takes the loader's lock.
+// Whether the C library has the function. The first call resolves it, which takes the loader's lock.
 bool has_find_object();
-// False when the address is in no module, or the C library cannot tell.
+// False if the address is in no module, or the C library does not have the function.
 bool find_object(std::uint64_t address, FoundObject& found);
 
 }  // namespace headroom::tracer

@@ -4,7 +4,7 @@
 
 namespace headroom::tracer::driver {
 
-// The third version knows edges that the second refuses to tell of.
+// The second version fails for captures with edge data; the third supports them.
 Capture capture_of(DefaultStream kind, Opaque stream) {
   Capture capture;
   std::uint64_t id = 0;

@@ -1,4 +1,4 @@
-// Memory nodes of graphs, as calls add them and as streams that are captured do.
+// Memory nodes of graphs, added by graph calls or by stream capture.
 #pragma once
 
 #include "tracer/device_hooks.h"
@@ -6,48 +6,49 @@
 
 namespace headroom::tracer::driver {
 
-// Which default stream a variant of a call means.
+// Which default stream a variant of a function means.
 enum class DefaultStream { legacy, per_thread };
 
-// The graph that a stream's work becomes, and the nodes that its next one comes behind.
+// The graph that a stream is captured to, and the nodes that the stream's next node depends on.
 struct Capture {
-  static constexpr std::size_t kMostNodes = 64;  // more are no matter: then more is charged
+  static constexpr std::size_t kMostNodes = 64;  // further ones are ignored, which charges more
   int status = kCaptureNone;
-  Opaque graph = nullptr;  // null unless the stream is being captured
+  Opaque graph = nullptr;  // null unless a capture is active
   Opaque nodes[kMostNodes] = {};
   std::size_t count = 0;
-  std::span<const Opaque> behind() const { return {nodes, count}; }
+  std::span<const Opaque> dependencies() const { return {nodes, count}; }
 };
 Capture capture_of(DefaultStream kind, Opaque stream);
 
-// The recording has the graph as one allocation that grows with the blocks that its nodes need.
+// Adds an allocation node. The recording shows the graph as one allocation that grows with the blocks that
+// its nodes need.
 template <class Call, class Address>
 Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
                      std::span<const Opaque> dependencies, const CallFrame& caller, const Call& call,
                      const Address& address) {
-  DriverOrder order;
+  DriverLock lock;
   const std::uint64_t key = number_of(graph);
   constexpr std::size_t kMostFrees = 256;
   std::uint64_t frees[kMostFrees];
-  const std::span<const std::uint64_t> before(frees,
-                                              frees_before(graph, where.device, dependencies, bytes, frees));
-  if (!device_ledger.fits_in_graph(key, where.device, bytes, before)) {
-    order.give_up();
-    hook.make_room(where.device);
-    order.take_again();
+  const std::span<const std::uint64_t> earlier_frees(
+      frees, find_earlier_frees(graph, where.device, dependencies, bytes, frees));
+  if (!device_ledger.fits_in_graph(key, where.device, bytes, earlier_frees)) {
+    lock.unlock();
+    hook.reclaim_memory(where.device);
+    lock.lock();
   }
-  const auto growth = device_ledger.reserve_in_graph(key, where.device, bytes, before);
+  const auto growth = device_ledger.reserve_in_graph(key, where.device, bytes, earlier_frees);
   if (!growth.granted) {
     hook.record_last_refusal(caller);
     return kOutOfMemory;
   }
   const Result result = call();
   if (result != kSuccess) {
-    device_ledger.cancel_in_graph(key, where.device, bytes, growth, before);
+    device_ledger.cancel_in_graph(key, where.device, bytes, growth, earlier_frees);
     return result;
   }
   device_ledger.commit_node(key, address(), where.device, bytes, growth.spare);
-  hook.look_at_graphs(where.device);
+  hook.update_graph_charge(where.device);
   if (growth.after == growth.before) return result;
   Entry whole = entry_of(EntryType::graph, DeviceMemoryKind::graph, where, growth.after);
   whole.address = key;

@@ -7,15 +7,15 @@
 namespace headroom::tracer::driver {
 namespace {
 
-constexpr std::size_t kMostNodes = 1 << 15, kSlots = 2 * kMostNodes;  // half full at most
-// That are looked at for a block that fits better, once there is one: in a long graph to look at all of them
-// for each new one would take as long as the square of their number.
+constexpr std::size_t kMostNodes = 1 << 15, kSlots = 2 * kMostNodes;  // at most half full
+// How many more nodes are visited, after the first hit, for a block that fits better. Visiting all of them
+// for each new node would take quadratic time in a long graph.
 constexpr std::uint32_t kFurtherNodes = 256;
 
-// The nodes that were met, in the order in which they were: those behind `next` are still to be looked at.
+// The visited nodes, in the order of discovery; those from `next` on are still to be expanded.
 struct Walk {
   std::uint64_t nodes[kMostNodes];
-  std::uint32_t slots[kSlots];  // by a node's hash: its place in `nodes` from 1 on; 0: none
+  std::uint32_t slots[kSlots];  // hash table: a node's index in `nodes` plus 1; 0: empty
 };
 Walk* walk = nullptr;
 Lock walk_lock;
@@ -56,8 +56,8 @@ std::size_t dependencies_of(std::uint64_t node, std::span<Opaque> dependencies) 
 
 void reset_walk_in_child() { walk_lock.reset(); }
 
-std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
-                         std::uint64_t wanted, std::span<std::uint64_t> found) {
+std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
+                               std::uint64_t wanted, std::span<std::uint64_t> found) {
   const std::uint64_t key = number_of(graph);
   if (wanted == 0 || !device_ledger.has_unused_blocks(key, device, wanted)) return 0;
   const Guard guard(thread_local_state);
@@ -75,12 +75,12 @@ std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> 
       found[written++] = node;
       if (freed == wanted) break;
     }
-    Opaque before[64];
-    const std::size_t behind = dependencies_of(node, before);
-    for (std::size_t i = 0; i < behind; ++i)
-      if (!add(number_of(before[i]), count)) break;
+    Opaque dependency_nodes[64];
+    const std::size_t dependency_count = dependencies_of(node, dependency_nodes);
+    for (std::size_t i = 0; i < dependency_count; ++i)
+      if (!add(number_of(dependency_nodes[i]), count)) break;
   }
-  // Backwards: so each is found by the way that it was put there by.
+  // Cleared in reverse order of insertion, so that each probe still finds its slot.
   for (std::uint32_t i = count; i-- > 0;) slot_of(walk->nodes[i]) = 0;
   return written;
 }

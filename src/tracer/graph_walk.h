@@ -1,4 +1,4 @@
-// Which nodes of a graph a new one comes behind: only of those that it does may it take the memory.
+// Searches the ancestors of a new graph node. The node may reuse only memory that one of its ancestors freed.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace headroom::tracer::driver {
 
-// The nodes that `dependencies` stand behind, or are, and that freed a block of the graph on this device
-// which no other node has taken and which has `wanted` bytes: the nearest first, until one has no more than
-// that or some way behind the first. Returns how many were written to `found`. Asks the driver for the
-// dependencies of each node on the way; where there are more than it can hold, or the driver does not tell,
-// it finds fewer, which charges more.
-std::size_t frees_before(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
-                         std::uint64_t wanted, std::span<std::uint64_t> found);
+// Finds free nodes among `dependencies` and their ancestors whose block on this device has at least `wanted`
+// bytes and is not reused yet. The nearest come first. The search ends at a block of exactly `wanted` bytes,
+// or a fixed number of nodes after the first hit. Returns how many nodes were written to `found`.
+//
+// The driver is asked for the dependencies of each visited node. If there are too many, or the driver does
+// not answer, fewer free nodes are found, which charges more.
+std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
+                               std::uint64_t wanted, std::span<std::uint64_t> found);
 
-// After fork, in the child.
+// In the child after fork.
 void reset_walk_in_child();
 
 }  // namespace headroom::tracer::driver

@@ -1,7 +1,7 @@
-// The start and the end of the process, and the names of its threads.
+// Start and end of the process, and names of its threads.
 //
-// Not hooked, on purpose: fork (a child notices by itself, see Process), pthread_create (a thread is known
-// from its first event on). exec and posix_spawn are in exec_hooks.cpp.
+// On purpose not hooked: fork (the child detects it, see Process) and pthread_create (a thread is known from
+// its first event on). exec and posix_spawn are in exec_hooks.cpp.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -19,40 +19,39 @@ using namespace headroom::tracer;
 
 namespace {
 
-// For the functions that end the process without its exit handlers. In a child of vfork a session's process
-// is another, which ProfileGate sees.
+// For functions that end the process without its exit handlers. In a child of vfork, the runtime session
+// belongs to another process, which ProfileGate detects.
 void finish_without_exit(const CallFrame& caller) {
   end_profiles_before_death(caller, ProcessEnd::at_once);
-  finish_quietly();
+  try_finish_recording();
 }
 
-void name_has_changed() {
+void on_thread_renamed() {
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || thread.state == nullptr) return;
   const Guard guard(thread);
   write_thread_name(thread);
 }
 
-// Looking a function up takes the loader's lock, which a child after fork must not wait for: so all are had
-// now.
-[[gnu::constructor]] void look_up_next();
+// Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
+[[gnu::constructor]] void resolve_next_functions();
 
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
   if (!is_recording(thread) || !process.options.layers) return;
-  // Not before: the program's own libraries are linked by now.
-  take_onnxruntimes(hook_onnxruntime);
-  hand_out_onnxruntimes(LoaderIs::done);
+  // Not earlier: only now are the program's own libraries linked.
+  set_onnxruntime_handler(hook_onnxruntime);
+  offer_onnxruntimes(LoaderState::done);
 }
 
-[[gnu::destructor]] void on_exit_of_process() { finish_quietly(); }
+[[gnu::destructor]] void on_exit_of_process() { try_finish_recording(); }
 
 NextFunction<void (*)(int)> next_exit_now("_exit"), next_exit_now_c("_Exit"), next_quick_exit("quick_exit");
 NextFunction<void (*)()> next_abort("abort");
 NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
 NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
 
-void look_up_next() {
+void resolve_next_functions() {
   next_exit_now.get();
   next_exit_now_c.get();
   next_quick_exit.get();
@@ -81,8 +80,8 @@ HEADROOM_HOOK __attribute__((noreturn)) void quick_exit(int status) {
   __builtin_unreachable();
 }
 
-// What a program does that runs out of memory: the exception that nobody catches ends here. The recording
-// stays open, which says that the process did not end in order.
+// A program that runs out of memory usually ends here, through an uncaught exception. The recording stays
+// open, which marks that the process did not end in order.
 HEADROOM_HOOK __attribute__((noreturn)) void abort() {
   end_profiles_before_death(caller_of_this_function(), ProcessEnd::by_abort);
   next_abort.get()();
@@ -91,7 +90,7 @@ HEADROOM_HOOK __attribute__((noreturn)) void abort() {
 
 HEADROOM_HOOK int pthread_setname_np(pthread_t thread, const char* name) {
   const int result = next_setname.get()(thread, name);
-  if (result == 0 && pthread_equal(thread, pthread_self()) != 0) name_has_changed();
+  if (result == 0 && pthread_equal(thread, pthread_self()) != 0) on_thread_renamed();
   return result;
 }
 
@@ -102,6 +101,6 @@ HEADROOM_HOOK int prctl(int option, ...) {
   for (unsigned long& argument : a) argument = va_arg(arguments, unsigned long);
   va_end(arguments);
   const int result = next_prctl.get()(option, a[0], a[1], a[2], a[3]);
-  if (option == PR_SET_NAME && result == 0) name_has_changed();
+  if (option == PR_SET_NAME && result == 0) on_thread_renamed();
   return result;
 }

@@ -15,28 +15,28 @@ namespace {
 constexpr const char *kPreload = "LD_PRELOAD=", *kOptions = "HEADROOM_TRACE_OPTIONS=",
                      *kFile = "HEADROOM_TRACE_FILE=";
 
-// As they were when the program started. The program may write over its environment.
+// Values at program start, because the program may overwrite its environment.
 bool has_limit = false;
-char kept_library[PATH_MAX], kept_options[4096], kept_file[PATH_MAX];
+char saved_library[PATH_MAX], saved_options[4096], saved_file[PATH_MAX];
 
-void remember(char* text, std::size_t room, const char* key, const char* value) {
-  if (value == nullptr || std::strlen(key) + std::strlen(value) >= room) return;
+void save(char* text, std::size_t capacity, const char* key, const char* value) {
+  if (value == nullptr || std::strlen(key) + std::strlen(value) >= capacity) return;
   std::strcpy(std::strcpy(text, key) + std::strlen(key), value);
 }
 
-[[gnu::constructor]] void remember_limit() {
+[[gnu::constructor]] void save_limit() {
   const char* set = std::getenv("HEADROOM_TRACE_OPTIONS");
   Dl_info own{};
   if (set == nullptr || !parse_options(set).device_limits.any() ||
-      ::dladdr(reinterpret_cast<void*>(&remember_limit), &own) == 0 || own.dli_fname == nullptr)
+      ::dladdr(reinterpret_cast<void*>(&save_limit), &own) == 0 || own.dli_fname == nullptr)
     return;
-  remember(kept_library, sizeof kept_library, "", own.dli_fname);
-  remember(kept_options, sizeof kept_options, kOptions, set);
-  remember(kept_file, sizeof kept_file, kFile, std::getenv("HEADROOM_TRACE_FILE"));
-  has_limit = kept_library[0] != 0 && kept_options[0] != 0;
+  save(saved_library, sizeof saved_library, "", own.dli_fname);
+  save(saved_options, sizeof saved_options, kOptions, set);
+  save(saved_file, sizeof saved_file, kFile, std::getenv("HEADROOM_TRACE_FILE"));
+  has_limit = saved_library[0] != 0 && saved_options[0] != 0;
 }
 
-// The value, or null.
+// The variable's value, or null.
 const char* value_in(Strings environment, const char* key) {
   const std::size_t length = std::strlen(key);
   for (Strings at = environment; at != nullptr && *at != nullptr; ++at)
@@ -46,7 +46,7 @@ const char* value_in(Strings environment, const char* key) {
 
 bool has_our_library(Strings environment) {
   const char* preload = value_in(environment, kPreload);
-  // Either of the two: a headroom command inside gives its own.
+  // Either of the two libraries: a nested headroom command sets its own.
   return preload != nullptr && std::strstr(preload, "libheadroom_trace") != nullptr;
 }
 bool has_options(Strings environment) {
@@ -56,57 +56,58 @@ bool has_options(Strings environment) {
 
 }  // namespace
 
-bool keeps_device_limit() { return has_limit; }
+bool has_device_limit() { return has_limit; }
 
-std::size_t bytes_to_keep_limit(Strings environment) {
+std::size_t bytes_to_restore_limit(Strings environment) {
   if (!has_limit || (has_our_library(environment) && has_options(environment))) return 0;
   constexpr std::size_t kAdded = 3, kEnd = 1;
   std::size_t count = 0;
   for (Strings at = environment; at != nullptr && *at != nullptr; ++at) ++count;
   const char* preload = value_in(environment, kPreload);
-  return (count + kAdded + kEnd) * sizeof(char*) + std::strlen(kPreload) + std::strlen(kept_library) +
+  return (count + kAdded + kEnd) * sizeof(char*) + std::strlen(kPreload) + std::strlen(saved_library) +
          (preload != nullptr ? std::strlen(preload) : 0) + sizeof ":";
 }
 
-Strings keep_limit(Strings environment, char* memory) {
+Strings restore_limit(Strings environment, char* memory) {
   const bool adds_library = !has_our_library(environment), adds_options = !has_options(environment);
-  char** const kept = reinterpret_cast<char**>(memory);
+  char** const restored = reinterpret_cast<char**>(memory);
   std::size_t count = 0;
   for (Strings at = environment; at != nullptr && *at != nullptr; ++at) {
     const bool is_replaced = (adds_library && std::strncmp(*at, kPreload, std::strlen(kPreload)) == 0) ||
                              (adds_options && std::strncmp(*at, kOptions, std::strlen(kOptions)) == 0);
-    if (!is_replaced) kept[count++] = *at;
+    if (!is_replaced) restored[count++] = *at;
   }
-  if (adds_options) kept[count++] = kept_options;
-  if (adds_options && kept_file[0] != 0 && value_in(environment, kFile) == nullptr) kept[count++] = kept_file;
-  // The text lies behind the pointers: those that were left out, added and the end.
-  char* const text = reinterpret_cast<char*>(kept + count + (adds_library ? 2 : 1));
+  if (adds_options) restored[count++] = saved_options;
+  if (adds_options && saved_file[0] != 0 && value_in(environment, kFile) == nullptr)
+    restored[count++] = saved_file;
+  // The new text follows the pointers: the copied ones, the added ones and the final null.
+  char* const text = reinterpret_cast<char*>(restored + count + (adds_library ? 2 : 1));
   if (adds_library) {
-    const char* theirs = value_in(environment, kPreload);
+    const char* other_preload = value_in(environment, kPreload);
     std::strcpy(text, kPreload);
-    std::strcat(text, kept_library);
-    if (theirs != nullptr && *theirs != 0) std::strcat(std::strcat(text, ":"), theirs);
-    kept[count++] = text;
+    std::strcat(text, saved_library);
+    if (other_preload != nullptr && *other_preload != 0) std::strcat(std::strcat(text, ":"), other_preload);
+    restored[count++] = text;
   }
-  kept[count] = nullptr;
-  return kept;
+  restored[count] = nullptr;
+  return restored;
 }
 
-void put_limit_back() {
+void restore_limit_in_environ() {
   if (!has_limit) return;
   if (!has_our_library(environ)) {
-    const char* theirs = value_in(environ, kPreload);
+    const char* other_preload = value_in(environ, kPreload);
     char both[2 * PATH_MAX];
-    const bool has_more = theirs != nullptr && *theirs != 0 &&
-                          std::strlen(kept_library) + std::strlen(theirs) + 2 < sizeof both;
-    std::strcpy(both, kept_library);
-    if (has_more) std::strcat(std::strcat(both, ":"), theirs);
+    const bool has_more = other_preload != nullptr && *other_preload != 0 &&
+                          std::strlen(saved_library) + std::strlen(other_preload) + 2 < sizeof both;
+    std::strcpy(both, saved_library);
+    if (has_more) std::strcat(std::strcat(both, ":"), other_preload);
     ::setenv("LD_PRELOAD", both, 1);
   }
   if (has_options(environ)) return;
-  ::setenv("HEADROOM_TRACE_OPTIONS", kept_options + std::strlen(kOptions), 1);
-  if (kept_file[0] != 0 && value_in(environ, kFile) == nullptr)
-    ::setenv("HEADROOM_TRACE_FILE", kept_file + std::strlen(kFile), 1);
+  ::setenv("HEADROOM_TRACE_OPTIONS", saved_options + std::strlen(kOptions), 1);
+  if (saved_file[0] != 0 && value_in(environ, kFile) == nullptr)
+    ::setenv("HEADROOM_TRACE_FILE", saved_file + std::strlen(kFile), 1);
 }
 
 }  // namespace headroom::tracer

@@ -1,7 +1,7 @@
-// While a limit on GPU memory is kept, programs that are started keep it, too, also those that are given an
-// environment without it (env -i, a launcher that makes its own): what the library needs is put back.
+// Keeps a GPU memory limit in force in programs that this process starts, even if they get an environment
+// without it (`env -i`, a launcher that builds its own). The missing variables are restored.
 //
-// Called where exec is, in a child after fork and in a signal handler: no allocation.
+// This runs inside exec, in a child after fork and in signal handlers, so it never allocates.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@ namespace headroom::tracer {
 
 using Strings = char* const*;
 
-bool keeps_device_limit();
-// What keep_limit() needs; 0 if nothing is missing.
-std::size_t bytes_to_keep_limit(Strings environment);
-// The environment with what was missing. It points into the old one, and into `memory`.
-Strings keep_limit(Strings environment, char* memory);
+bool has_device_limit();
+// Bytes of memory that restore_limit() needs; 0 if no variable is missing.
+std::size_t bytes_to_restore_limit(Strings environment);
+// The environment plus the missing variables. The result points into `environment` and `memory`.
+Strings restore_limit(Strings environment, char* memory);
 
-// The same for calls of the C library that start a program with the environment of this process (system,
-// popen): what is missing is put back into it. These may allocate.
-void put_limit_back();
+// The same for C library functions that start a program with this process's own environment (system, popen):
+// restores the missing variables in `environ`. May allocate.
+void restore_limit_in_environ();
 
-// The frame of this function holds the environment until the call is over.
+// The restored environment lives in this function's stack frame until the call returns.
 template <class Call>
-int with_limit_kept(Strings environment, const Call& call) {
-  const std::size_t bytes = bytes_to_keep_limit(environment);
+int call_with_limit(Strings environment, const Call& call) {
+  const std::size_t bytes = bytes_to_restore_limit(environment);
   if (__builtin_expect(bytes == 0, 1)) return call(environment);
-  return call(keep_limit(environment, static_cast<char*>(__builtin_alloca(bytes))));
+  return call(restore_limit(environment, static_cast<char*>(__builtin_alloca(bytes))));
 }
 
 }  // namespace headroom::tracer

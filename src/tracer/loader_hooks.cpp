@@ -1,14 +1,14 @@
-// dlopen and dlclose: libraries that come may be an ONNX Runtime; those that go take their addresses with
-// them.
+// dlopen, dlmopen and dlclose. A new library may be ONNX Runtime. The addresses of an unloaded library become
+// invalid.
 //
-// dlopen looks for libraries in the places that its caller's file names (DT_RUNPATH), and tells the caller by
-// the address that it returns to. So where that matters the hook must leave no trace: it jumps on, and the
-// library is noticed later, by the events that follow. Both functions must be compiled to
-// a jump for that, which -foptimize-sibling-calls does; a test looks.
+// dlopen searches the places that its caller's file names (DT_RUNPATH), and finds the caller by its return
+// address. Where that matters, the hook must not appear in the call: it jumps to the real function, and the
+// library is noticed at the thread's next events. The compiler must turn the last call of both hooks into a
+// jump, which -foptimize-sibling-calls does; a test checks it.
 //
-// While a limit on GPU memory is kept, two ways to load a driver that nothing stands in front of are closed:
-// a library is not bound to what it brought along first (RTLD_DEEPBIND), and the driver itself comes into no
-// namespace of its own (dlmopen). A library that brings the driver into one is told of.
+// Under a GPU memory limit, two ways to load a driver past the hooks are closed. RTLD_DEEPBIND is dropped,
+// because it would bind a library to its own dependencies first. dlmopen does not load the driver into its
+// own namespace; if another library brings the driver there, the recording notes it.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -44,66 +44,66 @@ NextFunction<Dlmopen> next_dlmopen("dlmopen");
   return false;
 }
 
-[[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode, const void* caller) {
+[[gnu::noinline]] void* open_and_scan(Dlopen next, const char* file, int mode, const void* caller) {
   void* const handle = next(file, mode);
   ThreadLocal& thread = thread_local_state;
   if (handle == nullptr || thread.is_busy() || !is_recording(thread)) return handle;
   if (recording_is_ours()) {
     const Guard guard(thread);
     refresh_modules();
-    const link_map* module = nullptr;  // a forked child looks only at what it is pointed to
+    const link_map* module = nullptr;  // a forked child checks only this one
     if (is_forked_child() && ::dlinfo(handle, RTLD_DI_LINKMAP, &module) == 0 && module != nullptr)
       note_code_address(reinterpret_cast<std::uint64_t>(module->l_ld));
   }
-  // The loader has finished here, so even where it cannot be asked, what it brought is linked.
-  hand_out_onnxruntimes(LoaderIs::done);
+  // The loader has finished, so the new libraries are linked even where find_object is missing.
+  offer_onnxruntimes(LoaderState::done);
   if (process.options.layers) look_for_torch(file, caller);
   return handle;
 }
 
-// Such a library looks for functions in what it brought along first, the C library among it, so its calls of
-// malloc never come by here. Opening it otherwise could give it other functions than the program means it to
-// have: that is done for a limit only. Returns the mode to open it with.
+// A library that is opened with RTLD_DEEPBIND resolves functions in its dependencies first, among them the C
+// library, so its malloc calls never reach the hooks. Without the flag it could get other functions than the
+// program intends, so the flag is dropped only for a limit. Returns the mode to open the library with.
 [[gnu::noinline]] int note_deep_binding(int mode) {
   static std::atomic<bool> is_noted{false};
-  const bool is_kept = !keeps_device_limit();
+  const bool is_kept = !has_device_limit();
   const int result = is_kept ? mode : mode & ~RTLD_DEEPBIND;
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || !is_recording(thread) || !recording_is_ours() || is_noted.exchange(true))
     return result;
   const Guard guard(thread);
   process.file.note(
-      is_kept ? "a library was opened with RTLD_DEEPBIND: what it and the libraries that it brought "
-                "along allocate is not recorded"
-              : "a library was opened without its RTLD_DEEPBIND, as a limit on GPU memory is kept");
+      is_kept ? "a library was opened with RTLD_DEEPBIND: allocations of it and of its dependencies are not "
+                "recorded"
+              : "a library was opened without its RTLD_DEEPBIND flag, because a GPU memory limit is set");
   return result;
 }
 
-// "libcuda.so.1", by any path.
+// Whether the file name, without its folder, begins with "libcuda.so".
 bool is_driver(const char* file) {
   const char* const slash = std::strrchr(file, '/');
   constexpr const char* kDriver = "libcuda.so";
   return std::strncmp(slash != nullptr ? slash + 1 : file, kDriver, std::strlen(kDriver)) == 0;
 }
 
-[[gnu::noinline]] void* open_apart_and_look(Dlmopen next, Lmid_t space, const char* file, int mode) {
-  void* const handle = next(space, file, mode);
+[[gnu::noinline]] void* open_in_namespace(Dlmopen next, Lmid_t namespace_id, const char* file, int mode) {
+  void* const handle = next(namespace_id, file, mode);
   const link_map* module = nullptr;
   if (handle == nullptr || ::dlinfo(handle, RTLD_DI_LINKMAP, &module) != 0) return handle;
   while (module != nullptr && module->l_prev != nullptr) module = module->l_prev;
   for (; module != nullptr; module = module->l_next)
     if (is_driver(module->l_name)) {
-      note_driver_out_of_reach();
+      note_unhooked_driver();
       break;
     }
   return handle;
 }
 
-// The hook does not see how such a call ends, so the thread's next events look whether something has come.
-[[gnu::noinline]] void look_later() {
+// The hook does not see this call return, so the thread's next events check for new libraries.
+[[gnu::noinline]] void scan_later() {
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
-  thread.looks_at_loader = kLooksAtLoader;
+  thread.loader_checks_left = kLoaderChecks;
   if (thread.state != nullptr) thread.state->counters = nullptr;
 }
 
@@ -114,23 +114,24 @@ HEADROOM_HOOK void* dlopen(const char* file, int mode) {
   if ((mode & RTLD_DEEPBIND) != 0) mode = note_deep_binding(mode);
   const void* const caller = __builtin_return_address(0);
   if (caller_matters(file, caller)) {
-    look_later();
+    scan_later();
     return next(file, mode);
   }
-  return open_and_look(next, file, mode, caller);
+  return open_and_scan(next, file, mode, caller);
 }
 
-HEADROOM_HOOK void* dlmopen(Lmid_t space, const char* file, int mode) {
+HEADROOM_HOOK void* dlmopen(Lmid_t namespace_id, const char* file, int mode) {
   const Dlmopen next = next_dlmopen.get();
-  if (space != LM_ID_BASE && file != nullptr && keeps_device_limit()) {
+  if (namespace_id != LM_ID_BASE && file != nullptr && has_device_limit()) {
     if (is_driver(file)) {
       const Dlopen open = next_dlopen.get();
       return open(file, mode);
     }
-    // Its caller is us now. What is found only where the caller's file says is opened below.
-    if (void* const handle = open_apart_and_look(next, space, file, mode)) return handle;
+    // The real dlmopen sees this library as its caller. A library that only the original caller's search path
+    // finds is opened below.
+    if (void* const handle = open_in_namespace(next, namespace_id, file, mode)) return handle;
   }
-  return next(space, file, mode);
+  return next(namespace_id, file, mode);
 }
 
 HEADROOM_HOOK int dlclose(void* handle) {

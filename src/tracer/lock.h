@@ -1,5 +1,5 @@
-// A mutex for what is rare: a new thread, a new module, a new scope. Held with the thread's guard up, so that
-// a signal handler that allocates meanwhile does not come here again.
+// A mutex for rare events: a new thread, module or scope. Hold it only with the thread's guard up, so that a
+// signal handler that allocates meanwhile does not lock it again.
 #pragma once
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ class Lock {
   void lock() { pthread_mutex_lock(&mutex_); }
   bool try_lock() { return pthread_mutex_trylock(&mutex_) == 0; }
   void unlock() { pthread_mutex_unlock(&mutex_); }
-  // In a child after fork: whoever held it is not there any more.
+  // In a child after fork: the thread that held the mutex does not exist there.
   void reset() { mutex_ = PTHREAD_MUTEX_INITIALIZER; }
 
  private:

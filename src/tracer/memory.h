@@ -1,5 +1,5 @@
-// Memory of the tracer's own, straight from the kernel: what the tracer needs never goes through the
-// functions that it hooks.
+// The tracer's own memory, directly from the kernel, so that it never passes through the functions that the
+// tracer hooks.
 #pragma once
 
 #include <errno.h>
@@ -20,13 +20,13 @@ inline void* map_memory(std::size_t bytes, int protection, int flags, int fd, st
 
 inline void unmap_memory(void* memory, std::size_t bytes) { ::syscall(SYS_munmap, memory, bytes); }
 
-// Zeroed pages that cost nothing until they are touched; null when there are none.
+// Zeroed pages that use no memory until they are touched; null on failure.
 inline void* reserve_memory(std::size_t bytes) {
   return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-// Whole pages of memory that is no file's: a child after fork, however it is made, finds zeros there. Linux
-// before 4.14 cannot.
+// A child after fork, however it is created, finds zeros in these pages. They must be whole pages of
+// anonymous memory. Not supported before Linux 4.14.
 inline void wipe_on_fork(void* memory, std::size_t bytes) {
 #ifndef MADV_WIPEONFORK
   constexpr int MADV_WIPEONFORK = 18;
@@ -39,9 +39,9 @@ Value* reserve_array(std::size_t count) {
   return static_cast<Value*>(reserve_memory(count * sizeof(Value)));
 }
 
-// Around the tracer's own system calls. The program's errno must not show what they left there; and several
-// of them (open, pwritev, fallocate) are cancellation points, which malloc is not: a thread that is cancelled
-// there would keep its locks, the program's and the tracer's, for ever.
+// Wraps the tracer's own system calls. It restores the program's errno. It also disables cancellation: open,
+// pwritev and fallocate are cancellation points, but malloc is not, and a thread that is cancelled there
+// would never release the program's and the tracer's locks.
 class OwnSystemCalls {
  public:
   OwnSystemCalls() : errno_(errno) { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_); }

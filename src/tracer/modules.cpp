@@ -25,15 +25,16 @@ constexpr std::size_t kMostModules = 4096;
 struct KnownModule {
   std::uint64_t load_bias, start, end;
   const std::uint8_t* frame_header;          // .eh_frame_hdr
-  const void* link_map;                      // the loader's own record of it; a child's only, else null
-  std::uint32_t text_at;                     // its build id and then its path
-  std::uint32_t build_id_bytes, path_bytes;  // both 0 if there was no room to remember them
-  bool seen;                                 // in the current look
-  bool is_written;                           // the recording has it
+  const void* link_map;                      // the loader's record; set only in a forked child
+  std::uint32_t text_at;                     // offset of its build id, followed by its path
+  std::uint32_t build_id_bytes, path_bytes;  // both 0 if `text` is full
+  bool seen;                                 // found by the current scan
+  bool is_written;                           // in the recording
 };
 
-// One whole look. The next goes to the other of two, so that a child finds a whole one whenever it is forked.
-// All zeros without a constructor: the first look comes before this library's constructors run.
+// The result of one scan. Two of them alternate, so that a child always finds a complete one, whenever it is
+// forked. Zero-initialised without a constructor: the first scan comes before this library's constructors
+// run.
 struct KnownModules {
   std::size_t count, text_used;
   KnownModule modules[kMostModules];
@@ -41,28 +42,29 @@ struct KnownModules {
 };
 
 Lock lock;
-constinit KnownModules looks[2] = {};
-std::atomic<KnownModules*> latest{&looks[0]};
-std::uint64_t last_look_ticks = 0;
+constinit KnownModules snapshots[2] = {};
+std::atomic<KnownModules*> latest_snapshot{&snapshots[0]};
+std::uint64_t last_scan_ticks = 0;
 
-// What threads ask without the lock. While a look changes it an answer may be wrong, and then there is one
-// look more.
+// Address ranges that threads read without the lock. A read during an update may be wrong; that causes only
+// one extra scan.
 struct Range {
   std::atomic<std::uint64_t> start, end;
 };
 Range ranges[kMostModules];
 std::atomic<std::size_t> range_count{0};
-// Code that belongs to no module (a just-in-time compiler's) must not cost a look for each address.
+// The loader's change count at the last scan. Without it, each address of code outside all modules (a
+// just-in-time compiler's) would cost a scan.
 std::atomic<std::uint64_t> changes_seen{0};
 
-// OrtGetApiBase of those that nobody has taken yet; 0: none.
+// OrtGetApiBase addresses that the handler has not accepted yet; 0: unused.
 std::atomic<std::uint64_t> new_onnxruntimes[4];
-std::atomic<bool (*)(std::uint64_t)> onnxruntime_taker{nullptr};
+std::atomic<bool (*)(std::uint64_t)> onnxruntime_handler{nullptr};
 
-struct Look {
+struct ModuleScan {
   KnownModules& before;
   KnownModules& now;
-  std::uint64_t ticks;  // what new modules are dated: they may have come right after the last look
+  std::uint64_t ticks;  // load time recorded for new modules: they may have come right after the last scan
 };
 
 struct BuildId {
@@ -100,8 +102,8 @@ std::uint64_t take_hex(const char*& at) {
   }
 }
 
-// A line of /proc/self/maps, "7f00-7fff r-xp 0 08:01 12   /path": false if the address is not in it, or has
-// no file.
+// Parses a line of /proc/self/maps, "7f00-7fff r-xp 0 08:01 12 /path". False if the address is not in it, or
+// the mapping has no file.
 bool is_mapped_here(const char* line, std::uint64_t address, char (&path)[PATH_MAX]) {
   const std::uint64_t start = take_hex(line);
   if (*line++ != '-' || address < start || address >= take_hex(line)) return false;
@@ -112,31 +114,30 @@ bool is_mapped_here(const char* line, std::uint64_t address, char (&path)[PATH_M
   return true;
 }
 
-// By the kernel's own list.
+// Finds the file at an address in the kernel's list of mappings.
 bool find_mapped_file(std::uint64_t address, char (&path)[PATH_MAX]) {
   const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  static char text[2 * PATH_MAX];  // a line has one path; with the lock
-  std::size_t held = 0;
+  static char text[2 * PATH_MAX];  // a line has one path; protected by the lock
+  std::size_t buffered = 0;
   bool is_found = false;
-  for (ssize_t size = 0; !is_found && (size = ::read(fd, text + held, sizeof text - 1 - held)) > 0;) {
-    held += static_cast<std::size_t>(size);
-    text[held] = 0;
+  for (ssize_t size = 0; !is_found && (size = ::read(fd, text + buffered, sizeof text - 1 - buffered)) > 0;) {
+    buffered += static_cast<std::size_t>(size);
+    text[buffered] = 0;
     char* line = text;
     for (char* end = nullptr; !is_found && (end = std::strchr(line, '\n')) != nullptr; line = end + 1) {
       *end = 0;
       is_found = is_mapped_here(line, address, path);
     }
-    held -= static_cast<std::size_t>(line - text);
-    std::memmove(text, line, held);
-    if (held == sizeof text - 1) break;
+    buffered -= static_cast<std::size_t>(line - text);
+    std::memmove(text, line, buffered);
+    if (buffered == sizeof text - 1) break;
   }
   ::close(fd);
   return is_found;
 }
 
-// Where the program was started by naming the loader, as `ld.so ./program`, that is what the process
-// executes.
+// `ld.so ./program`: the process's executable is the loader, not the program.
 bool is_started_by_naming_the_loader() { return ::getauxval(AT_BASE) == 0; }
 
 void find_path(const dl_phdr_info& info, std::uint64_t start, char (&path)[PATH_MAX]) {
@@ -146,31 +147,29 @@ void find_path(const dl_phdr_info& info, std::uint64_t start, char (&path)[PATH_
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = 0;
   } else if (info.dlpi_name[0] == '/' || ::realpath(info.dlpi_name, path) == nullptr) {
-    // The kernel's own has no file: linux-vdso.so.1.
+    // The vDSO has no file (linux-vdso.so.1).
     std::strncpy(path, info.dlpi_name, sizeof path - 1);
     path[sizeof path - 1] = 0;
   }
 }
 
-// A program that loads and unloads libraries without end would fill the area of names: at most half of it, so
-// that scopes and threads find room. Modules that are not written leave their addresses without a name.
+// A program that loads and unloads libraries without end would fill the metadata area. Modules get at most
+// half of it, so that scopes and threads still fit. Addresses in modules that are not written have no names.
 constexpr std::size_t kMostModuleBytes = recording::kDefaultMetadataBytes / 2;
 std::atomic<std::size_t> module_bytes_written{0};
 std::atomic<bool> noted_modules{false};
 
-bool has_room_for(std::size_t bytes) {
+bool fits_in_metadata(std::size_t bytes) {
   constexpr std::size_t kRecordHeader = 16;
   const std::size_t before = module_bytes_written.fetch_add((bytes + 7) / 8 * 8 + kRecordHeader);
   if (before < kMostModuleBytes) return true;
   if (!noted_modules.exchange(true))
     process.file.note(
-        "libraries were loaded and unloaded so often that the later ones are not told: addresses in them "
-        "have "
-        "no names");
+        "libraries were loaded and unloaded too often: addresses in later libraries have no names");
   return false;
 }
 
-// False if it found no room.
+// False if the metadata area is full.
 bool write_module(const KnownModule& module, const void* build_id, std::uint32_t build_id_bytes,
                   const char* path, std::size_t path_bytes, std::uint64_t ticks) {
   recording::ModuleRecord record{};
@@ -179,15 +178,15 @@ bool write_module(const KnownModule& module, const void* build_id, std::uint32_t
   record.end = module.end;
   record.ticks = ticks;
   record.build_id_bytes = build_id_bytes;
-  if (!has_room_for(sizeof record + build_id_bytes + path_bytes)) return false;
+  if (!fits_in_metadata(sizeof record + build_id_bytes + path_bytes)) return false;
   const RecordingFile::Piece pieces[] = {
       {&record, sizeof record}, {build_id, build_id_bytes}, {path, path_bytes}};
   process.file.write_metadata(recording::MetadataKind::module, 0, pieces, 3);
   return true;
 }
 
-// Adds a module whose text is elsewhere.
-void remember(KnownModules& known, KnownModule module, const void* build_id, const char* path) {
+// Adds a module and copies its build id and path.
+void add_module(KnownModules& known, KnownModule module, const void* build_id, const char* path) {
   if (known.count == kMostModules) return;
   const std::size_t bytes = std::size_t{module.build_id_bytes} + module.path_bytes;
   if (bytes > sizeof known.text - known.text_used) {
@@ -201,18 +200,18 @@ void remember(KnownModules& known, KnownModule module, const void* build_id, con
   }
   known.modules[known.count++] = module;
 }
-void remember_again(KnownModules& known, const KnownModules& before, const KnownModule& module) {
+void copy_module(KnownModules& known, const KnownModules& before, const KnownModule& module) {
   const char* const text = before.text + module.text_at;
-  remember(known, module, text, text + module.build_id_bytes);
+  add_module(known, module, text, text + module.build_id_bytes);
 }
 
-void keep_onnxruntime(std::uint64_t get_api_base) {
+void add_new_onnxruntime(std::uint64_t get_api_base) {
   for (auto& place : new_onnxruntimes) {
     std::uint64_t none = 0;
     if (place.compare_exchange_strong(none, get_api_base)) return;
   }
 }
-void forget_onnxruntime(const KnownModule& gone) {
+void remove_new_onnxruntime(const KnownModule& gone) {
   for (auto& place : new_onnxruntimes) {
     std::uint64_t address = place.load();
     if (address >= gone.start && address < gone.end) place.compare_exchange_strong(address, 0);
@@ -220,7 +219,7 @@ void forget_onnxruntime(const KnownModule& gone) {
 }
 
 int visit_module(dl_phdr_info* info, std::size_t, void* data) {
-  auto& look = *static_cast<Look*>(data);
+  auto& scan = *static_cast<ModuleScan*>(data);
   KnownModule module{};
   module.load_bias = info->dlpi_addr;
   module.start = ~std::uint64_t{0};
@@ -237,22 +236,22 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
     if (segment.p_type == PT_GNU_EH_FRAME) module.frame_header = reinterpret_cast<const std::uint8_t*>(start);
   }
   if (module.start >= module.end) return 0;
-  for (std::size_t i = 0; i < look.before.count; ++i) {
-    KnownModule& known = look.before.modules[i];
+  for (std::size_t i = 0; i < scan.before.count; ++i) {
+    KnownModule& known = scan.before.modules[i];
     if (known.load_bias != module.load_bias || known.start != module.start || known.end != module.end)
       continue;
-    if (!known.seen) remember_again(look.now, look.before, known);
+    if (!known.seen) copy_module(scan.now, scan.before, known);
     known.seen = true;
     return 0;
   }
-  if (look.now.count == kMostModules) return 0;
+  if (scan.now.count == kMostModules) return 0;
   char path[PATH_MAX];
   find_path(*info, module.start, path);
   module.build_id_bytes = id.size;
   module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
-  module.is_written = write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);
-  remember(look.now, module, id.bytes, path);
-  if (const std::uint64_t address = address_of_export(*info, "OrtGetApiBase")) keep_onnxruntime(address);
+  module.is_written = write_module(module, id.bytes, id.size, path, module.path_bytes, scan.ticks);
+  add_module(scan.now, module, id.bytes, path);
+  if (const std::uint64_t address = address_of_export(*info, "OrtGetApiBase")) add_new_onnxruntime(address);
   return 0;
 }
 
@@ -270,13 +269,13 @@ bool is_known(std::uint64_t pc) {
   return false;
 }
 
-// With the lock.
-Look begin_look(std::uint64_t now) {
-  KnownModules& before = *latest.load(std::memory_order_relaxed);
-  KnownModules& next = &before == &looks[0] ? looks[1] : looks[0];
+// Called with the lock.
+ModuleScan begin_scan(std::uint64_t now) {
+  KnownModules& before = *latest_snapshot.load(std::memory_order_relaxed);
+  KnownModules& next = &before == &snapshots[0] ? snapshots[1] : snapshots[0];
   next.count = next.text_used = 0;
   for (std::size_t i = 0; i < before.count; ++i) before.modules[i].seen = false;
-  return {before, next, last_look_ticks != 0 ? last_look_ticks : now};
+  return {before, next, last_scan_ticks != 0 ? last_scan_ticks : now};
 }
 
 void publish_ranges(const KnownModules& known) {
@@ -287,17 +286,17 @@ void publish_ranges(const KnownModules& known) {
   range_count.store(known.count, std::memory_order_release);
 }
 
-void end_look(const Look& look, std::uint64_t now) {
-  for (std::size_t i = 0; i < look.before.count; ++i) {
-    if (look.before.modules[i].seen) continue;
-    forget_onnxruntime(look.before.modules[i]);
-    if (!look.before.modules[i].is_written) continue;
-    const std::uint64_t gone[] = {look.before.modules[i].load_bias, now};
+void end_scan(const ModuleScan& scan, std::uint64_t now) {
+  for (std::size_t i = 0; i < scan.before.count; ++i) {
+    if (scan.before.modules[i].seen) continue;
+    remove_new_onnxruntime(scan.before.modules[i]);
+    if (!scan.before.modules[i].is_written) continue;
+    const std::uint64_t gone[] = {scan.before.modules[i].load_bias, now};
     process.file.write_metadata(recording::MetadataKind::module_gone, 0, {gone, sizeof gone});
   }
-  latest.store(&look.now, std::memory_order_release);
-  publish_ranges(look.now);
-  last_look_ticks = now;
+  latest_snapshot.store(&scan.now, std::memory_order_release);
+  publish_ranges(scan.now);
+  last_scan_ticks = now;
 }
 
 const void* link_map_at(std::uint64_t address) {
@@ -305,8 +304,8 @@ const void* link_map_at(std::uint64_t address) {
   return find_object(address, found) ? found.link_map : nullptr;
 }
 
-// What dl_iterate_phdr would say of it, from the file's header at the beginning of its memory. False if none
-// is there.
+// Builds what dl_iterate_phdr would report, from the ELF header at the start of the module's memory. False if
+// there is none.
 bool describe(const FoundObject& found, dl_phdr_info& info) {
   ElfW(Ehdr) header;
   const auto bytes = static_cast<std::size_t>(static_cast<const char*>(found.map_end) -
@@ -325,37 +324,36 @@ bool describe(const FoundObject& found, dl_phdr_info& info) {
   return true;
 }
 
-// A look that asks without a lock, and so only after modules that are known, and the one at `fresh` (0:
-// none).
-void look_in_child(std::uint64_t fresh) {
+// A scan that takes no loader lock. It can only check known modules and the one at `fresh` (0: none).
+void scan_modules_in_child(std::uint64_t fresh) {
   if (!has_find_object() || !lock.try_lock()) return;
   const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
-  Look look = begin_look(now);
-  for (std::size_t i = 0; i < look.before.count; ++i) {
-    KnownModule& module = look.before.modules[i];
+  ModuleScan scan = begin_scan(now);
+  for (std::size_t i = 0; i < scan.before.count; ++i) {
+    KnownModule& module = scan.before.modules[i];
     module.seen = module.link_map == nullptr || link_map_at(module.start) == module.link_map;
-    if (module.seen) remember_again(look.now, look.before, module);
+    if (module.seen) copy_module(scan.now, scan.before, module);
   }
   FoundObject found{};
   dl_phdr_info info{};
-  const std::size_t kept = look.now.count;
+  const std::size_t kept = scan.now.count;
   if (fresh != 0 && find_object(fresh, found) && describe(found, info))
-    visit_module(&info, sizeof info, &look);
-  if (look.now.count > kept) look.now.modules[kept].link_map = found.link_map;
-  end_look(look, now);
+    visit_module(&info, sizeof info, &scan);
+  if (scan.now.count > kept) scan.now.modules[kept].link_map = found.link_map;
+  end_scan(scan, now);
   lock.unlock();
 }
 
-void look_at_all() {
-  if (!lock.try_lock()) return;  // somebody looks already
+void scan_modules() {
+  if (!lock.try_lock()) return;  // another thread scans already
   const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
-  Look look = begin_look(now);
+  ModuleScan scan = begin_scan(now);
   std::uint64_t changes = 0;
   ::dl_iterate_phdr(read_change_counts, &changes);
-  ::dl_iterate_phdr(visit_module, &look);
-  end_look(look, now);
+  ::dl_iterate_phdr(visit_module, &scan);
+  end_scan(scan, now);
   changes_seen.store(changes, std::memory_order_relaxed);
   lock.unlock();
 }
@@ -364,49 +362,49 @@ void look_at_all() {
 
 void refresh_modules() {
   if (is_forked_child())
-    look_in_child(0);
+    scan_modules_in_child(0);
   else
-    look_at_all();
-  hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
+    scan_modules();
+  offer_onnxruntimes(LoaderState::may_be_busy);
 }
 
-void look_at_loader() {
+void check_loader() {
   if (is_forked_child()) return;
   std::uint64_t changes = 0;
   ::dl_iterate_phdr(read_change_counts, &changes);
-  if (changes != changes_seen.load(std::memory_order_relaxed)) look_at_all();
-  hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
+  if (changes != changes_seen.load(std::memory_order_relaxed)) scan_modules();
+  offer_onnxruntimes(LoaderState::may_be_busy);
 }
 
 void note_code_address(std::uint64_t pc) {
   if (is_known(pc)) return;
   if (is_forked_child()) {
     if (link_map_at(pc) == nullptr) return;
-    look_in_child(pc);
-    return hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
+    scan_modules_in_child(pc);
+    return offer_onnxruntimes(LoaderState::may_be_busy);
   }
-  look_at_loader();
+  check_loader();
 }
 
-void take_onnxruntimes(bool (*taker)(std::uint64_t)) { onnxruntime_taker = taker; }
+void set_onnxruntime_handler(bool (*handler)(std::uint64_t)) { onnxruntime_handler = handler; }
 
-void hand_out_onnxruntimes(LoaderIs loader) {
-  const auto taker = onnxruntime_taker.load();
-  if (taker == nullptr) return;
+void offer_onnxruntimes(LoaderState loader) {
+  const auto handler = onnxruntime_handler.load();
+  if (handler == nullptr) return;
   for (auto& place : new_onnxruntimes) {
     std::uint64_t address = place.load();
-    // The loader's list has a library before it is relocated; what it finds by address is.
-    const bool is_linked = has_find_object() ? link_map_at(address) != nullptr : loader == LoaderIs::done;
-    if (address != 0 && is_linked && taker(address)) place.compare_exchange_strong(address, 0);
+    // The loader lists a library before it is relocated; find_object finds it only after that.
+    const bool is_linked = has_find_object() ? link_map_at(address) != nullptr : loader == LoaderState::done;
+    if (address != 0 && is_linked && handler(address)) place.compare_exchange_strong(address, 0);
   }
 }
 
 void reset_modules() {
   lock.reset();
-  last_look_ticks = 0;
+  last_scan_ticks = 0;
   module_bytes_written = 0;
   noted_modules = false;
-  KnownModules& known = *latest.load();
+  KnownModules& known = *latest_snapshot.load();
   for (std::size_t i = 0; i < known.count; ++i)
     known.modules[i].link_map = link_map_at(known.modules[i].start);
   publish_ranges(known);
@@ -414,20 +412,20 @@ void reset_modules() {
 
 void rewrite_modules() {
   const std::uint64_t now = ticks_now();
-  KnownModules& known = *latest.load();
+  KnownModules& known = *latest_snapshot.load();
   for (std::size_t i = 0; i < known.count; ++i) {
     KnownModule& module = known.modules[i];
     const char* const text = known.text + module.text_at;
     module.is_written = write_module(module, text, module.build_id_bytes, text + module.build_id_bytes,
                                      module.path_bytes, now);
   }
-  last_look_ticks = now;
+  last_scan_ticks = now;
 }
 
-// Read without the lock: only where the C library cannot find modules by itself, and there a child's list
-// stays as it is.
+// Read without the lock. Only called where the C library lacks find_object, and there a child's list never
+// changes.
 const std::uint8_t* known_frame_header(std::uint64_t pc) {
-  const KnownModules& known = *latest.load(std::memory_order_acquire);
+  const KnownModules& known = *latest_snapshot.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < known.count; ++i)
     if (pc >= known.modules[i].start && pc < known.modules[i].end) return known.modules[i].frame_header;
   return nullptr;

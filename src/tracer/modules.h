@@ -1,35 +1,35 @@
-// Which libraries are loaded where, for symbols to be found later and elsewhere. Libraries that come are
-// noticed after dlopen, or when one of their addresses first shows up in a stack; those that go, at dlclose.
+// Which libraries are loaded where, so that addresses can be turned into symbols later and on another
+// machine. New libraries are noticed after dlopen, or when one of their addresses first appears in a stack;
+// unloaded ones at dlclose.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::tracer {
 
-// Looks at what is loaded now and writes what came and what went. With the thread's guard up. In a child
-// after fork only what went is seen.
+// Scans the loaded modules and writes which are new and which are gone. Call it with the thread's guard up. A
+// forked child sees only which are gone.
 void refresh_modules();
 
-// An address that stands in a stack: refreshes when it belongs to no module that is known.
+// Scans if this address from a stack belongs to no known module.
 void note_code_address(std::uint64_t pc);
 
-// After a dlopen whose end is not seen: refreshes if libraries have come or gone.
-void look_at_loader();
+// Scans if libraries were loaded or unloaded. For a dlopen whose return is not seen.
+void check_loader();
 
-// Who is to have each library that is, or holds, an ONNX Runtime: by the address of its OrtGetApiBase, as
-// soon as the library is linked. Where the C library can tell that, this happens as the modules are
-// refreshed, else only at the times when LoaderIs::done. `taker` says whether it has taken it, or wants to be
-// asked again.
-void take_onnxruntimes(bool (*taker)(std::uint64_t get_api_base));
-enum class LoaderIs { perhaps_at_work, done };
-void hand_out_onnxruntimes(LoaderIs loader);
+// Sets the handler for libraries that are, or contain, ONNX Runtime. It gets the address of OrtGetApiBase as
+// soon as the library is linked, and returns false to be called again later. With find_object, this happens
+// at each scan; otherwise only when the loader is known to be idle (LoaderState::done).
+void set_onnxruntime_handler(bool (*handler)(std::uint64_t get_api_base));
+enum class LoaderState { may_be_busy, done };
+void offer_onnxruntimes(LoaderState loader);
 
-// The child after fork does not ask the loader, whose lock may be held for ever (see is_forked_child): it has
-// its parent's modules from memory, and others as their addresses show up.
+// In the child after fork, which must not ask the loader: another thread may have held its lock (see
+// is_forked_child). The child keeps its parent's modules, and adds others as their addresses appear.
 void reset_modules();
-// Writes all modules that are known into the child's recording.
+// Writes all known modules into the child's recording.
 void rewrite_modules();
-// Where the unwind information of a module that is known begins, or null.
+// The start of a known module's unwind information (.eh_frame_hdr), or null.
 const std::uint8_t* known_frame_header(std::uint64_t pc);
 
 }  // namespace headroom::tracer

@@ -1,21 +1,21 @@
-// What is in use on a GPU, from NVIDIA's management library: before there is a context the driver tells
-// nothing. NVML comes with the driver, makes no context and takes no memory of the GPU.
+// Memory in use on a GPU, from NVIDIA's management library (NVML). The driver has no figures before there is
+// a context. NVML comes with the driver, creates no context and takes no GPU memory.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::tracer::nvml {
 
-// By all processes together. False where there is no NVML, it does not know the device, or another thread is
-// asking. The library is loaded by the first call and stays (tens of milliseconds): for the moments when a
-// context is made.
+// Bytes used by all processes together. False where NVML is missing, does not know the device, or is queried
+// by another thread. The first call loads the library, which takes tens of milliseconds; it stays loaded.
+// Meant for the moments when a context is created.
 bool used_bytes(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
-// By this process. False, too, where NVML tells nothing by process (a Jetson's GPU), or knows it by another
-// number, as in a container with process numbers of its own.
+// Bytes used by this process. Also false where NVML has no figures per process (a Jetson's GPU), or knows the
+// process by another number, as in a container with its own process numbers.
 bool used_by_this_process(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
-// After fork, in the child.
+// In the child after fork.
 void reset_in_child();
 
 }  // namespace headroom::tracer::nvml

@@ -20,15 +20,16 @@
 
 namespace headroom::tracer {
 
-// Constant-initialised: allocations come before this library's constructors run.
+// Constant-initialised, because allocations come before this library's constructors run.
 constinit Process process;
 
 namespace {
 
-// 1 while the recording belongs to this process. In a child after fork the kernel has made it 0.
+// kOurs while the recording belongs to this process. In a child after fork the kernel has zeroed it.
 std::atomic<std::uint32_t>* fork_mark = nullptr;
 bool is_child = false;
-// An exec that fails is no end after all. A program that tries without end would fill the area of names.
+// A failed exec ends the recording and then resumes it. A program that retries without end would fill the
+// metadata area with end records.
 constexpr std::uint32_t kMostEnds = 64;
 std::atomic<std::uint32_t> ends_written{0};
 enum Mark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
@@ -38,7 +39,7 @@ void write_text(recording::MetadataKind kind, const char* text, ssize_t length) 
 }
 
 void write_command() {
-  static char text[64 << 10];  // longer command lines are cut
+  static char text[64 << 10];  // longer command lines are truncated
   const int fd = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   ssize_t length = 0, size = 0;
@@ -83,8 +84,8 @@ void open_recording() {
   open_fast_path();
 }
 
-// Linux before 4.14 does not wipe pages at fork, so here they are wiped by hand. Handlers that other
-// libraries registered before may have allocated already: on such a system their events may be lost.
+// Linux before 4.14 does not zero the pages at fork, so this does. Fork handlers that other libraries
+// registered earlier may have allocated already; on such a system their events may be lost.
 void after_fork_in_child() {
   close_fast_path();
   if (fork_mark->load() != kOurs) return;
@@ -92,11 +93,11 @@ void after_fork_in_child() {
   fork_mark->store(kForked);
 }
 
-// The phase is `starting`.
+// Called in phase `starting`.
 bool open_first(const char* path, const Options& options) {
   process.options = options;
-  process.has_device_limit = options.device_limits.any();  // holds without a recording, too
-  // Before the program can have used up what it may map.
+  process.has_device_limit = options.device_limits.any();  // in force even without a recording
+  // Reserved before the program can use up its address space limit.
   if (process.has_device_limit) process.spare_account = reserve_memory(ledger::Account::kPageBytes);
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   if (is_usable && fork_mark == nullptr) {
@@ -109,7 +110,7 @@ bool open_first(const char* path, const Options& options) {
   }
   std::memcpy(process.path, path, std::strlen(path) + 1);
   choose_clock();
-  has_find_object();  // looked up now, because a child must not
+  has_find_object();  // resolved now, because a child must not
   prepare_fast_path();
   open_recording();
   return process.phase.load() == Phase::recording;
@@ -118,7 +119,7 @@ bool open_first(const char* path, const Options& options) {
 }  // namespace
 
 [[gnu::noinline, gnu::cold]] bool start_recording(ThreadLocal& thread) {
-  // The dynamic linker allocates before the C library knows the environment.
+  // The dynamic linker allocates before the C library has set the environment.
   if (environ == nullptr) return false;
   Phase phase = Phase::idle;
   if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return phase == Phase::recording;
@@ -165,7 +166,7 @@ void start_recording_in_child(ThreadLocal& thread) {
 bool is_forked_child() { return is_child; }
 
 void finish_recording() {
-  // A child of vfork runs in its parent's memory, but the recording is not its to close.
+  // A child of vfork runs in its parent's memory, but must not close the parent's recording.
   if (!recording_is_ours() || process.file.header()->pid != ::getpid()) return;
   const OwnSystemCalls own_calls;
   refresh_modules();
@@ -178,7 +179,7 @@ void finish_recording() {
   process.file.header()->flags.fetch_or(recording::kFlagClosed | (is_sealed ? recording::kFlagSealed : 0u));
 }
 
-bool finish_quietly() {
+bool try_finish_recording() {
   ThreadLocal& thread = thread_local_state;
   if (thread.is_busy() || process.phase.load(std::memory_order_acquire) != Phase::recording) return false;
   const Guard guard(thread);
@@ -186,7 +187,7 @@ bool finish_quietly() {
   return recording_is_ours() && process.file.header()->pid == ::getpid();
 }
 
-void go_on_recording() {
+void resume_recording() {
   process.file.header()->flags.fetch_and(~std::uint32_t{recording::kFlagClosed | recording::kFlagSealed});
 }
 

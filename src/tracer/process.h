@@ -13,9 +13,9 @@ namespace headroom::tracer {
 
 enum class Phase : std::uint32_t {
   idle,      // before the first event
-  starting,  // one thread opens the recording; the others' events go by
+  starting,  // one thread opens the recording; events of other threads are dropped
   recording,
-  disabled,  // nothing was asked for, or nothing can be written
+  disabled,  // not requested, or the file cannot be written
 };
 
 struct alignas(kCacheLine) Process {
@@ -26,42 +26,42 @@ struct alignas(kCacheLine) Process {
   Options options;
   RecordingFile file;
   void* spare_account = nullptr;              // Account::kPageBytes, where there is a limit on GPU memory
-  bool has_device_limit = false;              // of `options`
-  char path[4096] = {};                       // what was asked for; a child may have lost its environment
+  bool has_device_limit = false;              // from `options`
+  char path[4096] = {};                       // the requested path; a child's environment may lack it
   std::atomic<std::uint64_t> events_left{0};  // of options.events
 };
 extern Process process;
 
 struct ThreadLocal;
 
-// Opens the recording at the first event, if the environment asks for one. False: nothing is to be recorded
-// (yet).
+// Opens the recording at the first event, if the environment requests one. False: do not record (yet).
 bool start_recording(ThreadLocal& thread);
-// The same for a library that a program asks to record, to a file of its own: `path` is absolute. Where
-// nothing can be written it may be tried again with another path.
+// The same for a library that a program calls to record to its own file. `path` is absolute. On failure it
+// may be called again with another path.
 bool start_recording_to(ThreadLocal& thread, const char* path, const Options& options);
 inline bool is_recording(ThreadLocal& thread) {
   const Phase phase = process.phase.load(std::memory_order_acquire);
   return __builtin_expect(phase == Phase::recording, 1) || (phase == Phase::idle && start_recording(thread));
 }
 
-// Whether the recording belongs to this process, and not to the parent that it was forked from.
+// Whether the recording belongs to this process, and not to the parent that forked it.
 bool recording_is_ours();
-// In a child after fork: opens a recording of its own.
+// In a child after fork: opens the child's own recording.
 void start_recording_in_child(ThreadLocal& thread);
-// Whether this process records as the child that another forked. Then no thread may wait for a lock that the
-// loader takes: a thread of the parent's may have held it at the fork, and nobody will ever give it back.
+// Whether this process is a forked child that records. Then no thread may wait for a lock that the loader
+// takes: a thread of the parent may have held it at the fork, and it is never released.
 bool is_forked_child();
-// Whether a recording was asked for, though perhaps none could be written, or the ledger alone: limits hold
-// all the same.
+// Whether a recording or the ledger was requested, even if the recording could not be written: limits stay in
+// force.
 inline bool is_traced(ThreadLocal& thread) {
   return is_recording(thread) || process.path[0] != 0 || process.options.ledger || process.has_device_limit;
 }
-// The process ends in order. What happens after is still recorded.
+// Ends the recording, because the process ends in order. Later events are still recorded.
 void finish_recording();
-// The same from a hook: not while the tracer or an allocator works. False if nothing was closed.
-bool finish_quietly();
-// What followed the end did not come: an exec that failed.
-void go_on_recording();
+// The same from a hook. Does nothing while the tracer or an allocator runs; returns whether the recording was
+// ended.
+bool try_finish_recording();
+// Reopens an ended recording, because the exec that ended it failed.
+void resume_recording();
 
 }  // namespace headroom::tracer

@@ -43,7 +43,7 @@ bool resolve_allocator() {
   return next_malloc != nullptr;
 }
 
-// Each piece has its size in the word before it.
+// The word before each block holds its size.
 void* bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
   if (alignment < 16) alignment = 16;
   if (bytes > kBootstrapBytes || alignment > 4096) return nullptr;

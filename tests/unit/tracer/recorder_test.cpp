@@ -30,7 +30,7 @@ void release(std::uint64_t address) {
 }
 
 // One process has one recording, so this is one test.
-TEST(TracerRecorder, ThreadsRecordAtOnceAndNothingIsLost) {
+TEST(TracerRecorder, ConcurrentThreadsLoseNothing) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "core.hrec").string();
   ::setenv("HEADROOM_TRACE_FILE", path.c_str(), 1);
@@ -59,7 +59,7 @@ TEST(TracerRecorder, ThreadsRecordAtOnceAndNothingIsLost) {
         ended->for_each_event([](const MemoryEvent&) {});
         EXPECT_THAT(ended->problems(), testing::Not(testing::Contains(testing::HasSubstr("was changed"))));
       }
-      go_on_recording();
+      resume_recording();
     }
     for (auto& thread : threads) thread.join();
   }
