@@ -1,5 +1,5 @@
-// Memory nodes of graphs under the preload library, against the fake driver: what only these need. The routes
-// of traced_cuda.cpp that device_test.cpp tries have the rest.
+// Memory nodes of graphs with the preload library, against the fake driver. Only cases that are specific to
+// graphs; the routes of traced_cuda.cpp in device_test.cpp cover the rest.
 #include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
@@ -16,7 +16,7 @@ class TraceDeviceGraphs : public testing::Test {
   }
 };
 
-TEST_F(TraceDeviceGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsChargedWhenItsFigureSaysSo) {
+TEST_F(TraceDeviceGraphs, ChargesGraphMemoryThatTheDriverTookBeyondTheEstimate) {
   for (const char* mode : {"full=1,device=", "gpu,ledger=1,device="}) {
     TracedProgram traced(mode + std::to_string(kLimit));
     traced.set_environment("FAKE_CUDA_GRAPH_STEP", std::to_string(96 << 20));
@@ -26,8 +26,8 @@ TEST_F(TraceDeviceGraphs, WhatTheDriverHasBeyondWhatWasForeseenIsChargedWhenItsF
   }
 }
 
-// The account has whole steps; the recording what was asked for.
-TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
+// The account is charged whole steps; the recording has the requested bytes.
+TEST_F(TraceDeviceGraphs, RecordsTheBlocksOfEachGraphAndTheirRelease) {
   TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   const ProgramRun run = this->run(traced, "many");
   ASSERT_TRUE(run.status.success()) << run.output;
@@ -46,8 +46,8 @@ TEST_F(TraceDeviceGraphs, TheRecordingHasTheBlocksOfEachGraphAndTheirEnd) {
   EXPECT_EQ(refused, 1u);
 }
 
-// Without a limit, where no later call looks at graphs.
-TEST_F(TraceDeviceGraphs, WhatATrimGaveBackIsKnownAtOnce) {
+// Without a limit, because then no later call updates the graph figures.
+TEST_F(TraceDeviceGraphs, RecordsTheEffectOfATrimAtOnce) {
   TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
   const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "trims", "none"});
@@ -67,7 +67,7 @@ TEST_F(TraceDeviceGraphs, WhatATrimGaveBackIsKnownAtOnce) {
   EXPECT_TRUE(is_allocated_after);
 }
 
-TEST_F(TraceDeviceGraphs, AnInstanceThatBecomesALargerGraphIsRecordedUntilItGoes) {
+TEST_F(TraceDeviceGraphs, RecordsAnUpdatedGraphExecUntilItIsDestroyed) {
   TracedProgram traced("gpu,device=" + std::to_string(kLimit));
   const ProgramRun run = this->run(traced, "updates");
   ASSERT_TRUE(run.status.success()) << run.output;

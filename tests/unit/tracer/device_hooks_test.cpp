@@ -1,5 +1,5 @@
-// The hooks of the GPU's driver inside of the test, in front of the fake driver, by threads at once: this is
-// what the sanitizers see of them.
+// The driver hooks linked into the test program, in front of the fake driver, called by concurrent threads.
+// So sanitizers can check them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,8 +13,8 @@
 namespace headroom::tracer {
 namespace {
 
-// One process has one ledger and one recording, so this is one test.
-TEST(TracerDeviceHooks, AnyCallsByThreadsStayWithinTheLimitAndAreRecorded) {
+// One test only, because a process has one ledger and one recording.
+TEST(TracerDeviceHooks, RandomCallsByThreadsStayWithinTheLimitAndAreRecorded) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 30;
   const test::TemporaryFolder folder;
   const std::string path = (folder / "hooks.hrec").string();

@@ -1,5 +1,5 @@
-// GPU memory under the preload library, against the fake driver of tests/support: every route, every way to
-// find the driver's functions, and what the recording says of it.
+// GPU memory with the preload library, against the fake driver of tests/support: every allocation route,
+// every way to look up the driver's functions, and what the recording contains.
 #include <map>
 
 #include "ledger/account.h"
@@ -19,11 +19,11 @@ std::string module_at(const SeenRecording& seen, std::uint64_t address) {
 
 class TraceDevices : public testing::Test {
  protected:
-  // The guest under a limit that it and its children share.
-  ProgramRun run(TracedProgram& traced, const std::string& program, const std::string& way,
+  // Runs the program with a limit that it shares with its children.
+  ProgramRun run(TracedProgram& traced, const std::string& program, const std::string& lookup,
                  const std::string& route, std::uint64_t limit = kLimit) {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
-    return traced.run({program_path(program), way, route, std::to_string(limit), std::to_string(kStep)});
+    return traced.run({program_path(program), lookup, route, std::to_string(limit), std::to_string(kStep)});
   }
   std::string options(const std::string& mode = "full=1", std::uint64_t limit = kLimit) {
     ledger::Limits limits;
@@ -36,8 +36,8 @@ class TraceDevices : public testing::Test {
   int accounts_ = 0;
 };
 
-// What counts is what the device gives: whole granules, which small allocations share.
-TEST_F(TraceDevices, WholeGranulesAreCharged) {
+// The charge is what the device allocates: whole granules, which small allocations share.
+TEST_F(TraceDevices, ChargesWholeGranules) {
   for (const char* mode : {"full=1", "gpu"}) {
     TracedProgram traced(options(mode));
     traced.set_environment("FAKE_CUDA_GRANULE", "2097152");
@@ -47,21 +47,21 @@ TEST_F(TraceDevices, WholeGranulesAreCharged) {
   }
 }
 
-// By either library, and however a program finds the driver.
-class TraceDeviceWays : public TraceDevices,
-                        public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+// With either library, and for each way to look up the driver's functions.
+class TraceDeviceLookups : public TraceDevices,
+                           public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
-TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
+TEST_P(TraceDeviceLookups, NoRouteExceedsTheLimitOrIsRefusedBelowIt) {
   TracedProgram traced(options(std::get<0>(GetParam())));
-  const std::string way = std::get<1>(GetParam());
+  const std::string lookup = std::get<1>(GetParam());
   const ProgramRun run =
-      this->run(traced, way == "linked" ? "traced_cuda_linked" : "traced_cuda", way, "all");
+      this->run(traced, lookup == "linked" ? "traced_cuda_linked" : "traced_cuda", lookup, "all");
   EXPECT_TRUE(run.status.success()) << run.output;
   EXPECT_EQ(run.output.find("WRONG"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("driver   gave 1000000000 at most"), std::string::npos) << run.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays,
+INSTANTIATE_TEST_SUITE_P(All, TraceDeviceLookups,
                          testing::Combine(testing::Values("full=1", "gpu", "gpu,ledger=1"),
                                           testing::Values("dlsym", "proc", "first", "ptsz", "linked")),
                          [](const auto& tested) {
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays,
                                   std::string("_") + std::get<1>(tested.param);
                          });
 
-TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
+TEST_F(TraceDevices, RecordsAllocationsReleasesAndRefusals) {
   TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
   const SeenRecording seen = traced.root();
@@ -99,7 +99,7 @@ TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
   EXPECT_FALSE(seen.info.devices[0].integrated);
 }
 
-TEST_F(TraceDevices, AnInstanceOfMigHasItsOwnUuidAndALimitWhatWasProvedOfIt) {
+TEST_F(TraceDevices, RecordsMigUuidAndProvedLimitType) {
   TracedProgram traced("gpu,proved=hard,device=" + std::to_string(kLimit));
   traced.set_environment("FAKE_CUDA_MIG", "1");
   traced.set_environment("FAKE_CUDA_GRANULE", "65536");
@@ -111,7 +111,7 @@ TEST_F(TraceDevices, AnInstanceOfMigHasItsOwnUuidAndALimitWhatWasProvedOfIt) {
   EXPECT_EQ(seen.info.devices[0].granule_bytes, 65536u);
 }
 
-TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
+TEST_F(TraceDevices, GpuModeRecordsOnlyDeviceEvents) {
   TracedProgram traced("gpu,device=" + std::to_string(kLimit));
   ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
   const SeenRecording seen = traced.root();
@@ -133,19 +133,19 @@ TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
   }
 }
 
-TEST_F(TraceDevices, WithoutTheHostsMemoryChildrenHaveRecordingsOfTheirOwn) {
-  for (const char* way_to_child : {"fork", "process"}) {
+TEST_F(TraceDevices, GpuModeRecordsChildrenInTheirOwnFiles) {
+  for (const char* start : {"fork", "process"}) {
     TracedProgram traced(options("gpu"));
-    ASSERT_TRUE(run(traced, "traced_cuda", "proc", way_to_child).status.success()) << way_to_child;
+    ASSERT_TRUE(run(traced, "traced_cuda", "proc", start).status.success()) << start;
     const auto others = traced.others();
-    ASSERT_EQ(others.size(), 1u) << way_to_child;
+    ASSERT_EQ(others.size(), 1u) << start;
     EXPECT_FALSE(others.begin()->second.info.host_recorded);
-    EXPECT_GT(others.begin()->second.count(Kind::device_allocate), 0u) << way_to_child;
+    EXPECT_GT(others.begin()->second.count(Kind::device_allocate), 0u) << start;
   }
 }
 
-// A call of malloc goes straight to the C library, at no cost at all.
-TEST_F(TraceDevices, TheLibraryOfGpuMemoryHasNoHooksOfTheHeap) {
+// A malloc call then goes directly to the C library and costs nothing extra.
+TEST_F(TraceDevices, GpuLibraryHooksNoHeapFunctions) {
   const auto owner_of = [&](const char* options, const char* function) {
     TracedProgram traced(options);
     return std::filesystem::path(run(traced, "traced_cuda", "owner", function).output).filename().string();
@@ -158,7 +158,7 @@ TEST_F(TraceDevices, TheLibraryOfGpuMemoryHasNoHooksOfTheHeap) {
   EXPECT_EQ(owner_of("gpu", "cuMemAlloc_v2"), "libheadroom_trace_gpu.so\n");
 }
 
-TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {
+TEST_F(TraceDevices, RecordsPhysicalMemoryAndAddressesSeparately) {
   TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "virtual").status.success());
   std::map<DeviceMemoryKind, std::size_t> made, gone;
@@ -174,7 +174,7 @@ TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {
   }
 }
 
-TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
+TEST_F(TraceDevices, RecordsThatADeviceIsIntegrated) {
   TracedProgram traced("full=1,device=" + std::to_string(kLimit));
   traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
   ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "plain").status.success());
@@ -182,8 +182,8 @@ TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
   EXPECT_TRUE(traced.root().info.devices[0].integrated);
 }
 
-// As on a Jetson: one memory, in which granules are not the driver's to tell.
-TEST_F(TraceDevices, AnIntegratedDevicesLimitBoundsWhatIsPinnedToo) {
+// As on a Jetson: CPU and GPU share one memory, and the driver's granularity is not used.
+TEST_F(TraceDevices, LimitOfIntegratedDeviceCoversPinnedMemory) {
   for (const char* route : {"unified", "host", "plain"}) {
     TracedProgram traced(options("gpu"));
     traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
@@ -194,14 +194,14 @@ TEST_F(TraceDevices, AnIntegratedDevicesLimitBoundsWhatIsPinnedToo) {
   }
 }
 
-TEST_F(TraceDevices, ALimitHoldsWhereNothingCanBeRecorded) {
-  // The bound on the recording is met at once; the limit is not the recording's.
+TEST_F(TraceDevices, EnforcesTheLimitAfterTheRecordingIsFull) {
+  // The recording reaches its event limit at once; the memory limit does not depend on it.
   TracedProgram traced("full=1,events=1,device=" + std::to_string(kLimit));
   const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
-TEST_F(TraceDevices, WhatOthersMayHaveIsChargedAlthoughItWasFreed) {
+TEST_F(TraceDevices, ChargesExportedMemoryAfterItIsFreed) {
   TracedProgram traced(options("gpu,ledger=1"));
   const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", "exported");
   EXPECT_TRUE(run.status.success()) << run.output;
@@ -209,8 +209,8 @@ TEST_F(TraceDevices, WhatOthersMayHaveIsChargedAlthoughItWasFreed) {
   EXPECT_THAT(run.output, testing::HasSubstr("a pointer of a pool's memory: error 0"));
 }
 
-// Every call is interrupted now and then, so that the threads meet in orders that are rare.
-TEST_F(TraceDevices, NothingIsGivenBeyondTheLimitAtAnyMomentToThreadsOnPoolsAndGraphs) {
+// The fake driver yields within some calls, so that threads also meet in rare orders.
+TEST_F(TraceDevices, ThreadsOnPoolsAndGraphsNeverExceedTheLimit) {
   TracedProgram traced(options("gpu,ledger=1"));
   traced.set_environment("FAKE_CUDA_PREEMPT", "4");
   traced.set_environment("TEST_RACE_MS", "2000");
@@ -218,11 +218,11 @@ TEST_F(TraceDevices, NothingIsGivenBeyondTheLimitAtAnyMomentToThreadsOnPoolsAndG
   EXPECT_TRUE(run.status.success()) << run.output;
 }
 
-// Any calls by three threads, against a driver that interrupts them and comes to some things later. In the
-// second half of the seeds it gives memory in granules.
+// Random calls by three threads, against a driver that yields within calls and completes some of them later.
+// In the second half of the seeds it allocates in granules.
 class TraceDevicesAtRandom : public TraceDevices, public testing::WithParamInterface<int> {};
 
-TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
+TEST_P(TraceDevicesAtRandom, RandomCallsNeverExceedTheLimitAndEndWithoutCharge) {
   constexpr std::uint64_t kGranule = 2 << 20;
   const bool has_granules = GetParam() > 8;
   const std::uint64_t limit = has_granules ? kLimit / kGranule * kGranule : kLimit;
@@ -238,8 +238,9 @@ TEST_P(TraceDevicesAtRandom, NothingIsGivenBeyondTheLimitAndAllComesBack) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 13));
 
-// What the driver takes later is never a context's, also what it took just before one was made.
-TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
+// Memory that the driver takes later never counts as a context's, nor does memory that it took just before a
+// context was created.
+TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
   TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH",
                          HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
@@ -254,9 +255,9 @@ TEST_F(TraceDevices, AContextsFigureMovesWithContextsAlone) {
   EXPECT_THAT(figures[DeviceMemoryKind::driver_growth], testing::ElementsAre(12 * kMiB, 17 * kMiB, 0));
 }
 
-// NVML cannot be asked of the process while other threads are in the driver, and what they make is seen of
-// the device, by each: it is put right soon after.
-TEST_F(TraceDevices, ContextsThatThreadsMakeAtOnceAreCountedOnce) {
+// While other threads are in the driver, NVML's figure for the process cannot be used. Each thread then
+// measures the growth of the whole device, which is corrected soon after.
+TEST_F(TraceDevices, CountsConcurrentlyCreatedContextsOnce) {
   TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH",
                          HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
@@ -273,36 +274,37 @@ TEST_F(TraceDevices, ContextsThatThreadsMakeAtOnceAreCountedOnce) {
   }
 }
 
-// A recording keeps the driver, whose functions its thread calls; the ledger alone lets it go.
-TEST_F(TraceDevices, ADriverThatIsUnloadedAndComesAgainStandsUnderTheLimit) {
+// A recording keeps the driver loaded, because its thread calls the driver. With only the ledger, the driver
+// is unloaded.
+TEST_F(TraceDevices, EnforcesTheLimitAfterTheDriverIsReloaded) {
   for (const char* mode : {"gpu,ledger=1", "gpu", "full=1"})
-    for (const char* way : {"dlsym", "proc", "first"}) {
+    for (const char* lookup : {"dlsym", "proc", "first"}) {
       TracedProgram traced(options(mode));
-      const ProgramRun run = this->run(traced, "traced_cuda", way, "unload");
-      EXPECT_TRUE(run.status.success()) << mode << ' ' << way << '\n' << run.output;
+      const ProgramRun run = this->run(traced, "traced_cuda", lookup, "unload");
+      EXPECT_TRUE(run.status.success()) << mode << ' ' << lookup << '\n' << run.output;
       const bool is_kept = std::string(mode) != "gpu,ledger=1";
       EXPECT_THAT(run.output, testing::HasSubstr(is_kept ? "at 1 places" : "at 3 places")) << mode;
     }
 }
 
-// A limit that others have, too, is not to be had alone.
-TEST_F(TraceDevices, AProcessThatCannotShareTheLimitGetsNothing) {
+// A process that cannot join the shared account must not get a full limit of its own.
+TEST_F(TraceDevices, RefusesEverythingWithoutTheSharedAccount) {
   TracedProgram traced("gpu,ledger=1,device=" + std::to_string(kLimit) +
                        ",account=" + (folder_ / "gone").string());
   const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
 }
 
-// Nor one around it.
-TEST_F(TraceDevices, AProcessThatCannotShareTheLimitAroundItsOwnGetsNothing) {
+// The same for an outer account.
+TEST_F(TraceDevices, RefusesEverythingWithoutTheOuterAccount) {
   TracedProgram traced(options("gpu,ledger=1") + ",within=" + (folder_ / "gone").string());
   const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
   EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
 }
 
-TEST_F(TraceDevices, AProgramWithoutADriverFindsNone) {
+TEST_F(TraceDevices, FindsNoDriverFunctionWithoutADriver) {
   TracedProgram traced("full=1,device=" + std::to_string(kLimit));
-  // The library itself has functions of these names; without the driver they are not to be found.
+  // The preload library exports functions of these names. Without a driver, a lookup must not find them.
   const ProgramRun run = traced.run({program_path("traced_cuda"), "absent", "none", "1", "1"});
   EXPECT_EQ(run.status.exit_code, 0) << run.output;
 }

@@ -1,10 +1,10 @@
-// Libraries that come and go.
+// Libraries that are loaded and unloaded.
 #include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
 namespace {
 
-TEST(TraceLoader, APluginsAllocationsLieInItsModuleAtTheirTime) {
+TEST(TraceLoader, AssignsAllocationsToThePluginLoadedAtThatTime) {
   for (const char* mode : {"fp", "unwind"}) {
     TracedProgram traced(std::string("full=1,stacks=") + mode);
     ASSERT_EQ(traced.run({program_path("traced_loader"), program_path("libtraced_plugin.so"), "5"})
@@ -29,16 +29,16 @@ TEST(TraceLoader, APluginsAllocationsLieInItsModuleAtTheirTime) {
   }
 }
 
-TEST(TraceLoader, ALibraryIsFoundInThePlaceThatItsCallersFileNames) {
-  // The plugin is opened by its bare name, which only the caller's own RUNPATH leads to.
+TEST(TraceLoader, DlopenSearchesTheCallersRunpath) {
+  // The plugin is opened by its bare name, which is found only through the caller's RUNPATH.
   TracedProgram traced;
   const ProgramRun run = traced.run({program_path("traced_runpath_loader"), "libtraced_plugin.so", "2"});
   EXPECT_EQ(run.status.exit_code, 0);
   EXPECT_EQ(traced.root().allocations_of(99901), 2u);
 }
 
-// The process executes the loader then: the program's functions are not the loader's.
-TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
+// The process's executable is then the loader, so the program's functions must not be assigned to it.
+TEST(TraceLoader, RecordsTheProgramAsAModuleWhenStartedThroughTheLoader) {
   const std::string program = program_path("traced_process");
   TracedProgram direct;
   ASSERT_EQ(direct.run({program, "exit"}).status.exit_code, 7);
@@ -61,8 +61,9 @@ TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
   EXPECT_EQ(seen.allocations_of(77701), 3u);
 }
 
-// Whether its calls come by here is the loader's choice; that they may not is said, once.
-TEST(TraceLoader, ALibraryThatIsBoundToItselfIsNoted) {
+// Whether the library's calls reach the hooks depends on the loader. The recording notes once that they may
+// not.
+TEST(TraceLoader, NotesLibrariesOpenedWithDeepbind) {
   const auto notes_of = [](std::vector<std::string> command) {
     TracedProgram traced;
     EXPECT_EQ(traced.run(command).status.exit_code, 0);

@@ -1,4 +1,4 @@
-// The ways in which processes begin and end.
+// How processes start and end.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ ProgramRun run_process(TracedProgram& traced, const std::string& mode) {
   return traced.run({program_path("traced_process"), mode});
 }
 
-TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
+TEST(TraceProcess, EveryOrderlyExitClosesTheRecording) {
   for (const char* mode : {"exit", "_exit", "_Exit", "quick_exit"}) {
     TracedProgram traced;
     EXPECT_EQ(run_process(traced, mode).status.exit_code, 7) << mode;
@@ -30,8 +30,8 @@ TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
   }
 }
 
-// Of its names and modules, and of records in a segment that was never full.
-TEST(TraceProcess, AfterEveryOrderlyEndAChangedBitIsTold) {
+// Flips a bit in the header, in the metadata and in a segment that was never full.
+TEST(TraceProcess, DetectsAFlippedBitAfterEveryOrderlyExit) {
   for (const char* mode : {"exit", "_exit", "quick_exit", "exec-untraced-execve"}) {
     TracedProgram traced;
     run_process(traced, mode);
@@ -49,7 +49,7 @@ TEST(TraceProcess, AfterEveryOrderlyEndAChangedBitIsTold) {
   }
 }
 
-TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
+TEST(TraceProcess, ACrashLeavesAnIntactRecordingThatIsNotClosed) {
   for (const auto& [mode, signal] : {std::pair{"abort", SIGABRT}, std::pair{"kill", SIGKILL}}) {
     TracedProgram traced;
     EXPECT_EQ(run_process(traced, mode).status.signal, signal);
@@ -60,7 +60,7 @@ TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
   }
 }
 
-// Default mode that records next to nothing.
+// Default mode with thresholds so high that almost nothing is recorded.
 constexpr const char* kOnlyCounts = "full=0,large=1000000,period=1000000000000";
 
 std::uint64_t counted_bytes(const SeenRecording& recording) {
@@ -70,13 +70,13 @@ std::uint64_t counted_bytes(const SeenRecording& recording) {
   return bytes;
 }
 
-TEST(TraceProcess, ACrashInDefaultModeLosesNoCounts) {
+TEST(TraceProcess, CrashInDefaultModeLosesNoCounts) {
   TracedProgram traced(kOnlyCounts);
   EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
   EXPECT_GE(counted_bytes(traced.root()), 3u * 77701);
 }
 
-TEST(TraceProcess, WhatAClonedChildCountsIsNotItsParents) {
+TEST(TraceProcess, KeepsCountsOfAClonedChildApartFromItsParent) {
   TracedProgram traced(kOnlyCounts);
   ASSERT_TRUE(run_process(traced, "clone").status.success());
   const std::uint64_t of_parent = counted_bytes(traced.root());
@@ -87,7 +87,7 @@ TEST(TraceProcess, WhatAClonedChildCountsIsNotItsParents) {
   EXPECT_GE(counted_bytes(others.begin()->second), 600u * 77706);
 }
 
-TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
+TEST(TraceProcess, KeepsRecordingAProgramThatHandlesFaults) {
   TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fault").status.success());
   const SeenRecording seen = traced.root();
@@ -96,13 +96,13 @@ TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
   EXPECT_EQ(seen.allocations_of(77702), 4u);
 }
 
-TEST(TraceProcess, AllocationsInSignalHandlersAreRecorded) {
+TEST(TraceProcess, RecordsAllocationsInSignalHandlers) {
   TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "handler").status.success());
   EXPECT_EQ(traced.root().allocations_of(77704), 10u);
 }
 
-TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
+TEST(TraceProcess, ChildrenWriteTheirOwnRecordings) {
   TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork").status.success());
   const SeenRecording root = traced.root();
@@ -130,7 +130,7 @@ TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
   EXPECT_EQ(grandchildren, 6u);
 }
 
-TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
+TEST(TraceProcess, ForkWhileThreadsAllocateCorruptsNoRecording) {
   for (const char* options : {"full=1", "full=0"}) {
     TracedProgram traced(options);
     ASSERT_TRUE(run_process(traced, "fork-many").status.success());
@@ -148,7 +148,7 @@ TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
   }
 }
 
-TEST(TraceProcess, AChildWithoutAnEnvironmentIsRecorded) {
+TEST(TraceProcess, RecordsAChildWithoutAnEnvironment) {
   TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork-cleared").status.success());
   const auto others = traced.others();
@@ -156,7 +156,7 @@ TEST(TraceProcess, AChildWithoutAnEnvironmentIsRecorded) {
   EXPECT_EQ(others.begin()->second.allocations_of(77705), 5u);
 }
 
-TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
+TEST(TraceProcess, AChildKnowsItsParentsModulesWithoutTheLoadersLock) {
   TracedProgram traced;
   ASSERT_TRUE(run_process(traced, "fork-loading").status.success());
   const SeenRecording root = traced.root();
@@ -171,13 +171,13 @@ TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
   }
 }
 
-// The next program is static, or has another environment: nobody but the hooks can say that this one ended.
-TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
-  for (const char* way : {"execve", "execle", "execl", "execlp", "execv", "execvp"}) {
+// The next program is static or has another environment, so only the hooks can record that this one ended.
+TEST(TraceProcess, ExecOfAnUntracedProgramClosesTheRecording) {
+  for (const char* call : {"execve", "execle", "execl", "execlp", "execv", "execvp"}) {
     TracedProgram traced;
-    EXPECT_EQ(run_process(traced, std::string("exec-untraced-") + way).status.exit_code, 0) << way;
-    EXPECT_TRUE(traced.root().info.closed) << way;
-    EXPECT_THAT(traced.others(), testing::IsEmpty()) << way;
+    EXPECT_EQ(run_process(traced, std::string("exec-untraced-") + call).status.exit_code, 0) << call;
+    EXPECT_TRUE(traced.root().info.closed) << call;
+    EXPECT_THAT(traced.others(), testing::IsEmpty()) << call;
   }
   TracedProgram traced;
   run_process(traced, "exec-untraced-fails");
@@ -186,7 +186,7 @@ TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
   EXPECT_THAT(traced.root().problems, testing::IsEmpty());
 }
 
-TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
+TEST(TraceProcess, ExecClosesTheRecordingAndStartsTheNextGeneration) {
   TracedProgram traced;
   EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);
   const SeenRecording root = traced.root();
@@ -201,8 +201,8 @@ TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
   EXPECT_EQ(next.allocations_of(77701), 3u);
 }
 
-// No hook sees it: the next program finds the recording of its own process.
-TEST(TraceProcess, AnExecPastTheHooksEndsARecordingToo) {
+// No hook sees this exec. The next program finds the recording of its own process and closes it.
+TEST(TraceProcess, ExecBySystemCallClosesTheRecording) {
   TracedProgram traced;
   EXPECT_EQ(run_process(traced, "exec-by-syscall").status.exit_code, 7);
   const SeenRecording root = traced.root();
@@ -213,11 +213,11 @@ TEST(TraceProcess, AnExecPastTheHooksEndsARecordingToo) {
   EXPECT_EQ(others.begin()->second.info.exec_generation, 1);
 }
 
-// A killed process' number is another's later: nobody ended the first one's recording.
-TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
+// A killed process's pid is used again later. The first process's recording must stay open.
+TEST(TraceProcess, LeavesTheRecordingOfAnEarlierProcessWithTheSamePid) {
   TracedProgram traced;
   EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
-  ::usleep(50'000);  // the kernel tells when a process began in steps of 10 ms
+  ::usleep(50'000);  // the kernel reports process start times in steps of 10 ms
   const std::string root = traced.root_path(), tree = root + ".d", program = program_path("traced_process");
   ASSERT_TRUE(std::filesystem::create_directory(tree));
   const std::string preload = "LD_PRELOAD=" + trace_library(), file = "HEADROOM_TRACE_FILE=" + root;
@@ -226,7 +226,7 @@ TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
   const std::string earlier = test::read_text(root);
   const pid_t child = ::fork();
   if (child == 0) {
-    // As the killed one would have left it, had it been a child of this number.
+    // The file that the killed process would have left, had it been a child with this pid.
     const std::int32_t own = ::getpid();
     std::string bytes = earlier;
     std::memcpy(&bytes[offsetof(recording::FileHeader, pid)], &own, sizeof own);
@@ -246,7 +246,7 @@ TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
   EXPECT_EQ(later.info.exec_generation, 0) << "it ran no program before";
 }
 
-TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
+TEST(TraceProcess, ChildrenThatOnlyExecDoNotChangeTheirParentsRecording) {
   for (const char* mode : {"vfork", "spawn"}) {
     TracedProgram traced;
     ASSERT_TRUE(run_process(traced, mode).status.success()) << mode;
@@ -257,14 +257,14 @@ TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
   }
 }
 
-TEST(TraceProcess, AFailedVforkChildDoesNotCloseItsParentsRecording) {
+TEST(TraceProcess, FailedVforkChildDoesNotCloseTheParentsRecording) {
   TracedProgram traced;
   traced.set_environment("PATH", "/nowhere");
   ASSERT_TRUE(run_process(traced, "vfork").status.success());
   EXPECT_EQ(traced.root().allocations_of(77702), 4u);
 }
 
-TEST(TraceProcess, DescriptorsThatAreClosedAndReusedAreNotWrittenTo) {
+TEST(TraceProcess, NeverWritesToDescriptorsThatTheProgramReuses) {
   TracedProgram traced;
   const auto file = traced.folder() / "own.txt";
   ASSERT_TRUE(traced.run({program_path("traced_process"), "close-all", file.string()}).status.success());
@@ -275,27 +275,26 @@ TEST(TraceProcess, DescriptorsThatAreClosedAndReusedAreNotWrittenTo) {
   EXPECT_EQ(seen.allocations_of(77702), 4u);
 }
 
-TEST(TraceProcess, WithoutTheVariablesNothingIsWritten) {
+TEST(TraceProcess, WritesNothingWithoutTheVariables) {
   TracedProgram traced;
   traced.set_environment("HEADROOM_TRACE_FILE", "");
   ASSERT_TRUE(run_process(traced, "fork").status.success());
   EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
 }
 
-TEST(TraceProcess, AStaticProgramRunsUntouched) {
+TEST(TraceProcess, StaticProgramRunsUnchanged) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_static"), "1000"}).status.success());
   EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
 }
 
-TEST(TraceProcess, AFileThatCannotBeMadeDisturbsNobody) {
+TEST(TraceProcess, RunsTheProgramWhenTheRecordingCannotBeCreated) {
   TracedProgram traced;
   traced.set_environment("HEADROOM_TRACE_FILE", "/proc/no-such-folder/root.hrec");
   ASSERT_TRUE(run_process(traced, "fork").status.success());
 }
 
-// The recording's clock against the guest's: what lies between two events took at least as long as the guest
-// slept.
+// Compares the recording's clock with the program's sleep: the time between two events is at least as long.
 TEST(TraceProcess, TimesAreInNanoseconds) {
   TracedProgram traced;
   const auto before = std::chrono::steady_clock::now();
