@@ -1,4 +1,4 @@
-// The largest block of free pages that hang together: what NvMap and other devices need of MemFree.
+// The largest contiguous block of free pages. NvMap and other devices need contiguous blocks of MemFree.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ class BuddyinfoSource : public MetricSource {
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "buddyinfo"; }
 
-  // "Node 0, zone   Normal   4   2 …": free blocks of one page, of two, of four, … The largest of all zones,
-  // and how many there are of that size.
+  // "Node 0, zone   Normal   4   2 …": numbers of free blocks of one page, two pages, four pages, … Reports
+  // the largest block of all zones and the number of blocks of that size.
   bool read(SystemSample& sample) override {
     std::string_view text = file_.read();
     int largest = -1;
@@ -35,11 +35,12 @@ class BuddyinfoSource : public MetricSource {
       take_word(line);  // "Normal"
       constexpr int kMostOrders = 40;
       for (int order = 0; order < kMostOrders; ++order) {
-        const auto told = parse_number<std::int64_t>(take_word(line));
-        if (!told) break;
+        const auto number = parse_number<std::int64_t>(take_word(line));
+        if (!number) break;
         has_zone = true;
-        // A tree's file may say anything: 4 EiB of pages, so that neither figure leaves its type.
-        const std::int64_t count = std::clamp<std::int64_t>(*told, 0, std::int64_t{1} << 40);
+        // A file under --sysroot may contain any number. Clamping to 4 EiB of pages prevents an overflow of
+        // both figures.
+        const std::int64_t count = std::clamp<std::int64_t>(*number, 0, std::int64_t{1} << 40);
         pages += std::ldexp(static_cast<double>(count), order);
         if (count == 0 || order < largest) continue;
         blocks = order > largest ? count : blocks + count;
@@ -53,8 +54,8 @@ class BuddyinfoSource : public MetricSource {
   }
 
  private:
-  // A tree does not tell of its machine's pages, which have 4, 16 or 64 KiB on arm64: the size with which its
-  // free blocks come nearest to its MemFree.
+  // The page size. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64), so take the
+  // size with which the free blocks come nearest to MemFree.
   std::int64_t page_size(const SystemSample& sample, double pages) const {
     if (is_this_machine_ || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
     const double bytes = static_cast<double>(sample.ram_free->count) / pages;

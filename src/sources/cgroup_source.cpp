@@ -1,5 +1,5 @@
-// The control group that the sampler itself runs in: in a container, the container's. Version 2, or version
-// 1's memory controller.
+// The control group of the sampler's process, which in a container is the container's. Supports version 2
+// and the memory controller of version 1.
 #include "base/text.h"
 #include "sources/metric_source.h"
 
@@ -15,7 +15,7 @@ class CgroupSource : public MetricSource {
     peak_ = open("memory.peak", "memory.max_usage_in_bytes");
     limit_ = open("memory.max", "memory.limit_in_bytes");
     if (is_v2) high_ = RereadFile(folder / "memory.high");
-    if (is_v2) swapped_ = RereadFile(folder / "memory.swap.current");  // version 1 tells it in memory.stat
+    if (is_v2) swapped_ = RereadFile(folder / "memory.swap.current");  // version 1 has it in memory.stat
     stat_ = open("memory.stat", "memory.stat");
     events_ = open("memory.events", "memory.oom_control");
   }
@@ -40,7 +40,8 @@ class CgroupSource : public MetricSource {
   }
 
  private:
-  // `key` with its space: "anon" is also how "anon_thp" begins, and "oom_kill" how "oom_kill_disable" does.
+  // `key` includes the space, because "anon" is also the beginning of "anon_thp", and "oom_kill" of
+  // "oom_kill_disable".
   static std::optional<Bytes> bytes_line(std::string_view text, std::string_view key) {
     const auto rest = rest_of_line(text, key);
     const auto value = rest ? parse_number<std::int64_t>(trim(*rest)) : std::nullopt;
@@ -52,8 +53,8 @@ class CgroupSource : public MetricSource {
   RereadFile current_, peak_, limit_, high_, swapped_, stat_, events_;
 };
 
-// "0::/user.slice" of version 2, "5:memory:/docker/…" of version 1. A container sees its group at the mount
-// itself.
+// The path is "0::/user.slice" in version 2 and "5:memory:/docker/…" in version 1. A container sees its
+// group at the mount point itself.
 std::unique_ptr<CgroupSource> open_group(const fs::path& mount, std::string_view path, bool is_v2) {
   while (path.starts_with("/")) path.remove_prefix(1);
   for (const fs::path& folder : {mount / path, mount}) {

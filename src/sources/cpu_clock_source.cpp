@@ -28,7 +28,8 @@ class CpuClockSource : public MetricSource {
 
 }  // namespace
 
-// One clock for each group of cores that change together (a policy), named after its first core.
+// One clock per policy: a group of cores that change their clock together. The name comes from the first
+// core.
 std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root) {
   std::vector<Clock> clocks;
   for (const auto& policy : entries(root / "sys/devices/system/cpu/cpufreq")) {

@@ -1,4 +1,4 @@
-// The load of all cores together and of each. A core that is switched off has no line.
+// The load of all cores together and of each core. An offline core has no line.
 #include <vector>
 
 #include "base/text.h"
@@ -20,7 +20,7 @@ std::optional<Ticks> ticks_of(std::string_view text) {
     const auto value = parse_number<std::int64_t>(take_word(text));
     if (!value) break;  // kernels before 2.6.11 have fewer fields
     ticks.total += *value;
-    if (field == 3 || field == 4) ticks.idle += *value;  // idle, and waiting for a disk
+    if (field == 3 || field == 4) ticks.idle += *value;  // idle and iowait
   }
   ticks.online = field >= 4;
   return ticks.online ? std::optional<Ticks>(ticks) : std::nullopt;
@@ -44,7 +44,7 @@ class CpuLoadSource : public MetricSource {
     const Ticks before = all_;
     all_ = {};
     for (Core& core : cores_) core.now.online = false;
-    // The lines of the cores are the first; the one of the interrupts behind them is long.
+    // The core lines come first; the interrupt line after them is long, so stop before it.
     while (text.starts_with("cpu")) {
       const std::size_t end = std::min(text.find('\n'), text.size());
       read_line(text.substr(3, end - 3));

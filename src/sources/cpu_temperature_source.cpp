@@ -1,5 +1,5 @@
-// The temperatures of desktop processors whose drivers speak hwmon and make no thermal zone. Other hwmon
-// chips are left out: on Jetson they repeat the zones.
+// Temperatures of desktop processors whose drivers use hwmon and create no thermal zone. Other hwmon chips
+// are skipped, because on Jetson they repeat the thermal zones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ class CpuTemperatureSource : public MetricSource {
 
 }  // namespace
 
-// The first sensor of each chip: the package on Intel, the control temperature on AMD; cores come after it.
+// The first sensor of each chip: the package on Intel, the control temperature on AMD. Core sensors follow
+// it.
 std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root) {
   std::vector<Sensor> sensors;
   for (const auto& chip : entries(root / "sys/class/hwmon")) {

@@ -1,5 +1,5 @@
-// The blocks of a Jetson beside CPU and GPU (video, pictures, deep learning, audio), from the clocks that
-// debugfs tells root.
+// The engines of a Jetson other than CPU and GPU (video, JPEG, deep learning, audio), from the clocks in
+// debugfs, which only root can read.
 #include <fmt/format.h>
 #include <array>
 
@@ -37,7 +37,7 @@ class EngineSource : public MetricSource {
   std::vector<Engine> engines_;
 };
 
-// "nvdec", "nvdec1", "dla0_core": the blocks, not the many other clocks.
+// "nvdec", "nvdec1", "dla0_core": the engines, not the many other clocks.
 bool is_engine(std::string_view name) {
   constexpr std::array<std::string_view, 10> kBeginnings{"msenc", "nvenc", "nvdec", "nvjpg", "se",
                                                          "vic",   "ape",   "ofa",   "dla",   "pva"};

@@ -1,5 +1,5 @@
-// Fans: how hard they are driven and how fast they turn. L4T 32 had files of its own; hwmon since then, on
-// Thor in two devices (pwmfan drives, pwm_tach counts).
+// Fans: PWM and speed. L4T 32 has its own files; later versions use hwmon. Thor has two devices: pwmfan for
+// the PWM, pwm_tach for the speed.
 #include <fmt/format.h>
 
 #include <array>
@@ -11,7 +11,7 @@ namespace {
 
 struct Fan {
   std::string name;
-  RereadFile pwm, rpm;  // 0 to 255; turns a minute
+  RereadFile pwm, rpm;  // 0 to 255; revolutions per minute
 };
 
 class FanSource : public MetricSource {

@@ -10,7 +10,7 @@ namespace {
 // Names in the device tree: Orin with JetPack 6, TX2, Xavier, Orin with JetPack 5, Thor.
 constexpr std::array<std::string_view, 5> kGpuNames{"gpu", "gp10b", "gv11b", "ga10b", "gb10b"};
 
-// Where the load lies if not beside the clock.
+// Where the load file is if it is not next to the clock.
 constexpr std::array<const char*, 6> kLoadFiles{"sys/devices/gpu.0/load",
                                                 "sys/devices/57000000.gpu/load",
                                                 "sys/devices/17000000.gp10b/load",

@@ -13,7 +13,7 @@
 namespace headroom::sources {
 namespace {
 
-// A value of "KEY=value" or "key : value" lines, without quotes.
+// The value of a "KEY=value" or "key : value" line, without quotes.
 std::string value_of(const std::string& text, std::string_view key, char separator) {
   for (const std::string_view line : split(text, '\n')) {
     const std::size_t at = line.find(separator);
@@ -30,7 +30,7 @@ struct ArmCore {
   std::string_view implementer, part, name;
 };
 
-// The cores of the Jetson family, by the numbers that Arm's /proc/cpuinfo gives.
+// Names of cores of the Jetson family, by the numbers in Arm's /proc/cpuinfo.
 constexpr std::array<ArmCore, 8> kArmCores{{
     {"0x41", "0xc0f", "Cortex-A15"},     // TK1
     {"0x41", "0xd07", "Cortex-A57"},     // TX1, Nano, TX2
@@ -42,7 +42,7 @@ constexpr std::array<ArmCore, 8> kArmCores{{
     {"0x41", "0xd0b", "Cortex-A76"},     // Raspberry Pi 5
 }};
 
-// "Denver 2 + Cortex-A57": each kind of core once, in the order of the processors. Empty if there is none.
+// "Denver 2 + Cortex-A57": each kind of core once, in the order of the processors. Empty if none is known.
 std::string arm_cores_of(const std::string& cpuinfo) {
   std::string names;
   std::string implementer;
@@ -70,7 +70,8 @@ std::string cpu_model_of(const std::string& cpuinfo) {
 int usable_cpus() {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
-  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));  // more processors than a cpu_set_t holds
+  return static_cast<int>(::sysconf(
+      _SC_NPROCESSORS_ONLN));  // sched_getaffinity fails with more processors than a cpu_set_t holds
 }
 
 std::string text_of(const std::filesystem::path& path) {

@@ -1,4 +1,4 @@
-// What the kernel says about memory that ran out.
+// Recognizes kernel messages about out-of-memory events.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace headroom::sources {
 
-// A message of the kernel without its prefix: an OOM kill with its victim, an error of NvMap or of the GPU's
-// driver. Nothing for all others. The figures in "NvMapMemAllocInternalTagged: 1075072515 error 12" are the
-// number of a system call and ENOMEM, no size; and a kill's anon-rss has no GPU memory in it.
+// Parses a kernel message without its prefix: an OOM kill with its victim, or an error of NvMap or the GPU
+// driver. Absent for all other messages. In "NvMapMemAllocInternalTagged: 1075072515 error 12" the numbers
+// are an ioctl number and ENOMEM, not a size. The anon-rss of a kill contains no GPU memory.
 std::optional<KernelEvent> kernel_event_of(std::string_view message);
 
 }  // namespace headroom::sources

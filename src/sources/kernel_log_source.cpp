@@ -1,5 +1,5 @@
-// /dev/kmsg from the moment on at which it was opened. Each read gives one record, "6,1234,5678,-;message",
-// and fails where the kernel lets only root read.
+// Reads /dev/kmsg, starting when it is opened. Each read returns one record, "6,1234,5678,-;message".
+// Reading fails if the kernel restricts it to root.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,9 +14,9 @@ namespace headroom::sources {
 namespace {
 
 constexpr std::size_t kMostText = 400;
-constexpr int kMostRecords = 256;  // of a sample: a storm of messages must not hold it up
+constexpr int kMostRecords = 256;  // per sample, so that a flood of messages cannot delay it
 
-// "123 (python3)" behind one of the words that kernels have had for it.
+// Parses "123 (python3)" after `words`; the text before it differs between kernel versions.
 bool read_victim(std::string_view message, std::string_view words, KernelEvent& event) {
   const std::size_t at = message.find(words);
   if (at == message.npos) return false;
@@ -53,7 +53,7 @@ class KernelLogSource : public MetricSource {
     const std::size_t semicolon = line.find(';');
     auto event = kernel_event_of(semicolon == line.npos ? line : line.substr(semicolon + 1));
     if (!event) return;
-    // A kill is told in two or three lines.
+    // The kernel logs a kill in two or three lines.
     if (event->kind == KernelEventKind::oom_kill && event->pid) {
       if (event->pid == last_victim_) return;
       last_victim_ = event->pid;

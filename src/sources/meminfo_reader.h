@@ -1,4 +1,4 @@
-// The lines of /proc/meminfo, of the machine itself or of a dump of another.
+// Parses lines of /proc/meminfo, from this machine or from a dump of another one.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace headroom::sources {
 
-// The figures that are used, as they stand there; a kernel has some of them.
+// The figures that Headroom uses, unchanged; a kernel provides only some of them.
 struct Meminfo {
   std::optional<Bytes> total, free, available, buffers, cached, swap_cached, swap_total, swap_free, dirty;
   std::optional<Bytes> anonymous, mapped, shared, slab_reclaimable, slab_unreclaimable, kernel_stacks,
@@ -18,14 +18,14 @@ struct Meminfo {
   friend bool operator==(const Meminfo&, const Meminfo&) = default;
 };
 
-// The key of a line "Key:   123 kB" (the unit is not always there), or nothing if the line is none. Keeps the
-// figure if it is one that is used.
+// Returns the key of a line "Key:   123 kB" (the unit is optional), or nothing if the line has another
+// form. Stores the figure if Headroom uses it.
 std::optional<std::string_view> read_meminfo_line(std::string_view line, Meminfo& figures);
 
-// All lines of a text.
+// Parses all lines of a text.
 Meminfo read_meminfo(std::string_view text);
 
-// Fills the sample's part; what is made of several figures is absent if one of them is.
+// Fills the sample's fields. A field that is computed from several figures is absent if one of them is.
 void fill(SystemSample& sample, const Meminfo& figures);
 
 }  // namespace headroom::sources

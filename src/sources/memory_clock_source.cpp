@@ -1,5 +1,6 @@
-// The memory controller (EMC) of a Jetson: its clock from devfreq on JetPack 7, before that from debugfs, and
-// its load from the counters of its activity monitor, both for root alone.
+// The memory controller (EMC) of a Jetson. The clock comes from devfreq on JetPack 7 and from debugfs
+// before. The load comes from the activity monitor's counters. Only root can read the clock in debugfs and
+// the counters.
 #include <array>
 
 #include "sources/metric_source.h"
@@ -18,7 +19,7 @@ class MemoryClockSource : public MetricSource {
     const auto hertz = hertz_.read_integer();
     if (!hertz) return false;
     sample.clocks_hz.push_back({"emc", static_cast<double>(*hertz)});
-    // Kilohertz of the clock's in which there was work.
+    // The counter is the active part of the clock, in kilohertz.
     if (const auto kilohertz = active_.read_integer(); kilohertz && *hertz > 0 && *kilohertz >= 0)
       sample.emc_percent = 1e5 * static_cast<double>(*kilohertz) / static_cast<double>(*hertz);
     return true;

@@ -78,7 +78,8 @@ std::string one_line(const fs::path& path) {
   const auto text = read_small_file(path);
   if (!text) return {};
   std::string_view line = trim(*text);
-  while (!line.empty() && line.back() == '\0') line.remove_suffix(1);  // device-tree strings end in a zero
+  while (!line.empty() && line.back() == '\0')
+    line.remove_suffix(1);  // device-tree strings end with a zero byte
   return std::string(line);
 }
 

@@ -1,5 +1,6 @@
-// One source of metrics: one file each, all in metric_source_list.cpp. To add one, write NAME_source.cpp with
-// a make_NAME_source() that gives nullptr where the machine does not have it.
+// The interface of a metric source. Each source is one file, and metric_source_list.cpp lists them all. To
+// add one, write NAME_source.cpp with a make_NAME_source() that returns nullptr if the machine lacks the
+// source.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +18,10 @@ namespace headroom::sources {
 class MetricSource {
  public:
   virtual ~MetricSource() = default;
-  // "thermal: 3 zones", for the log.
+  // A description such as "thermal: 3 zones", for the log.
   virtual std::string describe() const = 0;
-  // Fills its part of the sample; leaves absent what cannot be read now. False if that was everything.
+  // Fills its fields of the sample and leaves unreadable ones absent. Returns false if nothing could be
+  // read.
   virtual bool read(SystemSample& sample) = 0;
 };
 
@@ -46,22 +48,22 @@ std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_pool_source(const std::filesystem::path& root);
 
-// All of them, in the order in which they are read. NVML's (nvml_source.h) is not among them: a library, not
-// a file tree, and one that belongs into a process of its own.
+// All sources, in the order in which they are read. NVML (nvml_source.h) is not among them: it is a library
+// instead of a file tree, and runs in a separate process.
 const std::vector<MetricSourceMaker>& metric_source_list();
 
-// A file of /proc or /sys that stays open and is read again from its start: an open costs more than the read.
+// A file of /proc or /sys that stays open and is reread from its start: opening costs more than reading.
 class RereadFile {
  public:
   RereadFile() = default;
   explicit RereadFile(const std::filesystem::path& path);
   bool exists() const { return static_cast<bool>(fd_); }
-  // The whole content, valid until the next call; empty when it cannot be read now (a sleeping sensor).
+  // The whole content, valid until the next call. Empty if it cannot be read now (a sleeping sensor).
   std::string_view read();
-  // The file's number as bytes, of one below 2^62 (control groups write "max", or a number near 2^63, for
-  // none).
+  // The file's number as bytes, if it is below 2^56. Absent for "no limit": control groups then contain
+  // "max" or a number near 2^63.
   std::optional<Bytes> read_bytes() const;
-  // The one number of a file of /sys.
+  // The number in a one-number file of /sys.
   std::optional<std::int64_t> read_integer() const;
 
  private:
@@ -69,17 +71,17 @@ class RereadFile {
   std::string buffer_;
 };
 
-// What follows `key` in the line that starts with it, or nothing.
+// The text after `key` in the line that starts with it, or nothing.
 std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key);
-// Takes the first word off the text; empty at its end.
+// Removes the first word from the text and returns it; empty at the end.
 std::string_view take_word(std::string_view& text);
 // The value in bytes of a "Key:   123 kB" line, or nothing.
 std::optional<Bytes> kib_line(std::string_view text, std::string_view key);
 // The value of a "key 123" line, or nothing.
 std::optional<std::int64_t> plain_line(std::string_view text, std::string_view key);
-// Text of a one-line file without its newline; empty if absent.
+// The text of a one-line file without its newline; empty if the file is absent.
 std::string one_line(const std::filesystem::path& path);
-// The entries of a folder in natural order; empty if it is absent.
+// The entries of a folder in natural order; empty if the folder is absent.
 std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
 
 }  // namespace headroom::sources

@@ -1,5 +1,5 @@
-// Whether NVIDIA's driver is here, told without loading any of it: NVML alone takes 19 MiB of the process
-// that opens it.
+// Checks whether NVIDIA's driver is installed, without loading any of it: NVML alone adds 19 MiB to the
+// process that opens it.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace headroom::sources {
 
-// True where the kernel has the driver (a machine's own module, Jetson's, that of Windows Subsystem for
-// Linux), or where a folder of `library_path` (colon-separated, as LD_LIBRARY_PATH) holds the library of its
-// management. `root` is as of SystemSampler.
+// True if the kernel has the driver (desktop module, Jetson's, or that of Windows Subsystem for Linux), or
+// a folder of `library_path` (colon-separated like LD_LIBRARY_PATH) contains the NVML library. `root` is
+// the same as for SystemSampler.
 bool has_nvidia_driver(const std::filesystem::path& root, std::string_view library_path);
-// Of this machine and this process's LD_LIBRARY_PATH.
+// For this machine and this process's LD_LIBRARY_PATH.
 bool has_nvidia_driver();
 
 }  // namespace headroom::sources

@@ -1,6 +1,5 @@
-// The names of columns that nvidia-smi knows (--help-query-gpu, --help-query-compute-apps), also those of
-// older drivers. A name that it does not know is a slip, and a column that is known and not read is passed
-// over.
+// The column names that nvidia-smi knows (--help-query-gpu, --help-query-compute-apps), including those of
+// older drivers. An unknown name is a typing error. A known column that Headroom does not use is skipped.
 #include <algorithm>
 #include <array>
 
@@ -30,14 +29,14 @@ constexpr std::string_view kColumnNames =
     "mig.mode.current mig.mode.pending mig.mode "
     "pid process_name used_memory used_gpu_memory";
 
-// Of the clock's reasons, which had another name until R535.
+// Clock reasons; they had another name until R535.
 constexpr std::array<std::string_view, 2> kReasonFamilies{"clocks_event_reasons.",
                                                           "clocks_throttle_reasons."};
 constexpr std::string_view kReasonNames =
     "active supported gpu_idle applications_clocks_setting sw_power_cap hw_slowdown hw_thermal_slowdown "
     "hw_power_brake_slowdown sw_thermal_slowdown sync_boost";
 
-// Families of which nothing is read, and which grow with each driver.
+// Families that Headroom does not use, and that grow with each driver.
 constexpr std::string_view kFamilies =
     "accounting. bbx. c2c. clocks_event_reasons_counters. display_ dramEncryption. driver_model. ecc. "
     "encoder. fabric. gom. gpu.base. gpu.power. gpu_operation_mode. gsp. inforom. module. pcie. "
@@ -66,7 +65,7 @@ bool is_nvidia_smi_column(std::string_view name) {
 }
 
 std::string closest_nvidia_smi_column(std::string_view name) {
-  // "memory.used [MiB]", as a header has it.
+  // A header has "memory.used [MiB]".
   return closest_match(trim(name.substr(0, name.find('['))), column_names());
 }
 

@@ -12,7 +12,7 @@
 namespace headroom::sources::smi {
 namespace {
 
-// How the text of a column goes into a GPU's figures. False: the text is none of this column's.
+// Stores the text of a cell in a GPU's figures. Returns false if the text is not a value of this column.
 using Setter = bool (*)(GpuSample& gpu, std::string_view text, std::string_view unit);
 
 template <std::optional<Bytes> GpuSample::*member>
@@ -21,7 +21,7 @@ bool set_bytes(GpuSample& gpu, std::string_view text, std::string_view unit) {
   return (gpu.*member).has_value();
 }
 
-// No load, power or clock is below zero; a temperature may be.
+// Load, power and clock are never negative; a temperature can be.
 template <std::optional<double> GpuSample::*member, Quantity quantity>
 bool set_figure(GpuSample& gpu, std::string_view text, std::string_view unit) {
   gpu.*member = figure(text, quantity, unit);
@@ -93,26 +93,27 @@ const KnownColumn* known_column(std::string_view name) {
   return known == kColumns.end() ? nullptr : known;
 }
 
-// Of a process: "memory.used" is a GPU's.
+// Memory of a process; "memory.used" is a GPU's.
 bool is_used_memory(std::string_view name) { return name == "used_memory" || name == "used_gpu_memory"; }
 
 bool is_process_column(std::string_view name) {
   return name == "pid" || name == "process_name" || is_used_memory(name);
 }
 
-// Of the figures of a column where neither the header nor the row says it.
+// The unit of a column if neither the header nor the row contains it.
 std::string_view usual_unit(std::string_view name) {
   if (is_used_memory(name)) return "MiB";
   const KnownColumn* known = known_column(name);
   return known == nullptr ? "" : known->unit;
 }
 
-// Names may have commas in them, and nvidia-smi quotes nothing.
+// Names may contain commas, and nvidia-smi quotes nothing.
 bool is_free_text(std::string_view name) {
   return name == "name" || name == "gpu_name" || name == "process_name";
 }
 
-// "memory.used [MiB]" is a name of words and dots ("encoder.stats.averageFps"), and a unit.
+// A header cell such as "memory.used [MiB]" is a name of words and dots ("encoder.stats.averageFps") and a
+// unit.
 bool is_column_name(std::string_view text) {
   return !text.empty() &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._") ==
@@ -122,7 +123,7 @@ bool is_column_name(std::string_view text) {
 
 bool is_value(std::string_view text) { return is_absent(text) || is_figure(text); }
 
-// A stranger's words, for a message.
+// Text of unknown origin, shortened and quoted for a message.
 std::string quoted(std::string_view text) {
   constexpr int kWidth = 60;
   return "'" + fit_to_width(text, kWidth) + "'";
@@ -170,8 +171,9 @@ bool CsvReader::read_header(std::string_view line) {
   return true;
 }
 
-// As many fields as columns; the commas too many belong to the one text among them. No name of a GPU has a
-// figure or an "[N/A]" between its commas: that is a column that was not named.
+// Splits a row into as many fields as columns. If there are too many commas, they belong to the only
+// free-text column. A value or "[N/A]" between these commas is not part of a GPU's name: then the row has
+// an unnamed column, and is rejected.
 std::optional<CsvReader::Fields> CsvReader::fields_of(std::string_view line) const {
   Fields fields = split(line, ',');
   for (std::string_view& field : fields) field = trim(field);
@@ -231,7 +233,7 @@ bool CsvReader::read_process(const Fields& fields, SmiOutput& output) const {
   SmiProcess row;
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (!read_cell(columns_[i], fields[i], row)) return false;
-  if (!has_pids()) return true;  // a process that nobody can name
+  if (!has_pids()) return true;  // without pids, a process cannot be identified
   if (!output.processes) output.processes.emplace();
   output.processes->push_back(std::move(row));
   return true;
@@ -239,7 +241,7 @@ bool CsvReader::read_process(const Fields& fields, SmiOutput& output) const {
 
 bool CsvReader::read(std::string_view line, SmiOutput& output) {
   if (read_header(line)) {
-    // A query of processes that found none prints its header alone.
+    // A query of processes that finds none prints only its header.
     if (has_pids() && !output.processes) output.processes.emplace();
     return true;
   }
@@ -248,21 +250,21 @@ bool CsvReader::read(std::string_view line, SmiOutput& output) {
   return has_processes() ? read_process(*fields, output) : read_gpu(*fields, output);
 }
 
-// A row in front of any header, or a header of which nothing is read. Other words may be of anything.
-Unread CsvReader::why_no_columns(std::string_view line) const {
+// A row before any header, or a header without a usable column. Other text is not explained.
+ParseProblem CsvReader::problem_of_columns(std::string_view line) const {
   const Fields fields = split(line, ',');
   const auto header = header_of(line);
   if (header && std::any_of(header->begin(), header->end(),
                             [](const Column& column) { return is_nvidia_smi_column(column.name); }))
-    return {fmt::format("{} names no column that is read", quoted(line)),
+    return {fmt::format("{} has no column that Headroom uses", quoted(line)),
             "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"};
   if (std::any_of(fields.begin(), fields.end(), [](std::string_view field) { return is_value(trim(field)); }))
-    return {fmt::format("{} has no header, which would name its columns", quoted(line)),
-            "name them as the query did, as with --columns timestamp,index,memory.used"};
+    return {fmt::format("{} has no header that names its columns", quoted(line)),
+            "name them as in the query, for example --columns timestamp,index,memory.used"};
   return {};
 }
 
-Unread CsvReader::why_no_row(const Fields& fields) const {
+ParseProblem CsvReader::problem_of_row(const Fields& fields) const {
   GpuSample gpu;
   SmiProcess process;
   std::string driver;
@@ -270,21 +272,22 @@ Unread CsvReader::why_no_row(const Fields& fields) const {
   while (at + 1 < fields.size() && (has_processes() ? read_cell(columns_[at], fields[at], process)
                                                     : read_cell(columns_[at], fields[at], gpu, driver)))
     ++at;
-  return {fmt::format("{} is no value of {}", quoted(fields[at]), columns_[at].name), {}};
+  return {fmt::format("{} is not a value of {}", quoted(fields[at]), columns_[at].name), {}};
 }
 
-Unread CsvReader::why_unread(std::string_view line) const {
-  if (columns_.empty()) return why_no_columns(line);
+ParseProblem CsvReader::problem_of_line(std::string_view line) const {
+  if (columns_.empty()) return problem_of_columns(line);
   const std::size_t cells = split(line, ',').size();
   const auto fields = fields_of(line);
-  Unread unread =
-      fields ? why_no_row(*fields)
-             : Unread{fmt::format("{} has {} cell{} for {} column{}", quoted(line), cells,
-                                  cells == 1 ? "" : "s", columns_.size(), columns_.size() == 1 ? "" : "s"),
-                      {}};
-  unread.fix = has_header_ ? "print each query with a header of its own, as --format=csv does"
-                           : "give --columns all names of the query, in its order";
-  return unread;
+  ParseProblem problem =
+      fields
+          ? problem_of_row(*fields)
+          : ParseProblem{fmt::format("{} has {} cell{} for {} column{}", quoted(line), cells,
+                                     cells == 1 ? "" : "s", columns_.size(), columns_.size() == 1 ? "" : "s"),
+                         {}};
+  problem.fix = has_header_ ? "print each query with its own header, as --format=csv does"
+                            : "pass all names of the query to --columns, in the same order";
+  return problem;
 }
 
 }  // namespace headroom::sources::smi

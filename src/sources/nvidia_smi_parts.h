@@ -1,4 +1,4 @@
-// The parts of the reader of nvidia-smi's output, a file each: words and figures, CSV, tables.
+// The parts of the nvidia-smi reader, one file each: words and figures, CSV, tables.
 #pragma once
 
 #include <optional>
@@ -6,39 +6,39 @@
 #include <vector>
 
 #include "sources/nvidia_smi_reader.h"
-#include "sources/unread.h"
+#include "sources/parse_problem.h"
 
 namespace headroom::sources::smi {
 
-// True for "[N/A]", "Not Supported", "ERR!" and all else that stands for a figure that there is not.
+// True for "[N/A]", "Not Supported", "ERR!" and other texts that replace a missing figure.
 bool is_absent(std::string_view text);
-// True for what is printed for every figure of a GPU that cannot be reached any more.
+// True for the text that replaces every figure of a GPU that is lost.
 bool is_lost(std::string_view text);
 
 enum class Quantity { bytes, percent, watts, hertz, celsius };
 
-// A figure in base units: "7462 MiB", "7462MiB" and, with `unit` "MiB", "7462" are 7824474112. Nothing if it
-// is no finite number, or its unit is none of the quantity's: "97 %" is no memory.
+// Parses a figure into base units: "7462 MiB", "7462MiB" and, with `unit` "MiB", "7462" give 7824474112.
+// Nothing if it is not a finite number or has a unit of another quantity: "97 %" is not memory.
 std::optional<double> figure(std::string_view text, Quantity quantity, std::string_view unit = {});
-// A figure of bytes; nothing too if it is negative or above 2^62.
+// Parses a figure in bytes. Nothing if it is negative or above 2^62.
 std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit = {});
-// True for a number alone, or with a unit of any quantity.
+// True for a number without a unit, or with a unit of any quantity.
 bool is_figure(std::string_view text);
 
-// What nvidia-smi or its libraries say in place of figures ("No devices were found"), with what helps;
-// nothing for any other line.
-std::optional<Unread> message_of(std::string_view line);
+// Recognizes a message that nvidia-smi or its libraries print instead of figures ("No devices were found"),
+// with its fix. Nothing for any other line.
+std::optional<ParseProblem> message_of(std::string_view line);
 
-// The columns of a CSV as they are now; its rows.
+// Reads rows of CSV by the current columns.
 class CsvReader {
  public:
   explicit CsvReader(const std::vector<std::string>& columns);
-  // True if the line is a header, whose columns count from now on, or a row that fits them.
+  // True if the line is a header, whose columns apply from then on, or a row that fits the columns.
   bool read(std::string_view line, SmiOutput& output);
-  // Of a line that read() did not take.
-  Unread why_unread(std::string_view line) const;
-  // True if the rows are of processes, not of GPUs: nvidia-smi has no query of both. Without the column "pid"
-  // its rows are read and left out.
+  // Explains why read() rejected the line.
+  ParseProblem problem_of_line(std::string_view line) const;
+  // True if the rows are processes instead of GPUs; nvidia-smi has no query of both. Without a "pid"
+  // column, process rows are read and dropped.
   bool has_processes() const;
 
  private:
@@ -50,31 +50,30 @@ class CsvReader {
   bool has_pids() const;
   static std::optional<std::vector<Column>> header_of(std::string_view line);
   bool read_header(std::string_view line);
-  // Whether each fits its column: the figures go into `gpu` or `row`.
+  // Stores a cell in `gpu` or `row`. Returns false if it does not fit its column.
   static bool read_cell(const Column& column, std::string_view text, GpuSample& gpu, std::string& driver);
   static bool read_cell(const Column& column, std::string_view text, SmiProcess& row);
   bool read_gpu(const Fields& fields, SmiOutput& output) const;
   bool read_process(const Fields& fields, SmiOutput& output) const;
   std::optional<Fields> fields_of(std::string_view line) const;
-  Unread why_no_columns(std::string_view line) const;
-  Unread why_no_row(const Fields& fields) const;
+  ParseProblem problem_of_columns(std::string_view line) const;
+  ParseProblem problem_of_row(const Fields& fields) const;
 
   std::vector<Column> columns_;
-  bool has_header_ = false;  // the columns are of a header, and not those that were named beforehand
+  bool has_header_ = false;  // the columns come from a header, not from the constructor
 };
 
-// The tables that begin and end their lines with a bar, and the lists of -L. A GPU is three lines of its
-// table.
+// Reads the tables with lines between bars, and the lists of -L. A GPU takes three lines of its table.
 class TableReader {
  public:
-  // True if the line is part of a table or a list, whether or not it holds something.
+  // True if the line is part of a table or list, with or without data.
   bool read(std::string_view line, SmiOutput& output);
 
  private:
   bool read_list(std::string_view line, SmiOutput& output);
   void read_gpu_row(const std::vector<std::string_view>& cells, SmiOutput& output);
 
-  int row_ = 0;  // of the GPU's lines the one that was last; 0 outside of a GPU
+  int row_ = 0;  // number of the GPU's line that was read last; 0: outside a GPU
 };
 
 }  // namespace headroom::sources::smi

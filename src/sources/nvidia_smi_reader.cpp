@@ -14,32 +14,33 @@ namespace {
 constexpr std::size_t kLongestMessage = 400;
 
 constexpr const char* kFixDriver =
-    "see that the driver is installed and loaded on that machine (sudo modprobe nvidia); after its update, "
+    "check that the driver is installed and loaded on that machine (sudo modprobe nvidia); after a driver "
+    "update, "
     "restart the machine";
-constexpr const char* kFixLostGpu = "see sudo dmesg for the reason (Xid), and restart that machine";
+constexpr const char* kFixLostGpu = "check sudo dmesg for the reason (Xid), then restart that machine";
 constexpr const char* kFixRights = "run nvidia-smi as a member of the groups video and render, or as root";
-constexpr const char* kFixAny = "put that right on the machine where it was printed, and print it again";
+constexpr const char* kFixAny = "fix this on the machine that printed it, then print it again";
 
-// What nvidia-smi and its libraries print when they have no figures, in lower case.
+// Messages that nvidia-smi and its libraries print instead of figures, in lower case.
 struct Message {
   std::string_view words;
   const char* fix;
 };
 constexpr std::array<Message, 9> kMessages{
     {{"no devices were found",
-      "see whether that machine has a GPU (lspci | grep -i nvidia); to a container it must be given "
-      "(docker run --gpus all)"},
+      "check that the machine has a GPU (lspci | grep -i nvidia); start a container with "
+      "docker run --gpus all"},
      {"unable to determine the device handle", kFixLostGpu},
      {"fallen off the bus", kFixLostGpu},
      {"nvrmmeminitnvmap failed", kFixRights},
      {"insufficient permissions to", kFixRights},
      {"nvidia-smi: command not found",
-      "where there is none, as on older Jetsons, print what tegrastats tells: --from tegrastats:FILE"},
+      "on older Jetsons without nvidia-smi, use tegrastats: --from tegrastats:FILE"},
      {"nvidia-smi has failed", kFixDriver},
      {"failed to initialize nvml", kFixDriver},
      {"version mismatch", kFixDriver}}};
 
-// nullptr: the line is no message.
+// Returns nullptr if the line is not a message.
 const char* fix_of_message(std::string_view line) {
   const std::string lower = to_lower(line);
   for (const Message& message : kMessages)
@@ -70,10 +71,10 @@ const Unit* unit_of(std::string_view name) {
 
 struct NumberAndUnit {
   double number;
-  std::string_view unit;  // empty: none is told
+  std::string_view unit;  // empty: none is given
 };
 
-// Nothing if it begins with no finite number.
+// Nothing if the text does not begin with a finite number.
 std::optional<NumberAndUnit> number_and_unit(std::string_view text) {
   text = trim(text);
   const std::size_t end = std::min(text.find_first_not_of("+-.0123456789"), text.size());
@@ -118,11 +119,11 @@ bool is_figure(std::string_view text) {
   return parts && (parts->unit.empty() || unit_of(parts->unit) != nullptr);
 }
 
-std::optional<Unread> message_of(std::string_view line) {
+std::optional<ParseProblem> message_of(std::string_view line) {
   const char* const fix = fix_of_message(line);
   if (fix == nullptr) return std::nullopt;
-  constexpr int kColumns = 160;  // the driver's longest is 143
-  return Unread{"nvidia-smi said '" + fit_to_width(line, kColumns) + "'", fix};
+  constexpr int kColumns = 160;  // the driver's longest message has 143
+  return ParseProblem{"nvidia-smi printed '" + fit_to_width(line, kColumns) + "'", fix};
 }
 
 }  // namespace smi
@@ -138,7 +139,7 @@ SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>&
     if (fix_of_message(line) != nullptr)
       output.messages.emplace_back(line.substr(0, kLongestMessage));
     else if (!csv.read(line, output))
-      ++output.unread_lines;
+      ++output.unparsed_lines;
   }
   return output;
 }

@@ -1,5 +1,5 @@
-// Rows are known by their shape, not by their place: drivers have moved, widened and added columns, and texts
-// that people pass around lack headers and frames.
+// Parses nvidia-smi's tables and lists. Rows are recognized by their shape, not their position: drivers
+// move, widen and add columns, and copied texts often lack headers and frames.
 #include <algorithm>
 #include <array>
 
@@ -30,12 +30,12 @@ bool is_process_type(std::string_view word) {
   return true;
 }
 
-// From the beginning of one word to the end of another.
+// The text from the beginning of one word to the end of another.
 std::string_view text_between(std::string_view first, std::string_view last) {
   return {first.data(), static_cast<std::size_t>(last.data() + last.size() - first.data())};
 }
 
-// What stands between a name and the end of its word: "Driver Version: 580.00" gives "580.00".
+// The word after a name: "Driver Version: 580.00" gives "580.00".
 std::string word_after(std::string_view text, std::string_view name) {
   const std::size_t at = text.find(name);
   if (at == text.npos) return {};
@@ -43,7 +43,7 @@ std::string word_after(std::string_view text, std::string_view name) {
   return words.empty() || is_absent(words[0]) ? std::string() : std::string(words[0]);
 }
 
-// The two figures around a slash that stands alone: "231W / 300W", "N/A /  N/A".
+// The two figures around a separate slash: "231W / 300W", "N/A /  N/A".
 struct Pair {
   std::string_view first, second;
 };
@@ -66,8 +66,8 @@ bool is_persistence(std::string_view word) {
   return is_absent(word) || std::find(kModes.begin(), kModes.end(), word) != kModes.end();
 }
 
-// Tables have the words without the brackets that CSV puts around them.
-bool says_lost(std::string_view cell) {
+// Tables print these words without the brackets of CSV.
+bool mentions_lost(std::string_view cell) {
   return cell.find("GPU is lost") != cell.npos || cell.find("GPU requires reset") != cell.npos;
 }
 
@@ -104,7 +104,7 @@ void read_figures(const std::vector<std::string_view>& cells, GpuSample& gpu) {
     if (word.ends_with("%")) gpu.gpu_percent = figure(word, Quantity::percent);
 }
 
-// "Enabled*": as it will be after a reset.
+// "Enabled*" is the mode after the next reset.
 void read_mig_mode(std::string_view cell, GpuSample& gpu) {
   if (cell == "Enabled" || cell == "Disabled") gpu.mig_enabled = cell == "Enabled";
   if (cell == "Enabled*" || cell == "Disabled*") gpu.mig_enabled = cell != "Enabled*";
@@ -126,7 +126,7 @@ bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output)
     instance.memory_used = bytes_figure(memory->first);
     instance.memory_total = bytes_figure(memory->second);
   }
-  // A log has a GPU many times: the row belongs to the last.
+  // A log contains each GPU many times: the row belongs to the last.
   for (auto of = output.gpus.rbegin(); of != output.gpus.rend(); ++of)
     if (of->index == gpu) {
       of->mig_instances.push_back(std::move(instance));
@@ -135,7 +135,8 @@ bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output)
   return false;
 }
 
-// "0   N/A  N/A      3507      G   /usr/lib/xorg/Xorg      0MiB"; before R450 without the two instances.
+// "0   N/A  N/A      3507      G   /usr/lib/xorg/Xorg      0MiB"; before R450 without the two instance
+// columns.
 bool read_process_row(std::string_view cell, SmiOutput& output) {
   const Words words = split_words(cell);
   if (words.size() < 4) return false;
@@ -162,7 +163,7 @@ bool read_process_row(std::string_view cell, SmiOutput& output) {
   return true;
 }
 
-// "0  MIG 1g.10gb       19     7/7        9.75       No     14    1     0": GPU, name, id, free/all, GiB.
+// "0  MIG 1g.10gb       19     7/7        9.75       No     14    1     0": GPU, name, id, free/total, GiB.
 bool read_profile_row(std::string_view cell, SmiOutput& output) {
   const Words words = split_words(cell);
   if (words.size() < 6 || words[1] != "MIG") return false;
@@ -198,7 +199,7 @@ void TableReader::read_gpu_row(const std::vector<std::string_view>& cells, SmiOu
   if (begins_gpu(cells)) {
     output.gpus.push_back(gpu_of(cells));
     row_ = 1;
-  } else if (row_ == 0 || output.gpus.empty()) {  // the GPU may have been taken out of the output by now
+  } else if (row_ == 0 || output.gpus.empty()) {  // the caller may have moved the GPU out of the output
     row_ = 0;
     return;
   } else if (row_ == 1) {
@@ -209,10 +210,10 @@ void TableReader::read_gpu_row(const std::vector<std::string_view>& cells, SmiOu
     row_ = 0;
   }
   GpuSample& gpu = output.gpus.back();
-  gpu.lost = gpu.lost || std::any_of(cells.begin(), cells.end(), says_lost);
+  gpu.lost = gpu.lost || std::any_of(cells.begin(), cells.end(), mentions_lost);
 }
 
-// "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)" and under it "MIG 1g.10gb     Device  0: (UUID: MIG-…)".
+// "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)", followed by "MIG 1g.10gb     Device  0: (UUID: MIG-…)".
 bool TableReader::read_list(std::string_view line, SmiOutput& output) {
   const std::size_t uuid = line.rfind("(UUID: ");
   if (uuid == line.npos || !line.ends_with(")")) return false;

@@ -1,4 +1,4 @@
-// The list of NvMap's clients (debugfs nvmap/iovmm/clients).
+// Parses the list of NvMap's clients (debugfs nvmap/iovmm/clients).
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace headroom::sources {
 
-// Adds a process with its `gpu` memory for each client and returns the total, which is larger where memory is
-// shared with what is no process. Absent if there is no total.
+// Adds a process with its `gpu` memory for each client, and returns the total. The total is larger than the
+// sum if memory is also shared with non-processes. Absent if the text has no total.
 std::optional<Bytes> read_nvmap_clients(std::string_view text, std::vector<ProcessSample>& processes);
 
 }  // namespace headroom::sources

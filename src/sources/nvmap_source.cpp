@@ -1,5 +1,5 @@
-// What the GPU and the other devices of a Jetson have of the machine's memory, by process; debugfs, for root
-// alone. Inside MemTotal − MemFree, and outside of every process's resident memory.
+// Memory of the GPU and other devices of a Jetson by process, from debugfs, which only root can read. It is
+// part of MemTotal − MemFree, but not of any process's resident memory.
 #include "base/text.h"
 #include "sources/metric_source.h"
 #include "sources/nvmap_clients.h"
@@ -23,7 +23,7 @@ class NvmapSource : public MetricSource {
   RereadFile file_;
 };
 
-// "23549320K", "12M"; bytes without a letter.
+// "23549320K", "12M"; without a letter the number is bytes.
 std::optional<Bytes> size_of(std::string_view word) {
   if (word.empty()) return std::nullopt;
   int shift = 0;
@@ -54,7 +54,7 @@ std::optional<Bytes> read_nvmap_clients(std::string_view text, std::vector<Proce
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    // From the end: names may have spaces in them.
+    // Parse from the end of the line, because names may contain spaces.
     const auto take_last = [&line] {
       const std::size_t space = line.find_last_of(" \t");
       const std::string_view word = space == line.npos ? line : line.substr(space + 1);

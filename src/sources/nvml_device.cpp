@@ -27,7 +27,7 @@ constexpr std::array<ReasonWords, 9> kReasons{{
     {kGpuIdle, "idle", false},
 }};
 
-// A figure that no GPU has is the driver's garbage: absent.
+// An impossible figure is driver garbage, so it counts as absent.
 std::optional<Bytes> bytes_of(unsigned long long count) {
   return count <= INT64_MAX ? std::optional(Bytes{static_cast<std::int64_t>(count)}) : std::nullopt;
 }
@@ -100,7 +100,7 @@ GpuSample DeviceReader::read_identity() {
   lost_ = false;
   GpuSample sample = identity_;
   if (!take_handle()) {
-    sample.lost = lost_;  // else it is a GPU that this process may not open
+    sample.lost = lost_;  // otherwise this process may not open the GPU
     return sample;
   }
   read_mig_mode();
@@ -124,8 +124,8 @@ GpuSample DeviceReader::read() {
   return sample;
 }
 
-// Version 2 tells the reserved memory apart; drivers before R510 have version 1 alone. A GPU without memory
-// of its own answers NOT_SUPPORTED, or (Orin) that there are 0 bytes.
+// Version 2 reports reserved memory separately; drivers before R510 have only version 1. A GPU without
+// dedicated memory answers NOT_SUPPORTED, or 0 bytes (Orin).
 void DeviceReader::read_memory(Device device, GpuSample& sample) const {
   MemoryV2 now{kMemoryV2Version, 0, 0, 0, 0};
   if (nvml_.memory_v2 != nullptr && succeeded(nvml_.memory_v2(device, &now)) && now.total > 0) {
@@ -169,8 +169,8 @@ void DeviceReader::read_clocks(GpuSample& sample) const {
   set_clock_reasons(sample, reasons);
 }
 
-// Asked every ten seconds: of a reading's 170 µs on an H200 this call alone takes 145, and the mode changes
-// only while nobody uses the GPU.
+// Reads the MIG mode every ten seconds only: this call takes 145 of the 170 µs of a reading on an H200, and
+// the mode changes only while no process uses the GPU.
 void DeviceReader::read_mig_mode() {
   constexpr Nanoseconds kInterval{10'000'000'000};
   const Nanoseconds now = monotonic_now();
@@ -182,8 +182,8 @@ void DeviceReader::read_mig_mode() {
   if (lost_) mig_asked_.reset();
 }
 
-// Instances come and go while the machine runs, and an old handle may mean another one then: they are found
-// each time.
+// Instances are created and destroyed at run time, and an old handle could then mean another instance. So
+// every sample looks them up again.
 void DeviceReader::read_mig_instances(GpuSample& sample) {
   instances_.clear();
   if (sample.mig_enabled != true || lost_ || nvml_.mig_by_index == nullptr) return;
@@ -211,7 +211,7 @@ void DeviceReader::read_mig_instances(GpuSample& sample) {
   }
 }
 
-// Under MIG the whole GPU's list is for root alone; each instance has its own.
+// Under MIG only root can read the GPU's process list; each instance has its own.
 void DeviceReader::read_processes(GpuSample& sample) {
   if (lost_) return;
   if (instances_.empty()) {

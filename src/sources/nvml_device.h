@@ -1,4 +1,4 @@
-// One GPU by NVML: what does not change, once, and its figures at a time.
+// Reads one GPU through NVML: constant facts once, and figures with each sample.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace headroom::sources::nvml {
 
-// Sets throttled, throttle_reasons and clock_limits by NVML's bit set of reasons. Heat, power and another GPU
-// throttle; an idle GPU and clocks that somebody set do not. A reason that this Headroom does not know is
+// Sets throttled, throttle_reasons and clock_limits from NVML's bit set of reasons. Heat, power and sync
+// boost with another GPU throttle; idle clocks and configured clocks do not. An unknown reason becomes
 // "reason 0x200".
 void set_clock_reasons(GpuSample& sample, std::uint64_t reasons);
 
 class DeviceReader {
  public:
-  // Takes the device's handle, name, UUID, PCI bus id and enforced power limit. A device without a handle (it
-  // is lost) is asked for it again at each sample.
+  // Gets the device's handle, name, UUID and PCI bus id. Without a handle (the GPU is lost), each sample
+  // tries again.
   DeviceReader(const Library& library, unsigned index);
-  // Every figure that the driver gives now.
+  // Reads every figure that the driver provides.
   GpuSample read();
-  // What does not change: index, name, UUID, PCI bus id, total memory, MIG mode and instances; no processes.
+  // Reads only facts: index, name, UUID, PCI bus id, total memory, MIG mode and instances; no processes.
   GpuSample read_identity();
 
  private:
@@ -34,7 +34,7 @@ class DeviceReader {
   void read_mig_mode();
   void read_mig_instances(GpuSample& sample);
   void read_processes(GpuSample& sample);
-  // The figure, or nothing; notes that the GPU is lost.
+  // Returns the figure, or nothing. Sets lost_ if the GPU is lost.
   std::optional<unsigned> number(Return (*call)(Device, unsigned*)) const;
   std::optional<unsigned> number(Return (*call)(Device, unsigned which, unsigned*), unsigned which) const;
   bool succeeded(Return code) const;
@@ -45,7 +45,7 @@ class DeviceReader {
   Device device_ = nullptr;
   unsigned index_;
   std::optional<Nanoseconds> mig_asked_;
-  std::vector<Device> instances_;  // MIG, in the order of the sample's
+  std::vector<Device> instances_;  // MIG instances, in the order of sample.mig_instances
   mutable bool lost_ = false;
 };
 

@@ -9,10 +9,10 @@
 namespace headroom::sources::nvml {
 namespace {
 
-// Not on the search path there unless someone put it on.
+// Windows Subsystem for Linux: this folder is not on the default search path.
 constexpr const char* kWslFile = "/usr/lib/wsl/lib/libnvidia-ml.so.1";
 
-// The first of the names that the library has: the newest version of a function first.
+// Finds the first of the names in the library; newest version first.
 template <class Function>
 void find(void* handle, Function*& function, std::initializer_list<const char*> names) {
   function = nullptr;
@@ -30,7 +30,7 @@ Functions find_functions(void* handle) {
   find(handle, nvml.device_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   find(handle, nvml.name, {"nvmlDeviceGetName"});
   find(handle, nvml.uuid, {"nvmlDeviceGetUUID"});
-  // Version 1 writes a shorter structure; the beginning is the same.
+  // Version 1 writes a shorter structure with the same beginning.
   find(handle, nvml.pci_info, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"});
   find(handle, nvml.memory_v1, {"nvmlDeviceGetMemoryInfo"});
   find(handle, nvml.memory_v2, {"nvmlDeviceGetMemoryInfo_v2"});
@@ -63,24 +63,24 @@ Functions find_functions(void* handle) {
 }  // namespace
 
 Result<std::shared_ptr<const Library>> Library::open(const std::string& file_name) {
-  constexpr const char* kWhat = "NVIDIA's management library gives no metrics of GPUs";
+  constexpr const char* kWhat = "no GPU metrics from NVIDIA's management library (NVML)";
   void* handle = ::dlopen(file_name.c_str(), RTLD_NOW | RTLD_LOCAL);
   std::string why = handle == nullptr ? ::dlerror() : "";
   if (handle == nullptr && file_name == kFileName) handle = ::dlopen(kWslFile, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
-    return failure(kWhat, why, "install the NVIDIA driver if this machine has a GPU of NVIDIA's");
+    return failure(kWhat, why, "install the NVIDIA driver if this machine has an NVIDIA GPU");
 
   const Functions nvml = find_functions(handle);
   if (nvml.init == nullptr || nvml.shutdown == nullptr || nvml.device_count == nullptr ||
       nvml.device_by_index == nullptr) {
     ::dlclose(handle);
-    return failure(kWhat, file_name + " lacks nvmlInit, nvmlShutdown or the functions that count devices",
-                   "install the driver again");
+    return failure(kWhat, file_name + " lacks nvmlInit, nvmlShutdown or the device functions",
+                   "reinstall the driver");
   }
   if (const Return started = nvml.init(); started != kSuccess) {
     why = nvml.error_string == nullptr ? fmt::format("error {}", started) : nvml.error_string(started);
     ::dlclose(handle);
-    return failure(kWhat, "it does not start: " + why, "see that the driver is loaded, and nvidia-smi works");
+    return failure(kWhat, "nvmlInit failed: " + why, "check that the driver is loaded and nvidia-smi works");
   }
   return std::shared_ptr<const Library>(new Library(handle, nvml));
 }

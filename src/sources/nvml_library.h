@@ -1,5 +1,5 @@
-// NVIDIA's management library, opened at run time. It speaks to the kernel module through ioctl and makes no
-// CUDA context: a process that has it open uses no memory of a GPU.
+// NVIDIA's management library (NVML), opened at run time. It talks to the kernel module through ioctl and
+// creates no CUDA context, so it uses no GPU memory.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace headroom::sources::nvml {
 
-// The functions that are used. One that the driver's library does not have is a null pointer.
+// The functions that Headroom uses. A function that the driver's library lacks is a null pointer.
 struct Functions {
   Return (*init)();
   Return (*shutdown)();
@@ -32,12 +32,12 @@ struct Functions {
   Return (*temperature)(Device, unsigned sensor, unsigned* celsius);
   Return (*clock_reasons)(Device, unsigned long long* reasons);
   Return (*mig_mode)(Device, unsigned* current, unsigned* pending);
-  Return (*mig_count)(Device, unsigned* count);  // the most that there can be
+  Return (*mig_count)(Device, unsigned* count);  // the maximum number of instances
   Return (*mig_by_index)(Device, unsigned index, Device* instance);
   Return (*gpu_instance)(Device instance, unsigned* id);
   Return (*compute_instance)(Device instance, unsigned* id);
-  // The entries' layout is found out (nvml_processes.h); `count` is the room before the call, what there is
-  // after it.
+  // The layout of the entries is detected (nvml_processes.h). `count` is the capacity before the call and
+  // the number of entries after it.
   Return (*compute_processes)(Device, unsigned* count, void* entries);
   Return (*graphics_processes)(Device, unsigned* count, void* entries);
   Return (*mps_processes)(Device, unsigned* count, void* entries);
@@ -45,18 +45,18 @@ struct Functions {
 
 class Library {
  public:
-  // Opens and initialises the library. `file_name` is looked for as dlopen does, and, if it is the default
-  // and not found there, where Windows Subsystem for Linux keeps it. Errors: it cannot be opened, it is not
-  // NVML, or it does not start (no driver loaded, no permission, driver and library of different versions).
+  // Opens and initialises the library. `file_name` is searched as dlopen does. If the default is not found,
+  // the folder of Windows Subsystem for Linux is tried. Fails if the library cannot be opened, is not NVML,
+  // or does not start (driver not loaded, no permission, driver and library of different versions).
   static Result<std::shared_ptr<const Library>> open(const std::string& file_name = kFileName);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
   const Functions& functions() const { return functions_; }
-  // "Not Supported", in NVML's words.
+  // NVML's text for a code, such as "Not Supported".
   std::string error_text(Return code) const;
-  std::string driver_version() const;  // "580.159.04"; empty if it does not say
+  std::string driver_version() const;  // "580.159.04"; empty if unknown
 
   static constexpr const char* kFileName = "libnvidia-ml.so.1";
 

@@ -9,7 +9,7 @@
 namespace headroom::sources {
 namespace {
 
-constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // what a broken driver may say
+constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // limits against a broken driver
 
 }  // namespace
 
@@ -31,7 +31,7 @@ OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
   }
 }
 
-// Under MIG the whole GPU's list of processes is for root alone, and a process has an instance.
+// Under MIG only root can read the whole GPU's process list, and a process belongs to an instance.
 bool OwnGpuMemory::add_instances(nvml::Device gpu) {
   const nvml::Functions& nvml = library_->functions();
   unsigned most = 0;

@@ -1,5 +1,5 @@
-// What the driver says that this very process has of each GPU: contexts, modules and all. Read from inside,
-// at a moment of the process' own choosing; it makes no CUDA context.
+// The GPU memory of this process as the driver reports it, including contexts and modules. The process
+// reads it itself, at a time of its choice. Creates no CUDA context.
 #pragma once
 
 #include <memory>
@@ -14,24 +14,24 @@ namespace headroom::sources {
 
 class OwnGpuMemory {
  public:
-  // nullptr where there is no NVML.
+  // Returns nullptr without NVML.
   static std::unique_ptr<OwnGpuMemory> open(const std::string& library_file = nvml::Library::kFileName);
 
   struct Share {
-    std::string uuid;  // "GPU-…"; of an instance of MIG "MIG-…"
+    std::string uuid;  // "GPU-…", or "MIG-…" for a MIG instance
     Bytes used;
   };
-  // Of the GPUs, and instances of MIG, on which the driver names this process with a figure; none where it
-  // does not (another PID namespace, some Jetsons).
+  // One entry for each GPU or MIG instance on which the driver lists this process with its memory. Empty if
+  // the driver does not list it (another PID namespace, some Jetsons).
   std::vector<Share> read();
 
  private:
   explicit OwnGpuMemory(std::shared_ptr<const nvml::Library> library);
-  bool add_instances(nvml::Device gpu);  // of MIG; false: there are none
+  bool add_instances(nvml::Device gpu);  // adds MIG instances; returns false if there are none
   void add(nvml::Device device);
-  std::shared_ptr<const nvml::Library> library_;  // before the reader, which uses it
+  std::shared_ptr<const nvml::Library> library_;  // declared before the reader, which uses it
   nvml::ProcessReader processes_;
-  std::vector<std::pair<nvml::Device, std::string>> devices_;  // with UUID
+  std::vector<std::pair<nvml::Device, std::string>> devices_;  // handle and UUID
 };
 
 }  // namespace headroom::sources

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::byte kPattern{0xA5};
 constexpr std::size_t kLargestEntry = sizeof(ProcessInfoV3);
-constexpr unsigned kFirstRoom = 61;  // entries; a prime, so that a list filled to its end is rarely ambiguous
-constexpr unsigned kMostRoom = 100'000;          // what no driver can mean
+constexpr unsigned kFirstCapacity = 61;          // entries; a prime, so that a full list is rarely ambiguous
+constexpr unsigned kMostEntries = 100'000;       // a larger number is an error of the driver
 constexpr std::int64_t kLargestPid = 4'194'304;  // Linux's PID_MAX_LIMIT
 constexpr int kTries = 4;                        // the number of processes can grow between two calls
 
@@ -30,7 +30,7 @@ GpuProcess process_at(const std::byte* entry, std::size_t size) {
   return process;
 }
 
-// A process that computes and draws is in two lists with the same memory: not to be added.
+// A process with compute and graphics is in two lists with the same memory, so the sizes must not be added.
 void merge(const GpuProcess& process, std::vector<GpuProcess>& processes) {
   const auto same = std::find_if(processes.begin(), processes.end(), [&](const GpuProcess& known) {
     return known.pid == process.pid && known.gpu_instance == process.gpu_instance &&
@@ -44,32 +44,32 @@ void merge(const GpuProcess& process, std::vector<GpuProcess>& processes) {
 
 }  // namespace
 
-std::size_t entry_size(std::size_t written, std::size_t count, std::size_t room, std::size_t declared) {
+std::size_t entry_size(std::size_t written, std::size_t count, std::size_t capacity, std::size_t declared) {
   constexpr std::array kSizes{sizeof(ProcessInfoV2), sizeof(ProcessInfoV3), sizeof(ProcessInfoV1)};
   for (const std::size_t size : kSizes)
     if (written == size * count) return size;
-  for (const std::size_t size : kSizes)  // a driver that clears the whole buffer first
-    if (written == size * room) return size;
+  for (const std::size_t size : kSizes)  // the driver cleared the whole buffer first
+    if (written == size * capacity) return size;
   return declared;
 }
 
 bool ProcessReader::add(List list, Device device, std::vector<GpuProcess>& processes) {
   if (list == nullptr) return false;
-  if (buffer_.empty()) buffer_.resize(kFirstRoom * kLargestEntry);
+  if (buffer_.empty()) buffer_.resize(kFirstCapacity * kLargestEntry);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     std::fill(buffer_.begin(), buffer_.end(), kPattern);
-    const auto room = static_cast<unsigned>(buffer_.size() / kLargestEntry);
-    unsigned count = room;
+    const auto capacity = static_cast<unsigned>(buffer_.size() / kLargestEntry);
+    unsigned count = capacity;
     const Return code = list(device, &count, buffer_.data());
-    if (code == kInsufficientSize && count < kMostRoom) {
-      buffer_.resize((std::max(count, room) + kFirstRoom) * kLargestEntry);
+    if (code == kInsufficientSize && count < kMostEntries) {
+      buffer_.resize((std::max(count, capacity) + kFirstCapacity) * kLargestEntry);
       continue;
     }
-    if (code != kSuccess || count > room) return false;
+    if (code != kSuccess || count > capacity) return false;
     const auto last =
         std::find_if(buffer_.rbegin(), buffer_.rend(), [](std::byte byte) { return byte != kPattern; });
     const auto written = static_cast<std::size_t>(buffer_.rend() - last);
-    const std::size_t size = entry_size(written, count, room, sizeof(ProcessInfoV2));
+    const std::size_t size = entry_size(written, count, capacity, sizeof(ProcessInfoV2));
     for (unsigned i = 0; i < count; ++i) {
       const GpuProcess process = process_at(buffer_.data() + i * size, size);
       if (process.pid > 0 && process.pid <= kLargestPid) merge(process, processes);
@@ -82,10 +82,10 @@ bool ProcessReader::add(List list, Device device, std::vector<GpuProcess>& proce
 std::optional<std::vector<GpuProcess>> ProcessReader::read(Device device) {
   const Functions& nvml = library_.functions();
   std::vector<GpuProcess> processes;
-  bool told = false;
+  bool has_list = false;
   for (const List list : {nvml.compute_processes, nvml.graphics_processes, nvml.mps_processes})
-    told = add(list, device, processes) || told;
-  if (!told) return std::nullopt;
+    has_list = add(list, device, processes) || has_list;
+  if (!has_list) return std::nullopt;
   return processes;
 }
 

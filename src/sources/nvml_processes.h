@@ -1,10 +1,10 @@
-// The processes on a GPU, from NVML's three lists.
+// Reads the processes on a GPU from NVML's three lists.
 //
-// An entry has 16, 24 or 32 bytes, and the version in the function's name does not tell which: version 3
-// wrote entries of 32 bytes in the first drivers of R535 and has written 24 before and since, and drivers
-// exist in which it writes 16. Taken for the wrong layout, a list has processes with the PIDs of garbage, and
-// a buffer made for the smaller one overflows. So the buffer has room for the largest, it is filled with a
-// pattern, and how far the driver wrote over the pattern tells the layout.
+// An entry has 16, 24 or 32 bytes, and the version in the function's name does not determine which. Version
+// 3 wrote 32 bytes in the first R535 drivers and writes 24 before and after; in some drivers it writes 16.
+// With the wrong layout, the PIDs are garbage, and a buffer for the smaller layout overflows. So the buffer
+// has space for the largest layout and is filled with a pattern. The number of overwritten bytes shows the
+// layout.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@
 
 namespace headroom::sources::nvml {
 
-// Bytes of an entry (16, 24 or 32) of a list of `count` entries in a buffer with room for `room`, whose first
-// `written` bytes were overwritten. `declared` where what was written fits no layout.
-std::size_t entry_size(std::size_t written, std::size_t count, std::size_t room, std::size_t declared);
+// The size of an entry (16, 24 or 32 bytes) in a list of `count` entries, when the first `written` bytes of
+// a buffer for `capacity` entries were overwritten. Returns `declared` if no layout fits.
+std::size_t entry_size(std::size_t written, std::size_t count, std::size_t capacity, std::size_t declared);
 
 class ProcessReader {
  public:
   explicit ProcessReader(const Library& library) : library_(library) {}
-  // What runs on the GPU or MIG instance, each process once for an instance, in the order of the lists
-  // (compute, graphics, MPS). Absent if the driver gives none of the lists. An entry that is no process (PID
-  // 0 or above Linux's largest, as integrated GPUs give) is left out; a used size that is not told is absent.
+  // The processes on the GPU or MIG instance, in the order of the lists (compute, graphics, MPS), each once
+  // per instance. Absent if the driver provides none of the lists. Entries that are not processes are
+  // dropped (integrated GPUs give PID 0 or PIDs above Linux's maximum). An unknown size is absent.
   std::optional<std::vector<GpuProcess>> read(Device device);
 
  private:
@@ -34,7 +34,7 @@ class ProcessReader {
   bool add(List list, Device device, std::vector<GpuProcess>& processes);
 
   const Library& library_;
-  std::vector<std::byte> buffer_;  // kept from sample to sample
+  std::vector<std::byte> buffer_;  // reused for the next sample
 };
 
 }  // namespace headroom::sources::nvml

@@ -10,7 +10,7 @@
 namespace headroom::sources {
 namespace {
 
-constexpr unsigned kMostDevices = 1024;  // what a broken driver may say
+constexpr unsigned kMostDevices = 1024;  // a limit against a broken driver
 
 class NvmlSource : public MetricSource {
  public:
@@ -29,32 +29,32 @@ class NvmlSource : public MetricSource {
     std::optional<double> busiest;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       GpuSample gpu = devices_[i].read();
-      tell_if_lost(i, gpu);
+      log_if_lost(i, gpu);
       if (gpu.gpu_percent) busiest = std::max(busiest.value_or(0), *gpu.gpu_percent);
       if (gpu.throttled) sample.throttled = sample.throttled.value_or(false) || *gpu.throttled;
       sample.gpus.push_back(std::move(gpu));
     }
-    // On a Jetson devfreq has told it already: its driver answers NVML late or not at all.
+    // On a Jetson, devfreq has already set it: the Jetson driver answers NVML late or not at all.
     if (!sample.gpu_percent) sample.gpu_percent = busiest;
     return !devices_.empty();
   }
 
  private:
-  // Once, when it goes and when it comes back: a lost GPU must not fill the log.
-  void tell_if_lost(std::size_t device, const GpuSample& gpu) {
+  // Logs once when the GPU is lost and once when it is back: a lost GPU must not fill the log.
+  void log_if_lost(std::size_t device, const GpuSample& gpu) {
     if (was_lost_[device] == gpu.lost) return;
     was_lost_[device] = gpu.lost;
     if (gpu.lost)
       log::warning(
-          "GPU {} ({}, {}) is lost: the driver cannot reach it, so its figures are absent; see dmesg, "
+          "GPU {} ({}, {}) is lost: the driver cannot reach it, so its figures are missing; check dmesg, "
           "then reset the GPU or restart the machine",
-          device, gpu.name.empty() ? "of unknown name" : gpu.name,
+          device, gpu.name.empty() ? "unknown name" : gpu.name,
           gpu.pci_bus_id.empty() ? "unknown PCI bus id" : gpu.pci_bus_id);
     else
-      log::info("GPU {} ({}) is back", device, gpu.name);
+      log::info("GPU {} ({}) is available again", device, gpu.name);
   }
 
-  std::shared_ptr<const nvml::Library> library_;  // before the devices, which use it
+  std::shared_ptr<const nvml::Library> library_;  // declared before the devices, which use it
   std::vector<nvml::DeviceReader> devices_;
   std::vector<bool> was_lost_;
 };
@@ -75,8 +75,7 @@ std::unique_ptr<MetricSource> open_nvml_source(const std::string& library_file) 
   }
   const unsigned devices = count_devices(**library);
   if (devices == 0) {
-    log::debug("NVIDIA's driver {} has no device, so there are no metrics of GPUs",
-               (*library)->driver_version());
+    log::debug("no GPU metrics: NVIDIA's driver {} has no device", (*library)->driver_version());
     return nullptr;
   }
   return std::make_unique<NvmlSource>(std::move(*library), devices);

@@ -1,6 +1,6 @@
-// The few types and numbers of NVIDIA's management library (NVML) that Headroom uses, declared here: no
-// header of NVIDIA's is needed to build, and the library is opened at run time. Names follow NVML's;
-// tests/gpu holds the layouts against nvml.h where there is one.
+// The types and constants of NVIDIA's management library (NVML) that Headroom uses. They are declared here
+// so that no NVIDIA header is needed to build; the library is opened at run time. Names follow NVML's.
+// tests/gpu compares the layouts with nvml.h if it is installed.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace headroom::sources::nvml {
 
-using Return = unsigned int;  // an enumeration of C's int size
+using Return = unsigned int;  // a C enumeration, which has the size of int
 constexpr Return kSuccess = 0;
 constexpr Return kNotSupported = 3;
 constexpr Return kNoPermission = 4;
@@ -24,7 +24,7 @@ constexpr unsigned kUuidLength = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
 constexpr unsigned kNameLength = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
 constexpr unsigned kVersionLength = 80;
 constexpr unsigned long long kNotAvailable = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
-constexpr unsigned kNoInstance = ~0U;                // a process that runs on no MIG instance
+constexpr unsigned kNoInstance = ~0U;                // the process runs on no MIG instance
 
 constexpr unsigned kGraphicsClock = 0, kSmClock = 1, kMemoryClock = 2;  // nvmlClockType_t
 constexpr unsigned kGpuTemperature = 0;                                 // NVML_TEMPERATURE_GPU
@@ -37,12 +37,12 @@ struct PciInfo {
 };
 
 struct MemoryV1 {
-  unsigned long long total, free, used;  // used: reserved memory is in it
+  unsigned long long total, free, used;  // `used` includes reserved memory
 };
 
 struct MemoryV2 {
   unsigned version;
-  unsigned long long total, reserved, free, used;  // used: without the reserved memory
+  unsigned long long total, reserved, free, used;  // `used` excludes reserved memory
 };
 // NVML_STRUCT_VERSION: the size, and the version in the highest byte.
 constexpr unsigned kMemoryV2Version = sizeof(MemoryV2) | 2U << 24U;
@@ -51,8 +51,8 @@ struct Utilization {
   unsigned gpu, memory;
 };
 
-// Entries of the lists of processes. Which of the three layouts a driver writes does not follow from the
-// version in its function's name: nvml_processes.cpp.
+// Entries of the process lists. The version in a function's name does not determine which of the three
+// layouts the driver writes: nvml_processes.cpp detects it.
 struct ProcessInfoV1 {
   unsigned pid;
   unsigned long long used;
@@ -62,7 +62,7 @@ struct ProcessInfoV2 {
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
 };
-struct ProcessInfoV3 {  // of the first drivers of R535
+struct ProcessInfoV3 {  // first R535 drivers
   unsigned pid;
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
@@ -71,7 +71,7 @@ struct ProcessInfoV3 {  // of the first drivers of R535
 static_assert(sizeof(PciInfo) == 68 && sizeof(MemoryV1) == 24 && sizeof(MemoryV2) == 40);
 static_assert(sizeof(ProcessInfoV1) == 16 && sizeof(ProcessInfoV2) == 24 && sizeof(ProcessInfoV3) == 32);
 
-// nvmlClocksEventReason*, until R535 nvmlClocksThrottleReason*.
+// nvmlClocksEventReason*; until R535 nvmlClocksThrottleReason*.
 enum ClockReason : std::uint64_t {
   kGpuIdle = 0x1,
   kApplicationsClocksSetting = 0x2,

@@ -1,6 +1,5 @@
-// Model pools of the machine's programs that tell of themselves (model/pool_sample.h): a file each in
-// /dev/shm, which the pool writes over and over and removes at its end. One of a program that is gone is
-// passed over.
+// Reads the metrics that model pools publish (model/pool_sample.h). Each pool has a file in /dev/shm, which
+// it rewrites periodically and removes at its end. Files of ended programs are skipped.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -19,7 +18,7 @@ namespace {
 constexpr Nanoseconds kBetweenScans{1'000'000'000};
 constexpr std::size_t kMostPools = 32;
 
-// Any user may put something there: no link is followed, nothing is waited for.
+// Any user may create files there, so don't follow links and don't block on FIFOs.
 UniqueFd open_status(const std::filesystem::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat facts {};
@@ -34,13 +33,13 @@ std::optional<PoolStatus> read_status(int fd) {
   return parse_pool_status({text.data(), static_cast<std::size_t>(got)});
 }
 
-// Field 22 of "PID (name) S …"; a name may hold anything.
+// The start time is field 22 of "PID (name) S …"; the name may contain anything.
 bool is_alive(const std::filesystem::path& root, const PoolStatus& status) {
   const auto text = read_small_file(root / "proc" / std::to_string(status.pool.pid) / "stat");
   if (!text) return false;
   const std::size_t name_ends = text->rfind(')');
   if (name_ends == std::string::npos) return false;
-  constexpr std::size_t kStartTicks = 22 - 3;  // behind the name stands field 3
+  constexpr std::size_t kStartTicks = 22 - 3;  // the text after the name begins with field 3
   const auto words = split_words(std::string_view(*text).substr(name_ends + 1));
   return words.size() > kStartTicks && parse_number<std::int64_t>(words[kStartTicks]) == status.start_ticks;
 }
@@ -48,10 +47,11 @@ bool is_alive(const std::filesystem::path& root, const PoolStatus& status) {
 struct OpenStatus {
   std::string file;
   UniqueFd fd;
-  PoolSample last;  // of a moment at which it was not being written
+  PoolSample last;  // the last complete content
 };
 
-// A file of another name than its content's is nobody's, and no two pools have one name and number.
+// The file name that the content requires. A file with another name is ignored, so no two pools have the
+// same name and pid.
 std::string file_of(const PoolSample& pool) {
   return fmt::format("{}{}.{}", kPoolStatusPrefix, pool.pid, pool.name);
 }
@@ -62,7 +62,7 @@ class PoolSource : public MetricSource {
   std::string describe() const override { return "model pools"; }
   bool has_any() const { return !pools_.empty(); }
 
-  // That there is no pool any more is no fault of the source.
+  // Returns true even without pools: that is not a failure of the source.
   bool read(SystemSample& sample) override {
     if (monotonic_now() - last_scan_ >= kBetweenScans) scan();
     for (OpenStatus& pool : pools_) {
@@ -82,7 +82,7 @@ class PoolSource : public MetricSource {
       if (!file.starts_with(kPoolStatusPrefix) || found.size() == kMostPools) continue;
       UniqueFd fd = open_status(path);
       if (!fd) continue;
-      // One that is being written just now is found by the next scan, or was found by the last.
+      // A file that is being written now is kept if it was found before; otherwise the next scan finds it.
       auto status = read_status(fd.get());
       const auto known = std::find_if(pools_.begin(), pools_.end(),
                                       [&](const OpenStatus& pool) { return pool.file == file; });

@@ -1,5 +1,5 @@
-// The power mode of a Jetson (nvpmodel): the mode that its service wrote down last, by the name that its
-// configuration gives it. The file is replaced when the mode changes, so it is opened again at times.
+// The power mode of a Jetson (nvpmodel): the mode that its service saved last, with its name from the
+// configuration. The file is replaced when the mode changes, so it is reopened periodically.
 #include <map>
 
 #include "base/text.h"

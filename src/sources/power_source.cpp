@@ -1,5 +1,5 @@
 // Power rails of Jetson boards: INA3221 and INA238 under hwmon (JetPack 5 and later), INA3221 under iio
-// before.
+// before that.
 #include <fmt/format.h>
 
 #include "sources/metric_source.h"
@@ -12,7 +12,7 @@ constexpr double kMilliwatt = 1e-3, kMicrowatt = 1e-6;
 struct Rail {
   std::string name;
   RereadFile power;       // in `power_unit` watts
-  double power_unit = 0;  // 0: there is no power file, multiply the next two
+  double power_unit = 0;  // 0: no power file; multiply the next two
   RereadFile millivolts, milliamperes;
 };
 

@@ -5,8 +5,8 @@ namespace headroom::sources {
 namespace {
 
 struct Pressure {
-  std::optional<double> average;        // percent of the last ten seconds
-  std::optional<Nanoseconds> in_total;  // waited since boot
+  std::optional<double> average;        // percent, over the last ten seconds
+  std::optional<Nanoseconds> in_total;  // stall time since boot
 };
 
 // "some avg10=1.23 avg60=… avg300=… total=12345", the total in microseconds.
@@ -20,7 +20,7 @@ Pressure pressure_of(std::string_view text, std::string_view line_name) {
     const auto microseconds = parse_number<std::int64_t>(word.substr(6));
     if (microseconds && *microseconds < std::int64_t{1} << 50)
       pressure.in_total = Nanoseconds{*microseconds * 1000};
-    break;  // the last of its line
+    break;  // the last word of the line
   }
   return pressure;
 }
@@ -33,7 +33,7 @@ std::optional<Nanoseconds> between(const Pressure& before, const Pressure& now) 
 class PressureSource : public MetricSource {
  public:
   explicit PressureSource(const std::filesystem::path& root) : file_(root / "proc/pressure/memory") {}
-  // Without CONFIG_PSI the file is absent; with psi=0 it is there and cannot be read.
+  // Without CONFIG_PSI the file is absent; with psi=0 it exists but cannot be read.
   bool works() { return !file_.read().empty(); }
   std::string describe() const override { return "memory pressure"; }
   bool read(SystemSample& sample) override {

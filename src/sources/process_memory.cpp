@@ -36,10 +36,10 @@ void read_status(const std::string& text, ProcessMemory& memory) {
   }
 }
 
-// A number of the stat file, by its place in proc(5). It stands after the command's name, which is in
-// parentheses and may itself hold spaces and parentheses.
+// A number of the stat file, by its field number in proc(5). The fields follow the command's name in
+// parentheses, which may itself contain spaces and parentheses.
 std::optional<std::int64_t> field_of(const std::string& stat, std::size_t number) {
-  constexpr std::size_t kFirst = 3;  // behind the name
+  constexpr std::size_t kFirst = 3;  // the first field after the name
   const std::size_t end = stat.rfind(')');
   if (end == std::string::npos) return std::nullopt;
   const auto fields = split_words(std::string_view(stat).substr(end + 1));
@@ -54,7 +54,8 @@ std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
   return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
 }
 
-// The list of mappings has a line for each, the rollup one for all; its parts are in the rollup alone.
+// smaps has a Pss line per mapping, smaps_rollup one line for all. Only smaps_rollup has the parts
+// (Pss_File, Pss_Shmem).
 void read_shares(const std::filesystem::path& path, ProcessMemory& memory) {
   const auto text = read_small_file(path);
   if (!text) return;
@@ -77,7 +78,7 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
   if (detail == ProcessDetail::status) return memory;
   read_shares(folder / "smaps_rollup", memory);
-  // Linux before 4.14 (Jetson Nano, TX2) has only the list of mappings that the rollup sums up.
+  // Linux before 4.14 (Jetson Nano, TX2) has no rollup, so sum over the mappings.
   if (!memory.pss) read_shares(folder / "smaps", memory);
   return memory;
 }

@@ -1,6 +1,6 @@
-// One file for each process (stat: name, parent, CPU time, resident pages), read through an open /proc; three
-// more (status, oom_score, smaps_rollup) for those that are shown. On a machine of 200 processes the three
-// for all of them would cost four times as much.
+// Reads one file per process (stat: name, parent, CPU time, resident pages) through an open /proc. For the
+// chosen processes it reads more files (status, oom_score, smaps_rollup). On a machine with 200 processes,
+// reading these for all would cost four times as much.
 #include "sources/process_table.h"
 
 #include <dirent.h>
@@ -21,13 +21,13 @@ namespace {
 
 struct Process {
   pid_t pid = 0, parent = 0;
-  std::array<char, 64> name{};  // kernel threads have longer ones than 15
+  std::array<char, 64> name{};  // names of kernel threads may exceed 15 characters
   std::int64_t ticks = 0, started = 0, threads = 0, resident_pages = 0;
   bool chosen = false;
   std::string_view name_view() const { return name.data(); }
 };
 
-// "123 (a name) S 1 …": the name may have spaces and parentheses in it.
+// "123 (a name) S 1 …": the name may contain spaces and parentheses.
 bool read_stat(std::string_view text, Process& process) {
   const std::size_t open = text.find('('), close = text.rfind(')');
   if (open == text.npos || close == text.npos || close < open) return false;
@@ -36,7 +36,7 @@ bool read_stat(std::string_view text, Process& process) {
   process.name[name.size()] = '\0';
   std::string_view rest = text.substr(close + 1);
   std::int64_t user = 0;
-  for (int field = 3; field <= 24; ++field) {  // as proc(5) counts them
+  for (int field = 3; field <= 24; ++field) {  // field numbers of proc(5)
     const std::string_view word = take_word(rest);
     const auto number = [word] { return parse_number<std::int64_t>(word).value_or(0); };
     if (word.empty()) return false;
@@ -52,7 +52,7 @@ bool read_stat(std::string_view text, Process& process) {
 
 }  // namespace
 
-// Names of users from a file, never from a directory service, which may let us wait.
+// User names from /etc/passwd, never from a directory service, which may block.
 class UserNames {
  public:
   explicit UserNames(const std::filesystem::path& root) {
@@ -64,8 +64,8 @@ class UserNames {
       if (id) names_.emplace(*id, fields[0]);
     }
   }
-  // Of a line "Uid:\t1000\t…" of a status file.
-  void put(std::string_view status, std::string& user) const {
+  // Sets the user's name from the line "Uid:\t1000\t…" of a status file.
+  void set_user(std::string_view status, std::string& user) const {
     constexpr std::string_view kKey = "\nUid:";
     const std::size_t at = status.find(kKey);
     if (at == status.npos) return user.clear();
@@ -87,7 +87,7 @@ struct ProcessTable::State {
   DIR* folder = nullptr;
   std::vector<Process> now, before;                   // sorted by pid
   std::vector<std::size_t> chosen;                    // indices into `now`
-  std::vector<std::pair<pid_t, std::int64_t>> roots;  // those that are followed, and when they started
+  std::vector<std::pair<pid_t, std::int64_t>> roots;  // followed processes and their start times
   std::vector<std::pair<std::int64_t, Bytes>> gpu;
   std::vector<char> buffer = std::vector<char>(8192);
   Nanoseconds time, time_before;
@@ -98,7 +98,7 @@ struct ProcessTable::State {
     if (folder != nullptr) ::closedir(folder);
   }
 
-  // A file of one process; empty if it has ended or may not be read.
+  // Reads a file of one process; empty if it has ended or is not readable.
   std::string_view read_file(pid_t pid, const char* name) {
     std::array<char, 64> path;
     const auto end = fmt::format_to_n(path.data(), path.size() - 1, "{}/{}", pid, name);
@@ -110,7 +110,7 @@ struct ProcessTable::State {
       const ssize_t got = ::read(fd.get(), buffer.data() + size, buffer.size() - size);
       if (got <= 0) break;
       size += static_cast<std::size_t>(got);
-      if (size < buffer.size()) break;  // files of /proc give what they have at once
+      if (size < buffer.size()) break;  // a file of /proc returns all its content in one read
       buffer.resize(2 * buffer.size());
     }
     return {buffer.data(), size};
@@ -139,13 +139,13 @@ struct ProcessTable::State {
     });
     return at != list.end() && at->pid == pid ? &*at : nullptr;
   }
-  // The same process at the sample before, not another that got its number.
+  // The same process in the previous sample; not another one that reuses its pid.
   Process* earlier(const Process& process) {
     Process* same = find(before, process.pid);
     return same != nullptr && same->started == process.started ? same : nullptr;
   }
 
-  // By number, and after the first sight by its start, too: the number may be given to a stranger.
+  // Compares the pid, and once it was seen also the start time: the pid may be reused by another process.
   bool is_root(const Process& process, const ProcessChoice& choice) {
     if (std::find(choice.roots.begin(), choice.roots.end(), process.pid) == choice.roots.end()) return false;
     const auto known =
@@ -164,8 +164,8 @@ struct ProcessTable::State {
             (same != nullptr && same->chosen) || is_root(process, choice) ||
             (!choice.name.empty() && process.name_view().find(choice.name) != std::string_view::npos);
       }
-      // Children have mostly higher numbers than their parents; where numbers have wrapped around, another
-      // pass.
+      // Children usually have higher pids than their parents. If pids have wrapped around, another pass is
+      // needed.
       for (bool changed = true; changed;) {
         changed = false;
         for (Process& process : now) {
@@ -175,7 +175,8 @@ struct ProcessTable::State {
         }
       }
       for (std::size_t i = 0; i < now.size(); ++i)
-        if (now[i].chosen && now[i].resident_pages > 0) chosen.push_back(i);  // others have ended: zombies
+        if (now[i].chosen && now[i].resident_pages > 0)
+          chosen.push_back(i);  // processes without memory are zombies
     } else {
       for (std::size_t i = 0; i < now.size(); ++i)
         if (now[i].resident_pages > 0 || gpu_of(now[i].pid)) chosen.push_back(i);
@@ -201,7 +202,7 @@ struct ProcessTable::State {
     return sum;
   }
 
-  // A process may stand in several lists of one device, each time with all it has.
+  // A process may be in several lists of one device, each time with its total.
   void collect_gpu(SystemSample& sample) {
     gpu.clear();
     for (const ProcessSample& process : sample.processes)
@@ -233,18 +234,18 @@ struct ProcessTable::State {
     if (const Process* same = earlier(process); same != nullptr && time > time_before)
       row.cpu_percent = 100.0 * static_cast<double>(process.ticks - same->ticks) * tick_seconds /
                         (time - time_before).seconds();
-    // The last lines of a long file: the scheduler's masks come behind them.
+    // Only the first lines of this long file are needed: CPU masks follow.
     const std::string_view status = read_file(process.pid, "status");
-    users.put(status, row.user);
+    users.set_user(status, row.user);
     row.swapped = kib_line(status, "VmSwap");
-    // The same figure as in stat, but since Linux 6.17 without what each processor has not yet added to it.
+    // The same figure as in stat, but since Linux 6.17 it lacks updates that are pending on each processor.
     if (const auto resident = kib_line(status, "VmRSS")) row.rss = resident;
     row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
     row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
     if (!with_pss) return row;
     const std::string_view walked = read_file(process.pid, "smaps_rollup");
     row.pss = kib_line(walked, "Pss");
-    if (const auto resident = kib_line(walked, "Rss")) row.rss = resident;  // to the page
+    if (const auto resident = kib_line(walked, "Rss")) row.rss = resident;  // exact to the page
     return row;
   }
 };

@@ -1,4 +1,4 @@
-// The processes of the machine: all of them cheaply, and those that are chosen in detail.
+// The processes of the machine: basic figures of all, details of the chosen ones.
 #pragma once
 
 #include <sys/types.h>
@@ -12,12 +12,12 @@
 
 namespace headroom::sources {
 
-// Which processes a sample is to have.
+// Which processes to put into a sample.
 struct ProcessChoice {
-  std::size_t largest = 0;   // so many by resident memory; of all processes if nothing is followed
-  std::vector<pid_t> roots;  // these and what comes from them, also after a parent has ended
-  std::string name;          // these and what comes from them; as the kernel has the name, or a part of it
-  bool with_pss = false;     // walks page tables: 1 ms for a GiB
+  std::size_t largest = 0;   // number of largest processes; of all processes if none are followed
+  std::vector<pid_t> roots;  // these and their descendants, even after a parent has ended
+  std::string name;          // processes whose name contains this, and their descendants
+  bool with_pss = false;     // walks page tables: 1 ms per GiB
   bool follows() const { return !roots.empty() || !name.empty(); }
 };
 
@@ -26,10 +26,10 @@ class ProcessTable {
   explicit ProcessTable(const std::filesystem::path& root = "/");
   ~ProcessTable();
   ProcessTable(ProcessTable&&) noexcept;
-  // Puts the chosen into sample.processes, the largest first. What NvMap or a driver told of a process's GPU
-  // memory (in sample.processes and sample.gpus) goes into its `gpu`.
+  // Puts the chosen processes into sample.processes, the largest first. GPU memory of a process that NvMap
+  // or a driver reported before (in sample.processes and sample.gpus) goes into its `gpu`.
   void read(SystemSample& sample, const ProcessChoice& choice);
-  // Processes of the machine at the last read.
+  // The number of processes on the machine at the last read.
   std::size_t count() const;
 
  private:

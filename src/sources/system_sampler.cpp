@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kMostFailures = 10;
 
-struct Place {
+struct Slot {
   MetricSourceMaker make = nullptr;
-  std::unique_ptr<MetricSource> source;  // null: not found, or given up
+  std::unique_ptr<MetricSource> source;  // null: not found, or failed too often
   int failures = 0;                      // in a row
-  bool was_named = false;
+  bool was_reported = false;
 };
 
-// A device that appears brings an entry of one of these.
+// A new device adds an entry to one of these folders.
 std::size_t count_devices(const std::filesystem::path& root) {
   std::size_t count = 0;
   for (const char* folder : {"sys/class/hwmon", "sys/class/thermal", "sys/class/devfreq", "sys/block"})
@@ -31,34 +31,35 @@ std::size_t count_devices(const std::filesystem::path& root) {
 struct SystemSampler::State {
   std::filesystem::path root;
   Nanoseconds between_probes;
-  std::vector<Place> places;
+  std::vector<Slot> slots;
   Nanoseconds last_probe;
   std::size_t devices = 0;
 
   void probe() {
     last_probe = monotonic_now();
     const std::size_t now = count_devices(root);
-    for (Place& place : places) {
-      if (place.source && now == devices) continue;
-      auto found = place.make(root);
-      // The words count the sensors: a source that has no more of them keeps what it knows of its counters.
-      if (!found || (place.source && place.source->describe() == found->describe())) continue;
-      place.source = std::move(found);
-      place.failures = 0;
+    for (Slot& slot : slots) {
+      if (slot.source && now == devices) continue;
+      auto found = slot.make(root);
+      // describe() counts the sensors. A source without new sensors is kept, with the state of its
+      // counters.
+      if (!found || (slot.source && slot.source->describe() == found->describe())) continue;
+      slot.source = std::move(found);
+      slot.failures = 0;
     }
     devices = now;
   }
 
-  void read(Place& place, SystemSample& sample) {
-    if (place.source->read(sample)) {
-      place.failures = 0;
+  void read(Slot& slot, SystemSample& sample) {
+    if (slot.source->read(sample)) {
+      slot.failures = 0;
       return;
     }
-    if (++place.failures < kMostFailures) return;
-    if (!place.was_named)
-      log::warning("no figures of {} any more: it cannot be read", place.source->describe());
-    place.was_named = true;
-    place.source.reset();
+    if (++slot.failures < kMostFailures) return;
+    if (!slot.was_reported)
+      log::warning("cannot read {} any more: its figures are missing from now on", slot.source->describe());
+    slot.was_reported = true;
+    slot.source.reset();
   }
 };
 
@@ -67,7 +68,7 @@ SystemSampler::SystemSampler(const std::filesystem::path& root, Nanoseconds betw
   state_->root = root;
   state_->between_probes = between_probes;
   for (const MetricSourceMaker make : metric_source_list())
-    state_->places.push_back({make, nullptr, 0, false});
+    state_->slots.push_back({make, nullptr, 0, false});
   state_->probe();
 }
 
@@ -87,14 +88,14 @@ void SystemSampler::sample_into(SystemSample& sample) {
   if (::clock_gettime(CLOCK_REALTIME, &wall) == 0)
     sample.unix_time = Nanoseconds{std::int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec};
   if (sample.time - state_->last_probe >= state_->between_probes) state_->probe();
-  for (Place& place : state_->places)
-    if (place.source) state_->read(place, sample);
+  for (Slot& slot : state_->slots)
+    if (slot.source) state_->read(slot, sample);
 }
 
 std::vector<std::string> SystemSampler::found() const {
   std::vector<std::string> names;
-  for (const Place& place : state_->places)
-    if (place.source) names.push_back(place.source->describe());
+  for (const Slot& slot : state_->slots)
+    if (slot.source) names.push_back(slot.source->describe());
   return names;
 }
 

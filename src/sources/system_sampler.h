@@ -1,5 +1,5 @@
-// The metrics of the whole machine, from /proc and /sys. Everything is read under a root prefix, so that the
-// file tree of another board can be tried anywhere.
+// Samples the metrics of the whole machine from /proc and /sys. All files are read under a root prefix, so
+// that the file tree of another board can be tested anywhere.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,10 @@
 
 namespace headroom::sources {
 
-// Takes samples of all sources that this machine has. What is not there is absent in the sample. The first
-// sample has no rates (CPU percent, swap-ins). Sources are looked for at the construction, and again every
-// ten seconds those that were not there; new sensors, too. A source that gave nothing ten times in a row is
-// named once in the log and left out until it is found again.
+// Takes samples from all sources that this machine has. Missing figures are absent. The first sample has no
+// rates (CPU percent, swap-ins). The constructor looks for sources; missing ones and new sensors are looked
+// for again every ten seconds. A source that fails ten times in a row is reported once in the log and
+// skipped until it is found again.
 class SystemSampler {
  public:
   explicit SystemSampler(const std::filesystem::path& root = "/",
@@ -22,10 +22,9 @@ class SystemSampler {
   ~SystemSampler();
   SystemSampler(SystemSampler&&) noexcept;
   SystemSample sample();
-  // Into a sample that was used before: allocates nothing once its lists have grown. For samples that are
-  // taken by the thousand.
+  // Fills an existing sample. Allocates nothing once its lists have grown; for long series of samples.
   void sample_into(SystemSample& sample);
-  // What was found, for the log: "meminfo", "psi", "thermal: 3 zones", …
+  // The sources that were found, for the log: "meminfo", "psi", "thermal: 3 zones", …
   std::vector<std::string> found() const;
 
  private:

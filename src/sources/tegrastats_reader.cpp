@@ -1,6 +1,6 @@
-// A cursor goes over the line once. Figures are whole numbers with a fraction and a unit; a number is taken
-// only with all that belongs to it, so a line that was cut within "4321/62801MB" gives an unknown token, not
-// a machine of 628 MB.
+// Parses a line with a cursor in one pass. Figures are numbers with an optional fraction and unit. A number
+// counts only with everything that belongs to it: a line that is cut within "4321/62801MB" gives an unknown
+// token instead of a machine with 628 MB.
 #include "sources/tegrastats_reader.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr double kHertzOfMegahertz = 1e6;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Reads from the front of a text. Every take_… either takes the whole of what it is for, or nothing.
+// Reads from the front of a text. Every take_… function consumes its whole item or fails.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -46,7 +46,7 @@ class Cursor {
     while (!at_space_or_end()) ++at_;
     return since(start);
   }
-  // Letters, digits and _: a name ends at whatever else there is.
+  // A name of letters, digits and _.
   std::string_view take_name() {
     const char* start = at_;
     while (at_ != end_ &&
@@ -54,7 +54,7 @@ class Cursor {
       ++at_;
     return since(start);
   }
-  // "-256", "44.562": up to 15 digits, which a double holds exactly.
+  // "-256", "44.562": up to 15 digits, which a double represents exactly.
   bool take_number(double& value) {
     constexpr std::array<double, 16> kPowers{1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                              1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -88,7 +88,7 @@ class Cursor {
     value = digits;
     return true;
   }
-  // "MB", "kB" (also "KB", "GB"): all of them are binary.
+  // "MB", "kB" (also "KB", "GB"): all are binary units.
   bool take_unit(std::int64_t& bytes) {
     if (take("MB")) return bytes = std::int64_t{1} << 20, true;
     if (take("kB") || take("KB")) return bytes = std::int64_t{1} << 10, true;
@@ -102,21 +102,21 @@ class Cursor {
   const char* end_;
 };
 
-// No more than 64 PiB, so that sums of sizes fit, too; 15 digits of GB would not.
+// At most 64 PiB, so that sums of sizes don't overflow; 15 digits of GB would.
 bool multiply(std::int64_t count, std::int64_t unit, Bytes& bytes) {
   if (count > (std::int64_t{1} << 56) / unit) return false;
   bytes = {count * unit};
   return true;
 }
 
-// "4321/62801MB": how much of how much.
+// "4321/62801MB": used and total.
 bool take_usage(Cursor& cursor, Bytes& used, Bytes& total) {
   std::int64_t a = 0, b = 0, unit = 0;
   return cursor.take_count(a) && cursor.take('/') && cursor.take_count(b) && cursor.take_unit(unit) &&
          multiply(a, unit, used) && multiply(b, unit, total);
 }
 
-// "(lfb 1759x4MB)" and IRAM's "(lfb 252kB)"; `count` is 1 in the latter.
+// "(lfb 1759x4MB)", and IRAM's "(lfb 252kB)", for which `count` is 1.
 bool take_largest_block(Cursor& cursor, std::int64_t& count, Bytes& size) {
   std::int64_t a = 0, unit = 0;
   cursor.skip_spaces();
@@ -129,8 +129,8 @@ bool take_largest_block(Cursor& cursor, std::int64_t& count, Bytes& size) {
   return cursor.take_unit(unit) && multiply(a, unit, size) && cursor.take(')');
 }
 
-// The fields that begin with a word of their own. Each takes its field behind the word and the space and only
-// then fills the sample, or says no.
+// Fields that begin with their own word. Each function parses the field after the word and the space. It
+// fills the sample only if the whole field is valid, and otherwise returns false.
 bool take_ram(Cursor& cursor, SystemSample& sample) {
   Bytes used, total, size;
   std::int64_t count = 0;
@@ -164,7 +164,7 @@ bool take_swap(Cursor& cursor, SystemSample& sample) {
   return true;
 }
 
-// The memory inside the chip of boards before Xavier.
+// On-chip memory of boards before Xavier.
 bool take_iram(Cursor& cursor, SystemSample& sample) {
   Bytes used, total, size;
   std::int64_t count = 0;
@@ -179,7 +179,7 @@ bool take_iram(Cursor& cursor, SystemSample& sample) {
   return true;
 }
 
-// "[3%@729,off,0%@1190]"; until L4T 24 "[25%,7%]@2218", one clock for all.
+// "[3%@729,off,0%@1190]"; until L4T 24 "[25%,7%]@2218" with one clock for all cores.
 bool take_list_of_cores(Cursor& cursor, SystemSample& sample) {
   double sum = 0, value = 0;
   int online = 0;
@@ -211,14 +211,14 @@ bool take_list_of_cores(Cursor& cursor, SystemSample& sample) {
 }
 
 bool take_cores(Cursor& cursor, SystemSample& sample) {
-  if (!cursor.take('[')) return false;  // a rail of that name
+  if (!cursor.take('[')) return false;  // a power rail has the same name
   sample.cores.clear();
   if (take_list_of_cores(cursor, sample)) return true;
   sample.cores.clear();
   return false;
 }
 
-// "fg 0% bg 10%", of NVIDIA's own cores (TX2, Xavier).
+// "fg 0% bg 10%", for NVIDIA's own cores (TX2, Xavier).
 bool take_mts(Cursor& cursor, SystemSample& sample) {
   double fg = 0, bg = 0;
   if (!cursor.take("fg ") || !cursor.take_number(fg) || !cursor.take("% bg ") || !cursor.take_number(bg) ||
@@ -236,12 +236,12 @@ bool take_edp(Cursor& cursor, SystemSample& sample) {
   return true;
 }
 
-// What stands behind the name of a block with a clock: "off", "3%", "3%@924", "3%@[924,924]", "@314",
-// "@[0,0]". A number alone is a clock, too, but only of the blocks that are known to have nothing else.
+// The text after an engine's name: "off", "3%", "3%@924", "3%@[924,924]", "@314", "@[0,0]". A number alone
+// is a clock, too, but only for engines that are known to have nothing else.
 struct Activity {
   bool off = false;
   std::optional<double> percent;
-  std::array<double, 8> clocks_hz{};  // of each cluster of the GPU; the largest has three
+  std::array<double, 8> clocks_hz{};  // one per cluster of the GPU; the largest GPU has three
   std::size_t clocks = 0;
 };
 
@@ -287,7 +287,7 @@ void add_activity(std::string_view name, const Activity& activity, SystemSample&
   if (activity.clocks > 0) engine.clock_hz = activity.clocks_hz[0];
 }
 
-// Blocks whose field may be a clock in MHz and nothing else. Power of L4T before 34 has no unit either, but
+// Engines whose field may be only a clock in MHz. Power values of L4T before 34 have no unit either, but
 // always two figures.
 bool is_engine(std::string_view name) {
   constexpr std::array<std::string_view, 12> kEngines{"APE", "MSENC", "NVENC", "NVDEC", "NVJPG", "VIC",
@@ -297,7 +297,7 @@ bool is_engine(std::string_view name) {
   return std::find(kEngines.begin(), kEngines.end(), name) != kEngines.end();
 }
 
-// "2340mW/2340mW", "463/463", "5517mW", "5139mW/5139mW/5139mW": now, on average, at most. In milliwatts.
+// "2340mW/2340mW", "463/463", "5517mW", "5139mW/5139mW/5139mW": current, average and peak, in milliwatts.
 bool take_power(Cursor& cursor, std::array<double, 3>& milliwatts, std::size_t& figures) {
   bool has_unit = false;
   figures = 0;
@@ -311,7 +311,7 @@ bool take_power(Cursor& cursor, std::array<double, 3>& milliwatts, std::size_t& 
   return has_unit || figures > 1;
 }
 
-// "44.562C" and since L4T 39 "44.562C/44.562C", behind the @.
+// The text after the @: "44.562C", and since L4T 39 "44.562C/44.562C" with the peak.
 bool take_temperature(Cursor& cursor, double& now, std::optional<double>& peak) {
   double value = 0;
   if (!cursor.take_number(now) || !cursor.take('C')) return false;
@@ -322,7 +322,7 @@ bool take_temperature(Cursor& cursor, double& now, std::optional<double>& peak) 
 }
 
 bool is_real_temperature(std::string_view name, double celsius) {
-  if (celsius <= -200) return false;  // a rail that is off
+  if (celsius <= -200) return false;  // the rail is off
   return !(name.starts_with("PMIC") && (celsius == 100 || celsius == 50));
 }
 
@@ -352,7 +352,7 @@ Section section_of(std::string_view name) {
   return nullptr;
 }
 
-// The field behind a name and a space, by its shape.
+// Parses the field after a name and a space by its shape.
 bool take_field(std::string_view name, Cursor& cursor, SystemSample& sample) {
   const char* start = cursor.place();
   if (const Section section = section_of(name)) return section(cursor, sample);
@@ -366,7 +366,7 @@ bool take_field(std::string_view name, Cursor& cursor, SystemSample& sample) {
   std::array<double, 3> milliwatts{};
   std::size_t figures = 0;
   if (take_power(cursor, milliwatts, figures) && cursor.at_space_or_end()) {
-    if (name == "NC") return true;  // a channel with nothing connected
+    if (name == "NC") return true;  // a channel without a connection
     sample.power_watts.push_back({std::string(name), milliwatts[0] / 1e3});
     if (figures > 1) sample.power_average_watts.push_back({std::string(name), milliwatts[1] / 1e3});
     if (figures > 2) sample.power_peak_watts.push_back({std::string(name), milliwatts[2] / 1e3});
@@ -382,7 +382,7 @@ bool take_field(std::string_view name, Cursor& cursor, SystemSample& sample) {
   return false;
 }
 
-// A name and what belongs to it. False: nothing was taken.
+// Parses a name and its field. Returns false if nothing was consumed.
 bool take_token(Cursor& cursor, SystemSample& sample) {
   const std::string_view name = cursor.take_name();
   if (name.empty() || is_digit(name.front())) return false;
@@ -400,9 +400,9 @@ bool take_token(Cursor& cursor, SystemSample& sample) {
   return take_field(name, cursor, sample);
 }
 
-// Swap stands between memory and cores, and where there is none tegrastats leaves it out. Of a line that is
-// cut off before, or whose field was not understood, nothing is known.
-bool tells_of_no_swap(const SystemSample& sample) {
+// tegrastats prints swap between memory and cores, and omits it if there is none. Unknown if the line is
+// cut before the cores, or if the swap field could not be parsed.
+bool has_no_swap(const SystemSample& sample) {
   return sample.ram_total && !sample.cores.empty() && !sample.swap_total &&
          std::find(sample.unknown_tokens.begin(), sample.unknown_tokens.end(), "SWAP") ==
              sample.unknown_tokens.end();
@@ -426,7 +426,7 @@ bool read_tegrastats_line(std::string_view line, SystemSample& sample) {
     cursor.go_back_to(start);
     sample.unknown_tokens.emplace_back(cursor.take_word());
   }
-  if (tells_of_no_swap(sample)) sample.swap_total = Bytes{};
+  if (has_no_swap(sample)) sample.swap_total = Bytes{};
   return understood;
 }
 

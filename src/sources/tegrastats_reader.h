@@ -1,5 +1,5 @@
-// What tegrastats prints, as samples: a log, a pipe or the program itself, of all Jetson generations (L4T 21
-// to 39). docs/monitor-sources.md has what each of them tells.
+// Parses the output of tegrastats into samples: a log, a pipe or the program itself, for all Jetson
+// generations (L4T 21 to 39). docs/monitor-sources.md lists the content for each board.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace headroom::sources {
 
-// Fills the sample with what one line tells; what was in it is cleared, its memory is kept. Tokens are known
-// by their shape, never by their place: tegrastats changes both with every release, and leaves out what it
-// may not read. What is not understood goes into unknown_tokens as it stands there. A gated rail's -256 °C
-// and the PMIC's constant 100 or 50 °C are absent. Swap that a whole line does not name is none: a total of
-// 0. False if the line has nothing of tegrastats in it.
+// Fills the sample with the figures of one line. The old content is cleared and its memory reused. Tokens
+// are recognized by their shape, never by their position: tegrastats changes both with every release and
+// omits what it may not read. Unknown text goes into unknown_tokens unchanged. A gated rail's -256 °C and
+// the PMIC's constant 100 or 50 °C are absent. If a complete line has no swap, the machine has none: the
+// total is 0. Returns false if nothing in the line comes from tegrastats.
 bool read_tegrastats_line(std::string_view line, SystemSample& sample);
 
 }  // namespace headroom::sources

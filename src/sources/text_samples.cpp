@@ -11,7 +11,7 @@
 namespace headroom::sources {
 namespace {
 
-// Of a sample that takes several lines: then it is given out as it is.
+// A limit for samples of several lines: at this size a sample is passed on as it is.
 constexpr std::size_t kMostUnknown = 256;
 
 class TegrastatsText : public TextReader {
@@ -26,7 +26,7 @@ class TegrastatsText : public TextReader {
   SystemSample sample_;
 };
 
-// Dumps one after the other: a figure that was read already begins the next.
+// Several dumps in sequence: a repeated key begins the next one.
 class MeminfoText : public TextReader {
  public:
   void read_line(std::string_view line, const OnSample& on_sample) override {
@@ -63,8 +63,7 @@ class MeminfoText : public TextReader {
   std::vector<std::string> unknown_;
 };
 
-// Rows of GPUs until one of them comes again. The time of a row is its first column if the query asked for
-// it.
+// Collects GPU rows until a GPU repeats. The time of a row is its first column if the query asked for it.
 class NvidiaSmiText : public TextReader {
  public:
   explicit NvidiaSmiText(const std::vector<std::string>& columns)
@@ -80,23 +79,23 @@ class NvidiaSmiText : public TextReader {
       if (!read_csv(line)) {
         unknown_.emplace_back(line);
       } else if (output_.gpus.size() == gpus && process_count() == processes) {
-        // A header: of another query, whose rows are no part of this sample, unless it is of processes. (Or a
-        // row of such a query that did not ask for the process.)
+        // The line is a header. Unless it is for processes, it begins another query, whose rows are not
+        // part of this sample. (It may also be a process row of a query without pids.)
         const bool of_processes = csv_.has_processes();
         if (!of_processes) finish(on_sample);
         has_clock_ = !of_processes && line.starts_with("timestamp");
       }
     }
     if (output_.gpus.size() > gpus) {
-      number(output_.gpus.back());
-      begin_sample_if_again(on_sample);
+      assign_index(output_.gpus.back());
+      start_sample_if_repeated(on_sample);
       if (has_clock_ && clock_.empty()) clock_ = line.substr(0, line.find(','));
     }
     if (++lines_ >= kMostLines) finish(on_sample);
   }
 
   void finish(const OnSample& on_sample) override {
-    // Processes are of the GPUs before them: where there were none, they are of no sample.
+    // Processes belong to the GPUs before them. Without GPUs they belong to no sample.
     SmiOutput output = std::exchange(output_, {});
     lines_ = 0;
     if (output.gpus.empty() && unknown_.empty()) return;
@@ -114,25 +113,25 @@ class NvidiaSmiText : public TextReader {
   }
 
  private:
-  static constexpr std::size_t kMostLines = 4096;  // of a sample: then it is given out as it is
+  static constexpr std::size_t kMostLines = 4096;  // per sample: at this size it is passed on as it is
 
-  // False for what belongs into the unknown words, with the reason kept. Messages ("No devices were found")
-  // are among them, as they stand there, and are the reason for all the rest.
+  // Returns false for unknown text, and keeps the reason. Messages ("No devices were found") are unknown
+  // text, too, and explain all the rest.
   bool read_csv(std::string_view line) {
     auto message = smi::message_of(line);
     if (!message && csv_.read(line, output_)) return true;
     if (message && !std::exchange(has_message_, true))
-      unread_ = std::move(*message);
-    else if (unread_.why.empty())
-      unread_ = csv_.why_unread(line);
+      problem_ = std::move(*message);
+    else if (problem_.why.empty())
+      problem_ = csv_.problem_of_line(line);
     return false;
   }
 
   std::size_t process_count() const { return output_.processes ? output_.processes->size() : 0; }
 
-  // A query that asked for no number: GPUs have those in which they come, told apart by what it did ask for.
-  // Rows without any name are of one.
-  void number(GpuSample& gpu) {
+  // The query had no index column: GPUs are numbered in their order and distinguished by UUID, bus id or
+  // name. Rows without any of these are one GPU.
+  void assign_index(GpuSample& gpu) {
     const std::string& name = !gpu.uuid.empty()         ? gpu.uuid
                               : !gpu.pci_bus_id.empty() ? gpu.pci_bus_id
                                                         : gpu.name;
@@ -143,7 +142,7 @@ class NvidiaSmiText : public TextReader {
     if (known == numbered_.end()) numbered_.push_back(name);
   }
 
-  void begin_sample_if_again(const OnSample& on_sample) {
+  void start_sample_if_repeated(const OnSample& on_sample) {
     GpuSample& added = output_.gpus.back();
     const bool again = std::any_of(output_.gpus.begin(), output_.gpus.end() - 1, [&](const GpuSample& known) {
       return known.index == added.index && known.uuid == added.uuid;
@@ -171,7 +170,7 @@ class NvidiaSmiText : public TextReader {
   smi::CsvReader csv_;
   smi::TableReader table_;
   SmiOutput output_;
-  std::size_t lines_ = 0;  // of this sample, also those that say nothing
+  std::size_t lines_ = 0;  // lines of this sample, also those without data
   std::vector<std::string> unknown_;
   std::string clock_;
   bool has_clock_;

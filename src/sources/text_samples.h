@@ -1,4 +1,4 @@
-// Samples out of what other tools printed, a line after the other: tegrastats, nvidia-smi, /proc/meminfo.
+// Converts the output of other tools into samples, line by line: tegrastats, nvidia-smi, /proc/meminfo.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/sample.h"
-#include "sources/unread.h"
+#include "sources/parse_problem.h"
 
 namespace headroom::sources {
 
@@ -17,23 +17,23 @@ using OnSample = std::function<void(SystemSample& sample)>;
 class TextReader {
  public:
   virtual ~TextReader() = default;
-  // Takes a line without its end. Calls `on_sample` when a sample is whole; it is valid during the call. What
-  // is not understood comes in the unknown_tokens of the sample among whose lines it stood. Memory is bounded
-  // whatever the lines are: a sample of garbage alone is given out, too.
+  // Reads a line without its newline. Calls `on_sample` for each complete sample, which is valid during the
+  // call. Unknown text goes into unknown_tokens of the sample among whose lines it was. Memory is bounded
+  // for any input: a sample of only garbage is passed on, too.
   virtual void read_line(std::string_view line, const OnSample& on_sample) = 0;
-  // There are no more lines.
+  // Ends the text.
   virtual void finish(const OnSample& /*on_sample*/) {}
-  // Of what was not understood so far: what tells most, and was first.
-  const Unread& unread() const { return unread_; }
+  // Why text could not be parsed so far: the first, most helpful reason.
+  const ParseProblem& problem() const { return problem_; }
 
  protected:
-  Unread unread_;
+  ParseProblem problem_;
 };
 
 // "tegrastats", "nvidia-smi", "meminfo".
 const std::vector<std::string>& text_reader_names();
-// nullptr for another name. `columns` are of a CSV of nvidia-smi that has no header, as its query named them;
-// a header takes their place.
+// Returns nullptr for another name. `columns` are the query's column names for an nvidia-smi CSV without a
+// header; a header in the text replaces them.
 std::unique_ptr<TextReader> make_text_reader(std::string_view name,
                                              const std::vector<std::string>& columns = {});
 

@@ -3,7 +3,7 @@
 namespace headroom::sources {
 namespace {
 
-// x86: how often a core was slowed because it was hot, since the machine started.
+// x86: how often cores were throttled because of heat, since boot.
 class ThrottleCountSource : public MetricSource {
  public:
   explicit ThrottleCountSource(std::vector<RereadFile> counts) : counts_(std::move(counts)) {}

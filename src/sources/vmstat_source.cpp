@@ -1,4 +1,4 @@
-// Counters since boot; a sample holds what was added since the one before, so the first has none.
+// Counters since boot. A sample holds the increase since the previous sample, so the first sample has none.
 #include <array>
 
 #include "base/text.h"
@@ -12,8 +12,8 @@ struct Counter {
   std::optional<std::int64_t> SystemSample::*figure;
 };
 
-// Several may make up one figure. Linux before 5.9 had one counter of refaults, before 4.8 (Jetson Nano, TX2
-// have 4.9) one of stalls.
+// Several counters can form one figure. Linux before 5.9 had one counter of refaults, before 4.8 one of
+// stalls (Jetson Nano and TX2 have 4.9).
 constexpr std::array<Counter, 14> kCounters{{{"pswpin", &SystemSample::pages_swapped_in},
                                              {"pswpout", &SystemSample::pages_swapped_out},
                                              {"oom_kill", &SystemSample::oom_kills},

@@ -1,4 +1,4 @@
-// Swap that is compressed memory: what was put into it and what it takes of the memory that it was to free.
+// Compressed swap in memory: the data that was swapped out, and the memory that it uses.
 #include <fmt/format.h>
 
 #include "base/text.h"

@@ -77,13 +77,13 @@ class Session {
   // Whether there were samples, but no figure could be read from them.
   bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
   // The reason, for the messages below.
-  std::string why_unknown(const sources::Unread& unread) const {
-    return unread.why.empty() ? "'" + shortened(first_unknown_) + "'" : unread.why;
+  std::string why_unknown(const sources::ParseProblem& problem) const {
+    return problem.why.empty() ? "'" + shortened(first_unknown_) + "'" : problem.why;
   }
 
   // Finishes the log, the plots and the summary. The summary comes last, because a blocked reader may delay
   // it.
-  Status finish(const sources::Unread& unread = {}) {
+  Status finish(const sources::ParseProblem& problem = {}) {
     if (alerts_) alerts_->finish();
     Status whole;
     if (file_) whole = file_->finish();
@@ -91,7 +91,7 @@ class Session {
     if (unknown_ > 0 && !is_error)
       log::warning("cannot read {} in {}: {}; --jsonl keeps {} in unknown_tokens",
                    report::counted(unknown_, "token"), report::counted(samples_, "sample"),
-                   why_unknown(unread), unknown_ == 1 ? "it" : "them");
+                   why_unknown(problem), unknown_ == 1 ? "it" : "them");
     if (not_shown_ > 0)
       log::warning("{} of {} samples were not shown, because standard output was blocked", not_shown_,
                    samples_);
@@ -167,8 +167,8 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   auto read = read_text_input(
       *options.from, options.interval, on_sample, [&] { return interrupt.requested() || !output_is_open(); },
       interrupt.fd(), options.duration);
-  const sources::Unread unread = read ? *read : sources::Unread{};
-  auto finished = session.finish(unread);
+  const sources::ParseProblem problem = read ? *read : sources::ParseProblem{};
+  auto finished = session.finish(problem);
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
   if (session.samples() == 0 && !interrupt.requested())
@@ -182,9 +182,9 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
             : "");
   if (session.is_all_unknown())
     return input_error(fmt::format("no {} sample in {}", options.from->kind, name_of(*options.from)),
-                       fmt::format("cannot read any of its tokens: {}", session.why_unknown(unread)),
-                       !unread.fix.empty()
-                           ? unread.fix
+                       fmt::format("cannot read any of its tokens: {}", session.why_unknown(problem)),
+                       !problem.fix.empty()
+                           ? problem.fix
                            : fmt::format("check the kind in --from KIND:FILE; for a compressed file use "
                                          "zcat FILE | headroom watch --from {}:-",
                                          options.from->kind));

@@ -160,7 +160,7 @@ std::optional<double> second_of_day(std::string_view clock_text) {
   return 3600 * *hour + 60 * *minute + *second;
 }
 
-Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds interval,
+Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
                                         const sources::OnSample& on_sample,
                                         const std::function<bool()>& should_stop, int wake_fd,
                                         std::optional<Nanoseconds> duration, LogCondition* condition) {
@@ -203,7 +203,7 @@ Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds inte
       reader->finish(with_time);
       return forward_error(more);
     }
-    if (is_over) return reader->unread();
+    if (is_over) return reader->problem();
     if (!*more) {
       reader->finish(with_time);
       Status end;
@@ -212,11 +212,11 @@ Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds inte
       else if (input.file.empty())
         end = end_of_tool(opened->tool, input);
       if (!end) return forward_error(end);
-      return reader->unread();
+      return reader->problem();
     }
   }
   reader->finish(with_time);
-  return reader->unread();
+  return reader->problem();
 }
 
 }  // namespace headroom::watch

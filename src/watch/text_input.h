@@ -23,7 +23,7 @@ struct LogCondition {
 // `duration` after the first are dropped, and a pipe or tool is read no longer than that. Returns why text
 // could not be read, if known. Fails if the file cannot be opened or read, or the started tool ends with an
 // error.
-Result<sources::Unread> read_text_input(const TextInput& input, Nanoseconds interval,
+Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
                                         const sources::OnSample& on_sample,
                                         const std::function<bool()>& should_stop, int wake_fd,
                                         std::optional<Nanoseconds> duration = {},

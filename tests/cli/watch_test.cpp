@@ -85,7 +85,7 @@ TEST(Watch, RejectsAValueThatDoesNotFitItsColumn) {
       run_headroom(watch_of_nvidia_smi(folder / "thor.csv", {"--columns", "name,memory.used", "--jsonl"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.out, Not(HasSubstr("memory_used_bytes")));
-  EXPECT_THAT(result.err, HasSubstr("has 4 cells for 2 columns; give --columns all names of the query"));
+  EXPECT_THAT(result.err, HasSubstr("has 4 cells for 2 columns; pass all names of the query to --columns"));
 }
 
 TEST(Watch, RejectsUnknownNvidiaSmiColumns) {

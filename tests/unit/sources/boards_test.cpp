@@ -1,5 +1,5 @@
-// One test a kind of machine: its files, as the kernel or the vendor documents them, and what is made of
-// them.
+// One test per kind of machine: its files, as the kernel or the vendor documents them, and the sample that
+// they give.
 #include <map>
 
 #include "sources/system_sampler.h"
@@ -16,7 +16,7 @@ auto is(const std::string& name, double value) {
                         testing::Field(&Reading::value, testing::DoubleNear(value, 1e-9)));
 }
 
-// A thermal zone or another folder that has a type or a name, and one value.
+// Adds a thermal zone or another folder with a type or name and one value.
 void add_zone(Tree& tree, int number, const std::string& type, const std::string& value) {
   const std::string folder = "sys/class/thermal/thermal_zone" + std::to_string(number);
   tree.file(folder + "/type", type + "\n");
@@ -42,7 +42,7 @@ TEST(Boards, Desktop) {
       "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
   add_zone(tree, 0, "acpitz", "27800");
   add_zone(tree, 1, "x86_pkg_temp", "41000");
-  tree.file("sys/class/hwmon/hwmon0/name", "acpitz\n");  // repeats its zone
+  tree.file("sys/class/hwmon/hwmon0/name", "acpitz\n");  // repeats its thermal zone
   tree.file("sys/class/hwmon/hwmon0/temp1_input", "27800\n");
   tree.file("sys/class/hwmon/hwmon2/name", "k10temp\n");
   tree.file("sys/class/hwmon/hwmon2/temp1_input", "52125\n");
@@ -79,8 +79,8 @@ TEST(Boards, JetsonOrinWithJetPack6) {
   tree.file("proc/pressure/memory",
             "some avg10=1.25 avg60=0.50 avg300=0.10 total=1\nfull avg10=0.75 avg60=0 avg300=0 total=1\n");
   add_zone(tree, 0, "cpu-thermal", "48500");
-  add_zone(tree, 1, "gpu-thermal", "-256000");  // gated
-  add_zone(tree, 2, "PMIC-Die", "100000");      // a constant
+  add_zone(tree, 1, "gpu-thermal", "-256000");  // the rail is gated
+  add_zone(tree, 2, "PMIC-Die", "100000");      // reports a constant
   add_zone(tree, 10, "tj-thermal", "49250");
   for (int device : {0, 1})
     tree.file("sys/class/thermal/cooling_device" + std::to_string(device) + "/cur_state",
@@ -117,7 +117,7 @@ TEST(Boards, JetsonOrinWithJetPack6) {
   EXPECT_EQ(sampler.sample().throttled, true);
 }
 
-// Rails under iio, the GPU's load outside devfreq, no PSI, one refault counter.
+// Rails under iio, the GPU's load outside devfreq, no PSI, a single refault counter.
 TEST(Boards, JetsonTx2WithJetPack4) {
   Tree tree;
   const std::string monitor = "sys/bus/i2c/devices/0-0041/iio:device1/";
@@ -157,7 +157,7 @@ TEST(Boards, JetsonNano) {
   EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(99)));
 }
 
-// No load file, clocks under their own devfreq names, the board's input at another kind of monitor.
+// No load file, clocks with their own devfreq names, board input power from another kind of monitor.
 TEST(Boards, JetsonThor) {
   Tree tree;
   tree.file("sys/class/hwmon/hwmon3/name", "ina238\n");
@@ -221,7 +221,7 @@ TEST(Boards, RealDumps) {
   EXPECT_EQ(tried, 3);
 }
 
-TEST(Boards, AnX86CoreThatGotHotCountsAsThrottledOnce) {
+TEST(Boards, ReportsX86ThrottlingOncePerIncrease) {
   Tree tree;
   const auto count = [&](int cpu, const char* times) {
     tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/thermal_throttle/core_throttle_count",
@@ -230,7 +230,7 @@ TEST(Boards, AnX86CoreThatGotHotCountsAsThrottledOnce) {
   count(0, "7\n");
   count(1, "0\n");
   SystemSampler sampler(tree.root());
-  EXPECT_EQ(sampler.sample().throttled, std::nullopt);  // what was before is not this run's
+  EXPECT_EQ(sampler.sample().throttled, std::nullopt);  // throttling before the start does not count
   EXPECT_EQ(sampler.sample().throttled, false);
   count(1, "1\n");
   EXPECT_EQ(sampler.sample().throttled, true);

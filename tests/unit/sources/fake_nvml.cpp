@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-// Declarations of its own, after NVIDIA's documentation, so that a mistake in Headroom's is not made twice.
+// The declarations are written again from NVIDIA's documentation, so that a mistake in Headroom's
+// declarations is not repeated here.
 namespace {
 
 using headroom::test::FakeGpu;
@@ -26,8 +27,8 @@ headroom::test::FakeNvml fake;
 FakeGpu& gpu(void* device) { return *static_cast<FakeGpu*>(device); }
 
 #ifdef FAKE_NVML_THROTTLED
-// One GPU that its power cap holds down. FAKE_NVML_CRASH=3: the driver crashes when it is asked for the third
-// time; FAKE_NVML_HANG=3: it does not answer any more.
+// One GPU that is throttled by its power cap. FAKE_NVML_CRASH=3: the driver crashes at the third reading.
+// FAKE_NVML_HANG=3: it hangs there.
 void misbehave_if_told() {
   static int asked = 0;
   ++asked;
@@ -48,7 +49,7 @@ __attribute__((constructor)) void begin() {
 }
 #endif
 
-// The answer of a call that the test may refuse.
+// The result of a call that the test may refuse.
 unsigned answer(void* device, unsigned call) {
   if (device == nullptr) return kInvalidArgument;
   return (gpu(device).refused & call) != 0 ? gpu(device).refusal : kSuccess;
@@ -160,7 +161,7 @@ unsigned nvmlDeviceGetHandleByIndex(unsigned index, void** device) {
   *device = &fake.gpus[index];
   return answer(*device, headroom::test::kFakeHandle);
 }
-struct FakePciV1 {  // without the long bus id
+struct FakePciV1 {  // the version without the long bus id
   char bus_id[16];
   unsigned domain, bus, device, device_id;
 };

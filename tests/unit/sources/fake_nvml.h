@@ -1,13 +1,13 @@
-// A libnvidia-ml.so.1 of the tests' own: answers from a table that the test fills. fake_nvml has the
-// functions of today's drivers, fake_nvml_old those of a driver of 2015 (version 1 of everything, no MIG),
-// fake_nvml_throttled one GPU from the start.
+// A fake libnvidia-ml.so.1 that answers from a table filled by the test. fake_nvml has the functions of
+// current drivers. fake_nvml_old has those of a driver of 2015 (version 1 of everything, no MIG).
+// fake_nvml_throttled starts with one GPU.
 #pragma once
 
 #include <cstdint>
 
 namespace headroom::test {
 
-// Whole calls that can be refused, one bit each.
+// Calls that can be refused, one bit each.
 enum FakeCall : unsigned {
   kFakeMemory = 1U << 0U,
   kFakeMemoryV2 = 1U << 1U,
@@ -48,18 +48,18 @@ struct FakeGpu {
   unsigned power_milliwatts, power_limit_milliwatts, temperature;
   unsigned long long clock_reasons;
   unsigned mig_mode;
-  unsigned instances[4];  // numbers of the fake GPUs that stand for the MIG instances; 0: there is none
+  unsigned instances[4];  // indexes of the fake GPUs that act as MIG instances; 0: none
   unsigned gpu_instance, compute_instance;
   FakeProcesses compute, graphics, mps;
   unsigned refused;  // bits of FakeCall
-  unsigned refusal;  // what a refused call answers
+  unsigned refusal;  // the error code of a refused call
 };
 
 struct FakeNvml {
   unsigned init_result;
   unsigned gpu_count;
-  unsigned entry_size;       // of a list of processes: 16, 24 or 32
-  unsigned clears_the_rest;  // 1: what of the buffer is not used is filled with zeros
+  unsigned entry_size;       // size of a process entry: 16, 24 or 32
+  unsigned clears_the_rest;  // 1: fills the unused rest of the buffer with zeros
   unsigned inits, shutdowns;
   FakeGpu gpus[8];
 };

@@ -26,7 +26,7 @@ TEST(HostInfo, Desktop) {
   EXPECT_EQ(host.board, "");
 }
 
-TEST(HostInfo, AJetsonIsKnownByItsDeviceTreeAndItsCoresByNumber) {
+TEST(HostInfo, IdentifiesJetsonBoardAndCores) {
   Tree tree;
   tree.file("proc/device-tree/model", std::string("NVIDIA Jetson Orin Nano Developer Kit\0", 38));
   tree.file("proc/cpuinfo",
@@ -45,8 +45,8 @@ TEST(HostInfo, AJetsonIsKnownByItsDeviceTreeAndItsCoresByNumber) {
   EXPECT_EQ(host.cpu_governor, "schedutil");
 }
 
-// The kernels of JetPack 4 give a "model name" that tells only the instruction set.
-TEST(HostInfo, EveryKindOfCoreIsNamedOnce) {
+// Kernels of JetPack 4 have a "model name" that contains only the instruction set.
+TEST(HostInfo, NamesEachKindOfCoreOnce) {
   const auto processor = [](const char* implementer, const char* part) {
     return std::string("processor\t: 0\nmodel name\t: ARMv8 Processor rev 3 (v8l)\nCPU implementer\t: ") +
            implementer + "\nCPU architecture: 8\nCPU part\t: " + part + "\n\n";
@@ -59,7 +59,7 @@ TEST(HostInfo, EveryKindOfCoreIsNamedOnce) {
   EXPECT_EQ(read_host_info(tree.root()).cpu_model, "ARMv8 Processor rev 3 (v8l)");
 }
 
-TEST(HostInfo, NothingThereIsNothingSaid) {
+TEST(HostInfo, EmptyTreeGivesEmptyFacts) {
   Tree tree;
   const HostInfo host = read_host_info(tree.root());
   EXPECT_EQ(host.os, "");

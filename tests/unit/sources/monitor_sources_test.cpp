@@ -1,5 +1,5 @@
-// The sources that the monitor has beyond those of a benchmark's run, against trees of documented paths and
-// real dumps; and what the sampler does when devices come and go.
+// Tests the sources that only the monitor uses, with trees of documented paths and with real dumps. Also
+// tests the sampler when devices appear and disappear.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Optional;
 
-TEST(MonitorSources, TheLargestBlockOfAllZones) {
+TEST(MonitorSources, FindsTheLargestBlockOfAllZones) {
   Tree tree;
   tree.file("proc/buddyinfo",
             "Node 0, zone      DMA      1      0      0      1      2      0      0\n"
@@ -31,8 +31,8 @@ TEST(MonitorSources, TheLargestBlockOfAllZones) {
   EXPECT_EQ(sample.largest_free_block, Bytes{::sysconf(_SC_PAGESIZE) << 5});
   EXPECT_EQ(sample.largest_free_blocks, 3);
   tree.file("proc/buddyinfo", "Node 0, zone Normal 0 0 0\n");
-  EXPECT_EQ(sampler.sample().largest_free_block, Bytes{});  // nothing is free: that is known
-  // Of a tree, which may say anything.
+  EXPECT_EQ(sampler.sample().largest_free_block, Bytes{});  // no free block is a known value, too
+  // A file under --sysroot may contain any number.
   std::string hostile;
   for (int zone = 0; zone < 4; ++zone) {
     hostile += "Node 0, zone Normal -5";
@@ -47,10 +47,10 @@ TEST(MonitorSources, TheLargestBlockOfAllZones) {
   EXPECT_EQ(sampler.sample().largest_free_block, std::nullopt);
 }
 
-TEST(MonitorSources, TheLargestBlockOfAnotherMachineHasItsPages) {
+TEST(MonitorSources, UsesPageSizeOfAnotherMachineForTheLargestBlock) {
   for (const int page_kib : {4, 16, 64}) {
     Tree tree;
-    // 100 + 2 * 50 + 4 * 10 = 240 pages; 10 more are on lists of a processor.
+    // 100 + 2 * 50 + 4 * 10 = 240 pages; 10 more are in per-processor lists.
     tree.file("proc/buddyinfo", "Node 0, zone Normal 100 50 10\n");
     tree.file("proc/meminfo", "MemTotal: 999999 kB\nMemFree: " + std::to_string(250 * page_kib) + " kB\n");
     SystemSampler sampler(tree.root());
@@ -58,7 +58,7 @@ TEST(MonitorSources, TheLargestBlockOfAnotherMachineHasItsPages) {
   }
 }
 
-TEST(MonitorSources, Zram) {
+TEST(MonitorSources, ReadsZram) {
   Tree tree;
   tree.file("sys/block/zram0/mm_stat", "1000000 300000 350000 0 360000 5 0 0\n");
   tree.file("sys/block/zram1/mm_stat", " 2000000   600000   650000        0   660000        5        0\n");
@@ -70,7 +70,7 @@ TEST(MonitorSources, Zram) {
   EXPECT_EQ(sample.zram_used, Bytes{1000000});
 }
 
-TEST(MonitorSources, ControlGroupOfVersion2) {
+TEST(MonitorSources, ReadsControlGroupVersion2) {
   Tree tree;
   tree.file("proc/self/cgroup", "0::/robot.slice/perception\n");
   const std::string group = "sys/fs/cgroup/robot.slice/perception/";
@@ -94,8 +94,8 @@ TEST(MonitorSources, ControlGroupOfVersion2) {
   EXPECT_EQ(found->oom_kills, 2);
 }
 
-// In a container the path is the host's, and the group lies at the mount.
-TEST(MonitorSources, ControlGroupOfVersion1InAContainer) {
+// In a container the path is that of the host, and the group is at the mount point.
+TEST(MonitorSources, ReadsControlGroupVersion1InAContainer) {
   Tree tree;
   tree.file("proc/self/cgroup", "11:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/\n");
   const std::string group = "sys/fs/cgroup/memory/";
@@ -115,7 +115,7 @@ TEST(MonitorSources, ControlGroupOfVersion1InAContainer) {
   EXPECT_EQ(found->oom_kills, 7);
 }
 
-TEST(MonitorSources, EachCore) {
+TEST(MonitorSources, ReadsEachCore) {
   Tree tree;
   tree.file("proc/stat",
             "cpu  100 0 0 100 0 0 0 0\ncpu0 50 0 0 50 0 0 0 0\ncpu2 50 0 0 50 0 0 0 0\nintr 5 6\n");
@@ -130,7 +130,7 @@ TEST(MonitorSources, EachCore) {
   EXPECT_THAT(sample.cores[2].percent, Optional(DoubleEq(10)));
 }
 
-TEST(MonitorSources, StallsOfAllocationAndCompaction) {
+TEST(MonitorSources, ReadsAllocationAndCompactionStalls) {
   Tree tree;
   tree.file("proc/vmstat",
             "allocstall_normal 10\nallocstall_movable 5\ncompact_stall 3\ncompact_fail 2\npgmajfault 100\n");
@@ -151,9 +151,8 @@ TEST(MonitorSources, StallsOfAllocationAndCompaction) {
   EXPECT_EQ(sample.psi_full_stalled, Nanoseconds{100'000});
 }
 
-// Orin with JetPack 5: the load of its memory controller, engines that sleep, a fan under hwmon, a named
-// mode.
-TEST(MonitorSources, OrinAsRoot) {
+// Orin with JetPack 5: memory controller load, sleeping engines, a fan under hwmon, a named power mode.
+TEST(MonitorSources, ReadsOrinAsRoot) {
   Tree tree;
   tree.file("sys/kernel/debug/bpmp/debug/clk/emc/rate", "2133000000\n");
   tree.file("sys/kernel/debug/cactmon/mc_all", "426600\n");
@@ -183,8 +182,8 @@ TEST(MonitorSources, OrinAsRoot) {
   EXPECT_EQ(sample.power_mode, "MODE_30W");
 }
 
-// Nano, TX2 and Xavier with L4T 32: the fan has files of its own, and the mode may have no name.
-TEST(MonitorSources, BoardsOfL4T32) {
+// Nano, TX2 and Xavier with L4T 32: the fan has its own files, and the power mode may have no name.
+TEST(MonitorSources, ReadsBoardsWithL4T32) {
   Tree tree;
   tree.file("sys/devices/pwm-fan/target_pwm", "255\n");
   tree.file("sys/devices/pwm-fan/rpm_measured", "4321\n");
@@ -199,8 +198,8 @@ TEST(MonitorSources, BoardsOfL4T32) {
   EXPECT_THAT(sample.emc_percent, Optional(testing::DoubleNear(10.0, 1e-9)));
 }
 
-// AGX Xavier: three rails at each of two monitors, none of the whole board.
-TEST(MonitorSources, RailsOfXavier) {
+// AGX Xavier: two monitors with three rails each, and no rail for the whole board.
+TEST(MonitorSources, ReadsRailsOfXavier) {
   Tree tree;
   int channel = 0;
   for (const char* name : {"GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"}) {
@@ -221,9 +220,9 @@ TEST(MonitorSources, RailsOfXavier) {
   EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(50)));
 }
 
-// Orin with JetPack 7: sysfs has the GPU's load as before; governor in place of enable_3d_scaling does not
-// matter.
-TEST(MonitorSources, OrinWithJetPack7) {
+// Orin with JetPack 7: the GPU's load is in sysfs as before. `governor` instead of enable_3d_scaling makes
+// no difference.
+TEST(MonitorSources, ReadsOrinWithJetPack7) {
   Tree tree;
   tree.file("sys/class/devfreq/17000000.gpu/device/of_node/name", std::string("gpu\0", 4));
   tree.file("sys/class/devfreq/17000000.gpu/cur_freq", "1300500000\n");
@@ -240,7 +239,7 @@ TEST(MonitorSources, OrinWithJetPack7) {
   EXPECT_NEAR(sample.power_watts[0].value, 3.824, 1e-9);
 }
 
-TEST(MonitorSources, ClientsOfNvMap) {
+TEST(MonitorSources, ReadsNvMapClients) {
   std::vector<ProcessSample> processes;
   EXPECT_EQ(read_nvmap_clients("CLIENT                        PROCESS      PID        SIZE\n"
                                "user                         gpu_burn     7979   23525644K\n"
@@ -260,7 +259,7 @@ TEST(MonitorSources, ClientsOfNvMap) {
   EXPECT_EQ(processes.size(), 2U);
 }
 
-TEST(MonitorSources, RealListsOfNvMap) {
+TEST(MonitorSources, ReadsRealNvMapLists) {
   const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
   if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
   std::vector<ProcessSample> processes;
@@ -273,7 +272,7 @@ TEST(MonitorSources, RealListsOfNvMap) {
   EXPECT_EQ(processes[1].name, "gnome_shell");
 }
 
-TEST(KernelLog, VictimsOfAllKernels) {
+TEST(KernelLog, FindsOomVictimsOfAllKernelVersions) {
   for (
       const auto& [message, name, pid] :
       {std::tuple{"Out of memory: Kill process 7248 (python3) score 266 or sacrifice child", "python3", 7248},
@@ -300,8 +299,8 @@ TEST(KernelLog, VictimsOfAllKernels) {
     EXPECT_FALSE(kernel_event_of(message)) << message;
 }
 
-// Only what comes after the start, and a kill that is told in three lines once.
-TEST(KernelLog, ARecordIsReadOnce) {
+// Only records after the start count, and a kill that is logged in three lines counts once.
+TEST(KernelLog, ReadsARecordOnce) {
   Tree tree;
   tree.file("dev/kmsg", "4,1,1,-;Killed process 1 (old)\n");
   SystemSampler sampler(tree.root());
@@ -327,7 +326,7 @@ void add_process(const Tree& tree, int pid, int parent, const std::string& name,
   tree.file(folder + "/smaps_rollup", "x\nRss: 10 kB\nPss:   7 kB\nPss_Anon: 5 kB\n");
 }
 
-TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
+TEST(ProcessTable, ListsTheLargestWithTheirGpuMemory) {
   Tree tree;
   tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\nrobot:x:1000:1000::/home/robot:/bin/sh\nbad\n");
   add_process(tree, 10, 1, "small", 1, 0);
@@ -357,10 +356,10 @@ TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
   EXPECT_EQ(odd.gpu, std::nullopt);
 }
 
-TEST(ProcessTable, ATreeIsFollowedWhenItsParentHasEnded) {
+TEST(ProcessTable, FollowsATreeAfterItsParentEnded) {
   Tree tree;
   add_process(tree, 100, 1, "app", 5, 0);
-  add_process(tree, 50, 100, "child", 5, 0);  // numbers have wrapped around
+  add_process(tree, 50, 100, "child", 5, 0);  // pids have wrapped around
   add_process(tree, 51, 50, "grandchild", 5, 0);
   add_process(tree, 200, 1, "other", 500, 0);
   ProcessTable table(tree.root());
@@ -382,7 +381,7 @@ TEST(ProcessTable, ATreeIsFollowedWhenItsParentHasEnded) {
   EXPECT_THAT(pids(), ElementsAre(50));
 }
 
-TEST(ProcessTable, ANumberThatIsGivenAgainIsAStranger) {
+TEST(ProcessTable, DoesNotFollowAReusedPid) {
   Tree tree;
   add_process(tree, 100, 1, "app", 5, 0);
   add_process(tree, 101, 100, "child", 5, 0);
@@ -403,8 +402,8 @@ TEST(ProcessTable, ANumberThatIsGivenAgainIsAStranger) {
   EXPECT_EQ(sample.processes[0].name, "child");
 }
 
-// Accuracy: this process's own figures, as the kernel has them elsewhere.
-TEST(ProcessTable, ThisProcess) {
+// Accuracy: compares this process's figures with other files of the kernel.
+TEST(ProcessTable, MatchesKernelFiguresOfThisProcess) {
   ProcessTable table;
   SystemSample sample;
   ProcessChoice choice;
@@ -421,7 +420,7 @@ TEST(ProcessTable, ThisProcess) {
   EXPECT_LE(self->pss->count, self->rss->count + (1 << 20));
 }
 
-TEST(SystemSampler, ADeviceThatAppearsLateIsFound) {
+TEST(SystemSampler, FindsADeviceThatAppearsLater) {
   Tree tree;
   const auto zone = [&](int number, const char* type) {
     const std::string folder = "sys/class/thermal/thermal_zone" + std::to_string(number);
@@ -440,10 +439,10 @@ TEST(SystemSampler, ADeviceThatAppearsLateIsFound) {
   EXPECT_THAT(sample.temperatures_celsius,
               ElementsAre(Reading{"cpu-thermal", 40}, Reading{"gpu-thermal", 40}));
   EXPECT_THAT(sample.fans_percent, ElementsAre(Reading{"pwmfan", 100}));
-  EXPECT_EQ(sample.pages_swapped_in, 3);  // who was there keeps its counters
+  EXPECT_EQ(sample.pages_swapped_in, 3);  // existing sources keep their counters
 }
 
-TEST(SystemSampler, ASourceThatFailsIsLeftOutAndTheOthersGoOn) {
+TEST(SystemSampler, SkipsAFailingSource) {
   Tree tree;
   tree.file("proc/meminfo", "MemTotal: 1000 kB\n");
   tree.file("sys/block/zram0/mm_stat", "1 2 3\n");
@@ -458,8 +457,8 @@ TEST(SystemSampler, ASourceThatFailsIsLeftOutAndTheOthersGoOn) {
   EXPECT_THAT(sampler.found(), ElementsAre("meminfo"));
 }
 
-// Of a process that stands still, to the byte.
-TEST(MonitorSources, MemoryOfAProcessIsTheKernelsOwn) {
+// For a stopped process, exact to the byte.
+TEST(MonitorSources, ProcessMemoryEqualsKernelFigures) {
   SpawnOptions options;
   options.command = {"sh", "-c", "x=$(head -c 20000000 /dev/zero | tr '\\0' x); kill -STOP $$"};
   auto child = Subprocess::spawn(options);
@@ -486,7 +485,7 @@ TEST(MonitorSources, MemoryOfAProcessIsTheKernelsOwn) {
   ASSERT_EQ(sample.processes.size(), 1U);
   const ProcessSample& process = sample.processes[0];
   EXPECT_EQ(process.rss, kibibytes(field("smaps_rollup", "Rss:")));
-  EXPECT_GE(process.pss, Bytes{20'000'000});  // shared pages are shared with whoever is there now
+  EXPECT_GE(process.pss, Bytes{20'000'000});  // shared pages are divided among all current users
   EXPECT_LE(process.pss, process.rss);
   EXPECT_EQ(process.swapped, kibibytes(field("status", "VmSwap:")));
   choice.with_pss = false;

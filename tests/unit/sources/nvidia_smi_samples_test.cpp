@@ -1,4 +1,4 @@
-// Every sample of the shared test data: what Jetsons, desktops and servers really print.
+// Reads every sample of the shared test data: real output of Jetsons, desktops and servers.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-// The samples, by the beginning of their titles. Each is read by a test below.
+// The samples by the beginning of their titles. A test below reads each of them.
 constexpr std::array<std::string_view, 18> kSamples{"Orin JP6.x table",
                                                     "Jetson AGX Thor JP7.0",
                                                     "Thor R38.4 process rows",
@@ -63,7 +63,7 @@ class SmiSamples : public testing::Test {
     static std::map<std::string, std::string> all;
     return all;
   }
-  // The text of the one section whose title begins so.
+  // The text of the only section whose title begins with this.
   static std::string text_of(const std::string& beginning) {
     EXPECT_THAT(kSamples, testing::Contains(std::string_view(beginning)));
     std::string text;
@@ -79,7 +79,7 @@ class SmiSamples : public testing::Test {
   static SmiOutput read(const std::string& beginning, const std::vector<std::string>& columns = {}) {
     return read_nvidia_smi(text_of(beginning), columns);
   }
-  // The line of a section that has this text.
+  // The line of a section that contains this text.
   static std::string line_of(const std::string& beginning, std::string_view text) {
     static std::string kept;
     kept = text_of(beginning);
@@ -96,7 +96,7 @@ void expect_no_memory(const GpuSample& gpu) {
   EXPECT_EQ(gpu.memory_free, std::nullopt);
 }
 
-TEST_F(SmiSamples, OrinWithJetPack6SaysNothingButItsName) {
+TEST_F(SmiSamples, OrinWithJetPack6ReportsOnlyItsName) {
   const SmiOutput output = read("Orin JP6.x table");
   EXPECT_EQ(output.driver_version, "540.4.0");
   EXPECT_EQ(output.cuda_version, "12.6");
@@ -105,10 +105,10 @@ TEST_F(SmiSamples, OrinWithJetPack6SaysNothingButItsName) {
   only_its_name.index = 0;
   only_its_name.name = "Orin (nvgpu)";
   EXPECT_EQ(output.gpus[0], only_its_name);
-  EXPECT_EQ(output.unread_lines, 0);
+  EXPECT_EQ(output.unparsed_lines, 0);
 }
 
-TEST_F(SmiSamples, ThorWithJetPack70HasItsLoadAlone) {
+TEST_F(SmiSamples, ThorWithJetPack70ReportsOnlyLoad) {
   const SmiOutput output = read("Jetson AGX Thor JP7.0");
   ASSERT_EQ(output.gpus.size(), 1U);
   const GpuSample& gpu = output.gpus[0];
@@ -122,7 +122,7 @@ TEST_F(SmiSamples, ThorWithJetPack70HasItsLoadAlone) {
   expect_no_memory(gpu);
 }
 
-TEST_F(SmiSamples, AProcessRowOfThor) {
+TEST_F(SmiSamples, ReadsAProcessRowOfThor) {
   const SmiOutput output = read("Thor R38.4 process rows");
   ASSERT_TRUE(output.processes);
   ASSERT_EQ(output.processes->size(), 1U);
@@ -133,7 +133,7 @@ TEST_F(SmiSamples, AProcessRowOfThor) {
   EXPECT_EQ(row.process, (GpuProcess{3507, Bytes{0}, {}, {}}));
 }
 
-TEST_F(SmiSamples, ThorWithJetPack72HasTemperatureAndPower) {
+TEST_F(SmiSamples, ThorWithJetPack72ReportsTemperatureAndPower) {
   const SmiOutput output = read("Jetson AGX Thor JP7.2");
   EXPECT_EQ(output.driver_version, "595.78");
   EXPECT_EQ(output.cuda_version, "13.2");
@@ -145,20 +145,20 @@ TEST_F(SmiSamples, ThorWithJetPack72HasTemperatureAndPower) {
   EXPECT_THAT(output.processes, Optional(IsEmpty()));
 }
 
-TEST_F(SmiSamples, DgxSparkHasNoMemoryOfItsOwn) {
+TEST_F(SmiSamples, DgxSparkHasNoDedicatedMemory) {
   SmiOutput output = read("DGX Spark GB10 CSV (driver");
   ASSERT_EQ(output.gpus.size(), 1U);
   expect_no_memory(output.gpus[0]);
   EXPECT_THAT(output.gpus[0].gpu_percent, Optional(DoubleEq(0)));
   EXPECT_THAT(output.gpus[0].power_watts, Optional(DoubleEq(11.17)));
   EXPECT_THAT(output.gpus[0].temperature_celsius, Optional(DoubleEq(35)));
-  EXPECT_EQ(output.unread_lines, 1);  // the command that was typed
+  EXPECT_EQ(output.unparsed_lines, 1);  // the line with the typed command
   output = read("DGX Spark GB10 CSV | ");
   ASSERT_EQ(output.gpus.size(), 1U);
   expect_no_memory(output.gpus[0]);
 }
 
-TEST_F(SmiSamples, RowsOfJetsonsWithoutHeader) {
+TEST_F(SmiSamples, ReadsJetsonRowsWithoutHeader) {
   SmiOutput output = read("Jetson Orin telemetry CSV row",
                           {"name", "memory.total", "memory.used", "utilization.gpu", "power.draw"});
   ASSERT_EQ(output.gpus.size(), 1U);
@@ -170,7 +170,7 @@ TEST_F(SmiSamples, RowsOfJetsonsWithoutHeader) {
   expect_no_memory(output.gpus[0]);
 }
 
-TEST_F(SmiSamples, AHeaderTakesThePlaceOfTheOneBefore) {
+TEST_F(SmiSamples, NewHeaderReplacesThePreviousOne) {
   const SmiOutput output = read("L4, T4, laptop");
   ASSERT_EQ(output.gpus.size(), 5U);
   EXPECT_EQ(output.gpus[0].name, "NVIDIA L4");
@@ -184,16 +184,16 @@ TEST_F(SmiSamples, AHeaderTakesThePlaceOfTheOneBefore) {
   EXPECT_THAT(output.gpus[2].power_watts, Optional(DoubleEq(1.81)));
   EXPECT_EQ(output.gpus[3].memory_free, mebibytes(7887));
   EXPECT_EQ(output.gpus[4].memory_used, mebibytes(31104));
-  EXPECT_EQ(output.unread_lines, 0);
+  EXPECT_EQ(output.unparsed_lines, 0);
 }
 
-TEST_F(SmiSamples, RowsThatDoNotFitTheirHeaderAreNotGuessed) {
+TEST_F(SmiSamples, RejectsRowsThatDoNotFitTheirHeader) {
   const SmiOutput output = read("2x 80GB server");
   ASSERT_EQ(output.gpus.size(), 2U);
   EXPECT_EQ(output.gpus[1].index, 1);
   EXPECT_EQ(output.gpus[1].memory_used, Bytes{0});
   EXPECT_EQ(output.gpus[1].memory_total, mebibytes(81920));
-  EXPECT_EQ(output.unread_lines, 2);  // three fields under a header of four
+  EXPECT_EQ(output.unparsed_lines, 2);  // three fields, but a header with four
   const SmiOutput bare =
       read_nvidia_smi(line_of("2x 80GB server", "1, 0, 0"), {"index", "memory.used", "utilization.gpu"});
   ASSERT_EQ(bare.gpus.size(), 1U);
@@ -201,14 +201,14 @@ TEST_F(SmiSamples, RowsThatDoNotFitTheirHeaderAreNotGuessed) {
   EXPECT_EQ(bare.gpus[0].memory_used, Bytes{0});
 }
 
-TEST_F(SmiSamples, AnUnknownColumnIsPassedOver) {
+TEST_F(SmiSamples, SkipsUnknownColumns) {
   const SmiOutput output = read("Telegraf thread 2017");
   ASSERT_EQ(output.gpus.size(), 1U);
   EXPECT_THAT(output.gpus[0].power_watts, Optional(DoubleEq(11.04)));
   EXPECT_THAT(output.gpus[0].temperature_celsius, Optional(DoubleEq(34)));
 }
 
-TEST_F(SmiSamples, WithoutHeaderAndUnits) {
+TEST_F(SmiSamples, ReadsRowsWithoutHeaderAndUnits) {
   const SmiOutput output = read("beszel noheader,nounits", {"index", "name", "temperature.gpu", "memory.used",
                                                             "memory.total", "utilization.gpu", "power.draw"});
   ASSERT_EQ(output.gpus.size(), 3U);
@@ -220,7 +220,7 @@ TEST_F(SmiSamples, WithoutHeaderAndUnits) {
   EXPECT_EQ(output.gpus[2].memory_total, mebibytes(23028));
 }
 
-TEST_F(SmiSamples, EveryWayToSayThatThereIsNone) {
+TEST_F(SmiSamples, TreatsAllPlaceholdersAsAbsent) {
   const std::string section = "[Not Supported] / N/A";
   const auto one = [&](std::string_view line, const std::vector<std::string>& columns) {
     const SmiOutput output = read_nvidia_smi(line_of(section, line), columns);
@@ -251,14 +251,14 @@ TEST_F(SmiSamples, EveryWayToSayThatThereIsNone) {
   EXPECT_EQ(gpu.memory_free, mebibytes(8000));
 
   const SmiOutput whole = read(section);
-  EXPECT_TRUE(whole.gpus.empty());  // without columns nothing is guessed
+  EXPECT_TRUE(whole.gpus.empty());  // without column names nothing is read
   EXPECT_THAT(whole.messages,
               ElementsAre("WARNING: something", "No devices were found",
                           HasSubstr("communicate with the NVIDIA driver"),
                           HasSubstr("has fallen off the bus"), HasSubstr("Permission denied")));
 }
 
-TEST_F(SmiSamples, ALogWithTimes) {
+TEST_F(SmiSamples, ReadsALogWithTimes) {
   const SmiOutput output = read("timestamped log");
   ASSERT_EQ(output.gpus.size(), 1U);
   EXPECT_EQ(output.gpus[0].index, 0);
@@ -267,7 +267,7 @@ TEST_F(SmiSamples, ALogWithTimes) {
   EXPECT_THAT(output.gpus[0].sm_clock_hz, Optional(DoubleEq(210e6)));
 }
 
-TEST_F(SmiSamples, MigInstancesOfTheList) {
+TEST_F(SmiSamples, ReadsMigInstancesOfTheList) {
   const SmiOutput output = read("MIG list");
   ASSERT_EQ(output.gpus.size(), 1U);
   EXPECT_EQ(output.gpus[0].name, "NVIDIA H100 80GB HBM3");
@@ -278,7 +278,7 @@ TEST_F(SmiSamples, MigInstancesOfTheList) {
   EXPECT_EQ(output.gpus[0].mig_instances[1].uuid, "MIG-b4b2228d-6933-5839-bc0e-41ab9edb61c6");
 }
 
-TEST_F(SmiSamples, MigProfiles) {
+TEST_F(SmiSamples, ReadsMigProfiles) {
   const SmiOutput output = read("MIG profile table");
   EXPECT_TRUE(output.gpus.empty());
   EXPECT_EQ(output.processes, std::nullopt);
@@ -290,16 +290,16 @@ TEST_F(SmiSamples, MigProfiles) {
   EXPECT_EQ(output.mig_profiles[1].instances, 1);
 }
 
-TEST_F(SmiSamples, WhatOtherToolsPrintIsNotRead) {
+TEST_F(SmiSamples, IgnoresOutputOfOtherTools) {
   for (const char* section : {"NVML under MIG", "raw NVML on GB10"}) {
     const SmiOutput output = read(section);
     EXPECT_TRUE(output.gpus.empty()) << section;
-    EXPECT_EQ(output.unread_lines, 2) << section;
+    EXPECT_EQ(output.unparsed_lines, 2) << section;
   }
 }
 
-// A sample that is added to the data needs a test here.
-TEST_F(SmiSamples, NoSampleIsForgotten) {
+// A new sample in the data needs a test here.
+TEST_F(SmiSamples, EverySampleHasATest) {
   for (const auto& [title, text] : sections())
     EXPECT_EQ(std::count_if(kSamples.begin(), kSamples.end(),
                             [&, &name = title](std::string_view known) { return begins_with(name, known); }),

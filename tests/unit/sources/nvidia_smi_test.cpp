@@ -9,7 +9,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Optional;
 
-// The layout until R440: two lines a GPU, processes without instances.
+// The layout until R440: two lines per GPU, processes without instances.
 constexpr const char* kOldTable = R"(
 Sat Aug  7 15:20:49 2021
 +-----------------------------------------------------------------------------+
@@ -35,7 +35,7 @@ Sat Aug  7 15:20:49 2021
 +-----------------------------------------------------------------------------+
 )";
 
-TEST(NvidiaSmi, TheTableUntilR440) {
+TEST(NvidiaSmi, ReadsTheTableUntilR440) {
   const SmiOutput output = read_nvidia_smi(kOldTable);
   EXPECT_EQ(output.driver_version, "440.33.01");
   EXPECT_EQ(output.cuda_version, "10.2");
@@ -64,7 +64,7 @@ TEST(NvidiaSmi, TheTableUntilR440) {
   EXPECT_EQ((*output.processes)[2].process, (GpuProcess{4711, std::nullopt, {}, {}}));
 }
 
-// Since R450: a line for MIG, tables of instances and processes of instances.
+// Since R450: a third line for MIG, and tables of instances and their processes.
 constexpr const char* kMigTable = R"(
 | NVIDIA-SMI 535.54.03              Driver Version: 535.54.03    CUDA Version: 12.2     |
 |   0  NVIDIA A100-SXM4-40GB          On  | 00000000:0F:00.0 Off |                   On |
@@ -95,7 +95,7 @@ constexpr const char* kMigTable = R"(
 +---------------------------------------------------------------------------------------+
 )";
 
-TEST(NvidiaSmi, TheTableOfMig) {
+TEST(NvidiaSmi, ReadsTheTableOfMig) {
   const SmiOutput output = read_nvidia_smi(kMigTable);
   ASSERT_EQ(output.gpus.size(), 2U);
   const GpuSample& gpu = output.gpus[0];
@@ -113,7 +113,7 @@ TEST(NvidiaSmi, TheTableOfMig) {
   EXPECT_EQ(output.processes->front().name, "python");
 }
 
-TEST(NvidiaSmi, ProcessesInCsv) {
+TEST(NvidiaSmi, ReadsProcessesInCsv) {
   const SmiOutput output = read_nvidia_smi(
       "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
       "GPU-1, 100, python a, b.py, 512 MiB\n"
@@ -125,24 +125,24 @@ TEST(NvidiaSmi, ProcessesInCsv) {
   EXPECT_EQ((*output.processes)[0].name, "python a, b.py");
   EXPECT_EQ((*output.processes)[0].process.used, mebibytes(512));
   EXPECT_EQ((*output.processes)[1].process, (GpuProcess{101, std::nullopt, {}, {}}));
-  EXPECT_EQ(output.unread_lines, 1);
+  EXPECT_EQ(output.unparsed_lines, 1);
   EXPECT_TRUE(output.gpus.empty());
   EXPECT_THAT(read_nvidia_smi("pid, used_memory [MiB]\n").processes, Optional(IsEmpty()));
   EXPECT_EQ(read_nvidia_smi("index, memory.used [MiB]\n0, 5 MiB\n").processes, std::nullopt);
 }
 
-TEST(NvidiaSmi, ProcessesWithoutTheirNumbersAreNoGpus) {
+TEST(NvidiaSmi, IgnoresProcessRowsWithoutPids) {
   for (const char* text : {"process_name, used_gpu_memory [MiB]\npython, 512 MiB\n/bin/x, [N/A]\n",
                            "gpu_uuid, used_memory [MiB]\nGPU-1, 512 MiB\nGPU-1, 5 MiB\n",
                            "gpu_uuid, process_name\nGPU-1, python\n"}) {
     const SmiOutput output = read_nvidia_smi(text);
     EXPECT_THAT(output.gpus, IsEmpty()) << text;
     EXPECT_EQ(output.processes, std::nullopt) << text;
-    EXPECT_EQ(output.unread_lines, 0) << text;
+    EXPECT_EQ(output.unparsed_lines, 0) << text;
   }
 }
 
-TEST(NvidiaSmi, MemoryOfProcessesIsInMebibytesWhereNoUnitIsTold) {
+TEST(NvidiaSmi, ProcessMemoryWithoutUnitIsInMebibytes) {
   for (const char* name : {"used_memory", "used_gpu_memory"}) {
     const SmiOutput with_header = read_nvidia_smi("pid, " + std::string(name) + "\n7, 512\n");
     const SmiOutput without = read_nvidia_smi("7, 512\n", {"pid", name});
@@ -153,7 +153,7 @@ TEST(NvidiaSmi, MemoryOfProcessesIsInMebibytesWhereNoUnitIsTold) {
   }
 }
 
-TEST(NvidiaSmi, ALostGpuInATable) {
+TEST(NvidiaSmi, MarksALostGpuInATable) {
   const SmiOutput output = read_nvidia_smi(
       "|   0  GeForce GTX 1080    ERR! | 00000000:21:01.0 ERR! |                 ERR! |\n"
       "| ERR!  ERR!  ERR!  ERR! / ERR! |          GPU is lost  |     ERR!        ERR! |\n"
@@ -173,7 +173,7 @@ TEST(NvidiaSmi, ALostGpuInATable) {
   EXPECT_EQ(output.gpus[2].memory_used, mebibytes(3));
 }
 
-TEST(NvidiaSmi, ALostGpu) {
+TEST(NvidiaSmi, MarksALostGpu) {
   const SmiOutput output = read_nvidia_smi("[GPU is lost], 41\n30, 42\n", {"memory.used", "temperature.gpu"});
   ASSERT_EQ(output.gpus.size(), 2U);
   EXPECT_TRUE(output.gpus[0].lost);
@@ -181,7 +181,7 @@ TEST(NvidiaSmi, ALostGpu) {
   EXPECT_FALSE(output.gpus[1].lost);
 }
 
-TEST(NvidiaSmi, ReasonsOfTheClock) {
+TEST(NvidiaSmi, ReadsClockReasons) {
   const SmiOutput output = read_nvidia_smi(
       "index, clocks_event_reasons.active\n0, 0x0000000000000004\n1, 0x0000000000000001\n2, 4\n");
   ASSERT_EQ(output.gpus.size(), 2U);
@@ -189,21 +189,21 @@ TEST(NvidiaSmi, ReasonsOfTheClock) {
   EXPECT_THAT(output.gpus[0].throttle_reasons, ElementsAre("software power cap"));
   EXPECT_EQ(output.gpus[1].throttled, false);
   EXPECT_THAT(output.gpus[1].clock_limits, ElementsAre("idle"));
-  EXPECT_EQ(output.unread_lines, 1);
+  EXPECT_EQ(output.unparsed_lines, 1);
 }
 
-TEST(NvidiaSmi, AWordWhereANumberBelongsIsNoRow) {
+TEST(NvidiaSmi, RejectsRowsWithAWordInsteadOfANumber) {
   const std::vector<std::string> columns{"index", "memory.used"};
   for (const char* line : {"0, lots", "0, 5 parsecs", "0, -5", "0, inf", "0, nan", "0, 1e999", "0", "x, 5",
                            "0, 5, 6", "0, 99999999999999999999999"}) {
     const SmiOutput output = read_nvidia_smi(line, columns);
     EXPECT_TRUE(output.gpus.empty()) << line;
-    EXPECT_EQ(output.unread_lines, 1) << line;
+    EXPECT_EQ(output.unparsed_lines, 1) << line;
   }
 }
 
-// A figure is of its column's quantity, whether the row, the header or nobody says the unit.
-TEST(NvidiaSmi, AFigureOfAnotherUnitIsNoRow) {
+// A figure must have its column's quantity, whether the unit is in the row, in the header, or missing.
+TEST(NvidiaSmi, RejectsRowsWithAWrongUnit) {
   for (const char* text : {"index, memory.used [MiB]\n0, 97 %\n", "index, memory.used [MiB]\n0, 97 W\n",
                            "index, memory.used [MiB]\n0, 97 MHz\n", "index, memory.used [%]\n0, 97\n",
                            "index, utilization.gpu [%]\n0, 97 MiB\n", "index, power.draw [W]\n0, 97 C\n",
@@ -211,11 +211,11 @@ TEST(NvidiaSmi, AFigureOfAnotherUnitIsNoRow) {
     const SmiOutput output = read_nvidia_smi(text);
     EXPECT_THAT(output.gpus, IsEmpty()) << text;
     EXPECT_THAT(output.processes.value_or(std::vector<SmiProcess>{}), IsEmpty()) << text;
-    EXPECT_EQ(output.unread_lines, 1) << text;
+    EXPECT_EQ(output.unparsed_lines, 1) << text;
   }
 }
 
-TEST(NvidiaSmi, AnotherUnitOfTheSameQuantityCounts) {
+TEST(NvidiaSmi, ConvertsUnitsOfTheSameQuantity) {
   const SmiOutput output = read_nvidia_smi(
       "index, memory.used [MiB], memory.total [GiB], power.draw [W], temperature.gpu\n"
       "0, 97, 2, 1500 mW, 35 C\n"
@@ -229,14 +229,14 @@ TEST(NvidiaSmi, AnotherUnitOfTheSameQuantityCounts) {
   EXPECT_THAT(output.gpus[1].temperature_celsius, Optional(DoubleEq(35)));
 }
 
-// A comma may be in a name; what is a figure of its own is a column that nobody named.
-TEST(NvidiaSmi, CellsThatNoColumnIsNamedForAreNoPartOfAName) {
+// A name may contain a comma, but a separate figure belongs to an unnamed column.
+TEST(NvidiaSmi, DoesNotMergeUnnamedColumnsIntoAName) {
   const std::vector<std::string> columns{"name", "memory.used"};
   for (const char* line : {"NVIDIA Thor, [N/A], [N/A], 97 %", "NVIDIA Thor, 5, 97",
                            "NVIDIA Thor, 5 MiB, 97 MiB", "NVIDIA Thor"}) {
     const SmiOutput output = read_nvidia_smi(line, columns);
     EXPECT_THAT(output.gpus, IsEmpty()) << line;
-    EXPECT_EQ(output.unread_lines, 1) << line;
+    EXPECT_EQ(output.unparsed_lines, 1) << line;
   }
   const SmiOutput output = read_nvidia_smi("Quadro, with comma, 97", columns);
   ASSERT_EQ(output.gpus.size(), 1U);
@@ -244,14 +244,14 @@ TEST(NvidiaSmi, CellsThatNoColumnIsNamedForAreNoPartOfAName) {
   EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
 }
 
-TEST(NvidiaSmi, AHeaderMayHaveCapitals) {
+TEST(NvidiaSmi, AcceptsCapitalsInHeaders) {
   const SmiOutput output = read_nvidia_smi(
       "index, encoder.stats.sessionCount, pci.baseClass, memory.used [MiB]\n0, 0, 0x3, 97 MiB\n");
   ASSERT_EQ(output.gpus.size(), 1U);
   EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
 }
 
-TEST(NvidiaSmi, NamesOfColumns) {
+TEST(NvidiaSmi, KnowsColumnNames) {
   for (const char* name : {"timestamp", "index", "memory.used", "gpu_name", "fan.speed", "clocks.max.sm",
                            "pid", "used_gpu_memory", "clocks_throttle_reasons.active", "ecc.mode.current",
                            "encoder.stats.averageFps", "pcie.link.gen.max"})
@@ -264,7 +264,7 @@ TEST(NvidiaSmi, NamesOfColumns) {
   EXPECT_EQ(closest_nvidia_smi_column("something_else"), "");
 }
 
-TEST(NvidiaSmi, NothingIsNothing) {
+TEST(NvidiaSmi, EmptyTextGivesEmptyOutput) {
   for (const char* text : {"", "\n\n", "|", "||||", "+--+", "|   0  |", "| 0 1 2 3 |"}) {
     const SmiOutput output = read_nvidia_smi(text);
     EXPECT_TRUE(output.gpus.empty()) << text;

@@ -10,17 +10,19 @@ using testing::Optional;
 
 constexpr unsigned kNoInstance = ~0U;
 
-TEST(NvmlProcesses, TheLayoutFollowsFromWhatWasWritten) {
+TEST(NvmlProcesses, DetectsTheLayoutFromWrittenBytes) {
   for (const std::size_t size : {16U, 24U, 32U})
     for (const std::size_t count : {1U, 2U, 7U, 61U}) {
       EXPECT_EQ(nvml::entry_size(size * count, count, 61, 24), size) << count;
-      EXPECT_EQ(nvml::entry_size(size * 61, count, 61, 24), size) << count;  // cleared to its end
+      EXPECT_EQ(nvml::entry_size(size * 61, count, 61, 24), size)
+          << count;  // the driver cleared the whole buffer
     }
   EXPECT_EQ(nvml::entry_size(77, 2, 61, 24), 24U);
   EXPECT_EQ(nvml::entry_size(0, 0, 61, 16), 24U);  // an empty list has no layout
 }
 
-// The three layouts that drivers write behind one name, with and without the rest of the buffer cleared.
+// The three layouts that drivers use for the same function name, with and without clearing the rest of the
+// buffer.
 TEST(NvmlProcesses, EveryLayoutGivesTheSameProcesses) {
   for (const unsigned size : {16U, 24U, 32U})
     for (const unsigned clears : {0U, 1U}) {
@@ -38,7 +40,7 @@ TEST(NvmlProcesses, EveryLayoutGivesTheSameProcesses) {
     }
 }
 
-TEST(NvmlProcesses, MoreThanThereWasRoomFor) {
+TEST(NvmlProcesses, GrowsTheBufferForLongLists) {
   for (const unsigned size : {16U, 24U, 32U}) {
     FakeLibrary fake;
     fake.state().entry_size = size;
@@ -55,7 +57,7 @@ TEST(NvmlProcesses, MoreThanThereWasRoomFor) {
   }
 }
 
-TEST(NvmlProcesses, OneThatComputesAndDrawsIsOne) {
+TEST(NvmlProcesses, MergesComputeAndGraphicsEntriesOfAProcess) {
   FakeLibrary fake;
   fake.gpu(0).compute = {1, {{10, 500, kNoInstance, kNoInstance}}};
   fake.gpu(0).graphics = {2, {{10, 700, kNoInstance, kNoInstance}, {11, ~0ULL, kNoInstance, kNoInstance}}};
@@ -64,8 +66,8 @@ TEST(NvmlProcesses, OneThatComputesAndDrawsIsOne) {
               Optional(ElementsAre(GpuProcess{10, Bytes{700}, {}, {}}, GpuProcess{11, Bytes{40}, {}, {}})));
 }
 
-// As drivers of integrated GPUs give them.
-TEST(NvmlProcesses, WhatIsNoProcessIsLeftOut) {
+// Drivers of integrated GPUs return such entries.
+TEST(NvmlProcesses, DropsEntriesThatAreNotProcesses) {
   FakeLibrary fake;
   fake.gpu(0).compute = {3,
                          {{0, 500, kNoInstance, kNoInstance},
@@ -74,7 +76,7 @@ TEST(NvmlProcesses, WhatIsNoProcessIsLeftOut) {
   EXPECT_THAT(fake.sample().gpus[0].processes, Optional(ElementsAre(GpuProcess{12, std::nullopt, {}, {}})));
 }
 
-TEST(NvmlProcesses, OneListIsEnoughAndNoneIsAbsent) {
+TEST(NvmlProcesses, NeedsAtLeastOneList) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakeGraphics | test::kFakeMps;
   fake.gpu(1).refused = test::kFakeCompute | test::kFakeGraphics | test::kFakeMps;

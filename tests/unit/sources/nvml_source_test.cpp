@@ -1,4 +1,4 @@
-// NVML through a real dlopen of a library of the tests' own (fake_nvml.cpp).
+// Uses NVML through a real dlopen of the fake library (fake_nvml.cpp).
 #include "sources/nvml_source.h"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-TEST(NvmlSource, EveryFigureOfEveryGpu) {
+TEST(NvmlSource, ReadsEveryFigureOfEveryGpu) {
   FakeLibrary fake;
   fake.gpu(1).clock_reasons = 0x4 | 0x40 | 0x1 | 0x1000;
   auto source = fake.open();
@@ -39,7 +39,7 @@ TEST(NvmlSource, EveryFigureOfEveryGpu) {
   EXPECT_THAT(gpu.gpu_percent, Optional(DoubleEq(37)));
   EXPECT_THAT(gpu.memory_percent, Optional(DoubleEq(12)));
   EXPECT_THAT(gpu.encoder_percent, Optional(DoubleEq(5)));
-  EXPECT_THAT(gpu.decoder_percent, Optional(DoubleEq(0)));  // 0 that the driver told is a figure
+  EXPECT_THAT(gpu.decoder_percent, Optional(DoubleEq(0)));  // a 0 from the driver is a figure
   EXPECT_THAT(gpu.graphics_clock_hz, Optional(DoubleEq(1.98e9)));
   EXPECT_THAT(gpu.sm_clock_hz, Optional(DoubleEq(1.97e9)));
   EXPECT_THAT(gpu.memory_clock_hz, Optional(DoubleEq(3.201e9)));
@@ -60,7 +60,7 @@ TEST(NvmlSource, EveryFigureOfEveryGpu) {
   EXPECT_EQ(sample.throttled, true);
 }
 
-TEST(NvmlSource, AnIdleOrSetClockIsNoThrottling) {
+TEST(NvmlSource, IdleOrConfiguredClockIsNotThrottling) {
   FakeLibrary fake;
   fake.gpu(0).clock_reasons = 0x1 | 0x2 | 0x100;
   const SystemSample sample = fake.sample();
@@ -69,8 +69,8 @@ TEST(NvmlSource, AnIdleOrSetClockIsNoThrottling) {
               ElementsAre("display clock setting", "application clock setting", "idle"));
 }
 
-// The busiest of the GPUs; what devfreq of a Jetson told before stays.
-TEST(NvmlSource, TheLoadOfTheMachine) {
+// The load of the busiest GPU; a figure that a Jetson's devfreq set before stays.
+TEST(NvmlSource, MachineLoadIsTheBusiestGpu) {
   FakeLibrary fake;
   fake.gpu(1).gpu_percent = 80;
   EXPECT_THAT(fake.sample().gpu_percent, Optional(DoubleEq(80)));
@@ -79,7 +79,7 @@ TEST(NvmlSource, TheLoadOfTheMachine) {
   jetson.throttled = true;
   fake.open()->read(jetson);
   EXPECT_THAT(jetson.gpu_percent, Optional(DoubleEq(43.1)));
-  EXPECT_EQ(jetson.throttled, true);  // the board's alert is not taken back by a GPU that has none
+  EXPECT_EQ(jetson.throttled, true);  // a GPU without throttling does not clear the board's alert
 }
 
 struct Refusal {
@@ -91,7 +91,7 @@ struct Refusal {
 
 class NvmlRefusal : public testing::TestWithParam<Refusal> {};
 
-TEST_P(NvmlRefusal, IsAbsentAloneAndNeverZero) {
+TEST_P(NvmlRefusal, RefusedFigureIsAbsentAndOthersRemain) {
   for (const unsigned answer : {kNotSupportedAnswer, kNoPermissionAnswer, 999U}) {
     FakeLibrary fake;
     fake.gpu(0).refused = GetParam().call;
@@ -138,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"name", test::kFakeName, [](const GpuSample& g) { return g.name.empty(); }}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
 
-// DGX Spark and Thor: no memory of their own, by an error; Orin says 0 of 0 bytes.
-TEST(NvmlSource, AnIntegratedGpuHasNoMemoryFigures) {
+// DGX Spark and Thor answer with an error because they have no dedicated memory; Orin reports 0 of 0 bytes.
+TEST(NvmlSource, IntegratedGpuHasNoMemoryFigures) {
   FakeLibrary fake;
   fake.gpu(0).total = fake.gpu(0).free = fake.gpu(0).used = fake.gpu(0).reserved = 0;
   const GpuSample gpu = fake.sample().gpus[0];
@@ -149,7 +149,7 @@ TEST(NvmlSource, AnIntegratedGpuHasNoMemoryFigures) {
   EXPECT_EQ(gpu.memory_reserved, std::nullopt);
 }
 
-TEST(NvmlSource, WithoutVersion2TheReservedMemoryIsInsideUsed) {
+TEST(NvmlSource, MemoryVersion1IncludesReservedMemoryInUsed) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakeMemoryV2;
   const GpuSample gpu = fake.sample().gpus[0];
@@ -157,7 +157,7 @@ TEST(NvmlSource, WithoutVersion2TheReservedMemoryIsInsideUsed) {
   EXPECT_EQ(gpu.memory_reserved, std::nullopt);
 }
 
-TEST(NvmlSource, ADriverOf2015) {
+TEST(NvmlSource, WorksWithADriverOf2015) {
   FakeLibrary fake("fake_nvml_old");
   fake.gpu(0).bus_id = "0000:41:00.0";
   fake.gpu(0).clock_reasons = 0x8;
@@ -175,7 +175,7 @@ TEST(NvmlSource, ADriverOf2015) {
   EXPECT_EQ(gpu.processes, (std::vector<GpuProcess>{{100, Bytes{5000}, {}, {}}, {101, Bytes{6000}, {}, {}}}));
 }
 
-TEST(NvmlSource, ALostGpuIsAbsentAndStopsNothing) {
+TEST(NvmlSource, LostGpuDoesNotAffectOthers) {
   FakeLibrary fake;
   auto source = fake.open();
   fake.gpu(0).refused = ~0U;
@@ -185,7 +185,7 @@ TEST(NvmlSource, ALostGpuIsAbsentAndStopsNothing) {
     source->read(sample);
     ASSERT_EQ(sample.gpus.size(), 2U);
     EXPECT_TRUE(sample.gpus[0].lost);
-    EXPECT_EQ(sample.gpus[0].name, "NVIDIA H200");  // known from before
+    EXPECT_EQ(sample.gpus[0].name, "NVIDIA H200");  // known from an earlier sample
     EXPECT_EQ(sample.gpus[0].memory_total, std::nullopt);
     EXPECT_EQ(sample.gpus[0].temperature_celsius, std::nullopt);
     EXPECT_EQ(sample.gpus[0].processes, std::nullopt);
@@ -200,7 +200,7 @@ TEST(NvmlSource, ALostGpuIsAbsentAndStopsNothing) {
   EXPECT_THAT(sample.gpus[0].temperature_celsius, Optional(DoubleEq(31)));
 }
 
-TEST(NvmlSource, AGpuThatIsLostInTheMiddleKeepsWhatItTold) {
+TEST(NvmlSource, GpuLostDuringAReadingKeepsEarlierFigures) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakePower;
   fake.gpu(0).refusal = kLostAnswer;
@@ -211,7 +211,7 @@ TEST(NvmlSource, AGpuThatIsLostInTheMiddleKeepsWhatItTold) {
   EXPECT_EQ(gpu.temperature_celsius, std::nullopt);
 }
 
-TEST(NvmlSource, AGpuThatWasLostBeforeTheStartIsFoundWhenItIsBack) {
+TEST(NvmlSource, FindsAGpuThatWasLostAtStart) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakeHandle;
   fake.gpu(0).refusal = kLostAnswer;
@@ -229,7 +229,7 @@ TEST(NvmlSource, AGpuThatWasLostBeforeTheStartIsFoundWhenItIsBack) {
   EXPECT_EQ(later.gpus[0].name, "NVIDIA H200");
 }
 
-TEST(NvmlSource, AGpuThatMayNotBeOpenedIsNotLost) {
+TEST(NvmlSource, GpuWithoutPermissionIsNotLost) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakeHandle;
   fake.gpu(0).refusal = kNoPermissionAnswer;
@@ -240,8 +240,8 @@ TEST(NvmlSource, AGpuThatMayNotBeOpenedIsNotLost) {
   EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
 }
 
-// From inside: of a GPU, and of the instance of MIG that the process has.
-TEST(OwnGpuMemory, IsThatOfThisProcessOnItsDevices) {
+// Read from inside the process, for a GPU and for the process's MIG instance.
+TEST(OwnGpuMemory, ReportsOnlyThisProcess) {
   const auto own = static_cast<unsigned>(::getpid());
   FakeLibrary fake;
   fake.gpu(0).compute = {2, {{own + 1, 500, ~0U, ~0U}, {own, 6000, ~0U, ~0U}}};
@@ -264,12 +264,12 @@ TEST(OwnGpuMemory, IsThatOfThisProcessOnItsDevices) {
   EXPECT_EQ(shares[1].used, Bytes{700});
 }
 
-TEST(NvmlSource, MigInstancesWithTheirMemoryAndProcesses) {
+TEST(NvmlSource, ReadsMigInstancesWithMemoryAndProcesses) {
   FakeLibrary fake;
   fake.state().gpu_count = 1;
   test::FakeGpu& gpu = fake.gpu(0);
   gpu.mig_mode = 1;
-  gpu.instances[0] = 2, gpu.instances[3] = 3;  // numbers 1 and 2 are free
+  gpu.instances[0] = 2, gpu.instances[3] = 3;  // indexes 1 and 2 are unused
   gpu.refused = test::kFakeUtilization | kAnyProcesses;
   test::FakeGpu& small = fake.gpu(2);
   small.name = "NVIDIA H200 MIG 1g.18gb", small.uuid = "MIG-aaaaaaaa-0000-0000-0000-000000000001";
@@ -286,7 +286,7 @@ TEST(NvmlSource, MigInstancesWithTheirMemoryAndProcesses) {
   ASSERT_EQ(sample.gpus.size(), 1U);
   const GpuSample& whole = sample.gpus[0];
   EXPECT_EQ(whole.mig_enabled, true);
-  EXPECT_EQ(whole.gpu_percent, std::nullopt);  // NVML does not tell it under MIG
+  EXPECT_EQ(whole.gpu_percent, std::nullopt);  // NVML does not report it under MIG
   ASSERT_EQ(whole.mig_instances.size(), 2U);
   EXPECT_EQ(whole.mig_instances[0],
             (MigInstance{0, "NVIDIA H200 MIG 1g.18gb", "MIG-aaaaaaaa-0000-0000-0000-000000000001", 7, 0,
@@ -298,36 +298,36 @@ TEST(NvmlSource, MigInstancesWithTheirMemoryAndProcesses) {
                                    GpuProcess{4243, std::nullopt, 2, 0})));
 }
 
-TEST(NvmlSource, WithoutALibraryThereIsNoSource) {
+TEST(NvmlSource, ReturnsNullWithoutLibrary) {
   EXPECT_EQ(open_nvml_source("/nonexistent/libnvidia-ml.so.1"), nullptr);
   const auto library = nvml::Library::open("/nonexistent/libnvidia-ml.so.1");
   ASSERT_FALSE(library);
   EXPECT_THAT(library.error().sentence(), HasSubstr("/nonexistent/libnvidia-ml.so.1"));
 }
 
-TEST(NvmlSource, ALibraryThatIsNotNvmlIsNoSource) {
+TEST(NvmlSource, RejectsALibraryThatIsNotNvml) {
   EXPECT_EQ(open_nvml_source("libm.so.6"), nullptr);
   const auto library = nvml::Library::open("libm.so.6");
   ASSERT_FALSE(library);
   EXPECT_THAT(library.error().why, HasSubstr("libm.so.6 lacks nvmlInit"));
 }
 
-TEST(NvmlSource, ADriverThatIsNotLoadedIsNoSource) {
+TEST(NvmlSource, ReturnsNullIfTheDriverIsNotLoaded) {
   FakeLibrary fake;
   fake.state().init_result = 9;
   EXPECT_EQ(fake.open(), nullptr);
-  EXPECT_EQ(nvml::Library::open(fake.file()).error().why, "it does not start: Driver Not Loaded");
+  EXPECT_EQ(nvml::Library::open(fake.file()).error().why, "nvmlInit failed: Driver Not Loaded");
   EXPECT_EQ(fake.state().shutdowns, 0U);
 }
 
-TEST(NvmlSource, ADriverWithoutDevicesIsNoSource) {
+TEST(NvmlSource, ReturnsNullWithoutDevices) {
   FakeLibrary fake;
   fake.state().gpu_count = 0;
   EXPECT_EQ(fake.open(), nullptr);
   EXPECT_EQ(fake.state().inits, fake.state().shutdowns);
 }
 
-TEST(NvmlSource, WhatWasStartedIsShutDown) {
+TEST(NvmlSource, ShutsNvmlDown) {
   FakeLibrary fake;
   {
     const auto source = fake.open();
@@ -337,7 +337,7 @@ TEST(NvmlSource, WhatWasStartedIsShutDown) {
   EXPECT_EQ(fake.state().shutdowns, 1U);
 }
 
-TEST(NvidiaDriver, IsToldByTheKernelOrByALibraryThatWasPutThere) {
+TEST(NvidiaDriver, DetectsKernelDriverOrLibraryInPath) {
   for (const char* sign : {"proc/driver/nvidia/version", "dev/nvidiactl", "dev/nvhost-gpu", "dev/dxg"}) {
     const Tree machine;
     EXPECT_FALSE(has_nvidia_driver(machine.root(), "")) << sign;
@@ -351,7 +351,7 @@ TEST(NvidiaDriver, IsToldByTheKernelOrByALibraryThatWasPutThere) {
   EXPECT_TRUE(has_nvidia_driver(bare.root(), path));
 }
 
-TEST(GpuInfo, WhatDoesNotChange) {
+TEST(GpuInfo, ReadsFactsOfTheGpu) {
   FakeLibrary fake;
   fake.gpu(1).refused = kAnyMemory | test::kFakeMigMode;
   HostInfo host;
@@ -369,7 +369,7 @@ TEST(GpuInfo, WhatDoesNotChange) {
   EXPECT_EQ(host.gpus[1].mig_enabled, std::nullopt);
 }
 
-TEST(GpuInfo, WithoutALibraryNothingIsSaid) {
+TEST(GpuInfo, StaysEmptyWithoutLibrary) {
   HostInfo host;
   read_gpu_info(host, "/nonexistent/libnvidia-ml.so.1");
   EXPECT_TRUE(host.gpus.empty());

@@ -1,4 +1,4 @@
-// Model pools that tell of themselves, in a file tree that stands for the machine's.
+// Model pools that publish their metrics, in a file tree that replaces the machine's.
 #include <sys/stat.h>
 
 #include "sources/metric_source.h"
@@ -37,7 +37,7 @@ class PoolSource : public ::testing::Test {
   mutable std::int64_t sequence_ = 0;
 };
 
-TEST_F(PoolSource, IsThereWithTheFirstPool) {
+TEST_F(PoolSource, AppearsWithTheFirstPool) {
   EXPECT_EQ(make_pool_source(tree_.root()), nullptr);
   tree_.file("dev/shm/other", "x");
   EXPECT_EQ(make_pool_source(tree_.root()), nullptr);
@@ -49,14 +49,14 @@ TEST_F(PoolSource, IsThereWithTheFirstPool) {
   status(pool_of("vision", 17, 200), 5);
   EXPECT_EQ(read(*source)[0].used.count, 200);
   tree_.file("dev/shm/headroom-pool.17.vision", "half of a te");
-  EXPECT_EQ(read(*source)[0].used.count, 200) << "as it was last read whole";
+  EXPECT_EQ(read(*source)[0].used.count, 200) << "the last complete content";
 }
 
-TEST_F(PoolSource, WhatIsNobodysIsPassedOver) {
+TEST_F(PoolSource, IgnoresInvalidFiles) {
   process(17, 5);
-  status(pool_of("vision", 17, 1), 6);                           // another process has its number now
+  status(pool_of("vision", 17, 1), 6);                           // another process has this pid now
   status(pool_of("gone", 18, 1), 5);                             // its process has ended
-  status(pool_of("twice", 17, 1), 5, "headroom-pool.17.other");  // not its own file
+  status(pool_of("twice", 17, 1), 5, "headroom-pool.17.other");  // the file name does not match the content
   tree_.file("dev/shm/headroom-pool.17.noise", std::string(5000, 'x'));
   ASSERT_EQ(::mkfifo((tree_.root() / "dev/shm/headroom-pool.17.fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink("/etc/passwd", tree_.root() / "dev/shm/headroom-pool.17.link");

@@ -37,7 +37,7 @@ TEST(ProcessMemory, ReadsANameWithSpacesAndParentheses) {
   EXPECT_EQ(read_process_memory(42, ProcessDetail::status, tree.root()).pss, std::nullopt);
 }
 
-TEST(ProcessMemory, BeforeLinux414TheShareIsSummedOverTheMappings) {
+TEST(ProcessMemory, SumsPssOverMappingsBeforeLinux414) {
   Tree tree;
   tree.file("proc/42/status", "VmRSS:\t 100 kB\n");
   tree.file("proc/42/smaps",
@@ -46,8 +46,8 @@ TEST(ProcessMemory, BeforeLinux414TheShareIsSummedOverTheMappings) {
   EXPECT_EQ(read_process_memory(42, ProcessDetail::with_pss, tree.root()).pss, kibibytes(43));
 }
 
-// A process that has ended and was not waited for has a status, but no memory.
-TEST(ProcessMemory, AZombieHasNoMemory) {
+// A process that has ended but was not waited for has a status file, but no memory.
+TEST(ProcessMemory, ZombieHasNoMemory) {
   Tree tree;
   tree.file("proc/42/status", "Name:\tmodel\nState:\tZ (zombie)\nThreads:\t1\n");
   tree.file("proc/42/stat", "42 (model) Z 1 42\n");
@@ -56,12 +56,12 @@ TEST(ProcessMemory, AZombieHasNoMemory) {
   EXPECT_EQ(memory.cpu_time, std::nullopt);
 }
 
-TEST(ProcessMemory, AProcessThatIsGoneIsEmpty) {
+TEST(ProcessMemory, EndedProcessIsEmpty) {
   Tree tree;
   EXPECT_EQ(read_process_memory(42, ProcessDetail::with_pss, tree.root()), ProcessMemory{});
 }
 
-TEST(ProcessMemory, ThisProcess) {
+TEST(ProcessMemory, ReadsThisProcess) {
   const ProcessMemory memory = read_process_memory(::getpid(), ProcessDetail::with_pss);
   if (!memory.rss || !memory.anonymous) GTEST_SKIP() << "this kernel (or emulator) gives no such figures";
   EXPECT_EQ(*memory.rss, *memory.anonymous + *memory.file_backed + *memory.shared);
@@ -69,7 +69,7 @@ TEST(ProcessMemory, ThisProcess) {
   EXPECT_GE(memory.threads, 1);
 }
 
-TEST(ProcessMemory, ThePeakCanBeResetSoThatTheNextPhaseHasItsOwn) {
+TEST(ProcessMemory, ResetsThePeak) {
   if (!read_process_memory(::getpid(), ProcessDetail::status).rss_peak || !reset_peak_rss(::getpid()))
     GTEST_SKIP() << "this kernel (or emulator) cannot reset a process's peak";
   constexpr std::size_t kSize = std::size_t{64} << 20;

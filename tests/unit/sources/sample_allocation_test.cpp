@@ -1,4 +1,4 @@
-// A program of its own: it counts its allocations.
+// A separate program, because it counts its allocations.
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "sources/tegrastats_reader.h"
@@ -8,7 +8,7 @@
 namespace headroom::sources {
 namespace {
 
-TEST(SampleAllocations, SamplesOfThisMachineAllocateNothingOnceTheyHaveGrown) {
+TEST(SampleAllocations, RepeatedSamplesDoNotAllocate) {
   SystemSampler sampler;
   SystemSample sample;
   for (int i = 0; i < 20; ++i) sampler.sample_into(sample);
@@ -17,7 +17,7 @@ TEST(SampleAllocations, SamplesOfThisMachineAllocateNothingOnceTheyHaveGrown) {
   EXPECT_EQ(test::allocations_so_far(), before);
 }
 
-TEST(SampleAllocations, LinesOfTegrastats) {
+TEST(SampleAllocations, TegrastatsLinesDoNotAllocate) {
   SystemSample sample;
   const auto read = [&sample] {
     read_tegrastats_line(

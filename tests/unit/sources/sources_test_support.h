@@ -1,4 +1,4 @@
-// A file tree that stands for a machine's /proc and /sys.
+// A file tree that replaces a machine's /proc and /sys.
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 namespace headroom::sources {
 namespace {
 
-TEST(SystemSampler, AnEmptyTreeGivesAnEmptySample) {
+TEST(SystemSampler, EmptyTreeGivesAnEmptySample) {
   Tree tree;
   SystemSampler sampler(tree.root());
   const SystemSample sample = sampler.sample();
@@ -17,7 +17,7 @@ TEST(SystemSampler, AnEmptyTreeGivesAnEmptySample) {
   EXPECT_FALSE(sample.throttled);
 }
 
-TEST(SystemSampler, RatesComeWithTheSecondSample) {
+TEST(SystemSampler, SecondSampleHasRates) {
   Tree tree;
   tree.file("proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\n");
   tree.file("proc/vmstat",
@@ -35,7 +35,7 @@ TEST(SystemSampler, RatesComeWithTheSecondSample) {
   EXPECT_EQ(sample.oom_kills, 1);
 }
 
-TEST(SystemSampler, BeforeLinux59RefaultsAreOneCounter) {
+TEST(SystemSampler, ReadsTheSingleRefaultCounterBeforeLinux59) {
   Tree tree;
   tree.file("proc/vmstat", "pswpin 1\nworkingset_refault 10\n");
   SystemSampler sampler(tree.root());
@@ -47,7 +47,7 @@ TEST(SystemSampler, BeforeLinux59RefaultsAreOneCounter) {
   EXPECT_EQ(sample.oom_kills, std::nullopt);
 }
 
-TEST(SystemSampler, WhatCannotBeReadNowIsAbsentNotZero) {
+TEST(SystemSampler, UnreadableFiguresAreAbsentNotZero) {
   Tree tree;
   tree.file("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 400 kB\n");
   tree.file("proc/stat", "cpu  what\n");
@@ -61,7 +61,7 @@ TEST(SystemSampler, WhatCannotBeReadNowIsAbsentNotZero) {
   sampler.sample();
   const SystemSample sample = sampler.sample();
   EXPECT_EQ(sample.ram_free, kibibytes(400));
-  EXPECT_EQ(sample.ram_used, std::nullopt);  // Buffers and Cached are not known
+  EXPECT_EQ(sample.ram_used, std::nullopt);  // Buffers and Cached are missing
   EXPECT_EQ(sample.swap_used, std::nullopt);
   EXPECT_EQ(sample.cpu_percent, std::nullopt);
   EXPECT_EQ(sample.psi_some_avg10, std::nullopt);
@@ -70,7 +70,7 @@ TEST(SystemSampler, WhatCannotBeReadNowIsAbsentNotZero) {
   EXPECT_TRUE(sample.clocks_hz.empty());
 }
 
-TEST(SystemSampler, AFileThatHasGrownIsReadWhole) {
+TEST(SystemSampler, ReadsAFileThatHasGrown) {
   Tree tree;
   tree.file("proc/vmstat", "pswpin 1\n");
   SystemSampler sampler(tree.root());
@@ -81,7 +81,7 @@ TEST(SystemSampler, AFileThatHasGrownIsReadWhole) {
   EXPECT_EQ(sampler.sample().pages_swapped_in, 4);
 }
 
-TEST(SystemSampler, ThisMachine) {
+TEST(SystemSampler, SamplesThisMachine) {
   SystemSampler sampler;
   const SystemSample sample = sampler.sample();
   ASSERT_TRUE(sample.ram_total);

@@ -48,7 +48,7 @@ std::vector<RealLine> real_lines() {
   return lines;
 }
 
-TEST(Tegrastats, OrinWithJetPack6) {
+TEST(Tegrastats, ReadsOrinWithJetPack6) {
   const SystemSample sample = read(
       "05-15-2025 18:30:28 RAM 6982/7620MB (lfb 5x1MB) SWAP 2640/16384MB (cached 202MB) CPU "
       "[97%@1984,off,93%@247] EMC_FREQ 18%@3199 GR3D_FREQ 84%@[713] NVENC 1%@115 NVJPG off APE 174 "
@@ -70,14 +70,14 @@ TEST(Tegrastats, OrinWithJetPack6) {
   EXPECT_THAT(sample.engines,
               ElementsAre(EngineReading{"NVENC", true, 1, 115e6}, EngineReading{"NVJPG", false, {}, {}},
                           EngineReading{"APE", {}, {}, 174e6}));
-  EXPECT_THAT(sample.temperatures_celsius, ElementsAre(Reading{"cpu", 65.562}));  // cv0 is gated
+  EXPECT_THAT(sample.temperatures_celsius, ElementsAre(Reading{"cpu", 65.562}));  // cv0's rail is gated
   EXPECT_THAT(sample.power_watts, ElementsAre(Reading{"VDD_IN", 17.946}));
   EXPECT_THAT(sample.power_average_watts, ElementsAre(Reading{"VDD_IN", 15.71}));
   EXPECT_THAT(sample.unknown_tokens, IsEmpty());
 }
 
-// JetPack 7.2: temperatures and power with their peaks; the GPU of Thor has clocks and no load.
-TEST(Tegrastats, PeaksAndAGpuWithoutALoad) {
+// JetPack 7.2: temperatures and power with their peaks; Thor's GPU has clocks but no load.
+TEST(Tegrastats, ReadsPeaksAndAGpuWithoutLoad) {
   const SystemSample sample = read(
       "RAM 9101/125811MB (lfb 19x4MB) GR3D_FREQ @[314,315,316] NVENC0_FREQ @1556 VIC 59%@423 PVA0_FREQ off "
       "gpu@35.906C/36.5C VDD_GPU 4925mW/4800mW/5100mW VIN 28548mW");
@@ -94,7 +94,7 @@ TEST(Tegrastats, PeaksAndAGpuWithoutALoad) {
   EXPECT_THAT(sample.unknown_tokens, IsEmpty());
 }
 
-TEST(Tegrastats, BoardsBeforeOrin) {
+TEST(Tegrastats, ReadsBoardsBeforeOrin) {
   const SystemSample tk1 = read(
       "RAM 714/1876MB (lfb 139x4MB) cpu [25%,7%,off,1%]@2218 EMC 3%@924 AVP 0%@81 VDE 120 GR3D 0%@252 EDP "
       "limit 0");
@@ -106,8 +106,8 @@ TEST(Tegrastats, BoardsBeforeOrin) {
   const SystemSample tx1 = read("IRAM 0/252kB(lfb 252kB) CPU [1%@102] MTS fg 0% bg 10% PMIC@100C CPU@37.5C");
   EXPECT_EQ(value_of(tx1.other, "iram_lfb_bytes"), 252 * 1024);
   EXPECT_EQ(engine_of(tx1, "MTS bg")->percent, 10);
-  EXPECT_THAT(tx1.temperatures_celsius, ElementsAre(Reading{"CPU", 37.5}));  // the PMIC's is a constant
-  // GPU and CPU are a temperature, a rail and a list of cores.
+  EXPECT_THAT(tx1.temperatures_celsius, ElementsAre(Reading{"CPU", 37.5}));  // the PMIC reports a constant
+  // The names GPU and CPU stand for a temperature, a rail and a list of cores.
   const SystemSample xavier = read("CPU [5%@1190] GPU@30.5C CPU@31.5C GPU 463/462 CPU 618/618 CV 0/0");
   EXPECT_THAT(xavier.power_watts,
               ElementsAre(Reading{"GPU", 0.463}, Reading{"CPU", 0.618}, Reading{"CV", 0}));
@@ -117,7 +117,7 @@ TEST(Tegrastats, BoardsBeforeOrin) {
 }
 
 // Without root neither EMC nor GR3D is printed.
-TEST(Tegrastats, WhatIsNotPrintedIsAbsent) {
+TEST(Tegrastats, MissingFieldsAreAbsent) {
   const SystemSample sample = read("RAM 100/200MB CPU [off]");
   EXPECT_EQ(sample.emc_percent, std::nullopt);
   EXPECT_EQ(sample.gpu_percent, std::nullopt);
@@ -126,8 +126,8 @@ TEST(Tegrastats, WhatIsNotPrintedIsAbsent) {
   EXPECT_EQ(sample.cpu_percent, std::nullopt);
 }
 
-// Swap is printed only where there is some, between memory and cores.
-TEST(Tegrastats, SwapThatAWholeLineDoesNotNameIsNone) {
+// tegrastats prints swap only if there is some, between memory and cores.
+TEST(Tegrastats, CompleteLineWithoutSwapMeansNoSwap) {
   EXPECT_EQ(read("RAM 100/200MB (lfb 1x4MB) CPU [1%@2]").swap_total, Bytes{});
   EXPECT_EQ(read("RAM 100/200MB (lfb 1x4MB) SWAP 5/16MB (cached 0MB) CPU [1%@2]").swap_total, mebibytes(16));
   for (const char* line : {"RAM 100/200MB (lfb 1x4MB)", "RAM 100/200MB (lfb 1x4MB) CPU [1%@",
@@ -135,7 +135,7 @@ TEST(Tegrastats, SwapThatAWholeLineDoesNotNameIsNone) {
     EXPECT_EQ(read(line).swap_total, std::nullopt) << line;
 }
 
-TEST(Tegrastats, WhatIsNotUnderstoodIsKept) {
+TEST(Tegrastats, KeepsUnknownTokens) {
   const SystemSample sample =
       read("RAM 100/200MB (lfb 3x NEW_THING 12qux @5 CPU [1%@2,x] VDD_IN 5000mW/ GPU@45.2 APE 174");
   EXPECT_EQ(sample.ram_used, mebibytes(100));
@@ -148,14 +148,14 @@ TEST(Tegrastats, WhatIsNotUnderstoodIsKept) {
   EXPECT_EQ(nothing.unknown_tokens.size(), 4U);
 }
 
-TEST(Tegrastats, NumbersThatAreNone) {
+TEST(Tegrastats, RejectsInvalidNumbers) {
   for (const char* line :
        {"RAM 99999999999999999999/1MB", "RAM 999999999999999/999999999999999GB", "CPU@1.C", "RAM -1/5MB",
         "RAM 1/2", "APE 1e5", "APE 5.", "VDD_IN 1/2/3/4", "VDD_IN 1mW/2", "GR3D_FREQ 5%@[1,2"})
     EXPECT_THAT(read(line).unknown_tokens, testing::Not(IsEmpty())) << line;
 }
 
-TEST(Tegrastats, EveryRealLineIsUnderstood) {
+TEST(Tegrastats, ParsesEveryRealLine) {
   const auto lines = real_lines();
   if (lines.empty()) GTEST_SKIP() << test::absent_message("tegrastats/real_lines.tsv");
   EXPECT_GE(lines.size(), 39U);
@@ -170,8 +170,8 @@ TEST(Tegrastats, EveryRealLineIsUnderstood) {
   }
 }
 
-// Wherever a line is cut: what was read of it is what the whole line says, as far as the cut leaves it whole.
-TEST(Tegrastats, ALineCutAtAnyByteTellsNothingWrong) {
+// Wherever a line is cut, every figure that is read equals the figure of the whole line.
+TEST(Tegrastats, LineCutAtAnyByteGivesNoWrongFigure) {
   const auto lines = real_lines();
   if (lines.empty()) GTEST_SKIP() << test::absent_message("tegrastats/real_lines.tsv");
   for (const auto& [board, line] : lines) {
@@ -190,7 +190,7 @@ TEST(Tegrastats, ALineCutAtAnyByteTellsNothingWrong) {
   }
 }
 
-// The table of docs/monitor-sources.md is made of the real lines. HEADROOM_UPDATE_DOCS=1 writes it.
+// The table in docs/monitor-sources.md is generated from the real lines. HEADROOM_UPDATE_DOCS=1 writes it.
 std::string table_of(const std::vector<RealLine>& lines) {
   std::string table =
       "| board | cores | swap | EMC | GPU load | GPU clocks | engines | temperatures | rails |\n"
@@ -219,12 +219,12 @@ std::string table_of(const std::vector<RealLine>& lines) {
   return table;
 }
 
-TEST(Tegrastats, TheTableOfTheDocsIsThatOfTheRealLines) {
+TEST(Tegrastats, DocsTableMatchesTheRealLines) {
   const auto lines = real_lines();
   if (lines.empty()) GTEST_SKIP() << test::absent_message("tegrastats/real_lines.tsv");
   const std::filesystem::path docs = std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/monitor-sources.md";
   std::string text = test::read_text(docs);
-  const std::string begin = "<!-- made by Tegrastats.TheTableOfTheDocsIsThatOfTheRealLines -->\n",
+  const std::string begin = "<!-- made by Tegrastats.DocsTableMatchesTheRealLines -->\n",
                     end = "<!-- end -->";
   const std::size_t from = text.find(begin), to = text.find(end, from);
   ASSERT_TRUE(from != text.npos && to != text.npos);

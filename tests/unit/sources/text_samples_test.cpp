@@ -19,19 +19,19 @@ std::vector<SystemSample> samples_of(std::string_view kind, std::string_view tex
   return samples;
 }
 
-Unread unread_of(std::string_view text, const std::vector<std::string>& columns = {}) {
+ParseProblem problem_of(std::string_view text, const std::vector<std::string>& columns = {}) {
   const auto reader = make_text_reader("nvidia-smi", columns);
   for (const std::string_view line : split(text, '\n')) reader->read_line(line, [](SystemSample&) {});
   reader->finish([](SystemSample&) {});
-  return reader->unread();
+  return reader->problem();
 }
 
-TEST(TextSamples, KindsThatAreKnown) {
+TEST(TextSamples, ListsKnownKinds) {
   EXPECT_THAT(text_reader_names(), ElementsAre("tegrastats", "nvidia-smi", "meminfo"));
   EXPECT_EQ(make_text_reader("top"), nullptr);
 }
 
-TEST(TextSamples, EachLineOfTegrastatsIsASample) {
+TEST(TextSamples, EachTegrastatsLineIsASample) {
   const auto samples = samples_of("tegrastats", "RAM 1/2MB\n\nRAM 2/2MB what\n");
   ASSERT_EQ(samples.size(), 2U);
   EXPECT_THAT(samples[0].unknown_tokens, IsEmpty());
@@ -39,8 +39,8 @@ TEST(TextSamples, EachLineOfTegrastatsIsASample) {
   EXPECT_THAT(samples[1].unknown_tokens, ElementsAre("what"));
 }
 
-// Each dump begins with a figure that the one before has.
-TEST(TextSamples, DumpsOfMeminfo) {
+// Each dump begins with a key that the previous dump has.
+TEST(TextSamples, SplitsMeminfoDumps) {
   const auto samples = samples_of("meminfo",
                                   "MemTotal: 1000 kB\nMemFree: 600 kB\nBuffers: 100 kB\nCached: 50 "
                                   "kB\nHugePages_Total: 3\nHugepagesize: 2048 kB\n"
@@ -55,7 +55,7 @@ TEST(TextSamples, DumpsOfMeminfo) {
   EXPECT_THAT(samples[1].unknown_tokens, ElementsAre("NoNumber: x kB"));
 }
 
-TEST(TextSamples, RowsOfSeveralGpusAreOneSampleUntilOneComesAgain) {
+TEST(TextSamples, GroupsGpuRowsIntoOneSampleUntilAGpuRepeats) {
   const auto samples = samples_of("nvidia-smi",
                                   "timestamp, index, memory.used [MiB], utilization.gpu [%]\n"
                                   "2026/08/10 00:00:00.000, 0, 100 MiB, 5 %\n"
@@ -70,7 +70,7 @@ TEST(TextSamples, RowsOfSeveralGpusAreOneSampleUntilOneComesAgain) {
   EXPECT_EQ(samples[1].gpu_percent, std::nullopt);
 }
 
-TEST(TextSamples, TablesOfNvidiaSmi) {
+TEST(TextSamples, ReadsNvidiaSmiTables) {
   const std::string table =
       "| NVIDIA-SMI 595.78                 Driver Version: 595.78         CUDA Version: 13.2     |\n"
       "|   0  NVIDIA Thor                    Off |   00000000:01:00.0 Off |                  N/A |\n"
@@ -89,8 +89,8 @@ TEST(TextSamples, TablesOfNvidiaSmi) {
   }
 }
 
-// GPUs that the query gave no number have those in which they come.
-TEST(TextSamples, GpusWithoutNumbersAreToldApart) {
+// GPUs without an index in the query are numbered in order of appearance.
+TEST(TextSamples, NumbersGpusWithoutIndex) {
   for (const char* column : {"uuid", "pci.bus_id", "name"}) {
     const auto samples = samples_of("nvidia-smi", "timestamp, " + std::string(column) +
                                                       ", memory.used [MiB]\n"
@@ -109,8 +109,8 @@ TEST(TextSamples, GpusWithoutNumbersAreToldApart) {
   }
 }
 
-// As one with a name has, so that its figures are called alike.
-TEST(TextSamples, AGpuWithoutAnyNameIsTheFirst) {
+// The same index as for a GPU with a name, so that its figures have the same names.
+TEST(TextSamples, GpuWithoutAnyNameHasIndexZero) {
   const auto samples = samples_of("nvidia-smi", "temperature.gpu, power.draw [W]\n35, 11.17 W\n36, 12 W\n");
   ASSERT_EQ(samples.size(), 2U);
   for (const SystemSample& sample : samples) {
@@ -119,7 +119,7 @@ TEST(TextSamples, AGpuWithoutAnyNameIsTheFirst) {
   }
 }
 
-TEST(TextSamples, AFigureOfAnotherUnitIsAnUnknownWord) {
+TEST(TextSamples, FigureWithAWrongUnitIsAnUnknownToken) {
   const auto samples = samples_of("nvidia-smi", "index, memory.used [MiB]\n0, 97 %\n0, 98 MiB\n");
   ASSERT_EQ(samples.size(), 1U);
   EXPECT_THAT(samples[0].unknown_tokens, ElementsAre("0, 97 %"));
@@ -127,44 +127,45 @@ TEST(TextSamples, AFigureOfAnotherUnitIsAnUnknownWord) {
   EXPECT_EQ(samples[0].gpus[0].memory_used, mebibytes(98));
 }
 
-// With columns of one name: else each would be a GPU of that name.
-TEST(TextSamples, MessagesOfNvidiaSmiAreNoRows) {
+// With a single column "name"; otherwise each message would be a GPU of that name.
+TEST(TextSamples, NvidiaSmiMessagesAreNotRows) {
   const auto samples = samples_of("nvidia-smi", "name\nNo devices were found\n", {"name"});
   ASSERT_EQ(samples.size(), 1U);
   EXPECT_THAT(samples[0].gpus, IsEmpty());
   EXPECT_THAT(samples[0].unknown_tokens, ElementsAre("No devices were found"));
 }
 
-TEST(TextSamples, WhyALineOfNvidiaSmiWasNotUnderstood) {
-  EXPECT_EQ(unread_of("0, 4000").why, "'0, 4000' has no header, which would name its columns");
-  EXPECT_THAT(unread_of("0, 4000").fix, HasSubstr("--columns"));
-  EXPECT_EQ(unread_of("0, 97 %", {"index", "memory.used"}).why, "'97 %' is no value of memory.used");
-  EXPECT_EQ(unread_of("7, 97 %", {"pid", "used_memory"}).why, "'97 %' is no value of used_memory");
-  EXPECT_EQ(unread_of("x, 97", {"index", "memory.used"}).why, "'x' is no value of index");
-  EXPECT_EQ(unread_of("0, 5, 6", {"index", "memory.used"}).why, "'0, 5, 6' has 3 cells for 2 columns");
-  EXPECT_EQ(unread_of("0", {"index", "memory.used"}).why, "'0' has 1 cell for 2 columns");
-  EXPECT_THAT(unread_of("0", {"index", "memory.used"}).fix, HasSubstr("--columns"));
-  EXPECT_THAT(unread_of("index, memory.used [MiB]\n0").fix, HasSubstr("header"));
-  EXPECT_EQ(unread_of("pstate, fan.speed [%]\nP0, 30 %").why,
-            "'pstate, fan.speed [%]' names no column that is read");
-  EXPECT_EQ(unread_of("0\x1b[31m, 4000").why, "'0 [31m, 4000' has no header, which would name its columns");
-  // Of other things.
+TEST(TextSamples, ExplainsUnparsedNvidiaSmiLines) {
+  EXPECT_EQ(problem_of("0, 4000").why, "'0, 4000' has no header that names its columns");
+  EXPECT_THAT(problem_of("0, 4000").fix, HasSubstr("--columns"));
+  EXPECT_EQ(problem_of("0, 97 %", {"index", "memory.used"}).why, "'97 %' is not a value of memory.used");
+  EXPECT_EQ(problem_of("7, 97 %", {"pid", "used_memory"}).why, "'97 %' is not a value of used_memory");
+  EXPECT_EQ(problem_of("x, 97", {"index", "memory.used"}).why, "'x' is not a value of index");
+  EXPECT_EQ(problem_of("0, 5, 6", {"index", "memory.used"}).why, "'0, 5, 6' has 3 cells for 2 columns");
+  EXPECT_EQ(problem_of("0", {"index", "memory.used"}).why, "'0' has 1 cell for 2 columns");
+  EXPECT_THAT(problem_of("0", {"index", "memory.used"}).fix, HasSubstr("--columns"));
+  EXPECT_THAT(problem_of("index, memory.used [MiB]\n0").fix, HasSubstr("header"));
+  EXPECT_EQ(problem_of("pstate, fan.speed [%]\nP0, 30 %").why,
+            "'pstate, fan.speed [%]' has no column that Headroom uses");
+  EXPECT_EQ(problem_of("0\x1b[31m, 4000").why, "'0 [31m, 4000' has no header that names its columns");
+  // Text of other kinds has no explanation.
   for (const char* text :
        {"", "MemTotal:  8000000 kB", "hello", "hello, world", "RAM 1/2MB CPU [1%@729,off]"})
-    EXPECT_EQ(unread_of(text).why, "") << text;
-  EXPECT_EQ(unread_of("index, memory.used [MiB]\n0, 5 MiB").why, "");
+    EXPECT_EQ(problem_of(text).why, "") << text;
+  EXPECT_EQ(problem_of("index, memory.used [MiB]\n0, 5 MiB").why, "");
 }
 
-// It is the reason for what stands around it, and the first of them for the others.
-TEST(TextSamples, AMessageOfNvidiaSmiIsTheReason) {
-  const Unread unread = unread_of("0, 4000\nNo devices were found\nNVIDIA-SMI has failed because of that\n");
-  EXPECT_EQ(unread.why, "nvidia-smi said 'No devices were found'");
-  EXPECT_THAT(unread.fix, HasSubstr("lspci"));
-  EXPECT_THAT(unread_of("Failed to initialize NVML: Driver/library version mismatch").fix,
+// A message explains the lines around it, and the first message is kept.
+TEST(TextSamples, NvidiaSmiMessageIsTheReason) {
+  const ParseProblem problem =
+      problem_of("0, 4000\nNo devices were found\nNVIDIA-SMI has failed because of that\n");
+  EXPECT_EQ(problem.why, "nvidia-smi printed 'No devices were found'");
+  EXPECT_THAT(problem.fix, HasSubstr("lspci"));
+  EXPECT_THAT(problem_of("Failed to initialize NVML: Driver/library version mismatch").fix,
               HasSubstr("restart"));
 }
 
-TEST(TextSamples, ColumnsOfACsvWithoutHeader) {
+TEST(TextSamples, UsesGivenColumnsForACsvWithoutHeader) {
   const auto samples = samples_of("nvidia-smi",
                                   "2026/08/10 00:00:00.000, 0, 100\n"
                                   "2026/08/10 00:00:00.010, 1, 200\n"
@@ -177,14 +178,14 @@ TEST(TextSamples, ColumnsOfACsvWithoutHeader) {
   EXPECT_EQ(samples[1].clock_text, "2026/08/10 00:00:01.000");
 }
 
-TEST(TextSamples, AQueryOfProcessesBelongsToTheGpusBeforeIt) {
+TEST(TextSamples, ProcessQueryBelongsToTheGpusBeforeIt) {
   const std::string gpus = "timestamp, uuid, memory.used [MiB]\n2026/08/10 00:00:00.000, GPU-1, 100 MiB\n";
   auto samples = samples_of("nvidia-smi", gpus + "gpu_uuid, pid, used_memory [MiB]\nGPU-1, 7, 90 MiB\n");
   ASSERT_EQ(samples.size(), 1U);
   ASSERT_EQ(samples[0].gpus.size(), 1U);
   ASSERT_TRUE(samples[0].gpus[0].processes && samples[0].gpus[0].processes->size() == 1);
   EXPECT_EQ(samples[0].gpus[0].processes->front(), (GpuProcess{7, mebibytes(90), {}, {}}));
-  // Without the number of the process: no process, no GPU and no sample of its own.
+  // Without a pid there is no process, no GPU and no separate sample.
   samples = samples_of("nvidia-smi",
                        gpus + "process_name, used_memory [MiB]\npython, 90 MiB\npython, 80 MiB\n" + gpus);
   ASSERT_EQ(samples.size(), 2U);
@@ -195,7 +196,7 @@ TEST(TextSamples, AQueryOfProcessesBelongsToTheGpusBeforeIt) {
   }
 }
 
-TEST(TextSamples, ProcessesWithoutGpusAreNotKeptForLaterOnes) {
+TEST(TextSamples, DropsProcessesWithoutGpus) {
   std::string text = "gpu_uuid, pid, used_memory [MiB]\n";
   for (int i = 0; i < 10000; ++i) text += "GPU-1, 7, 90 MiB\n";
   const auto samples = samples_of("nvidia-smi", text + "uuid, memory.used [MiB]\nGPU-1, 100 MiB\n");
@@ -204,15 +205,15 @@ TEST(TextSamples, ProcessesWithoutGpusAreNotKeptForLaterOnes) {
   EXPECT_EQ(samples[0].gpus[0].processes, std::nullopt);
 }
 
-TEST(TextSamples, ATableOfInstancesWithoutEndIsGivenOut) {
+TEST(TextSamples, EndlessInstanceTableIsPassedOnInParts) {
   std::string text = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n";
   for (int i = 0; i < 10000; ++i) text += "  MIG 1g.10gb     Device  0: (UUID: MIG-1)\n";
   for (const SystemSample& sample : samples_of("nvidia-smi", text))
     for (const GpuSample& gpu : sample.gpus) EXPECT_LE(gpu.mig_instances.size(), 4096U);
 }
 
-// The second table begins before the first has told the figures of its GPU.
-TEST(TextSamples, ATableThatIsCutOff) {
+// The second table begins before the first has printed its GPU's figures.
+TEST(TextSamples, HandlesATableThatIsCutOff) {
   const auto samples =
       samples_of("nvidia-smi",
                  "|   0  NVIDIA Thor                    Off |   00000000:01:00.0 Off |         N/A |\n"
@@ -223,7 +224,7 @@ TEST(TextSamples, ATableThatIsCutOff) {
   EXPECT_EQ(samples[0].gpu_percent, std::nullopt);
 }
 
-TEST(TextSamples, GarbageIsGivenOutBeforeItFillsTheMemory) {
+TEST(TextSamples, GarbageIsPassedOnInParts) {
   std::string garbage;
   for (int i = 0; i < 10000; ++i) garbage += "? " + std::to_string(i) + "\n";
   for (const std::string& kind : text_reader_names()) {
