@@ -31,7 +31,7 @@ struct Context {
   unsigned device = 0;
   std::int64_t bytes = 0;
 };
-constexpr std::size_t kMostContexts = 256;  // further contexts are not counted
+constexpr std::size_t kMostContexts = 256;  // further ones are not tracked one by one
 Context contexts[kMostContexts];
 // A green context is a part of its device's primary context. Allocations made in it are freed with the
 // primary context.
