@@ -33,12 +33,12 @@ Result<std::uint64_t> parse_limit(std::string_view text) {
   auto size = parse_size(text);
   if (!size) {
     const Error& error = size.error();
-    return usage_error(fmt::format("the GPU limit {} is not a size", text),
-                       error.why.empty() ? error.what : error.why,
-                       "give a size with its unit, as 4GiB, or one for each device, as 0=4GiB,1=8GiB");
+    return usage_error(
+        fmt::format("invalid GPU limit {}", text), error.why.empty() ? error.what : error.why,
+        "give a size with a unit, for example 4GiB, or one per device, for example 0=4GiB,1=8GiB");
   }
   if (size->count <= 0)
-    return usage_error(fmt::format("the GPU limit {} leaves nothing", text), "", "give a size above zero");
+    return usage_error(fmt::format("the GPU limit {} is not above zero", text), "", "give a size above zero");
   return static_cast<std::uint64_t>(size->count);
 }
 
@@ -54,8 +54,8 @@ std::string words_for(const Limits& limits) {
   return words;
 }
 
-// Held while an account is looked for, made or taken away, so that no two are made and none is taken from
-// under one who has just found it.
+// Locked while an account is looked up, created or removed. So no account is created twice, and none is
+// removed while another process is joining it.
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / fmt::format("headroom-{}.lock", ::geteuid());
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -83,30 +83,30 @@ bool are_equal(const Limits& limits) {
                      [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
 }
 
-// A limit of a device that is not there bounds nothing: a number too high, or one of another program, to
-// which CUDA_VISIBLE_DEVICES shows other devices. `devices`: that the driver shows; 0: it is not known.
+// A limit for a missing device has no effect: the number is too high, or was meant for a program to which
+// CUDA_VISIBLE_DEVICES shows other devices. `devices`: the number that the driver reports; 0: unknown.
 Status check_devices(const Limits& limits, std::size_t devices) {
   if (devices == 0 || are_equal(limits)) return {};
   for (std::size_t device = devices; device < kMaxDevices; ++device)
     if (limits.bytes[device] != kNoLimit)
       return usage_error(
-          fmt::format("the GPU limit {} names device {}, which is not there", words_for(limits), device),
-          fmt::format("the driver shows {}",
+          fmt::format("the GPU limit {} names device {}, which does not exist", words_for(limits), device),
+          fmt::format("the driver reports {}",
                       devices == 1 ? "one device" : fmt::format("{} devices", devices)),
           fmt::format("give a limit for {}",
                       devices == 1 ? "device 0" : fmt::format("devices 0 to {}", devices - 1)));
   return {};
 }
 
-// Numbers matter where they are told apart.
-bool has_to_know_devices(const Limits& limits, const InheritedLimit& around) {
+// Device numbers matter only if limits differ between devices, or several GPUs are present.
+bool needs_device_numbers(const Limits& limits, const InheritedLimit& around) {
   std::error_code code;
   const auto gpus =
       std::distance(fs::directory_iterator("/proc/driver/nvidia/gpus", code), fs::directory_iterator());
   return !are_equal(limits) || !are_equal(around.limits) || gpus > 1;
 }
 
-// By the numbers of this process, which need not be those of the program that set it.
+// Uses the device numbers of this process, which may differ from those of the process that set the limit.
 Limits limits_around(const InheritedLimit& around, const std::vector<cuda::VisibleDevice>& devices) {
   if (are_equal(around.limits) || devices.empty()) return around.limits;
   Limits limits;
@@ -120,8 +120,8 @@ Limits limits_around(const InheritedLimit& around, const std::vector<cuda::Visib
   return limits;
 }
 
-// Commands that still run after theirs was killed find the account by this name.
-bool is_named_by_a_process(const std::string& file) {
+// After a conductor was killed, its command still finds the account by this name.
+bool is_used_by_process(const std::string& file) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator("/proc", code)) {
     if (!parse_number<int>(entry.path().filename().string())) continue;
@@ -130,8 +130,8 @@ bool is_named_by_a_process(const std::string& file) {
   return false;
 }
 
-// What conductors that were killed left behind, under the folder's lock. Those of another version of Headroom
-// cannot be read, and stay.
+// Removes accounts that killed conductors left behind; requires the folder's lock. Accounts of other Headroom
+// versions cannot be read, and stay.
 void remove_abandoned(const fs::path& folder) {
   const std::string ours = fmt::format("headroom-{}-", ::geteuid());
   std::error_code code;
@@ -139,12 +139,12 @@ void remove_abandoned(const fs::path& folder) {
     if (!entry.path().filename().string().starts_with(ours)) continue;
     Account account;
     if (account.open_shared(entry.path().c_str()) && account.members() == 0 &&
-        !is_named_by_a_process(entry.path().string()))
+        !is_used_by_process(entry.path().string()))
       ::unlink(entry.path().c_str());
   }
 }
 
-// The process' own membership; one account at a time is enough for a conductor.
+// The process's own membership; a conductor needs only one account at a time.
 struct Membership {
   Account account;
   fs::path file;
@@ -172,8 +172,9 @@ Result<Limits> parse_device_limits(const std::string& text) {
     const auto device = parse_number<unsigned>(part.substr(0, std::min(equals, part.size())));
     if (equals == std::string_view::npos || !device || *device >= kMaxDevices)
       return usage_error(
-          fmt::format("the GPU limit {} names no device in '{}'", text, part), "",
-          fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMaxDevices - 1));
+          fmt::format("the GPU limit {} has no valid device in '{}'", text, part), "",
+          fmt::format("write DEVICE=SIZE with a device from 0 to {}, for example 0=4GiB,1=8GiB",
+                      kMaxDevices - 1));
     if (limits.bytes[*device] != kNoLimit)
       return usage_error(fmt::format("the GPU limit {} names device {} twice", text, *device), "",
                          "give each device one size");
@@ -186,8 +187,8 @@ Result<Limits> parse_device_limits(const std::string& text) {
 
 Status check_share_name(const std::string& name) {
   if (is_plain_name(name)) return {};
-  return usage_error(fmt::format("--share {} is no name for an account", name), "",
-                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
+  return usage_error(fmt::format("--share {} is not a valid account name", name), "",
+                     fmt::format("use up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
 }
 
 Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name,
@@ -205,19 +206,18 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   }
   const InheritedLimit around = inherited_limit();
   if (around.accounts.size() + 1 >= ledger::kMaxAccounts)
-    return usage_error("cannot make an account of GPU memory",
-                       fmt::format("{} limits already lie one within the other", around.accounts.size()),
-                       "give the smallest of them to one headroom command, and leave the others out");
+    return usage_error("cannot create a GPU memory account",
+                       fmt::format("{} GPU limits are already nested", around.accounts.size()),
+                       "set only the smallest of them, in one headroom command");
   const auto devices =
-      has_to_know_devices(limits, around) ? cuda::visible_devices() : std::vector<cuda::VisibleDevice>();
+      needs_device_numbers(limits, around) ? cuda::visible_devices() : std::vector<cuda::VisibleDevice>();
   if (auto there = check_devices(limits, devices.size()); !there) return forward_error(there);
   const Limits outer = limits_around(around, devices);
-  // Of a name the limit is the same for all who share it; that around this command bounds it alone.
+  // A named account has the same limit for all members; an enclosing limit applies to this command only.
   result.limits_ = name.empty() ? smaller_of(limits, outer) : limits;
   if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
-    log::warning("this runs under a GPU limit of {}, so that holds instead of {}", words_for(outer),
-                 words_for(limits));
-  const std::string what = fmt::format("cannot make the account of GPU memory {}", file.string());
+    log::warning("the enclosing GPU limit of {} applies instead of {}", words_for(outer), words_for(limits));
+  const std::string what = fmt::format("cannot create the GPU memory account {}", file.string());
   const UniqueFd lock = lock_folder(folder);
   if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or run without the limit");
 
@@ -228,23 +228,26 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       account.close();
       return usage_error(
           fmt::format("--share {} is in use in another container (PID namespace)", name),
-          "from here nobody can tell whether its processes are alive, so what they held would never be free "
-          "again",
-          fmt::format("start all of them in one, take another name, or, if they have ended, remove {}",
-                      file.string()));
+          "this container cannot see whether those processes are alive, so their memory would stay charged "
+          "forever",
+          fmt::format(
+              "start all of them in one container, use another name, or, if they have ended, remove {}",
+              file.string()));
     }
     if (account.members() > 0) {
-      identify(account, devices);  // its limits are by its maker's numbers, and these by this process'
+      // the limits use the creator's device numbers, the calls use this process's
+      identify(account, devices);
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
-        return usage_error(fmt::format("the GPU limit {} is not that of --share {}", words_for(limits), name),
-                           fmt::format("its processes share {}", words_for(theirs)),
-                           "give the same limit, leave it out, or take another name");
+        return usage_error(
+            fmt::format("the GPU limit {} differs from that of --share {}", words_for(limits), name),
+            fmt::format("its processes already share {}", words_for(theirs)),
+            "give the same limit, omit it, or use another name");
       }
       result.limits_ = smaller_of(theirs, outer);
     } else {
-      // Left behind by processes that were killed.
+      // All its processes were killed.
       account.close();
       ::unlink(file.c_str());
     }
@@ -252,8 +255,8 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   if (!account.is_open()) {
     if (!limits.any() && !name.empty())
       return usage_error(fmt::format("--share {} has no limit to share", name),
-                         "no running command of this user shares GPU memory by this name",
-                         "give the limit with the first of them");
+                         "no running command of this user shares GPU memory under this name",
+                         "give the first command a GPU limit");
     if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
     result.limits_ = smaller_of(result.limits_, outer);
@@ -262,7 +265,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   if (!account.ensure_joined()) {
     account.close();
     return failure(what, fmt::format("{} processes share it already", ledger::kMaxMembers),
-                   "wait for one to end, or take another name");
+                   "wait for one to end, or use another name");
   }
   Membership& own = membership();
   own.file = result.file_ = file;
@@ -291,9 +294,9 @@ DeviceAccount::~DeviceAccount() {
   const UniqueFd lock = lock_folder(file_.parent_path());
   Account& account = joined();
   account.leave();
-  // What the command left running finds its limit there, perhaps at a first call that is still to come. The
-  // next command takes away what nobody needs any more.
-  if (account.members() == 0 && (!name_.empty() || !is_named_by_a_process(file_.string())))
+  // Processes that the command left running find their limit in the file, perhaps at a first call still to
+  // come. The next command removes the file when no process needs it.
+  if (account.members() == 0 && (!name_.empty() || !is_used_by_process(file_.string())))
     ::unlink(file_.c_str());
   account.close();
 }

@@ -18,8 +18,8 @@ namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
 
-// When a process started, in ticks since the machine did: field 22 of its stat, counted after the name, which
-// may hold anything.
+// When a process started, in clock ticks since boot: field 22 of its stat file. Counting begins after the
+// name, which may contain anything.
 std::optional<std::uint64_t> start_of(const fs::path& process) {
   const auto stat = read_small_file(process / "stat");
   if (!stat) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::uint64_t> start_of(const fs::path& process) {
   return words.size() > 19 ? parse_number<std::uint64_t>(words[19]) : std::nullopt;
 }
 
-// What the process calls itself: in a container its id is another than here.
+// The process's PID in its own namespace: in a container it differs from the PID here.
 std::optional<std::int32_t> own_pid_of(const fs::path& process) {
   constexpr std::string_view kKey = "\nNSpid:";
   const auto status = read_small_file(process / "status");
@@ -39,8 +39,8 @@ std::optional<std::int32_t> own_pid_of(const fs::path& process) {
   return ids.empty() ? std::nullopt : parse_number<std::int32_t>(ids.back());
 }
 
-// A file as a line of /proc/PID/maps names it. Its path may be another there (a link, a container's root),
-// and some file systems give stat() another device.
+// A file as a line of /proc/PID/maps names it. Its path may differ there (a link, a container's root), and
+// some file systems report another device in stat().
 struct MappedFile {
   std::string device_and_inode, path;
   bool is_same(const MappedFile& other) const {
@@ -59,7 +59,7 @@ MappedFile mapped_file(const fs::path& path) {
   return file;
 }
 
-// The tracer maps a recording shared and writable. Who reads one maps it without 'w', or private.
+// The tracer maps a recording shared and writable. Readers map it without 'w', or private.
 std::vector<MappedFile> files_written_by(std::string_view maps) {
   std::vector<MappedFile> files;
   for (const std::string_view line : split(maps, '\n')) {
@@ -72,8 +72,8 @@ std::vector<MappedFile> files_written_by(std::string_view maps) {
   return files;
 }
 
-// Of the same id may also be a process that began when the recording's own was gone: later than the
-// recording. Its start counts the time that the machine slept, and a recording's does not.
+// A process with the same PID may have started after the recording's process had ended, so later than the
+// recording. The process's start includes the time that the machine slept; the recording's does not.
 bool can_have_begun(const fs::path& process, const recording::FileHeader& header) {
   const auto start = start_of(process);
   const auto pid = own_pid_of(process);

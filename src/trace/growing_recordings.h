@@ -1,4 +1,4 @@
-// Which recordings a process still writes to when the traced command has ended.
+// Finds recordings that a process still writes to after the traced command has ended.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace headroom::trace {
 
-// Marks the recordings that a process has mapped to write to (a reader maps them, too), and returns how many
-// processes of the tree still run: those, and those whose environment names the root (one that has just
-// called execve has nothing mapped yet). Asks all processes under `proc` that started after this one; for one
-// whose mappings may not be read, the id in a recording's header decides, with the time at which it began.
+// Marks the recordings that a process has mapped for writing (readers map them, too). Returns how many
+// processes of the tree still run: those, and processes whose environment names the root (one that has just
+// called execve has mapped nothing yet). Checks all processes under `proc` that started after this one. If a
+// process's mappings cannot be read, the PID and start time in a recording's header decide.
 std::size_t mark_growing(const std::filesystem::path& root, std::vector<RecordingFile>& recordings,
                          const std::filesystem::path& proc = "/proc");
 

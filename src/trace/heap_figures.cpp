@@ -20,17 +20,18 @@ std::string bytes_of(const analysis::Figure& figure) {
                      format_bytes(Bytes{static_cast<std::int64_t>(*figure.standard_error)}));
 }
 
-// Without what was there for the tracing's sake, as `headroom report` tells it.
+// Excludes memory that existed only because of tracing, like `headroom report`.
 std::int64_t own_bytes(const analysis::LayerFigures& layer) {
   return layer.self.peak_bytes - layer.tracing_peak_bytes;
 }
 
-// A block that the runtime's arena took in a node's time serves others, too: it is not the node's own need.
-std::string words_for_node(const analysis::LayerFigures& layer, bool has_arena) {
+// Blocks that the runtime's arena allocated during a node also serve other nodes: they are not the node's own
+// need.
+std::string node_suffix(const analysis::LayerFigures& layer, bool has_arena) {
   return has_arena && layer.source == recording::ScopeSource::node ? " (arena grew)" : "";
 }
 
-// The layers that held most when the heap was fullest, each without those inside it.
+// The layers with the most memory at the heap's peak, each without its inner layers.
 std::string layers_at_peak(const recording::RecordingInfo& info,
                            const analysis::RecordingAnalysis& analysis) {
   constexpr std::size_t kMostLayers = 3;
@@ -44,15 +45,15 @@ std::string layers_at_peak(const recording::RecordingInfo& info,
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
     text += fmt::format("{}{} {}{}", i > 0 ? ", " : "", shortened(layers[i]->path),
-                        format_bytes(Bytes{own_bytes(*layers[i])}), words_for_node(*layers[i], has_arena));
+                        format_bytes(Bytes{own_bytes(*layers[i])}), node_suffix(*layers[i], has_arena));
   return text;
 }
 
-// What the program mapped itself, and the layer that held most of it then, if that is one.
+// Memory that the program mapped itself, and the layer that held most of it at that peak.
 std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
   const analysis::MappedFigures& mapped = analysis.mapped;
-  std::string text = fmt::format("{} at most by the program itself, apart from the heap",
-                                 format_bytes(Bytes{mapped.peak_bytes}));
+  std::string text =
+      fmt::format("up to {} by the program itself, outside the heap", format_bytes(Bytes{mapped.peak_bytes}));
   const auto most =
       std::max_element(mapped.layers.begin(), mapped.layers.end(),
                        [](const auto& a, const auto& b) { return a.at_peak_bytes < b.at_peak_bytes; });
@@ -69,7 +70,7 @@ std::string heap_figures(const recording::RecordingInfo& info, const analysis::R
                                                    report::words_for_older_blocks(analysis.peak_bytes)));
   if (const std::string layers = layers_at_peak(info, analysis); !layers.empty())
     text += line("at the peak", layers);
-  text += line("allocations", fmt::format("{}, {} in all; {} released", grouped(analysis.allocations),
+  text += line("allocations", fmt::format("{}, {} in total; {} released", grouped(analysis.allocations),
                                           format_bytes(Bytes{analysis.total_allocated_bytes}),
                                           grouped(analysis.deallocations)));
   text += line("still live", fmt::format("{} in {}{} allocation{}{}", bytes_of(analysis.leaked_bytes),

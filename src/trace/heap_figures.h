@@ -1,4 +1,4 @@
-// The lines of the summary that tell what the host's memory of a recording did.
+// The summary's lines about host memory.
 #pragma once
 
 #include <string>

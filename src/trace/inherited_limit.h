@@ -1,5 +1,5 @@
-// The limit on GPU memory that this program runs under itself, as one that `headroom run --gpu-limit`
-// started: what it starts in its turn stays within that, whatever limit it is given.
+// The GPU memory limit of this process itself, if `headroom run --gpu-limit` or `headroom trace` started it.
+// Every command that it starts stays within that limit, whatever limit it is given.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace headroom::trace {
 
 struct InheritedLimit {
   ledger::Limits limits;
-  std::vector<std::string> accounts;  // files; the innermost first
+  std::vector<std::string> accounts;  // files, innermost first
 };
 
-// Of HEADROOM_TRACE_OPTIONS.
+// Reads HEADROOM_TRACE_OPTIONS.
 InheritedLimit inherited_limit();
 
-// Of each device the smaller of the two.
+// The smaller limit of each device.
 ledger::Limits smaller_of(const ledger::Limits& a, const ledger::Limits& b);
 
 }  // namespace headroom::trace

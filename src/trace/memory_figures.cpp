@@ -18,7 +18,7 @@ std::string name_of(const recording::RecordingInfo& info, std::uint32_t ordinal)
   return "";
 }
 
-// A line a device.
+// One line per device.
 std::string device_figures(const recording::RecordingInfo& info,
                            const analysis::RecordingAnalysis& analysis) {
   std::string text;
@@ -45,7 +45,7 @@ std::string memory_figures(const recording::RecordingInfo& info,
   std::string text =
       info.host_recorded ? heap_figures(info, analysis) : line("recorded", report::kGpuMemoryOnly);
   text += device_figures(info, analysis);
-  if (!info.host_recorded && analysis.devices.empty()) text += line("", "none was asked for");
+  if (!info.host_recorded && analysis.devices.empty()) text += line("", "no GPU memory was requested");
   if (analysis.dropped_events > 0)
     text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
                                         report::cure_for_drops(info)));

@@ -1,4 +1,4 @@
-// The lines of the summary that tell what the memory of a recording did: the host's and that of GPUs.
+// The summary's lines about host and GPU memory.
 #pragma once
 
 #include <string>

@@ -23,10 +23,9 @@ bool is_recording(const fs::path& file) {
   return std::equal(magic.begin(), magic.end(), std::begin(recording::kMagic));
 }
 
-// Removes the recordings of an earlier trace, and nothing else.
-// What a trace leaves beside its recording: those of other processes, their index, and profiles that runtimes
-// wrote (onnxruntime-PID-N_DATE.json).
-bool is_of_a_trace(const fs::path& path) {
+// Whether an earlier trace created this file: recordings of other processes, their index, and runtime
+// profiles (onnxruntime-PID-N_DATE.json). Only such files are removed.
+bool is_trace_file(const fs::path& path) {
   const std::string name = path.filename();
   return name == "index.json" || (name.starts_with("onnxruntime-") && name.ends_with(".json")) ||
          is_recording(path);
@@ -36,25 +35,26 @@ Status remove_earlier(const fs::path& file) {
   std::error_code code;
   const std::string what = fmt::format("cannot replace {}", file.string());
   if (fs::exists(file, code) && !is_recording(file))
-    return usage_error(what, "it is not a recording", "choose another place with --out");
+    return usage_error(what, "it is not a recording", "choose another file with --out");
   fs::remove(file, code);
-  if (code) return usage_error(what, code.message(), "choose another place with --out");
+  if (code) return usage_error(what, code.message(), "choose another file with --out");
   const fs::path folder = tree_folder(file);
   for (const auto& entry : fs::directory_iterator(folder, code))
-    if (is_of_a_trace(entry.path())) {
+    if (is_trace_file(entry.path())) {
       std::error_code ignored;
       fs::remove(entry.path(), ignored);
     }
-  fs::remove(folder, code);  // stays where something else lies in it
+  fs::remove(folder, code);  // fails, as it should, if other files are in it
   return {};
 }
 
-// Creates the file and takes it away again: the preload library makes it anew, and reports to nobody.
+// Creates and removes the file as a test: the preload library will create it anew, and cannot report an
+// error.
 Status check_writable(const fs::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd)
     return usage_error(fmt::format("cannot write {}", file.string()), errno_text(errno),
-                       "choose a writable place with --out");
+                       "choose a writable folder with --out");
   ::unlink(file.c_str());
   return {};
 }
@@ -68,7 +68,7 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
   if (file.empty()) {
     auto folder = create_run_folder("outputs");
     if (!folder) {
-      folder.error().fix = "choose a writable place with --out";
+      folder.error().fix = "choose a writable folder with --out";
       return forward_error(folder);
     }
     file = folder->path / (file_name_of(fs::path(program).filename().string()) + ".hrec");
@@ -77,7 +77,7 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
   file = fs::absolute(file, code);
   if (fs::is_directory(file, code) || file.filename().empty())
     return usage_error(fmt::format("cannot write {}", wanted.string()), "it is a folder",
-                       "give --out the name of a file, as app.hrec");
+                       "give --out a file name, for example app.hrec");
   if (fs::exists(file, code) || fs::exists(tree_folder(file), code)) {
     if (!replace)
       return usage_error(fmt::format("{} exists already", file.string()), "",
@@ -86,7 +86,7 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
   }
   if (auto made = make_folder(file.parent_path()); !made) {
     made.error().kind = ErrorKind::usage;
-    made.error().fix = "choose a writable place with --out";
+    made.error().fix = "choose a writable folder with --out";
     return forward_error(made);
   }
   if (auto writable = check_writable(file); !writable) return forward_error(writable);

@@ -25,11 +25,11 @@ namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kDynamicFix = "build it dynamically linked, or take another program";
+constexpr const char* kDynamicFix = "link it dynamically, or trace another program";
 
 std::string cannot_trace(const fs::path& program) { return fmt::format("cannot trace {}", program.string()); }
 
-// Some bytes at a place of the file; fewer where it ends.
+// Reads bytes at an offset; fewer at the end of the file.
 std::string read_at(int fd, std::size_t bytes, std::uint64_t offset) {
   std::string content(bytes, '\0');
   const ssize_t got = ::pread(fd, content.data(), bytes, static_cast<off_t>(offset));
@@ -45,7 +45,7 @@ std::optional<ElfW(Ehdr)> elf_header(int fd) {
   return header;
 }
 
-// e_machine stands at the same place in files of 32 and 64 bits.
+// e_machine is at the same offset in 32-bit and 64-bit files.
 std::string architecture_of(const ElfW(Ehdr) & header) {
   switch (header.e_machine) {
     case EM_386:
@@ -61,7 +61,7 @@ std::string architecture_of(const ElfW(Ehdr) & header) {
     case EM_PPC64:
       return "PowerPC";
     default:
-      return fmt::format("machine {} of ELF", header.e_machine);
+      return fmt::format("ELF machine {}", header.e_machine);
   }
 }
 
@@ -79,16 +79,16 @@ const ElfW(Phdr) * segment_of(const std::vector<ElfW(Phdr)>& headers, decltype(E
   return found == headers.end() ? nullptr : &*found;
 }
 
-// The path of the dynamic loader that the program asks for; empty where it asks for none.
+// The path of the dynamic loader that the program requests; empty if it requests none.
 std::string loader_of(int fd, const std::vector<ElfW(Phdr)>& headers) {
   const ElfW(Phdr)* const segment = segment_of(headers, PT_INTERP);
   if (segment == nullptr) return {};
   return read_at(fd, std::min<std::size_t>(segment->p_filesz, 4096), segment->p_offset).c_str();
 }
 
-// The names of all that the program takes from libraries or offers to them, each between zeros.
+// The names of all dynamic symbols and libraries, separated by NULs.
 std::string dynamic_names(int fd, const std::vector<ElfW(Phdr)>& headers) {
-  constexpr std::size_t kMostBytes = 64 << 20;  // a browser's are 10 MB
+  constexpr std::size_t kMostBytes = 64 << 20;  // a browser has 10 MB
   const ElfW(Phdr)* const dynamic = segment_of(headers, PT_DYNAMIC);
   if (dynamic == nullptr) return {};
   const std::string entries =
@@ -108,8 +108,8 @@ std::string dynamic_names(int fd, const std::vector<ElfW(Phdr)>& headers) {
   return {};
 }
 
-// Whose malloc is the sanitizer's own: with a library before it, AddressSanitizer ends the program and
-// ThreadSanitizer crashes in it. UBSan and a leak check alone do no harm.
+// These sanitizers bring their own malloc. With another library before it, AddressSanitizer ends the program,
+// and ThreadSanitizer crashes. UBSan and the stand-alone leak check have no such problem.
 std::string_view sanitizer_of(const std::string& names) {
   constexpr std::array<std::pair<const char*, const char*>, 4> kEntries{
       {{"__asan_init", "AddressSanitizer"},
@@ -130,10 +130,10 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
     return usage_error(cannot_trace(program),
                        fmt::format("it is a program for {}, and Headroom's library is for {}",
                                    architecture_of(header), architecture_of(*expected)),
-                       "use the Headroom of that architecture");
+                       "use a Headroom build for that architecture");
   const std::vector<ElfW(Phdr)> segments = program_headers(fd, header);
   const std::string loader = loader_of(fd, segments);
-  // The loader itself, given the program as its argument, has no loader and preloads all the same.
+  // The loader itself, with the program as its argument, requests no loader but honors LD_PRELOAD.
   if (loader.empty() && program.filename().string().starts_with("ld-linux")) return {};
   if (loader.empty())
     return usage_error(cannot_trace(program),
@@ -142,32 +142,31 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
     return usage_error(
         cannot_trace(program),
         fmt::format("it uses the C library musl ({}), and Headroom's library needs glibc", loader),
-        "build it for glibc, or take another program");
+        "build it for glibc, or trace another program");
   if (const std::string_view sanitizer = sanitizer_of(dynamic_names(fd, segments)); !sanitizer.empty())
-    return usage_error(
-        cannot_trace(program),
-        fmt::format("it was built with {}, whose malloc no library may stand before", sanitizer),
-        "build it without -fsanitize, or take another program");
+    return usage_error(cannot_trace(program),
+                       fmt::format("it was built with {}, whose malloc must not be intercepted", sanitizer),
+                       "build it without -fsanitize, or trace another program");
   return {};
 }
 
-// Rights that the program gains when it starts make the loader drop LD_PRELOAD. A file system mounted nosuid
-// gives none, and a program that is set to the user who runs it gains none.
+// If a program gains rights when it starts, the loader ignores LD_PRELOAD. No program gains rights on a file
+// system mounted nosuid, or if it is set to the user who runs it.
 Status check_rights(const fs::path& program) {
   struct stat info {};
   struct statvfs mount {};
   if (::stat(program.c_str(), &info) != 0) return {};
   if (::statvfs(program.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) return {};
-  const char* fix = "run it as the user whose rights it takes, so that it gains none";
+  const char* fix = "run it as the user or group that it is set to";
   const auto refuse = [&](const char* what) {
     return usage_error(cannot_trace(program),
-                       fmt::format("it {}, and the loader preloads nothing into such a program", what), fix);
+                       fmt::format("it {}, and the loader ignores LD_PRELOAD for such programs", what), fix);
   };
   if ((info.st_mode & S_ISUID) != 0 && info.st_uid != ::getuid()) return refuse("is setuid");
   const bool setgid = (info.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
   if (setgid && info.st_gid != ::getgid()) return refuse("is setgid");
   if (::getuid() != 0 && ::getxattr(program.c_str(), "security.capability", nullptr, 0) > 0) {
-    fix = "run it as root, or trace a copy of it, which has no capabilities";
+    fix = "run it as root, or trace a copy (copies have no capabilities)";
     return refuse("has file capabilities");
   }
   return {};
@@ -183,7 +182,7 @@ std::string interpreter_of(std::string_view first_bytes) {
 Status check_executable(const std::string& name, const fs::path& path) {
   const std::string what = fmt::format("cannot run {}", name);
   std::error_code code;
-  if (fs::is_directory(path, code)) return usage_error(what, "it is a folder", "name a program");
+  if (fs::is_directory(path, code)) return usage_error(what, "it is a folder", "give the path of a program");
   if (::access(path.c_str(), F_OK) != 0) return usage_error(what, errno_text(errno), "check the path");
   if (::access(path.c_str(), X_OK) != 0)
     return usage_error(what, "it is not executable", "check the path, or make it executable with chmod +x");
@@ -211,24 +210,24 @@ Result<fs::path> find_program(const std::string& name) {
   if (found_but_unfit) return tl::unexpected<Error>(std::move(*found_but_unfit));
   std::error_code code;
   const bool here = fs::is_regular_file(name, code);
-  return usage_error(
-      fmt::format("cannot run {}", name), "there is no such program in PATH",
-      here ? fmt::format("name the one in this folder as ./{}", name) : "check its name, or give its path");
+  return usage_error(fmt::format("cannot run {}", name), "it is not in PATH",
+                     here ? fmt::format("to run the one in this folder, write ./{}", name)
+                          : "check its name, or give its path");
 }
 
 Status check_traceable(const fs::path& program, const fs::path& library) {
-  constexpr int kMostInterpreters = 5;  // as in Linux
+  constexpr int kMostInterpreters = 5;  // Linux's limit
   fs::path path = program;
   for (int depth = 0; depth <= kMostInterpreters; ++depth) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     const auto header = fd ? elf_header(fd.get()) : std::nullopt;
-    // The bits of a script count for nothing; those of a program do, also where it cannot be read.
+    // The setuid bits of a script have no effect. Those of a program do, even if it cannot be read.
     if (!fd || header)
       if (auto status = check_rights(path); !status) return status;
     if (!fd) return {};
     if (header) return check_elf(path, fd.get(), *header, library);
     const std::string first_bytes = read_at(fd.get(), 256, 0);
-    std::string interpreter = "/bin/sh";  // what execvp runs a file with that is no program
+    std::string interpreter = "/bin/sh";  // execvp runs files that are not programs with this
     if (first_bytes.starts_with("#!")) interpreter = interpreter_of(first_bytes);
     std::error_code code;
     if (!fs::exists(interpreter, code))
@@ -237,7 +236,7 @@ Status check_traceable(const fs::path& program, const fs::path& library) {
                          "correct the script's first line");
     path = interpreter;
   }
-  return usage_error(cannot_trace(program), "its interpreters are scripts of each other without end",
+  return usage_error(cannot_trace(program), "its interpreters are scripts that refer to each other in a loop",
                      "correct the script's first line");
 }
 

@@ -23,7 +23,7 @@ using recording::SegmentHeader;
 
 constexpr std::uint64_t kPage = 4096;
 
-// A struct of the file; nothing where the file ends before it does.
+// Reads a struct from the file; null if the file ends before it does.
 template <class Struct>
 std::unique_ptr<Struct> read_struct(int fd, std::uint64_t offset) {
   auto content = std::make_unique<Struct>();
@@ -87,17 +87,18 @@ void compact_recording(const fs::path& recording) {
   for (std::uint64_t slot = 0; slot < slots; ++slot) {
     const std::uint64_t at = begin + slot * segment_bytes;
     const auto segment = read_struct<SegmentHeader>(fd.get(), at);
-    if (segment == nullptr) break;  // claimed, and the process ended before the file reached it
+    if (segment == nullptr) break;  // claimed, but the process ended before the file reached it
     const std::uint64_t used = sizeof(SegmentHeader) + segment->committed;
     if (segment->magic != recording::kSegmentMagic || used > segment_bytes) {
-      end = at + segment_bytes;  // damaged: its bytes are left for a person to look at
+      end = at + segment_bytes;  // damaged: keep its bytes for inspection
       continue;
     }
     end = at + used;
     if (slot + 1 < slots) make_hole(fd.get(), end, at + segment_bytes);
   }
   if (end >= static_cast<std::uint64_t>(info.st_size)) return;
-  // The promise before the deed: a death between the two leaves a file that is longer than it says.
+  // Write the new size before truncating: a crash in between leaves a file that is longer than its header
+  // states.
   if (::pwrite(fd.get(), &end, sizeof end, offsetof(recording::FileHeader, file_bytes)) == sizeof end)
     ::ftruncate(fd.get(), static_cast<off_t>(end));
 }

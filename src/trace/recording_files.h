@@ -15,18 +15,18 @@ struct RecordingFile {
   bool growing = false;  // a process still writes to it (growing_recordings.h)
 };
 
-// Those that exist: the command's own first, the others in the order of their names.
+// Returns the existing recordings: the command's own first, the others sorted by name.
 std::vector<RecordingFile> find_recordings(const std::filesystem::path& root);
 
-// Null where there is none, or no recording.
+// Returns null if there is no file or it is not a recording.
 std::unique_ptr<recording::FileHeader> read_header(const std::filesystem::path& path);
 
-// What it takes of the disk; its size counts holes, too.
+// The disk space it uses; unlike the file size, this excludes holes.
 std::uint64_t disk_bytes_of(const std::filesystem::path& recording);
 
-// Gives the disk back what a recording claimed and did not use: the file ends where its last segment does,
-// and the unwritten ends of the other segments become holes. Leaves alone what is no sound recording; must
-// not be called while a process writes.
+// Releases disk space that a recording claimed and did not use: truncates the file after its last segment,
+// and turns the unwritten ends of the other segments into holes. Does not touch damaged recordings. Must not
+// be called while a process writes.
 void compact_recording(const std::filesystem::path& recording);
 
 }  // namespace headroom::trace

@@ -28,7 +28,7 @@ namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
 
-// A larger recording is only opened, so that the prompt comes back within seconds of the command's end.
+// A larger recording is only opened, so that the prompt returns within seconds after the command's end.
 constexpr Bytes kAnalysedAtOnce = mebibytes(256);
 
 int exit_code_of(const CommandEnd& end) {
@@ -39,12 +39,12 @@ Status check_options(const TraceOptions& options) {
   for (const auto& [name, size] :
        {std::pair{"--ring", options.ring}, std::pair{"--max-size", options.max_size}})
     if (size && *size < kSmallestRecording)
-      return usage_error(fmt::format("{} {} is too small for a recording", name, format_bytes(*size)), "",
-                         fmt::format("give at least {}", format_bytes(kSmallestRecording)));
+      return usage_error(fmt::format("{} {} is too small", name, format_bytes(*size)), "",
+                         fmt::format("use at least {}", format_bytes(kSmallestRecording)));
   return {};
 }
 
-// The tracer keeps to it, as a file that outgrows it is a deadly signal for the program.
+// The tracer respects this limit, because a signal kills a program whose file grows beyond it.
 Status check_file_size_limit(const TraceOptions& options, Bytes size_limit) {
   constexpr Bytes kLeast{recording::kHeaderBytes + recording::kDefaultMetadataBytes +
                          recording::kDefaultSegmentBytes};
@@ -52,27 +52,26 @@ Status check_file_size_limit(const TraceOptions& options, Bytes size_limit) {
   if (::getrlimit(RLIMIT_FSIZE, &file_size) != 0 || file_size.rlim_cur == RLIM_INFINITY) return {};
   const Bytes most{static_cast<std::int64_t>(std::min<rlim_t>(file_size.rlim_cur, INT64_MAX))};
   if (most < kLeast)
-    return usage_error(
-        "no recording can be written",
-        fmt::format("a file may have no more than {} here (ulimit -f), and a recording has {} or more",
-                    format_bytes(most), format_bytes(kLeast)),
-        "raise that limit");
+    return usage_error("cannot write a recording",
+                       fmt::format("the file size limit is {} (ulimit -f), and a recording needs at least {}",
+                                   format_bytes(most), format_bytes(kLeast)),
+                       "raise the limit with ulimit -f");
   const Bytes wanted = options.ring.value_or(options.max_size.value_or(size_limit));
   if (most < wanted)
-    log::warning(
-        "a file may have no more than {} here (ulimit -f), so that bounds each recording instead of {}",
-        format_bytes(most), format_bytes(wanted));
+    log::warning("the file size limit of {} (ulimit -f) bounds each recording instead of {}",
+                 format_bytes(most), format_bytes(wanted));
   return {};
 }
 
 void warn_of_other_tools(const TraceOptions& options) {
   if (const char* other = std::getenv("NVTX_INJECTION64_PATH"); options.layers && other != nullptr)
     if (!is_tracer_library(other))
-      log::warning("NVTX_INJECTION64_PATH is set to {}, so NVTX ranges go there and do not become layers",
-                   other);
+      log::warning(
+          "NVTX_INJECTION64_PATH is set to {}, so NVTX ranges go to that tool and do not become layers",
+          other);
 }
 
-// What a recording holds in segments: its size without what every recording begins with.
+// The bytes of a recording's segments: its size without header and metadata.
 std::uint64_t record_bytes(const RecordingFile& file) {
   constexpr std::uint64_t kBeforeSegments = recording::kHeaderBytes + recording::kDefaultMetadataBytes;
   std::error_code code;
@@ -80,8 +79,8 @@ std::uint64_t record_bytes(const RecordingFile& file) {
   return code ? 0 : bytes - std::min(bytes, kBeforeSegments);
 }
 
-// The most memory that the process held at once, as `headroom report` orders the processes of a tree.
-std::uint64_t most_held(const RecordingFile& file) {
+// The process's memory peak, by which `headroom report` sorts the processes of a tree.
+std::uint64_t peak_bytes_of(const RecordingFile& file) {
   auto recording = recording::Recording::open(file.path);
   if (!recording) return 0;
   const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 2});
@@ -100,9 +99,9 @@ struct Chosen {
   bool by_memory = false;
 };
 
-// The recording to look at first: the command's own, or, if that is only what started the real one (a shell,
-// env, a compiler's driver), that of the process that held most. Where it would take long to find out, the
-// one with most records.
+// Chooses the recording to show: normally the command's own. If the command only started the real program (a
+// shell, env, a compiler driver), that of the process with the largest peak. If finding that out would take
+// too long, the one with the most records.
 Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root) {
   constexpr std::uint64_t kMuchMore = 4;
   const RecordingFile& own = recordings.front();
@@ -110,14 +109,15 @@ Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::pa
   std::vector<std::uint64_t> sizes(recordings.size());
   const bool by_memory =
       sum_of_record_bytes(recordings) <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
-  std::transform(recordings.begin(), recordings.end(), sizes.begin(), by_memory ? most_held : record_bytes);
+  std::transform(recordings.begin(), recordings.end(), sizes.begin(),
+                 by_memory ? peak_bytes_of : record_bytes);
   const auto largest = std::max_element(sizes.begin(), sizes.end());
   if (own.path == root && *largest <= kMuchMore * sizes.front()) return {own};
   return {recordings[static_cast<std::size_t>(largest - sizes.begin())], by_memory};
 }
 
-// As a person would name it: from the working folder, if it lies inside.
-fs::path as_named(const fs::path& path) {
+// The path relative to the working folder, if it lies inside.
+fs::path display_path(const fs::path& path) {
   std::error_code code;
   const fs::path here = fs::current_path(code);
   const fs::path relative = code ? path : path.lexically_relative(here);
@@ -139,7 +139,7 @@ void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
   outcome.problems = analysis.problems;
 }
 
-// Puts the files in order once the command is over, and reads what they say.
+// Finishes the files after the command's end, and reads them.
 TraceOutcome finish(const TraceOptions& options, const fs::path& root, const CommandEnd& end) {
   TraceOutcome outcome;
   outcome.command = options.command;
@@ -153,14 +153,14 @@ TraceOutcome finish(const TraceOptions& options, const fs::path& root, const Com
   if (recordings.empty()) return outcome;
 
   const auto [chosen, by_memory] = main_recording(recordings, root);
-  outcome.recording = as_named(chosen.path);
+  outcome.recording = display_path(chosen.path);
   outcome.disk_bytes = disk_bytes_of(chosen.path);
   outcome.of_descendant = chosen.path != root;
   outcome.by_memory = by_memory;
   outcome.programs = recordings.size();
   for (const RecordingFile& file : recordings) outcome.tree_bytes += disk_bytes_of(file.path);
   if (std::error_code code; fs::is_directory(tree_folder(root), code))
-    outcome.tree = as_named(tree_folder(root));
+    outcome.tree = display_path(tree_folder(root));
   read_figures(chosen, outcome);
   return outcome;
 }
@@ -170,9 +170,10 @@ TraceOutcome finish(const TraceOptions& options, const fs::path& root, const Com
 Result<int> run_trace(const TraceOptions& asked) {
   TraceOptions options = asked;
   if (options.command.empty())
-    return usage_error("headroom trace needs a command", "", "write it after --, as headroom trace -- ./app");
-  if (auto sound = check_options(options); !sound) return forward_error(sound);
-  if (auto there = check_library(options.library); !there) return forward_error(there);
+    return usage_error("headroom trace needs a command", "",
+                       "add it after --, for example headroom trace -- ./app");
+  if (auto valid = check_options(options); !valid) return forward_error(valid);
+  if (auto usable = check_library(options.library); !usable) return forward_error(usable);
   auto program = find_program(options.command[0]);
   if (!program) return forward_error(program);
   if (auto traceable = check_traceable(*program, options.library); !traceable)
@@ -180,7 +181,8 @@ Result<int> run_trace(const TraceOptions& asked) {
   auto output = prepare_output(options.output, options.command[0], options.replace_output);
   if (!output) return forward_error(output);
   const Bytes size_limit = default_size_limit(*output);
-  if (auto room = check_file_size_limit(options, size_limit); !room) return forward_error(room);
+  if (auto large_enough = check_file_size_limit(options, size_limit); !large_enough)
+    return forward_error(large_enough);
   warn_of_other_tools(options);
   std::optional<DeviceAccount> account;
   if (options.device_limits.any() || !options.share.empty()) {
@@ -190,17 +192,17 @@ Result<int> run_trace(const TraceOptions& asked) {
     options.device_limits = account->limits();
     options.account = account->file().string();
   }
-  // Nothing of the command has run so far; from here on its own status is ours.
+  // Nothing of the command has run so far; from here on, its exit code is ours.
 
   auto end = run_command(options.command, tracer_environment(options, *output, size_limit));
   if (!end) return forward_error(end);
   TraceOutcome outcome = finish(options, *output, *end);
   for (unsigned device = 0; account && device < ledger::kMaxDevices; ++device)
     if (account->refused(device) > 0) outcome.refused_in = *output;
-  [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));
+  [[maybe_unused]] const auto written = write_all(STDERR_FILENO, trace_summary(outcome));
   const int code = exit_code_of(*end);
   if (outcome.info) return code;
-  log::error("no recording appeared at {}: the preload library {} did not start in the command",
+  log::error("no recording was written to {}: the preload library {} did not start in the command",
              output->string(), options.library.string());
   return code != 0 ? code : 3;
 }

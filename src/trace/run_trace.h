@@ -1,5 +1,5 @@
-// The conductor of `headroom trace`: checks, starts the command with the preload library, waits, and finishes
-// what it recorded.
+// Implements `headroom trace`: checks, starts the command with the preload library, waits, and finishes the
+// recordings.
 #pragma once
 
 #include "base/result.h"
@@ -7,8 +7,9 @@
 
 namespace headroom::trace {
 
-// The command's own exit status, 128 + its number if a signal ended it. An error if it could not be started
-// as it should, which is before anything of it ran. A command that succeeds and leaves no recording gives 3.
+// Returns the command's exit code, or 128 + its number if a signal ended it. Returns an error if the command
+// could not be started; then none of its code has run. Returns 3 if the command succeeded but left no
+// recording.
 Result<int> run_trace(const TraceOptions& options);
 
 }  // namespace headroom::trace

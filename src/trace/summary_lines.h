@@ -1,4 +1,4 @@
-// The two columns of a summary.
+// Formats the two columns of a summary.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,12 +19,12 @@ inline std::string grouped(std::int64_t number) {
   return text;
 }
 
-// Without control characters: names come from the traced program, and must not steer the terminal.
+// Removes control characters: names come from the traced program, and must not control the terminal.
 inline std::string harmless(std::string_view text) {
   constexpr int kNoLimit = 1 << 20;
   return fit_to_width(text, kNoLimit);
 }
-// The same of a name that may be of any length.
+// The same, cut to a limited width.
 inline std::string shortened(std::string_view name) {
   constexpr int kMostColumns = 48;
   return fit_to_width(name, kMostColumns);

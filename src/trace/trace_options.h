@@ -1,4 +1,4 @@
-// What `headroom trace` was asked to do.
+// The options of `headroom trace`.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ struct TraceOptions {
   std::filesystem::path output;   // empty: outputs/YYYY-MM-DD_HH-MM-SS/NAME.hrec
   bool replace_output = false;
 
-  bool gpu_only = false;  // the host's memory is not recorded
+  bool gpu_only = false;  // host memory is not recorded
   bool full = false;
   bool layers = true;
-  std::string stacks;  // "fp", "unwind" or "off"; empty: the library's choice
-  // At most one of these; none: default_size_limit().
+  std::string stacks;  // "fp", "unwind" or "off"; empty: the library's default
+  // At most one of these is set; if none, default_size_limit() applies.
   std::optional<Bytes> ring, max_size;
   std::optional<std::int64_t> max_events;
-  Bytes large = kibibytes(4);            // allocations of this size and above are recorded each
-  Bytes sample_period = kibibytes(256);  // the others are sampled once in so many bytes
+  Bytes large = kibibytes(4);            // record each allocation of at least this size
+  Bytes sample_period = kibibytes(256);  // sample smaller allocations once per this many bytes
 
-  // Of GPU memory, for all processes of the command together.
+  // GPU memory limits, for all processes of the command together.
   ledger::Limits device_limits;
-  std::optional<LimitType> proved_limit;  // what a probe found of them, for the recording
-  std::string share;                      // the name of the account that other commands share; empty: none do
-  std::string account;                    // its file, once there is one
+  std::optional<LimitType> proved_limit;  // the probe's result for these limits, stored in the recording
+  std::string share;                      // name of the account that other commands share; empty: not shared
+  std::string account;                    // the account's file, once it exists
 };
 
-// A recording without segments for its threads is none.
+// A smaller recording has no space for segments.
 inline constexpr Bytes kSmallestRecording = mebibytes(16);
 
 }  // namespace headroom::trace

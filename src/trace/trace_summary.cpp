@@ -13,7 +13,7 @@ namespace {
 std::string how_it_ended(const CommandEnd& end) {
   std::string text =
       fmt::format("ended with {} after {}", end.status.describe(), format_duration(end.duration));
-  if (end.out_of_memory) text += "; meanwhile the kernel's out-of-memory killer struck";
+  if (end.out_of_memory) text += "; the kernel's out-of-memory killer was active meanwhile";
   return text;
 }
 
@@ -25,7 +25,7 @@ std::string recording_line(const TraceOutcome& outcome) {
   std::string text = fmt::format("{}, {}", outcome.recording.string(),
                                  format_bytes(Bytes{static_cast<std::int64_t>(outcome.disk_bytes)}));
   if (outcome.events) text += fmt::format(", {} events", grouped(*outcome.events));
-  if (outcome.info->segments_overwritten > 0) text += ", the last ones (ring)";
+  if (outcome.info->segments_overwritten > 0) text += ", latest ones only (ring)";
   if (!outcome.info->closed) text += ", not closed by the process";
   return line("recording", text);
 }
@@ -35,20 +35,21 @@ std::string recording_line(const TraceOutcome& outcome) {
 std::string trace_summary(const TraceOutcome& outcome) {
   std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
   if (outcome.of_descendant && outcome.info)
-    text +=
-        line("process", fmt::format("{} {}, which {}", program_of(outcome.info->command), outcome.info->pid,
-                                    outcome.by_memory ? "held most at once" : "did most of the work"));
+    text += line("process", fmt::format("{} {} ({})", program_of(outcome.info->command), outcome.info->pid,
+                                        outcome.by_memory ? "largest peak" : "most events"));
   if (outcome.end.status.signal == SIGSYS)
-    text += line("sandbox", "if it does so only here, its seccomp filter forbids what recording needs");
+    text += line(
+        "sandbox",
+        "if this happens only while tracing, its seccomp filter forbids system calls that recording needs");
   text += outcome.figures;
   if (outcome.info) text += recording_line(outcome);
-  // The folder alone proves nothing: a runtime's profiles go there, too.
+  // The folder's existence proves nothing: it also contains runtime profiles.
   if (outcome.programs > 1)
-    text += line("programs", fmt::format("{}, {} in all; the others' recordings are in {}", outcome.programs,
+    text += line("programs", fmt::format("{}, {} in total; other recordings: {}", outcome.programs,
                                          format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
                                          outcome.tree.string()));
   if (outcome.still_running > 0)
-    text += line("running", fmt::format("{} of its processes still run; their recordings go on growing",
+    text += line("running", fmt::format("{} of its processes still running; their recordings keep growing",
                                         outcome.still_running));
   if (!outcome.problems.empty()) {
     const std::size_t more = outcome.problems.size() - 1;
@@ -56,7 +57,7 @@ std::string trace_summary(const TraceOutcome& outcome) {
   }
   if (outcome.info) text += fmt::format("next: headroom report {}\n", shell_word(outcome.recording.string()));
   if (outcome.info && !outcome.refused_in.empty())
-    text += fmt::format("next: headroom doctor {}  # which process was refused, and what held the rest\n",
+    text += fmt::format("next: headroom doctor {}  # which process was refused, and where the memory went\n",
                         shell_word(outcome.refused_in.string()));
   return text;
 }

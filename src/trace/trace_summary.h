@@ -1,4 +1,4 @@
-// What a person reads on standard error when a traced command has ended: at most a dozen lines.
+// The summary on standard error after a traced command has ended: at most a dozen lines.
 #pragma once
 
 #include <filesystem>
@@ -12,21 +12,22 @@
 
 namespace headroom::trace {
 
-// What is known when all is over.
+// The facts that the summary reports.
 struct TraceOutcome {
   std::vector<std::string> command;
   CommandEnd end;
-  std::filesystem::path recording;  // the command's own, or a descendant's: that held, or recorded, most
+  // the command's own, or that of the descendant with the largest peak or the most events
+  std::filesystem::path recording;
   bool of_descendant = false, by_memory = false;
   std::optional<recording::RecordingInfo> info;
   std::optional<std::int64_t> events;
-  std::string figures;  // lines; empty where reading the recording would have taken too long
+  std::string figures;  // lines; empty if the recording is too large to analyze at once
   std::vector<std::string> problems;
   std::uint64_t disk_bytes = 0;  // of that recording
-  std::filesystem::path tree;    // the folder of the tree's other recordings; empty: there are none
+  std::filesystem::path tree;    // folder with the tree's other recordings; empty: none
   std::size_t programs = 1, still_running = 0;
-  std::uint64_t tree_bytes = 0;  // of all recordings on the disk
-  // The command's own recording where a limit refused something: to whom, headroom doctor tells of all.
+  std::uint64_t tree_bytes = 0;  // disk space of all recordings
+  // The command's own recording if a limit refused a request; `headroom doctor` on it covers all processes.
   std::filesystem::path refused_in;
 };
 

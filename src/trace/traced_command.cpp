@@ -19,7 +19,7 @@ constexpr std::array kForwarded{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUS
 std::atomic<pid_t> g_child{0};
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal handler reads it");
 
-// The terminal sends its signals (SI_KERNEL) to the whole group, so the command has those already.
+// The terminal sends its signals (SI_KERNEL) to the whole group, so the command has already received those.
 void forward(int number, siginfo_t* info, void* /*context*/) {
   const int error_before = errno;
   const pid_t child = g_child.load();
@@ -27,9 +27,9 @@ void forward(int number, siginfo_t* info, void* /*context*/) {
   errno = error_before;
 }
 
-// For the rest of this process' life: what comes when the command is over does nothing. `timeout` and others
-// signal this process and then its group, and the second must not end it while it puts the recordings in
-// order. What is ignored stays so, also in the command (nohup).
+// Stays installed for the rest of this process's life: signals after the command's end have no effect.
+// `timeout` and other tools signal this process and then its group; the second signal must not end it while
+// it finishes the recordings. Ignored signals stay ignored, also in the command (nohup).
 void forward_signals() {
   for (const int number : kForwarded) {
     struct sigaction before {};
@@ -43,7 +43,7 @@ void forward_signals() {
   }
 }
 
-// Holds the forwarded signals back until it is known whom to forward them to.
+// Blocks the forwarded signals until the child's PID is known.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -60,7 +60,7 @@ class SignalsHeld {
   sigset_t before_;
 };
 
-// Times the kernel's out-of-memory killer struck on this machine, control groups' limits included.
+// How often the kernel's out-of-memory killer struck on this machine, including limits of control groups.
 std::int64_t out_of_memory_kills() {
   const auto text = read_small_file("/proc/vmstat");
   if (!text) return 0;
@@ -105,8 +105,7 @@ Result<CommandEnd> run_command(const std::vector<std::string>& command, const En
     child = std::move(*spawned);
     g_child = child.pid();
   }
-  // The child's number stays its own until it is reaped: until then a signal that comes late hits nobody
-  // else.
+  // The child's PID is not reused until the child is reaped, so a late signal cannot hit another process.
   wait_until_over(child.pid());
   g_child = 0;
   CommandEnd end;

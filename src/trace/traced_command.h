@@ -1,4 +1,4 @@
-// The command that is traced: it keeps the terminal, and gets the signals that are meant for it.
+// Runs the traced command: it keeps the terminal, and signals are forwarded to it.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@ namespace headroom::trace {
 struct CommandEnd {
   ExitStatus status;
   Nanoseconds duration;
-  bool out_of_memory = false;  // killed, and the kernel's out-of-memory killer struck meanwhile
+  bool out_of_memory = false;  // killed while the kernel's out-of-memory killer was active
 };
 
-// Runs it to its end, in this process' group, so that the terminal's keys reach it. A signal that is sent to
-// this process (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) goes on to the command, and this process
-// lives to finish the recording: after the command's end such a signal does nothing. The command outlives
-// this process if that is killed: a guest does not take its host along. `before_exec` runs in the child, as
-// in SpawnOptions.
+// Runs the command to its end, in this process's group, so that it receives signals from the terminal's keys.
+// A signal sent to this process (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) is forwarded to the
+// command, and this process continues in order to finish the recording. After the command has ended, such a
+// signal has no effect. If this process is killed, the command keeps running. `before_exec` runs in the
+// child, as in SpawnOptions.
 Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
                                const std::function<int()>& before_exec = {});
 

@@ -32,8 +32,8 @@ Bytes default_size_limit(const fs::path& recording) {
 
 namespace {
 
-// One limit for all devices is one word. Where this program runs under a limit itself, the command does so
-// too: the smaller limit counts, and its memory is charged to the accounts of both.
+// A limit for all devices is one setting. If this process itself runs under a limit, the command does so,
+// too: the smaller limit applies, and its memory is charged to both accounts.
 std::string device_settings(const ledger::Limits& asked, const std::string& account) {
   const InheritedLimit around = inherited_limit();
   const ledger::Limits device_limits = smaller_of(asked, around.limits);
@@ -46,7 +46,8 @@ std::string device_settings(const ledger::Limits& asked, const std::string& acco
     for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
       if (limits[device] != ledger::kNoLimit) settings += fmt::format(",device{}={}", device, limits[device]);
   if (!account.empty()) settings += fmt::format(",account={}", account);
-  // Without a limit of its own the command joins the account around it, else its own lies within.
+  // Without its own limit, the command joins the enclosing account; otherwise its account lies within that
+  // one.
   bool has_account = !account.empty() || asked.any();
   for (const std::string& outer : around.accounts) {
     settings += fmt::format(",{}={}", has_account ? "within" : "account", outer);
@@ -55,7 +56,7 @@ std::string device_settings(const ledger::Limits& asked, const std::string& acco
   return settings;
 }
 
-// A trace within a trace: one library records, and the other of the two must not do so beside it.
+// For a trace inside a trace: only one of the two libraries may record.
 std::string preload_with(const std::string& library) {
   const char* before = std::getenv("LD_PRELOAD");
   std::string preload = library;
@@ -114,12 +115,12 @@ Status check_library(const fs::path& library) {
   const std::string what = fmt::format("cannot use the preload library {}", library.string());
   if (::access(library.c_str(), R_OK) != 0)
     return usage_error(what, errno_text(errno),
-                       "install it beside the headroom program, or name libheadroom_trace.so in "
-                       "HEADROOM_TRACER, which it lies beside");
+                       "install it next to the headroom program, or set HEADROOM_TRACER to the path of "
+                       "libheadroom_trace.so, with both libraries in one folder");
   if (library.string().find_first_of(": \t") != std::string::npos)
-    return usage_error(what, "its path holds a space or a colon, which separate names in LD_PRELOAD",
-                       "install Headroom elsewhere, or name libheadroom_trace.so in HEADROOM_TRACER by a "
-                       "link to its folder");
+    return usage_error(
+        what, "its path contains a space or a colon, which separate names in LD_PRELOAD",
+        "install Headroom elsewhere, or set HEADROOM_TRACER to libheadroom_trace.so in a link to its folder");
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What the preload library is told: the environment variables that the traced command starts with.
+// The environment variables that configure the preload library in the traced command.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,38 @@
 
 namespace headroom::trace {
 
-// How many segments a recording of this size holds.
+// The number of segments in a recording of this size.
 std::uint64_t segments_in(Bytes recording);
 
-// The bound of a recording where none is asked for: 8 GiB (about a milliard events), and never more than half
-// of what its disk has free.
+// The size limit of a recording if none is given: 8 GiB (about 10⁹ events), but never more than half of the
+// disk's free space.
 Bytes default_size_limit(const std::filesystem::path& recording);
 
 // The value of HEADROOM_TRACE_OPTIONS.
 std::string tracer_settings(const TraceOptions& options, Bytes size_limit);
 
-// Variables that are added to the command's environment. The limit on GPU memory that this program runs under
-// (trace/inherited_limit.h) holds for the command, too. An LD_PRELOAD that is set stays behind ours, without
-// the preload libraries of a trace around this one; an NVTX_INJECTION64_PATH that is set is another tool's
-// and is kept.
+// Variables to add to the command's environment. The GPU memory limit of this process itself
+// (trace/inherited_limit.h) also applies to the command. An existing LD_PRELOAD follows ours, without the
+// preload libraries of an enclosing trace. An existing NVTX_INJECTION64_PATH belongs to another tool and is
+// kept.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment tracer_environment(const TraceOptions& options, const std::filesystem::path& recording,
                                Bytes size_limit);
 
-// The same for a program that is not recorded: it has the ledger of its GPU memory, with these limits, and
-// joins the account of that file, if there is one. `library` is gpu_tracer_library(): nothing is asked of the
-// program's malloc.
+// The same for a program that is not recorded: it gets the GPU memory ledger with these limits, and joins the
+// account in that file, if there is one. `library` is gpu_tracer_library(), which does not hook the program's
+// malloc.
 Environment ledger_environment(const std::filesystem::path& library, const ledger::Limits& limits,
                                const std::string& account);
 
-// Where the library is: HEADROOM_TRACER, or beside this program.
+// The library's path: HEADROOM_TRACER, or next to this program.
 std::filesystem::path tracer_library();
-// The one that stands in front of GPU memory only, beside that.
+// The library that hooks only GPU memory, in the same folder.
 std::filesystem::path gpu_tracer_library();
-// Whether a preloaded library, or one for NVTX, is one of the two.
+// Whether a preloaded or NVTX library is one of these two.
 bool is_tracer_library(const std::filesystem::path& path);
 
-// That the library is there, and at a path that LD_PRELOAD can hold.
+// Checks that the library exists, and that LD_PRELOAD can contain its path.
 Status check_library(const std::filesystem::path& library);
 
 }  // namespace headroom::trace

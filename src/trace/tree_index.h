@@ -1,4 +1,4 @@
-// FILE.hrec.d/index.json: what processes a traced command had, which recording is whose.
+// FILE.hrec.d/index.json: lists the processes of a traced command and their recordings.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 namespace headroom::trace {
 
-// One entry for each recording, the command's own first; docs/trace.md lists the fields. A file that is no
-// recording gets an entry with its error.
+// One entry per recording, the command's own first; docs/trace.md lists the fields. The entry of a file that
+// is not a recording contains the error.
 Json tree_index(const std::filesystem::path& root, const std::vector<RecordingFile>& recordings);
 
-// Writes it if the command had other processes.
+// Writes the index if the command had other processes.
 Status write_tree_index(const std::filesystem::path& root, const std::vector<RecordingFile>& recordings);
 
 }  // namespace headroom::trace

@@ -280,12 +280,12 @@ TEST_F(BenchDevice, WrongUseIsRefusedBeforeAnythingRuns) {
     EXPECT_EQ(result.exit_code, 2) << result.err;
     return result.err;
   };
-  EXPECT_THAT(error_of({"--device", "gpu"}), HasSubstr("there is no device 'gpu'"));
+  EXPECT_THAT(error_of({"--device", "gpu"}), HasSubstr("unknown device 'gpu'"));
   EXPECT_THAT(error_of({"--device", "cuda:64"}), HasSubstr("cuda:N with N from 0 to 63"));
   EXPECT_THAT(error_of({"--gpu-mem-limit", "1GiB"}), HasSubstr("no model runs on a GPU"));
-  EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "much"}), HasSubstr("is not a size"));
+  EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "much"}), HasSubstr("invalid GPU limit much"));
   EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
-              HasSubstr("are the same setting"));
+              HasSubstr("cannot be combined"));
   EXPECT_THAT(error_of({"--capture-graph"}), HasSubstr("is of GPUs"));
 }
 

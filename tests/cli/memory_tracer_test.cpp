@@ -71,7 +71,7 @@ TEST_F(PythonMemoryTracer, FiguresAreWhatTheShapesComeTo) { expect_content({"fig
 TEST_F(PythonMemoryTracer, NamesDefaultsAndFormatsAreTheReferences) { expect_content({"interface"}); }
 TEST_F(PythonMemoryTracer, NothingStaysReplaced) { expect_content({"restored"}); }
 TEST_F(PythonMemoryTracer, ThreadsTracersAndOthersGoTogether) { expect_content({"together"}); }
-TEST_F(PythonMemoryTracer, CallsDoWhatTheyDoUntraced) { expect_content({"calls"}); }
+TEST_F(PythonMemoryTracer, CallsBehaveAsUntraced) { expect_content({"calls"}); }
 TEST_F(PythonMemoryTracer, TorchScriptModulesAreLayers) { expect_content({"script"}); }
 TEST_F(PythonMemoryTracer, OnAGpuFiguresAreTheCachingAllocatorsOwn) {
   const CommandResult result = run_checks({"cuda"});

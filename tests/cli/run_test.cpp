@@ -100,24 +100,24 @@ TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
   };
   EXPECT_THAT(error_of({}), HasSubstr("headroom run needs a command"));
   EXPECT_THAT(error_of({"--", "echo", "ran"}), HasSubstr("headroom run has no limit to keep"));
-  EXPECT_THAT(error_of({"echo", "--limit", "1GiB"}), HasSubstr("'echo' stands before --"));
+  EXPECT_THAT(error_of({"echo", "--limit", "1GiB"}), HasSubstr("unexpected argument 'echo' before --"));
   EXPECT_THAT(error_of({"--limit", "7", "--", "echo", "ran"}), HasSubstr("--limit"));
   EXPECT_THAT(error_of({"--limit", "1MiB", "--", "echo", "ran"}), HasSubstr("8.0 MiB"));
-  EXPECT_THAT(error_of({"--gpu-limit", "many", "--", "echo", "ran"}), HasSubstr("is not a size"));
+  EXPECT_THAT(error_of({"--gpu-limit", "many", "--", "echo", "ran"}), HasSubstr("invalid GPU limit many"));
   EXPECT_THAT(error_of({"--gpu-limit", "0=1GiB,0=2GiB", "--", "echo", "ran"}),
               HasSubstr("names device 0 twice"));
   EXPECT_THAT(error_of({"--share", "a/b", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
-              HasSubstr("is no name"));
+              HasSubstr("is not a valid account name"));
   EXPECT_THAT(error_of({"--share", "nobody-has-it", "--", "echo", "ran"}),
               HasSubstr("has no limit to share"));
   EXPECT_THAT(error_of({"--limit", "1GiB", "--", "no-such-program"}), HasSubstr("no-such-program"));
   EXPECT_THAT(error_of({"--gpu-limit", "99999999999GiB", "--", "echo", "ran"}), HasSubstr("is too large"));
   EXPECT_THAT(error_of({"--limit-mechanism", "cgroup", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
-              HasSubstr("--limit-mechanism enforces nothing without --limit"));
+              HasSubstr("--limit-mechanism has no effect without --limit"));
   CommandOptions options;
   options.environment = {{"HEADROOM_GPU_LIMIT", "4"}};
   EXPECT_THAT(run_headroom({"run", "--", "echo", "ran"}, options).err,
-              HasSubstr("HEADROOM_GPU_LIMIT: the GPU limit 4 is not a size"));
+              HasSubstr("HEADROOM_GPU_LIMIT: invalid GPU limit 4"));
 }
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
@@ -136,7 +136,7 @@ TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
     const CommandResult result = run({"--gpu-limit", limit, "--", "echo", "ran"});
     EXPECT_EQ(result.exit_code, 2) << result.err;
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, AllOf(HasSubstr("which is not there: the driver shows 2 devices"),
+    EXPECT_THAT(result.err, AllOf(HasSubstr("which does not exist: the driver reports 2 devices"),
                                   HasSubstr("give a limit for devices 0 to 1")));
   }
 }

@@ -76,7 +76,7 @@ TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
   }
 }
 
-TEST_F(TraceGpu, TheReportSaysWhatWasRefusedAndWhoHeldTheRest) {
+TEST_F(TraceGpu, ReportNamesTheRefusalAndTheProcessesThatHoldMemory) {
   ASSERT_EQ(trace({"--gpu-mem-limit", "0=256MiB"}, "plain", std::to_string(256 << 20)).exit_code, 0);
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("GPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB"));
@@ -115,7 +115,7 @@ class TraceOnlyGpu : public TraceGpu {
   CommandResult traced_;
 };
 
-TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
+TEST_F(TraceOnlyGpu, SummaryListsTheDevices) {
   EXPECT_THAT(traced_.err, HasSubstr("  recorded     GPU memory only (--only gpu)\n"));
   EXPECT_THAT(traced_.err, HasSubstr("  GPU 0        Fake GPU 0: peak 252.0 MiB allocated at "));
   EXPECT_THAT(traced_.err, HasSubstr("; 2 requests refused\n"));
@@ -124,7 +124,7 @@ TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
     EXPECT_THAT(traced_.err, testing::Not(HasSubstr(word)));
 }
 
-TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
+TEST_F(TraceOnlyGpu, ReportListsOnlyTheDevices) {
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("GPU memory only (--only gpu), "));
   EXPECT_THAT(
@@ -140,7 +140,7 @@ TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
     EXPECT_THAT(text.out, testing::Not(HasSubstr(word)));
 }
 
-TEST_F(TraceOnlyGpu, TheJsonHasNoKeyOfTheHost) {
+TEST_F(TraceOnlyGpu, JsonHasNoHostKeys) {
   const Json json = json_of({});
   EXPECT_EQ(get_bool(json, "host_recorded"), false);
   EXPECT_EQ(get_integer(json["devices"].at(0), "peak_bytes"), kPeak);
@@ -177,7 +177,7 @@ TEST_F(TraceOnlyGpu, TheJsonHasNoKeyOfTheHost) {
   EXPECT_EQ(get_bool(json_of({}), "host_recorded"), true);
 }
 
-TEST_F(TraceOnlyGpu, AMomentTellsWhatWasOnTheDevices) {
+TEST_F(TraceOnlyGpu, ReportAtATimeListsDeviceMemory) {
   const CommandResult text = run_headroom({"report", recording().string(), "--at", "peak"});
   EXPECT_THAT(text.out, HasSubstr(": GPU memory only (--only gpu)\n"));
   EXPECT_THAT(text.out, HasSubstr("\nGPU 0, Fake GPU 0: 252.0 MiB\n"));
@@ -194,7 +194,7 @@ TEST_F(TraceOnlyGpu, AMomentTellsWhatWasOnTheDevices) {
   EXPECT_EQ(get_integer(json_of({"--at", "end"})["devices"].at(0), "bytes"), 0);
 }
 
-TEST_F(TraceOnlyGpu, WhatKnowsTheHeapAloneIsRefusedInASentence) {
+TEST_F(TraceOnlyGpu, RejectsHeapOnlyCommandsWithAMessage) {
   const std::string file = recording().string();
   const fs::path whole = folder_ / "whole.hrec";
   fs::copy_file(recording(), whole);
@@ -206,11 +206,11 @@ TEST_F(TraceOnlyGpu, WhatKnowsTheHeapAloneIsRefusedInASentence) {
   };
   refused({"diff", file, whole.string()}, "it holds GPU memory only (--only gpu)");
   for (const char* format : {"speedscope", "collapsed", "pprof", "heaptrack"})
-    refused({"export", file, "--to", format}, "take --to timeline-json, or csv, or perfetto");
+    refused({"export", file, "--to", format}, "use --to timeline-json, or csv, or perfetto");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "an export was begun";
 }
 
-TEST_F(TraceOnlyGpu, ExportsHaveTheDevicesAlone) {
+TEST_F(TraceOnlyGpu, ExportsContainOnlyTheDevices) {
   const auto exported = [&](const char* format) {
     const CommandResult result = run_headroom({"export", recording().string(), "--to", format, "--out", "-"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -234,13 +234,13 @@ TEST_F(TraceOnlyGpu, ExportsHaveTheDevicesAlone) {
   EXPECT_THAT(perfetto, testing::Not(HasSubstr("mapped by the program")));
 }
 
-TEST_F(TraceOnlyGpu, ThePageIsWritten) {
+TEST_F(TraceOnlyGpu, WritesTheHtmlPage) {
   const fs::path page = folder_ / "page.html";
   ASSERT_EQ(run_headroom({"report", recording().string(), "--html", page.string()}).exit_code, 0);
   EXPECT_THAT(read_text(page), HasSubstr("\"host_recorded\":false"));
 }
 
-TEST_F(TraceOnlyGpu, TheTreeSaysSo) {
+TEST_F(TraceOnlyGpu, TreeMarksGpuOnlyRecordings) {
   ASSERT_EQ(
       trace({"--only", "gpu", "--force", "--gpu-mem-limit", "256MiB"}, "process", std::to_string(256 << 20))
           .exit_code,
@@ -259,20 +259,20 @@ TEST_F(TraceOnlyGpu, TheTreeSaysSo) {
   EXPECT_THAT(text.out, HasSubstr("All 2 processes: the GPU memory peaks add up to "));
 }
 
-TEST_F(TraceGpu, FlagsOfTheHeapAreRefusedBesideOnlyGpu) {
+TEST_F(TraceGpu, RejectsHeapFlagsWithOnlyGpu) {
   for (const Words& flags : {Words{"--full"}, Words{"--large", "8KiB"}, Words{"--sample-period", "1MiB"}}) {
     Words words{"--only", "gpu"};
     words.insert(words.end(), flags.begin(), flags.end());
     const CommandResult result = trace(words, "plain", "1");
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("--only gpu and " + flags[0] + " cannot be given together"));
+    EXPECT_THAT(result.err, HasSubstr("--only gpu and " + flags[0] + " cannot be combined"));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
   EXPECT_FALSE(fs::exists(recording()));
 }
 
 // The command line goes before what the environment says against it.
-TEST_F(TraceGpu, TheEnvironmentGivesOnlyGpuAndTheCommandLineWins) {
+TEST_F(TraceGpu, EnvironmentSetsOnlyGpuAndTheCommandLineWins) {
   const auto host_recorded = [&](std::vector<std::pair<std::string, std::string>> environment, Words flags) {
     CommandOptions options;
     options.folder = folder_.path();
@@ -295,12 +295,12 @@ TEST_F(TraceGpu, TheEnvironmentGivesOnlyGpuAndTheCommandLineWins) {
 
 TEST_F(TraceGpu, WrongLimitsAreNamed) {
   const std::vector<std::pair<Words, const char*>> wrong{
-      {{"--gpu-mem-limit", "5"}, "is not a size"},
-      {{"--gpu-mem-limit", "0GiB"}, "leaves nothing"},
-      {{"--gpu-mem-limit", "x=1GiB"}, "names no device"},
-      {{"--gpu-mem-limit", "99=1GiB"}, "names no device"},
+      {{"--gpu-mem-limit", "5"}, "invalid GPU limit 5"},
+      {{"--gpu-mem-limit", "0GiB"}, "is not above zero"},
+      {{"--gpu-mem-limit", "x=1GiB"}, "has no valid device"},
+      {{"--gpu-mem-limit", "99=1GiB"}, "has no valid device"},
       {{"--gpu-mem-limit", "0=1GiB,0=2GiB"}, "twice"},
-      {{"--share", "a/b"}, "is no name"},
+      {{"--share", "a/b"}, "is not a valid account name"},
       {{"--share", "headroom-test-nobody"}, "has no limit to share"},
   };
   for (const auto& [flags, sentence] : wrong) {
@@ -325,7 +325,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     // It has the limit of the first without being told, and what the first left of it.
     const CommandResult within = trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20));
     EXPECT_EQ(within.exit_code, 1);
-    EXPECT_THAT(within.err, HasSubstr("the limit on GPU memory was hard: all "));
+    EXPECT_THAT(within.err, HasSubstr("the GPU memory limit was hard: all "));
     // This process is the other, known by the name that the kernel has for it.
     const CommandResult report = run_headroom({"report", recording().string()});
     EXPECT_THAT(report.out, HasSubstr("limited to 256.0 MiB (hard according to the probe)"));
@@ -333,14 +333,14 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
                                       own_name() + ")"));
     const CommandResult result = trace({"--share", name, "--gpu-mem-limit", "1GiB", "--force"}, "plain", "1");
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("is not that of --share"));
+    EXPECT_THAT(result.err, HasSubstr("differs from that of --share"));
   }
   const CommandResult alone = trace({"--share", name, "--force"}, "plain", "1");
   EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";
 }
 
 // The limit is of all that the command starts, whichever recording is looked at first.
-TEST_F(TraceGpu, WhatAChildWasRefusedIsTold) {
+TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
@@ -350,18 +350,20 @@ TEST_F(TraceGpu, WhatAChildWasRefusedIsTold) {
                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused"));
-  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was hard: all 12 routes that were tried were "
-                                    "refused on each of 2 GPUs"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "the GPU memory limit was hard: all 12 routes that were tried were refused on each of 2 GPUs"));
   const CommandResult idle = run_headroom(
       {"trace", "--gpu-limit", "50MiB", "--force", "--out", recording().string(), "--", "true"}, options);
-  EXPECT_THAT(idle.err, HasSubstr("no memory of a GPU was taken, so there was nothing to limit"));
+  EXPECT_THAT(idle.err, HasSubstr("the command allocated no GPU memory"));
   const CommandResult absent = run_headroom(
       {"trace", "--gpu-limit", "5=50MiB", "--force", "--out", recording().string(), "--", "true"}, options);
   EXPECT_EQ(absent.exit_code, 2);
-  EXPECT_THAT(absent.err, HasSubstr("names device 5, which is not there"));
+  EXPECT_THAT(absent.err, HasSubstr("names device 5, which does not exist"));
 }
 
-TEST_F(TraceGpu, ADriverThatIsOutOfReachMakesTheLimitSoft) {
+TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   CommandOptions options;
   options.folder = folder_.path();
@@ -370,12 +372,12 @@ TEST_F(TraceGpu, ADriverThatIsOutOfReachMakesTheLimitSoft) {
       run_headroom({"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
                     programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
                    options);
-  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was soft: all "));
+  EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
   EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded where it does not reach (dlmopen)"));
 }
 
 // The probe proves what can be proved before; what the command did counts, too.
-TEST_F(TraceGpu, ALimitThatWasPassedIsSoft) {
+TEST_F(TraceGpu, ExceededLimitIsSoft) {
   const std::string name = "headroom-test-" + std::to_string(::getpid());
   ledger::Limits limits;
   for (std::uint64_t& limit : limits.bytes) limit = 256 << 20;
@@ -390,12 +392,12 @@ TEST_F(TraceGpu, ALimitThatWasPassedIsSoft) {
   EXPECT_TRUE(other->has_kept_limit(0));
   const CommandResult result = trace({"--share", name}, "plain", std::to_string(256 << 20));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the limit on GPU memory was soft: all "));
+  EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
   EXPECT_THAT(result.err, HasSubstr("; more was held at a moment"));
 }
 
 // As a verb that wants to know its limit before it traces.
-TEST_F(TraceGpu, AProcessThatOpensAnAccountTwiceHasOne) {
+TEST_F(TraceGpu, OpeningAnAccountTwiceReturnsTheSame) {
   ledger::Limits limits;
   limits.bytes[0] = 1000;
   auto first = trace::DeviceAccount::open(limits, "", folder_.path());
@@ -413,7 +415,7 @@ TEST_F(TraceGpu, AProcessThatOpensAnAccountTwiceHasOne) {
   EXPECT_EQ(account.members(), 1u);
 }
 
-TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {
+TEST_F(TraceGpu, RemovesAccountsOfKilledCommands) {
   ledger::Limits limits;
   limits.bytes[0] = 1000;
   const std::string ours = "headroom-" + std::to_string(::geteuid());
@@ -446,7 +448,7 @@ TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {
 
 // What only a difference tells stands beside what was allocated: the context once, of the modules what is
 // left, and nothing that another thread allocated while one was loaded.
-TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
+TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
   const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "overhead_bytes"), 6 << 20) << "at most: some are unloaded at the end";
@@ -460,7 +462,7 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
 }
 
 // Neither what the driver rounds up nor managed memory, which NVML does not count, is taken for a context's.
-TEST_F(TraceGpu, WhatTheDriverRoundsUpHasALineOfItsOwn) {
+TEST_F(TraceGpu, ListsTheDriversRoundingSeparately) {
   const Json device = device_of("granules");
   constexpr std::int64_t kMiB = 1 << 20, kArray = 1001 * 16384;  // lines of whole 512 bytes
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
@@ -472,7 +474,7 @@ TEST_F(TraceGpu, WhatTheDriverRoundsUpHasALineOfItsOwn) {
 }
 
 // Its constructor runs before those of the library that traces.
-TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
+TEST_F(TraceGpu, AllowsDriverLookupInAnotherLibrarysConstructor) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's library must come first";
 #endif
@@ -490,13 +492,13 @@ TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
   EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "peak_bytes"), 1 << 20);
 }
 
-TEST_F(TraceGpu, ContextsThatAreGoneAreCountedNoMore) {
+TEST_F(TraceGpu, StopsCountingDestroyedContexts) {
   EXPECT_EQ(get_integer(device_of("contexts"), "context_bytes"), 500'000'000);
   device_of("closes");
 }
 
 // NVML is asked once a second, and takes a thousand times as long as to ask for the memory of graphs.
-TEST_F(TraceGpu, TheMemoryOfGraphsIsAskedForMoreOftenThanNvml) {
+TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"LD_LIBRARY_PATH", kWithNvml}};
@@ -510,7 +512,7 @@ TEST_F(TraceGpu, TheMemoryOfGraphsIsAskedForMoreOftenThanNvml) {
 }
 
 // Launches are not hooked; what they brought is found soon after.
-TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
+TEST_F(TraceGpu, FindsMemoryOfLaunchesLater) {
   const Json device = device_of("launches");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "driver_growth_bytes"), 12 << 20);

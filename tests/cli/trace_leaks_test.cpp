@@ -26,14 +26,14 @@ class TraceLeaks : public testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Modes, TraceLeaks,
                          testing::Values(std::vector<std::string>{"--full"}, std::vector<std::string>{}));
 
-TEST_P(TraceLeaks, ResultsThatAreNeverReleased) {
+TEST_P(TraceLeaks, FindsResultsThatAreNeverReleased) {
   const Json leaks = leaks_of("kept", GetParam());
   EXPECT_EQ(leaks["verdict"], "leak");
   EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
   EXPECT_FALSE(leaks.contains("cut_off"));
 }
 
-TEST_P(TraceLeaks, ResultsThatAreReleasedAfterTheLastCycle) {
+TEST_P(TraceLeaks, AcceptsResultsReleasedAfterTheLastCycle) {
   const Json leaks = leaks_of("released", GetParam());
   EXPECT_EQ(leaks["verdict"], "grew_then_released");
   EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
@@ -41,20 +41,20 @@ TEST_P(TraceLeaks, ResultsThatAreReleasedAfterTheLastCycle) {
   EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 0);
 }
 
-TEST_P(TraceLeaks, HalfOfTheResultsAreReleased) {
+TEST_P(TraceLeaks, FindsResultsOfWhichHalfAreReleased) {
   const Json leaks = leaks_of("half released", GetParam());
   EXPECT_EQ(leaks["verdict"], "leak");
   EXPECT_EQ(leaks["released_bytes"], 250'000);
   EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 250'000);
 }
 
-TEST_P(TraceLeaks, AKillHidesWhatWouldHaveBeenReleased) {
+TEST_P(TraceLeaks, KillHidesLaterReleases) {
   const Json leaks = leaks_of("killed", GetParam());
   EXPECT_EQ(leaks["verdict"], "leak");
   EXPECT_EQ(leaks["cut_off"], true);
 }
 
-TEST_P(TraceLeaks, AContainerOfTheLastThirtyIsFullLate) {
+TEST_P(TraceLeaks, AcceptsAContainerThatFillsLate) {
   const Json leaks = leaks_of("last thirty", GetParam());
   EXPECT_EQ(leaks["verdict"], "grew_late");
   EXPECT_EQ(leaks["last_step_cycle"], 30);

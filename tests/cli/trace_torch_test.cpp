@@ -79,7 +79,7 @@ class TraceRealTorch : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TraceRealTorch, EachLayerHasWhatTheShapesOfItsTensorsComeTo) {
+TEST_F(TraceRealTorch, LayerBytesMatchTensorShapes) {
   const CommandResult result = trace("layers");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto expected = parse_json(result.out);
@@ -103,7 +103,7 @@ TEST_F(TraceRealTorch, EachLayerHasWhatTheShapesOfItsTensorsComeTo) {
   EXPECT_EQ(sources["backward"], "phase");
 }
 
-TEST_F(TraceRealTorch, WeightsAreTheirLayersAndDirectCallsOfAutogradArePhases) {
+TEST_F(TraceRealTorch, AssignsWeightsToLayersAndAutogradCallsToPhases) {
   const CommandResult result = trace("weights");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto expected = parse_json(result.out);
@@ -132,7 +132,7 @@ TEST_F(TraceRealTorch, WeightsAreTheirLayersAndDirectCallsOfAutogradArePhases) {
   EXPECT_THAT(run_headroom({"report", recording().string()}).out, HasSubstr("By use: weights "));
 }
 
-TEST_F(TraceRealTorch, ALeakIsNamedByTheModuleThatKeeps) {
+TEST_F(TraceRealTorch, NamesTheModuleThatLeaks) {
   ASSERT_EQ(trace("leak").exit_code, 0);
   const Json json = report();
   const Json& leaks = get_member(json, "leaks");
@@ -146,7 +146,7 @@ TEST_F(TraceRealTorch, ALeakIsNamedByTheModuleThatKeeps) {
   EXPECT_LT(left["Keeping/linear"] - left["Keeping/linear/(weights)"], kKept / 10);
 }
 
-TEST_F(TraceRealTorch, WorkersOfALoaderHaveLayers) {
+TEST_F(TraceRealTorch, RecordsLayersInDataLoaderWorkers) {
   const CommandResult result = trace("loader");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   int workers = 0;
@@ -162,26 +162,26 @@ TEST_F(TraceRealTorch, WorkersOfALoaderHaveLayers) {
   EXPECT_EQ(workers, 4) << "two forked, two started anew";
 }
 
-TEST_F(TraceRealTorch, OtherCodeAboutModulesWorksAsEver) {
+TEST_F(TraceRealTorch, OtherCodeThatInspectsModulesStillWorks) {
   const CommandResult result = trace("looks");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "done\n");
 }
 
 // Where nothing but forward would be called, it is called without PyTorch's functions in between.
-TEST_F(TraceRealTorch, CallsDoWhatTheyDoUntraced) {
+TEST_F(TraceRealTorch, CallsBehaveAsUntraced) {
   const CommandResult result = trace("calls");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "done\n");
 }
 
-TEST_F(TraceRealTorch, WithoutLayersThereAreNone) {
+TEST_F(TraceRealTorch, RecordsNoLayersIfDisabled) {
   ASSERT_EQ(trace("leak", {"--layers", "off"}).exit_code, 0);
   EXPECT_THAT(tensors_of(recording()).given, Not(Contains(Key(HasSubstr("Keeping")))));
 }
 
 // They would be the one thing that costs.
-TEST_F(TraceRealTorch, OfGpuMemoryAloneModulesAreNoLayersAndPhasesAre) {
+TEST_F(TraceRealTorch, OnlyGpuRecordsPhasesButNotModules) {
   const CommandResult result = trace("layers", {"--only", "gpu"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   std::map<std::string, std::string> sources;

@@ -56,7 +56,7 @@ class Mapping {
   UniqueFd to_child_;
 };
 
-TEST(Growing, IsWhatAProcessHasMappedToWrite) {
+TEST(Growing, MarksFilesThatAProcessMapsForWriting) {
   test::TemporaryFolder folder;
   const fs::path root = RecordingBuilder(folder / "a.hrec").finish();
   fs::create_directory(folder / "a.hrec.d");
@@ -79,7 +79,7 @@ TEST(Growing, IsWhatAProcessHasMappedToWrite) {
   EXPECT_FALSE(recordings[1].growing);
 }
 
-TEST(Growing, AReaderIsNoWriter) {
+TEST(Growing, IgnoresReaders) {
   test::TemporaryFolder folder;
   const fs::path root = RecordingBuilder(folder / "a.hrec").finish();
   auto recordings = find_recordings(root);
@@ -90,7 +90,7 @@ TEST(Growing, AReaderIsNoWriter) {
 }
 
 // /proc names the file by where it really lies.
-TEST(Growing, AFileMayBeNamedByALink) {
+TEST(Growing, FindsAFileNamedByALink) {
   test::TemporaryFolder folder;
   fs::create_directory(folder / "real");
   fs::create_directory_symlink(folder / "real", folder / "link");
@@ -135,32 +135,32 @@ class HiddenProcess : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(HiddenProcess, OfTheRecordingsIdIsTheWriter) {
+TEST_F(HiddenProcess, CountsAsWriterIfItsPidMatches) {
   write_process("4242", -1, "4242");
   EXPECT_TRUE(is_taken_for_the_writer());
 }
 
-TEST_F(HiddenProcess, IsAskedWithoutNamespaces) {
+TEST_F(HiddenProcess, CountsAsWriterWithoutNamespaces) {
   write_process("4242", -1, "");
   EXPECT_TRUE(is_taken_for_the_writer());
 }
 
-TEST_F(HiddenProcess, OfAnotherIdIsNot) {
+TEST_F(HiddenProcess, IsIgnoredIfItsPidDiffers) {
   write_process("4243", -1, "4243");
   EXPECT_FALSE(is_taken_for_the_writer());
 }
 
-TEST_F(HiddenProcess, ThatGotTheIdLaterIsNot) {
+TEST_F(HiddenProcess, IsIgnoredIfItStartedAfterTheRecording) {
   write_process("4242", 30, "4242");
   EXPECT_FALSE(is_taken_for_the_writer());
 }
 
-TEST_F(HiddenProcess, InAContainerHasTheIdThatItKnows) {
+TEST_F(HiddenProcess, UsesThePidInsideItsContainer) {
   write_process("9000", -1, "9000 4242");
   EXPECT_TRUE(is_taken_for_the_writer());
 }
 
-TEST_F(HiddenProcess, InAContainerIsNotTheOneThatHasItsIdHere) {
+TEST_F(HiddenProcess, IgnoresThePidOutsideItsContainer) {
   write_process("4242", -1, "4242 7");
   EXPECT_FALSE(is_taken_for_the_writer());
 }

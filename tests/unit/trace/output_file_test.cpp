@@ -18,7 +18,7 @@ std::string why_not(const fs::path& wanted, bool replace) {
   return file.error().sentence();
 }
 
-TEST(Output, FoldersAreMadeAndTheFileIsNot) {
+TEST(Output, CreatesFoldersButNotTheFile) {
   test::TemporaryFolder folder;
   const auto file = prepare_output(folder / "new/deep/a.hrec", "app", false);
   ASSERT_TRUE(file.has_value()) << file.error().sentence();
@@ -27,7 +27,7 @@ TEST(Output, FoldersAreMadeAndTheFileIsNot) {
   EXPECT_FALSE(fs::exists(*file));
 }
 
-TEST(Output, NeverOverwritesUnasked) {
+TEST(Output, NeverOverwritesUnlessAsked) {
   test::TemporaryFolder folder;
   test::RecordingBuilder(folder / "a.hrec").finish();
   EXPECT_THAT(why_not(folder / "a.hrec", false), HasSubstr("exists already"));
@@ -35,7 +35,7 @@ TEST(Output, NeverOverwritesUnasked) {
   EXPECT_THAT(why_not(folder / "b.hrec", false), HasSubstr("exists already"));
 }
 
-TEST(Output, ReplacesRecordingsAndNothingElse) {
+TEST(Output, ReplacesOnlyRecordings) {
   test::TemporaryFolder folder;
   const fs::path file = test::RecordingBuilder(folder / "a.hrec").finish();
   const fs::path tree = tree_folder(file);
@@ -59,7 +59,7 @@ TEST(Output, ReplacesRecordingsAndNothingElse) {
   EXPECT_EQ(test::read_text(folder / "letter.txt"), "HEADROO, dear, is short");
 }
 
-TEST(Output, SaysWhyAPlaceIsUnfit) {
+TEST(Output, ExplainsUnusablePaths) {
   test::TemporaryFolder folder;
   EXPECT_THAT(why_not(folder.path(), false), HasSubstr("is a folder"));
   test::write_text(folder / "file", "x");

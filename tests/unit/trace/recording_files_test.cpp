@@ -46,7 +46,7 @@ std::int64_t disk_bytes(const fs::path& path) {
   return info.st_blocks * 512;
 }
 
-TEST(Compact, GivesBackWhatWasNotUsed) {
+TEST(Compact, ReleasesUnusedDiskSpace) {
   for (const bool ring : {false, true}) {
     test::TemporaryFolder folder;
     RecordingOptions options;
@@ -64,7 +64,7 @@ TEST(Compact, GivesBackWhatWasNotUsed) {
   }
 }
 
-TEST(Compact, LeavesAloneWhatIsNoRecording) {
+TEST(Compact, IgnoresFilesThatAreNotRecordings) {
   test::TemporaryFolder folder;
   test::write_text(folder / "a.hrec", std::string(10'000, 'x'));
   compact_recording(folder / "a.hrec");

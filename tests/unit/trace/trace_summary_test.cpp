@@ -40,20 +40,20 @@ recording::Recording two_layers(const test::TemporaryFolder& folder) {
   return std::move(*recording::Recording::open(builder.finish()));
 }
 
-TEST(Summary, TellsTheFiguresAndTheNextCommand) {
+TEST(Summary, PrintsFiguresAndTheNextCommand) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
   const std::string text = trace_summary(outcome_of(recording));
   EXPECT_THAT(text,
               AllOf(HasSubstr("./app ended with exit code 0 after 1.500 s"), HasSubstr("4.0 MiB at 30 ns"),
-                    HasSubstr("large 3.0 MiB, small 1.0 MiB"), HasSubstr("2, 4.0 MiB in all; 1 released"),
+                    HasSubstr("large 3.0 MiB, small 1.0 MiB"), HasSubstr("2, 4.0 MiB in total; 1 released"),
                     HasSubstr("1.0 MiB in 1 allocation"), HasSubstr("/out/app.hrec")));
   EXPECT_TRUE(text.ends_with("next: headroom report /out/app.hrec\n")) << text;
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
   EXPECT_THAT(text, Not(HasSubstr("dropped")));
 }
 
-TEST(Summary, OfGpuMemoryAloneTellsNothingOfTheHost) {
+TEST(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
   test::TemporaryFolder folder;
   test::RecordingOptions options;
   options.host = options.full = false;
@@ -71,11 +71,11 @@ TEST(Summary, OfGpuMemoryAloneTellsNothingOfTheHost) {
     EXPECT_THAT(text, Not(HasSubstr(word)));
   test::RecordingBuilder nothing(folder / "b.hrec", options);
   auto without = std::move(*recording::Recording::open(nothing.finish()));
-  EXPECT_THAT(trace_summary(outcome_of(without)), HasSubstr("none was asked for"));
+  EXPECT_THAT(trace_summary(outcome_of(without)), HasSubstr("no GPU memory was requested"));
 }
 
 // As `headroom report` tells them: what the tracer has a runtime release was there for the tracing's sake.
-TEST(Summary, LayersAreToldWithoutTheTracing) {
+TEST(Summary, ExcludesTracingOverheadFromLayers) {
   test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto run = builder.scope("run"), other = builder.scope("other");
@@ -101,7 +101,7 @@ TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
   EXPECT_THAT(trace_summary(outcome), HasSubstr("out-of-memory killer"));
 }
 
-TEST(Summary, ADeathInASandboxNamesTheSandbox) {
+TEST(Summary, NamesTheSandboxAfterSigsys) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
   TraceOutcome outcome = outcome_of(recording);
@@ -109,7 +109,7 @@ TEST(Summary, ADeathInASandboxNamesTheSandbox) {
   EXPECT_THAT(trace_summary(outcome), AllOf(HasSubstr("SIGSYS"), HasSubstr("seccomp filter forbids")));
 }
 
-TEST(Summary, EverythingAtOnceIsStillShort) {
+TEST(Summary, StaysShortWithAllLines) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
   TraceOutcome outcome = outcome_of(recording);
@@ -124,7 +124,7 @@ TEST(Summary, EverythingAtOnceIsStillShort) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
 }
 
-TEST(Summary, AFolderOfProfilesIsNoOtherProgram) {
+TEST(Summary, IgnoresAFolderThatContainsOnlyProfiles) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
   TraceOutcome outcome = outcome_of(recording);
@@ -133,7 +133,7 @@ TEST(Summary, AFolderOfProfilesIsNoOtherProgram) {
   EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("app.hrec.d")));
 }
 
-TEST(Summary, TellsWhatTheProgramMappedItself) {
+TEST(Summary, PrintsMemoryThatTheProgramMapped) {
   test::TemporaryFolder folder;
   const auto summary_with = [&](std::uint64_t mapped_bytes, bool in_layer) {
     test::RecordingBuilder builder(folder / "a.hrec");
@@ -146,13 +146,13 @@ TEST(Summary, TellsWhatTheProgramMappedItself) {
   };
   EXPECT_THAT(
       summary_with(256 << 20, true),
-      HasSubstr("256.0 MiB at most by the program itself, apart from the heap; 256.0 MiB in load model\n"));
-  EXPECT_THAT(summary_with(256 << 20, false), HasSubstr("by the program itself, apart from the heap\n"));
+      HasSubstr("up to 256.0 MiB by the program itself, outside the heap; 256.0 MiB in load model\n"));
+  EXPECT_THAT(summary_with(256 << 20, false), HasSubstr("by the program itself, outside the heap\n"));
   EXPECT_THAT(summary_with(64 << 10, true), Not(HasSubstr("by the program itself"))) << "too little";
 }
 
 // The names are the traced program's, and may be anything.
-TEST(Summary, NamesDoNotSteerTheTerminalNorFillIt) {
+TEST(Summary, EscapesAndShortensNames) {
   test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   builder.enter_scope(0, 1, builder.scope("\x1b[31mred\n" + std::string(500, 'x')));
@@ -169,7 +169,7 @@ TEST(Summary, NamesDoNotSteerTheTerminalNorFillIt) {
 }
 
 // Half of the samples tell the peak, all of them the end.
-TEST(Summary, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
+TEST(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
   analysis::RecordingAnalysis analysis;
   analysis.peak_bytes = {1000, 100.0};
   analysis.leaked_bytes = {1100, 80.0};
@@ -178,7 +178,7 @@ TEST(Summary, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
   EXPECT_THAT(memory_figures({}, analysis), Not(HasSubstr("by chance")));
 }
 
-TEST(Summary, FiguresOfAnOverwrittenRingAreAtLeast) {
+TEST(Summary, MarksFiguresOfAnOverwrittenRingAsLowerBounds) {
   test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec",
                                  {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
@@ -189,7 +189,7 @@ TEST(Summary, FiguresOfAnOverwrittenRingAreAtLeast) {
   EXPECT_THAT(text, testing::ContainsRegex("still live +at least .*; older blocks are not counted"));
 }
 
-TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
+TEST(Summary, NamesTheLimitThatDroppedEvents) {
   test::TemporaryFolder folder;
   const auto dropped = [&](const std::string& note, bool ring) {
     test::RecordingBuilder builder(folder / "a.hrec", {.ring = ring});
@@ -200,15 +200,15 @@ TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
   };
   EXPECT_THAT(dropped("", false), HasSubstr("7 events: record with a larger --max-size"));
   EXPECT_THAT(dropped("", true), HasSubstr("7 events: record with a larger --ring"));
-  EXPECT_THAT(dropped("the recording stopped at the bound on its events", false),
+  EXPECT_THAT(dropped("the recording stopped at the bound on its events (--max-events)", false),
               HasSubstr("7 events: record without --max-events"));
-  EXPECT_THAT(dropped("the limit on file sizes (ulimit -f) was reached: events were dropped", false),
+  EXPECT_THAT(dropped("events were dropped: the limit on file sizes (ulimit -f) was reached", false),
               HasSubstr("7 events: raise the limit on file sizes"));
-  EXPECT_THAT(dropped("no disk space was left for the recording: events were dropped", false),
+  EXPECT_THAT(dropped("events were dropped: no disk space was left for the recording", false),
               HasSubstr("7 events: free some disk space"));
 }
 
-TEST(Summary, WithoutARecordingThereIsNoNextCommand) {
+TEST(Summary, PrintsNoNextCommandWithoutARecording) {
   TraceOutcome outcome;
   outcome.command = {"./app"};
   EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("next:")));

@@ -58,7 +58,7 @@ TEST(TracerSettings, DefaultsAndFlags) {
   EXPECT_THAT(tracer_settings(events, mebibytes(64)), HasSubstr("events=1000"));
 }
 
-TEST(TracerSettings, ARecordingNeverOutgrowsItsSize) {
+TEST(TracerSettings, KeepsTheRecordingWithinItsSize) {
   for (const Bytes size : {kSmallestRecording, mebibytes(100), gibibytes(8)}) {
     const std::uint64_t segments = segments_in(size);
     const std::uint64_t bytes = recording::kHeaderBytes + recording::kDefaultMetadataBytes +
@@ -75,7 +75,7 @@ TEST(TracerSettings, TheDefaultLimitLeavesHalfOfTheDiskFree) {
   EXPECT_GE(limit, kSmallestRecording);
 }
 
-TEST(TracerEnvironment, PutsTheLibraryBeforeWhatIsPreloaded) {
+TEST(TracerEnvironment, PutsTheLibraryBeforeOtherPreloads) {
   const Variable nvtx("NVTX_INJECTION64_PATH", nullptr);
   {
     const Variable preload("LD_PRELOAD", nullptr);
@@ -97,7 +97,7 @@ TEST(TracerEnvironment, PutsTheLibraryBeforeWhatIsPreloaded) {
 }
 
 // `headroom trace` within another: one of the two libraries records, and the ranges are the inner one's.
-TEST(TracerEnvironment, ATraceWithinATraceHasOneLibrary) {
+TEST(TracerEnvironment, NestedTraceUsesOneLibrary) {
   const Variable named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
   EXPECT_EQ(gpu_tracer_library(), "/opt/libheadroom_trace_gpu.so");
   const Variable preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
@@ -113,7 +113,7 @@ TEST(TracerEnvironment, ATraceWithinATraceHasOneLibrary) {
 }
 
 // `headroom trace` or `bench` within `headroom run --gpu-limit`: that limit holds for what they start.
-TEST(TracerEnvironment, TheLimitAroundACommandHolds) {
+TEST(TracerEnvironment, KeepsTheEnclosingLimit) {
   const auto settings_of = [](std::uint64_t bytes, const std::string& account) {
     ledger::Limits limits;
     for (std::uint64_t& limit : limits.bytes) limit = bytes;
@@ -128,7 +128,7 @@ TEST(TracerEnvironment, TheLimitAroundACommandHolds) {
               HasSubstr(",device=1000,account=/dev/shm/a,within=/dev/shm/b"));
 }
 
-TEST(TracerEnvironment, AnotherToolKeepsItsRanges) {
+TEST(TracerEnvironment, LeavesNvtxRangesToAnotherTool) {
   TraceOptions options = with_library();
   {
     const Variable nvtx("NVTX_INJECTION64_PATH", "/opt/nsys.so");
@@ -139,7 +139,7 @@ TEST(TracerEnvironment, AnotherToolKeepsItsRanges) {
   EXPECT_EQ(environment_of(options).count("NVTX_INJECTION64_PATH"), 0u);
 }
 
-TEST(Library, MustBeThereAndNameable) {
+TEST(Library, MustExistAtAPathThatLdPreloadAccepts) {
   test::TemporaryFolder folder;
   const auto absent = check_library(folder / "libheadroom_trace.so");
   ASSERT_FALSE(absent.has_value());

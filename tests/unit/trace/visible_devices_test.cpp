@@ -22,7 +22,7 @@ void write_device(const Pipe& pipe, int number) {
   EXPECT_TRUE(cuda::write_device(pipe.write_end.get(), device_of(number)));
 }
 
-TEST(VisibleDevices, AllThatAreWrittenUntilTheEnd) {
+TEST(VisibleDevices, ReadsAllDevicesUntilTheEnd) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   write_device(*pipe, 1);
@@ -32,7 +32,7 @@ TEST(VisibleDevices, AllThatAreWrittenUntilTheEnd) {
 }
 
 // A driver that tells a device now and then has no more time for all of them than for one.
-TEST(VisibleDevices, ThePatienceIsForTheWholeAnswer) {
+TEST(VisibleDevices, TimeoutCoversTheWholeAnswer) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   std::jthread driver([&pipe] {
