@@ -1,6 +1,6 @@
-// Builds the pages: TypeScript and CSS bundled into one HTML file each that needs nothing else.
+// Builds the pages. Each page is one HTML file with its TypeScript and CSS bundled in; it loads no other file.
 //   node build.mjs [FOLDER]
-// `to_html`, `recording_to_html` and `snapshot_to_html` (src/report) later put the data in place of the marker below.
+// Later `to_html`, `recording_to_html` and `snapshot_to_html` (src/report) replace the marker in src/page.html with data.
 import {createHash} from 'node:crypto';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -9,7 +9,7 @@ import * as esbuild from 'esbuild';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = process.argv[2] ?? join(here, 'dist');
-// The code alone, without images and figures, stays small enough to mail.
+// Limit for the code alone, without images and data, so that a page stays small enough for an email.
 const LARGEST_PAGE = 250_000;
 const PAGES = [
   {
@@ -30,7 +30,7 @@ const PAGES = [
   },
   {
     name: 'live.html', entry: 'src/live/main.tsx', title: 'Headroom live', connects: true,
-    without_script: '/metrics and /api/v1/sample tell the same figures.',
+    without_script: '/metrics and /api/v1/sample serve the same figures.',
   },
 ];
 
@@ -48,14 +48,15 @@ for (const {name, entry, title, without_script, connects} of PAGES) {
     jsxImportSource: 'preact',
     outdir: 'out',
     legalComments: 'none',
-    charset: 'ascii',  // the page stays right even where it is read with another charset
+    charset: 'ascii',  // the page is correct even if it is decoded with another charset
   });
   const text_of = (extension) => bundle.outputFiles.find((file) => file.path.endsWith(extension)).text.trim();
   const script = text_of('.js');
   const style = text_of('.css');
-  if (/<\/script|<!--/i.test(script) || /<\/style/i.test(style)) throw new Error('the bundle would end its own element');
+  if (/<\/script|<!--/i.test(script) || /<\/style/i.test(style)) throw new Error('the bundle contains a closing tag of its own element');
 
-  // Only this very script and style run, and nothing can be fetched: data cannot bring code or call home. The live page asks its own server.
+  // The policy allows only this script and this style, and no requests, so data cannot inject code or send anything.
+  // The live page may connect to its own server.
   const policy = `default-src 'none'; img-src data:; script-src ${hash(script)}; style-src ${hash(style)}${connects ? "; connect-src 'self'" : ''}`;
   const page = readFileSync(join(here, 'src/page.html'), 'utf8')
     .replace('{{policy}}', () => policy)
@@ -63,8 +64,8 @@ for (const {name, entry, title, without_script, connects} of PAGES) {
     .replace('{{without_script}}', () => without_script)
     .replace('{{style}}', () => style)
     .replace('{{script}}', () => script);
-  if (page.split('<!--headroom:data-->').length !== 2) throw new Error('src/page.html must hold the data marker once');
-  if (page.length > LARGEST_PAGE) throw new Error(`${name} has ${page.length} bytes; ${LARGEST_PAGE} are allowed`);
+  if (page.split('<!--headroom:data-->').length !== 2) throw new Error('src/page.html must contain the data marker exactly once');
+  if (page.length > LARGEST_PAGE) throw new Error(`${name} has ${page.length} bytes; the limit is ${LARGEST_PAGE}`);
   mkdirSync(folder, {recursive: true});
   writeFileSync(join(folder, name), page);
   console.log(`${join(folder, name)}: ${page.length} bytes`);

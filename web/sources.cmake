@@ -1,4 +1,4 @@
-# The files that the pages are built from.
+# The source files of the pages.
 set(web_sources
   build.mjs
   tsconfig.json

@@ -1,5 +1,5 @@
-// What the checks of the pages share: a browser that is offline and keeps all that a page says or asks for, and the
-// rules that every page keeps (contrast, names, width, keyboard).
+// Shared code of the page tests: an offline browser that records the console messages and requests of a page, and checks
+// for every page (contrast, accessible names, width, keyboard).
 import assert from 'node:assert/strict';
 import {existsSync, mkdirSync, mkdtempSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
@@ -38,7 +38,7 @@ const context_options = (size, scheme) => ({
   viewport: {width: size.width, height: size.height}, colorScheme: scheme, hasTouch: size.name === 'phone', reducedMotion: 'reduce',
 });
 
-// Opens a page that was written and checks that it neither complains nor asks for anything.
+// Opens a page from a file, and checks that it logs no errors and makes no requests.
 export async function with_page(kind, size, scheme, check) {
   const address = pathToFileURL(join(folder, kind, 'report.html')).href;
   await with_address(address, size, scheme, async (page, requests, complaints) => {
@@ -50,15 +50,15 @@ export async function with_page(kind, size, scheme, check) {
   });
 }
 
-// One for all pages: to start it takes a second of a processor.
+// One browser for all pages, because starting it costs a second of CPU time.
 let browser;
 
-// The last that a test does: the browser would keep it from ending.
+// Every test must call this at its end: an open browser would keep the process alive.
 export async function close_browser() {
   await browser?.close();
 }
 
-// Opens an address in a context of its own, which has nothing of the others; everything that the page says or asks for is kept.
+// Opens an address in its own browser context, and records the page's console messages and requests.
 export async function with_address(address, size, scheme, check) {
   browser ??= await playwright.chromium.launch({executablePath: BROWSER, args: FLAGS});
   const context = await browser.newContext(context_options(size, scheme));
@@ -77,7 +77,7 @@ export async function with_address(address, size, scheme, check) {
   }
 }
 
-// Colours used on a canvas: one means that nothing was drawn.
+// Number of colours on a canvas; a single colour means that nothing was drawn.
 export const colors_of_canvas = (canvas) => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Set();
@@ -85,7 +85,7 @@ export const colors_of_canvas = (canvas) => {
   return seen.size;
 };
 
-// Charts follow a new width in their own time, which a busy machine stretches: they get seconds to settle.
+// Charts adapt to a new width asynchronously, which takes longer on a busy machine, so the check waits for seconds.
 export async function check_width(page) {
   const settled = () => document.documentElement.scrollWidth <= innerWidth;
   await page.waitForFunction(settled, null, {timeout: 10_000}).catch(() => {});
@@ -93,7 +93,7 @@ export async function check_width(page) {
   assert.ok(content <= window_width, `the page is ${content} px wide in a window of ${window_width}`);
 }
 
-// WCAG contrast of every text against the nearest painted ground.
+// WCAG contrast of every text against the nearest painted background.
 const poor_contrasts = () => {
   const parse = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
   const luminance = ([r, g, b]) => {
@@ -134,7 +134,7 @@ export async function check_accessibility(page) {
   assert.equal(new Set(ids).size, ids.length, `an id is there twice: ${ids}`);
 }
 
-// What Tab comes by, from the top of the page to its end; each shows that it has the focus.
+// The tab stops from the top of the page to its end; each must show that it has the focus.
 export async function tab_stops(page) {
   const stops = [];
   let last = -Infinity;

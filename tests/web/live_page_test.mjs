@@ -1,5 +1,5 @@
-// The live page in a real browser, from a running `headroom serve`: desktop and phone, light and dark. It must go on
-// drawing what comes, and say so when nothing does.
+// The live page in a real browser, from a running `headroom serve`: desktop and phone, light and dark. It must keep
+// drawing new data, and show a message when no data arrives.
 //   node live_page_test.mjs HEADROOM [--screenshots FOLDER]
 // Needs Chromium and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
 import assert from 'node:assert/strict';
@@ -21,7 +21,7 @@ const address = await new Promise((resolve, reject) => {
 async function check_content(page) {
   await page.waitForSelector('canvas', {timeout: 20_000});
   assert.match(await page.textContent('.verdict'), /alert.*total_memory: .* of memory is used/);
-  assert.match(await page.textContent('main'), /Memory now.*used.*available.*Over time.*Largest processes.*PID.*resident.*What was/);
+  assert.match(await page.textContent('main'), /Memory now.*used.*available.*Over time.*Largest processes.*PID.*resident.*Past alerts/);
   assert.ok(await page.locator('.bar .part').count() >= 3, 'the bar has parts');
   assert.equal(await page.locator('tbody tr').count(), 10);
   for (const canvas of await page.$$('canvas')) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
@@ -50,8 +50,8 @@ await with_address(address, SIZES[0], 'light', async (page) => {
   server.removeAllListeners('exit');
   server.kill();
   await page.waitForSelector('.banner', {timeout: 20_000});
-  assert.match(await page.textContent('.banner'), /Nothing new: .*What is below is as it was/);
-  assert.ok(await page.locator('canvas').count() > 0, 'what was shown stays');
+  assert.match(await page.textContent('.banner'), /No new data: .*The figures below are old/);
+  assert.ok(await page.locator('canvas').count() > 0, 'the old charts stay visible');
 });
 console.log('the live page passes');
 await close_browser();

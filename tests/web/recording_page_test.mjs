@@ -15,9 +15,9 @@ async function check_words(page) {
   assert.ok((await page.textContent('.command')).includes(HOSTILE_NAME), 'an argument is text');
   assert.match(await page.textContent('.figures'), /Peak1[0-9]\.\d MiB/);
   assert.match(await live_title(page), /the peak: 1[0-9]\.\d MiB in \d+ blocks/);
-  assert.match(await page.textContent('#leaks'), /It leaks: .* a cycle, over 12 cycles of detector\.onnx\/Run\..*Places that grow.*Log::keep/);
+  assert.match(await page.textContent('#leaks'), /Leak: .* per cycle, over 12 cycles of detector\.onnx\/Run\..*Places that grow.*Log::keep/);
   assert.match(await page.textContent('#reuse'), /convolve/);
-  assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Over time.*Map of the heap.*In the way/);
+  assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Over time.*Map of the heap.*Splitting the free memory/);
   assert.match(await page.textContent('#sizes'), /Blocks by lifetime/);
   assert.match(await page.textContent('#mapped'), /96\.0 MiB at most.*64\.0 MiB67 %64\.0 MiB.*32\.0 MiB33 %32\.0 MiBdetector::read_file.*32\.0 MiB33 %32\.0 MiBdetector\.onnx\/load/);
   assert.equal(await page.locator('.banner').count(), 0);
@@ -29,7 +29,7 @@ async function check_charts(page) {
   for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
 }
 
-// The mouse brushes a range; then the page shows a moment inside of it, and goes back to the peak.
+// The mouse selects a range; the page then shows a moment inside the range, and returns to the peak.
 async function check_brushing(page) {
   const before = await live_title(page);
   await page.locator('.brushable').scrollIntoViewIfNeeded();
@@ -45,13 +45,13 @@ async function check_brushing(page) {
   const [, shown] = /Live at ([\d.]+) ms/.exec(await live_title(page));
   assert.ok(Number(from) <= Number(shown) && Number(shown) <= Number(to), `${shown} ms is not from ${from} to ${to}`);
   assert.ok((await page.locator('.brushable .u-select').boundingBox()).width > 0.09 * plot.width, 'the range is not marked');
-  await page.getByRole('button', {name: 'Zoom to the range'}).click();
+  await page.getByRole('button', {name: 'Zoom to range'}).click();
   await page.waitForFunction((width) => document.querySelector('.brushable .u-select').getBoundingClientRect().width > 0.97 * width, plot.width);
   await page.getByRole('button', {name: 'Whole recording'}).click();
   await page.getByRole('button', {name: 'Back to the peak'}).click();
   assert.equal(await live_title(page), before);
   await page.locator('.brushable .u-over').click({position: {x: 0.02 * plot.width, y: 20}});
-  assert.notEqual(await live_title(page), before, 'a click takes the moment under it');
+  assert.notEqual(await live_title(page), before, 'a click selects the moment under it');
   await page.locator('.brushable').press('Escape');
   assert.equal(await live_title(page), before);
 }
@@ -61,7 +61,7 @@ async function check_flame_graph(page) {
   const canvas = page.locator('.flame canvas');
   assert.ok((await canvas.boundingBox()).height >= 5 * 20, 'the stacks are five deep and more');
   await canvas.hover({position: {x: 5, y: 30}});
-  assert.match(await words(), /^main.*MiB, /, 'what is under the mouse is told');
+  assert.match(await words(), /^main.*MiB, /, 'the text describes the box under the mouse');
   await canvas.click({position: {x: 5, y: 50}});
   await page.mouse.move(0, 0);
   assert.match(await words(), /detector::Model::load\(\).*12\.0 MiB, .*Zoom out/, 'a click zooms');
@@ -69,7 +69,7 @@ async function check_flame_graph(page) {
   await page.getByRole('searchbox', {name: 'Search'}).fill('keep');
   assert.match(await words(), /found in [\d.]+ KiB, /);
   await page.getByRole('searchbox', {name: 'Search'}).fill('no such function');
-  assert.match(await words(), /nothing found/);
+  assert.match(await words(), /not found/);
   await page.getByRole('searchbox', {name: 'Search'}).fill('');
   await page.getByRole('button', {name: 'By layer'}).click();
   await page.locator('.flame-frame').focus();
@@ -86,13 +86,13 @@ async function check_flame_graph(page) {
   await page.getByRole('button', {name: 'By call stack'}).click();
 }
 
-// What a node's own tensors take, beside what its layer holds.
+// The tensors of each node, next to the memory of its layer.
 async function check_nodes(page) {
   const rows = await page.$$eval('#sessions table.sortable tbody tr', (found) => found.map((row) => [...row.children].map((cell) => cell.textContent)));
   assert.deepEqual(rows.map((row) => row.slice(0, 5)), [
     ['conv_19', 'Relu', '4.0 MiB', '2.0 MiB', '2.0 MiB'], ['conv_0', 'Conv', '3.0 MiB', '1.0 MiB', '2.0 MiB']]);
-  assert.match(await page.textContent('#sessions'), /The arena was fullest after conv_19/);
-  assert.match(await page.textContent('[aria-labelledby=time-title]'), /arena grew by in the node/, 'the chart says what its nodes are');
+  assert.match(await page.textContent('#sessions'), /The arena’s peak was after conv_19/);
+  assert.match(await page.textContent('[aria-labelledby=time-title]'), /arena grew while the node ran/, 'the chart explains the layers of nodes');
 }
 
 async function check_layers(page) {
@@ -121,9 +121,9 @@ async function check_keyboard(page) {
   await page.keyboard.press('Home');
   assert.match(await page.locator('.readout').first().textContent(), /^0\.00\d s/);
   await page.keyboard.press('Enter');
-  assert.notEqual(await live_title(page), before, 'Enter takes the moment under the cursor');
+  assert.notEqual(await live_title(page), before, 'Enter selects the moment under the cursor');
   await page.keyboard.press('Shift+PageDown');
-  assert.match(await page.textContent('.chart-tools'), /Brushed: /);
+  assert.match(await page.textContent('.chart-tools'), /Selected: /);
   await page.keyboard.press('Escape');
   assert.equal(await live_title(page), before);
 }
@@ -158,7 +158,7 @@ for (const size of SIZES) {
   }
 }
 await with_page('sampled', SIZES[1], 'light', async (page) => {
-  assert.match(await page.textContent('.banner'), /Incomplete.*killed, or is still running.*250 events were not recorded \(1 gap\)/);
+  assert.match(await page.textContent('.banner'), /Incomplete.*killed or is still running.*250 events were not recorded \(1 gap\)/);
   assert.match(await page.textContent('.figures'), /≈ [\d.]+ MiB ±/);
   assert.match(await page.textContent('#fragmentation'), /record with --full/);
   assert.match(await page.textContent('#leaks'), /No verdict/);
@@ -172,16 +172,16 @@ await with_page('empty', SIZES[0], 'dark', async (page) => {
 });
 console.log('ok: a recording without anything in it');
 
-// GPU memory alone: its sections come first, and nothing is told of the heap.
+// A recording of GPU memory alone: the page has only GPU sections and layers, and nothing about the heap.
 async function check_gpus(page) {
   assert.match(await page.textContent('.figures'), /Peak of GPU 0726\.0 MiB.*Peak of GPU 1900\.0 MiB.*Duration/);
   assert.match(await page.textContent('header'), /GPU memory only \(--only gpu\)/);
-  assert.deepEqual(await page.$$eval('h2', (heads) => heads.map((head) => head.textContent)), ['Memory of GPUs', 'Layers']);
+  assert.deepEqual(await page.$$eval('h2', (heads) => heads.map((head) => head.textContent)), ['GPU memory', 'Layers']);
   const words = await page.textContent('#gpus');
-  assert.match(words, /GPU 0, Test GPU A, 16\.00 GiB.*Peak 726\.0 MiB at .*576\.0 MiB live at the end.*Pools kept 192\.0 MiB at most/);
-  assert.match(words, /device memory \(cuMemAlloc\)576\.0 MiB79 %.*in use from pools150\.0 MiB21 %.*pinned memory of the machine apart/);
-  assert.match(words, /limited to 1\.00 GiB.*Refused: 1 request of 200\.0 MiB/);
-  assert.match(words, /950\.0 MiB of 1\.00 GiB.*900\.0 MiB detector::read_file.*5\.0 MiB kept by pools, graphs and shared granules40\.0 MiB process 911 \(segmenter <b>\)5\.0 MiB given back meanwhile by others/);
+  assert.match(words, /GPU 0, Test GPU A, 16\.00 GiB.*Peak 726\.0 MiB at .*576\.0 MiB live at the end.*Pools reserved at most 192\.0 MiB/);
+  assert.match(words, /device memory \(cuMemAlloc\)576\.0 MiB79 %.*allocated from pools150\.0 MiB21 %.*pinned host memory not device memory/);
+  assert.match(words, /limited to 1\.00 GiB.*Refused: 1 request, 200\.0 MiB in total/);
+  assert.match(words, /950\.0 MiB of 1\.00 GiB.*900\.0 MiB detector::read_file.*5\.0 MiB reserved by pools, graphs and shared granules40\.0 MiB process 911 \(segmenter <b>\)5\.0 MiB released by others in the meantime/);
   assert.ok(words.includes(HOSTILE_NAME), 'the name of a device is text');
   assert.doesNotMatch(await page.textContent('#page'), /Leak|heap|Fragmentation|Live at the moment|\b0 B\b.*blocks/);
   const canvases = await page.$$('canvas');

@@ -8,7 +8,7 @@ import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'n
 import {join, resolve} from 'node:path';
 import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, web, with_page, writer} from './browser.mjs';
 
-// Of the models the first is open; a link to another opens that one. Then all are, for the checks that follow.
+// Only the first model is open at the start; a link to another model opens it. Then all are opened for the next checks.
 async function check_folding(page) {
   const open = () => page.$$eval('.model > details', (models) => models.map((model) => model.open));
   assert.deepEqual(await open(), [true, false, false]);
@@ -19,7 +19,7 @@ async function check_folding(page) {
   assert.deepEqual(await open(), [true, true, true]);
   await page.waitForTimeout(300);  // charts are laid out when they are first seen
   assert.ok(await page.evaluate(() => document.documentElement.scrollHeight) > folded + 500, 'closing a model saves no space');
-  // Afresh, so that the keyboard starts at the top of the page.
+  // Reloads the page, so that the keyboard focus starts at the top.
   await page.evaluate(() => history.replaceState(null, '', location.pathname));
   await page.reload();
   await page.waitForSelector('.model');
@@ -47,12 +47,12 @@ async function check_words(page) {
   assert.ok(!tiles.includes('Peak') && tiles.includes('Charged to the limit'), `tiles: ${tiles}`);
   assert.match(await page.textContent('table.models tbody tr'), /54\.0 MiB, 21 %/, 'the share is of what the group was charged');
   assert.match(await page.textContent('.left-out'), /yolov8n_thermal.*skipped.*no path was given/);
-  assert.match(await page.textContent('table.models + p, .models-frame + p'), /n is too small/);
+  assert.match(await page.textContent('table.models + p, .models-frame + p'), /Too few frames/);
   assert.match(await page.textContent('#probe-title + p'), /with 64\.0 MiB instead of 256\.0 MiB/);
   assert.match(await page.textContent('[aria-labelledby=pipeline-title]'), /the increments depend on it/);
   assert.match(await page.textContent('[aria-labelledby=options-title]'), /max-frames1000.*mem-limit256\.0 MiB/);
   assert.match(await page.textContent('.model .settings'), /confidence0\.6IoU0\.45/, 'the thresholds that the task used');
-  assert.match(await page.textContent('.verdict'), /^2 of 3 models stayed inside the hard limit of 256\.0 MiB; 1 did not come through\./);
+  assert.match(await page.textContent('.verdict'), /^2 of 3 models stayed inside the hard limit of 256\.0 MiB; 1 failed\./);
   assert.ok((await page.textContent('.verdict li')).startsWith(HOSTILE_NAME), 'the name of a model is text');
   assert.equal(await page.locator('table.models tbody tr').count(), 4);
   assert.equal(await page.locator('.samples img').count(), 2);
@@ -107,19 +107,19 @@ async function check_golden(name, page) {
     assert.match(gpu, /cuda:0, NVIDIA H200, 139\.80 GiB, limit 600\.0 MiB/);
     assert.match(gpu, /321\.0 MiB54 % of limit/);
     assert.match(gpu, /all at once579\.0 MiB97 % of limit/);
-    assert.match(gpu, /534\.0 MiBnone/, 'what the driver has beside the ledger, and nothing refused');
+    assert.match(gpu, /534\.0 MiBnone/, 'memory of the driver outside the ledger, and no refused request');
     assert.match(gpu, /2 requests, 170\.0 MiB/);
     assert.match(gpu, /handlenot tried/);
-    assert.match(text, /GPU limit600\.0 MiB, hard, by the ledger in front of the driver/);
+    assert.match(text, /GPU limit600\.0 MiB, hard, by the GPU ledger/);
   }
   if (name === 'incomplete') {
     assert.match(text, /cut short/);
     assert.match(text, /not reached/);
-    assert.doesNotMatch(text, /It died while/);
+    assert.doesNotMatch(text, /It failed while/);
   }
 }
 
-// The same page with each run of tests/golden/report in it.
+// The page with the data of each run in tests/golden/report.
 async function check_golden_reports() {
   const golden = resolve(web, '../tests/golden/report');
   const page_of = (json) => readFileSync(join(folder, 'bare/report.html'), 'utf8')

@@ -16,16 +16,16 @@ async function check_words(page) {
   assert.ok((await page.textContent('.warnings')).includes(HOSTILE_NAME), 'a problem is text');
   assert.ok((await page.textContent('#leaks')).includes('<!--<script>alert(2)'), 'the name of a file is text');
   assert.match(await page.textContent('.figures'), /Peak allocated.*Peak reserved.*Live at the end.*Trace/);
-  assert.match(await page.textContent('#oom'), /Out of memory 3 times230\.0 MiB were asked for .*Asked by attention \(model\.py:33\).*What would have made room.*What held the memory.*to \(module\.py:1300\)/);
-  assert.match(await page.textContent('#leaks'), /Leak: .*Places that grow.*All of them below train \(train\.py:41\).*keep_history \(history\.py:12\)/);
-  assert.match(await page.textContent('#time'), /Who had it: at the highest moment of each stretch, by place.*all other places/);
-  assert.match(await page.textContent('#fragmentation'), /At the peak .* were free in \d+ piece/);
+  assert.match(await page.textContent('#oom'), /Out of memory 3 times230\.0 MiB requested .*Requested by attention \(model\.py:33\).*What would have freed enough memory.*What held the memory.*to \(module\.py:1300\)/);
+  assert.match(await page.textContent('#leaks'), /Leak: .*Places that grow.*All called from train \(train\.py:41\).*keep_history \(history\.py:12\)/);
+  assert.match(await page.textContent('#time'), /By place, at the maximum of each period.*all other places/);
+  assert.match(await page.textContent('#fragmentation'), /At the peak, .* was free in \d+ piece/);
   assert.match(await page.textContent('#segments'), /waiting for another stream/);
 }
 
 async function check_charts(page) {
   const canvases = await page.$$('canvas');
-  assert.equal(canvases.length, 4, 'memory, who had it, what was live, fragmentation over time');
+  assert.equal(canvases.length, 4, 'memory, memory by place, live memory, fragmentation over time');
   for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
   assert.ok(await page.locator('#segments svg rect.live').count() > 2, 'segments have blocks');
   assert.equal(await page.locator('#segments svg rect.waiting').count(), 1);
@@ -74,7 +74,7 @@ for (const size of SIZES) {
   }
 }
 await with_page('state', SIZES[1], 'light', async (page) => {
-  assert.match(await page.textContent('#page'), /No trace: history was not recorded/);
+  assert.match(await page.textContent('#page'), /No trace: the snapshot has no allocation history/);
   assert.match(await live_title(page), /^Live at the end: /);
   assert.match(await page.textContent('#live'), /\(no stack\) blocks of /);
   assert.equal(await page.locator('#leaks, #time, #oom').count(), 0);
@@ -85,7 +85,7 @@ await with_page('state', SIZES[1], 'light', async (page) => {
 });
 console.log('ok: two devices without a trace');
 await with_page('empty', SIZES[0], 'dark', async (page) => {
-  assert.match(await page.textContent('#page'), /had nothing of any device/);
+  assert.match(await page.textContent('#page'), /held no memory on any device/);
   await check_accessibility(page);
 });
 console.log('ok: a snapshot without anything in it');

@@ -1,2 +1,2 @@
-// Style sheets are imported for esbuild, which bundles them; they export nothing.
+// Style sheets are imported so that esbuild bundles them; they export nothing.
 declare module '*.css';

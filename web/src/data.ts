@@ -1,4 +1,4 @@
-// The run's data, from the inert script elements that src/report/html.cpp wrote into the page.
+// Reads the run's data from the inert script elements that src/report/html.cpp writes into the page.
 import {type Metrics, parse_metrics} from './metrics';
 import type {Report} from './report';
 
@@ -6,13 +6,13 @@ import type {Report} from './report';
 export interface Verdict {
   tone: 'good' | 'bad' | 'neutral';
   sentence: string;
-  details: string[];  // a line for each thing that did not go well
+  details: string[];  // one line for each failure
 }
 
-// The words about the limit, as in report.md (src/report/limit_words.cpp). Absent without a limit.
+// Texts about the limit, as in report.md (src/report/limit_words.cpp). Absent without a limit.
 export interface LimitWords {
   type: string;     // "hard", "soft", or "soft (with the reason)"
-  meaning: string;  // what its type was proved to mean, and with what size that was tried
+  meaning: string;  // what the probe proved, and at which size
   notes: string;    // may be empty
 }
 
@@ -23,18 +23,18 @@ export interface RunData {
   gpu_limit_words: LimitWords | undefined;
   images: Record<string, string>;  // path in the run folder → data URI
   metrics: Metrics;
-  metrics_every: number;  // 1 of this many lines of metrics.jsonl is in the page
+  metrics_every: number;  // the page contains every n-th line of metrics.jsonl
 }
 
-// The sections that this schema version names; a newer major version may mean other things by the same keys.
+// A newer schema version may use the same keys with other meanings, so the page rejects it.
 const SCHEMA_VERSION = 1;
 
 export function read_run(page: Document): RunData {
   const element = page.getElementById('report');
-  if (!element) throw new Error('this page holds no run: it is the empty page that headroom fills in');
+  if (!element) throw new Error('the page contains no run: it is the empty template');
   const report = JSON.parse(element.textContent ?? '') as Report;
   if (report.schema_version > SCHEMA_VERSION)
-    throw new Error(`the run has schema version ${report.schema_version}, and this page reads version ${SCHEMA_VERSION}`);
+    throw new Error(`the run has schema version ${report.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
   const data_of = <Data,>(id: string, otherwise: Data): Data => {
     const text = page.getElementById(id)?.textContent;
     return text ? (JSON.parse(text) as Data) : otherwise;

@@ -1,9 +1,9 @@
-// Figures as people read them, in the same form as the command line prints them (src/base/units.cpp).
+// Formats figures exactly as the command line prints them (src/base/units.cpp).
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 export const ABSENT = '–';
 
-// "812 B", "1.5 KiB", "23.4 MiB", "1.21 GiB", "-3.0 MiB"; a dash where there is no figure.
+// "812 B", "1.5 KiB", "23.4 MiB", "1.21 GiB", "-3.0 MiB"; a dash if there is no figure.
 export function bytes(count: number | undefined): string {
   if (count === undefined) return ABSENT;
   let value = count;
@@ -28,7 +28,7 @@ export function duration(ns: number | undefined): string {
   return `${Math.trunc(seconds / 60)} min ${String(Math.abs(seconds % 60)).padStart(2, '0')} s`;
 }
 
-// Three significant digits at least, never an exponent: "0.042", "3.14", "217", "12 345".
+// At least three significant digits, never an exponent: "0.042", "3.14", "217", "12 345".
 export function number(value: number | undefined): string {
   if (value === undefined) return ABSENT;
   if (value === 0) return '0';
@@ -38,12 +38,12 @@ export function number(value: number | undefined): string {
   return value.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, '\u202f');
 }
 
-// A mean of counts: "0.5", "5.4", "0.04".
-// "≈ 12" where it has a standard error.
+// "≈ 12" if the count has a standard error.
 export function estimated_number(value: number, standard_error: number | undefined): string {
   return (standard_error === undefined ? '' : '≈ ') + number(value);
 }
 
+// A mean of counts: "0.5", "5.4", "0.04".
 export function average(value: number | undefined): string {
   if (value === undefined) return ABSENT;
   return value.toFixed(value === 0 || value >= 100 ? 0 : value >= 0.095 ? 1 : 2);

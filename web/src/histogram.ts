@@ -1,4 +1,4 @@
-// The latency distribution as report.json holds it: counts in logarithmic buckets between min and max.
+// The latency distribution from report.json: counts in logarithmic buckets between min and max.
 import type {Latency} from './report';
 
 export interface Bucket {
@@ -16,15 +16,15 @@ export function buckets_of(latency: Latency): Bucket[] {
   return counts.map((count, i) => ({from_ns: min * ratio ** i, to_ns: min * ratio ** (i + 1), count}));
 }
 
-// Where a value lies on the logarithmic axis, 0 at min and 1 at max.
+// Position of a value on the logarithmic axis: 0 at min, 1 at max.
 export function position_of(value_ns: number, low_ns: number, high_ns: number): number {
   if (!(high_ns > low_ns) || !(low_ns > 0)) return 0.5;
   return Math.min(1, Math.max(0, Math.log(value_ns / low_ns) / Math.log(high_ns / low_ns)));
 }
 
-// Round values for a logarithmic axis: 1, 2, 5 × 10^k inside the range, else the ends and the middle.
+// Round values for a logarithmic axis: 1, 2, 5 × 10^k inside the range. If fewer than three fit: both ends and the middle.
 export function log_ticks(low_ns: number, high_ns: number): number[] {
-  if (!(low_ns > 0) || !(high_ns >= low_ns)) return [];  // no logarithm, no ticks
+  if (!(low_ns > 0) || !(high_ns >= low_ns)) return [];  // the logarithm is undefined
   const ticks: number[] = [];
   for (let decade = 10 ** Math.floor(Math.log10(low_ns)); decade <= high_ns; decade *= 10)
     for (const factor of [1, 2, 5])
@@ -33,12 +33,12 @@ export function log_ticks(low_ns: number, high_ns: number): number[] {
 }
 
 export interface Label {
-  x: number;      // wanted
+  x: number;      // requested position
   width: number;
-  row: number;    // 0 for the first row; grows when labels would touch
+  row: number;    // 0 is the first row; labels that would touch get a higher row
 }
 
-// Puts labels, sorted by x, on as few rows as keep them apart.
+// Places labels, sorted by x, on as few rows as possible without overlap.
 export function stack_labels(labels: {x: number; width: number}[]): Label[] {
   const row_ends: number[] = [];
   return labels.map(({x, width}) => {

@@ -14,5 +14,5 @@ try {
   prepare_printing();
 } catch (problem) {
   const reason = problem instanceof Error ? problem.message : String(problem);
-  render(<p class="broken" role="alert">This report cannot be shown: {reason}. report.json in the run folder holds the same data.</p>, root);
+  render(<p class="broken" role="alert">Cannot show this report: {reason}. report.json in the run folder contains the same data.</p>, root);
 }

@@ -1,4 +1,4 @@
-// What a model's memory consists of, by kind: legend, bar and table, the same on the pages of runs and of recordings.
+// A model's memory by kind: legend, bar and table. Shared by the pages of runs and of recordings.
 import {Legend, StackedBar} from './charts/stacked_bar';
 import {bytes, percent} from './format';
 
@@ -11,18 +11,18 @@ export interface MemoryShare {
 }
 
 const KINDS: Record<MemoryKind, {words: string; color: string}> = {
-  weights: {words: 'weights, by the runtime\u2019s word', color: '--model'},
-  graph: {words: 'left by loading besides: graph, kernels, prepacked weights', color: '--runtime'},
-  tensors: {words: 'tensors in the arena, at its fullest in the profiled runs', color: '--working'},
+  weights: {words: 'weights, as the runtime reports', color: '--model'},
+  graph: {words: 'other memory left by loading: graph, kernels, prepacked weights', color: '--runtime'},
+  tensors: {words: 'tensors in the arena at its peak in the profiled runs', color: '--working'},
   arena_rounding: {words: 'rounding of tensors by the arena', color: '--frames'},
-  arena_unused: {words: 'held by the arena and unused then', color: '--frames'},
-  arena_later: {words: 'taken by the arena after the profiled runs, in use or not', color: '--stage-post'},
-  workspace: {words: 'allocated in runs beside the arena', color: '--charged'},
-  run_later: {words: 'allocated in runs after the profiled ones, by the arena or beside it', color: '--stage-post'},
-  run: {words: 'allocated in runs; the runtime\u2019s profile tells of no arena', color: '--stage-post'},
-  tracing: {words: 'the runtime\u2019s profile of itself, which only tracing switches on', color: '--line-strong'},
-  module: {words: 'outside of the model', color: '--line-strong'},
-  unnamed: {words: 'not known', color: '--line-strong'},
+  arena_unused: {words: 'unused memory of the arena at that time', color: '--frames'},
+  arena_later: {words: 'growth of the arena after the profiled runs, in use or not', color: '--stage-post'},
+  workspace: {words: 'allocated in runs outside the arena', color: '--charged'},
+  run_later: {words: 'allocated after the profiled runs, inside or outside the arena', color: '--stage-post'},
+  run: {words: 'allocated in runs; the runtime\u2019s profile shows no arena', color: '--stage-post'},
+  tracing: {words: 'the runtime\u2019s own profiler, which only tracing turns on', color: '--line-strong'},
+  module: {words: 'outside the model', color: '--line-strong'},
+  unnamed: {words: 'unknown', color: '--line-strong'},
 };
 const LEGEND: {kinds: MemoryKind[]; label: string}[] = [
   {kinds: ['weights'], label: 'weights'},
@@ -30,13 +30,13 @@ const LEGEND: {kinds: MemoryKind[]; label: string}[] = [
   {kinds: ['tensors'], label: 'tensors'},
   {kinds: ['arena_rounding', 'arena_unused'], label: 'arena slack'},
   {kinds: ['workspace'], label: 'workspace'},
-  {kinds: ['arena_later', 'run_later', 'run'], label: 'runs, not told apart'},
-  {kinds: ['tracing', 'module', 'unnamed'], label: 'outside of the model'},
+  {kinds: ['arena_later', 'run_later', 'run'], label: 'runs, not split'},
+  {kinds: ['tracing', 'module', 'unnamed'], label: 'outside the model'},
 ];
 
 interface Props {
   shares: MemoryShare[];
-  whole: number;  // bytes that a share is a part of
+  whole: number;  // bytes of the whole that is divided
   name: string;
   peak_node?: string | undefined;
 }
@@ -54,7 +54,7 @@ export function MemoryKinds({shares, whole, name, peak_node}: Props) {
         parts={ordered.map((share) => ({label: `${words(share)}: ${bytes(share.bytes)}`, value: share.bytes, color: KINDS[share.kind].color}))} />
       <div class="scroll" role="region" tabIndex={0} aria-label={`Memory by kind, ${name}`}>
         <table>
-          <thead><tr><th class="text" scope="col">What</th><th scope="col">Bytes</th><th scope="col">Share</th></tr></thead>
+          <thead><tr><th class="text" scope="col">Kind</th><th scope="col">Bytes</th><th scope="col">Share</th></tr></thead>
           <tbody>
             {shares.map((share) => (
               <tr><th class="text wrap" scope="row">{words(share)}</th><td>{bytes(share.bytes)}</td><td>{percent(share.bytes / whole)}</td></tr>

@@ -1,4 +1,4 @@
-// A model's memory as parts that add up to its run peak, each counted once.
+// Divides a model's memory into parts that add up to its run peak; each byte is counted once.
 import type {Memory} from './report';
 
 export interface MemoryPart {
@@ -7,8 +7,8 @@ export interface MemoryPart {
 }
 
 // runtime: resident once the runtime is loaded. model: loaded − runtime. frames: decoded frames that the bench holds
-// while running (not the model's). working set: run peak − loaded − frames. A part
-// whose ends were not measured is not made up: what is known of the process is then one part.
+// while running (not part of the model). working set: run peak − loaded − frames. If the ends of a part were not
+// measured, the part is not estimated: the known memory of the process is then one part.
 export function memory_parts(memory: Memory): MemoryPart[] {
   const {runtime_bytes: runtime, loaded_bytes: loaded, run_peak_bytes: run_peak, load_peak_bytes: load_peak} = memory;
   const parts: MemoryPart[] = [];

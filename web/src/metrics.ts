@@ -1,5 +1,5 @@
-// metrics.jsonl as time series. The page does not know the keys in advance: it flattens each line, takes every
-// number for a series, and sorts the series into charts by the unit that the key ends in.
+// Turns metrics.jsonl into time series. The page does not know the keys in advance: it flattens each line, treats every
+// number as a series, and groups the series into charts by the unit at the end of the key.
 
 export interface Series {
   key: string;    // "temperature_celsius.cpu-thermal"
@@ -7,9 +7,9 @@ export interface Series {
   values: Value[];
 }
 
-// What a series has at a moment. uPlot breaks a line at a null and draws on over an undefined.
-//   null       there was nothing to measure: the worker's process did not exist
-//   undefined  it was not measured
+// The value of a series at one time. uPlot interrupts a line at null, and continues it across undefined.
+//   null       nothing to measure: the worker's process did not exist
+//   undefined  not measured
 export type Value = number | null | undefined;
 
 export type Unit = 'percent' | 'bytes' | 'celsius' | 'watts' | 'hz' | 'plain';
@@ -19,7 +19,7 @@ export interface MetricChart {
   unit: Unit;
   seconds: number[];
   series: Series[];
-  left_out: number;  // series that were not drawn because there are too many
+  left_out: number;  // number of series that were not drawn because there are too many
 }
 
 export interface Band {
@@ -30,8 +30,8 @@ export interface Band {
 
 export interface Metrics {
   charts: MetricChart[];
-  constant: {key: string; value: number; unit: Unit}[];  // series that never change, told in words
-  bands: Band[];                                         // which model was at work, if the lines say so
+  constant: {key: string; value: number; unit: Unit}[];  // series that never change, shown as text
+  bands: Band[];                                         // which model was running, if the lines contain it
   lines: number;
 }
 
@@ -52,10 +52,9 @@ const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
   {title: 'Clocks', unit: 'hz', pattern: /(^|_)hz(\.|$)/},
 ];
 const WORKERS = 'processes.';
-const MOST_SERIES = 8;  // as many as the palette tells apart
-// The total is a fact of the machine, not a course; it is in the header.
-// Of a worker its resident memory and its share are drawn; the parts of the resident memory stay in metrics.jsonl.
-// Of a GPU its free and reserved memory say no more than its used memory.
+const MOST_SERIES = 8;  // the number of colours in the palette
+// Not drawn: totals, because they never change and are in the header; the parts of a worker's resident memory, because
+// resident memory and PSS are drawn; a GPU's free and reserved memory, because they follow from its used memory.
 const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|^gpus\..*(index|_instance|(total|free|reserved)_bytes|limit_watts)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
 
 export function unit_of(key: string): Unit {
@@ -71,7 +70,7 @@ export function parse_metrics(text: string): Metrics {
   const keys = new Set<string>();
   for (const line of lines) for (const key of line.values.keys()) keys.add(key);
   const loads = [...keys].filter((key) => /^gpus\.[^.]+\.gpu_percent$/.test(key));
-  if (loads.length === 1) keys.delete(loads[0]!);  // gpu_percent of the machine is the same
+  if (loads.length === 1) keys.delete(loads[0]!);  // identical to the machine's gpu_percent
 
   const metrics: Metrics = {charts: [], constant: [], bands: bands_of(lines), lines: lines.length};
   const families = new Map<string, {unit: Unit; keys: string[]}>();
@@ -111,13 +110,13 @@ function chart_of(title: string, unit: Unit, keys: string[], lines: Line[]): Met
   };
 }
 
-// "processes.yolo.rss_bytes" → "yolo"; of a figure of the machine undefined.
+// "processes.yolo.rss_bytes" → "yolo"; undefined for a figure of the machine.
 function worker_of(key: string): string | undefined {
   return key.startsWith(WORKERS) ? key.slice(WORKERS.length, key.lastIndexOf('.')) : undefined;
 }
 
-// A model that is measured alone and again with all others has a process each time, and between the two there is no
-// memory to draw. Where one process follows the other from line to line, a line without either is put between them.
+// A model that is measured alone and again with all others runs in a new process each time, and there is no memory to
+// draw between the two. If the process changes from one line to the next, this inserts a line without either process.
 function with_changes_of_process(lines: Line[]): Line[] {
   return lines.flatMap((line, i) => {
     const before = lines[i - 1];
@@ -133,20 +132,20 @@ function values_of(key: string, lines: Line[]): Value[] {
   const worker = worker_of(key);
   const values = lines.map((line): Value =>
     line.values.get(key) ?? (worker === undefined || line.pids.has(worker) ? undefined : null));
-  // uPlot's gap reaches to the neighbours of the nulls: one that was not measured would leave a stub of the line.
+  // An undefined value next to a null would leave a stub of the line, so it becomes null, too.
   for (let i = 1; i < values.length; ++i) if (values[i] === undefined && values[i - 1] === null) values[i] = null;
   for (let i = values.length - 2; i >= 0; --i) if (values[i] === undefined && values[i + 1] === null) values[i] = null;
   return values;
 }
 
-// A loop, because Math.max(...values) overflows the stack on a series of 100,000 points.
+// Math.max(...values) overflows the stack for a series of 100,000 points, so this is a loop.
 export function largest_of(values: Value[]): number {
   let largest = -Infinity;
   for (const value of values) if (typeof value === 'number' && value > largest) largest = value;
   return largest;
 }
 
-// The values with no neighbour to draw a line to: between two gaps they show only as points.
+// Indices of values without a neighbour: between two gaps a value is visible only as a point.
 export function alone_in(values: Value[]): number[] {
   const measured = values.flatMap((value, i) => (value === undefined ? [] : [i]));
   const is_number = (at: number | undefined) => at !== undefined && values[at] !== null;
@@ -162,7 +161,7 @@ export function label_of(key: string): string {
   return words.replace(/\b(ram|cpu|gpu|psi|rss|pss|oom|cma)\b/g, (word) => word.toUpperCase());
 }
 
-// A torn last line (the run was killed) or a foreign line is left out; the rest is drawn.
+// Skips invalid lines, such as an incomplete last line after a kill.
 function read_lines(text: string): Line[] {
   const lines: Line[] = [];
   let start: number | undefined;
@@ -205,14 +204,14 @@ function pids_of(record: Record<string, unknown>): Map<string, number> {
   return new Map(workers.map((item) => [name_of(item), Number(item?.pid ?? 0)]));
 }
 
-// GPUs of one machine share their name; their number does not.
+// GPUs of one machine can have the same name, so they are named by their number.
 function name_of(item: unknown): string {
   const {name, label, model, uuid, index} = (item ?? {}) as Record<string, unknown>;
   if (typeof uuid === 'string' && typeof index === 'number') return `${uuid.startsWith('MIG-') ? 'MIG' : 'GPU'} ${index}`;
   return [name, label, model].find((text): text is string => typeof text === 'string') ?? '';
 }
 
-// Numbers by dotted key; both {"zone": 43.5} and [{"name": "zone", "value": 43.5}] become "….zone", and
+// Collects numbers by dotted key. Both {"zone": 43.5} and [{"name": "zone", "value": 43.5}] become "….zone";
 // [{"name": "yolo", "rss_bytes": 5}] becomes "….yolo.rss_bytes".
 function flatten(prefix: string, value: unknown, into: Map<string, number>): void {
   if (typeof value === 'number') {
@@ -228,7 +227,7 @@ function flatten(prefix: string, value: unknown, into: Map<string, number>): voi
   }
 }
 
-// Runs of lines with the same model (or phase) become shaded bands.
+// Consecutive lines with the same model (or phase) become one shaded band.
 function bands_of(lines: Line[]): Band[] {
   const bands: Band[] = [];
   let current: Band | undefined;

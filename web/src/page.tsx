@@ -1,4 +1,4 @@
-// The order of the page: the verdict, the comparison, then the evidence for it.
+// The report page: the verdict first, then the comparison of models, then the details.
 import {useMemo} from 'preact/hooks';
 import type {RunData} from './data';
 import {Definitions} from './sections/definitions';
@@ -18,7 +18,7 @@ import {in_reading_order} from './words';
 
 export function Page({run}: {run: RunData}) {
   const {report, images} = run;
-  // An anchor per model by position: names may hold any character.
+  // Anchors use the model's position, because names can contain any character.
   const anchors = useMemo(() => new Map(report.models.map((model, i) => [model, `model-${i + 1}`])), [report]);
   const models = useMemo(() => in_reading_order(report.models), [report]);
   const measured = run.metrics.charts.length + run.metrics.constant.length > 0 || (report.system ?? []).length > 0;

@@ -1,4 +1,4 @@
-// Paper is light and narrow, and nothing on it can be unfolded.
+// For printing: opens all folded sections, and switches to the light colours and the width of the paper.
 const PAPER = 'printing';
 
 export function prepare_printing(): void {

@@ -1,12 +1,12 @@
-// report.json as this page reads it (docs/report.schema.json). Any figure may be absent; an absent figure is
-// shown as absent and never as zero.
+// The fields of report.json that the page reads (docs/report.schema.json). Any figure can be absent. An absent figure is
+// shown as a dash, never as zero.
 
 import type {MemoryShare} from './memory_kinds';
 
 export type Status = 'ok' | 'oom' | 'crashed' | 'timeout' | 'failed' | 'skipped';
 export type PhaseName = 'start' | 'runtime_loaded' | 'model_loaded' | 'warm' | 'running' | 'unloaded';
 
-// In nanoseconds: the key of the object that holds it says so.
+// All values are in nanoseconds; the key of the enclosing object ends in _ns.
 export interface Latency {
   n: number;
   mean: number;
@@ -34,7 +34,7 @@ export interface Memory {
   cgroup_peak_bytes?: number;
   data_peak_bytes?: number;
   pss_run_peak_bytes?: number;
-  limit_peak_bytes?: number;  // in the account that the limit enforces
+  limit_peak_bytes?: number;  // in the figure that the limit applies to
   within_limit?: boolean;
   violations?: number;
 }
@@ -60,7 +60,7 @@ export interface NodeMemory {
   arena_in_use_bytes?: number;
 }
 
-// What a traced run of the model showed (--layers).
+// Result of a traced run of the model (--layers).
 export interface LayerMemory {
   recording?: string;
   frames: number;
@@ -70,7 +70,7 @@ export interface LayerMemory {
   nodes?: NodeMemory[];
 }
 
-// What a process had of a GPU's memory, by the ledger of the preload library.
+// GPU memory of a process, as counted by the ledger of the preload library.
 export interface GpuMemory {
   device: string;  // "cuda:0"
   name: string;
@@ -82,7 +82,7 @@ export interface GpuMemory {
   running_bytes?: number;
   run_peak_bytes?: number;
   residual_bytes?: number;
-  process?: {runtime_bytes?: number; loaded_bytes?: number; running_bytes?: number; residual_bytes?: number};  // the driver's
+  process?: {runtime_bytes?: number; loaded_bytes?: number; running_bytes?: number; residual_bytes?: number};  // the driver's figures
   limit_bytes?: number;
   within_limit?: boolean;
   refused?: number;
@@ -109,8 +109,8 @@ export interface Model {
   died_in?: PhaseName;
   fps?: number;
   pipeline_fps?: number;
-  latency_ns?: Latency;  // of inference, which is among the stages as well
-  device_latency_ns?: Latency;  // of inference by the GPU's own clock
+  latency_ns?: Latency;  // inference; also one of the stages
+  device_latency_ns?: Latency;  // inference, measured by the GPU's clock
   stages_ns?: Partial<Record<StageName, Latency>>;
   runtime_load_time_ns?: number;
   model_load_time_ns?: number;
@@ -125,7 +125,7 @@ export interface Model {
   cleanups?: {level: string; name: string; resident_bytes: number}[];
   memory_series?: {time_ns: number; resident_bytes: number}[];
   phases?: {phase: PhaseName; time_ns: number}[];
-  confidence?: number;  // thresholds as its task used them
+  confidence?: number;  // thresholds that the task used
   iou?: number;
   settings?: Settings;
   trials?: Trial[];
@@ -224,7 +224,7 @@ export interface Source {
   frames_held_peak?: number;
 }
 
-// Flags by their names, with units.
+// Flags by name, with units.
 export type Options = Record<string, string | number | boolean>;
 
 export interface Report {
@@ -247,7 +247,7 @@ export interface Report {
   parallel?: Parallel;
   pipeline?: Pipeline;
   pool?: Pool;
-  // total: of metrics that count events.
+  // total: only for metrics that count events.
   system?: {name: string; n: number; min: number; mean: number; max: number; total?: number}[];
   warnings?: string[];
 }

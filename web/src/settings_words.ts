@@ -1,4 +1,4 @@
-// Runtime settings in words; of a trial only what differs from the first one is of interest.
+// Formats runtime settings as text. For a trial, only the differences from the first trial are shown.
 import type {Settings} from './report';
 
 export function same_settings(a: Settings, b: Settings): boolean {

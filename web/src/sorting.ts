@@ -1,4 +1,4 @@
-// Sorting for tables: stable, and a row without the figure comes last whichever way the rest is sorted.
+// Stable sorting for tables. Rows without the figure come last in both directions.
 
 export type Direction = 'ascending' | 'descending';
 

@@ -1,5 +1,5 @@
-// Canvas charts take their colours from the same CSS variables as everything else, at the time of drawing, so
-// that they follow the light and dark scheme and printing.
+// Canvas charts read their colours from the CSS variables at drawing time, so they follow the light and dark scheme and
+// the print colours.
 
 export function css_color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,4 +1,4 @@
-// What the words of a report mean, in one place: the page says the same thing the same way everywhere.
+// The words of the report page in one place, so that all sections use the same terms.
 import type {Latency, Limit, Model, PhaseName, Status} from './report';
 
 export const STATUS_WORDS: Record<Status, string> = {
@@ -10,8 +10,8 @@ export const STATUS_WORDS: Record<Status, string> = {
   skipped: 'skipped',
 };
 
-// A worker marks a phase when it is done; this is what it does next. Names the bands of the memory chart, and what
-// a model that died was doing after the last mark.
+// A worker marks a phase when the phase is complete; these words name the activity that follows. They label the bands of
+// the memory chart, and the activity during which a model failed.
 export const PHASE_WORDS: Record<PhaseName, string> = {
   start: 'loading the runtime',
   runtime_loaded: 'loading the model',
@@ -26,8 +26,8 @@ export const MECHANISM_WORDS: Record<string, string> = {
   cgroup_v2: 'control group v2 (memory.max)',
   cgroup_v1: 'control group v1 (memory.limit_in_bytes)',
   rlimit_data: 'RLIMIT_DATA',
-  device_ledger: 'the ledger in front of the driver, which refuses',
-  watchdog: 'a watchdog that samples, and marks what it sees over the limit',
+  device_ledger: 'the GPU ledger, which refuses requests over the limit',
+  watchdog: 'a watchdog that samples memory and marks violations',
 };
 
 export const ROUTE_WORDS: Record<string, string> = {
@@ -37,10 +37,10 @@ export const ROUTE_WORDS: Record<string, string> = {
   not_tried: 'not tried',
 };
 
-// What became of a model, as in src/report/outcome.cpp.
+// The outcome of a model, as in src/report/outcome.cpp.
 export type Outcome = 'ok' | 'over' | 'prepared' | 'fallen' | 'cut_short' | 'not_reached' | 'skipped';
 
-// The run ended while it was under way: nothing is known against it.
+// The run ended while this part was in progress, so it is not a failure of the model.
 export function is_cut_short({status, error}: {status: Status; error?: string}): boolean {
   return status === 'failed' && error === 'the run ended while it was being measured';
 }
@@ -49,7 +49,7 @@ export function outcome_of(model: Model): Outcome {
   if (model.status === 'skipped') return model.error === 'the run ended before it was measured' ? 'not_reached' : 'skipped';
   if (model.status !== 'ok') return model.error === 'the run ended while it was being measured' ? 'cut_short' : 'fallen';
   if (exceeds(model)) return 'over';
-  return model.latency_ns || model.frames ? 'ok' : 'prepared';  // the memory of one that was only prepared is its warm-up's
+  return model.latency_ns || model.frames ? 'ok' : 'prepared';  // a prepared model has only the memory of its warm-up
 }
 
 export function outcome_words(model: Model): string {
@@ -57,12 +57,12 @@ export function outcome_words(model: Model): string {
   return words[outcome_of(model)] ?? STATUS_WORDS[model.status];
 }
 
-// Models with nothing to show below the others; else as given.
+// Skipped models come last; the order is otherwise unchanged.
 export function in_reading_order(models: Model[]): Model[] {
   return [...models.filter((model) => model.status !== 'skipped'), ...models.filter((model) => model.status === 'skipped')];
 }
 
-// A control group's account is not the resident size, and only the account can be compared with its limit.
+// A control group's limit applies to its charged memory, which differs from resident memory.
 export function counts_by_group(limit: Limit): boolean {
   return limit.mechanism === 'cgroup_v1' || limit.mechanism === 'cgroup_v2';
 }
@@ -73,21 +73,21 @@ export function resident_is_above(model: Model, limit: Limit | undefined): boole
   return (peak_of(model) ?? 0) > limit.bytes && charged <= limit.bytes;
 }
 
-// Below 10 frames one slow frame decides how much the latency varies, so nothing is said about it.
+// With fewer than 10 frames, one slow frame dominates the variation, so the warning is dropped.
 export function warnings_of(model: Model): string[] {
   const enough = (model.latency_ns?.n ?? 0) >= 10;
   return (model.warnings ?? []).filter((warning) => enough || !warning.startsWith('inference latency varies'));
 }
 
-// A percentile that n is too small to bound is marked, and the table says what the mark means.
+// Mark for a percentile without a 99 % bound, because there are too few frames; the footnote explains it.
 export const UNBOUNDED_MARK = '*';
-export const UNBOUNDED_FOOTNOTE = '* n is too small to bound it at 99 % confidence.';
+export const UNBOUNDED_FOOTNOTE = '* Too few frames for a 99 % confidence bound.';
 
 export function is_unbounded(latency: Latency, key: 'p90' | 'p99'): boolean {
   return (key === 'p90' ? latency.p90_bound : latency.p99_bound) === undefined;
 }
 
-// The larger of the two resident peaks: what the model needs to get through loading and running.
+// The larger of the two resident peaks: the memory that the model needs to load and run.
 export function peak_of(model: Model): number | undefined {
   const {load_peak_bytes: load, run_peak_bytes: run} = model.memory ?? {};
   if (load === undefined) return run;

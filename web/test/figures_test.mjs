@@ -1,4 +1,4 @@
-// Figures as text, distributions, memory parts, series and sorting: what the charts and tables are made from.
+// Tests the data of charts and tables: formatted figures, distributions, memory parts, series and sorting.
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 import {load} from './load.mjs';
@@ -12,7 +12,7 @@ const settings = await load('settings_words.ts');
 const words = await load('words.ts');
 const MIB = 1024 * 1024;
 
-test('sizes and times read as the command line prints them', () => {
+test('formats sizes and times as the command line does', () => {
   assert.equal(format.bytes(0), '0 B');
   assert.equal(format.bytes(812), '812 B');
   assert.equal(format.bytes(1536), '1.5 KiB');
@@ -27,7 +27,7 @@ test('sizes and times read as the command line prints them', () => {
   assert.equal(format.duration(undefined), '–');
 });
 
-test('numbers keep about three digits and never an exponent', () => {
+test('formats numbers with about three digits and no exponent', () => {
   assert.equal(format.number(0), '0');
   assert.equal(format.number(0.0421), '0.042');
   assert.equal(format.number(3.14159), '3.14');
@@ -68,13 +68,13 @@ test('memory parts add up to the run peak and count each byte once', () => {
   assert.equal(parts.reduce((sum, part) => sum + part.bytes, 0), 70 * MIB);
 });
 
-test('memory parts that were not measured are not made up', () => {
+test('does not estimate memory parts that were not measured', () => {
   assert.deepEqual(memory_parts({runtime_bytes: 30, loaded_bytes: 40, run_peak_bytes: 70, frames_bytes: 20}).slice(2),
     [{kind: 'working set', bytes: 10}, {kind: 'frames', bytes: 20}]);
   assert.deepEqual(memory_parts({}), []);
   assert.deepEqual(memory_parts({run_peak_bytes: 5}), [{kind: 'whole', bytes: 5}]);
   assert.deepEqual(memory_parts({runtime_bytes: 30, load_peak_bytes: 256}), [{kind: 'runtime', bytes: 30}, {kind: 'model', bytes: 226}]);
-  // A peak below the loaded size (pages given back) gives no negative part.
+  // A peak below the loaded size (pages were released) gives no negative part.
   assert.deepEqual(memory_parts({runtime_bytes: 30, loaded_bytes: 40, run_peak_bytes: 35}).map((part) => part.kind), ['runtime', 'model']);
 });
 
@@ -84,7 +84,7 @@ test('the peak is the larger of loading and running, and absent when neither was
   assert.equal(words.peak_of({}), undefined);
 });
 
-test('what became of a model', () => {
+test('classifies the outcome of a model', () => {
   assert.equal(words.outcome_of({status: 'ok', frames: 3}), 'ok');
   assert.equal(words.outcome_of({status: 'ok', frames: 0, memory: {violations: 0}}), 'prepared');
   assert.equal(words.outcome_of({status: 'ok', frames: 0, memory: {violations: 0, run_peak_bytes: 5}}), 'prepared', 'the memory of its warm-up');
@@ -97,7 +97,7 @@ test('what became of a model', () => {
   assert.deepEqual(words.in_reading_order([{status: 'skipped', name: 's'}, {status: 'oom', name: 'o'}]).map((model) => model.name), ['o', 's']);
 });
 
-test('resident memory above the limit is explained only where the account is another one', () => {
+test('explains resident memory above the limit only if the limit applies to another figure', () => {
   const model = {memory: {run_peak_bytes: 120, limit_peak_bytes: 80}};
   assert.ok(words.resident_is_above(model, {bytes: 100, mechanism: 'cgroup_v1'}));
   assert.ok(words.resident_is_above(model, {bytes: 100, mechanism: 'rlimit_data'}));
@@ -106,7 +106,7 @@ test('resident memory above the limit is explained only where the account is ano
   assert.ok(!words.resident_is_above(model, undefined));
 });
 
-test('of few frames no variation is told', () => {
+test('drops the variation warning if there are few frames', () => {
   const warnings = ['inference latency varies by 9.0 %', 'the clock was throttled'];
   assert.deepEqual(words.warnings_of({latency_ns: {n: 9}, warnings}), ['the clock was throttled']);
   assert.deepEqual(words.warnings_of({latency_ns: {n: 10}, warnings}), warnings);
@@ -116,7 +116,7 @@ test('means of counts have as many digits as they need', () => {
   assert.deepEqual([0, 0.04, 0.5, 5.375, 120.4].map(format.average), ['0', '0.04', '0.5', '5.4', '120']);
 });
 
-test('series are found by key, whatever the shape of the line', () => {
+test('finds series by key in any form of line', () => {
   const lines = [
     {time_ns: 5e9, cpu_percent: 10, ram_used_bytes: 100, swap_used_bytes: 0, temperature_celsius: {cpu: 40}, power_watts: [{name: 'VDD_IN', value: 7}]},
     {time_ns: 6e9, cpu_percent: 20, ram_used_bytes: 120, swap_used_bytes: 0, temperature_celsius: {cpu: 41}, power_watts: [{name: 'VDD_IN', value: 8}]},
@@ -128,7 +128,7 @@ test('series are found by key, whatever the shape of the line', () => {
   assert.deepEqual(found.constant, [{key: 'swap_used_bytes', value: 0, unit: 'bytes'}]);
 });
 
-test('workers are series of their own, by resident memory and share', () => {
+test('creates one series per worker for resident memory and PSS', () => {
   const line = (ns, rss) => JSON.stringify({since_start_ns: ns, phase: 'parallel', processes: [
     {label: 'yolo', pid: 7, phase: 'warm', rss_bytes: rss, anonymous_bytes: rss - 1}, {label: 'text', pid: 8, rss_bytes: 5 - ns}]});
   const found = metrics.parse_metrics([line(0, 10), line(1, 20)].join('\n'));
@@ -137,7 +137,7 @@ test('workers are series of their own, by resident memory and share', () => {
   assert.deepEqual(found.bands.map((band) => band.label), ['parallel']);
 });
 
-test('GPUs of one name are told apart, and one GPU has its load once', () => {
+test('separates GPUs of the same name, and shows the load of a single GPU once', () => {
   const gpu = (index, used) => ({index, name: 'NVIDIA H200', uuid: `GPU-${index}`, gpu_percent: 10 + used, memory_total_bytes: 90 + used,
     memory_used_bytes: used, memory_free_bytes: 90 - used, sm_clock_hz: 1e9 + used, temperature_celsius: 30 + used,
     mig_instances: [{index: 3, name: 'MIG 1g', uuid: 'MIG-1', gpu_instance: used, memory_used_bytes: used / 2}], processes: [{pid: 5 + used, used_bytes: used}]});
@@ -152,19 +152,19 @@ test('GPUs of one name are told apart, and one GPU has its load once', () => {
   assert.equal(metrics.label_of('gpus.GPU 0.mig_instances.MIG 3.memory_used_bytes'), 'GPU 0 MIG 3 memory used');
 });
 
-test('no memory is drawn where a worker has no process', () => {
+test('draws no memory while a worker has no process', () => {
   const line = (seconds, ...processes) => JSON.stringify({time_ns: seconds * 1e9, cpu_percent: seconds,
     processes: processes.map(([model, pid, rss_bytes, pss_bytes]) => ({model, pid, rss_bytes, pss_bytes}))});
   const found = metrics.parse_metrics([
-    line(0, ['a', 1, 10, 5]), line(1, ['a', 1, 11]), line(2, ['a', 1, 12, 6]),  // a alone; its share is not read once
-    line(3, ['b', 2, 20, 8]), line(4, ['b', 2, 21]),                            // b alone; it ends before its share is read
+    line(0, ['a', 1, 10, 5]), line(1, ['a', 1, 11]), line(2, ['a', 1, 12, 6]),  // a alone; its PSS is missing once
+    line(3, ['b', 2, 20, 8]), line(4, ['b', 2, 21]),                            // b alone; it ends before its PSS is read
     line(6, ['a', 3, 13, 7], ['b', 4, 22, 9]), line(7, ['a', 3, 14, 8], ['b', 4, 23, 9.5]),  // both at once
-    line(8), line(9, ['a', 3, 15, 9]),                                          // both out of sight, then a again
+    line(8), line(9, ['a', 3, 15, 9]),                                          // no process, then a again
   ].join('\n'));
-  assert.equal(found.charts.length, 3);  // the ids of the processes are no figure to draw
+  assert.equal(found.charts.length, 3);  // process ids are not drawn
   const [cpu, resident, share] = found.charts;
   assert.deepEqual(cpu.seconds, [0, 1, 2, 3, 4, 6, 7, 8, 9]);
-  // From b's second sample to its third the process is another, without a line between them.
+  // Between b's second and third sample the process changes, so a line without processes is inserted.
   assert.deepEqual(resident.seconds, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   assert.deepEqual(resident.series.map((series) => series.values), [
     [10, 11, 12, null, null, null, 13, 14, null, 15], [null, null, null, 20, 21, null, 22, 23, null, null]]);
@@ -172,21 +172,21 @@ test('no memory is drawn where a worker has no process', () => {
     [5, undefined, 6, null, null, null, 7, 8, null, 9], [null, null, null, 8, null, null, 9, 9.5, null, null]]);
 });
 
-test('a process that goes on is not broken where another one changes', () => {
+test('keeps the line of a process unbroken when another process changes', () => {
   const line = (seconds, pid) => JSON.stringify({time_ns: seconds * 1e9, processes: [
     {model: 'restarted', pid, rss_bytes: 10 + seconds}, {model: 'steady', pid: 9, rss_bytes: 20 + seconds}]});
   const [chart] = metrics.parse_metrics([line(0, 1), line(2, 2)].join('\n')).charts;
   assert.deepEqual(chart.series.map((series) => series.values), [[10, null, 12], [20, undefined, 22]]);
 });
 
-test('a value between gaps is a point, one that was not measured is no gap', () => {
+test('treats a value between gaps as a point, and an unmeasured value not as a gap', () => {
   assert.deepEqual(metrics.alone_in([1, null, 2, 3, null, 4, undefined, null, 5, undefined, 6]), [0, 5]);
   assert.deepEqual(metrics.alone_in([null, 7, null]), [1]);
   assert.deepEqual(metrics.alone_in([1, undefined, 2]), []);
   assert.deepEqual(metrics.alone_in([]), []);
 });
 
-test('torn and foreign lines are left out, gaps stay gaps', () => {
+test('skips invalid lines and keeps gaps', () => {
   const text = '{"time_ns":0,"cpu_percent":1}\nnot json\n[1]\n{"no_time":1}\n{"time_ns":1000000000,"other_percent":5}\n' +
     '{"time_ns":2000000000,"cpu_percent":3,"other_percent":6}\n{"time_ns":3';
   const found = metrics.parse_metrics(text);
@@ -195,13 +195,13 @@ test('torn and foreign lines are left out, gaps stay gaps', () => {
   assert.deepEqual(metrics.parse_metrics('').charts, []);
 });
 
-test('lines that name a model become bands', () => {
+test('makes bands from lines that name a model', () => {
   const line = (seconds, model) => JSON.stringify({time_ns: seconds * 1e9, model, cpu_percent: seconds});
   const {bands} = metrics.parse_metrics([line(0, 'a'), line(1, 'a'), line(2, 'b'), line(4, 'b')].join('\n'));
   assert.deepEqual(bands, [{from: 0, to: 2, label: 'a'}, {from: 2, to: 4, label: 'b'}]);
 });
 
-test('a chart holds no more series than the palette, the largest ones', () => {
+test('limits a chart to the largest series, as many as the palette has colours', () => {
   const clocks = (base) => Object.fromEntries(Array.from({length: 12}, (_, i) => [`cpu${i}`, base + i]));
   const text = [0, 1].map((i) => JSON.stringify({time_ns: i, clocks_hz: clocks(1e9 + i)})).join('\n');
   const [chart] = metrics.parse_metrics(text).charts;
@@ -210,14 +210,14 @@ test('a chart holds no more series than the palette, the largest ones', () => {
   assert.ok(chart.series.some((series) => series.label === 'cpu11'));
 });
 
-test('rows without the figure come last whichever way the table is sorted', () => {
+test('sorts rows without the figure last in both directions', () => {
   const rows = [{v: 2}, {}, {v: 1}, {v: 3}];
   assert.deepEqual(sorted_by(rows, (row) => row.v, 'ascending'), [{v: 1}, {v: 2}, {v: 3}, {}]);
   assert.deepEqual(sorted_by(rows, (row) => row.v, 'descending'), [{v: 3}, {v: 2}, {v: 1}, {}]);
   assert.deepEqual(sorted_by([{v: 'm10'}, {v: 'm2'}], (row) => row.v, 'ascending'), [{v: 'm2'}, {v: 'm10'}]);
 });
 
-test('of settings only what differs is told', () => {
+test('shows only settings that differ', () => {
   const base = {threads: 0, arena: true, graph_level: 99};
   assert.equal(settings.settings_words(base, {}), 'threads auto, arena on, graph level all');
   assert.equal(settings.settings_words({...base, arena: false}, base), 'arena off');

@@ -1,5 +1,5 @@
-// Imports a TypeScript module of src/, bundled by the same esbuild that builds the page. The packages lie in web/
-// (after `npm ci`), or in a build folder that HEADROOM_WEB_MODULES names.
+// Imports a TypeScript module of src/, bundled by the esbuild that builds the pages. The packages are in web/ (after
+// `npm ci`), or in the folder given by HEADROOM_WEB_MODULES.
 import {createRequire} from 'node:module';
 import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';

@@ -1,4 +1,4 @@
-// The page of a memory snapshot: places as nodes of one tree, the axis of a trace, the cells of a segment.
+// Tests the snapshot page: places as nodes of a tree, the axis of a trace, the cells of a segment.
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 import {load} from './load.mjs';
@@ -15,13 +15,13 @@ const calls = {
   passages: [3],
 };
 
-test('a place is its node and what called it, innermost first', () => {
+test('lists the frames of a place, innermost first', () => {
   assert.deepEqual(frames_of(calls, 4), {frames: ['conv2d', '_call_impl', 'train', 'main'], telling: ['conv2d', 'train', 'main']});
-  assert.deepEqual(frames_of({...calls, passages: [1, 2, 3, 4, 5]}, 5).telling, ['load', 'main'], 'all of them where nothing else is left');
+  assert.deepEqual(frames_of({...calls, passages: [1, 2, 3, 4, 5]}, 5).telling, ['load', 'main'], 'all frames if all of them only forward calls');
   assert.equal(place_words(calls, {}), '');
 });
 
-test('what is live at a moment goes up the same tree', () => {
+test('adds the live memory of a moment up the tree', () => {
   const tree = stack_tree(calls, {stack: [4, 5], stack_bytes: [30, 50], other_bytes: 20});
   assert.deepEqual(tree.bytes, [100, 80, 30, 30, 30, 50, 20]);
 });
@@ -31,14 +31,14 @@ const device = {
   timeline: {entries_per_point: 4, time_us: [1_000_000, 500_000, 2_000_000], lowest_bytes: [0, 1, 2], highest_bytes: [4, 5, 6], reserved_bytes: [10, 10, 20]},
 };
 
-test('a trace is drawn from left to right, whatever its clock did, and to its end', () => {
+test('draws a trace from left to right to its end, even if the clock goes back', () => {
   assert.deepEqual(axis.trace_curve(device, 'time').x, [0, 0, 1, 2]);
   assert.deepEqual(axis.trace_curve(device, 'entry').x, [0, 4, 8, 10]);
   assert.deepEqual(axis.trace_curve(device, 'time').highest, [4, 5, 6, 7]);
   assert.deepEqual(axis.trace_curve(device, 'time').reserved, [10, 10, 20, 20]);
 });
 
-test('places are stacked as they held the memory at the highest moment of each stretch, and at the end', () => {
+test('stacks places by their memory at the maximum of each period, and at the end', () => {
   const traced = {...device, live: [{stack: [4], stack_bytes: [5]}], timeline: {...device.timeline, places: [4, null], places_bytes: [[1, 2], [3, 2], [3, 0]]}};
   const curves = axis.place_curves(traced, axis.trace_curve(traced, 'time'));
   assert.deepEqual(curves.map(({place, rank, own}) => ({place, rank, own})), [
@@ -50,7 +50,7 @@ test('places are stacked as they held the memory at the highest moment of each s
   assert.deepEqual(axis.place_curves({...traced, timeline: {...traced.timeline, places: []}}, axis.trace_curve(traced, 'time')), []);
 });
 
-test('moments are told by time where times were recorded', () => {
+test('describes moments by time if times were recorded', () => {
   assert.equal(axis.has_times(device), true);
   assert.equal(axis.moment_words(device, {entry: 4, time_us: 1_250_000}), '250.00 ms after the first entry');
   const untimed = {entries: 10, timeline: device.timeline};
@@ -61,7 +61,7 @@ test('moments are told by time where times were recorded', () => {
   assert.equal(axis.axis_words('entry')(12, true), 'entry 12');
 });
 
-test('equal cells are one rectangle', () => {
+test('combines equal cells into one rectangle', () => {
   assert.deepEqual(runs_of('##.~'), [{state: '#', from: 0, length: 2}, {state: '.', from: 2, length: 1}, {state: '~', from: 3, length: 1}]);
   assert.deepEqual(runs_of(''), []);
 });

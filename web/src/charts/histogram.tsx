@@ -1,4 +1,4 @@
-// The distribution of one latency: log buckets, with the percentiles marked. SVG, so that it prints sharp.
+// Histogram of a latency in logarithmic buckets, with the percentiles marked. Drawn as SVG, which prints sharply.
 import {useRef} from 'preact/hooks';
 import {counted, duration} from '../format';
 import {buckets_of, log_ticks, position_of, stack_labels} from '../histogram';
@@ -8,7 +8,7 @@ import {use_width} from './use_width';
 const PLOT_HEIGHT = 150;
 const AXIS_HEIGHT = 24;
 const ROW_HEIGHT = 16;
-const CHARACTER = 7;  // the width of one in a bold 11 px label, at most
+const CHARACTER = 7;  // maximum width of a character in a bold 11 px label
 
 export function Histogram({title, latency}: {title: string; latency: Latency}) {
   const frame = useRef<HTMLDivElement>(null);
@@ -51,7 +51,7 @@ export function Histogram({title, latency}: {title: string; latency: Latency}) {
             {buckets.map((bucket) => {
               const left = x_of(bucket.from_ns);
               const right = x_of(bucket.to_ns);
-              const height = Math.max(2, (bucket.count / tallest) * PLOT_HEIGHT);  // one slow frame is still seen
+              const height = Math.max(2, (bucket.count / tallest) * PLOT_HEIGHT);  // keeps a single slow frame visible
               return bucket.count > 0 && (
                 <rect class="bucket" x={left} width={Math.max(1, right - left - 1)} y={bottom - height} height={height}>
                   <title>{`${duration(bucket.from_ns)} to ${duration(bucket.to_ns)}: ${counted(bucket.count, 'frame')}`}</title>

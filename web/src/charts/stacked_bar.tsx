@@ -1,5 +1,5 @@
-// A horizontal bar of parts on a common scale, with ticks and a limit line. Plain elements with widths in
-// percent: they fit any screen and print as they are.
+// A horizontal stacked bar on a common scale, with ticks and a limit line. It uses plain elements with widths in
+// percent, which fit any screen and print unchanged.
 import {bytes} from '../format';
 
 export interface Part {
@@ -14,7 +14,7 @@ export interface Tick {
 }
 
 interface Props {
-  label: string;  // the whole bar in words
+  label: string;  // text alternative for the whole bar
   parts: Part[];
   scale: number;  // the value at the right end
   ticks?: Tick[];

@@ -1,5 +1,5 @@
-// Lines over time on uPlot, with shaded bands for phases and a dashed line for the limit. The chart can be
-// focused: the arrow keys move the cursor, and the figures under it are text below the title.
+// Line chart over time, drawn with uPlot, with shaded bands for phases and a dashed line for the limit. The chart can
+// have the keyboard focus: the arrow keys move the cursor, and the values at the cursor are text below the title.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
 import {bytes} from '../format';
@@ -12,35 +12,35 @@ export interface Line {
   color: string;  // a CSS variable, "--series-1"
   values: Value[];
   fill?: boolean;
-  own?: Value[];  // of one that is stacked on those below it: `values` are the sum, this is its own, and the area is opaque
+  own?: Value[];  // for a stacked line: `values` are the sums with the lines below, `own` its own values; the area is opaque
 }
 
 interface Props {
   title: string;
-  summary: string;  // what a reader who does not see the chart should know
+  summary: string;  // for screen readers
   seconds: number[];
-  x_words?: (x: number, exact: boolean) => string;  // of an axis that is not of seconds; not exact: a tick's
+  x_words?: (x: number, exact: boolean) => string;  // formats x values that are not seconds; exact is false for axis ticks
   lines: Line[];
   format: (value: number) => string;
   byte_axis?: boolean;
   bands?: Band[];
-  bands_note?: string;  // the bands in words, for those too narrow to carry a label
+  bands_note?: string;  // lists the bands as text, because narrow bands have no label
   limit?: number | undefined;
-  limit_words?: string;  // what the line is called, "limit" if not said
-  limit_note?: string | undefined;  // what the curve's place to the limit means, where that is not plain
+  limit_words?: string;  // label of the limit line; default "limit"
+  limit_note?: string | undefined;  // explains a curve that is above the limit without violating it
   height?: number;
   sync?: string;
   from_zero?: boolean;
-  stepped?: boolean;  // a value stays until the next point
+  stepped?: boolean;  // a value is valid until the next point
 }
 
 const FONT = '12px system-ui, sans-serif';
-// A limit far above the curve would press it flat to the floor; it is then told in words instead.
+// A limit far above the curve would flatten the curve. Above this ratio the limit is shown as text instead.
 const LIMIT_ON_SCALE = 3;
 const LABEL_STRIP = 20;  // above the plot, for the names of the bands
 const FILL_ALPHA = '26';  // 15 % after a six-digit hex colour
 
-// How many digits behind the point tell all of these apart.
+// The number of decimals that distinguishes all of these values.
 function digits_of(seconds: readonly number[]): number {
   const range = (seconds[seconds.length - 1] ?? 0) - (seconds[0] ?? 0);
   return range > 0 ? Math.min(9, Math.max(2, 2 - Math.floor(Math.log10(range)))) : 2;
@@ -105,7 +105,7 @@ export function TimeChart(props: Props) {
           );
         })}
         {props.limit !== undefined && !is_on_scale(props.limit, largest) && (
-          <span class="off-scale">limit {bytes(props.limit)}: {(props.limit / largest).toFixed(1)} times the curve’s top, off this scale</span>
+          <span class="off-scale">limit {bytes(props.limit)}: {(props.limit / largest).toFixed(1)} times the curve’s maximum, outside this scale</span>
         )}
       </div>
       <div class="plot" ref={frame} tabIndex={0} role="img" onKeyDown={step} style={{minHeight: `${props.height ?? 220}px`}}
@@ -181,7 +181,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
   };
 }
 
-// Ticks at powers of two (64 MiB, 128 MiB, …), where binary units give round figures.
+// Ticks at powers of two (64 MiB, 128 MiB, …), which are round numbers in binary units.
 function byte_splits(low: number, high: number): number[] {
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / 5)));
   const splits: number[] = [];
@@ -189,7 +189,7 @@ function byte_splits(low: number, high: number): number[] {
   return splits;
 }
 
-// Every other band is shaded; labels that find no room are left out, as the bands are told in text as well.
+// Shades every other band. A label that does not fit is omitted, because the bands are also listed as text.
 function draw_bands(plot: uPlot, bands: Band[]): void {
   const {ctx, bbox} = plot;
   const scale = devicePixelRatio;
@@ -224,7 +224,7 @@ function draw_limit(plot: uPlot, limit: number, words: string): void {
   ctx.stroke();
   ctx.font = `600 ${11 * scale}px system-ui, sans-serif`;
   ctx.textAlign = 'left';
-  ctx.textBaseline = 'bottom';  // at the left end, where the curve is still low
+  ctx.textBaseline = 'bottom';  // at the left end, where the curve is usually low
   ctx.fillStyle = css_color('--limit-text');
   ctx.fillText(`${words} ${bytes(limit)}`, bbox.left + 4 * scale, y - 3 * scale);
   ctx.restore();

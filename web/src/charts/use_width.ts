@@ -1,5 +1,5 @@
-// The width that an element has been given. Charts with text in them cannot be scaled like pictures: they are
-// laid out again when the window, or the paper, has another width.
+// The current width of an element. Charts contain text, so they cannot be scaled like pictures: they are laid out again
+// when the width of the window or of the paper changes.
 import {type RefObject} from 'preact';
 import {useLayoutEffect, useState} from 'preact/hooks';
 

@@ -1,4 +1,4 @@
-// What the server tells, fetched again and again: a sample, the points since the last ones, the alerts.
+// Polls the server: the current sample, the new points of the history, the alerts.
 import type {Value} from '../metrics';
 
 export interface Reading {
@@ -25,7 +25,7 @@ export interface Gpu {
   power_watts?: number;
 }
 
-// Of docs/watch.md's object; a figure that the machine does not tell is absent.
+// The object of docs/watch.md. A figure that the machine does not report is absent.
 export interface Sample {
   ram_total_bytes?: number;
   ram_used_bytes?: number;
@@ -69,10 +69,10 @@ export function empty_history(): History {
   return history;
 }
 
-// The points so far and the new ones, the oldest left out beyond MOST_POINTS.
+// Appends the new points and drops the oldest ones beyond MOST_POINTS.
 export function joined(history: History, more: History): History {
   if (more.unix_ms.length === 0) return history;
-  // The machine's clock was set back: the server begins anew, and so do we.
+  // The machine's clock was set back: the server has restarted its history, so the page does the same.
   if (more.unix_ms[0]! <= (history.unix_ms.at(-1) ?? -1)) return more;
   const from = Math.max(0, history.unix_ms.length + more.unix_ms.length - MOST_POINTS);
   const all = {unix_ms: history.unix_ms.concat(more.unix_ms).slice(from)} as unknown as History;
@@ -85,7 +85,7 @@ export function readings(of: Record<string, number> | undefined): Reading[] {
   return Object.entries(of).map(([name, value]) => ({name, value}));
 }
 
-// The token of the page's own address goes with every request, in a header: addresses end up in logs.
+// Sends the token of the page's address in a header, because addresses end up in logs.
 export async function get<Answer>(path: string): Promise<Answer> {
   const token = new URLSearchParams(location.search).get('token');
   const response = await fetch(path, token ? {headers: {Authorization: `Bearer ${token}`}} : {});

@@ -1,4 +1,4 @@
-// The live page: whether memory is short now, what it is made of, how it came there, and who holds it.
+// The live page: alerts, what memory consists of now, memory over time, and the largest processes.
 import {useEffect, useState} from 'preact/hooks';
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {type Line, TimeChart} from '../charts/time_chart';
@@ -11,7 +11,7 @@ interface Live {
   sample: Sample | undefined;
   history: History;
   alerts: Alerts;
-  problem: string | undefined;  // why there is nothing new
+  problem: string | undefined;  // why the last request failed
 }
 
 function use_live(): Live {
@@ -47,7 +47,7 @@ export function Page() {
       <header>
         <p class="wordmark">Headroom <span>live</span></p>
         <h1>{location.hostname}</h1>
-        {problem !== undefined && <p class="banner" role="status">Nothing new: {problem}. What is below is as it was; trying again.</p>}
+        {problem !== undefined && <p class="banner" role="status">No new data: {problem}. The figures below are old; retrying.</p>}
         <AlertList alerts={alerts} has_sample={sample !== undefined} />
       </header>
       <main>
@@ -61,7 +61,7 @@ export function Page() {
         )}
         {alerts.events.length > 0 && (
           <section>
-            <h2>What was</h2>
+            <h2>Past alerts</h2>
             <ul class="events">{[...alerts.events].reverse().map((event) => <li class={event.state === 'fired' ? event.severity : 'over'}>{event.text}</li>)}</ul>
           </section>
         )}
@@ -97,7 +97,7 @@ function Memory({sample, history}: {sample: Sample; history: History}) {
   const figures: [string, string][] = [
     ['used', bytes(sample.ram_used_bytes)],
     ['available', bytes(sample.ram_available_bytes)],
-    ['of', bytes(total)],
+    ['total', bytes(total)],
     ['swap', sample.swap_total_bytes ? `${bytes(sample.swap_used_bytes)} of ${bytes(sample.swap_total_bytes)}` : 'none'],
     ['largest free block', bytes(sample.largest_free_block_bytes)],
     ['waiting for memory', sample.psi_some_percent === undefined ? ABSENT : `${sample.psi_some_percent.toFixed(1)} %`],
@@ -123,7 +123,7 @@ function OverTime({history}: {history: History}) {
   const seconds = history.unix_ms.map((time) => time / 1000);
   const known = (column: Column) => history[column].some((value) => value !== null && value !== undefined);
   const line = (column: Column, label: string, color: string, fill = false): Line => ({label, color, values: history[column], fill});
-  const memory = ([['used_bytes', 'used', '--series-1', true], ['gpu_bytes', 'GPU', '--series-4'], ['gpu_memory_bytes', 'the GPU’s own', '--series-4'],
+  const memory = ([['used_bytes', 'used', '--series-1', true], ['gpu_bytes', 'GPU', '--series-4'], ['gpu_memory_bytes', 'GPU memory', '--series-4'],
     ['swap_bytes', 'swap', '--series-3']] as [Column, string, string, boolean?][]).filter(([column]) => known(column) && !is_zero(history, column)).map(([column, label, color, fill]) => line(column, label, color, fill));
   const load = ([['cpu_percent', 'CPU', '--series-1'], ['gpu_percent', 'GPU', '--series-4']] as [Column, string, string][])
     .filter(([column]) => known(column)).map(([column, label, color]) => line(column, label, color));
@@ -133,7 +133,7 @@ function OverTime({history}: {history: History}) {
     <section>
       <h2>Over time</h2>
       <TimeChart key={`memory${memory.length}`} title="Memory" summary={`${bytes(history.used_bytes.at(-1) ?? undefined)} used now.`} seconds={seconds} x_words={clock}
-        lines={memory} format={bytes} byte_axis limit={is_near(history, total) ? total : undefined} limit_words="all" sync="live" />
+        lines={memory} format={bytes} byte_axis limit={is_near(history, total) ? total : undefined} limit_words="total" sync="live" />
       {load.length > 0 && <TimeChart key={`load${load.length}`} title={load.length === 1 ? `${load[0]!.label} load` : 'Load'} summary="CPU and GPU, percent." seconds={seconds} x_words={clock} lines={load}
         format={(value) => `${value.toFixed(0)} %`} height={150} sync="live" />}
       {known('hottest_celsius') && <TimeChart title="Hottest sensor" summary="Degrees Celsius." seconds={seconds} x_words={clock}
@@ -142,7 +142,7 @@ function OverTime({history}: {history: History}) {
   );
 }
 
-// Where the whole memory would press the curve flat, the bar above tells of it.
+// If total memory is far above the curve, the line would flatten it; the bar above shows the total instead.
 function is_near(history: History, total: number | undefined): boolean {
   return total !== undefined && history.used_bytes.some((value) => value !== null && value !== undefined && 3 * value > total);
 }
@@ -184,12 +184,12 @@ function Board({sample}: {sample: Sample}) {
     ['GPUs', (sample.gpus ?? []).map((gpu) => `${gpu.name ?? 'GPU'} ${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_total_bytes)}${gpu.gpu_percent === undefined ? '' : `, ${gpu.gpu_percent.toFixed(0)} %`}`)],
     ['Power mode', sample.power_mode ? [sample.power_mode] : []],
   ];
-  const told = groups.filter(([, values]) => values.length > 0);
-  if (told.length === 0) return null;
+  const known = groups.filter(([, values]) => values.length > 0);
+  if (known.length === 0) return null;
   return (
     <section>
       <h2>Board</h2>
-      <dl class="facts">{told.map(([name, values]) => <div><dt>{name}</dt><dd>{values.map((value) => <span class="reading">{value}</span>)}</dd></div>)}</dl>
+      <dl class="facts">{known.map(([name, values]) => <div><dt>{name}</dt><dd>{values.map((value) => <span class="reading">{value}</span>)}</dd></div>)}</dl>
     </section>
   );
 }

@@ -1,4 +1,5 @@
-// A plan, from the inert script element that src/report/plan_html.cpp wrote into the page: `headroom plan --json`.
+// Reads the plan from the inert script element that src/report/plan_html.cpp writes into the page. The format is that of
+// `headroom plan --json`.
 
 export interface Origin {
   kind: 'stated' | 'estimate' | 'measured';
@@ -73,6 +74,6 @@ export interface Plan {
 
 export function read_plan(page: Document): Plan {
   const element = page.getElementById('plan');
-  if (element === null) throw new Error('there is no plan in the page');
+  if (element === null) throw new Error('the page contains no plan');
   return JSON.parse(element.textContent ?? '') as Plan;
 }

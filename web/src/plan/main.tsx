@@ -14,5 +14,5 @@ try {
   prepare_printing();
 } catch (problem) {
   const reason = problem instanceof Error ? problem.message : String(problem);
-  render(<p class="broken" role="alert">This plan cannot be shown: {reason}. “headroom plan BUDGET.toml --json” prints the same data.</p>, root);
+  render(<p class="broken" role="alert">Cannot show this plan: {reason}. “headroom plan BUDGET.toml --json” prints the same data.</p>, root);
 }

@@ -1,4 +1,4 @@
-// The page of a plan: the verdict, each moment as one stacked bar on the scale of the device, the table, what to change.
+// The page of a plan: the verdict, one stacked bar per moment on the scale of the device, the components, the advice.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {bytes, percent} from '../format';
 import {SERIES_COLORS} from '../theme';
@@ -11,12 +11,12 @@ const MOST_MOMENTS = 60;
 
 type Size = (count: number) => string;
 
-// As the budget counts: megabytes of a thousand, or as everywhere.
+// Uses the units of the budget: decimal (MB) or binary (MiB).
 function sizes(plan: Plan): Size {
   return plan.is_decimal ? (count) => (Math.abs(count) < 1e9 ? `${+(count / 1e6).toFixed(1)} MB` : `${(count / 1e9).toFixed(1)} GB`) : bytes;
 }
 
-// The largest have colours of their own; the system is grey, and the others share what is left.
+// The six largest components get distinct colours, smaller ones reuse them; the system is grey.
 function colors(plan: Plan): Map<string, string> {
   const found = new Map<string, string>();
   const largest = plan.components.filter((component) => !component.is_system).sort((a, b) => b.memory_bytes - a.memory_bytes);
@@ -32,10 +32,10 @@ export function Page({plan}: {plan: Plan}) {
   const moments = plan.moments.slice(0, MOST_MOMENTS);
   const worst = plan.moments[plan.worst_moment]!;
   const figures: [string, string][] = [
-    ['peak', size(plan.peak_bytes)], ['of', size(plan.device.total_bytes)], ['used', percent(plan.used)],
+    ['peak', size(plan.peak_bytes)], ['total', size(plan.device.total_bytes)], ['used', percent(plan.used)],
     ['available', size(plan.available_bytes)], ['on average', size(plan.run_mean_bytes)], ['allowed by the rules', size(plan.rules.allowed_bytes)],
   ];
-  if (plan.device.is_control_group && plan.machine_peak_bytes > plan.peak_bytes) figures.push(['with code, of the machine', size(plan.machine_peak_bytes)]);
+  if (plan.device.is_control_group && plan.machine_peak_bytes > plan.peak_bytes) figures.push(['machine, with code', size(plan.machine_peak_bytes)]);
   if (!plan.device.is_control_group && worst.parts.some((part) => part.is_shared)) figures.push(['charged to a control group', size(plan.charged_peak_bytes)]);
   const is_system = new Set(plan.components.filter((component) => component.is_system).map((component) => component.name));
   return (
@@ -62,14 +62,14 @@ export function Page({plan}: {plan: Plan}) {
         <section>
           <h2>Moment by moment</h2>
           {moments.map((moment, i) => <Bar moment={moment} scale={scale} plan={plan} color_of={color_of} size={size} is_worst={i === plan.worst_moment} />)}
-          {plan.moments.length > moments.length && <p class="quiet">{plan.moments.length - moments.length} more are in “headroom plan --json”.</p>}
-          {plan.best_peak_bytes < plan.peak_bytes && <p class="order">Started in the order {plan.best_start_order.filter((name) => !is_system.has(name)).join(', ')} it would be {size(plan.best_peak_bytes)}.</p>}
+          {plan.moments.length > moments.length && <p class="quiet">{plan.moments.length - moments.length} more in “headroom plan --json”.</p>}
+          {plan.best_peak_bytes < plan.peak_bytes && <p class="order">With the start order {plan.best_start_order.filter((name) => !is_system.has(name)).join(', ')} the peak would be {size(plan.best_peak_bytes)}.</p>}
         </section>
         <Components plan={plan} size={size} />
         {plan.fitting && <section><h2>What fits</h2>
-          {plan.fitting.required_fit && plan.fitting.members.length === 0 ? <p class="order">No component keeps the rules, not even alone.</p> : plan.fitting.required_fit
-            ? <p class="order">The most by value that keeps the rules ({size(plan.fitting.peak_bytes)}{plan.fitting.is_proven ? '' : '; the search was cut short, there may be a better one'}): {plan.fitting.members.join(', ')}. {plan.fitting.left_out.length === 0 ? 'That is all of them, in the start order with the lowest peak.' : `Left out: ${plan.fitting.left_out.join(', ')}.`}</p>
-            : <p>What is required does not keep the rules by itself.</p>}
+          {plan.fitting.required_fit && plan.fitting.members.length === 0 ? <p class="order">No component fits the rules, not even alone.</p> : plan.fitting.required_fit
+            ? <p class="order">The most valuable set that fits the rules ({size(plan.fitting.peak_bytes)}{plan.fitting.is_proven ? '' : '; the search stopped early, so a better set may exist'}): {plan.fitting.members.join(', ')}. {plan.fitting.left_out.length === 0 ? 'These are all components, in the start order with the lowest peak.' : `Left out: ${plan.fitting.left_out.join(', ')}.`}</p>
+            : <p>The required components alone do not fit the rules.</p>}
         </section>}
         {plan.advice.length > 0 && <Changes advice={plan.advice} size={size} />}
       </main>
@@ -97,7 +97,7 @@ function notes_of(component: Component, size: Size): string {
   if (component.transient_bytes > 0) notes.push(`transient ${size(component.transient_bytes)}`);
   if (component.load_peak_bytes !== undefined && component.load_peak_bytes !== component.run_peak_bytes) notes.push(`load peak ${size(component.load_peak_bytes)}`);
   if (component.gpu_apart_bytes) notes.push(`GPU memory ${size(component.gpu_apart_bytes)} not counted`);
-  if (component.group) notes.push(`in turns: ${component.group}`);
+  if (component.group) notes.push(`one at a time: ${component.group}`);
   if (component.is_lazy) notes.push('on demand');
   if (component.origin.kind !== 'stated') notes.push(`${component.origin.kind}: ${component.origin.source ?? ''}`);
   return notes.filter((note) => note !== '').join('; ');
@@ -115,7 +115,7 @@ function Components({plan, size}: {plan: Plan; size: Size}) {
               <tr><th scope="row" class="text">{component.name}</th><td>{size(component.memory_bytes)}</td><td class="text note">{notes_of(component, size)}</td></tr>
             ))}
             {(plan.moments.find((moment) => moment.kind === 'running')?.parts ?? []).filter((part) => part.is_shared).map((part) => (
-              <tr><th scope="row" class="text">Pages in common: {part.name}</th><td>{size(part.bytes)}</td><td class="text note">code of the runtime, once for all its processes</td></tr>
+              <tr><th scope="row" class="text">Shared pages: {part.name}</th><td>{size(part.bytes)}</td><td class="text note">runtime code, counted once for all its processes</td></tr>
             ))}
             <tr class="sum"><th scope="row" class="text">Total, all running</th><td>{size(plan.running_bytes)}</td><td class="text note">{percent(plan.running_bytes / plan.device.total_bytes)} utilisation</td></tr>
           </tbody>
@@ -131,7 +131,7 @@ function Changes({advice, size}: {advice: Advice[]; size: Size}) {
       <h2>What to change first</h2>
       <div class="scroll">
         <table>
-          <thead><tr><th scope="col" class="text">change</th><th scope="col">less at the peak</th><th scope="col" class="text">then</th><th scope="col" class="text">where the figure is from</th></tr></thead>
+          <thead><tr><th scope="col" class="text">change</th><th scope="col">saved at the peak</th><th scope="col" class="text">then</th><th scope="col" class="text">source of the figure</th></tr></thead>
           <tbody>{advice.map((each) => (
             <tr>
               <th scope="row" class="text wrap">{each.words}</th><td>{size(each.saved_bytes)}</td><td class="text">{WORDS[each.verdict]}</td>

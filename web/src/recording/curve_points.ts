@@ -1,4 +1,4 @@
-// A curve as steps: a value stays until the next.
+// Converts a curve to steps: a value is valid until the next one.
 import type {Curve} from './data';
 
 export interface CurvePoints {
@@ -16,7 +16,7 @@ export function curve_points(curve: Curve, end_ns: number): CurvePoints {
   if (curve.start_ns.length > 0 && curve.start_ns[0]! > 0) add(0, 0);
   curve.start_ns.forEach((start, point) => {
     add(start, curve.highest_bytes[point]!);
-    // Where nothing happened there is no point: what was held at the end of this one stays.
+    // A quiet period has no points: the value at the end of this point stays.
     const over = start + curve.width_ns;
     const next = curve.start_ns[point + 1] ?? Math.max(end_ns, over + 1);
     if (next > over) add(over, curve.last_bytes[point]!);

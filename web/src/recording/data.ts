@@ -1,4 +1,4 @@
-// A recording's data, from the inert script elements that src/report/recording_html.cpp wrote into the page.
+// Reads a recording's data from the inert script elements that src/report/recording_html.cpp writes into the page.
 // Keys are those of `headroom report FILE.hrec --json` (docs/trace-report.md).
 
 import type {MemoryShare} from '../memory_kinds';
@@ -12,7 +12,7 @@ export interface LiveAtPeakAndEnd {
 }
 
 export interface LayerTime {
-  layer_name: string;  // '' is outside of any layer
+  layer_name: string;  // '' means outside of any layer
   source?: string;
   duration_ms?: number;
   entries?: number;
@@ -33,24 +33,24 @@ export interface Layer extends LayerTime, LiveAtPeakAndEnd {
 // A session of ONNX Runtime.
 export interface Session {
   name: string;
-  load?: number;  // of a model that was loaded several times
+  load?: number;  // only for a model that was loaded several times
   loads?: number;
   at_peak: MemoryShare[];
   tracing_bytes?: number;
-  arena_held_bytes?: number;  // absent where the runtime told of no arena
+  arena_held_bytes?: number;  // absent if the runtime reported no arena
   peak_node?: string;
   nodes?: SessionNode[];
 }
 
 export interface SessionNode extends NodeMemory {
-  layer_at_peak_bytes?: number;  // of its layer, by itself: with an arena, what that grew by in its time
+  layer_at_peak_bytes?: number;  // of its layer, without inner layers; with an arena: how much the arena grew while the node ran
 }
 
 export function has_arena(sessions: Session[]): boolean {
   return sessions.some((session) => session.arena_held_bytes !== undefined);
 }
 
-// What the node reads and writes in one run.
+// Bytes that the node reads and writes in one run.
 export function tensors_of(node: SessionNode): number {
   return (node.activation_bytes ?? 0) + (node.output_bytes ?? 0);
 }
@@ -87,14 +87,14 @@ export interface Leaks {
   bytes_per_cycle?: number;
   late_bytes?: number;
   last_step_cycle?: number;
-  released_bytes?: number;  // of what grew, after the last cycle
+  released_bytes?: number;  // part of the growth that was released after the last cycle
   released_seconds?: number;
   cut_off?: boolean;  // the recording ends before its program did
   smallest_visible_bytes_per_cycle?: number;
   at_cycles?: number[];
   live_bytes?: number[];
   stacks?: StackGrowth[];
-  same_places?: boolean;  // of another cycle: it leaks by stacks that leak over the worst one's, too
+  same_places?: boolean;  // for other cycles: it leaks from the same stacks as the worst cycle
   other_cycles?: Leaks[];
   cycles_left_out?: number;
 }
@@ -116,12 +116,12 @@ export interface Timeline {
   highest_bytes: number[];
   last_bytes: number[];
   mapped_bytes: number[];
-  layers_bytes: number[][];  // of each point; of each of `layers`
+  layers_bytes: number[][];  // [point][layer]
   other_layers_bytes: number[];
   quiet: QuietLayers;
 }
 
-// What the layers held at the ends of those points after which nothing happened for a stretch or more.
+// Bytes of the layers at the end of each point that is followed by a quiet period.
 export interface QuietLayers {
   after: number[];  // points
   layers_bytes: number[][];
@@ -140,9 +140,9 @@ export interface FragmentationMoment {
   external_ratio: number;
 }
 
-// What the program mapped itself: apart from the heap, in whole pages.
+// Memory that the program mapped itself: not part of the heap, in whole pages.
 export interface MappedShare {
-  at_peak_bytes: number;  // when most was mapped
+  at_peak_bytes: number;  // at the peak of mapped memory
   at_end_bytes: number;
 }
 
@@ -153,13 +153,13 @@ export interface Mapped {
   at_heap_peak_bytes: number;
   at_end_bytes: number;
   stacks: (MappedShare & {frames: string[]})[];  // innermost first
-  layers: (MappedShare & {layer_name: string})[];  // without those inside; '' is outside of any layer
+  layers: (MappedShare & {layer_name: string})[];  // without inner layers; '' means outside of any layer
   modules: (MappedShare & {module?: string})[];
 }
 
-// What of a GPU's memory is of one layer or stack.
+// GPU memory of one layer or stack.
 export interface DeviceShare {
-  at_peak_bytes: number;  // when the device's total was most
+  at_peak_bytes: number;  // at the peak of the device's total
   at_end_bytes: number;
   allocations: number;
 }
@@ -174,7 +174,7 @@ export interface Curve {
 
 export interface DeviceKind extends DeviceShare {
   kind: string;
-  in_total: boolean;  // it takes up the device's memory
+  in_total: boolean;  // counts towards the device's memory
   peak_bytes: number;
 }
 
@@ -187,8 +187,8 @@ export interface Refusal {
   rounding_bytes: number;
   frames: string[];
   holders: {bytes: number; frames: string[]}[];
-  kept_bytes?: number;  // by the program's pools and graphs; absent in recordings of earlier versions
-  processes?: {pid: number; bytes: number; command?: string; in_another_container?: boolean}[];  // others, the largest first
+  kept_bytes?: number;  // reserved by the program's pools and graphs; absent in recordings of earlier versions
+  processes?: {pid: number; bytes: number; command?: string; in_another_container?: boolean}[];  // other processes, the largest first
 }
 
 export interface Device {
@@ -196,7 +196,7 @@ export interface Device {
   name?: string;
   total_bytes?: number;
   limit_bytes?: number;
-  limit_type?: string;  // what the probe found of it
+  limit_type?: string;  // the result of the probe
   granule_bytes?: number;
   integrated?: boolean;
   peak_bytes: number;
@@ -211,7 +211,7 @@ export interface Device {
   overhead_bytes?: number;
   timeline: Curve;
   kinds: DeviceKind[];
-  layers: (DeviceShare & {layer_name: string})[];  // without those inside; '' is outside of any layer
+  layers: (DeviceShare & {layer_name: string})[];  // without inner layers; '' means outside of any layer
   stacks: (DeviceShare & {frames: string[]})[];
   refused_count: number;
   refused_bytes: number;
@@ -227,10 +227,10 @@ export interface Process {
   allocations?: number;
   peak_bytes?: number;
   leaked_bytes?: number;
-  device_peak_bytes?: number;  // of its GPUs together
+  device_peak_bytes?: number;  // sum over its GPUs
 }
 
-// What every recording has.
+// Fields of every recording.
 export interface RecordingBase {
   schema_version: number;
   file: string;
@@ -248,11 +248,11 @@ export interface RecordingBase {
   dropped_events: number;
   gaps: number;
   devices?: Device[];
-  layers_left_out?: number;  // those that needed least, where there are very many
+  layers_left_out?: number;  // number of the smallest layers that are not in the page
   other_processes?: Process[];
 }
 
-// Of `headroom trace --only gpu`: nothing is known of the host's memory.
+// A recording of `headroom trace --only gpu`: host memory is unknown.
 export interface GpuRecording extends RecordingBase {
   host_recorded: false;
   layers: LayerTime[];
@@ -287,12 +287,12 @@ export interface Recording extends RecordingBase {
   lifetimes: {below_ns: number; blocks: number; bytes: number}[];
   leaks: Leaks;
   fragmentation?: {worst: number; largest: number; moments: FragmentationMoment[]};
-  fragmentation_absent?: string;  // why a full recording has none
+  fragmentation_absent?: string;  // the reason if a full recording has no fragmentation data
   reuse: Reuse[];
   timeline: Timeline;
 }
 
-// Stacks as a tree in columns: node 0 is the root, and a parent comes before its children.
+// Call stacks as a tree, stored in columns: node 0 is the root, and a parent comes before its children.
 export interface CallTree {
   frames: string[];
   stacks: {frame: number[]; parent: number[]};
@@ -306,7 +306,7 @@ export interface LiveMoments extends CallTree {
 
 export type ShareBy = 'module' | 'thread' | 'size';
 
-// What each row held at each moment; other_bytes is the rest.
+// Bytes of each row at each moment; other_bytes is the rest.
 export interface Share {
   name: string[];
   bytes: number[][];  // [moment][row]
@@ -316,17 +316,17 @@ export interface Share {
 export interface HeldByStack {
   stack: number[];  // nodes of `stacks`
   stack_bytes: number[];
-  other_bytes: number;  // of the stacks that are not in the page
+  other_bytes: number;  // stacks that are not in the page
 }
 
 export interface LiveMoment extends HeldByStack {
   time_ns: number;
-  until_ns?: number;  // where nothing changed up to and with then, and that was long
+  until_ns?: number;  // set if nothing changed until this time, for a long period
   bytes: number;
   blocks: number;
-  layer: number[];  // nodes of `layers`; 0 is outside of any
+  layer: number[];  // nodes of `layers`; 0 means outside of any layer
   layer_bytes: number[];
-  other_layers_bytes: number;  // of the layers that are not in the page
+  other_layers_bytes: number;  // layers that are not in the page
 }
 
 export interface HeapMap extends FragmentationMoment {
@@ -337,13 +337,13 @@ export interface HeapMap extends FragmentationMoment {
 
 // The blocks at one end of the largest hole.
 export interface Blocker {
-  address: string;  // of the first
+  address: string;  // address of the first block
   size_bytes: number;
   blocks: number;
-  span_bytes: number;  // from where the first begins to where the last ends
-  freed_if_gone_bytes: number;  // what the largest hole would be without them
+  span_bytes: number;  // from the start of the first block to the end of the last
+  freed_if_gone_bytes: number;  // size of the largest hole without these blocks
   age_ns: number;
-  places: {bytes: number; blocks: number; frames: string[]}[];  // those that have most of it
+  places: {bytes: number; blocks: number; frames: string[]}[];  // the places with most bytes
   extent?: number;
   offset_bytes?: number;
 }
@@ -359,12 +359,12 @@ const SCHEMA_VERSION = 1;
 export function read_recording(page: Document): RecordingData {
   const data_of = <Data,>(id: string): Data => {
     const element = page.getElementById(id);
-    if (!element) throw new Error('this page holds no recording: it is the empty page that headroom fills in');
+    if (!element) throw new Error('the page contains no recording: it is the empty template');
     return JSON.parse(element.textContent ?? '') as Data;
   };
   const recording = data_of<Recording | GpuRecording>('recording');
   if (recording.schema_version > SCHEMA_VERSION)
-    throw new Error(`the recording has schema version ${recording.schema_version}, and this page reads version ${SCHEMA_VERSION}`);
+    throw new Error(`the recording has schema version ${recording.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
   return {recording, live: data_of<LiveMoments>('live'), heap: data_of<HeapMap[]>('heap')};
 }
 

@@ -1,5 +1,5 @@
-// An icicle of what was live, on a canvas: thousands of boxes are drawn in a few milliseconds. Click or Enter zooms,
-// the arrow keys go from box to box, and what is under the cursor is told in words above.
+// Flame graph (icicle layout) of live memory. It is drawn on a canvas, which draws thousands of boxes in a few
+// milliseconds. A click or Enter zooms, the arrow keys move between boxes, and a text above describes the current box.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import {use_width} from '../charts/use_width';
 import {bytes, percent} from '../format';
@@ -11,11 +11,11 @@ interface Props {
   tree: Tree;
   title: string;
   short_name: (name: string) => string;
-  words: string;  // searched for
+  words: string;  // the search text
 }
 
 const ROW = 20;
-const MOST_ROWS = 28;  // more are scrolled
+const MOST_ROWS = 28;  // more rows scroll
 const NARROWEST = 0.6;  // pixels
 
 export function FlameGraph({tree, title, short_name, words}: Props) {
@@ -77,17 +77,17 @@ export function FlameGraph({tree, title, short_name, words}: Props) {
     event.preventDefault();
   };
 
-  const told = active ?? top;
+  const described = active ?? top;
   return (
     <figure class="chart flame">
       <p class="flame-words" aria-live="polite">
-        <b>{tree.name[told]}</b>{' '}
-        <span>{bytes(tree.bytes[told])}, {percent(tree.bytes[told]! / Math.max(1, tree.bytes[0]!))}</span>
-        {words.trim() && <span class="found">{found.nodes.size === 0 ? 'nothing found' : `found in ${bytes(found.bytes)}, ${percent(found.bytes / Math.max(1, tree.bytes[0]!))}`}</span>}
+        <b>{tree.name[described]}</b>{' '}
+        <span>{bytes(tree.bytes[described])}, {percent(tree.bytes[described]! / Math.max(1, tree.bytes[0]!))}</span>
+        {words.trim() && <span class="found">{found.nodes.size === 0 ? 'not found' : `found in ${bytes(found.bytes)}, ${percent(found.bytes / Math.max(1, tree.bytes[0]!))}`}</span>}
         {top !== 0 && <button type="button" onClick={() => zoom(0)}>Zoom out</button>}
       </p>
       <div class="flame-frame" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{maxHeight: `${MOST_ROWS * ROW + 4}px`}}
-        aria-label={`${title}: ${bytes(tree.bytes[0])}. The heaviest are in the table below. Arrow keys go from box to box, Enter zooms, Escape shows all.`}>
+        aria-label={`${title}: ${bytes(tree.bytes[0])}. The table below lists the largest. Arrow keys move between boxes, Enter zooms, Escape shows all.`}>
         <canvas ref={canvas}
           onPointerMove={(event) => { if (event.pointerType === 'mouse') set_chosen(box_at(event)?.node ?? null); }}
           onPointerLeave={() => set_chosen(null)}
@@ -103,7 +103,7 @@ function scroll_into_view(frame: HTMLElement, row: number): void {
   else if (above + ROW > frame.scrollTop + frame.clientHeight) frame.scrollTop = above + ROW - frame.clientHeight;
 }
 
-// A name has the same colour in every graph: neighbours are told apart, and nothing else is meant by it.
+// A name has the same colour in every graph. The colour only separates neighbours; it has no other meaning.
 function shade_of(name: string): number {
   let hash = 7;
   for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
@@ -147,7 +147,7 @@ function paint(canvas: HTMLCanvasElement, width: number, rows: number, boxes: Bo
 function fitted(ctx: CanvasRenderingContext2D, text: string, width: number, ellipsis: number): string {
   const whole = ctx.measureText(text).width;
   if (whole <= width) return text;
-  // Letters are about as wide as the others: one guess, then letter by letter.
+  // Estimates the length from the average letter width, then removes letters one by one.
   let count = Math.floor((text.length * (width - ellipsis)) / whole);
   while (count > 0 && ctx.measureText(text.slice(0, count)).width > width - ellipsis) count--;
   return count > 1 ? `${text.slice(0, count)}…` : '';

@@ -1,4 +1,4 @@
-// What was live cycle by cycle, or window by window; from the lowest to the highest, since growth is what counts.
+// Live memory per cycle or per window. The axis starts at the lowest value, because the growth is what matters.
 import {useRef} from 'preact/hooks';
 import {use_width} from '../charts/use_width';
 import {bytes} from '../format';
@@ -10,7 +10,7 @@ const LEFT = 78;
 interface Props {
   title: string;
   unit: string;  // "cycle"
-  at: number[];  // the numbers of those
+  at: number[];  // their numbers
   live: number[];
 }
 

@@ -1,5 +1,5 @@
-// The heap's extents as cells, as dark as they are full, with the block that lies between the two largest
-// neighbouring holes marked.
+// Map of the heap: each extent is a grid of cells, darker where more is live. The blocks at the end of the largest hole
+// are marked.
 import {useEffect, useRef} from 'preact/hooks';
 import {Legend} from '../charts/stacked_bar';
 import {use_width} from '../charts/use_width';
@@ -33,7 +33,7 @@ export function HeapCells({map}: {map: HeapMap}) {
     <figure class="chart heap-map">
       <Legend items={[
         {label: 'live', color: '--live'}, {label: 'hole', color: '--hole'},
-        ...(map.blocker?.extent !== undefined ? [{label: 'lies in the way', color: '--blocker'}] : []),
+        ...(map.blocker?.extent !== undefined ? [{label: 'splits the free memory', color: '--blocker'}] : []),
       ]} />
       <div ref={frame} role="img" aria-label={`Map of the heap: ${counted(map.extents.length, 'extent')} with ${bytes(map.free_bytes)} in ${counted(map.holes, 'hole')}.`}>
         <canvas ref={canvas} />

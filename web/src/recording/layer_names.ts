@@ -1,4 +1,4 @@
-// The last part of each path, and as much of what is before it as tells it from the others.
+// Shortens each path to its last parts: as few as needed to distinguish it from the other paths.
 export function display_names(paths: string[]): string[] {
   const parts = paths.map((path) => path.split('/'));
   const tail = (path: string[], count: number) => path.slice(-count).join('/');

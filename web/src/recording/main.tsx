@@ -15,5 +15,5 @@ try {
   prepare_printing();
 } catch (problem) {
   const reason = problem instanceof Error ? problem.message : String(problem);
-  render(<p class="broken" role="alert">This recording cannot be shown: {reason}. “headroom report FILE.hrec --json” prints the same data.</p>, root);
+  render(<p class="broken" role="alert">Cannot show this recording: {reason}. “headroom report FILE.hrec --json” prints the same data.</p>, root);
 }

@@ -1,6 +1,6 @@
-// Live memory over time, stacked by layer. Each column of pixels shows the fullest moment of its time, with the layers
-// of that moment, so that peaks of a microsecond are seen on a phone, and no layer is drawn higher than it was then.
-// A range is brushed with the mouse, a finger or Shift and the arrow keys; a click takes the moment under it.
+// Live memory over time, stacked by layer. Each pixel column shows the moment with the most live memory in its period,
+// with the layers of that moment. So a peak of a microsecond is visible even on a phone, and no layer is drawn higher
+// than it was. The mouse, a finger, or Shift with the arrow keys select a range; a click selects a moment.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
 import {use_width} from '../charts/use_width';
@@ -12,7 +12,7 @@ import {layer_color, points_in_columns, stack_points, type StackedPoints} from '
 export interface Range {
   from_ns: number;
   to_ns: number;
-  is_click?: boolean;  // one moment was meant: it is somewhere in the range
+  is_click?: boolean;  // the user clicked one moment, which is somewhere in the range
 }
 
 interface Props {
@@ -22,19 +22,19 @@ interface Props {
   peak_ns: number;
   peak_bytes: number;
   estimated: boolean;
-  shown_ns: number;  // the moment that is shown below
+  shown_ns: number;  // the moment shown below the chart
   range: Range | null;
   set_range: (range: Range | null) => void;
 }
 
-// Where the mouse or the keyboard is: the point that is drawn there, and the time.
+// Position of the mouse or keyboard cursor: the point drawn there, and the time.
 interface Cursor {
   point: number;
   seconds: number;
 }
 
 const HEIGHT = 300;
-const CLICK = 4;  // pixels that a hand moves in a click
+const CLICK = 4;  // a movement of fewer pixels counts as a click
 const FONT = '12px system-ui, sans-serif';
 
 export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes, estimated, shown_ns, range, set_range}: Props) {
@@ -44,7 +44,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
   const points = useMemo(() => stack_points(timeline, end_ns), [timeline, end_ns]);
   const [cursor, set_cursor] = useState<Cursor | null>(null);
   const [zoom, set_zoom] = useState<Range | null>(null);
-  const anchor = useRef<number | null>(null);  // where a range by keyboard began
+  const anchor = useRef<number | null>(null);  // start of a range selected with the keyboard
   const shown = useRef(shown_ns);
   shown.current = shown_ns;
   const choose = useRef(set_range);
@@ -82,7 +82,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
     plot.setScale('x', zoom ? {min: zoom.from_ns / 1e9, max: zoom.to_ns / 1e9} : {min: points.seconds[0]!, max: points.seconds[points.seconds.length - 1]!});
   }, [zoom, width > 0]);
 
-  // The plot takes a new scale or size at the end of the task; the range is marked when that has happened.
+  // uPlot applies a new scale or size at the end of the task, so the range is marked after that.
   useEffect(() => queueMicrotask(() => {
     const plot = chart.current;
     if (!plot) return;
@@ -127,11 +127,11 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
   return (
     <figure class="chart">
       <div class="readout" aria-live="off">
-        {cursor === null ? `The fullest moment of each stretch of time, and where nothing happened what stayed.${estimated ? ' Each is an estimate: chance alone moves it up and down, at times above the peak.' : ''}` : <>{cursor.seconds.toFixed(3)} s <b>{bytes(points.totals[cursor.point])}</b></>}
+        {cursor === null ? `Each point is the maximum of its period. Quiet periods show the memory that stayed.${estimated ? ' All values are estimates from samples and can be above the peak by chance.' : ''}` : <>{cursor.seconds.toFixed(3)} s <b>{bytes(points.totals[cursor.point])}</b></>}
       </div>
       <div class="plot brushable" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{minHeight: `${HEIGHT}px`}}
         aria-label={`Memory over time, stacked by layer; at the peak ${bytes(peak_bytes)} at ${duration(peak_ns)}. ` +
-          'Arrow keys move the cursor, with Shift they brush a range, Enter takes the moment, Escape goes back to the peak.'} />
+          'Arrow keys move the cursor, Shift with arrow keys selects a range, Enter selects the moment, Escape returns to the peak.'} />
       <ul class="layer-legend" aria-label="Layers">
         {layer_names.map((name, layer) => points.order.includes(layer) && (
           <li title={name}>
@@ -142,10 +142,10 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
         ))}
       </ul>
       <p class="chart-tools">
-        <button type="button" disabled={!is_stretch} onClick={() => set_zoom(range)}>Zoom to the range</button>
+        <button type="button" disabled={!is_stretch} onClick={() => set_zoom(range)}>Zoom to range</button>
         <button type="button" disabled={!zoom} onClick={() => set_zoom(null)}>Whole recording</button>
         <button type="button" disabled={!range} onClick={() => set_range(null)}>Back to the peak</button>
-        <span class="quiet">{is_stretch ? `Brushed: ${duration(range.from_ns)} to ${duration(range.to_ns)}.` : 'Brush a range, or click at a moment.'}</span>
+        <span class="quiet">{is_stretch ? `Selected: ${duration(range.from_ns)} to ${duration(range.to_ns)}.` : 'Drag to select a range, or click a moment.'}</span>
       </p>
     </figure>
   );
@@ -172,7 +172,7 @@ function options(points: StackedPoints, width: number, set_cursor: (cursor: Curs
       {...axis(), values: (_plot, splits) => splits.map((seconds) => `${Number(seconds.toFixed(4))} s`), space: 80, size: 26},
       {...axis(), size: 76, values: (_plot, splits) => splits.map(bytes), splits: (_plot, _axis, low, high) => byte_splits(low, high)},
     ],
-    drawOrder: ['series', 'axes'] as uPlot.DrawOrderKey[],  // the areas are opaque: the grid lies on them
+    drawOrder: ['series', 'axes'] as uPlot.DrawOrderKey[],  // the areas are opaque, so the grid is drawn on top
     series: [
       {},
       ...points.order.map((layer): uPlot.Series => ({
@@ -186,13 +186,13 @@ function options(points: StackedPoints, width: number, set_cursor: (cursor: Curs
   };
 }
 
-// The point that is shown in each column between the ends of the plot, a column one pixel of the page wide.
+// The point shown in each column of the plot. A column is one page pixel wide.
 function shown_points(plot: uPlot, points: StackedPoints): number[] {
   const {min, max} = plot.scales['x']!;
   return points_in_columns(points.seconds, points.totals, min!, max!, Math.max(1, Math.round(plot.bbox.width / devicePixelRatio)));
 }
 
-// What is drawn under the mouse. Of a quiet time the time is the mouse's own: it was so throughout.
+// The point under the mouse. In a quiet period the time is that of the mouse, because nothing changed.
 function cursor_at(plot: uPlot, points: StackedPoints): Cursor | null {
   const left = plot.cursor.left ?? -1;
   if (left < 0) return null;
@@ -202,13 +202,13 @@ function cursor_at(plot: uPlot, points: StackedPoints): Cursor | null {
   return {point, seconds: points.is_quiet[point] ? Math.max(points.seconds[point]!, plot.posToVal(left, 'x')) : points.seconds[point]!};
 }
 
-// What a click there means: of a quiet time that time, else the fullest moment, which is somewhere in the point's stretch.
+// The range for a click: in a quiet period the clicked time, else the period of the point, which contains its maximum.
 function clicked({point, seconds}: Cursor, points: StackedPoints, width_ns: number): Range {
   const from_ns = Math.round(seconds * 1e9);
   return {from_ns, to_ns: points.is_quiet[point] ? from_ns : from_ns + width_ns, is_click: true};
 }
 
-// The areas: whole columns, so that nothing is blurred away between two of them.
+// Draws the areas as whole pixel columns, so that anti-aliasing does not blur narrow peaks.
 function column_paths(points: StackedPoints): uPlot.Series.PathBuilder {
   return (plot, series) => {
     const {left, top, width, height} = plot.bbox;
@@ -227,7 +227,7 @@ function column_paths(points: StackedPoints): uPlot.Series.PathBuilder {
   };
 }
 
-// Ticks at powers of two, where binary units give round figures.
+// Ticks at powers of two, which are round numbers in binary units.
 function byte_splits(low: number, high: number): number[] {
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / 5)));
   const splits: number[] = [];
@@ -235,7 +235,7 @@ function byte_splits(low: number, high: number): number[] {
   return splits;
 }
 
-// Pointer events instead of uPlot's own drag, which knows the mouse only.
+// Uses pointer events, because uPlot's own drag supports only the mouse.
 function brush(plot: uPlot, choose: (range: Range) => void, click: (plot: uPlot) => void): () => void {
   const {over} = plot;
   let from: number | null = null;
@@ -268,7 +268,7 @@ function brush(plot: uPlot, choose: (range: Range) => void, click: (plot: uPlot)
   };
 }
 
-// The moment that is shown below, and the peak.
+// Marks the moment shown below the chart, and the peak.
 function draw_marks(plot: uPlot, shown_ns: number, peak_ns: number): void {
   const {ctx, bbox} = plot;
   const scale = devicePixelRatio;

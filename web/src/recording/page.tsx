@@ -1,5 +1,5 @@
-// The order of the page: what happened, memory over time, who held it at the moment that is chosen there, then the
-// evidence about layers, leaks, churn and holes. Where GPU memory alone was recorded, its sections come first.
+// The recording page: summary, memory over time, live memory at the selected moment, then layers, leaks, repeated
+// allocations and fragmentation. A recording of GPU memory alone has only the GPU sections and the layers.
 import {useMemo, useState} from 'preact/hooks';
 import type {GpuRecording, HeapMap, LiveMoments, Recording, RecordingData} from './data';
 import {has_arena, NO_LAYER} from './data';
@@ -19,12 +19,12 @@ import {ReuseCandidates} from './sections/reuse';
 import {Sessions} from './sections/sessions';
 import {end_of, moment_of} from './tree';
 
-// A node's layer in the chart, the icicle and the table is easily taken for what the node needs.
+// Explains that the layer of a node is not the memory that the node needs; readers easily confuse the two.
 function ArenaNote() {
   return (
     <p class="quiet">
-      The layer of a node of ONNX Runtime is what the runtime{'\u2019'}s arena grew by in the node{'\u2019'}s time; later nodes lie in it, too. What its own tensors
-      take is told <a href="#sessions">by node</a> below.
+      For a node of ONNX Runtime, the layer shows how much the runtime{'\u2019'}s arena grew while the node ran; later nodes reuse this memory. The section{' '}
+      <a href="#sessions">below</a> lists the tensors of each node.
     </p>
   );
 }
@@ -34,7 +34,7 @@ export function Page({data}: {data: RecordingData}) {
   return recording.host_recorded ? <HostPage recording={recording} live={live} heap={heap} /> : <GpuPage recording={recording} />;
 }
 
-// GPU memory alone: of the heap nothing is known, so nothing of it is shown.
+// A recording of GPU memory alone has no heap data.
 function GpuPage({recording}: {recording: GpuRecording}) {
   return (
     <>
@@ -55,7 +55,7 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
   const peak_ns = Math.round(recording.peak_time_seconds * 1e9);
   const chosen = useMemo(() => moment_of(live.moments, range?.from_ns ?? peak_ns, range?.to_ns ?? peak_ns), [live, range, peak_ns]);
   const moment = live.moments[chosen];
-  // Of a moment that stayed for long, the part that was chosen is marked.
+  // If memory did not change for a long time, this marks the selected part of that period.
   const shown_ns = moment ? Math.min(end_of(moment), Math.max(moment.time_ns, range?.from_ns ?? peak_ns)) : peak_ns;
   const layer_names = useMemo(() => [...display_names(recording.timeline.layers.map((path) => path || NO_LAYER)), 'other layers'], [recording]);
   return (
@@ -69,7 +69,7 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
           {recording.timeline.start_ns.length > 0
             ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
                 peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={shown_ns} range={range} set_range={set_range} />
-            : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
+            : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'The recording contains no allocation.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
         <Devices recording={recording} />

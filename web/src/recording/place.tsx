@@ -1,4 +1,4 @@
-// A place in the program: the innermost function that says something, and its callers, all of them on demand.
+// A place in the program: the innermost relevant function and its callers. All frames can be unfolded.
 import {telling_frames} from './places';
 
 const CALLERS_IN_LINE = 3;
@@ -7,7 +7,7 @@ export function Place({frames}: {frames: string[]}) {
   return <PlaceOf telling={telling_frames(frames)} frames={frames} />;
 }
 
-// `telling`: those of the frames that say something, innermost first.
+// `telling`: the relevant frames, innermost first.
 export function PlaceOf({telling, frames}: {telling: string[]; frames: string[]}) {
   const [first, ...callers] = telling;
   if (first === undefined) return <span class="quiet">(no stack was taken)</span>;

@@ -1,6 +1,6 @@
-// Stacks as one line, as the terminal prints them (src/report/stack_text.cpp).
+// Formats a stack as one line, exactly as the terminal does (src/report/stack_text.cpp).
 
-// What only passes an allocation on says nothing about the place.
+// Functions that only forward an allocation; they do not identify the place.
 const PASSES_ON = /^(operator new|std::|__gnu_cxx::|libheadroom_trace|void\* std::)|malloc|realloc|calloc|memalign|aligned_alloc|strdup/i;
 const STARTS_THREADS = /^(__libc_start|_start$|start_thread|_*clone)/;
 
@@ -19,12 +19,12 @@ export function short_function(name: string): string {
     else if (depth === 0) text += name[i];
   }
   text = text.replace(/ const$/, '').trim();
-  // "void run" of a template has its result in front.
+  // The name of a template function starts with its return type: "void run".
   if (!text.includes('operator') && !text.startsWith('(')) text = text.slice(text.lastIndexOf(' ') + 1);
   return text || name;
 }
 
-// Innermost first, without what only passes on, and without what is below main.
+// Innermost first, without functions that only forward allocations, and without the callers of main.
 export function telling_frames(frames: string[]): string[] {
   const first = frames.findIndex((name) => !PASSES_ON.test(name.replace(/[(<].*/, '')));
   const shown: string[] = [];
@@ -36,7 +36,7 @@ export function telling_frames(frames: string[]): string[] {
   return shown;
 }
 
-// "libfoo.so+0x1a2b" or "0x7f0012345678": no function is known there.
+// "libfoo.so+0x1a2b" or "0x7f0012345678": the function is unknown.
 export function is_place(name: string): boolean {
   return /(^|\+)0x[0-9a-f]+$/.test(name);
 }

@@ -1,4 +1,4 @@
-// A table whose heads sort it. Long ones show their first rows until all are asked for.
+// A table that is sorted by clicking a column header. A long table shows its first rows and a button to show all.
 import {useState} from 'preact/hooks';
 import {type Direction, sorted_by} from '../sorting';
 
@@ -6,16 +6,16 @@ export interface Column<Row> {
   name: string;
   sort: (row: Row) => number | string | undefined;
   cell: (row: Row) => preact.ComponentChildren;
-  first?: Direction;  // what the first click does; descending unless it says otherwise
+  first?: Direction;  // direction of the first click; default descending
   text?: boolean;
   help?: string;
-  place?: boolean;    // a place in the program, which may wrap
+  place?: boolean;    // a place in the program; the text may wrap
 }
 
 interface Props<Row> {
   label: string;
   rows: Row[];
-  columns: Column<Row>[];  // the first names the row
+  columns: Column<Row>[];  // the first column is the row header
   sorted: {column: string; direction: Direction};
   most?: number;
   key_of: (row: Row) => string | number;

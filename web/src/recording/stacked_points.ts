@@ -1,13 +1,13 @@
-// The points of the timeline as sums from the bottom up, which is how areas are stacked.
+// Computes the points of the timeline as cumulative sums, as needed for stacked areas.
 import type {Timeline} from './data';
 
 export interface StackedPoints {
   seconds: number[];
   totals: number[];
   layers: number[][];  // [layer][point]; the last is the rest
-  is_quiet: boolean[];  // of each point: nothing happened from then to the next
-  order: number[];     // layers from the top of the stack to its bottom: those in front are drawn last; empty ones are left out
-  sums: number[][];    // [i][point]: of order[i] and all below it
+  is_quiet: boolean[];  // [point]: nothing changed until the next point
+  order: number[];     // layers from the top of the stack to the bottom, in drawing order; empty layers are omitted
+  sums: number[][];    // [i][point]: order[i] and all layers below it
 }
 
 export const MOST_LAYER_COLORS = 12;
@@ -29,7 +29,7 @@ export function stack_points({width_ns, layers: names, start_ns, layers_bytes, o
   const quiet_row = new Map(quiet.after.map((point, row) => [point, row]));
   start_ns.forEach((start, point) => {
     add(start, layers_bytes[point]!, other_layers_bytes[point]!, false);
-    // Where nothing happened there is no point: what was live at the end of this one stays.
+    // A quiet period has no points: the memory live at the end of this point stays.
     const row = quiet_row.get(point);
     if (row !== undefined) add(start + width_ns, quiet.layers_bytes[row]!, quiet.other_layers_bytes[row]!, true);
   });
@@ -40,24 +40,24 @@ export function stack_points({width_ns, layers: names, start_ns, layers_bytes, o
     layers.forEach((values) => values.push(values[last]!));
   }
 
-  // What stays lies below what comes and goes: weights, and on them the workspace of each run.
+  // Long-lived layers are at the bottom, for example weights; short-lived ones, for example workspaces, above them.
   const area = layers.map((values) => values.reduce((sum, held, point) => sum + held * ((seconds[point + 1] ?? seconds[point]!) - seconds[point]!), 0));
   const holds = (layer: number) => layers[layer]!.some((held) => held > 0);
-  const told_apart = Array.from({length: count - 1}, (_, layer) => layer).sort((a, b) => area[a]! - area[b]! || b - a);
-  const order = [count - 1, ...told_apart].filter((layer) => layer === 0 || holds(layer));
+  const ranked = Array.from({length: count - 1}, (_, layer) => layer).sort((a, b) => area[a]! - area[b]! || b - a);
+  const order = [count - 1, ...ranked].filter((layer) => layer === 0 || holds(layer));
   const sums = order.map((_, top) => seconds.map((_, point) => order.slice(top).reduce((sum, layer) => sum + layers[layer]![point]!, 0)));
   return {seconds, totals: sums[0] ?? [], layers, is_quiet, order, sums};
 }
 
-// The point that each of so many columns of pixels between two times shows: the fullest of those in it, because a
-// stretch of time is narrower than a pixel, and a peak must not be lost in it. Before the first point there is none: -1.
+// The point to show in each pixel column between two times. A column can contain many points, so it shows the one with the
+// largest total; otherwise peaks would be lost. -1: the column is before the first point.
 export function points_in_columns(seconds: number[], totals: number[], from: number, to: number, columns: number): number[] {
   const shown: number[] = [];
-  let next = 0;  // the first point after those that were looked at
+  let next = 0;  // the first point that was not examined yet
   while (next < seconds.length && seconds[next]! <= from) next++;
   for (let column = 0; column < columns; column++) {
     if (seconds[next] === from + ((to - from) * column) / columns) next++;
-    let fullest = next - 1;  // a point lasts until the next one
+    let fullest = next - 1;  // a point is valid until the next one
     const end = from + ((to - from) * (column + 1)) / columns;
     for (; next < seconds.length && (seconds[next]! < end || column === columns - 1 && seconds[next]! <= end); next++)
       if (fullest < 0 || totals[next]! > totals[fullest]!) fullest = next;

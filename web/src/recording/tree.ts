@@ -1,20 +1,20 @@
-// What was live at a moment as a tree with sums, laid out as an icicle: the root on top, and below each node those
-// that it called, as wide as what they hold.
+// Live memory at one moment as a tree with sums. It is laid out as an icicle: the root on top, and below each node its
+// callees, with widths in proportion to their bytes.
 import type {CallTree, HeldByStack, LiveMoment, LiveMoments, Share} from './data';
 
 export interface Tree {
   name: string[];
   parent: number[];
-  bytes: number[];  // with everything below
+  bytes: number[];  // including all descendants
   children: number[][];  // the widest first
   depth: number[];
 }
 
-// A hundred thousand names are looked up once, not at each moment.
+// Caches the names: there can be 100,000, and they are the same for all moments.
 const stack_names = new WeakMap<CallTree, string[]>();
 const NO_CHILDREN: number[] = [];
 
-// The rest that has no stack in the page gets a node of its own, so that the widths add up.
+// Memory of stacks that are not in the page gets its own node, so that the widths add up.
 export function stack_tree(live: CallTree, moment: HeldByStack): Tree {
   if (!stack_names.has(live)) stack_names.set(live, live.stacks.frame.map((frame) => live.frames[frame]!));
   const name = stack_names.get(live)!.slice();
@@ -46,7 +46,7 @@ export function layer_tree(live: LiveMoments, moment: LiveMoment, outside: strin
   return summed(name, parent, own);
 }
 
-// One level: a node a row of the share that holds anything at the moment.
+// A tree of one level: one node for each row of the share.
 export function share_tree(share: Share, moment: number): Tree {
   const name = ['all', ...share.name];
   const own = [0, ...share.bytes[moment]!];
@@ -78,7 +78,7 @@ export interface Box {
   width: number;
 }
 
-// The boxes from `top` on that are at least `narrowest` wide, and above it its callers, each as wide as the whole.
+// The boxes of `top` and its descendants that are at least `narrowest` wide. Its callers are above it, at full width.
 export function layout(tree: Tree, top: number, narrowest: number): {boxes: Box[]; rows: number} {
   const boxes: Box[] = path_to(tree, top).slice(0, -1).map((node, row) => ({node, row, left: 0, width: 1}));
   let rows = boxes.length;
@@ -104,7 +104,7 @@ export function path_to(tree: Tree, node: number): number[] {
   return path;
 }
 
-// Which nodes have the words in their name, and what they hold; a node inside another match is not counted twice.
+// The nodes whose names contain the words, and their bytes. A match inside another match is not counted twice.
 export function search(tree: Tree, words: string): {nodes: Set<number>; bytes: number} {
   const nodes = new Set<number>();
   const wanted = words.trim().toLowerCase();
@@ -122,12 +122,12 @@ export function search(tree: Tree, words: string): {nodes: Set<number>; bytes: n
   return {nodes, bytes};
 }
 
-// Until when what was live at a moment is known to have stayed.
+// The time until which live memory did not change after a moment.
 export function end_of(moment: LiveMoment): number {
   return moment.until_ns ?? moment.time_ns;
 }
 
-// The moment to show for a range: its fullest, or the nearest where it has none.
+// The moment to show for a range: the one with the most live memory, or the nearest one if the range has none.
 export function moment_of(moments: LiveMoment[], from_ns: number, to_ns: number): number {
   let best = -1;
   moments.forEach((moment, i) => {

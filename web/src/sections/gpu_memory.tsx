@@ -1,4 +1,4 @@
-// The memory of GPUs: of each device what each model had of it by phase, against the limit, and what was refused.
+// GPU memory: for each device, the memory of each model by phase, the limit, and the refused requests.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import type {LimitWords} from '../data';
 import {bytes, counted, percent} from '../format';
@@ -24,17 +24,17 @@ export function GpuMemorySection({models, joint, limit, words}: Props) {
   const devices = [...new Set(rows.map((row) => row.gpu.device))].sort();
   return (
     <section aria-labelledby="gpu-title">
-      <h2 id="gpu-title">{limit ? 'Memory of GPUs against the limit' : 'Memory of GPUs'}</h2>
+      <h2 id="gpu-title">{limit ? 'GPU memory and its limit' : 'GPU memory'}</h2>
       {limit && (
         <p>
-          What enforces the limit: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
+          The limit is enforced by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
           is <b>{limit.type}</b>{words ? `: ${words.meaning}` : ''}.{limit.note && ` ${limit.note}.`}
         </p>
       )}
       {rows.length > 0 && (
         <p class="quiet">
-          By the ledger in front of the driver: what was asked for, with what pools and graphs keep. The driver’s own figure for the
-          process also has the context and the loaded kernels, which no request asked for.
+          Figures come from Headroom’s GPU ledger: requested memory, and memory reserved by pools and graphs. The driver’s figure for the
+          process also includes the context and the loaded kernels.
         </p>
       )}
       {devices.map((device) => (
@@ -58,7 +58,7 @@ function Device({device, rows, joint}: {device: string; rows: Row[]; joint: Join
   return (
     <>
       <h3>{[device, name, total_bytes && bytes(total_bytes), limit_bytes && `limit ${bytes(limit_bytes)}`].filter(Boolean).join(', ')}</h3>
-      {is_integrated && <p class="quiet">It is the machine’s memory: these figures are not to be added to resident ones.</p>}
+      {is_integrated && <p class="quiet">This GPU uses host memory: do not add these figures to resident memory.</p>}
       {bars.length > 0 ? (
         <>
           <Legend items={[{label: 'model, once loaded', color: '--model'}, {label: 'up to its peak', color: '--working'},
@@ -76,7 +76,7 @@ function Device({device, rows, joint}: {device: string; rows: Row[]; joint: Join
             )}
           </div>
         </>
-      ) : <p class="quiet">The ledger was not there, so what the models asked of this device is not known.</p>}
+      ) : <p class="quiet">The ledger was not loaded, so the models’ requests to this device are unknown.</p>}
       <div class="scroll" role="region" tabIndex={0} aria-label={`Memory of ${device} by phase`}>
         <table>
           <thead>
@@ -92,7 +92,7 @@ function Device({device, rows, joint}: {device: string; rows: Row[]; joint: Join
                 <th class="text" scope="row">{model}</th>
                 <td>{bytes(gpu.runtime_bytes)}</td><td>{bytes(gpu.loaded_bytes)}</td><td>{bytes(gpu.load_peak_bytes)}</td>
                 <td>{bytes(gpu.running_bytes)}</td><td>{bytes(gpu.run_peak_bytes)}</td><td>{bytes(gpu.residual_bytes)}</td>
-                <td>{bytes(beside_the_ledger(gpu))}</td>
+                <td>{bytes(driver_overhead(gpu))}</td>
                 <td class="text">{gpu.refused ? `${counted(gpu.refused, 'request')}, ${bytes(gpu.refused_bytes)}` : gpu.limit_bytes ? 'none' : ''}</td>
               </tr>
             ))}
@@ -121,8 +121,8 @@ function Bar({row, scale}: {row: Row; scale: number}) {
   );
 }
 
-// What the driver counts for the process and the ledger does not hold, at the last moment at which both are known.
-function beside_the_ledger(gpu: GpuMemory): number | undefined {
+// The driver's figure for the process minus the ledger's, at the last moment at which both are known.
+function driver_overhead(gpu: GpuMemory): number | undefined {
   const process = gpu.process ?? {};
   const pairs = [[process.running_bytes, gpu.running_bytes], [process.loaded_bytes, gpu.loaded_bytes], [process.runtime_bytes, gpu.runtime_bytes]];
   const known = pairs.find(([theirs, ours]) => theirs !== undefined && ours !== undefined);

@@ -1,4 +1,4 @@
-// What was run, where, under which limit, and the verdict.
+// The run, the verdict, the limit, the source and the machine.
 import type {LimitWords, Verdict} from '../data';
 import {bytes, counted, duration} from '../format';
 import type {Host, Report, Source} from '../report';
@@ -15,10 +15,10 @@ export function Header({report, verdict, limit_words}: Props) {
   return (
     <header>
       <p class="wordmark">Headroom <span>benchmark report</span></p>
-      <h1>{report.run_name || 'A run without a name'}</h1>
+      <h1>{report.run_name || 'Unnamed run'}</h1>
       {!report.complete && (
         <p class="banner" role="status">
-          <b>Incomplete.</b> The run was interrupted or has not ended; what was measured until then is shown.
+          <b>Incomplete.</b> The run was interrupted or is still running. The results so far are shown.
         </p>
       )}
       <div class={`verdict ${verdict.tone}`}>
@@ -33,7 +33,7 @@ export function Header({report, verdict, limit_words}: Props) {
               {limit_words && <small>{limit_words.type}: {limit_words.meaning}</small>}
               {limit_words?.notes && <small>{limit_words.notes}</small>}
             </>
-          ) : 'none was set'}
+          ) : 'none'}
         </Fact>
         {report.gpu_limit && (
           <Fact name="GPU limit">
@@ -59,7 +59,7 @@ export function Header({report, verdict, limit_words}: Props) {
       )}
       {(report.source?.skipped ?? []).length > 0 && (
         <details>
-          <summary>{counted(report.source!.skipped!.length, 'item')} of the source left out</summary>
+          <summary>{counted(report.source!.skipped!.length, 'item')} of the source skipped</summary>
           <ul>{report.source!.skipped!.map((item) => <li><b>{item.name}</b>: {item.reason}</li>)}</ul>
         </details>
       )}
@@ -71,7 +71,7 @@ function Fact({name, children}: {name: string; children: preact.ComponentChildre
   return <div><dt>{name}</dt><dd>{children}</dd></div>;
 }
 
-// "600.0 MiB", or each device's own where they differ.
+// "600.0 MiB", or one limit per device if they differ.
 function gpu_limits({gpu_limit, models}: Report): string {
   const limits = new Map<string, number>();
   for (const {device, limit_bytes} of models.flatMap((model) => model.gpu_memory ?? []))
@@ -83,7 +83,7 @@ function gpu_limits({gpu_limit, models}: Report): string {
 function source_words({source, models}: Report) {
   if (!source?.kind) {
     const has_run = (models ?? []).some((model) => (model.frames ?? 0) > 0);
-    return has_run ? 'none; inputs were made from the models\u2019 signatures' : 'none was read';
+    return has_run ? 'none; inputs were generated from the models\u2019 signatures' : 'none';
   }
   const place = source.kind === 'camera' ? `camera ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
   const sequences = source.sequences ?? [];
@@ -99,7 +99,7 @@ function source_words({source, models}: Report) {
   );
 }
 
-// The scan keeps the largest picture of a folder: unless there is one frame, others may be smaller.
+// The scan stores the largest picture size of a folder, so "up to" is added unless there is only one frame.
 export function size_words({kind, sequences = [], total_frames}: Source): string {
   const area = (sequence: {width?: number; height?: number}) => (sequence.width ?? 0) * (sequence.height ?? 0);
   const largest = sequences.reduce((most, sequence) => (area(sequence) > area(most) ? sequence : most), {} as (typeof sequences)[number]);
@@ -120,7 +120,7 @@ function host_words(host: Host) {
   );
 }
 
-// "2 × NVIDIA H200, 140.4 GiB"; GPUs of one kind are counted.
+// "2 × NVIDIA H200, 140.4 GiB"; GPUs of the same kind are counted.
 function gpu_words(host: Host): string {
   const kinds = new Map<string, number>();
   for (const {name, memory_total_bytes} of host.gpus ?? []) {
@@ -130,7 +130,7 @@ function gpu_words(host: Host): string {
   return [...kinds].map(([kind, count]) => (count > 1 ? `${count} × ${kind}` : kind)).join(' · ');
 }
 
-// "2026-11-21T10:30:00+01:00" → "2026-11-21 10:30:00 +01:00": as the device wrote it, not in the reader's zone.
+// "2026-11-21T10:30:00+01:00" → "2026-11-21 10:30:00 +01:00": the device's time zone, not the reader's.
 function readable_time(iso: string): string {
   return iso.replace('T', ' ').replace(/(\.\d+)?(Z|[+-]\d\d:?\d\d)$/, ' $2').replace(' Z', ' UTC');
 }

@@ -1,5 +1,5 @@
-// Where a frame's time goes: mean time by stage as one bar, and every figure in a table. The figures that decide
-// come first: on a phone the others are a swipe away.
+// Latency by stage: the mean times as one bar, and all figures in a table. The most important columns come first,
+// because a phone shows only these without scrolling.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {ABSENT, duration, number, percent} from '../format';
 import type {Latency, Model, StageName} from '../report';
@@ -11,7 +11,7 @@ const STAGES: {key: StageName; name: string; color: string}[] = [
   {key: 'inference', name: 'inference', color: '--stage-inference'},
   {key: 'postprocess', name: 'post-processing', color: '--stage-post'},
 ];
-// Below these, LoadGen's early stopping has no bound at 99 % confidence.
+// With fewer frames, LoadGen's early stopping gives no bound at 99 % confidence.
 const ENOUGH_FOR_P90 = 64;
 const ENOUGH_FOR_P99 = 662;
 
@@ -79,5 +79,5 @@ export function percentile(latency: Latency | undefined, key: 'p90' | 'p99'): st
 
 function bound(ns: number | undefined, n: number, enough: number) {
   if (ns !== undefined) return duration(ns);
-  return n < enough ? <span class="quiet">n too small</span> : ABSENT;
+  return n < enough ? <span class="quiet">too few frames</span> : ABSENT;
 }

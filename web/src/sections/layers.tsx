@@ -1,4 +1,4 @@
-// What a model's heap consists of (--layers): by kind, and the nodes that are largest.
+// A model's heap (--layers): memory by kind, and the largest nodes.
 import {bytes, counted, duration} from '../format';
 import {MemoryKinds} from '../memory_kinds';
 import type {LayerMemory, NodeMemory} from '../report';
@@ -10,7 +10,7 @@ export function Layers({layers, name}: {layers: LayerMemory; name: string}) {
     <div>
       <h3>Where the memory goes</h3>
       <p class="quiet">
-        {bytes(layers.peak_bytes)} at the heap{'\u2019'}s peak, in a traced run of {counted(layers.frames, 'frame')} apart from the measured one.
+        {bytes(layers.peak_bytes)} at the heap{'\u2019'}s peak, in a separate traced run of {counted(layers.frames, 'frame')}.
         The recording is <code>{layers.recording}</code>.
       </p>
       <MemoryKinds shares={layers.shares ?? []} whole={layers.peak_bytes} name={name} peak_node={layers.peak_node} />

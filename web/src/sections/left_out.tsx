@@ -1,4 +1,4 @@
-// Models of which there is nothing to show, with the reason, in one place below the others.
+// Models that were not measured, with the reason, below the other models.
 import type {Model} from '../report';
 import {ModelBadge} from './status_badge';
 

@@ -1,4 +1,4 @@
-// Where each model's memory goes, on one scale with the limit.
+// Memory of each model by part, on one scale with the limit.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {bytes, percent} from '../format';
 import {memory_parts, type MemoryPart} from '../memory_parts';
@@ -23,11 +23,11 @@ export function MemoryOverview({models, limit}: {models: Model[]; limit: Limit |
   const kinds = new Set(rows.flatMap((model) => memory_parts(model.memory ?? {}).map((part) => part.kind)));
   return (
     <section aria-labelledby="memory-title">
-      <h2 id="memory-title">{limit ? 'Memory against the limit' : 'Memory'}</h2>
+      <h2 id="memory-title">{limit ? 'Memory and its limit' : 'Memory'}</h2>
       {any_charged && (
         <p class="quiet">
-          The thin bar is what the control group was charged, and the limit is held against that alone. The thick bar is
-          resident memory by part; it has pages that another group touched first, such as those of shared libraries.
+          The thin bar is the memory charged to the control group; only this counts for the limit. The thick bar is resident
+          memory by part. It includes pages that are charged to another group, for example pages of shared libraries.
         </p>
       )}
       <Legend items={[

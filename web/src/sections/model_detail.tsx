@@ -1,4 +1,4 @@
-// Everything measured about one model.
+// All results of one model.
 import {Histogram} from '../charts/histogram';
 import {TimeChart} from '../charts/time_chart';
 import {useEffect, useState} from 'preact/hooks';
@@ -23,7 +23,7 @@ interface Props {
 export function ModelDetail({model, limit, images, anchor, first}: Props) {
   const series = model.memory_series ?? [];
   const inference = model.latency_ns;
-  // A link to the model opens it, and so does an address that names it.
+  // Opens the model if a link or the address points to it.
   const is_wanted = () => location.hash === `#${anchor}`;
   const [open, set_open] = useState(first || is_wanted());
   useEffect(() => {
@@ -48,7 +48,7 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
       </p>
       {model.error && (
         <p class={outcome_of(model) === 'fallen' ? 'error' : 'quiet'} role="note">
-          {model.error}{model.died_in && outcome_of(model) === 'fallen' && <small>It died while {PHASE_WORDS[model.died_in]}.</small>}
+          {model.error}{model.died_in && outcome_of(model) === 'fallen' && <small>It failed while {PHASE_WORDS[model.died_in]}.</small>}
         </p>
       )}
       {warnings_of(model).length > 0 && <ul class="warnings" aria-label="Warnings">{warnings_of(model).map((warning) => <li>{warning}</li>)}</ul>}
@@ -62,8 +62,8 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
             format={bytes} bands={phase_bands(model)} limit={limit?.bytes} height={236}
             limit_note={resident_is_above(model, limit)
               ? limit && counts_by_group(limit)
-                ? 'Resident is above the limit and what the group is charged is not: pages of shared libraries, touched first elsewhere, are not charged to it.'
-                : 'Resident is above the limit and the reserved private memory is not: RLIMIT_DATA counts neither pages of files and libraries nor shared memory.'
+                ? 'Resident memory is above the limit, but the charged memory is not: the kernel charges a page to the group that touches it first, for example a page of a shared library.'
+                : 'Resident memory is above the limit, but reserved private memory is not: RLIMIT_DATA does not count pages of files and libraries, or shared memory.'
               : undefined}
             bands_note={phase_bands(model).filter((band) => band.to > band.from).map((band) => `${band.label} ${duration((band.to - band.from) * 1e9)}`).join(' · ')} />
         )}
@@ -82,10 +82,10 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
   );
 }
 
-// Of a model on a GPU: its own clock's latency, and its memory's peaks.
+// Key figures of a model on a GPU: the latency by the GPU's clock, and the memory peaks.
 function gpu_figures(model: Model): [string, string | undefined, (string | undefined)?][] {
   const figures: [string, string | undefined, (string | undefined)?][] = [];
-  if (model.device_latency_ns) figures.push(['P50 by the GPU', duration(model.device_latency_ns.p50)]);
+  if (model.device_latency_ns) figures.push(['P50, GPU clock', duration(model.device_latency_ns.p50)]);
   for (const gpu of model.gpu_memory ?? []) {
     const share = (peak: number) => (gpu.limit_bytes ? `${percent(peak / gpu.limit_bytes)} of its limit` : undefined);
     for (const [label, peak] of [['load peak', gpu.load_peak_bytes], ['run peak', gpu.run_peak_bytes]] as const)
@@ -99,7 +99,7 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
   const counted_peak = memory.limit_peak_bytes;
   const share = limit && counted_peak !== undefined ? `${percent(counted_peak / limit.bytes)} of the limit` : undefined;
   const by_group = limit !== undefined && counts_by_group(limit);
-  // Under a limit on resident memory the larger of the two peaks is the one that counts.
+  // A limit on resident memory applies to the larger of the two peaks.
   const share_of_resident = (peak: number | undefined) => (!by_group && peak === counted_peak ? share : undefined);
   const join = (...notes: (string | undefined | false)[]) => notes.filter(Boolean).join(', ') || undefined;
   const detections = model.detections_per_frame;
@@ -114,7 +114,7 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
     ['Loaded', memory.loaded_bytes === undefined ? undefined : bytes(memory.loaded_bytes)],
     ['Run mean', memory.run_mean_bytes === undefined ? undefined : bytes(memory.run_mean_bytes)],
     ['Run peak', memory.run_peak_bytes === undefined ? undefined : bytes(memory.run_peak_bytes),
-     join(share_of_resident(memory.run_peak_bytes), memory.frames_bytes ? `${bytes(memory.frames_bytes)} of it frames held` : undefined)],
+     join(share_of_resident(memory.run_peak_bytes), memory.frames_bytes ? `including ${bytes(memory.frames_bytes)} of frames` : undefined)],
     ['After unload', memory.residual_bytes === undefined ? undefined : bytes(memory.residual_bytes)],
     ['Control group peak', by_group || memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
     ['Run peak as PSS', memory.pss_run_peak_bytes === undefined ? undefined : bytes(memory.pss_run_peak_bytes), 'shared pages divided'],
@@ -135,20 +135,20 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
   );
 }
 
-// As its task used them; a task without any has none.
+// The thresholds that the task used; some tasks have none.
 function thresholds_of(model: Model): [string, number][] {
   const both: [string, number | undefined][] = [['confidence', model.confidence], ['IoU', model.iou]];
   return both.filter((pair): pair is [string, number] => pair[1] !== undefined);
 }
 
-// What a closed model still tells.
+// Summary of a folded model.
 function gist_of(model: Model): string {
   const peak = peak_of(model);
   return [model.fps !== undefined && `${number(model.fps)} FPS`, model.latency_ns && `P50 ${duration(model.latency_ns.p50)}`,
     peak !== undefined && `peak ${bytes(peak)} resident`].filter(Boolean).join(' · ');
 }
 
-// From each mark to the next; the last phase lasts to the end of the series.
+// A phase lasts from its mark to the next one; the last phase lasts to the end of the series.
 export function phase_bands(model: Model): Band[] {
   const marks = model.phases ?? [];
   const end = (model.memory_series ?? []).at(-1)?.time_ns ?? 0;
@@ -164,8 +164,8 @@ function Cleanups({model}: {model: Model}) {
   if (points.length === 0) return null;
   return (
     <div>
-      <h3>What stays after cleaning</h3>
-      <div class="scroll" role="region" tabIndex={0} aria-label={`Memory after cleaning, ${model.name}`}>
+      <h3>Memory after cleanup</h3>
+      <div class="scroll" role="region" tabIndex={0} aria-label={`Memory after cleanup, ${model.name}`}>
         <table>
           <thead><tr><th class="text" scope="col">After</th><th class="text" scope="col">Name</th><th scope="col">Resident</th></tr></thead>
           <tbody>

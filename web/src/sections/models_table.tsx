@@ -1,4 +1,4 @@
-// Models side by side. A click on a column head sorts; absent figures stay at the end in both directions.
+// Comparison of models. A click on a column header sorts; absent figures are last in both directions.
 import {useState} from 'preact/hooks';
 import {ABSENT, average, bytes, duration, number, percent} from '../format';
 import type {Limit, Model} from '../report';
@@ -10,7 +10,7 @@ import {ModelBadge} from './status_badge';
 interface Column {
   name: string;
   sort: (model: Model) => number | string | undefined;
-  first: Direction;  // what the first click does: the better end first
+  first: Direction;  // direction of the first click: best values first
   cell: (model: Model) => preact.ComponentChildren;
   text?: boolean;
 }
@@ -22,16 +22,16 @@ export function ModelsTable({models, limit, anchors}: {models: Model[]; limit: L
   const active = columns.find((column) => column.name === order?.column);
   const rows = in_reading_order(active && order ? sorted_by(models, active.sort, order.direction) : models);
   const marked = !prepared && models.some(({latency_ns}) => latency_ns && (is_unbounded(latency_ns, 'p90') || is_unbounded(latency_ns, 'p99')));
-  const notes = [marked && UNBOUNDED_FOOTNOTE, columns.some((column) => column.name === 'Found') && 'Found: detections per frame, on average.'].filter(Boolean);
+  const notes = [marked && UNBOUNDED_FOOTNOTE, columns.some((column) => column.name === 'Found') && 'Found: mean detections per frame.'].filter(Boolean);
   const sort = (column: Column) => set_order((now) => now?.column === column.name
     ? {column: column.name, direction: now.direction === 'ascending' ? 'descending' : 'ascending'}
     : {column: column.name, direction: column.first});
 
-  // Roles are said again because a narrow screen lays the table out as cards, and then browsers forget them.
+  // The roles are explicit because narrow screens show the table as cards, and then browsers drop the implicit roles.
   return (
     <section id="models" aria-labelledby="models-title">
       <h2 id="models-title">Models side by side</h2>
-      {prepared && <p>The models were prepared and not measured (<code>--skip-inference</code>).{models.some((model) => peak_of(model) !== undefined) && ' Their memory is that of the warm-up.'}</p>}
+      {prepared && <p>The models were prepared but not measured (<code>--skip-inference</code>).{models.some((model) => peak_of(model) !== undefined) && ' Their memory was measured during the warm-up.'}</p>}
       <div class="models-frame">
         <table class="models" role="table" aria-labelledby="models-title">
           <thead role="rowgroup">

@@ -1,4 +1,4 @@
-// --parallel: each model alone and together with the others, and whether all fit at once.
+// --parallel: each model alone and together with the others, and whether all fit at the same time.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {ABSENT, bytes, duration, number, percent} from '../format';
 import type {Limit, Model, Parallel} from '../report';
@@ -6,14 +6,14 @@ import {peak_of} from '../words';
 import {ModelBadge} from './status_badge';
 
 const JOINT_PEAK_WORDS: Record<string, string> = {
-  cgroup_v1: 'the kernel\u2019s own account of the common control group (v1)',
-  cgroup_v2: 'the kernel\u2019s own account of the common control group (v2)',
-  pss_samples: 'at least, as it was sampled; shared pages counted once (PSS)',
+  cgroup_v1: 'the kernel\u2019s figure for the common control group (v1)',
+  cgroup_v2: 'the kernel\u2019s figure for the common control group (v2)',
+  pss_samples: 'the largest sample, a lower bound; shared pages counted once (PSS)',
 };
 
 export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; alone: Model[]; limit: Limit | undefined}) {
   const totals = [
-    {name: 'sum of the peaks alone', value: parallel.sum_of_peaks_bytes, color: '--runtime'},
+    {name: 'sum of individual peaks', value: parallel.sum_of_peaks_bytes, color: '--runtime'},
     {name: 'joint peak, all at once', value: parallel.joint_peak_bytes, color: '--model'},
   ].filter((total) => total.value !== undefined);
   const scale = 1.04 * Math.max(limit?.bytes ?? 0, 1, ...totals.map((total) => total.value!));
@@ -33,7 +33,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
             ))}
           </div>
           {limit && <Legend items={[{label: `limit ${bytes(limit.bytes)}`, shape: 'limit'}]} />}
-          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.{parallel.together.some((model) => model.status !== 'ok') && ' Not every model lived to the end: all together would have taken more.'}</p>}
+          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.{parallel.together.some((model) => model.status !== 'ok') && ' Not all models ran to the end: all together would have used more.'}</p>}
         </>
       )}
       <div class="scroll" role="region" tabIndex={0} aria-label="Alone and together">
@@ -41,7 +41,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
           <thead>
             <tr>
               <th class="text" scope="col">Model</th><th class="text" scope="col">Together</th><th scope="col">FPS alone</th><th scope="col">FPS together</th>
-              <th scope="col">kept</th><th scope="col">P50 alone</th><th scope="col">P50 together</th><th scope="col">Resident peak alone</th><th scope="col">Resident peak together</th>
+              <th scope="col">FPS ratio</th><th scope="col">P50 alone</th><th scope="col">P50 together</th><th scope="col">Resident peak alone</th><th scope="col">Resident peak together</th>
             </tr>
           </thead>
           <tbody>

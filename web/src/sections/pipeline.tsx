@@ -1,4 +1,4 @@
-// --pipeline: all models in one process, loaded one after another, then frame by frame through all.
+// --pipeline: all models in one process. They are loaded one after another; then each frame passes through all of them.
 import {Legend, StackedBar, type Part} from '../charts/stacked_bar';
 import {bytes, counted, duration, number} from '../format';
 import type {Limit, Pipeline} from '../report';
@@ -48,8 +48,8 @@ export function PipelineSection({pipeline, limit}: {pipeline: Pipeline; limit: L
         </table>
       </div>
       <p class="quiet">
-        Models are loaded in this order, and the increments depend on it: a later model reuses memory that an earlier one’s
-        load gave back, so it can add less here than it takes alone.
+        Models are loaded in this order, and the increments depend on it: a later model reuses memory that an earlier load
+        released, so it can add less here than it needs alone.
       </p>
       <LatencyTable label="Latency in the pipeline" head="Model" rows={[
         ...pipeline.models.flatMap((model) => (model.latency_ns ? [{name: model.name, figures: model.latency_ns}] : [])),

@@ -1,5 +1,4 @@
-// --pool: all models in one process, which a pool keeps inside a budget: what each takes beside the budget, and
-// how often it had to be loaded.
+// --pool: all models in one process; a pool keeps them inside a budget. Shows the memory and the loads of each model.
 import {Legend, StackedBar, type Part} from '../charts/stacked_bar';
 import {bytes, counted, duration, number} from '../format';
 import type {Pool, PooledModel} from '../report';
@@ -42,7 +41,7 @@ export function PoolSection({pool}: {pool: Pool}) {
       {pool.error && <p class={is_cut_short(pool) ? 'quiet' : 'error'} role="note">{pool.error}</p>}
       <p class="origin">
         {[pool.fps !== undefined && `${number(pool.fps)} FPS, loads included`, pool.frames ? counted(pool.frames, 'frame') : '',
-          pool.threads !== undefined && pool.threads > 1 && `asked by ${pool.threads} threads at the same time`,
+          pool.threads !== undefined && pool.threads > 1 && `requested by ${pool.threads} threads at the same time`,
           pool.peak_bytes !== undefined && `peak ${bytes(pool.peak_bytes)}`, samples_in_words(pool),
           pool.load_time_ns !== undefined && `${duration(pool.load_time_ns)} of loading`].filter(Boolean).join(' · ')}
       </p>
@@ -57,16 +56,16 @@ export function PoolSection({pool}: {pool: Pool}) {
         <table>
           <thead>
             <tr>
-              <th class="text" scope="col">Model</th><th scope="col">Asked for</th><th scope="col">Requests</th><th scope="col">Found loaded</th><th scope="col">Loads</th>
-              <th scope="col">Given up</th><th scope="col">Not served</th><th scope="col">Takes</th><th scope="col">Load P50</th><th scope="col">Wait P50</th>
+              <th class="text" scope="col">Model</th><th scope="col">Requested</th><th scope="col">Requests</th><th scope="col">Hits</th><th scope="col">Loads</th>
+              <th scope="col">Evictions</th><th scope="col">Failed</th><th scope="col">Memory</th><th scope="col">Load P50</th><th scope="col">Wait P50</th>
             </tr>
           </thead>
           <tbody>{pool.models.map((model) => <Row key={model.name} model={model} />)}</tbody>
         </table>
       </div>
       <p class="quiet">
-        The bar is what all models would take at once. The pool begins empty, so each model’s first load is in these figures; what a model takes is what the pool
-        measured when it loaded it last. A wait is that of a request that did not find it loaded: giving up others, and the load.
+        The bar shows all models loaded at the same time. The pool starts empty, so these figures include each model’s first load. “Memory” is what the pool
+        measured at the model’s last load. “Wait” is the delay of a request whose model was not loaded: evictions and the load.
       </p>
       <LatencyTable label="Latency in the pool" head="Model" rows={[
         ...pool.models.flatMap((model) => (model.latency_ns ? [{name: model.name, figures: model.latency_ns}] : [])),

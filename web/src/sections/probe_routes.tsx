@@ -1,4 +1,4 @@
-// What the probe tried against the limit before the run, and what happened: the proof behind "hard" or "soft".
+// The routes that the probe tried before the run, and the results: the evidence for "hard" or "soft".
 import type {LimitWords} from '../data';
 import type {Limit} from '../report';
 import {MECHANISM_WORDS, ROUTE_WORDS} from '../words';
@@ -7,9 +7,9 @@ export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | u
   const routes = limit.routes ?? [];
   return (
     <section aria-labelledby="probe-title">
-      <h2 id="probe-title">What the probe tried</h2>
+      <h2 id="probe-title">Routes that the probe tried</h2>
       <p>
-        What enforces the limit: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
+        The limit is enforced by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
         is <b>{words?.type ?? limit.type}</b>{words ? `: ${words.meaning}` : ''}.
       </p>
       <RoutesTable routes={routes} label="Routes that the probe tried" />

@@ -1,4 +1,4 @@
-// What the run was asked for: the configuration merged from file, environment and command line.
+// The configuration of the run, merged from file, environment and command line.
 import {bytes, duration} from '../format';
 import type {Options} from '../report';
 import {setting_words} from '../settings_words';
@@ -19,7 +19,7 @@ export function RunOptions({options, command}: {options: Options; command: strin
   );
 }
 
-// "mem_limit_bytes" is the flag --mem-limit with its unit.
+// The key "mem_limit_bytes" is the flag --mem-limit with its unit.
 function name_of(key: string): string {
   return key.replace(/_(bytes|ns)$/, '').replace(/_/g, '-');
 }

@@ -1,4 +1,4 @@
-// Annotated sample frames. Enter or a click shows one large; the arrow keys go through them, Escape closes.
+// Annotated sample frames. Enter or a click enlarges a frame; the arrow keys move to the next one, Escape closes.
 import {useRef, useState} from 'preact/hooks';
 
 interface Props {

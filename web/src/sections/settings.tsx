@@ -1,4 +1,4 @@
-// The runtime settings of a model, and what --tune tried before it chose them.
+// The runtime settings of a model, and the trials of --tune.
 import {bytes, duration} from '../format';
 import type {Settings, Trial} from '../report';
 import {same_settings, setting_words, settings_words} from '../settings_words';
@@ -35,7 +35,7 @@ export function TrialsTable({trials, chosen, smallest}: {trials: Trial[]; chosen
   return (
     <div>
       <h3>Tuning trials</h3>
-      <p class="quiet">The first trial: {settings_words(base, {})}. The others say what they change.</p>
+      <p class="quiet">The first trial: {settings_words(base, {})}. The others show only what they change.</p>
       <div class="scroll" role="region" tabIndex={0} aria-label="Tuning trials">
         <table>
           <thead>

@@ -1,4 +1,4 @@
-// A status by shape, word and colour: none of the three alone carries the meaning.
+// Shows a status by shape, word and colour, so that the meaning does not depend on colour alone.
 import type {Model, Pipeline, Status} from '../report';
 import {is_cut_short, outcome_of, outcome_words, STATUS_WORDS} from '../words';
 

@@ -1,4 +1,4 @@
-// The machine during the run: one chart per kind of figure, on one common cursor, and the summary table.
+// The machine during the run: one chart per kind of figure, with a common cursor, and a summary table.
 import {TimeChart} from '../charts/time_chart';
 import {bytes, number} from '../format';
 import {label_of, largest_of, type Metrics, type Unit, unit_of} from '../metrics';
@@ -21,7 +21,7 @@ const FORMATS: Record<Unit, (value: number) => string> = {
 };
 
 export function SystemMetrics({metrics, every, summaries}: Props) {
-  // A mean per sample says nothing about events: they are told as a total.
+  // A mean per sample is meaningless for events, so they are shown as totals.
   const events = summaries.filter((summary) => summary.total !== undefined);
   const figures = summaries.filter((summary) => summary.total === undefined);
   const constant = metrics.constant.filter(({key}) => !events.some((event) => event.name === key));
@@ -48,7 +48,7 @@ export function SystemMetrics({metrics, every, summaries}: Props) {
       {constant.length > 0 && (
         <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${label_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
       )}
-      {every > 1 && <p class="quiet">One of every {every} samples is drawn; metrics.jsonl in the run folder has all.</p>}
+      {every > 1 && <p class="quiet">Every {every}th sample is drawn; metrics.jsonl in the run folder has all.</p>}
       {events.length > 0 && (
         <p class="quiet">Over the whole run: {events.map((event) => `${label_of(event.name)} ${number(event.total)}`).join(', ')}.</p>
       )}

@@ -1,6 +1,4 @@
-// The cells of a segment as rectangles.
-
-// Equal neighbours as one.
+// Combines equal neighbouring cells of a segment, so that each run is drawn as one rectangle.
 export function runs_of(cells: string): {state: string; from: number; length: number}[] {
   const runs: {state: string; from: number; length: number}[] = [];
   for (let i = 0; i < cells.length; i++) {

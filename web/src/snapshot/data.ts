@@ -1,14 +1,14 @@
-// A memory snapshot's data, from the inert script elements that src/report/snapshot_html.cpp wrote into the page.
-// Keys are those of `headroom report X.pickle --json` (docs/pytorch-snapshots.md), but for places, which are nodes of one tree.
+// Reads a memory snapshot's data from the inert script elements that src/report/snapshot_html.cpp writes into the page.
+// Keys are those of `headroom report X.pickle --json` (docs/pytorch-snapshots.md), except places, which are nodes of a tree.
 import type {CallTree, HeldByStack} from '../recording/data';
 
-// A node of `calls.stacks`; absent where the page was full, or no stack was recorded.
+// A node of `calls.stacks`; absent if the page was full or no stack was recorded.
 export interface Placed {
   place?: number;
 }
 
 export interface Calls extends CallTree {
-  passages: number[];  // names that only pass a call on
+  passages: number[];  // functions that only forward a call
 }
 
 export interface Timeline {
@@ -17,7 +17,7 @@ export interface Timeline {
   lowest_bytes: number[];
   highest_bytes: number[];
   reserved_bytes: number[];
-  // What the places that held most had when most was allocated in each stretch: [point][place].
+  // Bytes of the largest places at the maximum of each period: [point][place].
   places: (number | null)[];
   places_bytes: number[][];
 }
@@ -36,7 +36,7 @@ export interface Moment {
   blocker?: Placed & {size_bytes: number; segment_bytes: number; freed_if_gone_bytes: number; empties_segment: boolean; allocated_by_entry?: number};
 }
 
-// What was allocated at the moment of the same number.
+// Allocated memory at the moment with the same index.
 export interface Live extends HeldByStack {
   bytes: number;
   blocks: number;
@@ -77,7 +77,7 @@ export interface PlaceGrowth extends Placed {
 export interface Leaks {
   verdict: string;
   words: string;
-  common?: string;  // the frame that all places of the verdict lie below
+  common?: string;  // the frame that calls all places of the verdict
   windows?: number;
   entries_per_window?: number;
   floor_bytes?: number[];
@@ -103,7 +103,7 @@ export interface Segment extends Placed {
   largest_free_bytes: number;
   expandable?: boolean;
   private_pool?: boolean;
-  cells: string;  // a letter a cell: # allocated, + in part, ~ waiting for another stream, . free
+  cells: string;  // one letter per cell: # allocated, + partly allocated, ~ waiting for another stream, . free
 }
 
 export interface Device {
@@ -154,11 +154,11 @@ const SCHEMA_VERSION = 1;
 export function read_snapshot(page: Document): SnapshotData {
   const data_of = <Data,>(id: string): Data => {
     const element = page.getElementById(id);
-    if (!element) throw new Error('this page holds no snapshot: it is the empty page that headroom fills in');
+    if (!element) throw new Error('the page contains no snapshot: it is the empty template');
     return JSON.parse(element.textContent ?? '') as Data;
   };
   const snapshot = data_of<Snapshot>('snapshot');
   if (snapshot.schema_version > SCHEMA_VERSION)
-    throw new Error(`the snapshot has schema version ${snapshot.schema_version}, and this page reads version ${SCHEMA_VERSION}`);
+    throw new Error(`the snapshot has schema version ${snapshot.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
   return {snapshot, calls: data_of<Calls>('calls')};
 }

@@ -1,7 +1,7 @@
-// Places of a snapshot, which are nodes of the tree of calls, as words.
+// Formats the places of a snapshot as text. A place is a node of the call tree.
 import type {Calls, Placed} from './data';
 
-// The frames of a node, innermost first, and those of them that say something.
+// The frames of a node, innermost first, and the relevant ones among them.
 export function frames_of(calls: Calls, node: number): {frames: string[]; telling: string[]} {
   const names: number[] = [];
   for (let at = node; at > 0; at = calls.stacks.parent[at]!) names.push(calls.stacks.frame[at]!);

@@ -16,5 +16,5 @@ try {
   prepare_printing();
 } catch (problem) {
   const reason = problem instanceof Error ? problem.message : String(problem);
-  render(<p class="broken" role="alert">This snapshot cannot be shown: {reason}. “headroom report SNAPSHOT.pickle --json” prints the same data.</p>, root);
+  render(<p class="broken" role="alert">Cannot show this snapshot: {reason}. “headroom report SNAPSHOT.pickle --json” prints the same data.</p>, root);
 }

@@ -1,5 +1,5 @@
-// The order of the page: what ran out, memory over time, who held it at the moment that is chosen, then the evidence about
-// leaks, holes and segments. One device at a time.
+// The snapshot page: out-of-memory failures, memory over time, live memory at the selected moment, then leaks,
+// fragmentation and segments. It shows one device at a time.
 import {useState} from 'preact/hooks';
 import type {Device, SnapshotData} from './data';
 import {Fragmentation} from './sections/fragmentation';
@@ -17,9 +17,9 @@ export function Page({data}: {data: SnapshotData}) {
   const device = snapshot.devices[chosen];
   return (
     <>
-      <a class="skip" href="#live">Skip to what was live</a>
+      <a class="skip" href="#live">Skip to live memory</a>
       <Header snapshot={snapshot} chosen={chosen} choose={set_chosen} />
-      {device ? <DevicePage key={device.device} device={device} data={data} /> : <main><p class="quiet">The allocator had nothing of any device.</p></main>}
+      {device ? <DevicePage key={device.device} device={device} data={data} /> : <main><p class="quiet">The allocator held no memory on any device.</p></main>}
       <Notes snapshot={snapshot} />
     </>
   );

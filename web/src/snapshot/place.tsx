@@ -1,4 +1,4 @@
-// Places of a snapshot as nodes of the tree of calls.
+// A place of a snapshot: a node of the call tree.
 import {PlaceOf} from '../recording/place';
 import type {Calls, Placed} from './data';
 import {frames_of} from './frames';

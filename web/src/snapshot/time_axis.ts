@@ -1,4 +1,4 @@
-// Where a moment of a trace lies: by its time where times were recorded, or by the number of its entry.
+// The horizontal position of a moment of a trace: its time, or its entry number if no times were recorded.
 import {duration, number} from '../format';
 import type {Device, Moment} from './data';
 
@@ -17,13 +17,13 @@ export function moment_words(device: Device, {entry, time_us}: {entry: number; t
   return `${duration(seconds_since_first(device, time_us) * 1e9)} after the first entry`;
 }
 
-// Of the axis from left to right: of a moment under the cursor, and of a tick.
+// Formats a position on the horizontal axis: exact for the cursor, short for a tick.
 export function axis_words(axis: Axis): (x: number, exact: boolean) => string {
   if (axis === 'entry') return (entry, exact) => exact ? `entry ${number(entry)}` : number(entry);
   return (seconds, exact) => exact ? duration(seconds * 1e9) : seconds === 0 ? '0' : duration(seconds * 1e9).replace(/\.?0+ (?=\D)/, ' ');
 }
 
-// A clock that goes back stands still here: a chart goes from left to right.
+// If the clock goes back, the position stays: the x values of a chart must not decrease.
 function ascending(values: number[]): number[] {
   let last = 0;
   return values.map((value) => (last = Math.max(last, value)));
@@ -36,7 +36,7 @@ export interface TraceCurve {
   reserved: number[];
 }
 
-// The stretches of the timeline, and what is there at the end.
+// The periods of the timeline, and the state at the end.
 export function trace_curve(device: Device, axis: Axis): TraceCurve {
   const {timeline} = device;
   const x = axis === 'time' ? timeline.time_us.map((time) => seconds_since_first(device, time)) : timeline.time_us.map((_, i) => i * timeline.entries_per_point);
@@ -50,13 +50,13 @@ export function trace_curve(device: Device, axis: Axis): TraceCurve {
 }
 
 export interface PlaceCurve {
-  place?: number;  // absent: all others
-  rank: number;    // among those told apart, by what they held most; the others have the last
+  place?: number;  // absent: all other places
+  rank: number;    // rank by largest size; “all other places” has the last rank
   own: number[];
-  sum: number[];   // with all that lie below it
+  sum: number[];   // including all places below it
 }
 
-// What each place held over the trace, from the top of the stack to its bottom: what stays lies below what comes and goes.
+// Memory of each place over the trace, from the top of the stack to the bottom. Long-lived places are at the bottom.
 export function place_curves(device: Device, curve: TraceCurve): PlaceCurve[] {
   const {places, places_bytes} = device.timeline;
   if (places.length === 0) return [];
@@ -64,7 +64,7 @@ export function place_curves(device: Device, curve: TraceCurve): PlaceCurve[] {
   const at_end = (place: number | null) => last ? last.stack.reduce((sum, node, i) => node === place ? sum + last.stack_bytes[i]! : sum, 0) : 0;
   const curves: PlaceCurve[] = places.map((place, rank) => ({...(place === null ? {} : {place}), rank, own: [...places_bytes.map((held) => held[rank] ?? 0), at_end(place)], sum: []}));
   curves.push({rank: places.length, own: curve.highest.map((total, i) => Math.max(0, total - curves.reduce((sum, {own}) => sum + own[i]!, 0))), sum: []});
-  // Few bytes at the least moment: it comes and goes.
+  // A small minimum means that the place's memory is short-lived.
   const least = ({own}: PlaceCurve) => own.reduce((low, held) => Math.min(low, held), Infinity);
   curves.sort((a, b) => (a.place === undefined ? -1 : 0) - (b.place === undefined ? -1 : 0) || least(a) - least(b) || b.rank - a.rank);
   curves.forEach((one, i) => { one.sum = one.own.map((_, point) => curves.slice(i).reduce((sum, {own}) => sum + own[point]!, 0)); });

@@ -1,4 +1,4 @@
-// The memory of GPUs: of each device how much was in use over time, by kind, place and layer, and what a limit refused.
+// GPU memory of each device: over time, by kind, place and layer, and the requests that a limit refused.
 import {useMemo} from 'preact/hooks';
 import {TimeChart} from '../../charts/time_chart';
 import {bytes, counted, duration, number, percent} from '../../format';
@@ -7,16 +7,16 @@ import {type Device, type DeviceKind, type DeviceShare, NO_LAYER, type Recording
 import {Place} from '../place';
 import {type Column, SortableTable} from '../sortable_table';
 
-// As the terminal has it (src/report/device_words.cpp).
+// The same words as in the terminal (src/report/device_words.cpp).
 const KINDS: Record<string, string> = {
   device: 'device memory (cuMemAlloc)',
   array: 'arrays and mipmaps',
   managed: 'managed memory',
-  physical: 'memory by handle (cuMemCreate)',
-  pool: 'in use from pools',
+  physical: 'physical memory (cuMemCreate)',
+  pool: 'allocated from pools',
   graph: 'memory nodes of graphs',
-  pinned_host: 'pinned memory of the machine',
-  registered_host: 'the program’s own memory, pinned (cuMemHostRegister)',
+  pinned_host: 'pinned host memory',
+  registered_host: 'registered host memory (cuMemHostRegister)',
   imported: 'imported from other processes and APIs',
   reservation: 'reserved addresses',
   mapping: 'mapped addresses',
@@ -27,9 +27,9 @@ export function Devices({recording}: {recording: RecordingBase & {host_recorded:
   if (devices.length === 0 && recording.host_recorded) return null;
   return (
     <section id="gpus" aria-labelledby="gpus-title">
-      <h2 id="gpus-title">Memory of GPUs</h2>
-      {devices.length === 0 && <p class="quiet">No memory of a GPU was asked for.</p>}
-      {devices.length > 0 && <p class="quiet">What was asked of the CUDA driver{recording.host_recorded && '; apart from the heap, and no other figure of this page has it in it'}.</p>}
+      <h2 id="gpus-title">GPU memory</h2>
+      {devices.length === 0 && <p class="quiet">The program requested no GPU memory.</p>}
+      {devices.length > 0 && <p class="quiet">Memory requested from the CUDA driver{recording.host_recorded && '; not part of the heap or of any other figure on this page'}.</p>}
       {devices.map((device) => <OneDevice device={device} end_ns={Math.round(recording.duration_seconds * 1e9)} />)}
     </section>
   );
@@ -43,22 +43,22 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
   const layers = device.layers.some((layer) => layer.layer_name !== '');
   return (
     <div class="device">
-      <h3>{[name, device.name, device.total_bytes && bytes(device.total_bytes), device.limit_bytes && `limited to ${bytes(device.limit_bytes)}${device.limit_type ? ` (${device.limit_type}, by the probe)` : ''}`].filter(Boolean).join(', ')}</h3>
+      <h3>{[name, device.name, device.total_bytes && bytes(device.total_bytes), device.limit_bytes && `limited to ${bytes(device.limit_bytes)}${device.limit_type ? ` (${device.limit_type} according to the probe)` : ''}`].filter(Boolean).join(', ')}</h3>
       <p>
         Peak {bytes(device.peak_bytes)} at {duration(device.peak_time_seconds * 1e9)}; {bytes(device.at_end_bytes)} live at the end.
-        {device.integrated && ' It is of the machine’s own memory, with which this GPU shares it: not to be added to that.'}
-        {device.pool_reserved_peak_bytes !== undefined && ` Pools kept ${bytes(device.pool_reserved_peak_bytes)} at most, ${bytes(device.pool_reserved_at_end_bytes)} at the end, as the driver told.`}
-        {device.graph_reserved_peak_bytes !== undefined && ` Graphs kept ${bytes(device.graph_reserved_peak_bytes)} at most.`}
+        {device.integrated && ' This GPU uses host memory: do not add its figures to the host’s.'}
+        {device.pool_reserved_peak_bytes !== undefined && ` Pools reserved at most ${bytes(device.pool_reserved_peak_bytes)}, ${bytes(device.pool_reserved_at_end_bytes)} at the end (driver’s figures).`}
+        {device.graph_reserved_peak_bytes !== undefined && ` Graphs reserved at most ${bytes(device.graph_reserved_peak_bytes)}.`}
         {device.rounding_at_peak_bytes !== undefined &&
-          ` The driver rounds what is larger than ${bytes(granule / 2)} up to whole ${bytes(granule)}: ${bytes(device.rounding_at_peak_bytes)} more.`}
-        {device.context_bytes !== undefined && ` Contexts took ${bytes(device.context_bytes)} by difference, beside what was allocated.`}
+          ` The driver rounds allocations over ${bytes(granule / 2)} up to multiples of ${bytes(granule)}: ${bytes(device.rounding_at_peak_bytes)} more.`}
+        {device.context_bytes !== undefined && ` Contexts use ${bytes(device.context_bytes)} besides the allocations, by difference.`}
         {device.driver_growth_bytes !== undefined &&
-          ` The driver took ${bytes(device.driver_growth_bytes)} more for itself after that, by difference: kernels that a first launch loads, stacks, streams.`}
-        {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} at most, by difference, beside what was allocated.`}
-        {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')} of ${bytes(device.refused_bytes)} in all.`}
+          ` The driver used at most ${bytes(device.driver_growth_bytes)} more later, by difference: kernels loaded at first launch, stacks, streams.`}
+        {device.overhead_bytes !== undefined && ` Modules use at most ${bytes(device.overhead_bytes)} besides the allocations, by difference.`}
+        {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')}, ${bytes(device.refused_bytes)} in total.`}
       </p>
       {curve.seconds.length > 0 && (
-        <TimeChart title={`In use of ${name}, the fullest moment of each stretch of time`} summary={`At most ${bytes(device.peak_bytes)} at ${duration(device.peak_time_seconds * 1e9)}.`}
+        <TimeChart title={`Memory in use on ${name}, maximum of each period`} summary={`At most ${bytes(device.peak_bytes)} at ${duration(device.peak_time_seconds * 1e9)}.`}
           seconds={curve.seconds} lines={lines} format={bytes} byte_axis stepped limit={device.limit_bytes} />
       )}
       <Kinds kinds={device.kinds} name={name} whole={device.peak_bytes} />
@@ -89,7 +89,7 @@ function Kinds({kinds, name, whole}: {kinds: DeviceKind[]; name: string; whole: 
         <tbody>
           {kinds.map((kind) => (
             <tr>
-              <th class="text wrap" scope="row">{KINDS[kind.kind] ?? kind.kind}{!kind.in_total && <small> apart: none of the device’s memory</small>}</th>
+              <th class="text wrap" scope="row">{KINDS[kind.kind] ?? kind.kind}{!kind.in_total && <small> not device memory</small>}</th>
               <td>{bytes(kind.at_peak_bytes)}</td>
               <td>{kind.in_total ? percent(kind.at_peak_bytes / Math.max(1, whole)) : ''}</td>
               <td>{bytes(kind.peak_bytes)}</td><td>{bytes(kind.at_end_bytes)}</td><td>{number(kind.allocations)}</td>
@@ -112,7 +112,7 @@ interface Props<Row extends DeviceShare> {
 
 function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}: Props<Row>) {
   const columns: Column<Row>[] = [
-    {name: 'At the peak', help: 'When most was in use', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
+    {name: 'At the peak', help: 'At the peak of memory in use', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
     {name: 'Share', sort: (row) => row.at_peak_bytes, cell: (row) => percent(row.at_peak_bytes / Math.max(1, whole))},
     {name: 'At end', help: 'Live at the end', sort: (row) => row.at_end_bytes, cell: (row) => bytes(row.at_end_bytes)},
     {name: head, place: true, first: 'ascending', sort: name, cell},
@@ -121,18 +121,18 @@ function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}:
 }
 
 const MOST_REFUSALS = 10;
-const MOST_PROCESSES = 3;  // that a recording names beside the program
-const USUAL_GRANULE = 2 * 2 ** 20;  // where the driver did not tell
+const MOST_PROCESSES = 3;  // other processes that a recording names
+const USUAL_GRANULE = 2 * 2 ** 20;  // used if the driver did not report it
 
-// What nobody is named for.
+// Charged bytes without a known owner.
 function unknown(refusal: Refusal) {
   const processes = (refusal.processes ?? []).reduce((sum, process) => sum + process.bytes, 0);
   return refusal.charged_bytes - refusal.own_bytes - refusal.rounding_bytes - (refusal.kept_bytes ?? 0) - processes;
 }
 
-function who_is_unknown(refusal: Refusal) {
+function unknown_words(refusal: Refusal) {
   if (!refusal.processes) return 'other processes, pools, graphs and shared granules';
-  return refusal.processes.length >= MOST_PROCESSES ? 'further processes' : 'given back meanwhile by others';
+  return refusal.processes.length >= MOST_PROCESSES ? 'more processes' : 'released by others in the meantime';
 }
 
 function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string; granule: number}) {
@@ -141,7 +141,7 @@ function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string;
       <h4>Refused by the limit</h4>
       <div class="scroll" role="region" tabIndex={0} aria-label={`${name}, refused requests`}>
         <table>
-          <thead><tr><th scope="col">At</th><th scope="col">Asked for</th><th scope="col">In use</th><th class="text" scope="col">Where, and who held the rest</th></tr></thead>
+          <thead><tr><th scope="col">At</th><th scope="col">Requested</th><th scope="col">In use</th><th class="text" scope="col">Requested by, and what held the rest</th></tr></thead>
           <tbody>
             {refusals.slice(0, MOST_REFUSALS).map((refusal) => (
               <tr>
@@ -152,10 +152,10 @@ function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string;
                   <Place frames={refusal.frames} />
                   <ul class="holders">
                     {refusal.holders.map((holder) => <li>{bytes(holder.bytes)} <Place frames={holder.frames} /></li>)}
-                    {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} beyond what was asked for, up to whole {bytes(granule)}</li>}
-                    {(refusal.kept_bytes ?? 0) > 0 && <li>{bytes(refusal.kept_bytes ?? 0)} kept by pools, graphs and shared granules</li>}
-                    {refusal.processes?.map((process) => <li>{bytes(process.bytes)} process {process.pid}{process.in_another_container ? ' of another container' : process.command && ` (${process.command})`}</li>)}
-                    {unknown(refusal) > 0 && <li>{bytes(unknown(refusal))} {who_is_unknown(refusal)}</li>}
+                    {refusal.rounding_bytes > 0 && <li>{bytes(refusal.rounding_bytes)} lost to rounding up to multiples of {bytes(granule)}</li>}
+                    {(refusal.kept_bytes ?? 0) > 0 && <li>{bytes(refusal.kept_bytes ?? 0)} reserved by pools, graphs and shared granules</li>}
+                    {refusal.processes?.map((process) => <li>{bytes(process.bytes)} process {process.pid}{process.in_another_container ? ' in another container' : process.command && ` (${process.command})`}</li>)}
+                    {unknown(refusal) > 0 && <li>{bytes(unknown(refusal))} {unknown_words(refusal)}</li>}
                   </ul>
                 </td>
               </tr>

@@ -1,4 +1,4 @@
-// How large the blocks are and how long they live, and what the threads did.
+// Sizes and lifetimes of the blocks, and allocations per thread.
 import {bytes, duration, number} from '../../format';
 import type {Recording} from '../data';
 import {SortableTable} from '../sortable_table';
@@ -13,7 +13,7 @@ export function Distributions({recording}: {recording: Recording}) {
         <Bars title="Live at the peak, by block size" rows={size_classes.filter((size) => size.at_peak_bytes > 0).map((size) => ({
           label: size_label(size),
           value: size.at_peak_bytes, text: bytes(size.at_peak_bytes),
-          more: `${number(size.at_peak_blocks)} blocks at the peak, ${number(size.allocations)} allocations in all`}))} />
+          more: `${number(size.at_peak_blocks)} blocks at the peak, ${number(size.allocations)} allocations in total`}))} />
         <Bars title="Allocations by block size" rows={size_classes.map((size) => ({
           label: size_label(size),
           value: size.allocations, text: number(size.allocations), more: bytes(size.allocated_bytes)}))} />
@@ -22,7 +22,7 @@ export function Distributions({recording}: {recording: Recording}) {
         {lifetimes.length > 0 && <Bars title="Bytes by lifetime" rows={lifetimes.map((life) => ({
           label: `< ${rounded(life.below_ns)}`, value: life.bytes, text: bytes(life.bytes), more: `${number(life.blocks)} blocks`}))} />}
       </div>
-      {lifetimes.length > 0 && <p class="quiet">A lifetime class begins at half of its bound. Blocks that were still live at the end are in none.</p>}
+      {lifetimes.length > 0 && <p class="quiet">A lifetime class starts at half of its bound. Blocks that were live at the end are in no class.</p>}
       <details>
         <summary>Threads</summary>
         <SortableTable label="Threads" rows={threads} most={20} key_of={(thread) => thread.index} sorted={{column: 'Allocations', direction: 'descending'}}
@@ -39,12 +39,12 @@ export function Distributions({recording}: {recording: Recording}) {
   );
 }
 
-// A class begins at a power of two and ends before the next.
+// A class starts at a power of two and ends before the next one.
 function size_label({smallest_bytes, largest_bytes}: {smallest_bytes: number; largest_bytes: number}): string {
   return smallest_bytes === largest_bytes ? bytes(smallest_bytes) : `≥ ${bytes(smallest_bytes).replace('.0 ', ' ')}`;
 }
 
-// The bounds are powers of two: "134 ms" says as much as "134.22 ms".
+// The bounds are powers of two, so "134 ms" is precise enough; "134.22 ms" is not needed.
 function rounded(ns: number): string {
   return duration(ns).replace(/^(\d{2,})\.\d+/, '$1').replace(/^(\d\.\d)\d+/, '$1');
 }

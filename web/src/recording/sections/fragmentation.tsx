@@ -1,4 +1,4 @@
-// Holes between the live blocks: over time, and as a map of the heap at a moment.
+// Holes between the live blocks: over time, and as a map of the heap at one moment.
 import {useMemo, useState} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
 import {bytes, counted, duration, number, percent} from '../../format';
@@ -10,7 +10,7 @@ interface Props {
   fragmentation: Recording['fragmentation'];
   heap: HeapMap[];
   full: boolean;
-  absent: string | undefined;  // why there is none of a full recording
+  absent: string | undefined;  // the reason if a full recording has no data
 }
 
 export function Fragmentation({fragmentation, heap, full, absent}: Props) {
@@ -24,7 +24,7 @@ export function Fragmentation({fragmentation, heap, full, absent}: Props) {
   const lines = useMemo((): Line[] => {
     const moments = fragmentation?.moments ?? [];
     return [
-      {label: 'heap’s extents', color: '--series-7', values: moments.map((moment) => moment.extent_bytes)},
+      {label: 'heap', color: '--series-7', values: moments.map((moment) => moment.extent_bytes)},
       {label: 'in holes', color: '--series-8', values: moments.map((moment) => moment.free_bytes), fill: true},
       {label: 'headers and rounding', color: '--series-4', values: moments.map((moment) => moment.chunk_bytes - moment.live_bytes)},
     ];
@@ -33,15 +33,15 @@ export function Fragmentation({fragmentation, heap, full, absent}: Props) {
   return (
     <section id="fragmentation" aria-labelledby="fragmentation-title">
       <h2 id="fragmentation-title">Fragmentation</h2>
-      {!full && <p class="quiet">It needs every address: record with --full to see it.</p>}
+      {!full && <p class="quiet">Fragmentation needs every address: record with --full.</p>}
       {absent && <p class="quiet">{absent}.</p>}
-      {full && !absent && !largest && <p class="quiet">Nothing lay in the heap at the moments that were looked at.</p>}
+      {full && !absent && !largest && <p class="quiet">The heap was empty at all examined moments.</p>}
       {fragmentation && largest && (
         <>
           <p>
             When the heap was largest ({duration(largest.time_ns)}), {bytes(largest.free_bytes)} of its {bytes(largest.extent_bytes)} were
             holes ({percent(largest.external_ratio)}), the largest {bytes(largest.largest_free_bytes)}; headers and rounding took {percent(largest.internal_ratio)} of the blocks.
-            {worst && worst.free_bytes > largest.free_bytes && ` Holes took most at ${duration(worst.time_ns)}: ${bytes(worst.free_bytes)} of ${bytes(worst.extent_bytes)} (${percent(worst.external_ratio)}), the largest ${bytes(worst.largest_free_bytes)}.`}
+            {worst && worst.free_bytes > largest.free_bytes && ` Holes took the most memory at ${duration(worst.time_ns)}: ${bytes(worst.free_bytes)} of ${bytes(worst.extent_bytes)} (${percent(worst.external_ratio)}), the largest ${bytes(worst.largest_free_bytes)}.`}
           </p>
           {fragmentation.moments.length > 1 && (
             <TimeChart title="Over time" seconds={seconds} lines={lines} format={bytes} byte_axis height={180}
@@ -58,19 +58,19 @@ export function Fragmentation({fragmentation, heap, full, absent}: Props) {
                 Moment <input type="range" min={0} max={heap.length - 1} step={1} value={chosen} aria-valuetext={duration(map.time_ns)}
                   onInput={(event) => set_chosen(Number(event.currentTarget.value))} />
               </label>
-              <button type="button" onClick={() => set_chosen(first)}>When it was largest</button>
-              {most_holes >= 0 && most_holes !== first && <button type="button" onClick={() => set_chosen(most_holes)}>When holes took most</button>}
+              <button type="button" onClick={() => set_chosen(first)}>Largest heap</button>
+              {most_holes >= 0 && most_holes !== first && <button type="button" onClick={() => set_chosen(most_holes)}>Largest holes</button>}
             </p>
           )}
           <p class="quiet">
             {bytes(map.free_bytes)} in {number(map.holes)} holes, the largest {bytes(map.largest_free_bytes)}; {percent(map.external_ratio)} of {bytes(map.extent_bytes)}.
-            A cell is {bytes(map.cell_bytes)}, addresses run from left to right and down.
+            A cell is {bytes(map.cell_bytes)}. Addresses increase from left to right, then down.
           </p>
           <HeapCells map={map} />
           {map.blocker && (
             <div class="blocker-words">
-              In the way: {bytes(map.blocker.size_bytes)} in {counted(map.blocker.blocks, 'block')} from {map.blocker.address} on, up to {duration(map.blocker.age_ns)} old,
-              at the end of the largest hole. Without {map.blocker.blocks === 1 ? 'it' : 'them'} that would be {bytes(map.blocker.freed_if_gone_bytes)}.
+              Splitting the free memory: {bytes(map.blocker.size_bytes)} in {counted(map.blocker.blocks, 'block')} from {map.blocker.address}, up to {duration(map.blocker.age_ns)} old,
+              at the end of the largest hole. Without {map.blocker.blocks === 1 ? 'it' : 'them'}, the hole would be {bytes(map.blocker.freed_if_gone_bytes)}.
               {map.blocker.places.map((place) => <div>{bytes(place.bytes)} in {counted(place.blocks, 'block')}: <Place frames={place.frames} /></div>)}
             </div>
           )}

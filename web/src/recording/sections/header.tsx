@@ -1,4 +1,4 @@
-// What was traced, the figures that come first, and what is missing from the recording.
+// The traced command, the main figures, and what is missing from the recording.
 import {bytes, duration, estimated_number, number, percent} from '../../format';
 import type {GpuRecording, Recording, RecordingBase} from '../data';
 
@@ -21,10 +21,10 @@ export function Header({recording}: {recording: Recording | GpuRecording}) {
       <p class="quiet">
         pid {recording.pid}{recording.folder && <> in <span class="path">{recording.folder}</span></>}, started {started(recording.started_realtime_ns)}.{' '}
         {!recording.host_recorded
-          ? 'GPU memory only (--only gpu): of the host’s memory nothing was recorded, and every allocation of GPU memory was.'
+          ? 'GPU memory only (--only gpu): every allocation of GPU memory was recorded, host memory was not.'
           : recording.full
-          ? `Every allocation was to be recorded: figures are exact${recording.complete ? '' : ', but for what is missing'}.`
-          : `Allocations from ${bytes(recording.large_bytes)} on were recorded each, smaller ones counted and sampled every ${bytes(recording.sample_period_bytes)}: what is live of them is estimated.`}
+          ? `Every allocation was recorded: figures are exact${recording.complete ? '' : ', except for the missing parts'}.`
+          : `Each allocation of ${bytes(recording.large_bytes)} or more was recorded. Smaller ones were counted, and sampled every ${bytes(recording.sample_period_bytes)}, so their live bytes are estimates.`}
       </p>
     </header>
   );
@@ -34,14 +34,14 @@ function HostFigures({recording}: {recording: Recording}) {
   const temporary = recording.temporary_allocations;
   const peak_blocks = estimated_number(recording.peak_blocks, recording.peak_blocks_standard_error);
   const leaked_blocks = estimated_number(recording.leaked_blocks, recording.leaked_blocks_standard_error);
-  // Of a ring that was overwritten.
+  // A ring recording was overwritten.
   const is_part = recording.peak_bytes_at_least !== undefined;
   const at_least = is_part ? 'at least ' : '', older = is_part ? '; older blocks are not counted' : '';
   return (
     <>
       <Figure name="Peak" value={at_least + estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
         note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks${older}`} />
-      <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
+      <Figure name="Allocated in total" value={bytes(recording.total_allocated_bytes)}
         note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
       <Figure name="Live at the end" value={at_least + estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
         note={`${leaked_blocks} blocks; not always a leak${older}`} />
@@ -49,7 +49,7 @@ function HostFigures({recording}: {recording: Recording}) {
         <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
       )}
       {recording.mapped.maps > 0 && (
-        <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note={`at most, apart from the heap; ${bytes(recording.mapped.at_end_bytes)} at the end`} />
+        <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note={`at most, not part of the heap; ${bytes(recording.mapped.at_end_bytes)} at the end`} />
       )}
     </>
   );
@@ -61,7 +61,7 @@ function GpuFigures({recording}: {recording: GpuRecording}) {
   const devices = recording.devices ?? [];
   return (
     <>
-      {devices.length === 0 && <Figure name="GPU memory" value="none" note="no memory of a GPU was asked for" />}
+      {devices.length === 0 && <Figure name="GPU memory" value="none" note="the program requested no GPU memory" />}
       {devices.slice(0, MOST_DEVICES).map((device) => (
         <Figure name={`Peak of GPU ${device.device}`} value={bytes(device.peak_bytes)}
           note={`at ${duration(device.peak_time_seconds * 1e9)}; ${bytes(device.at_end_bytes)} at the end`} />
@@ -73,7 +73,7 @@ function GpuFigures({recording}: {recording: GpuRecording}) {
 function Incomplete({recording}: {recording: RecordingBase}) {
   return (
     <div class="banner" role="status">
-      <b>Incomplete.</b> Figures are of what was recorded.
+      <b>Incomplete.</b> Figures cover only the recorded part.
       <ul>
         {recording.problems.map((problem) => <li>{problem}</li>)}
       </ul>
@@ -89,12 +89,12 @@ function program_of({command, file}: RecordingBase): string {
   return (command[0] ?? file).replace(/.*\/(?=.)/, '') || file;
 }
 
-// `at_most`: a bound that is closer than the estimate.
+// `at_most`: an upper bound below the estimate.
 export function estimate(count: number, standard_error: number | undefined, at_most: number | undefined): string {
   if (at_most !== undefined) return `at most ${bytes(at_most)}`;
   return standard_error === undefined ? bytes(count) : `≈ ${bytes(count)} ± ${bytes(Math.round(standard_error))}`;
 }
 
 function started(ns: number): string {
-  return ns > 0 ? new Date(ns / 1e6).toISOString().replace('T', ' ').replace(/\..*/, ' UTC') : 'at a time that is not known';
+  return ns > 0 ? new Date(ns / 1e6).toISOString().replace('T', ' ').replace(/\..*/, ' UTC') : 'at an unknown time';
 }

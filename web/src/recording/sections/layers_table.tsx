@@ -1,4 +1,4 @@
-// The layers with the fields of the reference's LayerMemoryStats, and what they held at the peak and at the end.
+// Table of layers: live bytes at the peak and at the end, and the fields of LayerMemoryStats.
 import {useState} from 'preact/hooks';
 import {ABSENT, bytes, duration, number, percent} from '../../format';
 import {type Layer, type LayerTime, NO_LAYER} from '../data';
@@ -7,23 +7,23 @@ import {type Column, SortableTable} from '../sortable_table';
 export function LayersTable({layers, left_out}: {layers: Layer[]; left_out: number}) {
   const columns: Column<Layer>[] = [
     NAME,
-    {name: 'Own at peak', help: 'Live when the whole heap was fullest, without the layers inside', sort: (layer) => layer.self_at_peak_bytes, cell: (layer) => bytes(layer.self_at_peak_bytes)},
-    {name: 'At peak', help: 'The same with the layers inside', sort: (layer) => layer.at_peak_bytes, cell: (layer) => bytes(layer.at_peak_bytes)},
-    {name: 'At end', help: 'Live at the end, with the layers inside', sort: (layer) => layer.at_end_bytes, cell: (layer) => bytes(layer.at_end_bytes)},
-    {name: 'Peak allocated', help: 'Most bytes of it live at once, whenever that was', sort: (layer) => layer.peak_allocated_bytes, cell: (layer) => bytes(layer.peak_allocated_bytes)},
-    {name: 'Peak reserved', help: 'The same with the allocator’s headers and rounding', sort: (layer) => layer.peak_reserved_bytes, cell: (layer) => bytes(layer.peak_reserved_bytes)},
+    {name: 'Own at peak', help: 'Live at the peak of the whole heap, without inner layers', sort: (layer) => layer.self_at_peak_bytes, cell: (layer) => bytes(layer.self_at_peak_bytes)},
+    {name: 'At peak', help: 'The same, with inner layers', sort: (layer) => layer.at_peak_bytes, cell: (layer) => bytes(layer.at_peak_bytes)},
+    {name: 'At end', help: 'Live at the end, with inner layers', sort: (layer) => layer.at_end_bytes, cell: (layer) => bytes(layer.at_end_bytes)},
+    {name: 'Peak allocated', help: 'Largest number of live bytes of this layer at any time', sort: (layer) => layer.peak_allocated_bytes, cell: (layer) => bytes(layer.peak_allocated_bytes)},
+    {name: 'Peak reserved', help: 'The same, with the allocator’s headers and rounding', sort: (layer) => layer.peak_reserved_bytes, cell: (layer) => bytes(layer.peak_reserved_bytes)},
     {name: 'Allocations', sort: (layer) => layer.total_allocations, cell: (layer) => number(layer.total_allocations)},
     {name: 'Deallocations', sort: (layer) => layer.total_deallocations, cell: (layer) => number(layer.total_deallocations)},
-    {name: 'Allocated', help: 'Bytes in all', sort: (layer) => layer.total_allocated_bytes, cell: (layer) => bytes(layer.total_allocated_bytes)},
+    {name: 'Allocated', help: 'Bytes in total', sort: (layer) => layer.total_allocated_bytes, cell: (layer) => bytes(layer.total_allocated_bytes)},
     {name: 'Fragmentation', help: '(reserved − allocated) / reserved, on average', sort: (layer) => layer.avg_fragmentation, cell: (layer) => percent(layer.avg_fragmentation)},
     ...TIMES,
-    {name: 'Process peak', help: 'Most bytes live in the process while it ran', sort: (layer) => layer.process_peak_bytes, cell: (layer) => bytes(layer.process_peak_bytes)},
+    {name: 'Process peak', help: 'Largest number of live bytes in the process while the layer ran', sort: (layer) => layer.process_peak_bytes, cell: (layer) => bytes(layer.process_peak_bytes)},
   ];
-  // The first is what lies outside of any.
+  // The first row is the memory outside of any layer.
   return <Layers layers={layers} left_out={left_out} columns={columns} sorted="Own at peak" entered={layers.length > 1} />;
 }
 
-// Where GPU memory alone was recorded.
+// For recordings of GPU memory alone.
 export function LayerTimes({layers, left_out}: {layers: LayerTime[]; left_out: number}) {
   return <Layers layers={layers} left_out={left_out} columns={[NAME, ...TIMES]} sorted="Duration" entered={layers.length > 0} />;
 }
@@ -39,7 +39,7 @@ interface Props<Row extends LayerTime> {
   left_out: number;
   columns: Column<Row>[];
   sorted: string;
-  entered: boolean;  // any layer at all
+  entered: boolean;  // the program entered at least one layer
 }
 
 function Layers<Row extends LayerTime>({layers, left_out, columns, sorted, entered}: Props<Row>) {
@@ -49,14 +49,14 @@ function Layers<Row extends LayerTime>({layers, left_out, columns, sorted, enter
   return (
     <section id="layers" aria-labelledby="layers-title">
       <h2 id="layers-title">Layers</h2>
-      {!entered && <p class="quiet">The program entered no layer. NVTX ranges, headroom_scope_push() and the sessions and nodes of ONNX Runtime are layers.</p>}
+      {!entered && <p class="quiet">The program entered no layer. Layers are NVTX ranges, headroom_scope_push(), and sessions and nodes of ONNX Runtime.</p>}
       {layers.length > 10 && (
         <p class="filter">
           <label>Filter <input type="search" value={words} placeholder="layer" onInput={(event) => set_words(event.currentTarget.value)} /></label>
           <span class="quiet">{number(rows.length)} of {number(layers.length)}</span>
         </p>
       )}
-      {left_out > 0 && <p class="quiet">{number(left_out)} more, which needed least by themselves, are left out of the page; --json has all.</p>}
+      {left_out > 0 && <p class="quiet">{number(left_out)} smaller layers are not shown; --json has all.</p>}
       {layers.length > 0 && (
         <SortableTable label="Layers" rows={rows} most={15} key_of={(layer) => layer.layer_name} sorted={{column: sorted, direction: 'descending'}} columns={columns} />
       )}
@@ -64,7 +64,7 @@ function Layers<Row extends LayerTime>({layers, left_out, columns, sorted, enter
   );
 }
 
-// Lines break behind a slash, and the layer's own name stands out.
+// A line can break after a slash; the layer's own name is emphasized.
 function LayerName({layer}: {layer: LayerTime}) {
   if (!layer.layer_name) return <>{NO_LAYER}</>;
   const own = layer.layer_name.lastIndexOf('/', layer.layer_name.length - 2) + 1;

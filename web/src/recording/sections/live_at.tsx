@@ -1,4 +1,4 @@
-// Who held the memory at the chosen moment: by call stack, layer, module, thread or size, as an icicle and as a table.
+// Live memory at the selected moment, by call stack, layer, module, thread or size: as a flame graph and as a table.
 import {useMemo, useState} from 'preact/hooks';
 import {bytes, duration, number, percent} from '../../format';
 import {type LiveMoment, type LiveMoments, NO_LAYER, type ShareBy} from '../data';
@@ -20,14 +20,14 @@ interface Props {
 const MOST_PLACES = 50;
 
 type By = 'stack' | 'layer' | ShareBy;
-interface Way {
+interface Split {
   by: By;
   label: string;
   title: string;
   head: string;
   search: string;
 }
-const WAYS: Way[] = [
+const SPLITS: Split[] = [
   {by: 'stack', label: 'By call stack', title: 'call stack', head: 'Place', search: 'function'},
   {by: 'layer', label: 'By layer', title: 'layer', head: 'Layer', search: 'layer'},
   {by: 'module', label: 'By module', title: 'module', head: 'Module', search: 'module'},
@@ -40,7 +40,7 @@ export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
   const [words, set_words] = useState('');
   const stacks = useMemo(() => stack_tree(live, moment), [live, moment]);
   const layers = useMemo(() => layer_tree(live, moment, NO_LAYER), [live, moment]);
-  const way = WAYS.find((candidate) => candidate.by === by)!;
+  const split = SPLITS.find((candidate) => candidate.by === by)!;
   const tree = useMemo(() => by === 'stack' ? stacks : by === 'layer' ? layers : share_tree(live.shares[by], live.moments.indexOf(moment)),
     [by, stacks, layers, live, moment]);
   const places = useMemo(() => moment.stack
@@ -57,19 +57,19 @@ export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
       </h2>
       {range !== null && (
         <p class="quiet">
-          {unchanged ? 'Nothing was allocated or released in this time.' : inside ? 'The fullest moment of the brushed range that the page holds.' : 'The page holds no moment inside of the brushed range; this is the nearest.'}
-          {' '}It holds {number(live.moments.length)} moments.
+          {unchanged ? 'Nothing was allocated or released in this time.' : inside ? 'The stored moment with the most live memory in the selected range.' : 'The page stores no moment in the selected range; this is the nearest.'}
+          {' '}The page stores {number(live.moments.length)} moments.
         </p>
       )}
-      <div class="tabs" role="group" aria-label="How to split it">
-        {WAYS.map((choice) => (
+      <div class="tabs" role="group" aria-label="Split by">
+        {SPLITS.map((choice) => (
           <button key={choice.by} type="button" aria-pressed={by === choice.by} onClick={() => set_by(choice.by)}>{choice.label}</button>
         ))}
-        <label>Search <input type="search" value={words} placeholder={way.search} onInput={(event) => set_words(event.currentTarget.value)} /></label>
+        <label>Search <input type="search" value={words} placeholder={split.search} onInput={(event) => set_words(event.currentTarget.value)} /></label>
       </div>
-      <FlameGraph key={by} tree={tree} words={words} title={`What was live, by ${way.title}`}
+      <FlameGraph key={by} tree={tree} words={words} title={`Live memory by ${split.title}`}
         short_name={by === 'stack' ? short_function : (name) => name} />
-      {by === 'stack' || by === 'layer' ? <Places places={places} whole={moment.bytes} /> : <Rows way={way} tree={tree} whole={moment.bytes} />}
+      {by === 'stack' || by === 'layer' ? <Places places={places} whole={moment.bytes} /> : <Rows split={split} tree={tree} whole={moment.bytes} />}
     </section>
   );
 }
@@ -83,8 +83,8 @@ interface HeldAt {
 function Places({places, whole}: {places: HeldAt[]; whole: number}) {
   return (
     <>
-      <h3>Places that held most</h3>
-      <SortableTable label="Places that held most" rows={places} most={8} key_of={(row) => row.node} sorted={{column: 'Live', direction: 'descending'}}
+      <h3>Largest places</h3>
+      <SortableTable label="Largest places" rows={places} most={8} key_of={(row) => row.node} sorted={{column: 'Live', direction: 'descending'}}
         columns={[
           {name: 'Live', sort: (row) => row.held, cell: (row) => bytes(row.held)},
           {name: 'Share', sort: (row) => row.held, cell: (row) => percent(row.held / Math.max(1, whole))},
@@ -94,14 +94,14 @@ function Places({places, whole}: {places: HeldAt[]; whole: number}) {
   );
 }
 
-// Of a share, which is one level of the tree.
-function Rows({way, tree, whole}: {way: Way; tree: Tree; whole: number}) {
+// Table for a split with one level: module, thread or size.
+function Rows({split, tree, whole}: {split: Split; tree: Tree; whole: number}) {
   return (
-    <SortableTable key={way.by} label={`What was live, by ${way.title}`} rows={tree.children[0]!} most={12} key_of={(node) => node} sorted={{column: 'Live', direction: 'descending'}}
+    <SortableTable key={split.by} label={`Live memory by ${split.title}`} rows={tree.children[0]!} most={12} key_of={(node) => node} sorted={{column: 'Live', direction: 'descending'}}
       columns={[
         {name: 'Live', sort: (node) => tree.bytes[node], cell: (node) => bytes(tree.bytes[node]!)},
         {name: 'Share', sort: (node) => tree.bytes[node], cell: (node) => percent(tree.bytes[node]! / Math.max(1, whole))},
-        {name: way.head, place: true, first: 'ascending', sort: (node) => way.by === 'module' ? tree.name[node] : node, cell: (node) => tree.name[node]},
+        {name: split.head, place: true, first: 'ascending', sort: (node) => split.by === 'module' ? tree.name[node] : node, cell: (node) => tree.name[node]},
       ]} />
   );
 }

@@ -1,10 +1,10 @@
-// Who holds the memory that the program mapped itself: by place, layer and module. Apart from the heap.
+// Memory that the program mapped itself, by place, layer and module. It is not part of the heap.
 import {bytes, duration, percent} from '../../format';
 import {type MappedShare, NO_LAYER, type Recording} from '../data';
 import {Place} from '../place';
 import {type Column, SortableTable} from '../sortable_table';
 
-// As the terminal has it (src/report/recording_mapped.cpp).
+// The same thresholds as in the terminal (src/report/recording_mapped.cpp).
 const MUCH = 1 << 20;
 const PART_OF_HEAP = 100;
 
@@ -14,10 +14,10 @@ export function Mapped({recording}: {recording: Recording}) {
   const layers = mapped.layers.some((layer) => layer.layer_name !== '');
   return (
     <section id="mapped" aria-labelledby="mapped-title">
-      <h2 id="mapped-title">Mapped by the program itself</h2>
+      <h2 id="mapped-title">Mapped by the program</h2>
       <p class="quiet">
         {bytes(mapped.peak_bytes)} at most, at {duration(mapped.peak_time_seconds * 1e9)}; {bytes(mapped.at_end_bytes)} at the end.
-        It is apart from the heap, and no other figure of this page has it in it. Whole pages, touched or not; what malloc maps to serve the heap is not among them.
+        Mapped memory is not part of the heap or of any other figure on this page. It counts whole pages, touched or not, but not pages that malloc maps for the heap.
       </p>
       <Shares label="Mapped, by place" head="Place" rows={mapped.stacks} whole={mapped.peak_bytes}
         name={(row) => row.frames.join()} cell={(row) => <Place frames={row.frames} />} />
@@ -27,7 +27,7 @@ export function Mapped({recording}: {recording: Recording}) {
       )}
       {mapped.modules.length > 1 && (
         <Shares label="Mapped, by module" head="Module" rows={mapped.modules} whole={mapped.peak_bytes}
-          name={(row) => row.module ?? ''} cell={(row) => row.module ?? '(not known)'} />
+          name={(row) => row.module ?? ''} cell={(row) => row.module ?? '(unknown)'} />
       )}
     </section>
   );
@@ -44,7 +44,7 @@ interface Props<Row extends MappedShare> {
 
 function Shares<Row extends MappedShare>({label, head, rows, whole, name, cell}: Props<Row>) {
   const columns: Column<Row>[] = [
-    {name: 'At its peak', help: 'When most was mapped', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
+    {name: 'At its peak', help: 'At the peak of mapped memory', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
     {name: 'Share', sort: (row) => row.at_peak_bytes, cell: (row) => percent(row.at_peak_bytes / Math.max(1, whole))},
     {name: 'At end', help: 'Still mapped at the end', sort: (row) => row.at_end_bytes, cell: (row) => bytes(row.at_end_bytes)},
     {name: head, place: true, first: 'ascending', sort: name, cell},

@@ -1,4 +1,4 @@
-// What lay free in segments at moments of the trace, and which allocation was in the way.
+// Free memory in segments over the trace, and the allocation that splits it.
 import {useMemo} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
 import {bytes, counted, percent} from '../../format';
@@ -21,17 +21,17 @@ export function Fragmentation({device, calls}: {device: Device; calls: Calls}) {
     <section id="fragmentation" aria-labelledby="fragmentation-title">
       <h2 id="fragmentation-title">Fragmentation</h2>
       <p>
-        {device.entries > 0 && `At the peak ${free_words(moments[peak]!)}. `}
-        {(device.entries === 0 || worst !== peak) && `Most lay idle ${worst === moments.length - 1 ? 'at the end' : moment_words(device, most)}: ${free_words(most)}.`}
+        {device.entries > 0 && `At the peak, ${free_words(moments[peak]!)}. `}
+        {(device.entries === 0 || worst !== peak) && `Most was free ${worst === moments.length - 1 ? 'at the end' : moment_words(device, most)}: ${free_words(most)}.`}
       </p>
       {moments.length > 1 && (
         <TimeChart title={`At ${counted(moments.length, 'moment')} of the trace`} seconds={x} x_words={axis_words(axis)} lines={lines} format={bytes} byte_axis height={180}
-          summary={`At most ${bytes(most.free_bytes)} were free in segments.`} />
+          summary={`At most ${bytes(most.free_bytes)} was free in segments.`} />
       )}
       {most.blocker && (
         <div class="blocker-words">
-          When most lay idle, {bytes(most.blocker.size_bytes)}{' '}
-          {most.blocker.empties_segment ? `kept a segment of ${bytes(most.blocker.segment_bytes)} from going back to the device:` : `lay in the way of one piece of ${bytes(most.blocker.freed_if_gone_bytes)}:`}
+          When most was free, {bytes(most.blocker.size_bytes)}{' '}
+          {most.blocker.empties_segment ? `prevented the release of a segment of ${bytes(most.blocker.segment_bytes)}:` : `split a free range of ${bytes(most.blocker.freed_if_gone_bytes)}:`}
           {' '}<Place calls={calls} at={most.blocker} />
         </div>
       )}
@@ -40,5 +40,5 @@ export function Fragmentation({device, calls}: {device: Device; calls: Calls}) {
 }
 
 function free_words(moment: Moment): string {
-  return `${bytes(moment.free_bytes)} of ${bytes(moment.reserved_bytes)} reserved were free in ${counted(moment.holes, 'piece')} (${percent(moment.external_ratio)}), the largest ${bytes(moment.largest_free_bytes)}`;
+  return `${bytes(moment.free_bytes)} of ${bytes(moment.reserved_bytes)} reserved was free in ${counted(moment.holes, 'piece')} (${percent(moment.external_ratio)}), the largest ${bytes(moment.largest_free_bytes)}`;
 }

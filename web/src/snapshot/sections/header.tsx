@@ -1,4 +1,4 @@
-// Which snapshot, what was passed over in it, and the figures of a device that come first.
+// The snapshot, its problems, and the main figures of a device.
 import {bytes, counted, duration, number} from '../../format';
 import type {Device, Snapshot} from '../data';
 import {has_times, moment_words} from '../time_axis';
@@ -17,7 +17,7 @@ export function Header({snapshot, chosen, choose}: {snapshot: Snapshot; chosen: 
           ))}
         </div>
       )}
-      {snapshot.devices_left_out !== undefined && <p class="quiet">{number(snapshot.devices_left_out)} more devices are in --json.</p>}
+      {snapshot.devices_left_out !== undefined && <p class="quiet">{number(snapshot.devices_left_out)} more devices in --json.</p>}
     </header>
   );
 }
@@ -41,9 +41,9 @@ export function DeviceFigures({device}: {device: Device}) {
         {traced && <Figure name="Trace" value={`${number(device.entries)} entries`}
           note={`${number(count('alloc'))} allocations, ${number(count('free_requested'))} releases${has_times(device) ? `, ${duration((device.last_time_us! - device.first_time_us!) * 1e3)}` : ''}`} />}
       </dl>
-      {!traced && <p class="quiet">No trace: history was not recorded, or only the state. What was there before the end is not known.</p>}
-      {device.doubt !== undefined && <p class="banner">Figures of the trace may be off: {device.doubt}</p>}
-      {traced && device.allocated_before_bytes > 0 && <p class="quiet">{bytes(device.allocated_before_bytes)} were allocated before the trace begins.</p>}
+      {!traced && <p class="quiet">No trace: the snapshot has no allocation history. Memory before the end is unknown.</p>}
+      {device.doubt !== undefined && <p class="banner">Figures of the trace may be wrong: {device.doubt}</p>}
+      {traced && device.allocated_before_bytes > 0 && <p class="quiet">{bytes(device.allocated_before_bytes)} was allocated before the trace started.</p>}
     </>
   );
 }

@@ -1,4 +1,4 @@
-// Who held the memory at a moment: as an icicle by call stack and as a table.
+// Live memory at a moment, by call stack: as a flame graph and as a table.
 import {useMemo, useState} from 'preact/hooks';
 import {bytes, number, percent} from '../../format';
 import {FlameGraph} from '../../recording/flame_graph';
@@ -12,7 +12,7 @@ import {moment_words} from '../time_axis';
 interface Props {
   device: Device;
   calls: Calls;
-  chosen: number;  // of the moments
+  chosen: number;  // index of the moment
   choose: (moment: number) => void;
 }
 
@@ -43,7 +43,7 @@ export function LiveAt({device, calls, chosen, choose}: Props) {
         )}
         <label>Search <input type="search" value={words} placeholder="function or file" onInput={(event) => set_words(event.currentTarget.value)} /></label>
       </div>
-      {live.bytes > 0 && <FlameGraph tree={tree} words={words} title="What was live, by call stack" short_name={(name) => name} />}
+      {live.bytes > 0 && <FlameGraph tree={tree} words={words} title="Live memory by call stack" short_name={(name) => name} />}
       <Held device={device} calls={calls} chosen={chosen} />
       {device.entries > 0 && <Places device={device} calls={calls} />}
     </section>
@@ -54,12 +54,12 @@ const MOST_HELD = 50;
 
 function Held({device, calls, chosen}: {device: Device; calls: Calls; chosen: number}) {
   const live = device.live[chosen]!;
-  // Most first.
+  // The largest first.
   const rows = useMemo(() => live.stack.slice(0, MOST_HELD).map((place, i) => ({place, held: live.stack_bytes[i]!, row: i})), [live]);
   return (
     <>
-      <h3>Places that held most then</h3>
-      <SortableTable label="Places that held most then" rows={rows} most={8} key_of={(row) => row.row} sorted={{column: 'Live', direction: 'descending'}}
+      <h3>Largest places</h3>
+      <SortableTable label="Largest places" rows={rows} most={8} key_of={(row) => row.row} sorted={{column: 'Live', direction: 'descending'}}
         columns={[
           {name: 'Live', sort: (row) => row.held, cell: (row) => bytes(row.held)},
           {name: 'Share', sort: (row) => row.held, cell: (row) => percent(row.held / Math.max(1, live.bytes))},
@@ -76,11 +76,11 @@ function Places({device, calls}: {device: Device; calls: Calls}) {
       <summary>All figures by place</summary>
       <SortableTable label="Figures by place" rows={rows} most={15} key_of={(row) => rows.indexOf(row)} sorted={{column: 'At the peak', direction: 'descending'}}
         columns={[
-          {name: 'At the peak', help: 'When most was allocated', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
+          {name: 'At the peak', help: 'At the peak of allocated memory', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
           {name: 'At end', sort: (row) => row.live_bytes, cell: (row) => bytes(row.live_bytes)},
           {name: 'Blocks', help: 'Live at the end', sort: (row) => row.live_blocks, cell: (row) => number(row.live_blocks)},
           {name: 'Allocations', help: 'In the trace', sort: (row) => row.allocations, cell: (row) => number(row.allocations)},
-          {name: 'Allocated', help: 'In the trace, in all', sort: (row) => row.allocated_bytes, cell: (row) => bytes(row.allocated_bytes)},
+          {name: 'Allocated', help: 'Total in the trace', sort: (row) => row.allocated_bytes, cell: (row) => bytes(row.allocated_bytes)},
           {name: 'Place', place: true, first: 'ascending', sort: (row) => place_words(calls, row), cell: (row) => <Place calls={calls} at={row} />},
         ]} />
     </details>

@@ -1,4 +1,4 @@
-// What was allocated and reserved over the trace.
+// Allocated and reserved memory over the trace.
 import {useMemo, useState} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
 import {bytes, number} from '../../format';
@@ -27,16 +27,16 @@ export function MemoryOverTime({device, calls}: {device: Device; calls: Calls}) 
       {has_times(device) && <AxisTabs axis={axis} choose={set_axis} />}
       <TimeChart key={axis} title={`Each point is ${number(device.timeline.entries_per_point)} ${device.timeline.entries_per_point === 1 ? 'entry' : 'entries'} of the trace`} seconds={curve.x} x_words={axis_words(axis)} lines={lines}
         format={bytes} byte_axis stepped height={280} summary={`At most ${bytes(device.peak_allocated_bytes)} allocated and ${bytes(device.peak_reserved_bytes)} reserved.`} />
-      {stacked.length > 1 && <TimeChart key={`places ${axis}`} title="Who had it: at the highest moment of each stretch, by place" seconds={curve.x} x_words={axis_words(axis)} lines={stacked}
+      {stacked.length > 1 && <TimeChart key={`places ${axis}`} title="By place, at the maximum of each period" seconds={curve.x} x_words={axis_words(axis)} lines={stacked}
         format={bytes} byte_axis stepped height={280} summary={`At the end ${stacked.slice(-3).reverse().map(({label, own}) => `${label} ${bytes(own!.at(-1) ?? 0)}`).join(', ')}.`} />}
     </section>
   );
 }
 
-// A loop that waits looks stretched by its time, and as long as any other by its entries.
+// By time, waiting phases look long; by entry, every phase has a length in proportion to its number of entries.
 function AxisTabs({axis, choose}: {axis: Axis; choose: (axis: Axis) => void}) {
   return (
-    <div class="tabs" role="group" aria-label="From left to right">
+    <div class="tabs" role="group" aria-label="Horizontal axis">
       <button type="button" aria-pressed={axis === 'time'} onClick={() => choose('time')}>By time</button>
       <button type="button" aria-pressed={axis === 'entry'} onClick={() => choose('entry')}>By entry</button>
     </div>

@@ -1,4 +1,4 @@
-// What the figures mean, in short; docs/pytorch-snapshots.md defines them.
+// Short definitions of the figures; docs/pytorch-snapshots.md has the full ones.
 import type {Snapshot} from '../data';
 
 export function Notes({snapshot}: {snapshot: Snapshot}) {
@@ -7,12 +7,12 @@ export function Notes({snapshot}: {snapshot: Snapshot}) {
       <details>
         <summary>What the figures mean</summary>
         <dl class="definitions">
-          <dt>Allocated, live</dt><dd>Blocks in use, as large as they are: torch.cuda.memory_allocated().</dd>
-          <dt>Reserved</dt><dd>What the caching allocator has of the device, in segments: torch.cuda.memory_reserved(). What the driver and other libraries take is not in it.</dd>
-          <dt>Free in segments</dt><dd>Reserved, and in no use: kept for the next request of its kind and stream.</dd>
-          <dt>Peak</dt><dd>The most over the trace. A trace that is longer than max_entries has lost its beginning.</dd>
-          <dt>Leak</dt><dd>The least that a place held in each of equal windows of the trace grows on and on. What belongs to one iteration comes and goes, and is not in it.</dd>
-          <dt>Place</dt><dd>A call stack. Where none was recorded, how much was asked for.</dd>
+          <dt>Allocated, live</dt><dd>Blocks in use, with rounding: torch.cuda.memory_allocated().</dd>
+          <dt>Reserved</dt><dd>Memory that the caching allocator holds on the device, in segments: torch.cuda.memory_reserved(). It does not include memory of the driver and of other libraries.</dd>
+          <dt>Free in segments</dt><dd>Reserved but unused: kept for later requests of the same kind and stream.</dd>
+          <dt>Peak</dt><dd>The maximum over the trace. A trace longer than max_entries has lost its beginning.</dd>
+          <dt>Leak</dt><dd>The minimum of a place’s live memory in equal windows of the trace keeps growing. Memory of one iteration comes and goes, so it does not count.</dd>
+          <dt>Place</dt><dd>A call stack. If none was recorded, the requested size.</dd>
         </dl>
       </details>
       <p class="quiet">{snapshot.file}</p>

@@ -1,4 +1,4 @@
-// Allocations that failed: what was asked for, what held the memory, what would have made room.
+// Allocations that failed: the request, what held the memory, and what would have freed enough memory.
 import {bytes, counted, number} from '../../format';
 import type {Calls, Device, OutOfMemory as Failure} from '../data';
 import {Place} from '../place';
@@ -25,20 +25,20 @@ function Autopsy({failure, device, calls}: {failure: Failure; device: Device; ca
   return (
     <>
       <div class="verdict bad">
-        <p>{bytes(failure.requested_bytes)} were asked for {moment_words(device, failure)}, with {bytes(failure.allocated_bytes)} allocated, {bytes(failure.reserved_bytes)} reserved and {bytes(failure.device_free_bytes)} free on the device.</p>
+        <p>{bytes(failure.requested_bytes)} requested {moment_words(device, failure)}, with {bytes(failure.allocated_bytes)} allocated, {bytes(failure.reserved_bytes)} reserved and {bytes(failure.device_free_bytes)} free on the device.</p>
       </div>
-      {failure.place !== undefined && <p>Asked by <Place calls={calls} at={failure} /></p>}
+      {failure.place !== undefined && <p>Requested by <Place calls={calls} at={failure} /></p>}
       <p>
-        {bytes(failure.free_in_segments_bytes)} were free in segments, {bytes(failure.fitting_free_bytes)} of it where this request could be served, the
-        largest piece {bytes(failure.largest_fitting_free_bytes)}.
+        {bytes(failure.free_in_segments_bytes)} was free in segments, {bytes(failure.fitting_free_bytes)} of it usable for this request; the
+        largest piece was {bytes(failure.largest_fitting_free_bytes)}.
       </p>
-      <h3>What would have made room</h3>
+      <h3>What would have freed enough memory</h3>
       {failure.room.length === 0 && <p>Nothing that this process held.</p>}
       <ul class="room">
-        {failure.room.map((way) => (
+        {failure.room.map((option) => (
           <li>
-            {way.words}
-            {way.by !== 'defragmenting' && way.places.length > 0 && <ul class="holders">{way.places.map((share) => <li>{bytes(share.bytes)} <Place calls={calls} at={share} /></li>)}</ul>}
+            {option.words}
+            {option.by !== 'defragmenting' && option.places.length > 0 && <ul class="holders">{option.places.map((share) => <li>{bytes(share.bytes)} <Place calls={calls} at={share} /></li>)}</ul>}
           </li>
         ))}
       </ul>

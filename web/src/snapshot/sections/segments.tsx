@@ -1,4 +1,4 @@
-// The segments at the end, each as a bar of its blocks.
+// The segments at the end; each is drawn as a bar of its blocks.
 import {Legend} from '../../charts/stacked_bar';
 import {bytes, number} from '../../format';
 import {SortableTable} from '../../recording/sortable_table';
@@ -15,9 +15,9 @@ export function Segments({device}: {device: Device}) {
     <section id="segments" aria-labelledby="segments-title">
       <h2 id="segments-title">Segments at the end</h2>
       <p class="quiet">
-        {rows.length < device.segments && `The ${number(rows.length)} largest of ${number(device.segments)}. `}Each bar is its segment from the first address to the last, whatever its size.
+        {rows.length < device.segments && `The ${number(rows.length)} largest of ${number(device.segments)}. `}Each bar shows one segment from its first address to its last; all bars have the same length.
       </p>
-      <Legend items={[{label: 'allocated (paler: in part)', color: '--live'}, ...(waits ? [{label: 'waiting for another stream', color: '--working'}] : []), {label: 'free', color: '--hole'}]} />
+      <Legend items={[{label: 'allocated (paler: partly)', color: '--live'}, ...(waits ? [{label: 'waiting for another stream', color: '--working'}] : []), {label: 'free', color: '--hole'}]} />
       <SortableTable<Segment> label="Segments at the end" rows={rows} most={20} key_of={(row) => rows.indexOf(row)} sorted={{column: 'Size', direction: 'descending'}}
         columns={[
           {name: 'Size', sort: (row) => row.bytes, cell: (row) => bytes(row.bytes)},
