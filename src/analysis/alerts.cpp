@@ -45,12 +45,12 @@ std::string value_words(RiskFigure figure, double value) {
     case RiskFigure::temperature_celsius:
       return fmt::format("{:.1f} °C", value);
     case RiskFigure::memory_growth_bytes_per_hour:
-      return bytes_words(value) + " an hour";
+      return bytes_words(value) + " per hour";
     case RiskFigure::memory_seconds_left:
     case RiskFigure::nvmap_seconds_left:
       return duration_words(value);
     case RiskFigure::thrash_pages_per_second:
-      return fmt::format("{:.0f} pages a second", value);
+      return fmt::format("{:.0f} pages per second", value);
     case RiskFigure::fragmentation_factor:
       return fmt::format("{:.0f} times smaller", value);
     case RiskFigure::oom_kills:
@@ -76,17 +76,17 @@ std::string words_for(RiskFigure figure, double value, const std::string& detail
       return fmt::format("{} grows by {}", of, amount);
     case RiskFigure::memory_seconds_left:
     case RiskFigure::nvmap_seconds_left:
-      return fmt::format("{} is used up in {}, as it grows now", of, amount);
+      return fmt::format("{} will be exhausted in {} at the current growth", of, amount);
     case RiskFigure::thrash_pages_per_second:
-      return fmt::format("{} come back from disk or swap while tasks wait for memory", amount);
+      return fmt::format("{} are read back from disk or swap while tasks wait for memory", amount);
     case RiskFigure::fragmentation_factor:
-      return fmt::format("the largest free block is {} than it was with as much free", amount);
+      return fmt::format("the largest free block is {} than before with the same free memory", amount);
     case RiskFigure::psi_full_percent:
       return fmt::format("all tasks wait for memory {} of the time", amount);
     case RiskFigure::oom_kills:
-      return fmt::format("the kernel killed {} for want of memory", amount);
+      return fmt::format("the kernel killed {} because memory ran out", amount);
     case RiskFigure::throttled:
-      return "clocks are held down by heat or power";
+      return "heat or power limits reduce the clocks";
   }
   return "";
 }
@@ -183,7 +183,7 @@ std::string sentence_for(const AlertEvent& event) {
   if (!event.value) return event.rule;
   std::string said = fmt::format("{}: {}", event.rule, words_for(*figure, *event.value, event.detail));
   if (*figure == RiskFigure::oom_kills || *figure == RiskFigure::throttled) return said;
-  return fmt::format("{} ({} {})", said, event.fires_above ? "limit" : "least",
+  return fmt::format("{} ({} {})", said, event.fires_above ? "limit" : "minimum",
                      value_words(*figure, event.threshold));
 }
 

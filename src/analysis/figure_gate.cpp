@@ -31,17 +31,18 @@ double judged_value(const FigureRule& rule, const GatedFigure& figure) {
 
 GateFinding finding_of(const FigureRule& rule, const GatedFigure& figure, const FigureWords& words) {
   if (rule.limit.against == GateAgainst::value)
-    return {fmt::format("{} is {} in B, and --fail-on says '{}'", figure.name,
+    return {fmt::format("{} is {} in B; --fail-on '{}' does not allow it", figure.name,
                         words(figure.name, figure.after), rule.limit.text),
             true};
   const std::string moved = fmt::format("{} went from {} to {}", figure.name,
                                         words(figure.name, figure.before), words(figure.name, figure.after));
   // Beyond its limit, and within what the figure moves by itself.
   if (figure.low <= 0 && figure.high >= 0 && figure.low < figure.high)
-    return {fmt::format("{}, beyond '{}', but the interval of the change is {} to {}: not failed", moved,
-                        rule.limit.text, words(figure.name, figure.low), words(figure.name, figure.high)),
-            false};
-  return {fmt::format("{}, and --fail-on says '{}'", moved, rule.limit.text), true};
+    return {
+        fmt::format("{}, which exceeds '{}'; not failed, because the interval of the change is {} to {}",
+                    moved, rule.limit.text, words(figure.name, figure.low), words(figure.name, figure.high)),
+        false};
+  return {fmt::format("{}; --fail-on '{}' does not allow it", moved, rule.limit.text), true};
 }
 
 const GatedFigure* find_figure(const std::string& name, const std::vector<GatedFigure>& figures) {
@@ -67,16 +68,17 @@ std::string figures_to_name(const std::string& name, const std::vector<GatedFigu
     return fmt::format("did you mean {}? headroom diff --json lists all of them", near);
   for (const std::string& one : names)
     if (shown.size() < kShown && !one.starts_with("max:")) shown.push_back(one);
-  if (shown.empty()) return "headroom diff --json lists those of each";
-  return fmt::format("there are {}{}", fmt::join(shown, ", "),
+  if (shown.empty()) return "headroom diff --json lists the figures of each input";
+  return fmt::format("available figures: {}{}", fmt::join(shown, ", "),
                      shown.size() == kShown ? ", …: headroom diff --json lists all of them" : "");
 }
 
 // The rule's own example is one of runs.
 Error with_example(Error error, const std::vector<GatedFigure>& figures) {
   const std::string name = figures.empty() ? "ram_used_bytes" : figures.front().name;
-  error.fix = fmt::format("write FIGURE>+5%, or with the figure's unit FIGURE>{}, as in '{}>+5%'",
-                          is_in_bytes(name) ? "+20MiB" : "80", name);
+  error.fix =
+      fmt::format("use FIGURE>+5%, or a limit in the figure's unit such as FIGURE>{}; example: '{}>+5%'",
+                  is_in_bytes(name) ? "+20MiB" : "80", name);
   return error;
 }
 
@@ -90,7 +92,7 @@ Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text,
   for (GateLimit& limit : *limits) {
     if (limit.name.empty())
       return tl::unexpected(
-          with_example(Error{ErrorKind::usage, "a rule of --fail-on names no figure", "", ""}, figures));
+          with_example(Error{ErrorKind::usage, "a rule of --fail-on has no figure name", "", ""}, figures));
     if (find_figure(limit.name, figures) == nullptr) {
       rules.push_back({std::move(limit), 0});
       continue;
@@ -113,8 +115,8 @@ GateJudgement check_figure_gate(const std::vector<FigureRule>& rules, const std:
     if (figure == nullptr) {
       if (!judgement.not_judged)
         judgement.not_judged =
-            Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
-                  fmt::format("A and B have no figure '{}' in common", rule.limit.name),
+            Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
+                  fmt::format("A and B have no common figure '{}'", rule.limit.name),
                   figures_to_name(rule.limit.name, figures)};
     } else if (rule.limit.is_beyond(judged_value(rule, *figure), rule.amount)) {
       judgement.findings.push_back(finding_of(rule, *figure, words));

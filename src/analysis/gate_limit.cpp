@@ -14,19 +14,17 @@ Result<GateLimit> split_rule(std::string_view text) {
   GateLimit rule;
   rule.text = std::string(text);
   const std::size_t sign = text.find_first_of("<>");
-  if (sign == std::string_view::npos) return no_gate_rule(text, "it has neither > nor <");
+  if (sign == std::string_view::npos) return no_gate_rule(text, "it has no > or <");
   rule.above = text[sign] == '>';
   rule.name = std::string(trim(text.substr(0, sign)));
   std::string_view limit = trim(text.substr(sign + 1));
   if (limit.starts_with('='))
-    return no_gate_rule(
-        text, fmt::format("there is no {}=: a rule holds beyond its limit, by {}", text[sign], text[sign]));
+    return no_gate_rule(text, fmt::format("{}= is not supported; use {}", text[sign], text[sign]));
   const bool is_change = limit.starts_with('+') || limit.starts_with('-');
   rule.direction = limit.starts_with('-') ? -1 : 1;
   if (is_change) limit.remove_prefix(1);
   const bool is_share = limit.ends_with('%');
-  if (is_share && !is_change)
-    return no_gate_rule(text, "a percentage is a change, so it needs a sign: +5% or -5%");
+  if (is_share && !is_change) return no_gate_rule(text, "a percentage needs a sign: +5% or -5%");
   if (is_share) limit.remove_suffix(1);
   rule.amount = std::string(trim(limit));
   rule.against = is_share ? GateAgainst::change_share : is_change ? GateAgainst::change : GateAgainst::value;
@@ -36,14 +34,14 @@ Result<GateLimit> split_rule(std::string_view text) {
 }  // namespace
 
 tl::unexpected<Error> no_gate_rule(std::string_view rule, std::string why) {
-  return usage_error(fmt::format("--fail-on '{}' is no rule", rule), std::move(why),
-                     "write METRIC>+5%, METRIC>+20MiB or METRIC>512MiB, as in 'run_peak>+5%,p99>+10%'");
+  return usage_error(fmt::format("invalid rule --fail-on '{}'", rule), std::move(why),
+                     "use METRIC>+5%, METRIC>+20MiB or METRIC>512MiB, as in 'run_peak>+5%,p99>+10%'");
 }
 
 Result<std::vector<GateLimit>> split_gate(std::string_view text) {
   std::vector<GateLimit> rules;
   for (const std::string_view part : split(text, ',')) {
-    if (trim(part).empty()) return no_gate_rule(text, "one of its rules is empty");
+    if (trim(part).empty()) return no_gate_rule(text, "one of the rules is empty");
     auto rule = split_rule(trim(part));
     if (!rule) return forward_error(rule);
     rules.push_back(std::move(*rule));

@@ -54,10 +54,10 @@ Result<GateRule> rule_of(GateLimit limit) {
   rule.metric = find_run_metric(name);
   if (rule.metric == nullptr) {
     const std::string near = close_metric(name);
-    return no_gate_rule(limit.text,
-                        near.empty()
-                            ? fmt::format("there is no metric '{}'; `headroom diff --help` lists them", name)
-                            : fmt::format("there is no metric '{}'; did you mean {}?", name, near));
+    return no_gate_rule(
+        limit.text, near.empty()
+                        ? fmt::format("unknown metric '{}'; `headroom diff --help` lists all metrics", name)
+                        : fmt::format("unknown metric '{}'; did you mean {}?", name, near));
   }
   auto amount = amount_of(*rule.metric, limit);
   if (!amount) return forward_error(amount);
@@ -97,7 +97,7 @@ std::string breach_words(const GateRule& rule, const ModelComparison& model, con
 
 std::string interval_limits(const MetricChange& change) {
   // As the table has it, which prints no interval of more than three times either way.
-  if (change.has_ratio && change.high > 9 * change.low) return "too wide to tell";
+  if (change.has_ratio && change.high > 9 * change.low) return "too wide to decide";
   if (change.has_ratio) return fmt::format("{} to {}", percent_words(change.low), percent_words(change.high));
   return fmt::format("{} to {}", words_for(*change.metric, change.low_change),
                      words_for(*change.metric, change.high_change));
@@ -112,17 +112,15 @@ void check_rule(const GateRule& rule, const ModelComparison& model, const Metric
   if (rule.limit.against != GateAgainst::value && change.is_noise())
     findings.push_back(
         {fmt::format(
-             "{}, beyond '{}', but the {:g} % interval of the change is {}: not failed; {}", words,
+             "{}, which exceeds '{}'; not failed, because the {:g} % interval of the change is {}; {}", words,
              rule.limit.text, 100 * change.confidence, interval_limits(change),
-             change.is_of_file_pages
-                 ? "what differs is pages of files, whose number depends on the page cache"
-             : change.is_of_step
-                 ? "it may be a step of the heap, which three runs or more a side made with 'headroom "
-                   "bench --aslr' tell"
-                 : "more runs a side tell"),
+             change.is_of_file_pages ? "the difference is file pages, whose number depends on the page cache"
+             : change.is_of_step ? "it may be a step of the heap size; to find out, make three or more runs "
+                                   "per side with 'headroom bench --aslr'"
+                                 : "make more runs per side to find out"),
          false});
   else
-    findings.push_back({fmt::format("{}, and --fail-on says '{}'", words, rule.limit.text), true});
+    findings.push_back({fmt::format("{}; --fail-on '{}' does not allow it", words, rule.limit.text), true});
 }
 
 std::string outcome_words(const SideOutcome& outcome) {
@@ -138,7 +136,7 @@ void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& f
     if (model.fell() || model.outcome_after.never_came_through())
       findings.push_back({failure_words(model), true});
     else if (model.outcome_before.never_came_through())
-      findings.push_back({failure_words(model) + ", so there is nothing to compare it with", false});
+      findings.push_back({failure_words(model) + ", so it was not compared", false});
   for (const GoneModel& model : comparison.only_before)
     findings.push_back({gone_words(model), model.is_worse()});
   for (const NewModel& model : comparison.only_after)
@@ -174,9 +172,10 @@ void check_values_of_b(const GateRule& rule, const RunComparison& comparison,
   for (const ValuesOfB& of : values_of_b_alone(rule, comparison))
     if (const MetricValue* known = find_value(of, rule.metric);
         known != nullptr && rule.limit.is_beyond(known->value, rule.amount))
-      findings.push_back({fmt::format("{} of {} is {} in B, and --fail-on says '{}'", rule.metric->name,
-                                      of.model, words_for(*rule.metric, known->value), rule.limit.text),
-                          true});
+      findings.push_back(
+          {fmt::format("{} of {} is {} in B; --fail-on '{}' does not allow it", rule.metric->name, of.model,
+                       words_for(*rule.metric, known->value), rule.limit.text),
+           true});
 }
 
 // A figure that one side has no longer is none that a gate passes over in silence.
@@ -185,9 +184,10 @@ void check_one_sided(const GateRule& rule, const RunComparison& comparison,
   if (rule.limit.against == GateAgainst::value || !rule.model.empty()) return;
   for (const ModelComparison& model : comparison.models)
     if (std::find(model.one_sided.begin(), model.one_sided.end(), rule.metric) != model.one_sided.end())
-      findings.push_back({fmt::format("{} of {} was measured on one side only, so '{}' was not judged for it",
-                                      rule.metric->name, model.name, rule.limit.text),
-                          false});
+      findings.push_back(
+          {fmt::format("{} of {} was measured on one side only, so '{}' was not checked for it",
+                       rule.metric->name, model.name, rule.limit.text),
+           false});
 }
 
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
@@ -227,24 +227,24 @@ std::string failure_words(const ModelComparison& model) {
   if (a.failed > 0 && b.failed > 0)
     return fmt::format("{} failed in A ({}) and in B ({})", model.name, outcome_words(a), outcome_words(b));
   if (b.failed > 0)
-    return fmt::format("{} came through in A and not in B ({})", model.name, outcome_words(b));
-  return fmt::format("{} came through in B and not in A ({})", model.name, outcome_words(a));
+    return fmt::format("{} succeeded in A but failed in B ({})", model.name, outcome_words(b));
+  return fmt::format("{} succeeded in B but failed in A ({})", model.name, outcome_words(a));
 }
 
 std::string gone_words(const GoneModel& model) {
   if (!model.option_left_out.empty())
-    return fmt::format("{} was measured in A, and B was made without {}", model.name, model.option_left_out);
+    return fmt::format("{} was measured in A, but B was made without {}", model.name, model.option_left_out);
   if (model.outcome.never_came_through())
-    return fmt::format("{} failed in A ({}) and is not in B", model.name, outcome_words(model.outcome));
-  return fmt::format("{} came through in A and is not in B", model.name);
+    return fmt::format("{} failed in A ({}) and is missing in B", model.name, outcome_words(model.outcome));
+  return fmt::format("{} succeeded in A and is missing in B", model.name);
 }
 
 std::string failure_words(const NewModel& model) {
-  return fmt::format("{} is new in B and failed there ({})", model.name, outcome_words(model.outcome));
+  return fmt::format("{} is new in B and failed ({})", model.name, outcome_words(model.outcome));
 }
 
 std::string percent_words(double ratio) {
-  if (!std::isfinite(ratio)) return "from nothing";
+  if (!std::isfinite(ratio)) return "from zero";
   return fmt::format("{:+.1f} %", 100 * (ratio - 1));
 }
 
@@ -273,7 +273,7 @@ std::string why_not_of_model(const GateRule& rule, const RunComparison& comparis
     names.push_back(model.name);
   }
   if (is_known) return fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model);
-  return fmt::format("no model is called {}: there are {}", rule.model, fmt::join(names, ", "));
+  return fmt::format("no model is named {}; the models are {}", rule.model, fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -298,10 +298,10 @@ GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison
     if (can_be_judged) check_one_sided(rule, comparison, findings);
     if (!has_failed && !judgement.not_judged && !can_be_judged)  // else it is known why not
       judgement.not_judged =
-          Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
+          Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
                 rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)
                                    : why_not_of_model(rule, comparison),
-                "headroom diff --json lists what was"};
+                "headroom diff --json lists the measured metrics"};
   }
   return judgement;
 }

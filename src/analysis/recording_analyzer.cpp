@@ -242,17 +242,17 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   result.problems = recording.problems();
   if (implausible_ > 0)
     result.problems.push_back(
-        fmt::format("{} allocations claim impossible sizes: they were left out", implausible_));
+        fmt::format("{} allocations have impossible sizes and were skipped", implausible_));
   result.gaps = gaps_;
   result.dropped_events = gap_events_;
   add_wrapping(result.dropped_events, static_cast<std::int64_t>(info.events_dropped));
   result.unseen_blocks = unseen_blocks(result, info);
   if (result.unseen_blocks > 0)
     result.problems.push_back(fmt::format(
-        "{}{} of blocks whose allocation was not seen: what an allocator's own functions gave "
-        "(mallocx, mi_malloc, tc_malloc), a signal handler, or code that is not traced, is missing",
+        "{}{} without a recorded allocation: the blocks come from an allocator's special functions (mallocx, "
+        "mi_malloc, tc_malloc), a signal handler or untraced code",
         full_ ? "" : "At least ",
-        result.unseen_blocks == 1 ? "1 release is" : fmt::format("{} releases are", result.unseen_blocks)));
+        result.unseen_blocks == 1 ? "1 free is" : fmt::format("{} frees are", result.unseen_blocks)));
   result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
                     info.segments_overwritten == 0 && result.problems.empty();
   finish_heap(result);

@@ -184,17 +184,18 @@ void compare_layers(ModelComparison& model, const RunsOfModel& before, const Run
 std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel& level) {
   if (!level.is_comparable)
     return fmt::format(
-        "of {} runs of the history are compared with runs of another number of frames, and kept no "
-        "frames: its latency is left out",
+        "latency of {} is not compared: its runs have different numbers of frames, and the history stores no "
+        "frame times",
         model.name);
   if (level.fewest > 0 && level.fewest < kFramesToJudge)
     if (const MetricChange* latency = model.find("latency"); latency != nullptr && !latency->is_judged)
-      return fmt::format("a run of {} has {} frame{}, so its latency changes no verdict: measure {} or more",
-                         model.name, level.fewest, level.fewest == 1 ? "" : "s", kFramesToJudge);
+      return fmt::format(
+          "latency of {} does not affect the verdict: a run has only {} frame{}; measure {} or more",
+          model.name, level.fewest, level.fewest == 1 ? "" : "s", kFramesToJudge);
   if (model.find("p50") != nullptr && model.find("latency") == nullptr)
     return fmt::format(
-        "{} has no frames/ in {}, so its latency changes no verdict: the run was made by an earlier "
-        "version, or its report.json was moved",
+        "latency of {} does not affect the verdict: {} has no frames/ folder, because the run is of an older "
+        "version or its report.json was moved",
         model.name, model.frames_before == 0 ? "A" : "B");
   return {};
 }
@@ -219,8 +220,9 @@ std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& 
   const double a = worst_disturbance(before), b = worst_disturbance(after);
   if (std::max(a, b) < kDisturbed) return {};
   return fmt::format(
-      "of {} the middle frame took {:.1f} times an undisturbed one in A, {:.1f} times in B, so only large "
-      "changes of its latency could be told: measure on an idle machine, if it is not what the frames show",
+      "only large changes in the latency of {} can be detected: its median frame took {:.1f} times an "
+      "undisturbed frame in A and {:.1f} times in B; unless the frames differ that much, measure on an idle "
+      "machine",
       model.name, a, b);
 }
 
@@ -233,11 +235,12 @@ std::string no_change_words(const ModelComparison& model, const MetricChange& ch
       fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
   if (change.is_of_step)
     return differs +
-           ", which is a step that the heap of one thing takes now and then, by where its memory lies, so it "
-           "counts as no change: three runs or more a side made with 'headroom bench --aslr' tell";
+           ", which does not count as a change: the heap of an unchanged program makes such a step now and "
+           "then, depending on its addresses; to find out, make three or more runs per side with 'headroom "
+           "bench --aslr'";
   return fmt::format(
-      "{}, and pages of files by {}: how many of a library's pages are mapped depends on the page "
-      "cache, so it counts as no change",
+      "{}, and its file pages by {}, which does not count as a change: the page cache decides how many pages "
+      "of a library are mapped",
       differs, moved(change.file_pages));
 }
 
@@ -256,7 +259,7 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
   model.name_after = name.after;
   if (name.before != name.after)
     caveats.push_back(fmt::format(
-        "{} of A is called {} in B: each side has one model, so they are taken for the same, renamed",
+        "{} of A is named {} in B; each side has one model, so they are compared as the same model",
         name.before, name.after));
   if (model.outcome_before.never_came_through()) model.values_after = values_of_side(after.runs);
   if (model.has_no_figures()) return model;
@@ -311,10 +314,10 @@ bool add_mixture(const Side& side, const SideByModel& models, std::string_view w
                  std::vector<std::string>& caveats) {
   const std::size_t known = caveats.size();
   for (const std::string& words : mixed_run_facts(side))
-    caveats.push_back(fmt::format("the runs of {} are not of one thing: {}", which, words));
+    caveats.push_back(fmt::format("the runs of {} differ in their setup: {}", which, words));
   for (const std::string& name : models.names)
     for (const std::string& words : mixed_model_facts(all_of(models, name)))
-      caveats.push_back(fmt::format("the runs of {} are not of one thing: {}: {}", which, name, words));
+      caveats.push_back(fmt::format("the runs of {} differ in their setup: {}: {}", which, name, words));
   const bool is_mixed = caveats.size() > known;
   for (const ComparedRun& run : side)
     if (!run.result->complete)

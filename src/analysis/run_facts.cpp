@@ -83,7 +83,7 @@ std::vector<std::string> mixtures_of(const std::vector<Fact>& facts) {
     if (common.runs == fact.told.size()) continue;
     const auto other = std::find_if(fact.told.begin(), fact.told.end(),
                                     [&](const std::string& value) { return value != common.value; });
-    mixed.push_back(fmt::format("{} is {} in {} of {} runs, and {} in another", fact.what, common.value,
+    mixed.push_back(fmt::format("{} is {} in {} of {} runs, but {} in another", fact.what, common.value,
                                 common.runs, fact.told.size(), *other));
   }
   return mixed;

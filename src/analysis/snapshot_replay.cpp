@@ -78,7 +78,7 @@ void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
   const auto put_loose = [&](std::uint64_t limit) {
     for (; next < blocks.size() && blocks[next].first < limit; ++next) {
       const Alive& block = blocks[next].second;
-      doubt_because("blocks lie in no segment");
+      doubt_because("some blocks are outside all segments");
       put_live(blocks[next].first,
                {block.size > 0 ? block.size : rules_.rounded(block.requested), block.requested, block.stack,
                 kBeforeTrace, block.state, false, true, false, true});
@@ -126,10 +126,10 @@ void SnapshotReplay::lay_out_range(std::uint64_t start, const Range& range,
 
 // How large a block was that has so much room until the next one.
 std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const Range& range) {
-  if (alive.size > room) doubt_because("blocks lie over each other");
+  if (alive.size > room) doubt_because("some blocks overlap");
   if (alive.size > 0) return std::min(alive.size, room);
   const std::int64_t size = rules_.rounded(alive.requested);
-  if (size > room) doubt_because("blocks lie over each other");
+  if (size > room) doubt_because("some blocks overlap");
   if (size >= room) return room;
   if (rules_.is_cut(room, size, range.is_large, range.is_expandable)) return size;
   ++guessed_blocks_;
@@ -166,7 +166,7 @@ SnapshotReplay::Change SnapshotReplay::step() {
       unmap_pages(entry);
       break;
     case Action::snapshot:
-      if (entry.size != totals_.active) doubt_because("an earlier snapshot had another sum");
+      if (entry.size != totals_.active) doubt_because("an earlier snapshot has a different total");
       break;
     default:
       break;
@@ -179,7 +179,7 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
   const std::int64_t rounded = rules_.rounded(entry.size);
   Block* found = blocks_.find(entry.address);
   if (found != nullptr && found->is_live()) {
-    doubt_because("a block is given out twice");
+    doubt_because("a block is allocated twice");
     complete_free(entry.address, change);
     change.block_bytes = 0;
     found = blocks_.find(entry.address);
@@ -187,7 +187,7 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
   if (found == nullptr) {
     if (const auto around = free_block_around(entry.address)) {
       // The caching allocator takes the beginning of a free block; others do as they like.
-      if (!snapshot_.settings.has_exact_sizes) doubt_because("a block lies in the middle of a free one");
+      if (!snapshot_.settings.has_exact_sizes) doubt_because("a block is in the middle of a free block");
       const Block whole = *blocks_.find(*around);
       take_free(*around, whole);
       Block before = whole, after = whole;
@@ -214,7 +214,7 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
       put_free(end_of(entry.address, rounded), rest);
     }
   } else {
-    doubt_because("a block lies where no free one is");
+    doubt_because("a block is allocated where no free block is");
     if (found != nullptr) take_free(entry.address, *found);
   }
   block.requested = entry.size;
@@ -231,7 +231,7 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
 void SnapshotReplay::request_free(std::uint64_t address, Change& change) {
   Block* block = blocks_.find(address);
   if (block == nullptr || block->state != BlockState::active_allocated)
-    return doubt_because("what was not allocated is released");
+    return doubt_because("a block is freed that was not allocated");
   block->state = BlockState::pending_free;
   totals_.allocated -= block->size;
   change.block_bytes = block->size;
@@ -242,7 +242,7 @@ void SnapshotReplay::request_free(std::uint64_t address, Change& change) {
 
 void SnapshotReplay::complete_free(std::uint64_t address, Change& change) {
   Block* found = blocks_.find(address);
-  if (found == nullptr || !found->is_live()) return doubt_because("what was not allocated is released");
+  if (found == nullptr || !found->is_live()) return doubt_because("a block is freed that was not allocated");
   if (found->state == BlockState::active_allocated) request_free(address, change);
   Block block = *found;
   drop(address);
@@ -281,7 +281,7 @@ void SnapshotReplay::add_segment(const TraceEntry& entry) {
 void SnapshotReplay::free_segment(const TraceEntry& entry) {
   const Block* block = blocks_.find(entry.address);
   if (block == nullptr || block->is_live() || block->size != entry.size)
-    doubt_because("a segment in use is given back");
+    doubt_because("a segment in use is released");
   clear_from(entry.address, end_of(entry.address, entry.size));
   cut_out(entry.address, entry.size);
   totals_.reserved -= entry.size;
@@ -325,7 +325,7 @@ void SnapshotReplay::unmap_pages(const TraceEntry& entry) {
     start = free_block_around(entry.address);
   const Block* found = start ? blocks_.find(*start) : nullptr;
   if (found == nullptr || end_of(*start, found->size) < end) {
-    doubt_because("pages in use are given back");
+    doubt_because("pages in use are released");
     clear_from(entry.address, end);
   } else {
     const Block whole = *found;
@@ -375,13 +375,13 @@ void SnapshotReplay::add_range(std::uint64_t address, std::int64_t size, std::in
   const bool overlaps =
       (it != ranges_.begin() && std::prev(it)->second.end_from(std::prev(it)->first) > start) ||
       (std::next(it) != ranges_.end() && std::next(it)->first < range.end_from(start));
-  if (!is_new || overlaps) doubt_because("segments lie over each other");
+  if (!is_new || overlaps) doubt_because("some segments overlap");
 }
 
 void SnapshotReplay::cut_out(std::uint64_t address, std::int64_t size) {
   const auto it = range_around(address);
   if (it == ranges_.end() || it->second.end_from(it->first) < end_of(address, size))
-    return doubt_because("a segment is not where the trace has it");
+    return doubt_because("a segment is not where the trace puts it");
   const std::uint64_t start = it->first;
   Range before = it->second, after = it->second;
   before.size = static_cast<std::int64_t>(address - start);
@@ -439,7 +439,7 @@ void SnapshotReplay::drop(std::uint64_t address) {
 void SnapshotReplay::make_room_at(std::uint64_t address) {
   const Block* found = blocks_.find(address);
   if (found == nullptr) return;
-  doubt_because("blocks lie over each other");
+  doubt_because("some blocks overlap");
   if (found->is_live())
     drop(address);
   else
@@ -537,9 +537,9 @@ std::string SnapshotReplay::doubt() const {
   if (is_exact()) return {};
   if (!doubt_.empty()) return doubt_;
   if (guessed_blocks_ > 0)
-    return fmt::format("the trace begins after {} of the blocks that it releases were allocated",
+    return fmt::format("the trace starts after {} of the blocks that it frees were allocated",
                        guessed_blocks_);
-  return "the trace leads to other blocks than the snapshot has";
+  return "the trace ends with different blocks than the snapshot has";
 }
 
 void SnapshotReplay::doubt_because(std::string_view why) {

@@ -88,46 +88,49 @@ Flag chosen(std::string name, std::vector<std::string> choices, std::string help
 std::vector<Flag> input_flags() {
   const std::string group = "Inputs";
   std::vector<Flag> flags{
-      common(value("source", FlagKind::text, "SRC", "image_dir=DIR, video=FILE, camera=N, or a path", group)),
-      common(value("model", FlagKind::text, "NAME=PATH", "a model; may be given several times", group)),
+      common(value("source", FlagKind::text, "SRC", "input: image_dir=DIR, video=FILE, camera=N or a path",
+                   group)),
+      common(value("model", FlagKind::text, "NAME=PATH", "model to measure; repeatable", group)),
   };
   flags.back().repeated = true;
   for (std::size_t i = 0; i < kModelSlots.size(); ++i)
     flags.push_back(value(fmt::format("model{}", i), FlagKind::text, "PATH",
-                          fmt::format("the model of slot {}", kModelSlots.at(i)), group));
+                          fmt::format("model of slot {}", kModelSlots.at(i)), group));
   flags.insert(
       flags.end(),
       {
-          value("backend", FlagKind::text, "NAME", "force a runtime for all models", group, "by extension"),
-          value("task", FlagKind::text, "NAME", "say what the models' tensors mean (docs/tasks.md)", group,
+          value("backend", FlagKind::text, "NAME", "use this runtime for all models", group, "by extension"),
+          value("task", FlagKind::text, "NAME", "set the task of all models (docs/tasks.md)", group,
                 "recognised"),
-          common(value("device", FlagKind::text, "NAME", "where models run: cpu or cuda:N", group, "cpu")),
-          chosen("precision", {"fp32", "fp16", "bf16"},
-                 "what LibTorch's models compute in (docs/libtorch.md)", group,
-                 "bf16 on GPUs from Ampere on, else fp32"),
-          chosen("conv-search", {"exhaustive", "heuristic", "default"}, "how a GPU's convolutions are chosen",
-                 group, "exhaustive"),
-          toggle("capture-graph", "on a GPU: capture the runs as one graph", group),
-          ranged(value("imgsz", FlagKind::integer, "N", "input size where the model leaves it open", group,
-                       "640"),
+          common(value("device", FlagKind::text, "NAME", "device to run models on: cpu or cuda:N", group,
+                       "cpu")),
+          chosen("precision", {"fp32", "fp16", "bf16"}, "precision of LibTorch models (docs/libtorch.md)",
+                 group, "bf16 on GPUs from Ampere on, else fp32"),
+          chosen("conv-search", {"exhaustive", "heuristic", "default"},
+                 "method to choose convolution algorithms on a GPU", group, "exhaustive"),
+          toggle("capture-graph", "run the model as a captured CUDA graph", group),
+          ranged(value("imgsz", FlagKind::integer, "N", "input size in pixels where the model sets none",
+                       group, "640"),
                  16, 8192),
-          ranged(value("conf", FlagKind::number, "X", "confidence threshold", group, "0.25"), 0, 1),
-          ranged(value("iou", FlagKind::number, "X", "IoU threshold of NMS", group, "0.45"), 0, 1),
-          common(
-              ranged(value("max-frames", FlagKind::integer, "N", "frames per video or folder", group, "300"),
-                     1, 1e12)),
-          ranged(value("warmup", FlagKind::integer, "N", "frames before the measurement", group, "10"), 0,
-                 1e6),
-          ranged(value("max-frames-in-mem", FlagKind::integer, "N", "decoded frames held at once", group,
-                       "600, at most 16 MiB and an eighth of the limit"),
+          ranged(value("conf", FlagKind::number, "X", "confidence threshold, 0 to 1", group, "0.25"), 0, 1),
+          ranged(value("iou", FlagKind::number, "X", "IoU threshold of NMS, 0 to 1", group, "0.45"), 0, 1),
+          common(ranged(value("max-frames", FlagKind::integer, "N",
+                              "measure at most N frames per video or folder", group, "300"),
+                        1, 1e12)),
+          ranged(value("warmup", FlagKind::integer, "N", "run N warm-up frames before the measurement", group,
+                       "10"),
+                 0, 1e6),
+          ranged(value("max-frames-in-mem", FlagKind::integer, "N", "keep at most N decoded frames in memory",
+                       group, "600, at most 16 MiB and an eighth of the limit"),
                  1, 4096),
-          ranged(value("limit-videos", FlagKind::integer, "N", "only the first N videos or folders", group),
-                 1, 1e9),
           ranged(
-              value("limit-objects", FlagKind::integer, "N", "only the first N objects of each video", group),
+              value("limit-videos", FlagKind::integer, "N", "use only the first N videos or folders", group),
               1, 1e9),
-          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime; 0: its own choice", group,
-                       "0"),
+          ranged(value("limit-objects", FlagKind::integer, "N", "use only the first N objects of each video",
+                       group),
+                 1, 1e9),
+          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime; 0: the runtime's default",
+                       group, "0"),
                  0, 1024),
       });
   return flags;
@@ -137,49 +140,52 @@ std::vector<Flag> limit_flags() {
   const std::string group = "Limit";
   return {
       common(bounded(
-          value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group),
+          value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model, such as 2GiB", group),
           kSmallestLimit, kLargestMemory)),
       also(value("gpu-mem-limit", FlagKind::text, "SIZE",
-                 "limit of each GPU's memory, of all models together (or 0=4GiB,1=8GiB)", group),
+                 "GPU memory limit, shared by all models (or 0=4GiB,1=8GiB)", group),
            {"gpu-limit"}),
       ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
-                   "the reference's limit in GiB, at most 8 (docs/limits.md)", group),
+                   "compatibility alias: limit in GiB, at most 8 (docs/limits.md)", group),
              0.01),
-      chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"}, "what enforces it", group,
-             "auto"),
-      common(toggle("strict", "exit 1 when the limit is exceeded", group)),
+      chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"},
+             "mechanism that enforces --mem-limit", group, "auto"),
+      common(toggle("strict", "exit with 1 if the limit is exceeded", group)),
       bounded(
           value("workspace", FlagKind::size, "SIZE", "scratch memory of the setup phase", group, "256MiB"),
           kSmallestWorkspace, kLargestMemory),
-      ranged(value("workspace-mb", FlagKind::megabytes, "N", "the same in MiB", group), 32, 64 << 20),
-      bounded(value("timeout", FlagKind::duration, "TIME", "how long a model may be silent", group, "2min"),
-              kShortestTimeout, kLongestTimeout),
+      ranged(value("workspace-mb", FlagKind::megabytes, "N", "same as --workspace, in MiB", group), 32,
+             64 << 20),
+      bounded(
+          value("timeout", FlagKind::duration, "TIME", "fail a model that is silent for TIME", group, "2min"),
+          kShortestTimeout, kLongestTimeout),
   };
 }
 
 std::vector<Flag> phase_flags() {
   const std::string group = "Phases";
   return {
-      common(also(toggle("tune", "search the fastest settings that fit", group), {"enable-cudnn-tuning"})),
-      common(toggle("parallel", "also run all models at once under one limit", group)),
+      common(also(toggle("tune", "search the fastest settings within the limit", group),
+                  {"enable-cudnn-tuning"})),
+      common(toggle("parallel", "also run all models at once, under one limit", group)),
       common(toggle("pipeline", "also run all models in one process, frame by frame", group)),
-      bounded(value("pool", FlagKind::size, "SIZE",
-                    "also run all models in one process of at most SIZE: a pool loads and gives up", group),
-              kSmallestLimit, kLargestMemory),
+      bounded(
+          value("pool", FlagKind::size, "SIZE",
+                "also run all models in one process of at most SIZE, loading and unloading on demand", group),
+          kSmallestLimit, kLargestMemory),
       ranged(value("pool-threads", FlagKind::integer, "N",
-                   "ask the pool for that many of a frame's models at the same time", group, "1"),
+                   "run up to N models of a frame at the same time (--pool)", group, "1"),
              1, 256),
-      toggle("layers", "also trace each model: its memory by kind and by layer", group),
-      toggle("aslr", "leave address space layout randomization on: each run is another layout of the heap",
-             group),
+      toggle("layers", "also trace each model: memory by kind and by layer", group),
+      toggle("aslr", "keep address space randomization on; each run gets another heap layout", group),
       value("in-step", FlagKind::text, "NAME",
-            "take turns, frame by frame, with the other run of that name: for headroom diff", group),
+            "alternate frames with the other run of the same NAME, for headroom diff", group),
       ranged(value("repeat", FlagKind::integer, "N",
-                   "make so many runs, one after the other, a folder each: for headroom diff", group, "1"),
+                   "make N runs in a row, one folder each, for headroom diff", group, "1"),
              1, 1000),
-      toggle("skip-setup", "use what an earlier setup prepared", group),
-      toggle("skip-inference", "only set up", group),
-      also(value("prepared-dir", FlagKind::text, "DIR", "where the setup phase leaves its data", group,
+      toggle("skip-setup", "skip the setup phase; use the data of an earlier one", group),
+      toggle("skip-inference", "run the setup phase only", group),
+      also(value("prepared-dir", FlagKind::text, "DIR", "folder for the data of the setup phase", group,
                  "./preprocessed_data"),
            {"preprocessed-dir"}),
   };
@@ -187,22 +193,22 @@ std::vector<Flag> phase_flags() {
 
 std::vector<Flag> output_flags() {
   const std::string group = "Output";
-  Flag verbose = toggle("verbose", "say more", group);
+  Flag verbose = toggle("verbose", "print more detail", group);
   verbose.short_name = 'v';
   return {
-      common(also(value("output-dir", FlagKind::text, "DIR", "where run folders go", group, "outputs"),
+      common(also(value("output-dir", FlagKind::text, "DIR", "write run folders to DIR", group, "outputs"),
                   {"out-dir"})),
-      bounded(value("metrics-interval", FlagKind::duration, "TIME", "between samples of the machine", group,
-                    "0.5s"),
+      bounded(value("metrics-interval", FlagKind::duration, "TIME", "time between samples of the machine",
+                    group, "0.5s"),
               kShortestInterval, kLongestInterval),
-      ranged(value("sample-images", FlagKind::integer, "N", "annotated pictures per model", group, "3"), 0,
-             1000),
+      ranged(value("sample-images", FlagKind::integer, "N", "annotated images to save per model", group, "3"),
+             0, 1000),
       common(toggle("json", "print report.json on standard output", group)),
-      toggle("quiet", "only errors and the result", group),
+      toggle("quiet", "print only errors and the result", group),
       verbose,
-      chosen("color", {"auto", "always", "never"}, "colours on the terminal", group, "auto"),
+      chosen("color", {"auto", "always", "never"}, "colour terminal output", group, "auto"),
       value("config", FlagKind::text, "FILE", "read flags from a TOML file (docs/configuration.md)", group),
-      toggle("dump-config", "print the merged configuration and end", group),
+      toggle("dump-config", "print the merged configuration and exit", group),
   };
 }
 
@@ -220,8 +226,8 @@ void set_reference_limit(Bytes limit, BenchOptions& options) {
 Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {
   for (const auto& [one, other] : kAlternatives)
     if (values.has(one) && values.has(other))
-      return usage_error(fmt::format("--{} and --{} are the same setting", one, other), "both were given",
-                         "give one of them");
+      return usage_error(fmt::format("--{} and --{} cannot be combined", one, other),
+                         "both set the same value", "keep one of them");
   if (values.has("mem-limit")) options.memory_limit = *parse_size(values.text("mem-limit"));
   if (values.has("gpu-mem-limit")) {
     options.gpu_memory_limit = values.text("gpu-mem-limit");
@@ -229,9 +235,9 @@ Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<s
   }
   if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
     if (*gigabytes > kLargestGigabytes)
-      warnings.push_back(
-          fmt::format("--gpu-mem-limit-gb {} is more than 8, so 8 GiB is used; --mem-limit has no such bound",
-                      *gigabytes));
+      warnings.push_back(fmt::format(
+          "--gpu-mem-limit-gb {} is above the maximum of 8, so 8 GiB is used; --mem-limit has no maximum",
+          *gigabytes));
     set_reference_limit(from_gib(std::min(*gigabytes, kLargestGigabytes)), options);
   }
   if (values.has("workspace"))
@@ -245,8 +251,8 @@ void warn_of_threads(int threads, std::vector<std::string>& warnings) {
   const unsigned cores = std::thread::hardware_concurrency();
   if (cores == 0 || threads <= 2 * static_cast<int>(cores)) return;
   warnings.push_back(
-      fmt::format("--threads {} is more than twice the {} cores here: threads that wait for each other can "
-                  "make every run many times slower",
+      fmt::format("--threads {} is more than twice the {} cores of this machine; waiting threads can make "
+                  "each run many times slower",
                   threads, cores));
 }
 
@@ -254,7 +260,7 @@ void warn_of_threads(int threads, std::vector<std::string>& warnings) {
 Status normalise_device(std::string& name) {
   const auto device = parse_device_name(name);
   if (!device)
-    return usage_error(fmt::format("there is no device '{}'", name), "",
+    return usage_error(fmt::format("unknown device '{}'", name), "",
                        fmt::format("use cpu, or cuda:N with N from 0 to {}", kMostCudaDevices - 1));
   name = device->text();
   return {};
@@ -265,7 +271,7 @@ Status check_task(const std::string& task) {
   std::vector<std::string> names;
   for (const inference::TaskName& known : inference::task_names()) names.emplace_back(known.name);
   if (std::find(names.begin(), names.end(), task) != names.end()) return {};
-  return usage_error(fmt::format("there is no task '{}'", task), "",
+  return usage_error(fmt::format("unknown task '{}'", task), "",
                      fmt::format("use one of {}", fmt::join(names, ", ")));
 }
 
@@ -275,20 +281,15 @@ const Verb& bench_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "bench";
-    verb.summary = "Measure what models cost in time and memory, inside a limit";
+    verb.summary = "Benchmark models: latency, FPS and memory, under a memory limit";
     verb.usage = "headroom bench [--source SRC] --model NAME=PATH … [FLAGS]";
     verb.description =
-        "Runs each model on the frames of a source, each in a fresh process under the limit, after a setup "
-        "phase in a "
-        "process of its own. Models that take no frames (audio, recurrent state, integer inputs) run on "
-        "inputs made "
-        "from their signatures and need no source. Writes a run folder with report.json, report.md, "
-        "report.html, summary.csv, "
-        "metrics.jsonl, "
-        "annotated samples and footprints. A model that fails, crashes, hangs or runs out of memory is named "
-        "and the "
-        "others go on. Flags may also stand in a TOML file (--config) and in the environment "
-        "(HEADROOM_MAX_FRAMES=50).";
+        "Runs each model on the frames of a source, in a fresh process under the limit. A setup phase "
+        "prepares the data first. Models that take no frames (audio, recurrent state, integer inputs) run on "
+        "generated inputs and need no source. Writes a run folder with report.json, report.md, report.html, "
+        "summary.csv, metrics.jsonl, annotated samples and footprints. A model that fails, crashes, hangs or "
+        "runs out of memory is reported, and the others continue. Flags can also come from a TOML file "
+        "(--config) and from the environment (HEADROOM_MAX_FRAMES=50).";
     verb.examples = {
         "headroom bench --source photos --model yolo11n.onnx --mem-limit 2GiB",
         "headroom bench --source video=drive.mp4 --model a=a.onnx --model b=b.onnx",
@@ -389,11 +390,11 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.color = color_mode(values);
 
   if (options.skip_setup && options.skip_inference)
-    return usage_error("--skip-setup and --skip-inference together leave nothing to do", "",
-                       "give one of them");
+    return usage_error("--skip-setup and --skip-inference cannot be combined: nothing would run", "",
+                       "keep one of them");
   if (options.repeat > 1 && options.json)
-    return usage_error("--repeat and --json cannot be had together",
-                       "standard output would hold several reports", "read report.json of each run's folder");
+    return usage_error("--repeat and --json cannot be combined", "standard output would get several reports",
+                       "read report.json of each run's folder");
   if (auto read = read_models(values, options); !read) return forward_error(read);
   warn_of_threads(options.threads, warnings);
   for (const ModelSpec& model : options.models)
@@ -406,8 +407,8 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   if (auto read = read_limit(values, options, warnings); !read) return forward_error(read);
   if (bench::cuda_devices(options).empty() && (options.capture_graph || values.has("conv-search")))
     return usage_error(
-        fmt::format("--{} is of GPUs", options.capture_graph ? "capture-graph" : "conv-search"),
-        "no model runs on one", "give --device cuda:N too, or leave it out");
+        fmt::format("--{} has no effect", options.capture_graph ? "capture-graph" : "conv-search"),
+        "no model runs on a GPU", "add --device cuda:N, or remove the flag");
   if (values.has("source")) {
     auto source = media::parse_source(values.text("source"));
     if (!source) return forward_error(source);

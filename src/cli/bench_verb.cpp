@@ -27,13 +27,13 @@ Result<FlagValues> merge(const FlagValues& command_line) {
   auto environment = read_environment(bench_verb(), unknown);
   if (!environment) return environment;
   for (const std::string& name : unknown)
-    log::warning("{} is set, but headroom bench has no such flag; it is ignored", name);
+    log::warning("{} is ignored: headroom bench has no such flag", name);
   std::string file = command_line.text("config");
   if (file.empty()) file = environment->text("config");
   if (!command_line.positionals().empty()) {
     if (command_line.positionals().size() > 1 || !file.empty())
       return usage_error("more than one configuration file was given", "",
-                         "give one, by --config or by its name alone");
+                         "give one file, either with --config or as an argument");
     file = command_line.positionals().front();
   }
   FlagValues values;
@@ -56,8 +56,8 @@ Status check_writable(const std::string& folder, const std::string& flag) {
   std::error_code ignored;
   fs::remove(probe, ignored);
   if (status) return {};
-  return usage_error(fmt::format("cannot write into {}", folder), status.error().why,
-                     fmt::format("choose a writable place with --{}", flag));
+  return usage_error(fmt::format("cannot write to {}", folder), status.error().why,
+                     fmt::format("choose a writable folder with --{}", flag));
 }
 
 // As many runs as --repeat says, each with a folder of its own. A model that fails fails its run, and the

@@ -39,32 +39,30 @@ Flag sized(const char* name, const char* help, Bytes smallest) {
 
 std::vector<Flag> build_engine_flags() {
   const char *const engine = "Engine", *const limit = "Limit";
-  Flag size = make_flag("imgsz", FlagKind::integer, "N", "input size where the model leaves it open");
+  Flag size = make_flag("imgsz", FlagKind::integer, "N", "input size in pixels where the model sets none");
   size.minimum = 16;
   size.maximum = 8192;
-  Flag mechanism = make_flag("limit-mechanism", FlagKind::choice, "WORD", "what enforces --mem-limit");
+  Flag mechanism =
+      make_flag("limit-mechanism", FlagKind::choice, "WORD", "mechanism that enforces --mem-limit");
   mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
   mechanism.common = false;
-  Flag timeout = make_flag("timeout", FlagKind::duration, "TIME", "how long the builder may be silent");
+  Flag timeout = make_flag("timeout", FlagKind::duration, "TIME", "fail if the builder is silent for TIME");
   timeout.minimum = 1e9;
   timeout.maximum = 30 * 24 * 3600e9;
   timeout.common = false;
   return {
       in_group(size, engine, "640"),
-      in_group(make_flag("fp16", FlagKind::toggle, "", "let layers run in FP16 (TensorRT 10)"), engine),
-      in_group(make_flag("bf16", FlagKind::toggle, "", "let layers run in BF16 (TensorRT 10)"), engine),
-      in_group(make_flag("int8", FlagKind::toggle, "", "INT8, for a model with Q/DQ nodes"), engine),
-      in_group(sized("workspace", "scratch memory a layer may take (kWORKSPACE, kTACTIC_DRAM)",
-                     kSmallestWorkspace),
-               engine, "TensorRT's own"),
-      in_group(make_flag("out", FlagKind::text, "FILE", "the engine; its record is FILE.json"), engine,
+      in_group(make_flag("fp16", FlagKind::toggle, "", "allow layers in FP16 (TensorRT 10)"), engine),
+      in_group(make_flag("bf16", FlagKind::toggle, "", "allow layers in BF16 (TensorRT 10)"), engine),
+      in_group(make_flag("int8", FlagKind::toggle, "", "allow INT8, for a model with Q/DQ nodes"), engine),
+      in_group(sized("workspace", "scratch memory per layer (kWORKSPACE, kTACTIC_DRAM)", kSmallestWorkspace),
+               engine, "TensorRT's default"),
+      in_group(make_flag("out", FlagKind::text, "FILE", "engine file; its record is FILE.json"), engine,
                "MODEL.engine"),
-      in_group(make_flag("force", FlagKind::toggle, "", "replace an engine that is there, whatever it is"),
-               engine),
-      in_group(make_flag("device", FlagKind::text, "NAME", "the GPU that it is built on and for"), engine,
-               "cuda:0"),
+      in_group(make_flag("force", FlagKind::toggle, "", "replace an existing engine file"), engine),
+      in_group(make_flag("device", FlagKind::text, "NAME", "GPU to build on and for"), engine, "cuda:0"),
       in_group(sized("mem-limit", "memory limit of the build", kSmallestLimit), limit),
-      in_group(make_flag("gpu-mem-limit", FlagKind::text, "SIZE", "limit of GPU memory (or 0=4GiB)"), limit),
+      in_group(make_flag("gpu-mem-limit", FlagKind::text, "SIZE", "GPU memory limit (or 0=4GiB)"), limit),
       in_group(std::move(mechanism), limit, "auto"),
       in_group(std::move(timeout), limit, "10min"),
   };
@@ -75,8 +73,8 @@ Result<tensorrt::Precision> precision_from(const FlagValues& values) {
   for (const char* name : kPrecisions)
     if (values.toggle(name)) given.push_back(fmt::format("--{}", name));
   if (given.size() > 1)
-    return usage_error(fmt::format("{} cannot be had together", fmt::join(given, " and ")),
-                       "an engine has one precision to choose layers from", "give one of them");
+    return usage_error(fmt::format("{} cannot be combined", fmt::join(given, " and ")),
+                       "an engine has one precision", "keep one of them");
   return given.empty()
              ? tensorrt::Precision::fp32
              : tensorrt::parse_precision(given.front().substr(2)).value_or(tensorrt::Precision::fp32);
@@ -85,20 +83,21 @@ Result<tensorrt::Precision> precision_from(const FlagValues& values) {
 std::string summary(const bench::BuildEngineOptions& options, const bench::BuiltEngine& built) {
   const tensorrt::EngineRecord& record = built.record;
   const std::string engine = options.order.engine.string();
-  std::string text = built.outcome.was_there
-                         ? fmt::format("{} is there already, built {} of this model for this machine\n",
+  std::string text = built.outcome.already_built
+                         ? fmt::format("{} already exists, built {} from this model for this machine\n",
                                        engine, record.created_at)
                          : fmt::format("{}: {}, built in {}\n", engine, format_bytes(record.engine.bytes),
                                        format_duration(built.time));
   text += fmt::format("  TensorRT {}, {}, for {} (compute capability {})\n", record.machine.tensorrt_version,
                       record.settings.precision, record.machine.gpu, record.machine.compute_capability);
   text += fmt::format("  inputs: {}\n", fmt::join(record.inputs, ", "));
-  if (!built.outcome.was_there) {
-    text += fmt::format("  the builder had at most {} of the GPU's memory through its allocator",
+  if (!built.outcome.already_built) {
+    text += fmt::format("  the builder's allocator used at most {} of GPU memory",
                         format_bytes(built.outcome.device_peak));
     if (built.outcome.refused > 0)
-      text += fmt::format(", and {} of its requests were refused, so faster ways may have been passed over",
-                          built.outcome.refused);
+      text +=
+          fmt::format(", and {} of its requests were refused, so TensorRT may have skipped faster kernels",
+                      built.outcome.refused);
     text += '\n';
   }
   if (!built.outcome.note.empty()) text += fmt::format("  {}\n", built.outcome.note);
@@ -128,16 +127,14 @@ const Verb& build_engine_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "build-engine";
-    verb.summary = "Build a TensorRT engine of an ONNX model";
+    verb.summary = "Build a TensorRT engine from an ONNX model";
     verb.usage = "headroom build-engine MODEL.onnx [--imgsz 640] [--fp16] [FLAGS]";
     verb.description =
-        "Builds an engine in a child process under the limit, and writes beside it a JSON file with the "
-        "machine, the "
-        "versions and the settings that it was built with. An engine belongs to one model of GPU and one "
-        "version of "
-        "TensorRT: headroom bench refuses one that comes from elsewhere, or whose model has changed since, "
-        "and says why. "
-        "It needs Headroom's TensorRT plug-in and TensorRT's libraries (docs/tensorrt.md).";
+        "Builds a TensorRT engine from an ONNX model, in a child process under the limit. Next to the engine "
+        "it writes a JSON file with the machine, the versions and the build settings. An engine works with "
+        "one GPU model and one TensorRT version. headroom bench rejects an engine from another setup or of a "
+        "changed model, and says why. Needs Headroom's TensorRT plug-in and TensorRT's libraries "
+        "(docs/tensorrt.md).";
     verb.examples = {"headroom build-engine yolo11n.onnx --imgsz 640 --fp16",
                      "headroom build-engine m.onnx --workspace 512MiB --gpu-mem-limit 2GiB",
                      "headroom bench --device cuda:0 --model m=m.engine --source video.mp4"};
@@ -152,18 +149,18 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   auto values = parse_flags(build_engine_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1)
-    return usage_error("headroom build-engine takes one model", "", "write headroom build-engine model.onnx");
+    return usage_error("headroom build-engine needs one model", "", "use headroom build-engine model.onnx");
   bench::BuildEngineOptions options;
   options.order.model = values->positionals().front();
   if (to_lower(options.order.model.extension().string()) != ".onnx")
     return usage_error(
-        fmt::format("an engine is built of an ONNX model, not of {}", options.order.model.string()), "",
+        fmt::format("cannot build an engine from {}: not an ONNX model", options.order.model.string()), "",
         "export the model to .onnx first");
   options.order.engine =
       values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.order.model);
   const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
   if (!device || !device->is_cuda)
-    return usage_error(fmt::format("no engine can be built on '{}'", values->text("device")),
+    return usage_error(fmt::format("cannot build an engine on '{}'", values->text("device")),
                        "an engine is built on the NVIDIA GPU that runs it",
                        fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
   options.order.device = device->text();
@@ -181,9 +178,9 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
     if (!limits) return forward_error(limits);
     options.gpu_limits = *limits;
     if (limits->bytes[device->ordinal] == ledger::kNoLimit)
-      return usage_error(fmt::format("--gpu-mem-limit {} bounds nothing here", values->text("gpu-mem-limit")),
+      return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
                          fmt::format("the engine is built on {}", options.order.device),
-                         "give the limit of that device");
+                         "set the limit of that device");
   }
   return options;
 }

@@ -24,7 +24,7 @@ Flag make_flag(const char* name, FlagKind kind, const char* value_name, const ch
 }
 
 Flag color_flag() {
-  Flag flag = make_flag("color", FlagKind::choice, "WORD", "colours on the terminal");
+  Flag flag = make_flag("color", FlagKind::choice, "WORD", "colour terminal output");
   flag.choices = {"auto", "always", "never"};
   flag.default_text = "auto";
   return flag;
@@ -39,7 +39,7 @@ bool wants_color(const FlagValues& values) { return use_color(color_mode(values)
 
 Flag alerts_flag(const char* default_text) {
   Flag flag =
-      make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)");
+      make_flag("alerts", FlagKind::text, "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)");
   flag.default_text = default_text;
   return flag;
 }
@@ -73,9 +73,9 @@ Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) 
   for (const std::string& folder : values.all("symbols")) {
     std::error_code code;
     if (!fs::is_directory(folder, code))
-      return usage_error(fmt::format("--symbols {} is no folder", folder),
-                         code ? code.message() : "it is something else",
-                         "name one that headroom symbols filled, or one with debug files");
+      return usage_error(fmt::format("--symbols {} is not a folder", folder),
+                         code ? code.message() : "it is another kind of file",
+                         "name a folder that headroom symbols wrote, or a folder with debug files");
     options.symbol_folders.emplace_back(folder);
   }
   return options;
@@ -87,7 +87,7 @@ void warn_of_missing_symbols(std::vector<std::string> problems) {
   problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
   for (std::size_t i = 0; i < std::min(kShown, problems.size()); ++i) log::warning("{}", problems[i]);
   if (problems.size() > kShown)
-    log::warning("{} more modules have no names for the same reasons", problems.size() - kShown);
+    log::warning("{} more modules have no symbols for the same reasons", problems.size() - kShown);
 }
 
 }  // namespace headroom::cli

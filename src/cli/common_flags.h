@@ -32,7 +32,7 @@ Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues
 Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_view flag);
 
 // --symbols DIR, any number of times.
-Flag symbols_flag(const char* help = "also look for the recorded modules' symbols in DIR");
+Flag symbols_flag(const char* help = "also search DIR for symbol files; repeatable");
 // Where to look for symbols. An error for a folder that is not there: names would be missing without a word.
 Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values);
 // Warns of modules whose names are missing because their files have changed, or are gone

@@ -58,8 +58,7 @@ class ConfigReader {
   // A value as the text that the command line would have. What TOML can say without quotes stands without.
   Result<std::string> text_of(const Flag& flag, const toml::node& node) const {
     if (is_bare(flag) && node.is_string())
-      return wrong(node, fmt::format("'{}' must be {}", flag.name, kind_in_words(flag)),
-                   "leave out the quotes");
+      return wrong(node, fmt::format("'{}' must be {}", flag.name, kind_in_words(flag)), "remove the quotes");
     if (const auto* text = node.as_string()) return without_stand_ins(text->get());
     if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
     if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
@@ -73,7 +72,7 @@ class ConfigReader {
     auto& entry = values_.entries_[flag.name];
     if (!flag.repeated && !entry.values.empty())
       return wrong(node, fmt::format("'{}' is set twice", flag.name),
-                   fmt::format("keep this one or that of {}", entry.origin));
+                   fmt::format("remove this one or the one at {}", entry.origin));
     entry.values.push_back(std::move(value));
     entry.origin = errors_.place(node);
     return {};
@@ -115,7 +114,7 @@ class ConfigReader {
       const bool is_threshold = word == "conf" || word == "iou";
       if (word == "every") {
         if (!value.is_integer() || **value.as_integer() < 1)
-          return wrong(value, "model.every must be a whole number from 1 on");
+          return wrong(value, "model.every must be a whole number of at least 1");
         more += fmt::format(",every={}", **value.as_integer());
         continue;
       }
@@ -151,7 +150,7 @@ class ConfigReader {
         more += fmt::format(",{}={}", word, *text);
       }
     }
-    if (path.empty()) return wrong(model, "a model has no path", "write path = \"model.onnx\"");
+    if (path.empty()) return wrong(model, "model.path is missing", "write path = \"model.onnx\"");
     if (name.empty()) name = model_name_of(path);
     return set(*find_flag(verb_, "model"), model, fmt::format("{}={}{}", name, path, more));
   }
@@ -171,12 +170,12 @@ class ConfigReader {
     if (const auto* boolean = node.as_boolean()) text = boolean->get() ? "on" : "off";
     RuntimeSettings checked;
     if (!set_by_word(checked, name, text))
-      return wrong(node, fmt::format("'model.{}' has no such value", name));
+      return wrong(node, fmt::format("invalid value of 'model.{}'", name));
     return text;
   }
 
   Status read_source(const toml::table& source) {
-    if (source.size() != 1) return wrong(source, "a source is one of image_dir, video and camera");
+    if (source.size() != 1) return wrong(source, "[source] needs exactly one of image_dir, video and camera");
     for (const auto& [key, value] : source) {
       const std::string word = without_stand_ins(key.str());
       if (word != "image_dir" && word != "video" && word != "camera")

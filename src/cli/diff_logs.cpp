@@ -66,8 +66,8 @@ Result<ReadLog> read_log(const std::string& file) {
       [] { return false; }, -1, {}, &log.condition);
   if (!read) return forward_error(read);
   if (log.figures.curves().empty())
-    return input_error(fmt::format("{} has no sample", file), "it is no log of headroom watch (FILE.jsonl)",
-                       watch::kFixOwnLog);
+    return input_error(fmt::format("{} has no samples", file),
+                       "it is not a log of headroom watch (FILE.jsonl)", watch::kFixOwnLog);
   return log;
 }
 
@@ -81,17 +81,16 @@ void add_problems(const ReadLog& log, const std::string& name, std::vector<std::
   // that is one thing.
   const std::int64_t lines_of_the_end = log.condition.is_cut ? 1 : 0;
   if (log.condition.is_cut)
-    problems.push_back(
-        fmt::format("{} is cut off: its end is missing behind {}", name, counted(samples, "sample")));
+    problems.push_back(fmt::format("{} is cut off after {}", name, counted(samples, "sample")));
   else if (log.condition.is_damaged)
-    problems.push_back(fmt::format("{} is damaged: what follows its {} cannot be unpacked", name,
-                                   counted(samples, "sample")));
+    problems.push_back(
+        fmt::format("{} is damaged: the data after {} cannot be unpacked", name, counted(samples, "sample")));
   if (log.unread_lines > lines_of_the_end)
-    problems.push_back(fmt::format("{} is damaged: {} of its {} {} no sample", name, log.unread_lines,
+    problems.push_back(fmt::format("{} is damaged: {} of its {} {} invalid", name, log.unread_lines,
                                    counted(samples + log.unread_lines, "line"),
                                    log.unread_lines == 1 ? "is" : "are"));
   if (samples < static_cast<std::int64_t>(analysis::kLeastOfSeries))
-    problems.push_back(fmt::format("{} has {} only", name, counted(samples, "sample")));
+    problems.push_back(fmt::format("{} has only {}", name, counted(samples, "sample")));
 }
 
 std::int64_t samples_of(const analysis::LogFigures& log, const std::string& figure) {
@@ -141,7 +140,7 @@ std::string not_judged_words(const std::vector<analysis::FigureRule>& rules, con
         if (change.name == rule.limit.name && change.doubt != analysis::SeriesDoubt::none)
           return report::doubt_words(change);
     if (const std::string figure = figure_of(rule.limit.name); !has_enough(a, b, figure))
-      return fmt::format("{} has fewer than {} samples in a log", figure, analysis::kLeastOfSeries);
+      return fmt::format("{} has fewer than {} samples in one of the logs", figure, analysis::kLeastOfSeries);
   }
   return {};
 }
@@ -168,9 +167,9 @@ analysis::GateJudgement judge(const std::vector<analysis::FigureRule>& rules, co
   if (judgement.not_judged || (judgement.has_breach() && report.has_enough)) return judgement;
   if (std::string why = not_judged_words(rules, a, b, report); !why.empty())
     judgement.not_judged = Error{
-        ErrorKind::input, "the gate cannot be judged", std::move(why),
-        report.problems.empty() ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
-                                : "log again with headroom watch, and end it with Ctrl-C or --duration"};
+        ErrorKind::input, "cannot check the gate", std::move(why),
+        report.problems.empty() ? "log for longer, or check the maximum: --fail-on 'max:FIGURE>+5%'"
+                                : "log again with headroom watch, and stop it with Ctrl-C or --duration"};
   return judgement;
 }
 

@@ -41,15 +41,15 @@ Result<std::optional<Gate>> gate_of(const FlagValues& values) {
     const auto percent =
         parse_number<double>(trim(std::string_view(gate.text).substr(0, gate.text.size() - 1)));
     if (!percent || !std::isfinite(*percent) || *percent < 0)
-      return usage_error(fmt::format("--fail-above {} is no share", gate.text), "",
-                         "give a percentage of A's peak such as 5%, or a size such as 10MiB");
+      return usage_error(fmt::format("invalid percentage --fail-above {}", gate.text), "",
+                         "use a percentage of A's peak such as 5%, or a size such as 10MiB");
     gate.percent = *percent;
     return gate;
   }
   const auto size = parse_size(gate.text);
   if (!size)
-    return usage_error(fmt::format("--fail-above {} is neither a size nor a percentage", gate.text),
-                       size.error().sentence(), "give 10MiB or 5%");
+    return usage_error(fmt::format("invalid --fail-above {}: not a size or a percentage", gate.text),
+                       size.error().sentence(), "use a size such as 10MiB, or a percentage such as 5%");
   gate.bytes = *size;
   return gate;
 }
@@ -97,14 +97,14 @@ std::vector<analysis::GateFinding> check_peaks(const Gate& gate, const report::D
   const auto growth = static_cast<double>(peaks.growth());
   if (growth <= gate.allowed_growth(peaks.before)) return {};
   const std::string above =
-      fmt::format("the {} of B is {} above that of A", report.choice.add_others ? "sum of the peaks" : "peak",
+      fmt::format("B's {} is {} above A's", report.choice.add_others ? "sum of the peaks" : "peak",
                   format_bytes({peaks.growth()}));
   const std::string noise = format_bytes({std::llround(peaks.noise())});
   // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
   // off.
   if (growth < peaks.noise())
-    return {{fmt::format("{}, and --fail-above allows {}: not failed, as it is within two standard errors of "
-                         "the samples ({}); recordings of --full are exact",
+    return {{fmt::format("{}, and --fail-above allows {}: not failed, because it is within two standard "
+                         "errors of the samples ({}); recordings of --full are exact",
                          above, gate.text, noise),
              false}};
   return {
@@ -119,8 +119,8 @@ void warn_of_unseen(const report::DiffReport& report) {
   for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
     if (side->recording.analysis.unseen_blocks > 0)
       log::warning(
-          "{} ({}) has releases of blocks whose allocation was not seen, so its peak may have been higher "
-          "than the gate can see",
+          "{} ({}) has frees of blocks whose allocation was not recorded, so its real peak may be higher "
+          "than the gate's figure",
           name, side->file);
 }
 
@@ -189,7 +189,7 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
     const bool is_above = gate && growth >= noise &&
                           growth > gate->allowed_growth(pair.before == nullptr ? 0 : pair.before->peak_bytes);
     if (is_above || found.has_breach())
-      return fmt::format("it saw the command's own process alone, and of the others {}",
+      return fmt::format("it checked only the command's main process; of the others, {}",
                          report::peak_words(pair));
   }
   return {};
@@ -199,15 +199,15 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
 std::optional<Error> not_judged(const std::vector<analysis::FigureRule>& rules,
                                 const std::optional<Gate>& gate, const report::DiffReport& report) {
   const auto error = [](std::string why, std::string fix) {
-    return Error{ErrorKind::input, "the gate cannot be judged", std::move(why), std::move(fix)};
+    return Error{ErrorKind::input, "cannot check the gate", std::move(why), std::move(fix)};
   };
   // What was recorded of a process that was killed is the least that it took: that may be beyond a limit, but
   // says nothing where it is not.
   if (std::string why = incomplete_words(report); !why.empty())
-    return error(std::move(why), "record it again until the program ends by itself");
+    return error(std::move(why), "record again and let the program end normally");
   if (std::string why = unseen_process(rules, gate, report); !why.empty())
     return error(std::move(why),
-                 "--all judges the sums over the trees; or compare the recordings of that process");
+                 "use --all to check the sums over all processes, or compare the recordings of that process");
   return std::nullopt;
 }
 
@@ -227,9 +227,9 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
   if (!after) return forward_error(after);
   for (const auto& [recording, file] : {std::pair{&*before, &file_a}, std::pair{&*after, &file_b}})
     if (!recording->info().host_recorded)
-      return usage_error(fmt::format("{} cannot be compared", file->string()),
-                         "it holds GPU memory only (--only gpu), and headroom diff compares the host's",
-                         "compare the devices of headroom report --json");
+      return usage_error(fmt::format("cannot compare {}", file->string()),
+                         "it has GPU memory only (--only gpu), and headroom diff compares host memory",
+                         "compare the devices in headroom report --json");
   const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
   std::vector<std::string> problems;
   const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);

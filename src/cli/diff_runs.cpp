@@ -23,7 +23,7 @@ std::string leave_out_all(std::vector<Rule>& rules, std::vector<std::string> lef
   std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != analysis::GateAgainst::value; });
   if (left_out.empty()) return {};
   std::string words =
-      fmt::format("A and B are the same, so no change is judged: {}", fmt::join(left_out, ", "));
+      fmt::format("A and B are the same, so these rules were not checked: {}", fmt::join(left_out, ", "));
   log::warning("{}", words);
   return words;
 }
@@ -56,15 +56,15 @@ void add_shared_runs(const LoadedSide& before, const LoadedSide& after, std::vec
   for (std::size_t i = 0; i < before.keys.size(); ++i)
     for (std::size_t j = 0; j < after.keys.size(); ++j)
       if (before.keys[i] == after.keys[j])
-        caveats.push_back(fmt::format("{} (A) and {} (B) are the same run, which is compared with itself",
-                                      before.side[i].name, after.side[j].name));
+        caveats.push_back(
+            fmt::format("{} (A) and {} (B) are the same run", before.side[i].name, after.side[j].name));
 }
 
 }  // namespace
 
 Flag fail_on_flag() {
   Flag flag = make_flag("fail-on", FlagKind::text, "RULES",
-                        "exit 1 when one holds, as 'run_peak>+5%,p99>+10%,det:fps<30'");
+                        "exit with 1 if a rule holds: 'run_peak>+5%,p99>+10%,det:fps<30'");
   flag.repeated = true;
   return flag;
 }
@@ -130,7 +130,7 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())
-      comparison.caveats.push_back(fmt::format("left out of {}: {}", name, words));
+      comparison.caveats.push_back(fmt::format("skipped in {}: {}", name, words));
   if (!history.caveat.empty()) comparison.caveats.push_back(history.caveat);
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
   report.before_words = history.before;

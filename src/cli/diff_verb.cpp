@@ -26,15 +26,15 @@ Result<Sides> sides_of(const std::vector<std::string>& given) {
   const auto colon = std::find(given.begin(), given.end(), ":");
   if (colon == given.end()) {
     if (given.size() == 2) return Sides{{given[0]}, {given[1]}};
-    return usage_error("headroom diff takes two things to compare", fmt::format("{} given", given.size()),
-                       "headroom diff before after, or with several runs a side: headroom diff A1 A2 A3 : B1 "
-                       "B2 B3");
+    return usage_error(
+        "headroom diff needs two inputs", fmt::format("{} given", given.size()),
+        "use headroom diff BEFORE AFTER, or with several runs per side: headroom diff A1 A2 A3 : B1 B2 B3");
   }
   Sides sides{{given.begin(), colon}, {colon + 1, given.end()}};
   if (sides.before.empty() || sides.after.empty() ||
       std::find(sides.after.begin(), sides.after.end(), ":") != sides.after.end())
-    return usage_error("headroom diff takes two sides", "one ':' stands between them",
-                       "headroom diff A1 A2 A3 : B1 B2 B3");
+    return usage_error("headroom diff needs two sides", "the sides are separated by one ':'",
+                       "use headroom diff A1 A2 A3 : B1 B2 B3");
   return sides;
 }
 
@@ -47,9 +47,10 @@ Result<InputKind> common_kind(const Sides& sides) {
       auto kind = kind_of_input(name);
       if (!kind) return forward_error(kind);
       if (first && *first != *kind)
-        return usage_error(fmt::format("{} and {} cannot be compared", first_name, name),
-                           fmt::format("one is {} and the other {}", words_for(*first), words_for(*kind)),
-                           "name two of one kind");
+        return usage_error(
+            fmt::format("cannot compare {} and {}", first_name, name),
+            fmt::format("the first is {}, the second is {}", words_for(*first), words_for(*kind)),
+            "name two inputs of the same kind");
       first = *kind;
       if (first_name.empty()) first_name = name;
     }
@@ -61,12 +62,13 @@ Status check_flags(InputKind kind, const FlagValues& values) {
   const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
   for (const char* flag : of_recordings)
     if (kind != InputKind::recording && values.has(flag))
-      return usage_error(fmt::format("--{} is for recordings", flag), "these are none",
-                         std::string_view(flag) != "fail-above" ? "leave it out"
-                         : kind == InputKind::watch_log         ? "take --fail-on 'ram_used_bytes>+5%'"
-                                                                : "take --fail-on 'run_peak>+5%'");
+      return usage_error(fmt::format("--{} works with recordings only", flag),
+                         "the inputs are not recordings",
+                         std::string_view(flag) != "fail-above" ? "remove the flag"
+                         : kind == InputKind::watch_log         ? "use --fail-on 'ram_used_bytes>+5%'"
+                                                                : "use --fail-on 'run_peak>+5%'");
   if (values.toggle("json") + values.toggle("csv") + values.toggle("markdown") > 1)
-    return usage_error("--json, --csv and --markdown are views of their own", "", "give one of them");
+    return usage_error("--json, --csv and --markdown cannot be combined", "", "keep one of them");
   return {};
 }
 
@@ -80,14 +82,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (auto fine = check_flags(*kind, *values); !fine) return forward_error(fine);
   if (*kind == InputKind::recording) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
-      return usage_error("headroom diff compares one recording with one other", "a side has several",
-                         "headroom diff before.hrec after.hrec");
+      return usage_error("headroom diff compares one recording with one recording", "one side has several",
+                         "use headroom diff before.hrec after.hrec");
     return diff_recordings(sides->before.front(), sides->after.front(), *values);
   }
   if (*kind == InputKind::watch_log) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
-      return usage_error("headroom diff compares one log with one other", "a side has several",
-                         "headroom diff before.jsonl after.jsonl");
+      return usage_error("headroom diff compares one log with one log", "one side has several",
+                         "use headroom diff before.jsonl after.jsonl");
     return diff_logs(sides->before.front(), sides->after.front(), *values);
   }
   auto rules = gate_rules(*values);
@@ -106,42 +108,42 @@ const Verb& diff_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "diff";
-    verb.summary = "Compare runs, footprints, watch logs or recordings: what changed";
+    verb.summary = "Compare two runs, footprints, watch logs or recordings";
     verb.usage = "headroom diff A B [FLAGS]   or   A… : B… [FLAGS]";
     verb.description =
-        "Compares what it is given, A (before) with B (after): run folders of headroom bench, or folders of "
-        "several runs; their footprints; two logs of headroom watch; or two recordings of headroom trace. "
-        "The first line is the verdict. "
-        "Runs are compared by memory, latency, FPS and detections of each model: a change counts where it is "
-        "more than two runs of the same thing differ by; with three runs or more a side the runs themselves "
-        "tell how much that is. Recordings are compared by layer, call stack and module; stacks are matched "
-        "by the names of their functions and modules. Metrics of --fail-on: " +
-        run_metric_list() + "; of logs and recordings the figures of --json.";
+        "Compares A (before) with B (after). Inputs are run folders of headroom bench, folders of several "
+        "runs, footprints, logs of headroom watch, or recordings of headroom trace. The first line is the "
+        "verdict. Runs are compared by memory, latency, FPS and detections of each model. A change counts if "
+        "it exceeds the usual difference between two runs of the same setup. With three or more runs per "
+        "side, the runs themselves show how large that difference is. Recordings are compared by layer, call "
+        "stack and module. Stacks match if their functions and modules have the same names. For logs and "
+        "recordings, --fail-on takes the figures of --json. Metrics of --fail-on for runs: " +
+        run_metric_list() + ".";
     verb.examples = {"headroom diff runs/main runs/branch --fail-on 'run_peak>+5%,p99>+10%'",
                      "headroom diff A1 A2 A3 : B1 B2 B3 --markdown > comment.md",
                      "headroom diff main.hrec branch.hrec --fail-above 5%"};
     verb.positional = "A B";
-    Flag by = make_flag("by", FlagKind::choice, "WORD", "of recordings: one whole table");
+    Flag by = make_flag("by", FlagKind::choice, "WORD", "one full table (recordings)");
     for (const analysis::DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
     Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
     top.default_text = "5; --by 10; --json all";
     top.minimum = 1;
     top.maximum = 1e9;
     Flag min = make_flag("min", FlagKind::size, "SIZE",
-                         "of recordings: only rows that changed by SIZE, at the peak or at the end");
-    min.default_text = "1B; of --json and --csv 0B";
+                         "show only rows that changed by SIZE, at the peak or at the end (recordings)");
+    min.default_text = "1B; --json and --csv 0B";
     min.minimum = 0;
     verb.flags = {
-        make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
-        make_flag("markdown", FlagKind::toggle, "", "print it for a pull request's comment"),
-        make_flag("csv", FlagKind::toggle, "", "of recordings: a row a layer, stack and module"),
+        make_flag("json", FlagKind::toggle, "", "print all figures as JSON"),
+        make_flag("markdown", FlagKind::toggle, "", "print Markdown for a pull request comment"),
+        make_flag("csv", FlagKind::toggle, "", "print a CSV row per layer, stack and module (recordings)"),
         fail_on_flag(),
         by,
         top,
         min,
         make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
-                  "of recordings: exit 1 when B's peak is more than that above A's (10MiB, 5%)"),
-        make_flag("all", FlagKind::toggle, "", "of recordings: also the sums over the trees of processes"),
+                  "exit with 1 if B's peak exceeds A's by more (10MiB, 5%; recordings)"),
+        make_flag("all", FlagKind::toggle, "", "also sum over all processes of each recording"),
         symbols_flag(),
         color_flag()};
     // Rows of the one-screen help are for what is asked for most.

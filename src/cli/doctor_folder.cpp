@@ -55,8 +55,7 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
   }
   if (code) return input_error(fmt::format("cannot read the folder {}", folder), code.message());
   if (inputs.paths.empty())
-    return input_error(fmt::format("there is nothing to read in {}", folder),
-                       "it has neither a report.json nor files",
+    return input_error(fmt::format("nothing to read in {}", folder), "it has no report.json and no files",
                        "name logs, recordings, snapshots or runs of headroom bench");
   std::sort(inputs.paths.begin(), inputs.paths.end());
   if (inputs.paths.size() > FolderInputs::kMostFiles) {

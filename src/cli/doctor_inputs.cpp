@@ -79,7 +79,7 @@ Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& f
          }));
   std::string words = "a recording of headroom trace";
   if (analysis.host_recorded && analysis.leaks.growth == analysis::Growth::unknown)
-    words += "; no layer repeats in it, so leaks were not looked for";
+    words += "; no layer repeats in it, so leaks were not searched";
   return words;
 }
 
@@ -135,8 +135,8 @@ Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& f
   append(findings, doctor::machine_findings(history, name));
   const std::string torn = unread == 0
                                ? ""
-                               : fmt::format("; {} {} no sample and passed over",
-                                             counted(unread, "line", "lines"), unread == 1 ? "is" : "are");
+                               : fmt::format("; {} {} invalid and skipped", counted(unread, "line", "lines"),
+                                             unread == 1 ? "is" : "are");
   return (is_of_run(file) ? "the samples of a run of headroom bench, " : "a log of headroom watch, ") +
          machine_words(history) + torn + (log->is_cut() ? "; its last line is cut off" : "");
 }
@@ -164,7 +164,7 @@ Result<std::string> read_tool_text(const std::string& kind, const fs::path& file
       [] { return false; }, kNothingWakes);
   append(findings, doctor::machine_findings(history, file.string()));
   if (!read) return forward_error(read);
-  return fmt::format("text of {}, {}", kind == "meminfo" ? "/proc/meminfo" : kind, machine_words(history));
+  return fmt::format("output of {}, {}", kind == "meminfo" ? "/proc/meminfo" : kind, machine_words(history));
 }
 
 // Which tool printed this; empty if none did. One of the first lines tells.
@@ -193,12 +193,11 @@ Result<std::string> read_footprint(const fs::path& file, std::vector<Finding>&) 
   if (!text) return forward_error(text);
   auto document = parse_json(*text, file.string());
   if (!document) {
-    document.error().fix = "copy it again if it was cut off, or measure anew";
+    document.error().fix = "copy it again if it was cut off, or measure again";
     return forward_error(document);
   }
   return std::string(
-      "a footprint of headroom bench, in which there is nothing to find; headroom diff compares it, and "
-      "headroom plan reckons with it");
+      "a footprint of headroom bench, which doctor cannot examine; use headroom diff or headroom plan");
 }
 
 // What Headroom and PyTorch write.
@@ -265,14 +264,14 @@ void read_other_processes(const fs::path& recording, Examination& examination) {
   for (std::size_t i = 0; i < std::min(files.size(), kMost); ++i) {
     if (!examination.is_new(files[i])) continue;
     auto words = read_recording(files[i], examination.findings);
-    if (!words) words = "left out: " + words.error().sentence();
+    if (!words) words = "skipped: " + words.error().sentence();
     examination.examined.push_back({files[i].string(), "recording", std::move(*words)});
   }
   merge_unjudged(first, examination.findings);
   for (std::size_t i = kMost; i < files.size(); ++i) (void)examination.is_new(files[i]);  // left out for good
   if (files.size() > kMost)
     examination.examined.push_back({recording.string() + ".d", "recording",
-                                    fmt::format("{} more recordings were left out", files.size() - kMost)});
+                                    fmt::format("{} more recordings were skipped", files.size() - kMost)});
 }
 
 // The first bytes of a pipe, which stay in it; waits until there are any.
@@ -319,7 +318,7 @@ Result<std::optional<UniqueFd>> watch_log_on_input() {
   constexpr std::size_t kMost = std::size_t{256} << 20;
   const auto refuse = [](std::string why) {
     return input_error("cannot read the log of headroom watch on standard input", std::move(why),
-                       "give it as a file: headroom doctor LOG.jsonl");
+                       "use a file: headroom doctor LOG.jsonl");
   };
   const std::string begin = begin_of_input();
   if (!begins_as_watch_log(begin)) return std::nullopt;
@@ -353,8 +352,8 @@ std::optional<Error> what_is_not_read(const std::string& begin, const std::strin
     return Error{ErrorKind::input, fmt::format("cannot read {}", path), std::move(why), std::move(fix)};
   };
   if (begin.starts_with("time_seconds,unix_time_seconds,"))
-    return error("it is a table of headroom watch, which has no totals of memory and swap",
-                 "log with --output FILE.jsonl, and give that");
+    return error("it is a CSV log of headroom watch, which has no totals of memory and swap",
+                 "log with --output FILE.jsonl and use that file");
   if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
     return error(
         "it is text in UTF-16",
@@ -370,8 +369,8 @@ std::optional<Error> what_is_not_read(const std::string& begin, const std::strin
                                 {"BZh", "bzip2", "bzip2 -dc"}};
   for (const Packed& packed : kPacked)
     if (begin.starts_with(packed.magic) && is_binary(begin))
-      return error(fmt::format("it is packed by {}", packed.name),
-                   fmt::format("unpack it: {} {} | headroom doctor -", packed.unpack, shell_word(path)));
+      return error(fmt::format("it is compressed with {}", packed.name),
+                   fmt::format("decompress it: {} {} | headroom doctor -", packed.unpack, shell_word(path)));
   return std::nullopt;
 }
 
@@ -399,7 +398,7 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
   if (const auto unreadable = what_is_not_read(begin, path)) {
     if (if_binary == IfBinary::error) return tl::unexpected(*unreadable);
     examination.examined.push_back(
-        {path, "file", fmt::format("left out: {}; {}", unreadable->why, unreadable->fix)});
+        {path, "file", fmt::format("skipped: {}; {}", unreadable->why, unreadable->fix)});
     return {};
   }
   if (is_binary(begin)) {
@@ -408,7 +407,7 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
       return {};
     }
     return input_error(fmt::format("cannot read {}", path),
-                       "it is neither text nor a file that Headroom or PyTorch writes",
+                       "it is not text and not a file of Headroom or PyTorch",
                        "name logs, recordings, snapshots or runs");
   }
   if (const std::string tool = tool_of(begin); !tool.empty()) {

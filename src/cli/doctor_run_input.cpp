@@ -35,7 +35,7 @@ bool came_through(const BenchResult& run) {
 std::string why_not_read(const fs::path& file) {
   std::error_code code;
   if (!fs::exists(fs::symlink_status(file, code)) || fs::is_regular_file(file, code)) return {};
-  return fmt::format("; its {} is left out: it is no ordinary file", file.filename().string());
+  return fmt::format("; its {} was skipped: not a regular file", file.filename().string());
 }
 
 // What the runtimes said while the run was made. Where every model came through, what failed on the way was
@@ -51,10 +51,10 @@ std::string read_run_log(const fs::path& log, const BenchResult& run, std::vecto
     if (is_all_well && finding.severity == Severity::severe) {
       finding.severity = Severity::warning;
       finding.cause += finding.cause.empty() ? "" : " ";
-      finding.cause += "All models of the run came through all the same.";
+      finding.cause += "All models of the run succeeded nevertheless.";
     }
   append(findings, std::move(told));
-  if (!lines) return "; its run.log was not read to its end: " + reason(lines.error());
+  if (!lines) return "; its run.log was read only in part: " + reason(lines.error());
   return *lines > 0 ? "; its log has " + counted(*lines, "line", "lines") : std::string();
 }
 
@@ -72,8 +72,7 @@ std::string read_run_samples(const fs::path& file, std::vector<Finding>& finding
   if (history.samples > 0) append(findings, doctor::findings_during_run(history, file.string()));
   if (!read)
     return fmt::format("; its {} {}: {}", name,
-                       history.samples == 0 ? "is left out" : "was not read to its end",
-                       reason(read.error()));
+                       history.samples == 0 ? "was skipped" : "was read only in part", reason(read.error()));
   if (history.samples == 0) return {};
   return "; " + counted(history.samples, "sample", "samples") + " of the machine";
 }
@@ -92,8 +91,7 @@ Result<std::string> read_run(const fs::path& file, std::vector<Finding>& finding
       "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
   if (const auto failed = result->models.size() - static_cast<std::size_t>(std::count_if(
                                                       result->models.begin(), result->models.end(), is_ok)))
-    words += result->models.size() == 1 ? ", which did not come through"
-                                        : fmt::format(", {} of which did not come through", failed);
+    words += result->models.size() == 1 ? ", which failed" : fmt::format(", {} of which failed", failed);
   words += read_run_log(file.parent_path() / "run.log", *result, findings);
   words += read_run_samples(file.parent_path() / "metrics.jsonl", findings);
   return words;

@@ -37,7 +37,7 @@ class Workplace {
     std::string name = (fs::temp_directory_path(code) / "headroom-try-XXXXXX").string();
     if (code || ::mkdtemp(name.data()) == nullptr)
       return failure("cannot make a folder for the trials", code ? code.message() : errno_text(errno),
-                     "name a writable one in TMPDIR");
+                     "set TMPDIR to a writable folder");
     return Workplace(name);
   }
   Workplace(Workplace&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -83,7 +83,7 @@ class Bencher {
             (folder_ / "prepared").string(), std::string("--quiet")})
         command.push_back(word);
       // Where it does not come through, the trial itself tells why.
-      auto ended = wait_for(command, folder_ / "bench.log", label + ", prepared without the limit");
+      auto ended = wait_for(command, folder_ / "bench.log", label + ", preparing without the limit");
       if (!ended) return forward_error(ended);
       if (!*ended) return std::optional<LoadedSide>();
     }
@@ -101,8 +101,8 @@ class Bencher {
     auto loaded = load_runs({output.string()});
     if (loaded && !loaded->side.empty()) return std::optional(std::move(*loaded));
     const auto said = read_file(log, mebibytes(1));
-    return failure(fmt::format("the trial of {} left no run", label), said ? last_line(*said) : "",
-                   "run its command by hand: " + doctor::bench_command(run, model, cure));
+    return failure(fmt::format("the trial of {} wrote no run", label), said ? last_line(*said) : "",
+                   "run its command manually: " + doctor::bench_command(run, model, cure));
   }
 
  private:
@@ -145,24 +145,24 @@ class Bencher {
 };
 
 Status check_run(const BenchResult& run, const std::string& name) {
-  constexpr const char* kMeasureAnew = "measure anew with headroom bench";
+  constexpr const char* kMeasureAnew = "measure again with headroom bench";
   if (!run.options)
-    return input_error(fmt::format("no cure of {} can be tried", name),
-                       "its report does not tell the settings of the run (Headroom was older)", kMeasureAnew);
+    return input_error(fmt::format("cannot try cures for {}", name),
+                       "its report is from an older Headroom and lacks the run's settings", kMeasureAnew);
   if (!run.source || run.source->spec.kind == SourceKind::camera) return {};
   std::error_code code;
   if (fs::exists(run.source->spec.path, code)) return {};
-  return input_error(fmt::format("no cure of {} can be tried", name),
-                     fmt::format("its source {} is gone", run.source->spec.path),
-                     "put it back, or run where its path holds");
+  return input_error(fmt::format("cannot try cures for {}", name),
+                     fmt::format("its source {} is missing", run.source->spec.path),
+                     "restore it, or run doctor on the machine that has it");
 }
 
 Status check_model(const ModelResult& model, const std::string& name) {
   std::error_code code;
   if (fs::exists(model.path, code)) return {};
-  return input_error(fmt::format("no cure of {} can be tried", name),
-                     fmt::format("the file {} of its model {} is gone", model.path, model.name),
-                     "put it back, or measure anew with headroom bench");
+  return input_error(fmt::format("cannot try cures for {}", name),
+                     fmt::format("the file {} of its model {} is missing", model.path, model.name),
+                     "restore it, or measure again with headroom bench");
 }
 
 void append(LoadedSide& all, LoadedSide more) {
@@ -215,7 +215,7 @@ class ModelTrials {
     for (const std::size_t i : untold) {
       // A second look at the same comparison has false alarms of its own: it gets half of what the first had.
       tried[i] = judge(cures_[i], after_[i], 2 * comparisons_);
-      tried[i].sentence += fmt::format("; of {} runs each, as {} could not tell", 2 * rounds, rounds);
+      tried[i].sentence += fmt::format("; {} runs each, because {} gave no clear result", 2 * rounds, rounds);
     }
     return true;
   }
@@ -251,7 +251,7 @@ class ModelTrials {
   }
 
   std::string label_of(const std::optional<CureSettings>& cure) const {
-    if (!cure || cure == as_it_was_) return model_.name + " as it was";
+    if (!cure || cure == as_it_was_) return model_.name + " unchanged";
     if (cure->leave_out_also) return fmt::format("{} alone", model_.name);
     return fmt::format("{} with {}", model_.name,
                        cure->settings.empty() ? "fewer frames in memory" : cure->settings);
@@ -323,14 +323,14 @@ Result<TrialPlan> plan_trials(const std::string& run, const std::vector<Finding>
   auto loaded = load_runs({run});
   if (!loaded) return forward_error(loaded);
   if (loaded->results.size() != 1)
-    return usage_error(fmt::format("--try goes with one run, and {} holds {}", run, loaded->results.size()),
-                       "", "name one run's folder");
+    return usage_error(fmt::format("--try needs exactly one run, but {} has {}", run, loaded->results.size()),
+                       "", "name the folder of one run");
   TrialPlan plan{std::move(*loaded), {}, {}};
   plan.cures = doctor::cures_to_try(findings, plan.run());
   if (plan.cures.empty())
-    return input_error(fmt::format("no cure of {} can be tried", run),
-                       "nothing was found in it that a setting of headroom bench cures",
-                       "leave --try out, or let headroom bench --tune search");
+    return input_error(fmt::format("cannot try cures for {}", run),
+                       "no finding has a cure that is a setting of headroom bench",
+                       "remove --try, or search settings with headroom bench --tune");
   if (auto sound = check_run(plan.run(), run); !sound) return forward_error(sound);
   for (const ModelResult& model : plan.run().models)
     for (const bool is_joint : {false, true}) {

@@ -35,22 +35,22 @@ Result<int> run(const std::vector<std::string>& arguments) {
   const auto& files = values->positionals();
   const bool live = values->toggle("live");
   if (files.empty() && !live)
-    return usage_error("headroom doctor has nothing to read", "no file was named",
+    return usage_error("headroom doctor needs an input", "no file given",
                        "name files, - for standard input (dmesg | headroom doctor -), or --live");
   if (values->has("sysroot") && !live)
-    return usage_error("--sysroot goes with --live", "", "add --live, or leave it out");
+    return usage_error("--sysroot has no effect without --live", "", "add --live, or remove --sysroot");
   if (std::count(files.begin(), files.end(), "-") > 1)
-    return usage_error("standard input (-) is named twice", "it can be read once", "name it once");
+    return usage_error("standard input (-) is given twice", "it can be read only once", "write - only once");
   if (values->toggle("json") && values->toggle("markdown"))
-    return usage_error("--json and --markdown are two views", "", "give one of them");
+    return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
 
   const bool tries = values->toggle("try");
   if (tries && (files.size() != 1 || files.front() == "-" || live))
-    return usage_error("--try goes with one run", "it runs the bench of that run again",
-                       "write headroom doctor RUN --try, with the folder of a run");
+    return usage_error("--try needs exactly one run", "it repeats the bench of that run",
+                       "use headroom doctor RUN --try, with the folder of a run");
 
   if (values->has("repeat") && !tries)
-    return usage_error("--repeat goes with --try", "", "add --try, or leave it out");
+    return usage_error("--repeat has no effect without --try", "", "add --try, or remove --repeat");
 
   report::DoctorReport report;
   report.inputs = files;
@@ -80,28 +80,27 @@ Result<int> run(const std::vector<std::string>& arguments) {
       continue;
     }
     if (inside->left_out > 0) {
-      log::warning("{} holds more than {} files; {} were not read", file, FolderInputs::kMostFiles,
+      log::warning("{} has more than {} files; {} were not read", file, FolderInputs::kMostFiles,
                    inside->left_out);
       examination.examined.push_back({file, "folder",
-                                      fmt::format("it holds more than {} files; {} were not read",
+                                      fmt::format("it has more than {} files; {} were not read",
                                                   FolderInputs::kMostFiles, inside->left_out)});
     }
     for (const std::string& run : inside->unfinished)
       examination.examined.push_back(
-          {run, "run",
-           "a run of headroom bench that ended before it wrote a report; of its files the log is read"});
+          {run, "run", "a run of headroom bench that ended before it wrote a report; only its log was read"});
     const std::size_t left_out_before = examination.left_out.size();
     for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
     const std::size_t left_out = examination.left_out.size() - left_out_before;
     if (left_out == inside->paths.size())
-      note(input_error(fmt::format("there is nothing to read in {}", file),
-                       fmt::format("none of its files is text, or one that Headroom or PyTorch writes ({}{})",
+      note(input_error(fmt::format("nothing to read in {}", file),
+                       fmt::format("none of its files is text or a file of Headroom or PyTorch ({}{})",
                                    file_name(examination.left_out.back()), left_out > 1 ? ", …" : ""),
                        "name logs, recordings, snapshots or runs of headroom bench"));
     else if (left_out > 0)
       examination.examined.push_back(
           {file, "folder",
-           fmt::format("{} of its files {} left out: no text ({}{})", left_out,
+           fmt::format("{} of its files {} skipped: not text ({}{})", left_out,
                        left_out == 1 ? "was" : "were", file_name(examination.left_out.back()),
                        left_out > 1 ? ", …" : "")});
   }
@@ -113,8 +112,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (kind_of_input(files.front()).value_or(InputKind::recording) == InputKind::run)
       note(try_cures(files.front(), values->integer("repeat").value_or(kRounds), report.findings, trials));
     else
-      note(input_error(fmt::format("--try cannot be done with {}", files.front()),
-                       "it is no run of headroom bench", "name the folder of a run"));
+      note(input_error(fmt::format("--try does not work with {}", files.front()),
+                       "it is not a run of headroom bench", "name the folder of a run"));
     for (Finding& finding : report.findings) doctor::sort_cures(finding);
   }
   for (TriedCure& together : trials.together) doctor::clean_trial(together);
@@ -138,7 +137,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   }
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {
-    log::warning("interrupted; what was not tried before is not told");
+    log::warning("interrupted; cures that were not tried are not reported");
     return kExitInterrupted;
   }
   const bool severe = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
@@ -153,18 +152,16 @@ const Verb& doctor_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "doctor";
-    verb.summary = "Say why memory ran out, what wastes it, and what helps";
+    verb.summary = "Find out why memory ran out, what wastes it, and what helps";
     verb.usage = "headroom doctor [FILE…] [--live] [FLAGS]";
     verb.description =
-        "Reads logs and consoles of any program, dmesg and the journal (plain or gzip; - is standard input), "
-        "recordings of headroom trace, memory snapshots of PyTorch, run folders of headroom bench, logs of "
-        "headroom watch, text of tegrastats, nvidia-smi and /proc/meminfo, folders of them and, with --live, "
-        "this machine. Says what "
-        "happened, where that is told, what the "
-        "likely cause is and what helps, the largest gain first. Exit code 1 when something severe was "
-        "found. With --try the cures of a run that are settings of headroom bench are tried, each in a bench "
-        "of its "
-        "own under the run's limit, and then those together that helped.";
+        "Names the cause of memory problems and suggests cures. Reads logs of any program, dmesg and the "
+        "journal, plain or gzip (- is standard input). Also reads recordings of headroom trace, run folders "
+        "of headroom bench and logs of headroom watch. Other inputs are memory snapshots of PyTorch, output "
+        "of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live examines this "
+        "machine. Each finding says what happened, where, the likely cause and what helps, with the largest "
+        "gain first. Exits with 1 if a finding is severe. --try repeats the bench of a run with each cure "
+        "that is a bench setting, under the run's limit. It then tries all cures that helped together.";
     verb.examples = {"headroom doctor run.log",
                      "dmesg | headroom doctor -",
                      "headroom doctor --live",
@@ -173,19 +170,18 @@ const Verb& doctor_verb() {
                      "headroom doctor outputs/2026-11-21_10-30-00 --try",
                      "headroom doctor run.log --markdown > comment.md"};
     verb.positional = "FILE";
-    Flag sysroot =
-        make_flag("sysroot", FlagKind::text, "DIR", "with --live: read /proc and /sys of a tree under DIR");
+    Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR, with --live");
     sysroot.default_text = "/";
     sysroot.common = false;
-    Flag repeat = make_flag("repeat", FlagKind::integer, "N", "with --try: run each so often");
+    Flag repeat = make_flag("repeat", FlagKind::integer, "N", "run each cure N times, with --try");
     repeat.default_text = std::to_string(kRounds);
     repeat.common = false;
     repeat.minimum = 1;
     repeat.maximum = 100;
-    verb.flags = {make_flag("live", FlagKind::toggle, "", "also look at this machine, for a second"),
-                  make_flag("try", FlagKind::toggle, "", "measure what the cures of a run do"),
-                  make_flag("json", FlagKind::toggle, "", "print all findings as one document"),
-                  make_flag("markdown", FlagKind::toggle, "", "print them as Markdown"),
+    verb.flags = {make_flag("live", FlagKind::toggle, "", "also examine this machine, for one second"),
+                  make_flag("try", FlagKind::toggle, "", "try the cures of a run and measure their effect"),
+                  make_flag("json", FlagKind::toggle, "", "print all findings as JSON"),
+                  make_flag("markdown", FlagKind::toggle, "", "print all findings as Markdown"),
                   std::move(repeat),
                   std::move(sysroot),
                   color_flag()};

@@ -48,8 +48,8 @@ fs::path output_beside(fs::path recording, std::string_view extension) {
 Status check(const fs::path& file, const fs::path& out, const exporters::Exporter& exporter,
              const FlagValues& values) {
   if (values.has("metric") && !exporter.takes_metric)
-    return usage_error(fmt::format("--metric does not go with --to {}", exporter.name),
-                       "that format carries all of them", "leave it out");
+    return usage_error(fmt::format("--metric has no effect with --to {}", exporter.name),
+                       "this format has all metrics", "remove --metric");
   return out == "-" ? Status{} : check_output(out, file, "--out");
 }
 
@@ -57,7 +57,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(export_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1 || !values->has("to"))
-    return usage_error("headroom export takes one recording and a format",
+    return usage_error("headroom export needs one recording and a format",
                        fmt::format("--to {}", fmt::join(format_names(), "|")),
                        "headroom export run.hrec --to speedscope");
   const fs::path file = values->positionals().front();
@@ -71,9 +71,9 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   if (!recording->info().host_recorded && !exporter.has_gpu_memory)
-    return usage_error(fmt::format("--to {} has no memory of GPUs", exporter.name),
-                       fmt::format("and {} holds nothing else (--only gpu)", file.string()),
-                       fmt::format("take --to {}", fmt::join(formats_with_gpu_memory(), ", or ")));
+    return usage_error(fmt::format("--to {} does not support GPU memory", exporter.name),
+                       fmt::format("{} has GPU memory only (--only gpu)", file.string()),
+                       fmt::format("use --to {}", fmt::join(formats_with_gpu_memory(), ", or ")));
   symbols::Symbolizer symbolizer(recording->info().modules, std::move(*options));
   auto sink = exporters::OutputSink::open(out);
   if (!sink) return forward_error(sink);
@@ -91,7 +91,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
 }
 
 std::string formats_paragraph() {
-  std::string text = "Writes a recording of headroom trace for other tools. Formats:";
+  std::string text = "Converts a recording of headroom trace for other tools. Formats:";
   for (const exporters::Exporter& exporter : exporters::exporter_list())
     text += fmt::format("{} {} ({})", &exporter == &exporters::exporter_list().front() ? "" : ";",
                         exporter.name, exporter.summary);
@@ -104,17 +104,17 @@ const Verb& export_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "export";
-    verb.summary = "Write a recording for other tools: speedscope, flamegraph, …";
+    verb.summary = "Convert a recording for other tools: speedscope, flamegraph, …";
     verb.usage = "headroom export FILE.hrec --to FORMAT [FLAGS]";
     verb.description = formats_paragraph();
     verb.examples = {"headroom export run.hrec --to speedscope",
                      "headroom export run.hrec --to collapsed --metric leaked --out -"};
     verb.positional = "FILE.hrec";
-    Flag to = make_flag("to", FlagKind::choice, "FORMAT", "the format");
+    Flag to = make_flag("to", FlagKind::choice, "FORMAT", "output format");
     to.choices = format_names();
     Flag out = make_flag("out", FlagKind::text, "FILE", "write to FILE; - is standard output");
-    out.default_text = "beside FILE.hrec";
-    Flag metric = make_flag("metric", FlagKind::choice, "WORD", "which bytes of a stack are meant");
+    out.default_text = "next to FILE.hrec";
+    Flag metric = make_flag("metric", FlagKind::choice, "WORD", "metric to export for each stack");
     for (const exporters::Metric choice : kMetricChoices) metric.choices.emplace_back(name_of(choice));
     metric.default_text = "peak";
     verb.flags = {to, out, symbols_flag(), metric};

@@ -109,14 +109,14 @@ int help_width() { return std::clamp(terminal_width(STDOUT_FILENO), kLeastWidth,
 std::string program_help(const std::vector<const Verb*>& verbs, int width) {
   constexpr int kSummary = 15;
   std::string text =
-      wrap_help("Headroom: does it fit, what does it use, where does it go, how to limit it?", 0, width) +
+      wrap_help("Headroom measures, explains and limits the memory of neural networks.", 0, width) +
       "\nUsage: headroom VERB [FLAGS] …\n\n";  // 24 lines are one screen
   for (const Verb* verb : verbs)
     text += fmt::format("  {:<12} {}\n", verb->name, wrap_help(verb->summary, kSummary, width));
   text += "\nExample:\n" +
           example_lines("headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB", width);
   return text +
-         wrap_help("headroom help VERB tells all about a verb; headroom --version the version.", 0, width) +
+         wrap_help("headroom help VERB shows all flags; headroom --version prints the version.", 0, width) +
          "\n";
 }
 
@@ -187,9 +187,8 @@ std::string man_page(const std::vector<const Verb*>& verbs) {
     if (!verb->examples.empty()) text += ".fi\n";
   }
   text +=
-      ".SH EXIT STATUS\n0: fine. 1: a model failed or a gate was not passed. 2: wrong use or unreadable "
-      "input. "
-      "3: internal fault. 130: ended by Ctrl\\-C.\n";
+      ".SH EXIT STATUS\n0: success. 1: a model or a gate failed. 2: wrong usage or unreadable input. 3: "
+      "internal error. 130: stopped by Ctrl\\-C.\n";
   return text;
 }
 

@@ -33,10 +33,10 @@ tl::unexpected<Error> unknown_word(const Verb& verb, const std::string& word) {
   for (const Flag& flag : verb.flags) names.push_back(flag.name);
   const std::string closest = closest_match(name, names);
   const std::string what = word.starts_with("-")
-                               ? fmt::format("headroom {} has no flag {}", verb.name, word)
-                               : fmt::format("headroom {} does not take '{}'", verb.name, word);
+                               ? fmt::format("headroom {}: unknown flag {}", verb.name, word)
+                               : fmt::format("headroom {}: unexpected argument '{}'", verb.name, word);
   return usage_error(what, "",
-                     closest.empty() ? fmt::format("headroom help {} lists what it takes", verb.name)
+                     closest.empty() ? fmt::format("headroom help {} lists all flags", verb.name)
                                      : fmt::format("did you mean --{}?", closest));
 }
 
@@ -51,7 +51,7 @@ tl::unexpected<Error> missing_value(const Verb& verb, std::string_view problem) 
   const Flag* flag = spelling.starts_with("--") ? find_flag(verb, spelling.substr(2)) : nullptr;
   if (flag == nullptr)
     return usage_error(fmt::format("a flag of headroom {} needs a value", verb.name), std::string(problem),
-                       fmt::format("headroom help {} shows how it is written", verb.name));
+                       fmt::format("headroom help {} shows the syntax", verb.name));
   return usage_error(fmt::format("--{} needs a value", flag->name), with_its_value(*flag));
 }
 
@@ -85,7 +85,7 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
   } catch (const CLI::ArgumentMismatch& problem) {
     return missing_value(verb, problem.what());
   } catch (const CLI::ParseError& problem) {
-    return usage_error(fmt::format("the command line of headroom {} cannot be understood", verb.name),
+    return usage_error(fmt::format("cannot parse the command line of headroom {}", verb.name),
                        problem.what());
   }
 
@@ -99,8 +99,8 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
     const bool is_flag = word.size() > 1 && word.front() == '-' && !after_dashes;
     if (is_flag || verb.positional.empty()) return unknown_word(verb, word);
     if (word.empty())
-      return usage_error(fmt::format("an argument of headroom {} is empty", verb.name), "",
-                         "look for a variable that is not set");
+      return usage_error(fmt::format("headroom {}: an argument is empty", verb.name), "",
+                         "check for an unset shell variable");
     values.positionals_.push_back(word);
   }
   for (const Flag& flag : verb.flags) {

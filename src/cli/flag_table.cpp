@@ -54,7 +54,7 @@ Status check_number(const Flag& flag, std::string_view text, std::string_view ki
 Status check_choice(const Flag& flag, std::string_view value) {
   if (std::find(flag.choices.begin(), flag.choices.end(), value) != flag.choices.end()) return {};
   if (flag.choices.size() == 1)
-    return usage_error(fmt::format("--{} '{}' is not known", flag.name, value), "",
+    return usage_error(fmt::format("--{} '{}' is unknown", flag.name, value), "",
                        fmt::format("write --{} {}", flag.name, flag.choices[0]));
   const std::string closest = closest_match(value, flag.choices);
   return usage_error(
@@ -86,7 +86,7 @@ Status check_value(const Flag& flag, std::string_view value) {
   switch (flag.kind) {
     case FlagKind::toggle:
       if (value == "true" || value == "false") return {};
-      return usage_error(fmt::format("--{} '{}' is neither true nor false", flag.name, value));
+      return usage_error(fmt::format("--{} '{}' is not true or false", flag.name, value));
     case FlagKind::text:
       if (!value.empty()) return {};
       return usage_error(fmt::format("--{} is empty", flag.name), "",

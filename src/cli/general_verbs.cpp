@@ -18,19 +18,22 @@ std::vector<const Verb*> visible_verbs() {
   return verbs;
 }
 
-Verb simple_verb(std::string name, std::string summary, std::string usage, std::string positional) {
+Verb simple_verb(std::string name, std::string summary, std::string usage, std::string positional,
+                 std::vector<std::string> examples) {
   Verb verb;
   verb.name = std::move(name);
   verb.summary = std::move(summary);
   verb.usage = std::move(usage);
   verb.positional = std::move(positional);
+  verb.examples = std::move(examples);
   return verb;
 }
 
 }  // namespace
 
 const Verb& help_verb() {
-  static const Verb kVerb = simple_verb("help", "Tell all about a verb", "headroom help [VERB]", "VERB");
+  static const Verb kVerb = simple_verb("help", "Show the full help of a verb", "headroom help [VERB]",
+                                        "VERB", {"headroom help bench"});
   return kVerb;
 }
 
@@ -49,13 +52,14 @@ int run_help_verb(const std::vector<std::string>& arguments) {
   }
   const std::string closest = closest_match(arguments.front(), names);
   return exit_code_of(
-      Error{ErrorKind::usage, fmt::format("there is no verb '{}'", arguments.front()), "",
-            closest.empty() ? "headroom -h lists them" : fmt::format("did you mean '{}'?", closest)});
+      Error{ErrorKind::usage, fmt::format("unknown verb '{}'", arguments.front()), "",
+            closest.empty() ? "headroom -h lists all verbs" : fmt::format("did you mean '{}'?", closest)});
 }
 
 const Verb& generate_verb() {
-  static const Verb kVerb = simple_verb("generate", "Print the man page or shell completions",
-                                        "headroom generate man|bash|zsh|fish", "WHAT");
+  static const Verb kVerb = simple_verb(
+      "generate", "Print the man page or shell completions", "headroom generate man|bash|zsh|fish", "WHAT",
+      {"headroom generate man > headroom.1", "headroom generate bash > headroom.bash"});
   return kVerb;
 }
 
@@ -71,9 +75,9 @@ int run_generate_verb(const std::vector<std::string>& arguments) {
   else if (what == "fish")
     print_output(fish_completion(verbs));
   else
-    return exit_code_of(Error{ErrorKind::usage,
-                              fmt::format("headroom generate does not know '{}'", fmt::join(arguments, " ")),
-                              "", "use man, bash, zsh or fish"});
+    return exit_code_of(Error{
+        ErrorKind::usage, fmt::format("headroom generate: unknown output '{}'", fmt::join(arguments, " ")),
+        "", "use man, bash, zsh or fish"});
   return 0;
 }
 

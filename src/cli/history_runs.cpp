@@ -54,7 +54,7 @@ class KeptBeside {
 // As read_report() tells it, but the run lies in the history, where nobody mends it.
 Error error_of_kept(const KeptRun& run, Error error) {
   if (error.fix != report::kFixOfNewerReport)
-    error.fix = fmt::format("headroom history remove {} takes it out", run.id);
+    error.fix = fmt::format("remove it with headroom history remove {}", run.id);
   return error;
 }
 
@@ -158,8 +158,8 @@ std::string caveat_of(const std::vector<KeptRun>& runs) {
   if (commits.size() < 2) return {};
   const std::string& named = commits[commits.front().commit.empty() ? 1 : 0].commit;
   return fmt::format(
-      "the runs of A are of several commits: what these differ in may hide a change of B, or look like one; "
-      "--commit {} compares with one alone",
+      "the runs of A are from several commits, and their differences may hide or imitate a change in B; use "
+      "--commit {} to compare with one commit",
       shell_word(named));
 }
 

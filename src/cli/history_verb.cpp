@@ -63,7 +63,7 @@ std::string label_words(const std::string& label) {
 
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kActions = "add, relabel, remove, list, show, diff or gate";
+constexpr std::string_view kActions = "use add, relabel, remove, list, show, diff or gate";
 
 using RunsByKey = std::map<std::string, KeptRun>;
 
@@ -87,24 +87,25 @@ void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   if (values.has("label") && label_of(values) != kept.label)
     command += " --label " + shell_word(values.text("label"));
   if (command.empty()) return;
-  log::warning("run {} was there already{}{}, and stays so: headroom history relabel {}{}", kept.id,
-               kept.commit.empty() ? " without a commit" : " under commit " + begin_of(kept.commit, 10),
-               kept.label.empty() ? "" : fmt::format(", label {}", harmless(kept.label)), kept.id, command);
+  log::warning(
+      "run {} already exists{}{} and was not changed; to change it, run headroom history relabel {}{}",
+      kept.id, kept.commit.empty() ? " without a commit" : " under commit " + begin_of(kept.commit, 10),
+      kept.label.empty() ? "" : fmt::format(", label {}", harmless(kept.label)), kept.id, command);
 }
 
 Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (runs.empty())
-    return usage_error("headroom history add takes runs", "none given", "headroom history add RUN");
+    return usage_error("headroom history add needs runs", "no run given", "use headroom history add RUN");
   for (const std::string& run : runs) {
     auto kind = kind_of_input(run, kWhatIsKept);
     if (!kind) return forward_error(kind);
     if (*kind != InputKind::run)
-      return usage_error(fmt::format("{} cannot be kept", run), fmt::format("it is {}", words_for(*kind)),
+      return usage_error(fmt::format("cannot add {}", run), fmt::format("it is {}", words_for(*kind)),
                          "name run folders of headroom bench");
   }
   auto loaded = load_runs(runs);
   if (!loaded) return forward_error(loaded);
-  if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("left out: {}", words);
+  if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("skipped: {}", words);
   auto history = RunHistory::open(place_of(values), true);
   if (!history) return forward_error(history);
   auto known = kept_already(*history, loaded->side);
@@ -123,7 +124,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   auto added = history->add(kept);
   if (!added) return forward_error(added);
   const std::size_t given = loaded->side.size();
-  const std::string there = *added < given ? fmt::format(", {} there already", given - *added) : "";
+  const std::string there = *added < given ? fmt::format(", {} already existed", given - *added) : "";
   print_output(fmt::format("{} of {} {} added{}\n", *added, given, given == 1 ? "run" : "runs", there));
   return 0;
 }
@@ -132,14 +133,14 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
 Result<std::vector<std::int64_t>> run_numbers(const Words& words, std::string_view action) {
   const std::string command = fmt::format("headroom history {}", action);
   if (words.empty())
-    return usage_error(command + " takes the numbers of runs", "none given",
-                       "headroom history list shows them");
+    return usage_error(command + " needs run numbers", "no run given",
+                       "headroom history list shows the run numbers");
   std::vector<std::int64_t> numbers;
   for (const std::string& word : words) {
     const auto number = parse_number<std::int64_t>(word);
     if (!number || *number < 1)
-      return usage_error(fmt::format("'{}' is no number of a run", word), "",
-                         "headroom history list shows them");
+      return usage_error(fmt::format("invalid run number '{}'", word), "",
+                         "headroom history list shows the run numbers");
     if (std::find(numbers.begin(), numbers.end(), *number) == numbers.end()) numbers.push_back(*number);
   }
   return numbers;
@@ -149,8 +150,8 @@ Result<std::vector<std::int64_t>> run_numbers(const Words& words, std::string_vi
 Result<int> tell_changed(const std::vector<std::int64_t>& numbers, const std::vector<std::int64_t>& absent,
                          std::string_view done) {
   if (!absent.empty())
-    return input_error(fmt::format("the history has no run {}", fmt::join(absent, ", ")),
-                       "nothing was changed", "headroom history list shows them");
+    return input_error(fmt::format("no run {} in the history", fmt::join(absent, ", ")),
+                       "nothing was changed", "headroom history list shows the run numbers");
   print_output(fmt::format("{} {} {}\n", numbers.size(), numbers.size() == 1 ? "run" : "runs", done));
   return 0;
 }
@@ -172,8 +173,8 @@ Result<int> relabel_runs(const Words& words, const FlagValues& values) {
   if (values.has("commit")) commit = word_of(values, "commit");
   if (values.has("label")) label = label_of(values);
   if (!commit && !label)
-    return usage_error("headroom history relabel takes what the runs are of", "neither is given",
-                       "--commit SHA, --label TEXT or both");
+    return usage_error("headroom history relabel needs --commit or --label", "neither was given",
+                       "add --commit SHA, --label TEXT or both");
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
   auto absent = history->relabel(*numbers, commit, label);
@@ -194,12 +195,12 @@ Result<int> list_runs(const FlagValues& values) {
 
 Result<int> show_metric(const Words& names, const FlagValues& values) {
   if (names.size() != 1)
-    return usage_error("headroom history show takes one metric", fmt::format("{} given", names.size()),
+    return usage_error("headroom history show needs one metric", fmt::format("{} given", names.size()),
                        fmt::format("name one of {}", run_metric_list()));
   const analysis::RunMetric* metric = analysis::find_run_metric(names.front());
   if (metric == nullptr) {
     const std::string near = closest_match(names.front(), analysis::run_metric_names());
-    return usage_error(fmt::format("there is no metric '{}'", names.front()), "",
+    return usage_error(fmt::format("unknown metric '{}'", names.front()), "",
                        near.empty() ? fmt::format("name one of {}", run_metric_list())
                                     : fmt::format("did you mean {}?", near));
   }
@@ -273,9 +274,9 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   if (!kept) return forward_error(kept);
   if (kept->empty())
     return input_error(
-        "there is nothing to compare",
-        choice.host ? fmt::format("the history has no run of {}", *choice.host) : "the history has no run",
-        "headroom history add RUN");
+        "no runs to compare",
+        choice.host ? fmt::format("the history has no run from {}", *choice.host) : "the history has no run",
+        "use headroom history add RUN");
   const KeptRun newest = kept->front();
   if (!newest.commit.empty()) {
     // Added under its short SHA and its whole one, it is one commit. Where a short one is of several commits
@@ -314,8 +315,8 @@ Status choose_before(RunHistory& history, const FlagValues& values, bool are_giv
   if (!forms) return forward_error(forms);
   choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
   if (!are_given && history::is_same_commit(choice.commits.front(), choice.but_commit))
-    return usage_error(fmt::format("there is nothing to compare {} with", named),
-                       "it is the newest commit itself", "name an earlier one, or leave --commit out");
+    return usage_error(fmt::format("cannot compare {} with itself", named), "it is the newest commit",
+                       "use an earlier commit, or remove --commit");
   if (are_given) choice.but_commit.clear();
   choice.until.clear();  // whoever names a commit may mean a later one
   return {};
@@ -329,10 +330,10 @@ Status check_labels(const std::vector<KeptRun>& runs, const history::RunChoice& 
   if (labels.size() < 2) return {};
   std::vector<std::string> words;
   for (const std::string& label : labels) words.push_back(label.empty() ? kNone : harmless(label));
-  return usage_error("it is not clear which runs these are compared with",
-                     fmt::format("those of {} have the labels {}", choice.host.value_or("all machines"),
+  return usage_error("the runs to compare with are ambiguous",
+                     fmt::format("the runs from {} have the labels {}", choice.host.value_or("all machines"),
                                  fmt::join(words, ", ")),
-                     fmt::format("name one: --label {}", shell_word(*labels.rbegin())));
+                     fmt::format("choose a label: --label {}", shell_word(*labels.rbegin())));
 }
 
 // A: the last runs before B of the same machine, one label and the same models.
@@ -341,13 +342,13 @@ Result<std::vector<KeptRun>> runs_before(RunHistory& history, const FlagValues& 
   auto kept = history.load(choice);
   if (!kept) return kept;
   if (kept->empty())
-    return input_error("there is nothing to compare with",
+    return input_error("no earlier runs to compare with",
                        fmt::format("the history has no other run of these models on {}{}{}{}",
                                    choice.host.value_or("a machine"),
                                    choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
                                    choice.label ? label_words(*choice.label) : "",
                                    choice.commits.empty() ? "" : " of commit " + values.text("commit")),
-                       "headroom history list shows them; --host, --label and --commit choose");
+                       "headroom history list shows all runs; choose with --host, --label or --commit");
   if (auto clear = check_labels(*kept, choice); !clear) return forward_error(clear);
   return kept;
 }
@@ -357,12 +358,12 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
   auto rules = gate_rules(values);
   if (!rules) return forward_error(rules);
   if (is_gate && rules->empty())
-    return usage_error("headroom history gate takes rules", "--fail-on is not given",
-                       "--fail-on 'run_peak>+5%,latency>+10%'");
+    return usage_error("headroom history gate needs rules", "--fail-on is missing",
+                       "add --fail-on 'run_peak>+5%,latency>+10%'");
   if (values.integer("last").value_or(kRunsBefore) > kMostRunsBefore)
-    return usage_error("too many runs are compared with",
-                       fmt::format("a side has at most {}", kMostRunsBefore),
-                       fmt::format("--last {} or fewer", kMostRunsBefore));
+    return usage_error("too many runs to compare with",
+                       fmt::format("the maximum is {} per side", kMostRunsBefore),
+                       fmt::format("use --last {} or fewer", kMostRunsBefore));
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
   auto after = runs.empty() ? newest_runs(*history, values) : given_runs(*history, runs);
@@ -392,14 +393,15 @@ Status check_flags(std::string_view action, const FlagValues& values) {
       {"gate", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}}};
   const auto known = kFlags.find(action);
   if (known == kFlags.end())
-    return usage_error(fmt::format("headroom history has no action '{}'", action), "", std::string(kActions));
+    return usage_error(fmt::format("unknown action '{}' of headroom history", action), "",
+                       std::string(kActions));
   for (const Flag& flag : history_verb().flags) {
     if (flag.name == "db" || flag.name == "color" || !values.has(flag.name)) continue;
     if (std::find(known->second.begin(), known->second.end(), flag.name) == known->second.end())
-      return usage_error(fmt::format("--{} is not for headroom history {}", flag.name, action), "",
+      return usage_error(fmt::format("--{} does not work with headroom history {}", flag.name, action), "",
                          known->second.empty()
-                             ? "its own is --db alone"
-                             : fmt::format("its own are --{}", fmt::join(known->second, ", --")));
+                             ? "this action takes only --db"
+                             : fmt::format("this action takes --{}", fmt::join(known->second, ", --")));
   }
   return {};
 }
@@ -408,9 +410,9 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(history_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->toggle("json") && values->toggle("markdown"))
-    return usage_error("--json and --markdown are two views", "", "give one of them");
+    return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
   if (values->positionals().empty())
-    return usage_error("headroom history takes an action", "none given", std::string(kActions));
+    return usage_error("headroom history needs an action", "no action given", std::string(kActions));
   const std::string action = values->positionals().front();
   if (auto fine = check_flags(action, *values); !fine) return forward_error(fine);
   const Words rest(values->positionals().begin() + 1, values->positionals().end());
@@ -420,8 +422,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (action == "list" && rest.empty()) return list_runs(*values);
   if (action == "show") return show_metric(rest, *values);
   if (action == "diff" || action == "gate") return compare_with_history(rest, *values, action == "gate");
-  return usage_error("headroom history list takes no runs", fmt::format("{} given", rest.front()),
-                     "leave it out");
+  return usage_error("headroom history list takes no arguments", fmt::format("{} given", rest.front()),
+                     "remove the argument");
 }
 
 }  // namespace
@@ -430,47 +432,46 @@ const Verb& history_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "history";
-    verb.summary = "Keep runs; a metric over commits; a gate against earlier runs";
+    verb.summary = "Store runs, plot a metric over commits, check new runs";
     verb.usage = "headroom history add|relabel|remove|list|show|diff|gate ARG… [FLAGS]";
     verb.description =
-        "Keeps runs of headroom bench with their figures in a file of SQLite, or in PostgreSQL for a team. "
-        "`add RUN…` keeps runs, each once; `relabel` and `remove` take their numbers; `list` shows them; "
-        "`show METRIC` plots a metric over commits; "
-        "`diff "
-        "[RUN…]` compares runs, or those of the newest commit, with the last ones before, and `gate` does so "
-        "and ends with 1 where a rule of --fail-on holds. Several may write at once. Metrics: " +
+        "Stores runs of headroom bench in an SQLite file, or in PostgreSQL for a team. `add RUN…` stores "
+        "runs, each once. `relabel` and `remove` take run numbers. `list` shows the runs. `show METRIC` "
+        "plots a metric over commits. `diff [RUN…]` compares the given runs, or those of the newest commit, "
+        "with the last runs before. `gate` does the same and exits with 1 if a rule of --fail-on holds. "
+        "Several processes may write at once. Metrics: " +
         run_metric_list() + ".";
     verb.examples = {"headroom history add outputs/2026-11-21_10-30-00 --commit 1a2b3c4d",
                      "headroom history show run_peak --html run_peak.html",
                      "headroom history gate runs/branch --last 20 --fail-on 'run_peak>+2%'"};
     verb.positional = "ACTION [RUN…|METRIC]";
-    Flag db = make_flag("db", FlagKind::text, "FILE|URL", "where it lies; postgresql://… is a server");
+    Flag db = make_flag("db", FlagKind::text, "FILE|URL", "history file, or postgresql://… for a server");
     db.default_text = "$HEADROOM_HISTORY, else headroom-history.sqlite";
-    Flag commit = make_flag("commit", FlagKind::text, "SHA",
-                            "of the runs added or relabelled (none: without), or compared with");
-    commit.default_text = "of add: $GITHUB_SHA, $CI_COMMIT_SHA";
-    Flag last = make_flag("last", FlagKind::integer, "N", "the last N runs only");
+    Flag commit =
+        make_flag("commit", FlagKind::text, "SHA", "commit to set or to compare with; none: no commit");
+    commit.default_text = "add: $GITHUB_SHA, $CI_COMMIT_SHA";
+    Flag last = make_flag("last", FlagKind::integer, "N", "use only the last N runs");
     last.default_text = "10; list: all";
     last.minimum = 1;
     last.maximum = 100'000;
-    Flag top = make_flag("top", FlagKind::integer, "N", "of diff: rows of each table of layers");
+    Flag top = make_flag("top", FlagKind::integer, "N", "rows of each layer table (diff)");
     top.minimum = 1;
     top.maximum = 1e9;
     top.default_text = "5";
     top.common = false;
-    Flag host = make_flag("host", FlagKind::text, "NAME", "of show, diff: runs of this board or machine");
+    Flag host = make_flag("host", FlagKind::text, "NAME", "use only runs of this machine (show, diff)");
     host.common = false;
     verb.flags = {
         db,
         commit,
-        make_flag("label", FlagKind::text, "TEXT", "of the runs: a branch, a board; none: without"),
+        make_flag("label", FlagKind::text, "TEXT", "label of the runs (branch, board); none: no label"),
         host,
-        make_flag("model", FlagKind::text, "NAME", "of show: this model alone"),
+        make_flag("model", FlagKind::text, "NAME", "plot this model only (show)"),
         last,
-        make_flag("html", FlagKind::text, "FILE", "of show: write a page with the plot"),
+        make_flag("html", FlagKind::text, "FILE", "write an HTML page with the plot (show)"),
         fail_on_flag(),
-        make_flag("json", FlagKind::toggle, "", "print it as JSON"),
-        make_flag("markdown", FlagKind::toggle, "", "of diff: print it for a pull request's comment"),
+        make_flag("json", FlagKind::toggle, "", "print JSON"),
+        make_flag("markdown", FlagKind::toggle, "", "print Markdown for a pull request (diff)"),
         top,
         color_flag()};
     return verb;

@@ -28,7 +28,7 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
 
 int run(const std::vector<std::string>& words) {
   if (words.empty())
-    return exit_code_of(Error{ErrorKind::usage, "headroom needs a verb", "", "headroom -h lists them"});
+    return exit_code_of(Error{ErrorKind::usage, "headroom needs a verb", "", "headroom -h lists all verbs"});
   const std::string& first = words.front();
   if (first == "-h" || first == "--help") return run_help_verb({});
   if (first == "--version") {
@@ -60,7 +60,7 @@ int run_guarded(const std::vector<std::string>& words) {
   try {
     return run(words);
   } catch (const std::exception& fault) {
-    return exit_code_of(Error{ErrorKind::internal, "headroom itself failed", fault.what(), ""});
+    return exit_code_of(Error{ErrorKind::internal, "internal error in headroom", fault.what(), ""});
   }
 }
 

@@ -28,7 +28,7 @@ bool exists(std::string_view path) {
 Status read_threshold(std::string_view key, std::string_view word, std::optional<double>& target) {
   target = parse_number<double>(word);
   if (target && *target >= 0 && *target <= 1) return {};
-  return usage_error(fmt::format("{} '{}' of a model is not a number from 0 to 1", key, word));
+  return usage_error(fmt::format("invalid {} '{}' of a model: not a number from 0 to 1", key, word));
 }
 
 bool is_setting(std::string_view key) {
@@ -39,7 +39,7 @@ bool is_setting(std::string_view key) {
 Status read_precision(std::string_view word, Precision& target) {
   const auto precision = parse_precision(word);
   if (!precision || *precision == Precision::automatic)
-    return usage_error(fmt::format("precision '{}' of a model is not known", word), "",
+    return usage_error(fmt::format("unknown precision '{}' of a model", word), "",
                        "use one of fp32, fp16, bf16");
   target = *precision;
   return {};
@@ -48,16 +48,16 @@ Status read_precision(std::string_view word, Precision& target) {
 Status read_every(std::string_view word, std::int64_t& target) {
   const auto every = parse_number<std::int64_t>(word);
   if (!every || *every < 1)
-    return usage_error(fmt::format("every '{}' of a model is not a whole number from 1 on", word), "",
-                       "every=5 asks for it on each fifth frame of --pool");
+    return usage_error(fmt::format("invalid every '{}' of a model: not a whole number of at least 1", word),
+                       "", "every=5 runs the model on every fifth frame of --pool");
   target = *every;
   return {};
 }
 
 Status read_isolated(std::string_view word, bool& target) {
   if (word != "on" && word != "off")
-    return usage_error(fmt::format("isolated '{}' of a model is neither on nor off", word), "",
-                       "isolated=on gives it a process of its own in --pool");
+    return usage_error(fmt::format("invalid isolated '{}' of a model: not on or off", word), "",
+                       "isolated=on runs the model in a separate process in --pool");
   target = word == "on";
   return {};
 }
@@ -72,8 +72,8 @@ Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec
   if (is_setting(key)) {
     RuntimeSettings checked;
     if (!set_by_word(checked, key, word))
-      return usage_error(fmt::format("{}={} of a model is no setting of a runtime", key, word), "",
-                         "write them as --tune and the report do (docs/bench.md)");
+      return usage_error(fmt::format("invalid runtime setting {}={} of a model", key, word), "",
+                         "docs/bench.md lists the settings and their values");
     // Taken from the end of the text: the first stands first again.
     spec.settings = fmt::format("{}={}{}{}", key, word, spec.settings.empty() ? "" : ",", spec.settings);
     return {};
@@ -104,13 +104,13 @@ Status check_names(const std::vector<ModelSpec>& models) {
     for (std::size_t j = 0; j < i; ++j) {
       if (models[i].name == models[j].name)
         return usage_error(fmt::format("two models are named '{}'", models[i].name), "",
-                           "give each its own with --model NAME=PATH");
+                           "give each model a different name with --model NAME=PATH");
       const std::string file = file_name_of(models[i].name);
       if (file == file_name_of(models[j].name))
         return usage_error(
-            fmt::format("the models '{}' and '{}' cannot both be measured", models[j].name, models[i].name),
-            fmt::format("the files of both would be named '{}'", file),
-            "give one of them another name with --model NAME=PATH");
+            fmt::format("the model names '{}' and '{}' conflict", models[j].name, models[i].name),
+            fmt::format("both would write files named '{}'", file),
+            "rename one of them with --model NAME=PATH");
     }
   return {};
 }
@@ -135,8 +135,8 @@ Status check_paths(const std::vector<ModelSpec>& models) {
 Status check_model_name(std::string_view name) {
   if (trim(name).empty()) return usage_error("a model's name is empty", "", "write --model NAME=PATH");
   if (std::all_of(name.begin(), name.end(), belongs_in_a_name)) return {};
-  return usage_error(fmt::format("a model cannot be named '{}'", name),
-                     "a name may hold letters, digits, spaces, '.', '_' and '-', and no slash",
+  return usage_error(fmt::format("invalid model name '{}'", name),
+                     "a name can have letters, digits, spaces, '.', '_' and '-', but no slash",
                      "write --model NAME=PATH");
 }
 
@@ -199,8 +199,7 @@ Status read_models(const FlagValues& values, BenchOptions& options) {
   }
   if (empty_slots.size() < kModelSlots.size()) options.skipped_slots = std::move(empty_slots);
   if (options.models.empty())
-    return usage_error("no model was given", "",
-                       "name one with --model NAME=PATH, or a slot with --model0 PATH");
+    return usage_error("no model was given", "", "add --model NAME=PATH, or fill a slot with --model0 PATH");
   if (auto good = check_names(options.models); !good) return good;
   if (auto good = check_paths(options.models); !good) return good;
   for (ModelSpec& model : options.models) {

@@ -37,7 +37,7 @@ Result<planning::MeasuredFootprint> read_footprint(const fs::path& file) {
   if (!document) return forward_error(document);
   auto footprint = report::footprint_from_json(*document);
   if (!footprint) {
-    footprint.error().what = fmt::format("{} is no footprint", file.string());
+    footprint.error().what = fmt::format("{} is not a footprint", file.string());
     return forward_error(footprint);
   }
   return planning::MeasuredFootprint{file.string(), std::move(*footprint)};
@@ -60,9 +60,8 @@ Result<std::vector<planning::MeasuredFootprint>> read_footprints(const fs::path&
     }
   }
   if (files.empty())
-    return input_error(fmt::format("there are no footprints in {}", place.string()),
-                       code ? code.message() : "",
-                       "name a run of headroom bench, or the folder of its runs (outputs)");
+    return input_error(fmt::format("no footprints found in {}", place.string()), code ? code.message() : "",
+                       "name a run folder of headroom bench, or a folder of runs (outputs)");
   std::sort(files.begin(), files.end());
   std::vector<planning::MeasuredFootprint> all;
   for (const fs::path& file : files) {
@@ -122,8 +121,8 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
     if (i > 0 && root == "/") std::this_thread::sleep_for(kBetween);
     const SystemSample sample = sampler.sample();
     if (!sample.ram_total || !sample.ram_available)
-      return input_error("the memory of this machine is not told",
-                         "/proc/meminfo has no MemTotal or MemAvailable", "name a --device");
+      return input_error("cannot read the memory of this machine",
+                         "/proc/meminfo has no MemTotal or MemAvailable", "use --device instead of --live");
     machine.total = *sample.ram_total;
     machine.add(*sample.ram_available);
     if (sample.ram_free) cache = *sample.ram_available - *sample.ram_free;
@@ -137,8 +136,8 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
   // The tighter of both. The machine may have less left than the group is allowed.
   if (group.left && *group.left <= *machine.left) {
     words = fmt::format(
-        "baseline: this runs in a control group of {}, of which {} are taken now (pages of files that it can "
-        "give back are not counted)",
+        "baseline: headroom runs in a control group of {}, of which {} are in use now (reclaimable file "
+        "pages are not counted)",
         format_bytes(group.total), format_bytes(group.taken()));
     return DeviceProfile{"live",
                          "This control group",
@@ -146,19 +145,18 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
                          group.taken(),
                          {},
                          false,
-                         "the control group that this runs in, now",
+                         "the control group of headroom, now",
                          true};
   }
-  words = fmt::format("baseline: {} of {} are taken now", format_bytes(machine.taken()),
+  words = fmt::format("baseline: {} of {} are in use now", format_bytes(machine.taken()),
                       format_bytes(machine.total));
   if (group.left)
-    words += fmt::format("; the control group that this runs in has more left, {} of {}",
-                         format_bytes(*group.left), format_bytes(group.total));
+    words += fmt::format("; the control group of headroom has more left, {} of {}", format_bytes(*group.left),
+                         format_bytes(group.total));
   // GPU memory of a Jetson comes from what is free, without taking the page cache's.
   if (has_nvmap && cache > Bytes{})
-    words +=
-        fmt::format("; of the rest {} are page cache, which the GPU's driver does not take back by itself",
-                    format_bytes(cache));
+    words += fmt::format("; {} of the rest are page cache, which the GPU driver does not reclaim",
+                         format_bytes(cache));
   return DeviceProfile{"live", "This machine", machine.total,       machine.taken(),
                        {},     false,          "/proc/meminfo, now"};
 }

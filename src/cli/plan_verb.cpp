@@ -57,7 +57,7 @@ std::vector<std::string> take_out_system(Budget& budget) {
 
 Status choose_device(Budget& budget, const FlagValues& values, std::string& baseline) {
   if (values.has("device") + values.toggle("live") + values.has("mem-limit") > 1)
-    return usage_error("--device, --live and --mem-limit are different devices", "", "give one of them");
+    return usage_error("--device, --live and --mem-limit cannot be combined", "", "keep one of them");
   if (values.has("mem-limit")) {
     const Bytes limit = *parse_size(values.text("mem-limit"));
     budget.device = {"", "A control group", limit, {}, {}, false, "--mem-limit", true};
@@ -77,7 +77,7 @@ Status choose_device(Budget& budget, const FlagValues& values, std::string& base
   budget.device = std::move(*device);
   // What the budget says of the system is there now, and measured.
   const std::vector<std::string> measured = take_out_system(budget);
-  if (!measured.empty()) baseline += fmt::format(", in place of {}", fmt::join(measured, ", "));
+  if (!measured.empty()) baseline += fmt::format(", which replaces {}", fmt::join(measured, ", "));
   return {};
 }
 
@@ -101,7 +101,7 @@ Result<int> verify(const Budget& budget, const FlagValues& values) {
 
 std::string device_list() {
   std::string text = fmt::format("{:<16} {:<26} {:>10} {:>10} {:>10}  {}\n", "device", "", "total",
-                                 "headless", "desktop", "where the total is from");
+                                 "headless", "desktop", "source of the total");
   for (const DeviceProfile& device : planning::device_profiles()) {
     const Bytes headless = device.total - device.system;
     text += fmt::format("{:<16} {:<26} {:>10} {:>10} {:>10}  {}\n", device.id, device.name,
@@ -109,8 +109,8 @@ std::string device_list() {
                         format_bytes(headless - device.desktop), device.source);
   }
   return text +
-         "\nheadless: what there is to plan with after the system; desktop: after the desktop, too. "
-         "docs/plan.md says where those figures are from.\n";
+         "\nheadless: memory left after the system; desktop: memory left after the system and the desktop. "
+         "docs/plan.md lists the sources of these figures.\n";
 }
 
 Status print_views(const report::PlanReport& plan, const FlagValues& values) {
@@ -149,10 +149,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (values->positionals().size() != 1)
-    return usage_error("headroom plan takes one budget",
+    return usage_error("headroom plan needs one budget file",
                        fmt::format("{} given", values->positionals().size()), "headroom plan BUDGET.toml");
   if (values->toggle("json") && values->toggle("markdown"))
-    return usage_error("--json and --markdown are two views", "", "give one of them");
+    return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
   const fs::path file = values->positionals().front();
   auto text = read_file(file, kLargestBudget);
   if (!text) return forward_error(text);
@@ -200,18 +200,15 @@ const Verb& plan_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "plan";
-    verb.summary = "Say whether a budget of components fits a device";
+    verb.summary = "Check whether a set of components fits a device's memory";
     verb.usage = "headroom plan BUDGET.toml [FLAGS]";
     verb.description =
-        "Reads the components of BUDGET.toml (docs/plan.md), with stated sizes or footprints measured by "
-        "headroom "
-        "bench, and checks them in time: the load peaks in the order of the starts, groups that never run "
-        "together, "
-        "frames and transient buffers. Prints the table, the verdict with its reasons, the worst moment, the "
-        "start "
-        "order with the lowest peak, the most by value that fits, and what to change first. The exit code is "
-        "1 where "
-        "it does not fit.";
+        "Checks whether the components of BUDGET.toml fit a device (docs/plan.md). The file states their "
+        "sizes, or names footprints that headroom bench measured. The check covers time: load peaks in start "
+        "order, groups that never run together, frames and transient buffers. Prints a table, the verdict "
+        "with reasons, the worst moment and the start order with the lowest peak. Also prints the most "
+        "valuable set of components that fits, and what to change first. Exits with 1 if the plan does not "
+        "fit.";
     verb.examples = {"headroom plan budget.toml --device orin-nx-16gb",
                      "headroom plan budget.toml --what-if yolo.precision=int8",
                      "headroom plan budget.toml --footprints outputs --verify RUN"};
@@ -224,24 +221,30 @@ const Verb& plan_verb() {
       flag.default_text = text;
       return flag;
     };
-    Flag buffer = with_default(make_flag("buffer", FlagKind::size, "SIZE", "what must stay free"), "2GB");
+    Flag buffer =
+        with_default(make_flag("buffer", FlagKind::size, "SIZE", "memory that must stay free"), "2GB");
     buffer.minimum = 0;
     verb.flags = {
-        make_flag("device", FlagKind::text, "NAME", "plan for this device"),
-        make_flag("devices", FlagKind::toggle, "", "list the devices"),
-        make_flag("live", FlagKind::toggle, "", "plan on top of what this machine has taken now"),
-        make_flag("mem-limit", FlagKind::size, "SIZE", "plan for a control group with this limit"),
-        repeated(make_flag("footprints", FlagKind::text, "DIR", "runs of headroom bench")),
-        repeated(make_flag("what-if", FlagKind::text, "CHANGE", "NAME.FIELD=VALUE, drop=NAME, lazy=NAME")),
-        with_default(make_flag("most-used", FlagKind::text, "SHARE", "more is risky"), "85%"),
-        with_default(make_flag("healthy-used", FlagKind::text, "SHARE", "more is tight"), "75%"),
+        make_flag("device", FlagKind::text, "NAME", "device to plan for (see --devices)"),
+        make_flag("devices", FlagKind::toggle, "", "list the known devices"),
+        make_flag("live", FlagKind::toggle, "", "plan for this machine, on top of its current use"),
+        make_flag("mem-limit", FlagKind::size, "SIZE", "plan for a control group with this memory limit"),
+        repeated(make_flag("footprints", FlagKind::text, "DIR",
+                           "read footprints of bench runs in DIR; repeatable")),
+        repeated(
+            make_flag("what-if", FlagKind::text, "CHANGE", "change: NAME.FIELD=VALUE, drop=NAME, lazy=NAME")),
+        with_default(
+            make_flag("most-used", FlagKind::text, "SHARE", "used share above which a plan is risky"), "85%"),
+        with_default(
+            make_flag("healthy-used", FlagKind::text, "SHARE", "used share above which a plan is tight"),
+            "75%"),
         buffer,
-        make_flag("headless", FlagKind::toggle, "", "the device has no desktop"),
-        make_flag("verify", FlagKind::text, "RUN", "compare with a run of bench --parallel"),
-        make_flag("json", FlagKind::toggle, "", "print all figures"),
-        make_flag("markdown", FlagKind::toggle, "", "print it as Markdown"),
-        make_flag("html", FlagKind::text, "FILE", "write a page with a picture"),
-        make_flag("sysroot", FlagKind::text, "DIR", "--live: /proc of a tree under DIR"),
+        make_flag("headless", FlagKind::toggle, "", "plan for a device without a desktop"),
+        make_flag("verify", FlagKind::text, "RUN", "compare the plan with a bench --parallel run"),
+        make_flag("json", FlagKind::toggle, "", "print all figures as JSON"),
+        make_flag("markdown", FlagKind::toggle, "", "print the plan as Markdown"),
+        make_flag("html", FlagKind::text, "FILE", "write an HTML page with a chart"),
+        make_flag("sysroot", FlagKind::text, "DIR", "read /proc under DIR, with --live"),
         color_flag()};
     for (Flag& flag : verb.flags)
       if (flag.name == "sysroot" || flag.name == "headless" || flag.name == "healthy-used")

@@ -40,13 +40,13 @@ Result<Nanoseconds> moment_of(const std::string& text, const analysis::Recording
   if (text == "end") return analysis.duration;
   auto time = parse_duration(text);
   if (!time) {
-    time.error().fix = "write a time since the start, such as 1.5s or 250ms, or peak or end";
+    time.error().fix = "use a time since the start, such as 1.5s or 250ms, or peak or end";
     return forward_error(time);
   }
   if (*time > analysis.duration)
-    return usage_error(fmt::format("--at {} lies past the end of the recording", text),
+    return usage_error(fmt::format("--at {} is after the end of the recording", text),
                        fmt::format("it lasts {}", format_duration(analysis.duration)),
-                       "give an earlier time, or end");
+                       "use an earlier time, or end");
   return *time;
 }
 
@@ -96,10 +96,10 @@ Status check_output(const fs::path& out, const fs::path& input, std::string_view
   const bool is_input = out == input || fs::equivalent(out, input, code);
   if (!is_input && !is_recording(out)) return {};
   return usage_error(fmt::format("{} would replace {}", out.string(),
-                                 !is_recording(out) ? "what it is made of"
+                                 !is_recording(out) ? "its own input"
                                  : is_input         ? "the recording itself"
                                                     : "a recording"),
-                     "", fmt::format("name another file with {}", flag));
+                     "", fmt::format("choose another file with {}", flag));
 }
 
 report::FrameNames names_of_functions(const recording::RecordingInfo& info) {
@@ -109,14 +109,14 @@ report::FrameNames names_of_functions(const recording::RecordingInfo& info) {
 Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   for (const char* flag : {"markdown", "csv"})
     if (values.has(flag))
-      return usage_error(fmt::format("--{} shows run folders", flag),
+      return usage_error(fmt::format("--{} works with run folders only", flag),
                          fmt::format("{} is a recording", file.string()),
-                         "leave it out, or take --json, --html, or headroom export");
+                         "remove it, or use --json, --html or headroom export");
   if (values.has("at"))
     for (const char* flag : {"html", "all"})
       if (values.has(flag))
-        return usage_error(fmt::format("--{} shows more than one moment", flag), "--at shows one",
-                           "leave one of them out");
+        return usage_error(fmt::format("--{} and --at cannot be combined", flag),
+                           "--at shows one moment only", "remove one of them");
   if (values.has("html"))
     if (auto sound = check_output(values.text("html"), file, "--html"); !sound) return forward_error(sound);
   auto options = symbolizer_options(values);

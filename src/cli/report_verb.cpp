@@ -31,21 +31,21 @@ tl::unexpected<Error> no_report_in(const fs::path& folder) {
     if (entry->path().extension() == ".hrec") recordings.push_back(entry->path());
   if (recordings.empty())
     return input_error(fmt::format("{} has no report.json", folder.string()),
-                       "it is no run of headroom bench",
+                       "it is not a run of headroom bench",
                        "name a run's folder, its report.json or a recording (.hrec)");
   const fs::path& first = *std::min_element(recordings.begin(), recordings.end());
-  return input_error(
-      fmt::format("{} has no report.json", folder.string()),
-      recordings.size() == 1 ? "it has a recording" : fmt::format("it has {} recordings", recordings.size()),
-      fmt::format("headroom report {}", shell_word(first.string())));
+  return input_error(fmt::format("{} has no report.json", folder.string()),
+                     recordings.size() == 1 ? "the folder has a recording"
+                                            : fmt::format("the folder has {} recordings", recordings.size()),
+                     fmt::format("run headroom report {}", shell_word(first.string())));
 }
 
 // The report.json or the recording that is meant.
 Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   if (positionals.size() != 1)
-    return usage_error("headroom report takes one run folder or recording",
-                       fmt::format("{} were given", positionals.size()),
-                       "name one, as outputs/2026-11-21_10-30-00 or program.hrec");
+    return usage_error("headroom report needs one run folder or recording",
+                       fmt::format("{} given", positionals.size()),
+                       "name one, such as outputs/2026-11-21_10-30-00 or program.hrec");
   fs::path given = positionals.front();
   std::error_code code;
   if (!fs::is_directory(given, code)) return given;
@@ -63,8 +63,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (snapshot::is_snapshot_file(*file)) return report_snapshot(*file, *values);
   for (const char* flag : {"all", "at", "symbols"})
     if (values->has(flag))
-      return usage_error(fmt::format("--{} is for recordings", flag),
-                         fmt::format("{} is none", file->string()), "leave it out");
+      return usage_error(fmt::format("--{} works with recordings only", flag),
+                         fmt::format("{} is not a recording", file->string()), "remove the flag");
   if (values->has("html"))
     if (auto sound = check_output(values->text("html"), *file, "--html"); !sound) return forward_error(sound);
   auto text = read_file(*file, kLargestReport);
@@ -96,13 +96,12 @@ const Verb& report_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "report";
-    verb.summary = "Show a run or a recording: table, JSON, HTML, Markdown, CSV";
+    verb.summary = "Show a run or recording as text, JSON, HTML, Markdown or CSV";
     verb.usage = "headroom report RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle [FLAGS]";
     verb.description =
-        "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it. Of a "
-        "recording of headroom trace it prints who held the memory at the peak, what leaks, what churns and "
-        "what is fragmented; of a memory snapshot of PyTorch (plain or gzip) the same, and why an allocation "
-        "failed.";
+        "Prints a view of a run folder, a recording or a memory snapshot. The run may have been interrupted. "
+        "For a recording of headroom trace, it shows the memory at the peak, leaks, churn and fragmentation. "
+        "For a memory snapshot of PyTorch (plain or gzip), it also shows why an allocation failed.";
     verb.examples = {"headroom report outputs/2026-11-21_10-30-00",
                      "headroom report program.hrec",
                      "headroom report RUN --markdown > comment.md",
@@ -116,12 +115,12 @@ const Verb& report_verb() {
       return make_flag(name, FlagKind::toggle, "", help);
     };
     verb.flags = {
-        toggle("json", "print report.json, or all figures of a recording or snapshot"),
-        toggle("markdown", "print it as Markdown"),
-        toggle("csv", "print a row a model"),
-        toggle("all", "sum over all processes of a recording's tree"),
-        make_flag("html", FlagKind::text, "FILE", "write the self-contained page to FILE"),
-        make_flag("at", FlagKind::text, "TIME", "what was live at TIME of a recording: 1.5s, peak, end"),
+        toggle("json", "print report.json, or all figures of the recording or snapshot"),
+        toggle("markdown", "print a run as Markdown"),
+        toggle("csv", "print a run as CSV, one row per model"),
+        toggle("all", "sum over all processes of a recording"),
+        make_flag("html", FlagKind::text, "FILE", "write a self-contained HTML page to FILE"),
+        make_flag("at", FlagKind::text, "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
         symbols_flag(),
         color_flag()};
     return verb;

@@ -38,8 +38,8 @@ Result<bool> has_report(const fs::path& folder) {
   std::error_code code;
   const bool has = fs::exists(folder / "report.json", code);
   if (has && !fs::is_regular_file(folder / "report.json", code))
-    return input_error(fmt::format("cannot read {}", (folder / "report.json").string()), "it is no file",
-                       "name a run folder of headroom bench");
+    return input_error(fmt::format("cannot read {}", (folder / "report.json").string()),
+                       "it is not a regular file", "name a run folder of headroom bench");
   if (code)
     return input_error(fmt::format("cannot open {}", (folder / "report.json").string()), code.message(),
                        "check its permissions");
@@ -58,8 +58,8 @@ Result<FolderOfRuns> runs_in(const fs::path& folder) {
     else if (*is_run)
       found.runs.push_back(entry->path());
     else
-      found.left_out.push_back(fmt::format("{} has no report.json: it is no run, or one that did not end",
-                                           entry->path().string()));
+      found.left_out.push_back(
+          fmt::format("{} has no report.json: not a run, or an unfinished one", entry->path().string()));
   }
   if (code)
     return input_error(fmt::format("cannot read the folder {}", folder.string()), code.message(),
@@ -78,12 +78,10 @@ Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits)
   begin.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount())));
   if (begin.starts_with("\x1f\x8b") || begin.find("\"time_ns\"") != begin.npos) return InputKind::watch_log;
   if (begin.starts_with("time_seconds,"))
-    return input_error(fmt::format("{} cannot be compared", path.string()),
-                       "it is a log of headroom watch in the form of a table (.csv)",
+    return input_error(fmt::format("cannot compare {}", path.string()), "it is a CSV log of headroom watch",
                        "log to FILE.jsonl: headroom watch --output FILE.jsonl");
-  return input_error(fmt::format("{} is nothing that can be compared", path.string()),
-                     begin.empty() ? "it is empty" : "it is of no kind that Headroom knows",
-                     std::string(what_fits));
+  return input_error(fmt::format("cannot compare {}", path.string()),
+                     begin.empty() ? "it is empty" : "unknown file format", std::string(what_fits));
 }
 
 bool is_file(const fs::path& path) {
@@ -123,10 +121,10 @@ Result<std::vector<FrameTimes>> frames_of(const fs::path& run, const std::string
 Status check_count(const std::vector<FrameTimes>& frames, const ModelResult& model, const fs::path& run) {
   if (frames.empty() || model.status != ModelStatus::ok || std::ssize(frames) == model.frames) return {};
   return input_error(
-      fmt::format("{} cannot be compared", (run / "frames" / (file_name_of(model.name) + ".csv")).string()),
-      fmt::format("it has {} frames, and report.json tells of {}: it was cut off, or is of another run",
+      fmt::format("cannot compare {}", (run / "frames" / (file_name_of(model.name) + ".csv")).string()),
+      fmt::format("it has {} frames but report.json has {}: the file is cut off or belongs to another run",
                   frames.size(), model.frames),
-      "measure the run anew, or leave the file out");
+      "measure the run again, or remove the file");
 }
 
 Status load_run(const fs::path& file, const std::string& name, LoadedSide& loaded) {
@@ -198,8 +196,8 @@ Result<InputKind> kind_of_input(const fs::path& path, std::string_view what_fits
                        code ? code.message() : "no such file or folder", "check the path");
   if (fs::is_regular_file(path, code)) return kind_of_file(path, what_fits);
   if (!fs::is_directory(path, code))
-    return input_error(fmt::format("{} is nothing that can be compared", path.string()),
-                       "it is neither a file nor a folder", std::string(what_fits));
+    return input_error(fmt::format("cannot compare {}", path.string()), "it is not a file or a folder",
+                       std::string(what_fits));
   const auto is_run = has_report(path);
   if (!is_run) return tl::unexpected(is_run.error());
   if (*is_run) return InputKind::run;
@@ -208,7 +206,7 @@ Result<InputKind> kind_of_input(const fs::path& path, std::string_view what_fits
   if (!folder->runs.empty()) return InputKind::run;
   // Of several the first says what is wrong with all.
   return input_error(fmt::format("{} has no report.json", path.string()),
-                     fmt::format("it is no run of headroom bench, nor a folder of runs{}",
+                     fmt::format("it is not a run of headroom bench and not a folder of runs{}",
                                  folder->left_out.empty() ? "" : ": " + folder->left_out.front()),
                      std::string(what_fits));
 }
@@ -218,8 +216,8 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
   const std::int64_t least = sizes == Sizes::resident ? 0 : -kMost;
   const auto refuse = [&](const ModelResult& model, std::string_view figure, const std::string& value) {
     return input_error(
-        fmt::format("{} is not usable", name),
-        fmt::format("{} of the model '{}' is {}, which nothing can take", figure, model.name, value),
+        fmt::format("cannot use {}", name),
+        fmt::format("{} of the model '{}' is {}, which is impossible", figure, model.name, value),
         "the file is damaged: measure again");
   };
   for (const ModelResult& model : run.models) {
@@ -249,10 +247,9 @@ Status check_model_names(const BenchResult& run, const std::string& name) {
   std::set<std::string_view> names;
   for (const ModelResult& model : run.models)
     if (!names.insert(model.name).second)
-      return input_error(
-          fmt::format("{} is not usable", name),
-          fmt::format("two of its models are named '{}', so neither can be told from the other", model.name),
-          "give each model its own name and measure again");
+      return input_error(fmt::format("cannot use {}", name),
+                         fmt::format("two of its models are named '{}'", model.name),
+                         "give each model a different name and measure again");
   return {};
 }
 
@@ -297,8 +294,8 @@ Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
       loaded.left_out.insert(loaded.left_out.end(), found->left_out.begin(), found->left_out.end());
     }
     if (loaded.side.size() + folders.size() > kMostRuns)
-      return usage_error(fmt::format("{} holds too many runs", given),
-                         fmt::format("a side has at most {}", kMostRuns), "name those that are meant");
+      return usage_error(fmt::format("{} has too many runs", given),
+                         fmt::format("the maximum is {} per side", kMostRuns), "name fewer run folders");
     for (const fs::path& folder : folders) {
       if (!is_new(folder / "report.json")) continue;
       if (auto read = load_run(folder / "report.json", folder.string(), loaded); !read) {

@@ -16,8 +16,9 @@ namespace headroom::cli {
 
 // What errors say is to be named.
 inline constexpr std::string_view kWhatIsCompared =
-    "name recordings (.hrec), run folders of headroom bench, their footprints or logs of headroom watch";
-inline constexpr std::string_view kWhatIsKept = "name run folders of headroom bench, or folders of them";
+    "use recordings (.hrec), run folders of headroom bench, footprints or logs of headroom watch";
+inline constexpr std::string_view kWhatIsKept =
+    "use run folders of headroom bench, or folders of run folders";
 
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
 Result<InputKind> kind_of_input(const std::filesystem::path& path,

@@ -17,15 +17,15 @@ Flag value(const char* name, FlagKind kind, const char* value_name, const char* 
 }
 
 std::vector<Flag> run_flags() {
-  Flag limit = value("limit", FlagKind::size, "SIZE", "of the machine's memory, all processes together");
+  Flag limit = value("limit", FlagKind::size, "SIZE", "memory limit of the command and its children");
   limit.aliases = {"mem-limit"};
-  Flag gpu = value("gpu-limit", FlagKind::text, "SIZE", "of each GPU's memory (or 0=4GiB,1=8GiB)");
+  Flag gpu = value("gpu-limit", FlagKind::text, "SIZE", "limit of each GPU's memory (or 0=4GiB,1=8GiB)");
   gpu.aliases = {"gpu-mem-limit"};
-  Flag mechanism = value("limit-mechanism", FlagKind::choice, "WORD", "what enforces --limit");
+  Flag mechanism = value("limit-mechanism", FlagKind::choice, "WORD", "mechanism that enforces --limit");
   mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
   mechanism.default_text = "auto";
   return {std::move(limit), std::move(gpu),
-          value("share", FlagKind::text, "NAME", "share the GPU limit with other commands of that NAME"),
+          value("share", FlagKind::text, "NAME", "share the GPU limit with commands of the same NAME"),
           std::move(mechanism)};
 }
 
@@ -35,19 +35,19 @@ const Verb& run_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "run";
-    verb.summary = "Run a command under a limit that was tried out first";
+    verb.summary = "Run a command under memory limits that a probe tests first";
     verb.usage = "headroom run --limit SIZE [--gpu-limit SIZE] -- COMMAND …";
     verb.description =
-        "Runs a command, unchanged, so that it and its children get no more memory than the limit: the "
-        "machine's by a control group or what else enforces it here, a GPU's by a small library that stands "
-        "in front of the driver and refuses with the driver's own error. Before, a probe tries to get past "
-        "each. The command keeps the terminal, and its exit status is headroom's. One line at the end says "
-        "what "
-        "it used and what the limit was worth (docs/limits.md).";
+        "Runs an unmodified command so that it and its children cannot use more memory than the limit. A "
+        "control group or another mechanism enforces the limit of the machine's memory. A small library in "
+        "front of the GPU driver enforces the GPU limit: it fails a request with the driver's own error. "
+        "Before the run, a probe tries to exceed each limit. The command keeps the terminal, and headroom "
+        "exits with its exit status. The last line reports the memory used and how strong each limit was "
+        "(docs/limits.md).";
     verb.examples = {
         "headroom run --limit 2GiB -- ./app --its-flags",
         "headroom run --gpu-limit 4GiB -- python3 infer.py",
-        "headroom run --share night -- ./second   # within the limit of the first",
+        "headroom run --share night -- ./second   # shares the first one's limit",
     };
     verb.positional = "COMMAND";
     verb.flags = run_flags();
@@ -66,8 +66,8 @@ Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>
   if (values.has("limit-mechanism")) {
     options.mechanism = values.text("limit-mechanism");
     if (!options.limit && values.origin("limit-mechanism") == "command line")
-      return usage_error("--limit-mechanism enforces nothing without --limit", "",
-                         "give --limit SIZE too, or leave it out");
+      return usage_error("--limit-mechanism has no effect without --limit", "",
+                         "add --limit SIZE, or remove --limit-mechanism");
   }
   if (values.has("gpu-limit")) {
     auto limits = read_device_limits(values, "gpu-limit");

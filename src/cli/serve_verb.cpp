@@ -19,8 +19,8 @@ constexpr std::size_t kShortestToken = 16;
 Result<serve::HttpAddress> address_from(const std::string& text) {
   serve::HttpAddress address;
   const auto wrong = [&] {
-    return usage_error(fmt::format("--listen {} is no address", text), "",
-                       "give HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477");
+    return usage_error(fmt::format("invalid --listen address {}", text), "",
+                       "use HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477");
   };
   std::string host = text, port;
   if (text.starts_with('[')) {
@@ -50,9 +50,9 @@ Result<std::string> token_from(const std::string& file) {
   }
   std::string token(trim(*text));
   if (token.size() < kShortestToken || token.find_first_of(" \t\r\n") != token.npos)
-    return usage_error(fmt::format("{} holds no token", file),
-                       fmt::format("it is one word of at least {} characters", kShortestToken),
-                       fmt::format("write one with: (umask 077; openssl rand -hex 24 > {})", file));
+    return usage_error(fmt::format("{} has no valid token", file),
+                       fmt::format("a token is one word of at least {} characters", kShortestToken),
+                       fmt::format("create one with: (umask 077; openssl rand -hex 24 > {})", file));
   return token;
 }
 
@@ -60,7 +60,7 @@ Result<std::string> token_from(const std::string& file) {
 Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues& values) {
   if (!values.toggle("ros2")) {
     for (const char* flag : {"ros-topic", "ros-domain", "ros-publisher"})
-      if (values.has(flag)) return usage_error(fmt::format("--{} needs --ros2", flag), "", "give both");
+      if (values.has(flag)) return usage_error(fmt::format("--{} needs --ros2", flag), "", "add --ros2");
     return std::nullopt;
   }
   auto options = ros2::publisher_options_from_environment();
@@ -68,8 +68,8 @@ Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues
   if (values.has("ros-domain")) options->domain = static_cast<int>(*values.integer("ros-domain"));
   if (values.has("ros-topic")) options->topic = values.text("ros-topic");
   if (!ros2::is_topic_name(options->topic))
-    return usage_error(fmt::format("--ros-topic {} is no topic", options->topic), "",
-                       "give a name from the root on, such as /diagnostics or /robot_7/diagnostics");
+    return usage_error(fmt::format("invalid --ros-topic {}", options->topic), "",
+                       "use an absolute name, such as /diagnostics or /robot_7/diagnostics");
   return std::optional(std::move(*options));
 }
 
@@ -79,7 +79,7 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
   if (!address) return forward_error(address);
   options.address = std::move(*address);
   if (values.has("tls-cert") != values.has("tls-key"))
-    return usage_error("--tls-cert and --tls-key go together", "", "give both");
+    return usage_error("--tls-cert and --tls-key need each other", "", "set both flags");
   if (values.has("tls-cert"))
     options.address.tls = serve::TlsFiles{values.text("tls-cert"), values.text("tls-key")};
   if (values.has("token-file")) {
@@ -104,39 +104,41 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
 }
 
 std::vector<Flag> serve_flags() {
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples, 100 ms to an hour");
+  Flag interval =
+      make_flag("interval", FlagKind::duration, "TIME", "time between samples, 100 ms to an hour");
   interval.default_text = "1s";
   interval.minimum = 1e8;
   interval.maximum = 3600e9;
-  Flag history = make_flag("history", FlagKind::duration, "TIME", "what the page shows of the past");
+  Flag history = make_flag("history", FlagKind::duration, "TIME", "time span that the page shows");
   history.default_text = "1h";
   history.minimum = 60e9;
-  Flag processes = make_flag("processes", FlagKind::integer, "N", "the N largest processes");
+  Flag processes = make_flag("processes", FlagKind::integer, "N", "serve the N largest processes");
   processes.default_text = "10";
   processes.minimum = 0;
   processes.maximum = 1000;
-  Flag listen =
-      make_flag("listen", FlagKind::text, "HOST:PORT", "where; other than this machine with token or TLS");
+  Flag listen = make_flag("listen", FlagKind::text, "HOST:PORT",
+                          "address to serve on; a remote one needs a token or TLS");
   listen.default_text = "127.0.0.1:9477";
-  Flag ros_topic = make_flag("ros-topic", FlagKind::text, "NAME", "where, for ROS 2");
+  Flag ros_topic = make_flag("ros-topic", FlagKind::text, "NAME", "ROS 2 topic to publish on");
   ros_topic.default_text = "/diagnostics";
   ros_topic.common = false;
-  Flag ros_domain = make_flag("ros-domain", FlagKind::integer, "N", "ROS 2's domain");
+  Flag ros_domain = make_flag("ros-domain", FlagKind::integer, "N", "ROS 2 domain ID");
   ros_domain.default_text = "ROS_DOMAIN_ID, else 0";
   ros_domain.minimum = 0;
   ros_domain.maximum = 232;
   ros_domain.common = false;
-  Flag ros_publisher = make_flag("ros-publisher", FlagKind::choice, "WORD", "by which plug-in, for ROS 2");
+  Flag ros_publisher =
+      make_flag("ros-publisher", FlagKind::choice, "WORD", "plug-in that publishes to ROS 2");
   ros_publisher.choices = {"auto", "rclcpp", "cyclonedds"};
   ros_publisher.default_text = "auto";
   ros_publisher.common = false;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
+  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
   sysroot.common = false;
   return {
       std::move(listen),
-      make_flag("token-file", FlagKind::text, "FILE", "a word that every request must give"),
+      make_flag("token-file", FlagKind::text, "FILE", "require the token in FILE with every request"),
       make_flag("tls-cert", FlagKind::text, "FILE", "serve HTTPS with this certificate (PEM)"),
-      make_flag("tls-key", FlagKind::text, "FILE", "its key (PEM)"),
+      make_flag("tls-key", FlagKind::text, "FILE", "private key of the certificate (PEM)"),
       std::move(interval),
       std::move(history),
       std::move(processes),
@@ -154,14 +156,13 @@ const Verb& serve_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "serve";
-    verb.summary = "Serve the machine's memory: Prometheus, JSON and a live page";
+    verb.summary = "Serve memory figures over HTTP: Prometheus, JSON, a live page";
     verb.usage = "headroom serve [FLAGS]";
     verb.description =
-        "Samples the machine and answers on this machine alone, or elsewhere with a token or TLS: / is a "
-        "live page, "
-        "/metrics is for Prometheus, /api/v1/sample, /api/v1/history and /api/v1/alerts are JSON, /healthz "
-        "says "
-        "whether samples come (docs/serve.md).";
+        "Samples the machine and serves the figures over HTTP. It answers on this machine only; a remote "
+        "address needs a token or TLS. Paths: / is a live page, /metrics is for Prometheus. /api/v1/sample, "
+        "/api/v1/history and /api/v1/alerts return JSON. /healthz reports whether samples arrive "
+        "(docs/serve.md).";
     verb.examples = {"headroom serve",
                      "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
                      "headroom serve --alerts rules.toml --interval 500ms", "headroom serve --ros2"};
@@ -175,7 +176,8 @@ int run_serve_verb(const std::vector<std::string>& arguments) {
   auto parsed = parse_wrapped_command(serve_verb(), arguments, "headroom watch --");
   if (!parsed) return exit_code_of(parsed.error());
   if (!parsed->command.empty())
-    return exit_code_of(Error{ErrorKind::usage, "headroom serve runs no command", "", "headroom watch does"});
+    return exit_code_of(
+        Error{ErrorKind::usage, "headroom serve cannot run a command", "", "use headroom watch -- COMMAND"});
   auto options = options_from(parsed->merged());
   if (!options) return exit_code_of(options.error());
   return exit_code_of(serve::run_serve(*options));

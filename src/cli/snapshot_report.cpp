@@ -17,8 +17,9 @@ namespace headroom::cli {
 Result<int> report_snapshot(const std::filesystem::path& file, const FlagValues& values) {
   for (const char* flag : {"markdown", "csv", "all", "at", "symbols"})
     if (values.has(flag))
-      return usage_error(fmt::format("--{} does not go with a memory snapshot", flag),
-                         fmt::format("{} is one", file.string()), "leave it out, or take --json or --html");
+      return usage_error(fmt::format("--{} does not work with a memory snapshot", flag),
+                         fmt::format("{} is a memory snapshot", file.string()),
+                         "remove it, or use --json or --html");
   const bool as_page = values.has("html") && !values.toggle("json");
   if (as_page)
     if (auto sound = check_output(values.text("html"), file, "--html"); !sound) return forward_error(sound);

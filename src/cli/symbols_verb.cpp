@@ -33,7 +33,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(symbols_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1 || !values->has("out"))
-    return usage_error("headroom symbols takes one recording and the folder to fill", "",
+    return usage_error("headroom symbols needs one recording and --out DIR", "",
                        "headroom symbols run.hrec --out symbols");
   const fs::path root = values->positionals().front();
   std::vector<recording::Module> modules;
@@ -66,19 +66,18 @@ const Verb& symbols_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "symbols";
-    verb.summary = "Gather the files that a recording's function names come from";
+    verb.summary = "Collect the symbol files that a recording's functions need";
     verb.usage = "headroom symbols FILE.hrec --out DIR [FLAGS]";
     verb.description =
-        "Copies the programs and libraries that a recording names, with their debug files, into a folder by "
-        "build "
-        "id. Take it to another machine with the recording and read it there with --symbols DIR.";
+        "Copies the programs and libraries of a recording, with their debug files, into a folder sorted by "
+        "build id. Take the folder and the recording to another machine. There, read the recording with "
+        "--symbols DIR.";
     verb.examples = {"headroom symbols run.hrec --out run.symbols",
                      "headroom report run.hrec --symbols run.symbols"};
     verb.positional = "FILE.hrec";
-    verb.flags = {
-        make_flag("out", FlagKind::text, "DIR", "the folder to fill; files that it has already stay"),
-        symbols_flag("look for files in DIR, too"),
-        make_flag("sysroot", FlagKind::text, "DIR", "take the recorded paths to be under DIR")};
+    verb.flags = {make_flag("out", FlagKind::text, "DIR", "folder to fill; existing files stay"),
+                  symbols_flag("also search DIR for symbol files"),
+                  make_flag("sysroot", FlagKind::text, "DIR", "look up the recorded paths under DIR")};
     return verb;
   }();
   return kVerb;

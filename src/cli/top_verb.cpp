@@ -12,38 +12,38 @@ namespace headroom::cli {
 namespace {
 
 std::vector<Flag> top_flags() {
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples");
+  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "time between samples");
   interval.default_text = "1s";
   interval.minimum = 50e6;
   interval.maximum = 3600e9;
-  Flag sort = make_flag("sort", FlagKind::choice, "WORD", "the processes by this");
+  Flag sort = make_flag("sort", FlagKind::choice, "WORD", "sort processes by this column");
   sort.choices = {"memory", "gpu", "cpu", "swap", "oom", "pid", "name"};
   sort.default_text = "memory";
   Flag alerts =
-      make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)");
+      make_flag("alerts", FlagKind::text, "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)");
   alerts.default_text = "default";
-  Flag width = make_flag("width", FlagKind::integer, "N", "columns of --once");
+  Flag width = make_flag("width", FlagKind::integer, "N", "width of --once in columns");
   width.default_text = "the terminal's, else 80";
   width.minimum = 20;
   width.maximum = 1000;
-  Flag processes = make_flag("processes", FlagKind::integer, "N", "rows of --once");
+  Flag processes = make_flag("processes", FlagKind::integer, "N", "process rows of --once");
   processes.default_text = "20";
   processes.minimum = 0;
   processes.maximum = 100000;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of this tree");
+  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
   sysroot.default_text = "/";
   sysroot.common = false;
-  return {make_flag("once", FlagKind::toggle, "", "print one screen and end"),
-          make_flag("json", FlagKind::toggle, "", "with --once: the sample as an object"),
-          make_flag("replay", FlagKind::text, "FILE", "show a log of headroom watch --output FILE.jsonl"),
+  return {make_flag("once", FlagKind::toggle, "", "print one screen and exit"),
+          make_flag("json", FlagKind::toggle, "", "print one sample as a JSON object"),
+          make_flag("replay", FlagKind::text, "FILE", "replay a log of headroom watch (FILE.jsonl)"),
           std::move(interval),
           std::move(sort),
-          make_flag("filter", FlagKind::text, "TEXT", "only processes with it in their name"),
-          make_flag("pss", FlagKind::toggle, "", "shares of shared pages (walks page tables)"),
+          make_flag("filter", FlagKind::text, "TEXT", "show only processes with TEXT in their name"),
+          make_flag("pss", FlagKind::toggle, "", "show shares of shared pages (walks page tables)"),
           std::move(alerts),
           std::move(width),
           std::move(processes),
-          make_flag("ascii", FlagKind::toggle, "", "no characters outside ASCII in bars"),
+          make_flag("ascii", FlagKind::toggle, "", "draw bars with ASCII characters only"),
           std::move(sysroot),
           color_flag()};
 }
@@ -87,14 +87,13 @@ const Verb& top_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "top";
-    verb.summary = "Watch the memory of the machine live";
+    verb.summary = "Show the machine's memory live";
     verb.usage = "headroom top [FLAGS]";
     verb.description =
-        "One screen of the machine's memory: a bar in which every byte is once, GPUs, swap and stalls, "
-        "clocks, "
-        "temperatures, power, engines, alerts, and the processes with their CPU and GPU memory. What a "
-        "machine "
-        "does not tell is absent, never zero (docs/top.md).";
+        "Shows the machine's memory on one screen and updates it live. One bar accounts for every byte "
+        "exactly once. Below it are GPUs, swap, stalls, clocks, temperatures, power, engines, alerts and "
+        "processes. Each process has its CPU and GPU memory. A figure that the machine does not report is "
+        "left out, never shown as zero (docs/top.md).";
     verb.examples = {"headroom top", "headroom top --once --json", "headroom top --replay robot.jsonl"};
     verb.flags = top_flags();
     return verb;

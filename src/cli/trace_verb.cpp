@@ -47,33 +47,33 @@ Flag chosen(std::string name, std::vector<std::string> choices, std::string help
 }
 
 std::vector<Flag> trace_flags() {
-  const std::string what = "What is recorded", where = "The recording", limits = "Limits";
+  const std::string what = "Events to record", where = "Recording file", limits = "Limits";
   Flag events =
-      value("max-events", FlagKind::integer, "N", "record the first N events of each process", where);
+      value("max-events", FlagKind::integer, "N", "record only the first N events of each process", where);
   events.minimum = 1;
   events.maximum = 1e15;
-  Flag period = value("sample-period", FlagKind::size, "SIZE", "sample the others once in so many bytes",
+  Flag period = value("sample-period", FlagKind::size, "SIZE", "sample smaller ones, one per SIZE on average",
                       what, "256KiB");
   period.common = false;
-  Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory alone, not the host's", what);
+  Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory only, not host memory", what);
   only.choices = {"gpu"};
-  Flag gpu_limit = value("gpu-mem-limit", FlagKind::text, "SIZE", "each GPU's limit (0=4GiB,1=8GiB)", limits);
+  Flag gpu_limit = value("gpu-mem-limit", FlagKind::text, "SIZE", "GPU memory limit (or 0=4GiB)", limits);
   gpu_limit.aliases = {"gpu-limit"};
   return {
-      toggle("full", "record every single allocation", what),
-      chosen("stacks", {"unwind", "fp", "off"}, "how call stacks are taken", what),
-      chosen("layers", {"auto", "off"}, "NVTX, ONNX Runtime and PyTorch", what),
-      value("large", FlagKind::size, "SIZE", "record each allocation from this size on", what, "4KiB"),
+      toggle("full", "record every allocation", what),
+      chosen("stacks", {"unwind", "fp", "off"}, "method for call stacks", what),
+      chosen("layers", {"auto", "off"}, "record the model's layers", what),
+      value("large", FlagKind::size, "SIZE", "record each allocation of at least SIZE", what, "4KiB"),
       std::move(period),
       std::move(only),
       value("out", FlagKind::text, "FILE", "write the recording to FILE", where, "outputs/DATE/NAME.hrec"),
       toggle("force", "replace FILE if it is a recording", where),
-      value("max-size", FlagKind::size, "SIZE", "no recording grows larger; later events are counted", where,
+      value("max-size", FlagKind::size, "SIZE", "limit a recording to SIZE; later events are counted", where,
             "8GiB, at most half of the free disk"),
-      value("ring", FlagKind::size, "SIZE", "keep the last SIZE of each recording", where),
+      value("ring", FlagKind::size, "SIZE", "keep only the last SIZE of each recording", where),
       std::move(events),
       std::move(gpu_limit),
-      value("share", FlagKind::text, "NAME", "share the limit with other commands of that NAME", limits),
+      value("share", FlagKind::text, "NAME", "share the limit with commands of the same NAME", limits),
   };
 }
 
@@ -84,8 +84,8 @@ Status at_most_one_bound(const FlagValues& values) {
   for (const char* name : kBounds)
     if (values.has(name)) given.push_back(fmt::format("--{}", name));
   if (given.size() < 2) return {};
-  return usage_error(fmt::format("{} cannot be given together", fmt::join(given, " and ")), "",
-                     "each bounds the recording in its own way; give one");
+  return usage_error(fmt::format("{} cannot be combined", fmt::join(given, " and ")), "",
+                     "each limits the recording in another way; keep one of them");
 }
 
 constexpr std::array kOfDefaultMode{"large", "sample-period"};
@@ -115,14 +115,13 @@ void drop_contradicted(const FlagValues& command_line, FlagValues& environment) 
 Status no_flag_without_effect(const FlagValues& values) {
   if (values.has("only"))
     for (const char* name : flags_of_the_heap(values))
-      return usage_error(fmt::format("--only gpu and --{} cannot be given together", name),
-                         "with --only gpu no memory of the host is recorded", "leave out one of them");
+      return usage_error(fmt::format("--only gpu and --{} cannot be combined", name),
+                         "--only gpu records no host memory", "remove one of them");
   if (!values.toggle("full")) return {};
   for (const char* name : kOfDefaultMode)
     if (values.has(name))
-      return usage_error(fmt::format("--full and --{} cannot be given together", name),
-                         "--full records every allocation, so there is nothing to count or sample",
-                         "leave out one of them");
+      return usage_error(fmt::format("--full and --{} cannot be combined", name),
+                         "--full records every allocation, so it samples none", "remove one of them");
   return {};
 }
 
@@ -130,7 +129,7 @@ Status positive_size(const FlagValues& values, const char* name, Bytes& size) {
   if (!values.has(name)) return {};
   size = *parse_size(values.text(name));
   if (size.count > 0) return {};
-  return usage_error(fmt::format("--{} is zero", name), "", "give a size above zero");
+  return usage_error(fmt::format("--{} is zero", name), "", "use a size above zero");
 }
 
 std::optional<Bytes> optional_size(const FlagValues& values, const char* name) {
@@ -144,20 +143,20 @@ const Verb& trace_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "trace";
-    verb.summary = "Record where every byte of a program went";
+    verb.summary = "Record a program's memory allocations, with stack and layer";
     verb.usage = "headroom trace [FLAGS] -- COMMAND …";
     verb.description =
-        "Runs a command, unchanged, with a small library preloaded that records its allocations, each with "
-        "its "
-        "call stack and model layer, in a file that survives the command's death. The command keeps the "
-        "terminal, and its exit status is headroom's. Every process of its tree gets a recording of its own. "
-        "docs/trace.md tells what is recorded and what it costs.";
+        "Runs an unmodified command and records its memory allocations, each with call stack and model "
+        "layer. A small preloaded library writes them to a file that survives a crash of the command. Layers "
+        "come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom exits with "
+        "its exit status. Each process of the command gets a separate recording. docs/trace.md lists the "
+        "recorded events and their cost.";
     verb.examples = {
         "headroom trace -- ./app --its-flags",
         "headroom trace --full --out app.hrec -- python3 train.py",
         "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
-        "headroom trace --only gpu -- python3 infer.py   # nothing is asked of malloc",
-        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # more is refused",
+        "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
+        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit",
     };
     verb.positional = "COMMAND";
     verb.flags = trace_flags();
@@ -227,10 +226,10 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   if (!used.empty())
     log::info("{}", used);
   else if (account->unhooked_drivers() > 0)
-    log::info("no memory of a GPU was charged");
+    log::info("no GPU memory was charged to the limit");
   else
-    log::info("no memory of a GPU was taken, so there was nothing to limit");
-  log::info("the limit on GPU memory was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
+    log::info("the command allocated no GPU memory");
+  log::info("the GPU memory limit was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
             bench::words_for_routes(proved), bench::words_for_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);
   return *ended;

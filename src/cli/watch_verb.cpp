@@ -34,9 +34,9 @@ Result<watch::TextInput> text_input_from(const std::string& text) {
       std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
     return watch::TextInput{kind, text.substr(colon + 1)};
   const std::string closest = closest_match(kind, kinds);
-  return usage_error(fmt::format("--from {} names no text", text),
-                     fmt::format("it is KIND:FILE, and a kind is one of {}", fmt::join(kinds, ", ")),
-                     closest.empty() || closest == kind ? "give tegrastats:FILE, or tegrastats:- for a pipe"
+  return usage_error(fmt::format("invalid --from {}", text),
+                     fmt::format("the value is KIND:FILE, and KIND is one of {}", fmt::join(kinds, ", ")),
+                     closest.empty() || closest == kind ? "use tegrastats:FILE, or tegrastats:- for a pipe"
                                                         : fmt::format("did you mean {}:FILE?", closest));
 }
 
@@ -44,23 +44,23 @@ Result<watch::TextInput> text_input_from(const std::string& text) {
 Status check_column(const std::string& name) {
   if (name == "-" || sources::is_nvidia_smi_column(name)) return {};
   const std::string closest = sources::closest_nvidia_smi_column(name);
-  return usage_error(fmt::format("--columns names '{}'", name), "nvidia-smi has no column of that name",
-                     closest.empty() ? "nvidia-smi --help-query-gpu lists them, and - stands for one that is "
-                                       "not to be read"
-                                     : fmt::format("did you mean '{}'?", closest));
+  return usage_error(fmt::format("unknown column '{}' in --columns", name), "nvidia-smi has no such column",
+                     closest.empty()
+                         ? "nvidia-smi --help-query-gpu lists all columns; write - to skip a column"
+                         : fmt::format("did you mean '{}'?", closest));
 }
 
 // "index, memory.used": as they were given to --query-gpu.
 Result<std::vector<std::string>> columns_from(const FlagValues& values, const watch::WatchOptions& options) {
   std::vector<std::string> columns;
   if (!options.from || options.from->kind != "nvidia-smi")
-    return usage_error("--columns names those of nvidia-smi's CSV, and none is read", "",
-                       "give it with --from nvidia-smi:FILE");
+    return usage_error("--columns has no effect without --from nvidia-smi:FILE", "",
+                       "add --from nvidia-smi:FILE");
   const std::string text = values.text("columns");
   for (const std::string_view column : split(text, ',')) {
     if (trim(column).empty())
-      return usage_error(fmt::format("--columns {} has a column without a name", text), "",
-                         "give what the query named, as --columns timestamp,index,memory.used");
+      return usage_error(fmt::format("--columns {} has an empty column name", text), "",
+                         "list the columns of the query: --columns timestamp,index,memory.used");
     columns.emplace_back(trim(column));
     if (auto sound = check_column(columns.back()); !sound) return forward_error(sound);
   }
@@ -70,20 +70,20 @@ Result<std::vector<std::string>> columns_from(const FlagValues& values, const wa
 Status check_together(const FlagValues& values, const watch::WatchOptions& options) {
   const int chosen = !options.pids.empty() + !options.name.empty() + !options.command.empty();
   if (chosen > 1)
-    return usage_error("--pid, --name and a command are three ways to say what is followed", "",
-                       "give one of them");
+    return usage_error("--pid, --name and a command cannot be combined", "", "keep one of them");
   if (values.toggle("jsonl") && values.toggle("csv"))
-    return usage_error("--jsonl and --csv are two forms", "", "give one; --output FILE.csv writes the other");
+    return usage_error("--jsonl and --csv cannot be combined", "",
+                       "keep one of them; --output FILE.csv writes CSV as well");
   if (options.from && (chosen > 0 || options.baseline || values.has("sysroot") || values.has("processes")))
     return usage_error(
-        "--from reads text, which has no processes and no files of the machine", "",
-        "leave out --from, or --pid, --name, --processes, --baseline, --sysroot and the command");
+        "--from cannot be combined with flags of the live machine: its text has no processes", "",
+        "remove --from, or remove --pid, --name, --processes, --baseline, --sysroot and the command");
   if (options.output.empty() && (values.has("rotate") || values.has("keep")))
-    return usage_error("--rotate and --keep are of a log, and there is none", "", "give --output FILE");
+    return usage_error("--rotate and --keep have no effect without a log", "", "add --output FILE");
   for (const auto& path : options.plots)
     if (path.extension() != ".svg" && path.extension() != ".html")
-      return usage_error(fmt::format("--plot {} is neither FILE.svg nor FILE.html", path.string()), "",
-                         "end its name in .svg or .html");
+      return usage_error(fmt::format("--plot {} does not end in .svg or .html", path.string()), "",
+                         "use --plot FILE.svg or --plot FILE.html");
   return {};
 }
 
@@ -154,22 +154,22 @@ Flag number(const char* name, const char* help, double minimum, double maximum, 
 }
 
 std::vector<Flag> watch_flags() {
-  const char *what = "What is watched", *log = "The log", *end = "At the end";
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples, 1 ms to a day");
+  const char *what = "Input", *log = "Log", *end = "Summary";
+  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "time between samples, 1 ms to a day");
   interval.default_text = "1s";
   interval.minimum = 1e6;
   interval.maximum = 86400e9;
-  Flag duration = make_flag("duration", FlagKind::duration, "TIME", "end after TIME");
+  Flag duration = make_flag("duration", FlagKind::duration, "TIME", "stop after TIME");
   duration.default_text = "Ctrl-C";
   duration.minimum = 1e6;
-  Flag pid = number("pid", "follow process N and its children", 1, 1 << 22, "");
+  Flag pid = number("pid", "follow process N and its children; repeatable", 1, 1 << 22, "");
   pid.repeated = true;
   Flag plot = make_flag("plot", FlagKind::text, "FILE", "draw memory over time (FILE.svg, FILE.html)");
   plot.repeated = true;
-  Flag rotate = make_flag("rotate", FlagKind::size, "SIZE", "begin a new file at SIZE");
+  Flag rotate = make_flag("rotate", FlagKind::size, "SIZE", "start a new log file at SIZE");
   rotate.default_text = "never";
   rotate.minimum = 4096;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
+  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
   sysroot.common = false;
   return {
       grouped(std::move(interval), what),
@@ -177,22 +177,22 @@ std::vector<Flag> watch_flags() {
       grouped(std::move(pid), what),
       grouped(make_flag("name", FlagKind::text, "TEXT", "follow processes with TEXT in their names"), what),
       grouped(make_flag("from", FlagKind::text, "KIND:FILE",
-                        "read text of tegrastats, nvidia-smi, meminfo, headroom (- is a pipe)"),
+                        "read output of tegrastats, nvidia-smi, meminfo or headroom (- is a pipe)"),
               what),
       grouped(rare(make_flag("columns", FlagKind::text, "NAMES",
-                             "those of a CSV of nvidia-smi without a header: index,memory.used")),
+                             "columns of an nvidia-smi CSV without a header: index,memory.used")),
               what),
       grouped(std::move(sysroot), what),
-      grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),
-      grouped(rare(make_flag("csv", FlagKind::toggle, "", "print a row a sample")), log),
+      grouped(make_flag("jsonl", FlagKind::toggle, "", "print one JSON object per sample"), log),
+      grouped(rare(make_flag("csv", FlagKind::toggle, "", "print one CSV row per sample")), log),
       grouped(alerts_flag("default, with --from off"), log),
       grouped(rare(make_flag("quiet", FlagKind::toggle, "", "print no samples")), log),
       grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
               log),
       grouped(rare(std::move(rotate)), log),
-      grouped(rare(number("keep", "keep N older files", 0, 9999, "4")), log),
-      grouped(number("processes", "the N largest processes in each sample", 0, 100000, "0"), log),
-      grouped(make_flag("baseline", FlagKind::toggle, "", "the idle footprint of the machine, in 10 s"), end),
+      grouped(rare(number("keep", "keep N older log files", 0, 9999, "4")), log),
+      grouped(number("processes", "add the N largest processes to each sample", 0, 100000, "0"), log),
+      grouped(make_flag("baseline", FlagKind::toggle, "", "measure the machine's idle memory for 10 s"), end),
       grouped(std::move(plot), end),
       rare(color_flag())};
 }
@@ -203,18 +203,15 @@ const Verb& watch_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "watch";
-    verb.summary = "Log the memory of the machine";
+    verb.summary = "Log the machine's memory over time";
     verb.usage = "headroom watch [FLAGS] [-- COMMAND …]";
     verb.description =
         "Samples the machine's memory, swap, pressure, processors, GPU, temperatures and power at a steady "
-        "pace, on "
-        "the screen and to a log, and ends with the minimum, mean, maximum and slope of each figure and "
-        "memory over "
-        "time. Follows a command, or processes by number or name, with all that comes from them. Also reads "
-        "what "
-        "tegrastats, nvidia-smi or /proc/meminfo said elsewhere. What a source does not tell is absent, "
-        "never zero "
-        "(docs/watch.md, docs/monitor-sources.md).";
+        "pace. Prints the samples and can also write a log. Ends with the minimum, mean, maximum and slope "
+        "of each figure, and with memory over time. Can follow a command, or processes by number or name, "
+        "including their children. Also reads saved output of tegrastats, nvidia-smi or /proc/meminfo. A "
+        "figure that a source does not report is left out, never logged as zero (docs/watch.md, "
+        "docs/monitor-sources.md).";
     verb.examples = {
         "headroom watch", "headroom watch --interval 100ms --output run.jsonl.gz -- python3 infer.py",
         "headroom watch --baseline", "headroom watch --from tegrastats:stats.log --plot memory.svg"};

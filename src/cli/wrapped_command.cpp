@@ -23,8 +23,9 @@ Result<WrappedCommand> parse_wrapped_command(const Verb& verb, const std::vector
   auto command_line = parse_flags(verb, {arguments.begin(), separator});
   if (!command_line) return forward_error(command_line);
   if (!command_line->positionals().empty())
-    return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
-                       fmt::format("write the command after it, as {} {}", example,
+    return usage_error(fmt::format("unexpected argument '{}' before --", command_line->positionals().front()),
+                       "",
+                       fmt::format("write the command after --: {} {}", example,
                                    fmt::join(command_line->positionals(), " ")));
   std::vector<std::string> of_other_verbs;
   auto environment = read_environment(verb, of_other_verbs);

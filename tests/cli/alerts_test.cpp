@@ -51,7 +51,7 @@ class Alerts : public ::testing::Test {
 TEST_F(Alerts, TheGuidesLimitsAndAForecast) {
   const auto result = watch("default");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::size_t forecast = result.err.find("memory_runs_out: memory is used up in");
+  const std::size_t forecast = result.err.find("memory_runs_out: memory will be exhausted in");
   const std::size_t full = result.err.find("total_memory: 86.");
   EXPECT_NE(forecast, std::string::npos) << result.err;
   EXPECT_NE(full, std::string::npos) << result.err;

@@ -259,8 +259,8 @@ TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
   const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
-              testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so does not lie beside"),
-                             HasSubstr("was built without its CUDA provider")));
+              testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so is missing next to"),
+                             HasSubstr("was built without the CUDA provider")));
 }
 
 #endif

@@ -75,7 +75,7 @@ TEST(BenchRepeat, WhatCannotBeRepeatedIsRefused) {
   };
   EXPECT_THAT(refused({"--repeat", "0"}), HasSubstr("--repeat"));
   EXPECT_THAT(refused({"--repeat", "many"}), HasSubstr("--repeat"));
-  EXPECT_THAT(refused({"--repeat", "2", "--json"}), HasSubstr("--repeat and --json cannot be had together"));
+  EXPECT_THAT(refused({"--repeat", "2", "--json"}), HasSubstr("--repeat and --json cannot be combined"));
 }
 
 }  // namespace

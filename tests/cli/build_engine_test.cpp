@@ -61,17 +61,17 @@ TEST_F(BuildEngine, WrongUseIsOneSentenceAndTwo) {
   const std::string onnx = model();
   write_text(bench_.path() / "m.engine", "");
   const std::vector<std::pair<Words, std::string>> wrong{
-      {{}, "takes one model"},
-      {{onnx, "n.onnx"}, "takes one model"},
-      {{"m.engine"}, "built of an ONNX model"},
+      {{}, "needs one model"},
+      {{onnx, "n.onnx"}, "needs one model"},
+      {{"m.engine"}, "not an ONNX model"},
       {{"none.onnx"}, "none.onnx"},
-      {{onnx, "--fp16", "--int8"}, "--fp16 and --int8 cannot be had together"},
+      {{onnx, "--fp16", "--int8"}, "--fp16 and --int8 cannot be combined"},
       {{onnx, "--imgsz", "7"}, "--imgsz 7 is out of range"},
       {{onnx, "--workspace", "many"}, "--workspace"},
       {{onnx, "--workspace", "12KiB"}, "is out of range"},
-      {{onnx, "--device", "cpu"}, "no engine can be built on 'cpu'"},
+      {{onnx, "--device", "cpu"}, "cannot build an engine on 'cpu'"},
       {{onnx, "--gpu-mem-limit", "x"}, "x"},
-      {{onnx, "--gpu-mem-limit", "3=4GiB"}, "bounds nothing here: the engine is built on cuda:0"},
+      {{onnx, "--gpu-mem-limit", "3=4GiB"}, "has no effect: the engine is built on cuda:0"},
       {{onnx, "--out", "."}, "is a folder"},
       {{onnx, "--out", "no/such/folder/m.engine"}, "cannot write into"},
       {{onnx, "--fp61"}, "--fp16"},
@@ -89,7 +89,7 @@ TEST_F(BuildEngine, WithoutTensorRtOneSentenceSaysWhatIsMissing) {
   const CommandResult result = build({model()}, empty.path().string());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              HasSubstr(has_plugin() ? "libnvinfer.so." : "libheadroom_backend_tensorrt.so was looked for"));
+              HasSubstr(has_plugin() ? "libnvinfer.so." : "libheadroom_backend_tensorrt.so not found"));
   EXPECT_EQ(split(trim(result.err), '\n').size(), 1U) << result.err;
   EXPECT_FALSE(fs::exists(bench_.path() / "m.engine"));
 }
@@ -109,7 +109,7 @@ TEST_F(BuildEngine, OnnxRuntimesTensorRtProviderIsAskedForByItsName) {
   const CommandResult on_cpu =
       run({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--task", "none", "--backend",
            "onnxruntime_tensorrt", "--model", "m=" + face->string()});
-  EXPECT_THAT(on_cpu.err, HasSubstr("TensorRT runs on GPUs alone"));
+  EXPECT_THAT(on_cpu.err, HasSubstr("TensorRT runs on GPUs only"));
 }
 
 #endif
@@ -127,7 +127,7 @@ TEST_F(BuildEngine, WritesAnEngineThatBenchRuns) {
   EXPECT_EQ(get_integer(get_member(*record, "settings"), "workspace_bytes"), 64 << 20);
   const CommandResult again = build({"m.onnx", "--workspace", "64MiB"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("is there already"));
+  EXPECT_THAT(again.out, HasSubstr("already exists"));
   const CommandResult other = build({"m.onnx", "--imgsz", "320"});
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_THAT(other.err, HasSubstr("it was built with other settings"));
@@ -154,15 +154,15 @@ TEST_F(BuildEngine, ALimitOfTheGpuHoldsForTheBuildAndForTheEngine) {
   const CommandResult refused =
       build({model(std::string(kModel) + "trial 33554432\n"), "--gpu-mem-limit", "16MiB"});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("out of memory"), HasSubstr("it asked for 32.0 MiB"),
-                                 HasSubstr("share the limit of 16.0 MiB")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("out of memory"), HasSubstr("it requested 32.0 MiB"),
+                                 HasSubstr("under the limit of 16.0 MiB")));
   EXPECT_FALSE(fs::exists(bench_.path() / "m.engine"));
   ASSERT_EQ(build({model()}).exit_code, 0);
   const CommandResult measured = measure("m.engine", {"--gpu-mem-limit", "2MiB"});
   EXPECT_EQ(measured.exit_code, 1);
   const Json m = model_of(bench_.report(), "m");
   EXPECT_EQ(get_text(m, "status"), "oom") << m.dump();
-  EXPECT_THAT(get_text(m, "error"), HasSubstr("share the limit of 2.0 MiB held 2.0 MiB"));
+  EXPECT_THAT(get_text(m, "error"), HasSubstr("under the limit of 2.0 MiB held 2.0 MiB"));
 }
 
 TEST_F(BuildEngine, EnginesOfAPipelineShareTheirScratchMemory) {
@@ -183,7 +183,7 @@ TEST_F(BuildEngine, AForeignEngineIsRefusedWithThatReason) {
   write_text(record, text);
   const CommandResult measured = measure("m.engine");
   EXPECT_EQ(measured.exit_code, 1);
-  EXPECT_THAT(measured.err, HasSubstr("it was built for Orin, and here is Fake GPU 0"));
+  EXPECT_THAT(measured.err, HasSubstr("it was built for Orin, but this machine has Fake GPU 0"));
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("headroom build-engine"));
   const CommandResult built = build({"m.onnx"});
   EXPECT_EQ(built.exit_code, 1);
@@ -197,7 +197,7 @@ TEST_F(BuildEngine, OnTheCpuAnEngineIsRefusedInOneSentence) {
   const CommandResult measured =
       run({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--model", "m=m.engine"});
   EXPECT_EQ(measured.exit_code, 1);
-  EXPECT_THAT(measured.err, HasSubstr("TensorRT runs on GPUs alone, not on cpu; give --device cuda:N"));
+  EXPECT_THAT(measured.err, HasSubstr("TensorRT runs on GPUs only, not on cpu; use --device cuda:N"));
 }
 
 #endif

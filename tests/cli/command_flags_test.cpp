@@ -146,7 +146,7 @@ TEST(CommandFlags, WhatIsMissingOrWrongIsSaidWithHowItIsWritten) {
       {{"diff", "a", "b", "--fail-on", ""}, "--fail-on is empty; write --fail-on RULES"},
       {{"history", "add", "a", "--commit", ""}, "--commit is empty; write --commit SHA"},
       {{"diff", "a", "b", "--top", "x"}, "--top 'x' is not a whole number; write --top N"},
-      {{"doctor", ""}, "an argument of headroom doctor is empty; look for a variable that is not set"}};
+      {{"doctor", ""}, "headroom doctor: an argument is empty; check for an unset shell variable"}};
   for (const auto& [arguments, sentence] : cases) {
     const CommandResult result = run_headroom(arguments);
     EXPECT_EQ(result.exit_code, 2) << sentence;
@@ -207,7 +207,7 @@ TEST(CommandFlags, AnUnwritablePreparedFolderIsWrongUse) {
   const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
                                           "m=" + bench.model("m", ""), "--prepared-dir", "/proc/prepared"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("choose a writable place with --prepared-dir"));
+  EXPECT_THAT(result.err, HasSubstr("choose a writable folder with --prepared-dir"));
   EXPECT_THAT(result.out, IsEmpty());
   EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
 }

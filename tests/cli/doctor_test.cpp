@@ -73,7 +73,7 @@ TEST_F(Doctor, WhatNvidiaSmiSaidInPlaceOfFigures) {
 TEST_F(Doctor, WhatIsNoTextIsSaidToBeNone) {
   const CommandResult program = run({"/proc/self/exe"});
   EXPECT_EQ(program.exit_code, 2);
-  EXPECT_THAT(program.err, HasSubstr("it is neither text nor a file that Headroom or PyTorch writes"));
+  EXPECT_THAT(program.err, HasSubstr("it is not text and not a file of Headroom or PyTorch"));
   // As a disk leaves a log when the power goes, and as a terminal colours one.
   write_text(folder_ / "zeros.log",
              std::string(5000, '\0') + "\n\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m\n");
@@ -97,10 +97,9 @@ TEST_F(Doctor, MarkdownForAComment) {
 
 TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
   EXPECT_EQ(run({}).exit_code, 2);
-  EXPECT_THAT(
-      run({}).err,
-      HasSubstr("headroom doctor has nothing to read: no file was named; name files, - for standard input"));
-  EXPECT_THAT(run({"-", "-"}).err, HasSubstr("standard input (-) is named twice"));
+  EXPECT_THAT(run({}).err,
+              HasSubstr("headroom doctor needs an input: no file given; name files, - for standard input"));
+  EXPECT_THAT(run({"-", "-"}).err, HasSubstr("standard input (-) is given twice"));
   EXPECT_THAT(run({"oom.log", "--json", "--markdown"}).err, HasSubstr("two views"));
   const CommandResult absent = run({"absent.log", "oom.log", "absent2.log"});
   EXPECT_EQ(absent.exit_code, 2);
@@ -124,12 +123,11 @@ TEST_F(Doctor, OfARunItsLogIsReadToo) {
   }
   const CommandResult fallen = run({"fallen"});
   EXPECT_THAT(fallen.out, AllOf(HasSubstr("severe: ONNX Runtime"), HasSubstr("fallen/run.log:1:"),
-                                HasSubstr("[model-out-of-memory]"),
-                                HasSubstr("did not come through; its log has 1 line")));
+                                HasSubstr("[model-out-of-memory]"), HasSubstr("failed; its log has 1 line")));
   const CommandResult typical = run({"typical"});
   EXPECT_EQ(typical.exit_code, 0);
   EXPECT_THAT(typical.out, AllOf(HasSubstr("warning: ONNX Runtime"),
-                                 HasSubstr("All models of the run came through all the same.")));
+                                 HasSubstr("All models of the run succeeded nevertheless.")));
 }
 
 // The machine while a run was made: how memory grows as models are loaded is no leak.
@@ -152,7 +150,7 @@ TEST_F(Doctor, OfARunThatDidNotComeThroughItsLogIsSevere) {
   // A pipe would be waited for.
   fs::remove(folder_ / "cut/run.log");
   ASSERT_EQ(::mkfifo((folder_ / "cut/run.log").c_str(), 0600), 0);
-  EXPECT_THAT(run({"cut"}).out, HasSubstr("its run.log is left out: it is no ordinary file"));
+  EXPECT_THAT(run({"cut"}).out, HasSubstr("its run.log was skipped: not a regular file"));
 }
 
 // The lines of other programs have such keys, too; and so has a schema of reports.
@@ -194,12 +192,12 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
   write_text(folder_ / "typical/metrics.jsonl", "no samples\n");
   const CommandResult damaged = run({"typical"});
   EXPECT_EQ(damaged.exit_code, 0);
-  EXPECT_THAT(damaged.out, AllOf(HasSubstr("its metrics.jsonl is left out: line 1:"),
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("its metrics.jsonl was skipped: line 1:"),
                                  Not(HasSubstr("samples of the machine"))));
   write_text(folder_ / "typical/run.log", "\x1f\x8b\x08 no gzip after all");
   const CommandResult no_log = run({"typical"});
   EXPECT_EQ(no_log.exit_code, 0);
-  EXPECT_THAT(no_log.out, HasSubstr("its run.log was not read to its end: "));
+  EXPECT_THAT(no_log.out, HasSubstr("its run.log was read only in part: "));
 }
 
 TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
@@ -232,9 +230,9 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   const CommandResult torn = run({"torn.jsonl"});
   EXPECT_EQ(torn.exit_code, 0) << torn.err;
   EXPECT_THAT(torn.out,
-              AllOf(HasSubstr("4 samples over 3.000 s"), HasSubstr("; 1 line is no sample and passed over")));
+              AllOf(HasSubstr("4 samples over 3.000 s"), HasSubstr("; 1 line is invalid and skipped")));
   write_text(folder_ / "watch.csv", "time_seconds,unix_time_seconds,cpu_percent\n0,1,2\n");
-  EXPECT_THAT(run({"watch.csv"}).err, HasSubstr("it is a table of headroom watch"));
+  EXPECT_THAT(run({"watch.csv"}).err, HasSubstr("it is a CSV log of headroom watch"));
   EXPECT_EQ(run({"watch.csv"}).exit_code, 2);
   const CommandResult watch = run({"watch.jsonl"});
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
@@ -268,7 +266,7 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
   EXPECT_EQ((*document)["examined"][0]["kind"], "log");
   EXPECT_EQ((*document)["examined"][1]["input"], "logs/run");
   EXPECT_EQ((*document)["examined"][1]["kind"], "run");
-  EXPECT_EQ((*document)["examined"][2]["words"], "1 of its files was left out: no text (program)");
+  EXPECT_EQ((*document)["examined"][2]["words"], "1 of its files was skipped: not text (program)");
   for (const Json& finding : (*document)["findings"]) {
     if (finding["id"] != "cuda-out-of-memory") continue;
     EXPECT_EQ(finding["times"], 1) << "named twice, read once";
@@ -287,13 +285,13 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
 
   std::filesystem::create_directories(folder_ / "nothing");
   EXPECT_EQ(run({"nothing"}).exit_code, 2);
-  EXPECT_THAT(run({"nothing"}).err, HasSubstr("there is nothing to read in nothing"));
+  EXPECT_THAT(run({"nothing"}).err, HasSubstr("nothing to read in nothing"));
   // What was not read is not found to be well.
   write_text(folder_ / "nothing/model.onnx", std::string(400, '\x01'));
   const CommandResult binary = run({"nothing"});
   EXPECT_EQ(binary.exit_code, 2);
-  EXPECT_THAT(binary.err, HasSubstr("none of its files is text, or one that Headroom or PyTorch writes "
-                                    "(model.onnx)"));
+  EXPECT_THAT(binary.err,
+              HasSubstr("none of its files is text or a file of Headroom or PyTorch (model.onnx)"));
 }
 
 // Real lines of boards: an Orin NX of 8 GB that swaps, and one in peace.
@@ -305,11 +303,12 @@ TEST_F(Doctor, TextOfOtherToolsIsReadAsSamples) {
              "[97%@1984,95%@1984] EMC_FREQ 18%@3199 GR3D_FREQ 84%@[713]\n");
   const CommandResult board = run({"stats.log"});
   EXPECT_EQ(board.exit_code, 0) << board.err;
-  EXPECT_THAT(board.out, AllOf(HasSubstr("Only 636.0 MiB of 7.44 GiB were available [little-memory-left]"),
-                               HasSubstr("looked at stats.log: text of tegrastats, 2 samples over 1.000 s")));
+  EXPECT_THAT(board.out,
+              AllOf(HasSubstr("Only 636.0 MiB of 7.44 GiB were available [little-memory-left]"),
+                    HasSubstr("looked at stats.log: output of tegrastats, 2 samples over 1.000 s")));
   write_text(folder_ / "calm.log",
              "RAM 1685/7854MB (lfb 1044x4MB) SWAP 278/8192MB (cached 23MB) CPU [4%@346]\n");
-  EXPECT_THAT(run({"calm.log"}).out, StartsWith("nothing found\n  looked at calm.log: text of tegrastats"));
+  EXPECT_THAT(run({"calm.log"}).out, StartsWith("nothing found\n  looked at calm.log: output of tegrastats"));
   write_text(
       folder_ / "meminfo.txt",
       "MemTotal: 8038788 kB\nMemFree: 100000 kB\nMemAvailable: 400000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
@@ -329,7 +328,7 @@ TEST_F(Doctor, AProgramsOutputBesideThatOfAToolIsReadToo) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("[pytorch-out-of-memory]"), HasSubstr("seen: mixed.log:3: "),
-                    HasSubstr("text of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
+                    HasSubstr("output of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
 }
 
 TEST_F(Doctor, TextInUtf16IsNamed) {
@@ -346,16 +345,18 @@ TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
                                          std::string(64, '\1'));
   const CommandResult result = run({"old.log.xz"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("it is packed by xz; unpack it: xz -dc old.log.xz | headroom doctor -"));
+  EXPECT_THAT(result.err,
+              HasSubstr("it is compressed with xz; decompress it: xz -dc old.log.xz | headroom doctor -"));
   // Of a folder of logs, as logrotate leaves it, the others are told all the same.
   std::filesystem::create_directories(folder_ / "logs");
   std::filesystem::rename(folder_ / "old.log.xz", folder_ / "logs/old.log.xz");
   write_text(folder_ / "logs/\x1b[31mred.log", "RuntimeError: CUDA error: out of memory\n");
   const CommandResult folder = run({"logs"});
   EXPECT_EQ(folder.exit_code, 1) << folder.err;
-  EXPECT_THAT(folder.out,
-              AllOf(HasSubstr("looked at logs/old.log.xz: left out: it is packed by xz; unpack it: "),
-                    HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(
+      folder.out,
+      AllOf(HasSubstr("looked at logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
+            HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
 }
 
 // A wrapper's child is the program.
@@ -372,7 +373,7 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   write_text(folder_ / "app.hrec.d/0000-0.hrec", "");
   const CommandResult damaged = run({"app.hrec"});
   EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
-  EXPECT_THAT(damaged.out, AllOf(HasSubstr("looked at app.hrec.d/0000-0.hrec: left out: "),
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("looked at app.hrec.d/0000-0.hrec: skipped: "),
                                  HasSubstr(": a recording of headroom trace")));
   std::filesystem::remove(folder_ / "app.hrec.d/0000-0.hrec");
   // By itself and by its folder it is read once, and of small processes in which leaks could not be told
@@ -417,8 +418,7 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   // More than the machine should hold in memory; the shell's `yes` ends with the reader.
   const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
   EXPECT_EQ(large.exit_code, 2);
-  EXPECT_THAT(large.err,
-              HasSubstr("it is larger than 256 MiB; give it as a file: headroom doctor LOG.jsonl"));
+  EXPECT_THAT(large.err, HasSubstr("it is larger than 256 MiB; use a file: headroom doctor LOG.jsonl"));
 }
 
 // As diff reads them: jq --sort-keys, and an editor's byte order mark.
@@ -446,7 +446,7 @@ TEST_F(Doctor, AFigureThatNothingCanHaveIsRefused) {
   write_text(folder_ / "absurd/report.json", report.dump());
   const CommandResult result = run({"absurd"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json is not usable"), HasSubstr("load_peak_bytes")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot use absurd/report.json"), HasSubstr("load_peak_bytes")));
 }
 
 // A file that begins with a dash, as with every other command.
@@ -496,7 +496,8 @@ TEST_F(Doctor, LiveLooksAtTheMachine) {
       board.out,
       HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 97.7 MiB free, in the first of 5 samples"));
   EXPECT_EQ(run({"--live", "--sysroot", "absent"}).exit_code, 2);
-  EXPECT_THAT(run({"oom.log", "--sysroot", "board"}).err, HasSubstr("--sysroot goes with --live"));
+  EXPECT_THAT(run({"oom.log", "--sysroot", "board"}).err,
+              HasSubstr("--sysroot has no effect without --live"));
 }
 
 TEST_F(Doctor, HelpHasIt) {

@@ -93,7 +93,7 @@ TEST_F(DoctorTry, WhatThreeRunsCannotTellIsMeasuredAgain) {
   const std::string run = tuned_run("load allocate 200\npattern vary 60\nrun sleep 1");
   const CommandResult result = doctor({run, "--try"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("of 6 runs each, as 3 could not tell"));
+  EXPECT_THAT(result.out, HasSubstr("6 runs each, because 3 gave no clear result"));
 }
 
 TEST_F(DoctorTry, OneSessionForTwoIsMeasuredByAllThatIsInMemoryAtOnce) {
@@ -161,7 +161,7 @@ TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
   EXPECT_THAT(get_text(tried, "command"),
               AllOf(HasSubstr("threads=1,arena=off,"), HasSubstr("--source image_dir=")));
   EXPECT_EQ(get_text(tried, "settings"), "mapped=on,prepack=off");
-  EXPECT_FALSE(cures[1 - first].contains("tried")) << "a plan is no setting of headroom bench";
+  EXPECT_FALSE(cures[1 - first].contains("tried")) << "a plan is not a setting of headroom bench";
 }
 
 TEST_F(DoctorTry, WhatCannotBeTriedIsSaidInOneSentence) {
@@ -172,24 +172,23 @@ TEST_F(DoctorTry, WhatCannotBeTriedIsSaidInOneSentence) {
     EXPECT_EQ(result.exit_code, 2) << result.out;
     return result.err;
   };
-  EXPECT_THAT(error_of({run, run, "--try"}), HasSubstr("--try goes with one run"));
-  EXPECT_THAT(error_of({run, "--try", "--live"}), HasSubstr("--try goes with one run"));
-  EXPECT_THAT(error_of({run, "--repeat", "2"}), HasSubstr("--repeat goes with --try"));
+  EXPECT_THAT(error_of({run, run, "--try"}), HasSubstr("--try needs exactly one run"));
+  EXPECT_THAT(error_of({run, "--try", "--live"}), HasSubstr("--try needs exactly one run"));
+  EXPECT_THAT(error_of({run, "--repeat", "2"}), HasSubstr("--repeat has no effect without --try"));
   write_text(bench_.path() / "a.log", "RuntimeError: CUDA error: out of memory\n");
-  EXPECT_THAT(error_of({"a.log", "--try"}), HasSubstr("--try cannot be done with a.log: it is no run"));
+  EXPECT_THAT(error_of({"a.log", "--try"}), HasSubstr("--try does not work with a.log: it is not a run"));
 
   Json other = report;
   other.erase("options");
-  EXPECT_THAT(error_of({write_report(other), "--try"}),
-              HasSubstr("its report does not tell the settings of the run"));
+  EXPECT_THAT(error_of({write_report(other), "--try"}), HasSubstr("its report is from an older Headroom"));
   other = report;
   other["models"][0]["path"] = "/nowhere/m.misbehave";
   EXPECT_THAT(error_of({write_report(other), "--try"}),
-              HasSubstr("the file /nowhere/m.misbehave of its model m is gone"));
+              HasSubstr("the file /nowhere/m.misbehave of its model m is missing"));
   other = report;
   other["models"][0].erase("smallest_settings");
   EXPECT_THAT(error_of({write_report(other), "--try"}),
-              HasSubstr("nothing was found in it that a setting of headroom bench cures"));
+              HasSubstr("no finding has a cure that is a setting of headroom bench"));
 }
 
 TEST_F(DoctorTry, CtrlCEndsItWithWhatWasTried) {

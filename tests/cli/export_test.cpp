@@ -56,7 +56,7 @@ TEST_F(Export, WrongUseIsOneSentenceAndExitCodeTwo) {
   write_text(folder_ / "text", "not a recording");
   const std::vector<std::pair<Words, std::string>> cases{
       {{"a.hrec"}, "--to speedscope|collapsed|"},
-      {{"--to", "csv"}, "takes one recording"},
+      {{"--to", "csv"}, "needs one recording"},
       {{"a.hrec", "--to", "cvs"}, "csv"},
       {{"a.hrec", "--to", "csv", "--metric", "peak"}, "--metric"},
       {{"a.hrec", "--to", "csv", "--out", "a.hrec"}, "would replace the recording itself"},

@@ -42,9 +42,9 @@ TEST_P(History, TheCommitsOfASideAreToldAndSeveralAreACaveat) {
     EXPECT_THAT(diff.out, HasSubstr("the last 7 runs before: 3 of 3333333abc, 4 of 1111111")) << diff.err;
     EXPECT_THAT(diff.out, HasSubstr("2 runs of 4444444\n"));
   }
-  EXPECT_THAT(
-      json({"diff", "--json"})["caveats"].dump(),
-      AllOf(HasSubstr("the runs of A are of several commits"), HasSubstr("--commit 3333333abcdef compares")));
+  EXPECT_THAT(json({"diff", "--json"})["caveats"].dump(),
+              AllOf(HasSubstr("the runs of A are from several commits"),
+                    HasSubstr("--commit 3333333abcdef compares")));
   const std::string one = run({"diff", "--commit", "1111111"}).out;
   EXPECT_THAT(one, AllOf(HasSubstr("A  4 runs of 1111111\n"), testing::Not(HasSubstr("several commits"))));
   for (int i = 8; i <= 10; ++i)
@@ -106,7 +106,7 @@ TEST_P(History, LabelsOfRunsThatAreNotComparedMakeNothingUnclear) {
   EXPECT_EQ(json({"diff", tenth, "--last", "1", "--json"})["before"], Json::array({"run 3"}));
   const CommandResult unclear = run({"diff", tenth});
   EXPECT_EQ(unclear.exit_code, 2);
-  EXPECT_THAT(unclear.err, HasSubstr("have the labels later-branch, main; name one: --label main"));
+  EXPECT_THAT(unclear.err, HasSubstr("have the labels later-branch, main; choose a label: --label main"));
 }
 
 // Far more pairs of a run and a model than PostgreSQL takes variables (65,535).
@@ -158,7 +158,7 @@ TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
   EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (aaaa)"}));
   EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)", "run 4 (bbbb)"}));
   EXPECT_EQ(json({"diff", "--commit", "aa", "--json"})["before"].size(), 2);
-  EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
+  EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit"));
 }
 
 TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
@@ -171,7 +171,7 @@ TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
   const Json diff = json({"diff", "--host", "orin", "--json"});
   EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)"}));
   EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
-  EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run of nano"));
+  EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run from nano"));
 }
 
 // Jobs end in another order than they began in: what counts is when a run was made.
@@ -219,7 +219,7 @@ TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
   EXPECT_EQ(newest["before"].size(), 3) << "not those of the same commit, named shorter";
   EXPECT_EQ(newest["after"].size(), 2) << "which are of the newest commit, too";
   EXPECT_EQ(json({"diff", now, "--commit", "1a2b3c4d5e", "--json"})["before"].size(), 2);
-  EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("a side has at most 1000"));
+  EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("the maximum is 1000 per side"));
 }
 
 // As `git describe --dirty` names it.

@@ -124,10 +124,10 @@ TEST(HistoryFile, ARunThatAnEarlierVersionKeptIsNotComparedWithItself) {
     bytes.replace(at, kKeySize, std::string(kKeySize, '0'));
   write_text(file, bytes);
   EXPECT_EQ(run_headroom({"history", "add", run_folder, "--db", file}).out,
-            "0 of 1 run added, 1 there already\n");
+            "0 of 1 run added, 1 already existed\n");
   const CommandResult diff = run_headroom({"history", "diff", run_folder, "--db", file});
   EXPECT_EQ(diff.exit_code, 2) << diff.out;
-  EXPECT_THAT(diff.err, HasSubstr("nothing to compare with"));
+  EXPECT_THAT(diff.err, HasSubstr("no earlier runs to compare with"));
 }
 
 // Its report was changed in the file, or kept by a later Headroom.
@@ -147,7 +147,7 @@ TEST(HistoryFile, AKeptRunThatCannotBeReadIsOneSentenceWithOneFix) {
   };
   const std::string damaged = error("(\"");
   EXPECT_THAT(damaged, AllOf(HasSubstr("error: run 1 (1a2b3c4) of the history is not valid JSON: "),
-                             HasSubstr("; headroom history remove 1 takes it out\n")));
+                             HasSubstr("; remove it with headroom history remove 1\n")));
   EXPECT_EQ(damaged.find("run 1"), damaged.rfind("run 1")) << damaged;
   EXPECT_THAT(error("{\"schema_version\":9,"),
               AllOf(HasSubstr("/schema_version is 9"), HasSubstr("; use a newer Headroom\n")));

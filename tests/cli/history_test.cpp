@@ -23,7 +23,7 @@ TEST_P(History, KeepsARunOnce) {
   const CommandResult added = run({"add", first, "--commit", "aaaa1111", "--label", "orin's 'board'"});
   EXPECT_EQ(added.exit_code, 0) << added.err;
   EXPECT_EQ(added.out, "1 of 1 run added\n");
-  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 there already\n");
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 already existed\n");
   const Json list = json({"list", "--json"});
   ASSERT_EQ(list["runs"].size(), 1);
   EXPECT_EQ(get_text(list["runs"][0], "commit"), "aaaa1111");
@@ -111,8 +111,8 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   const std::string first = copy("quick", "1", 1);
   run({"add", first, copy("quick", "2", 2), "--label", "main"});
   const CommandResult again = run({"add", first, "--commit", "aaaa1111", "--label", "main"});
-  EXPECT_EQ(again.out, "0 of 1 run added, 1 there already\n");
-  EXPECT_THAT(again.err, AllOf(HasSubstr("run 1 was there already without a commit, label main"),
+  EXPECT_EQ(again.out, "0 of 1 run added, 1 already existed\n");
+  EXPECT_THAT(again.err, AllOf(HasSubstr("run 1 already exists without a commit, label main"),
                                HasSubstr("headroom history relabel 1 --commit aaaa1111\n")));
   EXPECT_EQ(run({"relabel", "1", "2", "--commit", "aaaa1111"}).out, "2 runs changed\n");
   EXPECT_EQ(run({"relabel", "2", "--label", "none"}).out, "1 run changed\n");
@@ -126,7 +126,7 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   // All of them or none.
   const CommandResult absent = run({"remove", "1", "7"});
   EXPECT_EQ(absent.exit_code, 2);
-  EXPECT_THAT(absent.err, HasSubstr("the history has no run 7: nothing was changed"));
+  EXPECT_THAT(absent.err, HasSubstr("no run 7 in the history: nothing was changed"));
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 2);
   EXPECT_EQ(run({"remove", "1"}).out, "1 run removed\n");
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
@@ -134,7 +134,7 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
   EXPECT_EQ(run({"add", first}).out, "1 of 1 run added\n");
   write_text(bench_->path() / "text.txt", "hello");
   EXPECT_THAT(run({"add", (bench_->path() / "text.txt").string()}).err,
-              HasSubstr("name run folders of headroom bench, or folders of them"));
+              HasSubstr("use run folders of headroom bench, or folders of run folders"));
   for (const Words& wrong : {Words{"remove"}, Words{"remove", "x"}, Words{"remove", "0"},
                              Words{"relabel", "1"}, Words{"remove", "1", "--label", "x"}})
     EXPECT_EQ(run(wrong).exit_code, 2) << wrong.back();
@@ -158,7 +158,7 @@ TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
   ASSERT_TRUE(report.has_value());
   (*report)["host"]["cpu_governor"] = "of a later version";
   write_text(first + "/report.json", report->dump());
-  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 there already\n");
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 run added, 1 already existed\n");
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
 }
 
@@ -217,19 +217,19 @@ TEST_P(History, WrongUseIsOneSentence) {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
   };
-  EXPECT_THAT(error({}), HasSubstr("takes an action"));
-  EXPECT_THAT(error({"delete"}), HasSubstr("no action 'delete'"));
-  EXPECT_THAT(error({"add"}), HasSubstr("takes runs"));
+  EXPECT_THAT(error({}), HasSubstr("needs an action"));
+  EXPECT_THAT(error({"delete"}), HasSubstr("unknown action 'delete'"));
+  EXPECT_THAT(error({"add"}), HasSubstr("needs runs"));
   EXPECT_THAT(error({"add", folder_.path() / "1/footprints/m.json"}), HasSubstr("it is a footprint"));
-  EXPECT_THAT(error({"list", "more"}), HasSubstr("takes no runs"));
-  EXPECT_THAT(error({"show"}), HasSubstr("takes one metric"));
-  EXPECT_THAT(error({"gate"}), HasSubstr("--fail-on is not given"));
-  EXPECT_THAT(error({"diff"}), HasSubstr("nothing to compare with"));
-  EXPECT_THAT(error({"diff", "--json", "--markdown"}), HasSubstr("two views"));
+  EXPECT_THAT(error({"list", "more"}), HasSubstr("takes no arguments"));
+  EXPECT_THAT(error({"show"}), HasSubstr("needs one metric"));
+  EXPECT_THAT(error({"gate"}), HasSubstr("--fail-on is missing"));
+  EXPECT_THAT(error({"diff"}), HasSubstr("no earlier runs to compare with"));
+  EXPECT_THAT(error({"diff", "--json", "--markdown"}), HasSubstr("cannot be combined"));
   for (const Words& words : {Words{"show", "p50", "--last", "3"}, Words{"show", "p50", "--markdown"},
                              Words{"list", "--commit", "aaaa"}, Words{"list", "--label", "x"},
                              Words{"add", folder_.path() / "1", "--model", "m"}})
-    EXPECT_THAT(error(words), HasSubstr(" is not for headroom history " + words.front()));
+    EXPECT_THAT(error(words), HasSubstr(" does not work with headroom history " + words.front()));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-"""What a call of a PyTorch module does whatever stands in for nn.Module.__call__: hooks, what a class or an object overrides, tracing,
-profilers, exceptions. Both tracers' guests run it, for a stand-in calls `forward` itself where nothing else would be called."""
+"""Checks that calls of PyTorch modules work with any stand-in for nn.Module.__call__: hooks, overrides in classes and objects, tracing,
+profilers, exceptions. The tests of both tracers run it, because their stand-ins call `forward` directly if nothing else would run."""
 import sys
 import threading
 

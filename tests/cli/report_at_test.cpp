@@ -86,7 +86,8 @@ TEST_F(ReportAt, WhatIsMissingIsSaid) {
   for (std::uint64_t i = 1; i < 4000; ++i) builder.allocate(0, i * 1000, 0x1000 * i, 64, {kLibrary + i});
   builder.finish();
   const CommandResult moment = run_headroom({"report", file.string(), "--at", "end"});
-  EXPECT_THAT(moment.out, AllOf(HasSubstr("was killed or is still running"), HasSubstr("events were not recorded")));
+  EXPECT_THAT(moment.out,
+              AllOf(HasSubstr("was killed or is still running"), HasSubstr("events were not recorded")));
   auto json = parse_json(run_headroom({"report", file.string(), "--at", "end", "--json"}).out);
   ASSERT_TRUE(json.has_value());
   EXPECT_GT((*json)["dropped_events"].get<std::int64_t>(), 1000);
@@ -103,20 +104,20 @@ TEST_F(ReportAt, WhatIsMissingIsSaid) {
 TEST_F(ReportAt, WhatCannotBeShownIsAUsageError) {
   const CommandResult past = run({"--at", "9s"});
   EXPECT_EQ(past.exit_code, 2);
-  EXPECT_THAT(past.err, AllOf(HasSubstr("--at 9s lies past the end of the recording"),
-                              HasSubstr("it lasts 3.000 s"), HasSubstr("give an earlier time, or end")));
+  EXPECT_THAT(past.err, AllOf(HasSubstr("--at 9s is after the end of the recording"),
+                              HasSubstr("it lasts 3.000 s"), HasSubstr("use an earlier time, or end")));
   const CommandResult no_time = run({"--at", "noon"});
   EXPECT_EQ(no_time.exit_code, 2);
   EXPECT_THAT(no_time.err, HasSubstr("peak or end"));
   EXPECT_EQ(run({"--at", "-1s"}).exit_code, 2);
   const CommandResult page = run({"--at", "1s", "--html", (folder_ / "a.html").string()});
   EXPECT_EQ(page.exit_code, 2);
-  EXPECT_THAT(page.err, HasSubstr("--at shows one"));
+  EXPECT_THAT(page.err, HasSubstr("--at shows one moment"));
   EXPECT_EQ(run({"--at", "1s", "--all"}).exit_code, 2);
   write_text(folder_ / "report.json", "{}");
   const CommandResult no_recording = run_headroom({"report", folder_.path().string(), "--at", "1s"});
   EXPECT_EQ(no_recording.exit_code, 2);
-  EXPECT_THAT(no_recording.err, HasSubstr("--at is for recordings"));
+  EXPECT_THAT(no_recording.err, HasSubstr("--at works with recordings only"));
 }
 
 }  // namespace

@@ -36,13 +36,14 @@ TEST_F(ReportInput, ARecordingThatWasCutOffIsNoJson) {
 
 TEST_F(ReportInput, AFolderOfRecordingsNamesOne) {
   EXPECT_THAT(report(folder_.path().string()).err,
-              AllOf(HasSubstr("has no report.json: it is no run of headroom bench"),
+              AllOf(HasSubstr("has no report.json: it is not a run of headroom bench"),
                     HasSubstr("name a run's folder")));
   const std::string file = recording();
   const CommandResult result = report(folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("has no report.json: it has a recording; headroom report "), HasSubstr(file)));
+              AllOf(HasSubstr("has no report.json: the folder has a recording; run headroom report "),
+                    HasSubstr(file)));
 }
 
 TEST_F(ReportInput, TheNextStepsOfferThePage) {
@@ -59,11 +60,11 @@ TEST_F(ReportInput, AFolderOfSymbolsMustBeThere) {
     const CommandResult result = run_headroom(arguments);
     EXPECT_EQ(result.exit_code, 2) << arguments.front();
     EXPECT_THAT(result.err,
-                AllOf(HasSubstr("--symbols " + absent + " is no folder: No such file or directory"),
-                      HasSubstr("headroom symbols filled")))
+                AllOf(HasSubstr("--symbols " + absent + " is not a folder: No such file or directory"),
+                      HasSubstr("headroom symbols wrote")))
         << arguments.front();
   }
-  EXPECT_EQ(run_headroom({"report", file, "--symbols", file}).exit_code, 2) << "a file is no folder";
+  EXPECT_EQ(run_headroom({"report", file, "--symbols", file}).exit_code, 2) << "a file is not a folder";
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ TEST_F(ReportSnapshot, FlagsOfOtherFilesAreRefused) {
        {std::vector<std::string>{"--markdown"}, {"--csv"}, {"--all"}, {"--at", "peak"}}) {
     const CommandResult result = report("a.pickle", flags);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("does not go with a memory snapshot"));
+    EXPECT_THAT(result.err, HasSubstr("does not work with a memory snapshot"));
   }
   EXPECT_THAT(report("a.pickle").out, HasSubstr("The allocator held no memory on any device."));
 }
@@ -157,7 +157,7 @@ TEST_F(ReportSnapshot, ThePageIsOneFileWithTheFiguresOfTheSnapshot) {
                                      Not(HasSubstr("<script>alert"))));
   const CommandResult over_itself = report("a.pickle", {"--html", (folder_ / "a.pickle").string()});
   EXPECT_EQ(over_itself.exit_code, 2);
-  EXPECT_THAT(over_itself.err, HasSubstr("would replace what it is made of"));
+  EXPECT_THAT(over_itself.err, HasSubstr("would replace its own input"));
 }
 
 TEST_F(ReportSnapshot, AFileIsKnownByItsContent) {

@@ -233,7 +233,7 @@ TEST(Ros2, WrongUseIsOneSentence) {
       {{"--ros-domain", "3"}, {}, "--ros-domain needs --ros2"},
       {{"--ros2", "--ros-publisher", "zenoh"}, {}, "is not one of auto, rclcpp, cyclonedds"},
       {{"--ros2", "--ros-domain", "233"}, {}, "ros-domain"},
-      {{"--ros2", "--ros-topic", "diagnostics"}, {}, "--ros-topic diagnostics is no topic"},
+      {{"--ros2", "--ros-topic", "diagnostics"}, {}, "invalid --ros-topic diagnostics"},
       {{"--ros2"}, {{"ROS_DOMAIN_ID", "robots"}}, "ROS_DOMAIN_ID=robots is no domain"},
       {{"--ros2"}, {{"ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF"}}, "lets nobody find what is published"},
       {{"--ros2"}, {{"ROS_STATIC_PEERS", "a;<b>"}}, "'<b>' of ROS_STATIC_PEERS is no address"},

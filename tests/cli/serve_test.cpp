@@ -515,15 +515,15 @@ TEST(Serve, WrongUseIsOneSentence) {
     std::vector<std::string> arguments;
     const char* said;
   } cases[] = {
-      {{"--listen", "localhost:http"}, "is no address; give HOST:PORT"},
-      {{"--listen", "[::1"}, "is no address"},
-      {{"--listen", "a:99999"}, "is no address"},
-      {{"--token-file", (folder / "short").string()}, "holds no token"},
+      {{"--listen", "localhost:http"}, "invalid --listen address localhost:http; use HOST:PORT"},
+      {{"--listen", "[::1"}, "invalid --listen address"},
+      {{"--listen", "a:99999"}, "invalid --listen address"},
+      {{"--token-file", (folder / "short").string()}, "has no valid token"},
       {{"--token-file", "/no/such/file"}, "cannot open /no/such/file"},
-      {{"--tls-cert", "a.pem"}, "--tls-cert and --tls-key go together"},
+      {{"--tls-cert", "a.pem"}, "--tls-cert and --tls-key need each other"},
       {{"--alerts", "/no/such/rules.toml"}, "cannot open /no/such/rules.toml"},
       {{"--interval", "1ms"}, "interval"},
-      {{"--", "ls"}, "headroom serve runs no command"},
+      {{"--", "ls"}, "headroom serve cannot run a command"},
       {{"--sysroot", "/no/such/tree"}, "has neither proc nor sys"},
   };
   for (const auto& each : cases) {

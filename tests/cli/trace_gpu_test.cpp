@@ -1,4 +1,4 @@
-// `headroom trace --gpu-mem-limit` as a person uses it, with the fake driver of tests/support.
+// `headroom trace --gpu-mem-limit` from the command line, with the fake driver of tests/support.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,8 +29,8 @@ class TraceGpu : public testing::Test {
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
     return run_headroom(words, options);
   }
-  // `traced_cuda_lookup WAY` with a driver of which NVML tells what is in use, and contexts of 500 MB. The
-  // report's device.
+  // Runs `traced_cuda_lookup MODE` with contexts of 500 MB and a driver for which NVML reports usage. Returns
+  // the report's device.
   Json device_of(const std::string& way, const std::string& libraries = kWithNvml) {
     CommandOptions options;
     options.folder = folder_.path();
@@ -59,7 +59,7 @@ TEST_F(TraceGpu, ALimitHoldsForTheWholeCommand) {
   EXPECT_THAT(result.out, HasSubstr("process  another held"));
 }
 
-// A child that is given no file to record into records nothing, and has the limit all the same.
+// A child without a recording file records nothing, but the limit applies to it.
 TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
   for (const std::vector<std::string>& without : {std::vector<std::string>{"-u", "HEADROOM_TRACE_FILE"},
                                                   {"HEADROOM_TRACE_FILE="},
@@ -92,7 +92,7 @@ TEST_F(TraceGpu, ReportNamesTheRefusalAndTheProcessesThatHoldMemory) {
   EXPECT_EQ(get_integer(device, "at_end_bytes"), 0);
 }
 
-// --only gpu: whatever tells of the host's memory is absent, and no zero stands in for it.
+// --only gpu: everything about host memory is absent, rather than zero.
 class TraceOnlyGpu : public TraceGpu {
  protected:
   static constexpr std::int64_t kPeak = 36 * 7340032;
@@ -131,7 +131,7 @@ TEST_F(TraceOnlyGpu, ReportListsOnlyTheDevices) {
       text.out,
       HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard according to the probe)\n"));
   EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
-  // One place or two: a compiler may make a copy of the loop's first turn.
+  // One frame or two: a compiler may peel the loop's first iteration.
   EXPECT_THAT(text.out, HasSubstr(" %  cuda_program::Plain::take"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
   EXPECT_THAT(text.out, HasSubstr("  headroom trace --only gpu --gpu-mem-limit 0=256MiB -- "));
@@ -271,7 +271,7 @@ TEST_F(TraceGpu, RejectsHeapFlagsWithOnlyGpu) {
   EXPECT_FALSE(fs::exists(recording()));
 }
 
-// The command line goes before what the environment says against it.
+// The command line overrides contradicting environment variables.
 TEST_F(TraceGpu, EnvironmentSetsOnlyGpuAndTheCommandLineWins) {
   const auto host_recorded = [&](std::vector<std::pair<std::string, std::string>> environment, Words flags) {
     CommandOptions options;
@@ -314,7 +314,7 @@ TEST_F(TraceGpu, WrongLimitsAreNamed) {
 TEST_F(TraceGpu, CommandsShareALimitByName) {
   const std::string name = "headroom-test-" + std::to_string(::getpid());
   {
-    // Another command of that name that holds nothing yet.
+    // Another command of that name that has allocated nothing yet.
     ledger::Limits limits;
     for (std::uint64_t& limit : limits.bytes) limit = 256 << 20;
     auto other = trace::DeviceAccount::open(limits, name);
@@ -322,11 +322,11 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     ledger::Account account;
     ASSERT_TRUE(account.open_shared(other->file().c_str()));
     ASSERT_TRUE(account.charge(0, 100 << 20));
-    // It has the limit of the first without being told, and what the first left of it.
+    // It gets the first command's limit without specifying it, and what the first one left of it.
     const CommandResult within = trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20));
     EXPECT_EQ(within.exit_code, 1);
     EXPECT_THAT(within.err, HasSubstr("the GPU memory limit was hard: all "));
-    // This process is the other, known by the name that the kernel has for it.
+    // This process is the other command; the report shows it under the kernel's name for it.
     const CommandResult report = run_headroom({"report", recording().string()});
     EXPECT_THAT(report.out, HasSubstr("limited to 256.0 MiB (hard according to the probe)"));
     EXPECT_THAT(report.out, HasSubstr("  100.0 MiB held by process " + std::to_string(::getpid()) + " (" +
@@ -339,7 +339,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
   EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";
 }
 
-// The limit is of all that the command starts, whichever recording is looked at first.
+// The limit covers everything that the command starts, whichever recording is read first.
 TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
   CommandOptions options;
   options.folder = folder_.path();
@@ -376,7 +376,7 @@ TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
   EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded where it does not reach (dlmopen)"));
 }
 
-// The probe proves what can be proved before; what the command did counts, too.
+// The probe tests the limit before the run; what the command did counts, too.
 TEST_F(TraceGpu, ExceededLimitIsSoft) {
   const std::string name = "headroom-test-" + std::to_string(::getpid());
   ledger::Limits limits;
@@ -396,7 +396,7 @@ TEST_F(TraceGpu, ExceededLimitIsSoft) {
   EXPECT_THAT(result.err, HasSubstr("; more was held at a moment"));
 }
 
-// As a verb that wants to know its limit before it traces.
+// Like a verb that needs its limit before it traces.
 TEST_F(TraceGpu, OpeningAnAccountTwiceReturnsTheSame) {
   ledger::Limits limits;
   limits.bytes[0] = 1000;
@@ -426,7 +426,7 @@ TEST_F(TraceGpu, RemovesAccountsOfKilledCommands) {
   write_text(other, "not an account");
   ledger::Account member;
   ASSERT_TRUE(member.open_shared(used.c_str()) && member.charge(0, 10));
-  // A program that still runs and would join it.
+  // A program that is still running and could join the account.
   const pid_t child = ::fork();
   if (child == 0) {
     const std::string options = "HEADROOM_TRACE_OPTIONS=ledger=1,device=1000,account=" + awaited.string();
@@ -446,8 +446,8 @@ TEST_F(TraceGpu, RemovesAccountsOfKilledCommands) {
   EXPECT_FALSE(fs::exists(awaited));
 }
 
-// What only a difference tells stands beside what was allocated: the context once, of the modules what is
-// left, and nothing that another thread allocated while one was loaded.
+// Memory derived from differences is listed apart from allocations: the context once, and only the modules
+// that remain. Allocations of another thread during a module load are not included.
 TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
   const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
@@ -461,10 +461,11 @@ TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
       << "without NVML it is not known";
 }
 
-// Neither what the driver rounds up nor managed memory, which NVML does not count, is taken for a context's.
+// Neither the driver's rounding nor managed memory, which NVML does not count, is mistaken for context
+// memory.
 TEST_F(TraceGpu, ListsTheDriversRoundingSeparately) {
   const Json device = device_of("granules");
-  constexpr std::int64_t kMiB = 1 << 20, kArray = 1001 * 16384;  // lines of whole 512 bytes
+  constexpr std::int64_t kMiB = 1 << 20, kArray = 1001 * 16384;  // rows are multiples of 512 bytes
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 10 * (kMiB + 17) + 4097 + kArray + 100 * kMiB);
   EXPECT_EQ(get_integer(device, "rounding_at_peak_bytes"), 10 * (kMiB - 17) + 16 * kMiB - kArray);
@@ -473,7 +474,7 @@ TEST_F(TraceGpu, ListsTheDriversRoundingSeparately) {
                                   "1.0 MiB up to multiples of 2.0 MiB"));
 }
 
-// Its constructor runs before those of the library that traces.
+// Its constructor runs before those of the tracing library.
 TEST_F(TraceGpu, AllowsDriverLookupInAnotherLibrarysConstructor) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's library must come first";
@@ -497,7 +498,7 @@ TEST_F(TraceGpu, StopsCountingDestroyedContexts) {
   device_of("closes");
 }
 
-// NVML is asked once a second, and takes a thousand times as long as to ask for the memory of graphs.
+// NVML is queried once a second: that takes a thousand times as long as querying graph memory.
 TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
   CommandOptions options;
   options.folder = folder_.path();
@@ -511,7 +512,7 @@ TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
   EXPECT_GE(looks, 6u) << "while NVML was asked twice or three times";
 }
 
-// Launches are not hooked; what they brought is found soon after.
+// Launches are not hooked; their memory is found soon after.
 TEST_F(TraceGpu, FindsMemoryOfLaunchesLater) {
   const Json device = device_of("launches");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);

@@ -1,4 +1,4 @@
-// `headroom trace` as a person uses it, with the real preload library.
+// `headroom trace` from the command line, with the real preload library.
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 class Trace : public testing::Test {
  protected:
-  // headroom trace FLAGS --out FILE -- COMMAND, in a fresh folder.
+  // Runs headroom trace FLAGS --out FILE -- COMMAND in a fresh folder.
   CommandResult trace(const Words& command, const Words& flags = {}, CommandOptions options = {}) {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -78,7 +78,7 @@ TEST_F(Trace, CommandKeepsItsTerminalOutputAndExitCode) {
   EXPECT_FALSE(fs::exists(tree())) << "one process needs no index";
 }
 
-// What mallocx gives is no event; that free got it is, and says so.
+// Allocations by mallocx are not recorded, but their releases by free are, and the report notes them.
 TEST_F(Trace, ReportsReleasesOfUnseenBlocks) {
   const auto jemalloc = dependency_file(HEADROOM_SYSTEM_LIBRARIES "/libjemalloc.so.2");
   if (!jemalloc) GTEST_SKIP() << absent_message("libjemalloc.so.2");
@@ -125,7 +125,7 @@ TEST_F(Trace, RecordsAndListsEveryProcessOfTheTree) {
   for (const char* program : {"ls", "cat", "echo"}) EXPECT_THAT(programs, testing::Contains(program));
 }
 
-// ls makes thousands of small allocations, sort a hundred and its buffer of megabytes.
+// ls makes thousands of small allocations, sort a hundred and a buffer of several megabytes.
 TEST_F(Trace, ShowsTheProcessWithTheLargestPeak) {
   const auto result =
       shell("/bin/ls -la /usr/bin /usr/lib > /dev/null; echo one | /usr/bin/sort", {"--full"});
@@ -158,8 +158,8 @@ TEST_F(Trace, ForwardsSignalsToTheCommand) {
   EXPECT_TRUE(fs::exists(recording()));
 }
 
-// As `timeout` does, which signals the command that it started, and then its group; here it goes on for as
-// long as the recordings are put in order.
+// `timeout` signals the command that it started, and then its group. Here the signals continue while the
+// recordings are finished.
 TEST_F(Trace, SignalsAfterTheCommandEndedLoseNothing) {
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -179,7 +179,7 @@ TEST_F(Trace, SignalsAfterTheCommandEndedLoseNothing) {
 }
 
 TEST_F(Trace, CountsProcessesThatOutliveTheCommand) {
-  // The shell ends when the sleep records: it is the program that the forked shell became.
+  // The shell ends once `sleep`, which its forked child executes, records.
   const auto result =
       shell("sleep 60 > /dev/null 2>&1 & echo $!; until ls a.hrec.d/$!-1.hrec > /dev/null 2>&1; do :; done");
   const pid_t survivor = std::stoi(result.out);
@@ -238,7 +238,7 @@ TEST_F(Trace, RejectsSamplingFlagsInFullMode) {
     EXPECT_THAT(result.err, AllOf(HasSubstr(std::string("--full and ") + flag), HasSubstr("leave out")));
     EXPECT_FALSE(fs::exists(recording()));
   }
-  // The command line goes before the environment, in both directions.
+  // The command line overrides the environment, in both directions.
   CommandOptions options;
   options.environment = {{"HEADROOM_LARGE", "8KiB"}, {"HEADROOM_SAMPLE_PERIOD", "1MiB"}};
   EXPECT_EQ(trace({"/bin/true"}, {"--full", "--force"}, options).exit_code, 0);
@@ -303,8 +303,8 @@ TEST_F(Trace, NamesALibraryThatIsMissingOrDoesNotRecord) {
   EXPECT_EQ(absent.exit_code, 2);
   EXPECT_THAT(absent.err, HasSubstr("/nowhere/libheadroom_trace.so"));
 
-  // A library that loads and records nothing: the command's own status stands, unless it was a success.
-  // The C library is such a one, and unlike our own needs no sanitizer's runtime before it.
+  // For a library that loads but records nothing, the command's exit code is kept, unless it is 0. The C
+  // library serves as one, and unlike our own needs no sanitizer runtime before it.
   Dl_info c_library{};
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &c_library), 0);
   const std::string silent = c_library.dli_fname;
@@ -339,7 +339,7 @@ TEST_F(Trace, RecordingStaysWithinItsSize) {
   EXPECT_LE(read(recording()).events, 1100u);
 }
 
-// A limit on file sizes (ulimit -f), which a file outgrows by a deadly signal.
+// If a file exceeds the file size limit (ulimit -f), a signal kills the process.
 TEST_F(Trace, FileSizeLimitEndsTheRecordingNotTheProgram) {
   if (!dependency_file("/usr/bin/python3")) GTEST_SKIP() << absent_message("python3");
   CommandOptions options;
@@ -368,7 +368,7 @@ TEST_F(Trace, RunsNothingIfTheFileSizeLimitIsTooSmall) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-// Headroom ignores that signal for itself; the command has it as it would have it alone.
+// Headroom ignores that signal for itself, but the command gets it as usual.
 TEST_F(Trace, CommandThatExceedsItsFileSizeLimitIsKilled) {
   const auto result = shell("ulimit -f 64; exec head -c 1000000 /dev/zero > big");
   EXPECT_EQ(result.exit_code, 128 + SIGXFSZ) << result.err;

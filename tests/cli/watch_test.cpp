@@ -93,13 +93,12 @@ TEST(Watch, RejectsUnknownNvidiaSmiColumns) {
   write_text(folder / "smi.csv", "0, 100\n");
   auto result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "index,memory.usd"}));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("--columns names 'memory.usd': nvidia-smi has no column of that name; did "
-                        "you mean 'memory.used'?"));
+  EXPECT_THAT(result.err, HasSubstr("unknown column 'memory.usd' in --columns: nvidia-smi has no such "
+                                    "column; did you mean 'memory.used'?"));
   result = run_headroom(watch_of_nvidia_smi(folder / "smi.csv", {"--columns", "foo,bar"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("'foo'"));
-  EXPECT_THAT(result.err, HasSubstr("--help-query-gpu lists them"));
+  EXPECT_THAT(result.err, HasSubstr("--help-query-gpu lists all columns"));
   // Known columns that Headroom does not use, and columns named '-', are skipped.
   write_text(folder / "smi.csv", "0, 30, of tomorrow, 100\n");
   result = run_headroom(

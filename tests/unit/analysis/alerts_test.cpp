@@ -125,8 +125,9 @@ TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
       EXPECT_EQ(alerts.active().at(0).value, 1.0) << "not the 0 of later samples";
     }
   }
-  EXPECT_EQ(sentences, (std::vector<std::string>{"oom_kill: the kernel killed 1 process for want of memory",
-                                                 "oom_kill: over after 11 s"}));
+  EXPECT_EQ(sentences,
+            (std::vector<std::string>{"oom_kill: the kernel killed 1 process because memory ran out",
+                                      "oom_kill: over after 11 s"}));
 }
 
 TEST(AlertsTest, RulesOfFiguresThatDoNotExistNeverFire) {

@@ -147,7 +147,7 @@ TEST(CompareRuns, FactsAreThoseOfMostRuns) {
   EXPECT_EQ(found.facts[1].what, "clock cpu1");
   EXPECT_THAT(found.caveats,
               testing::ElementsAre(
-                  HasSubstr("the runs of B are not of one thing: power mode is MODE_15W in 4 of 5 runs")));
+                  HasSubstr("the runs of B differ in their setup: power mode is MODE_15W in 4 of 5 runs")));
 }
 
 TEST(CompareRuns, RunsOfSeveralMachinesOnOneSideAreTold) {
@@ -160,7 +160,7 @@ TEST(CompareRuns, RunsOfSeveralMachinesOnOneSideAreTold) {
   b.results.back().host.board = "Orin Nano";
   const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_THAT(found.caveats,
-              testing::ElementsAre(HasSubstr("board is Orin Nano in 2 of 3 runs, and Xavier NX")));
+              testing::ElementsAre(HasSubstr("board is Orin Nano in 2 of 3 runs, but Xavier NX")));
   EXPECT_TRUE(found.facts.empty());
 }
 
@@ -173,7 +173,7 @@ TEST(CompareRuns, RunsOfDifferentThingsOnOneSideAreTold) {
   b.results[0].complete = false;
   const RunComparison found = compare_runs(a.side, b.side);
   ASSERT_EQ(found.caveats.size(), 2);
-  EXPECT_THAT(found.caveats[0], HasSubstr("not of one thing: det: model file"));
+  EXPECT_THAT(found.caveats[0], HasSubstr("differ in their setup: det: model file"));
   EXPECT_TRUE(found.has_mixed_side);
   EXPECT_THAT(found.caveats[1], HasSubstr("incomplete"));
 }

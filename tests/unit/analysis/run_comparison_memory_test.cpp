@@ -91,7 +91,7 @@ TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
   b.add(1'000'000, 68 << 20, 2);
   const RunComparison step = compare_runs(a.side, b.side);
   EXPECT_FALSE(step.models[0].find("run_peak")->differs);
-  EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three runs or more a side")));
+  EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three or more runs per side")));
   for (const int mebibytes : {67, 70}) {
     b.results[0].models[0].memory.run_peak = Bytes{mebibytes << 20};
     EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << mebibytes;

@@ -99,7 +99,7 @@ TEST(CompareRuns, DisturbedRunsSayThatTheyWere) {
   }
   b.results[0].models[0].inference = summarise_latency(std::move(times));
   EXPECT_THAT(compare_runs(a.side, b.side).caveats,
-              testing::ElementsAre(HasSubstr("took 1.0 times an undisturbed one in A, 4.0 times in B")));
+              testing::ElementsAre(HasSubstr("took 1.0 times an undisturbed frame in A and 4.0 times in B")));
 }
 
 // What was kept of a run's frames counts as the frames do: else a comparison of kept runs is the narrower
@@ -195,7 +195,7 @@ TEST(CompareRuns, KeptLatenciesAreComparedWithRunsOfAsManyFrames) {
   b.side[0].models[0].frames.resize(20);
   const RunComparison apart = compare_runs(a.side, b.side);
   EXPECT_EQ(apart.models[0].find("latency"), nullptr);
-  EXPECT_THAT(apart.caveats, testing::ElementsAre(HasSubstr("another number of frames")));
+  EXPECT_THAT(apart.caveats, testing::ElementsAre(HasSubstr("different numbers of frames")));
   a.results[0].models[0].frames = 20;
   EXPECT_NE(compare_runs(a.side, b.side).models[0].find("latency"), nullptr);
 }

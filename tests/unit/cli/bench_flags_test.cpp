@@ -102,7 +102,7 @@ TEST_F(BenchFlags, LimitsInBothSpellings) {
   EXPECT_EQ(options({"--model", path("a.onnx"), "--gpu_mem_limit_gb", "2.5"})->memory_limit, mebibytes(2560));
   EXPECT_TRUE(warnings_.empty());
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
-              testing::HasSubstr("give one of them"));
+              testing::HasSubstr("keep one of them"));
 }
 
 TEST_F(BenchFlags, OneSpellingOfALimitReplacesTheOther) {
@@ -167,12 +167,11 @@ TEST_F(BenchFlags, ASourceIsOnlyKnownToBeNeededWhenTheModelsAre) {
 }
 
 TEST_F(BenchFlags, WrongUseIsOneSentence) {
-  EXPECT_EQ(error_of({}),
-            "no model was given; name one with --model NAME=PATH, or a slot with --model0 PATH");
+  EXPECT_EQ(error_of({}), "no model was given; add --model NAME=PATH, or fill a slot with --model0 PATH");
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--skip-setup", "--skip-inference"}),
               testing::HasSubstr("nothing to do"));
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--task", "yolo99"}),
-              testing::HasSubstr("there is no task 'yolo99'"));
+              testing::HasSubstr("unknown task 'yolo99'"));
 }
 
 }  // namespace

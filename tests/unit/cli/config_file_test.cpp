@@ -38,7 +38,7 @@ TEST(ConfigFile, ErrorsHaveTheirLine) {
             "bench.toml:2: there is no setting 'max_frmes'; did you mean 'max-frames'?");
   EXPECT_THAT(error_of("conf = 7\n"), testing::HasSubstr("bench.toml:1: --conf 7 is out of range"));
   EXPECT_THAT(error_of("conf = [1, 2]\n"), testing::HasSubstr("bench.toml:1"));
-  EXPECT_THAT(error_of("[[model]]\nname = \"a\"\n"), testing::HasSubstr("a model has no path"));
+  EXPECT_THAT(error_of("[[model]]\nname = \"a\"\n"), testing::HasSubstr("model.path is missing"));
   EXPECT_THAT(error_of("[source]\nfolder = \"x\"\n"),
               testing::HasSubstr("bench.toml:2: there is no setting 'folder'"));
   EXPECT_THAT(error_of("[limits]\nmemory = 512\n"), testing::HasSubstr("has no unit"));
@@ -64,29 +64,30 @@ TEST(ConfigFile, AModelHasItsOwnThresholds) {
   EXPECT_EQ(parse(model + "isolated = true\n")->all("model"),
             (std::vector<std::string>{"a=/data/a.onnx,isolated=on"}));
   EXPECT_EQ(error_of(model + "isolated = 1\n"), "bench.toml:3: model.isolated must be true or false");
-  EXPECT_EQ(error_of(model + "every = 0\n"), "bench.toml:3: model.every must be a whole number from 1 on");
+  EXPECT_EQ(error_of(model + "every = 0\n"),
+            "bench.toml:3: model.every must be a whole number of at least 1");
   EXPECT_EQ(error_of(model + "every = \"5\"\n"),
-            "bench.toml:3: model.every must be a whole number from 1 on");
+            "bench.toml:3: model.every must be a whole number of at least 1");
   EXPECT_EQ(error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
   EXPECT_THAT(error_of(model + "iou = 7\n"), testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
   EXPECT_EQ(error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");
   EXPECT_THAT(error_of(model + "thread = 2\n"),
               testing::HasSubstr("bench.toml:3: there is no setting 'thread'"));
-  EXPECT_EQ(error_of(model + "arena = 7\n"), "bench.toml:3: 'model.arena' has no such value");
+  EXPECT_EQ(error_of(model + "arena = 7\n"), "bench.toml:3: invalid value of 'model.arena'");
   const auto set = parse(model + "arena = false\nextend = \"same_as_requested\"\nthreads = 2\n");
   ASSERT_TRUE(set) << set.error().sentence();
   EXPECT_EQ(set->all("model"),
             (std::vector<std::string>{"a=/data/a.onnx,arena=off,extend=same_as_requested,threads=2"}));
   EXPECT_THAT(error_of(model + "name = \"../x\"\n"),
-              testing::HasSubstr("bench.toml:3: a model cannot be named '../x'"));
+              testing::HasSubstr("bench.toml:3: invalid model name '../x'"));
 }
 
 TEST(ConfigFile, NumbersAndTogglesStandWithoutQuotes) {
-  EXPECT_EQ(error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; leave out the quotes");
+  EXPECT_EQ(error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; remove the quotes");
   EXPECT_EQ(error_of("max-frames = \"6\"\n"),
-            "bench.toml:1: 'max-frames' must be a whole number; leave out the quotes");
+            "bench.toml:1: 'max-frames' must be a whole number; remove the quotes");
   EXPECT_EQ(error_of("strict = \"true\"\n"),
-            "bench.toml:1: 'strict' must be true or false; leave out the quotes");
+            "bench.toml:1: 'strict' must be true or false; remove the quotes");
 }
 
 TEST(ConfigFile, LimitsHaveEverySpellingOfTheFlags) {
@@ -102,7 +103,7 @@ TEST(ConfigFile, LimitsHaveEverySpellingOfTheFlags) {
 
 TEST(ConfigFile, ASettingIsSetOnce) {
   EXPECT_EQ(error_of("max-frames = 3\nmax_frames = 4\n"),
-            "bench.toml:2: 'max-frames' is set twice; keep this one or that of bench.toml:1");
+            "bench.toml:2: 'max-frames' is set twice; remove this one or the one at bench.toml:1");
   EXPECT_THAT(error_of("tune = true\nenable-cudnn-tuning = true\n"),
               testing::HasSubstr("'tune' is set twice"));
   EXPECT_THAT(error_of("mem-limit = \"1GiB\"\n[limits]\nmemory = \"2GiB\"\n"),

@@ -62,7 +62,7 @@ TEST(ParseFlags, ARepeatedFlagKeepsAll) {
 
 TEST(ParseFlags, ErrorsAreOneSentenceWithAFix) {
   EXPECT_EQ(error_of({"--max-frmes", "3"}),
-            "headroom bench has no flag --max-frmes; did you mean --max-frames?");
+            "headroom bench: unknown flag --max-frmes; did you mean --max-frames?");
   EXPECT_EQ(error_of({"--mem-limit", "512"}),
             "--mem-limit: size '512' has no unit: a bare number is ambiguous; write 512MiB, 512GB or 512B");
   EXPECT_EQ(error_of({"--max-frames", "0"}),

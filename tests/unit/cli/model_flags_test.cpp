@@ -57,14 +57,14 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_FALSE(parse_model("m=a.onnx")->isolated);
   EXPECT_FALSE(parse_model("m=a.onnx,isolated=off")->isolated);
   EXPECT_EQ(words_of(*parse_model("m=a.onnx,isolated=on")), "m=a.onnx,isolated=on");
-  EXPECT_EQ(
-      error_of("m=a.onnx,isolated=yes"),
-      "isolated 'yes' of a model is neither on nor off; isolated=on gives it a process of its own in --pool");
+  EXPECT_EQ(error_of("m=a.onnx,isolated=yes"),
+            "invalid isolated 'yes' of a model: not on or off; isolated=on runs the model in a separate "
+            "process in --pool");
   EXPECT_EQ(error_of("m=a.onnx,every=0"),
-            "every '0' of a model is not a whole number from 1 on; every=5 asks for it on each fifth frame "
-            "of --pool");
-  EXPECT_EQ(error_of("m=a.onnx,conf=high"), "conf 'high' of a model is not a number from 0 to 1");
-  EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "iou '1.5' of a model is not a number from 0 to 1");
+            "invalid every '0' of a model: not a whole number of at least 1; every=5 runs the model on every "
+            "fifth frame of --pool");
+  EXPECT_EQ(error_of("m=a.onnx,conf=high"), "invalid conf 'high' of a model: not a number from 0 to 1");
+  EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "invalid iou '1.5' of a model: not a number from 0 to 1");
 }
 
 TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
@@ -73,16 +73,15 @@ TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
   EXPECT_EQ(model->path, "a.onnx");
   EXPECT_EQ(model->settings, "arena=off,prepack=off,threads=2");
   EXPECT_EQ(words_of(*model), "m=a.onnx,conf=0.6,arena=off,prepack=off,threads=2");
-  EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("arena=maybe of a model is no setting"));
+  EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("invalid runtime setting arena=maybe"));
 }
 
 TEST_F(ModelFlags, ANameThatCannotBeIsNamed) {
-  EXPECT_EQ(
-      error_of("../x=" + path("a.onnx")),
-      "a model cannot be named '../x': a name may hold letters, digits, spaces, '.', '_' and '-', and no "
-      "slash; write --model NAME=PATH");
-  EXPECT_THAT(error_of("a b/c=" + path("a.onnx")), testing::HasSubstr("cannot be named 'a b/c'"));
-  EXPECT_THAT(error_of("a:b=" + path("a.onnx")), testing::HasSubstr("cannot be named 'a:b'"));
+  EXPECT_EQ(error_of("../x=" + path("a.onnx")),
+            "invalid model name '../x': a name can have letters, digits, spaces, '.', '_' and '-', but no "
+            "slash; write --model NAME=PATH");
+  EXPECT_THAT(error_of("a b/c=" + path("a.onnx")), testing::HasSubstr("invalid model name 'a b/c'"));
+  EXPECT_THAT(error_of("a:b=" + path("a.onnx")), testing::HasSubstr("invalid model name 'a:b'"));
   EXPECT_EQ(error_of("=" + path("a.onnx")), "a model's name is empty; write --model NAME=PATH");
   EXPECT_EQ(error_of("m="), "the model 'm' has no path; write --model NAME=PATH");
   EXPECT_EQ(error_of("größe=" + path("a.onnx")), "");
@@ -95,11 +94,11 @@ TEST_F(ModelFlags, ANameFromAFileIsAlwaysPossible) {
 }
 
 TEST_F(ModelFlags, NamesAndTheirFilesAreDistinct) {
-  EXPECT_EQ(error_of_both("m", "m"), "two models are named 'm'; give each its own with --model NAME=PATH");
-  EXPECT_EQ(
-      error_of_both("a b", "a_b"),
-      "the models 'a b' and 'a_b' cannot both be measured: the files of both would be named 'a_b'; give one "
-      "of them another name with --model NAME=PATH");
+  EXPECT_EQ(error_of_both("m", "m"),
+            "two models are named 'm'; give each model a different name with --model NAME=PATH");
+  EXPECT_EQ(error_of_both("a b", "a_b"),
+            "the model names 'a b' and 'a_b' conflict: both would write files named 'a_b'; rename one of "
+            "them with --model NAME=PATH");
   EXPECT_EQ(error_of_both("a b", "a-b"), "");
 }
 

@@ -111,7 +111,7 @@ TEST(Diagnostics, TheMostSevereAlertIsTheLevel) {
   EXPECT_EQ(find(array, "headroom: gpu")->level, DiagnosticLevel::ok);
   const DiagnosticStatus* power = find(array, "headroom: power");
   EXPECT_EQ(power->level, DiagnosticLevel::ok) << "info is no reason to stop a robot";
-  EXPECT_THAT(power->message, HasSubstr("clocks are held down"));
+  EXPECT_THAT(power->message, HasSubstr("heat or power limits reduce the clocks"));
 }
 
 // Each figure that rules may watch reaches some status.
