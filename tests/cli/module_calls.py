@@ -19,7 +19,7 @@ class Doubling(nn.Module):
 
 
 def called_directly(module, *arguments):
-    """Whether no function of PyTorch stood between here and forward. Where nothing is traced one always does, and nobody asks."""
+    """Whether no function of PyTorch ran between the caller and forward. Untraced, one always does."""
     module(*arguments)
     return module.caller == "called_directly" or not is_traced
 
@@ -49,7 +49,7 @@ def hooks(x):
         handle.remove()
         check(called_directly(module, x), "after the hook of all modules is gone")
     check(seen == [2, 3], seen)
-    # PyTorch's own tests put others in the place of these dictionaries.
+    # PyTorch's own tests replace these dictionaries.
     modules, seen = nn.modules.module, []
     before = modules._global_forward_hooks
     modules._global_forward_hooks = type(before)({1: lambda *_: seen.append(1)})
@@ -79,7 +79,7 @@ def overridden(x):
             self.calls += 1
             return super()._call_impl(*arguments, **named)
 
-    # Before PyTorch 2.1 __call__ is _call_impl itself, and overriding the one does not touch the other.
+    # Before PyTorch 2.1 __call__ is _call_impl itself, and overriding one does not affect the other.
     module = Counting()
     check(module(x).item() == 2 and module.calls == int(hasattr(nn.Module, "_wrapped_call_impl")), "_call_impl", module.calls)
 
@@ -121,7 +121,7 @@ def arguments_and_errors(x):
 
 
 def watched(x):
-    """Those who look for the functions that PyTorch calls."""
+    """Code that looks for the functions that PyTorch calls."""
     traced = torch.jit.trace(nn.Sequential(Doubling(), nn.Sequential(Doubling())), x)
     check([name for name, _ in traced.named_modules()] == ["", "0", "1", "1.0"], "modules of torch.jit.trace")
     check("__module.1" in str(traced.inlined_graph) or "1" in str(traced.graph), traced.graph)

@@ -132,7 +132,7 @@ TEST_F(TraceOnlyGpu, ReportListsOnlyTheDevices) {
       HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB (hard according to the probe)\n"));
   EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
   // One frame or two: a compiler may peel the loop's first iteration.
-  EXPECT_THAT(text.out, HasSubstr(" %  cuda_program::Plain::take"));
+  EXPECT_THAT(text.out, HasSubstr(" %  cuda_program::Plain::allocate"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
   EXPECT_THAT(text.out, HasSubstr("  headroom trace --only gpu --gpu-mem-limit 0=256MiB -- "));
   for (const char* word :

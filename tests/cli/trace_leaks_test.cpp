@@ -1,4 +1,4 @@
-// Verdicts about leaks of a real program, from its trace to the report.
+// Leak verdicts for a real program, from the trace to the report.
 #include <gmock/gmock.h>
 
 #include "cli/command.h"
@@ -6,13 +6,13 @@
 namespace headroom::test {
 namespace {
 
-Json leaks_of(const std::string& way, const std::vector<std::string>& flags) {
+Json leaks_of(const std::string& mode, const std::vector<std::string>& flags) {
   const TemporaryFolder folder;
   CommandOptions options;
   options.folder = folder.path();
   std::vector<std::string> trace{"trace", "--out", "a.hrec"};
   trace.insert(trace.end(), flags.begin(), flags.end());
-  trace.insert(trace.end(), {"--", HEADROOM_BINARY_DIR "/tests/traced_cycles", way});
+  trace.insert(trace.end(), {"--", HEADROOM_BINARY_DIR "/tests/traced_cycles", mode});
   run_headroom(trace, options);
   const CommandResult report = run_headroom({"report", "a.hrec", "--json"}, options);
   EXPECT_EQ(report.exit_code, 0) << report.err;
@@ -21,7 +21,7 @@ Json leaks_of(const std::string& way, const std::vector<std::string>& flags) {
   return json ? (*json)["leaks"] : Json();
 }
 
-// In default mode, too: the blocks are large enough to be recorded each.
+// Also in default mode: the blocks are large enough to be recorded individually.
 class TraceLeaks : public testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Modes, TraceLeaks,
                          testing::Values(std::vector<std::string>{"--full"}, std::vector<std::string>{}));

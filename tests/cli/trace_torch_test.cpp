@@ -1,5 +1,5 @@
-// The layers of the real PyTorch, where Debian's python3-torch is installed: their bytes against what the
-// shapes of the tensors come to. What does not need the real one is in tests/unit/tracer/torch_test.cpp.
+// Layers of real PyTorch, where Debian's python3-torch is installed: compares their bytes with the tensors'
+// shapes. Tests that do not need real PyTorch are in tests/unit/tracer/torch_test.cpp.
 #include <map>
 
 #include "base/subprocess.h"
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::Key;
 using testing::Not;
 
-// Blocks of this size and more: tensors, and nothing of Python's own.
+// Blocks of at least this size are tensors, never Python's own objects.
 constexpr std::uint64_t kTensorBytes = 64 << 10;
 
 bool has_torch() {
@@ -55,7 +55,7 @@ class TraceRealTorch : public testing::Test {
   }
   fs::path recording() const { return folder_ / "a.hrec"; }
 
-  // By layer: what tensors were given, and what of it is left at the end.
+  // Per layer: bytes allocated for tensors, and what remains at the end.
   struct Tensors {
     std::map<std::string, std::uint64_t> given, left;
   };
@@ -155,7 +155,7 @@ TEST_F(TraceRealTorch, RecordsLayersInDataLoaderWorkers) {
     const Tensors tensors = tensors_of(entry.path());
     if (tensors.given.contains("Augment")) {
       ++workers;
-      // Two items each, and of each zeros and the sum.
+      // Two items, each with its zeros and the sum.
       EXPECT_EQ(tensors.given.at("Augment"), 2u * 2 * 256 * 1024 * 4);
     }
   }
@@ -168,7 +168,8 @@ TEST_F(TraceRealTorch, OtherCodeThatInspectsModulesStillWorks) {
   EXPECT_EQ(result.out, "done\n");
 }
 
-// Where nothing but forward would be called, it is called without PyTorch's functions in between.
+// If the call would only run forward, the tracer calls forward directly, without PyTorch's functions in
+// between.
 TEST_F(TraceRealTorch, CallsBehaveAsUntraced) {
   const CommandResult result = trace("calls");
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -180,7 +181,7 @@ TEST_F(TraceRealTorch, RecordsNoLayersIfDisabled) {
   EXPECT_THAT(tensors_of(recording()).given, Not(Contains(Key(HasSubstr("Keeping")))));
 }
 
-// They would be the one thing that costs.
+// Module layers would be the only cost.
 TEST_F(TraceRealTorch, OnlyGpuRecordsPhasesButNotModules) {
   const CommandResult result = trace("layers", {"--only", "gpu"});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -1,5 +1,4 @@
-// Allocates 1000 blocks by jemalloc's own mallocx, and gives every other one back by free. jemalloc is
-// preloaded.
+// Allocates 1000 blocks with jemalloc's mallocx and frees every other one with free. jemalloc is preloaded.
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Cancels a thread that holds a mutex and only allocates and names scopes. Neither is a cancellation point,
-// so the thread goes on to its end and gives the mutex back.
+// so the thread runs to its end and unlocks the mutex.
 #include <headroom/scope.h>
 #include <pthread.h>
 
@@ -12,7 +12,7 @@ namespace {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> has_started{false}, is_cancelled{false};
 
-// Enough for several steps of the recording's growth: of its events, and of its names.
+// Enough for several growth steps of the recording, both of its events and of its names.
 void allocate_and_name() {
   for (int i = 0; i < 100'000; ++i) {
     std::free(std::malloc(static_cast<std::size_t>(16 + i % 9000)));

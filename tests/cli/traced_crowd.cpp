@@ -1,9 +1,9 @@
-// Threads in groups, and what the program does after them:
+// Threads in groups, followed by allocations of the main thread:
 //
 //     traced_crowd THREADS AT_A_TIME PAIRS
 //
-// Each thread allocates once, and none of its group ends before all have. Then the main thread allocates
-// 77701 bytes in the scope "late", and allocates and frees PAIRS blocks.
+// Each thread allocates once, and all threads of a group wait until all have allocated. Then the main thread
+// allocates 77701 bytes in the scope "late", and allocates and frees PAIRS blocks.
 #include <pthread.h>
 
 #include <cstdlib>

@@ -1,17 +1,17 @@
-// A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run
-// against the fake driver of tests/support, or against a real one.
+// Allocates GPU memory by every route until a request fails, frees it, and allocates it again. Runs against
+// the fake driver of tests/support, or against a real one.
 //
-//   traced_cuda WAY ROUTE[,ROUTE…] LIMIT STEP
+//   traced_cuda LOOKUP ROUTE[,ROUTE…] LIMIT STEP
 //
-// WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
-// CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is
-// what is allowed and STEP the size of a request. For each route it prints what it got and what happened, and
-// it exits with 1 if it got a byte more than LIMIT, less than the last whole step below it, another error
-// than the driver's own for "out of memory", or not the same again after freeing.
+// LOOKUP is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress
+// of CUDA 11), ptsz (for the per-thread default stream), linked (the program is linked with the library).
+// LIMIT is the expected limit, STEP the size of a request. For each route it prints how much it got and what
+// happened. It exits with 1 if it got more than LIMIT, less than the last whole step below it, an error other
+// than the driver's "out of memory", or less after freeing.
 //
 //   traced_cuda owner FUNCTION 1 1
 //
-// prints the library that has this function for the program.
+// prints the library from which the program gets this function.
 #include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ namespace {
 
 using namespace cuda_program;
 
-// Threads that race for the last bytes.
+// Threads that compete for the last bytes.
 bool run_threads(std::uint64_t limit, std::uint64_t step) {
   constexpr int kThreads = 8;
   std::atomic<std::uint64_t> granted{0};
@@ -68,12 +68,12 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Takes so many bytes, says how many it has, and holds them until its input ends.
+// Allocates this amount, reports how much it got, and holds it until its input closes.
 int hold(std::uint64_t bytes, std::uint64_t step, int input, int output) {
   start_context();
   Plain route;
   std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
   if (::dprintf(output, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
   char byte = 0;
   return ::read(input, &byte, 1) >= 0 ? 0 : 1;
@@ -81,13 +81,13 @@ int hold(std::uint64_t bytes, std::uint64_t step, int input, int output) {
 
 struct Child {
   pid_t pid = -1;
-  int from = -1, to = -1;  // what it writes, and what it waits for
+  int from = -1, to = -1;  // the child's output and input pipes
 };
-// Another process: a copy of this one, or this program anew with `role`.
+// Starts another process: a forked copy, or this program executed again with `role`.
 template <class Run>
 Child start(const Run& run) {
   int to_parent[2], to_child[2];
-  if (::pipe(to_parent) != 0 || ::pipe(to_child) != 0) give_up("no pipe", "", errno);
+  if (::pipe(to_parent) != 0 || ::pipe(to_child) != 0) fail("no pipe", "", errno);
   Child child;
   child.pid = ::fork();
   if (child.pid == 0) {
@@ -105,7 +105,7 @@ int become(const char* self, const char* role, std::uint64_t bytes, std::uint64_
            int output) {
   ::dup2(input, 0);
   ::dup2(output, 1);
-  ::execl(self, self, way.c_str(), role, std::to_string(bytes).c_str(), std::to_string(step).c_str(),
+  ::execl(self, self, lookup.c_str(), role, std::to_string(bytes).c_str(), std::to_string(step).c_str(),
           nullptr);
   return 3;
 }
@@ -117,8 +117,8 @@ void end(const Child& child, bool by_force) {
   ::waitpid(child.pid, &status, 0);
 }
 
-// Two processes under one limit: a child takes what it can, the parent gets the rest, and the child's share
-// after it ended without freeing.
+// Two processes under one limit: a child allocates its part, the parent gets the rest, and later the child's
+// part after the child ended without freeing.
 bool share_with(const char* name, const Child& child, std::uint64_t limit, std::uint64_t step,
                 bool by_force) {
   char line[64] = {};
@@ -139,8 +139,8 @@ bool share_with(const char* name, const Child& child, std::uint64_t limit, std::
   return sound;
 }
 
-// After a process that held memory was killed or became another program: either its child has that, or
-// nobody.
+// Call it after a process with memory was killed or executed another program: either its child holds the
+// memory, or it is free.
 bool wait_until_left(std::uint64_t bytes) {
   for (int i = 0; i < 1000 && left() != bytes; ++i) ::usleep(5000);
   return left() == bytes;
@@ -149,7 +149,7 @@ bool run_after(const char* name, const Child& child, std::uint64_t limit, std::u
   char line[64] = {};
   if (::read(child.from, line, sizeof line - 1) <= 0) return false;
   const std::uint64_t held = std::strtoull(line, nullptr, 10);
-  if (is_held) {  // its end is not waited for: a child of its own lives on
+  if (is_held) {  // do not wait for its end: its own child lives on
     int status = 0;
     ::waitpid(child.pid, &status, 0);
   }
@@ -166,31 +166,31 @@ bool run_after(const char* name, const Child& child, std::uint64_t limit, std::u
               static_cast<unsigned long long>(beside.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
-// Takes so many bytes, says how many it has, and is killed, while a child that it forked lives until its
-// input ends: as a program's workers after an OOM kill.
+// Allocates this amount, reports it, and is killed while its forked child lives until its input closes: like
+// a program's workers after an OOM kill.
 int leave_to_child(std::uint64_t bytes, std::uint64_t step) {
   start_context();
   Plain route;
   std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
   if (::fork() == 0) {
     char byte = 0;
     ::_exit(::read(0, &byte, 1) >= 0 ? 0 : 1);
   }
   return ::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0 ? 1 : ::raise(SIGKILL);
 }
-// The same, and becomes a program without a driver.
+// The same, but executes a program without a driver.
 int become_another(std::uint64_t bytes, std::uint64_t step) {
   start_context();
   Plain route;
   std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
   if (::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
   ::execl("/bin/cat", "cat", nullptr);
   return 3;
 }
 
-// Memory of another process: charged once, to the one that made it.
+// Memory shared between processes: charged once, to its creator.
 int export_memory(std::uint64_t step) {
   start_context();
   Pointer pointer = 0;
@@ -231,7 +231,8 @@ bool run_ipc(const char* self, std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Memory that a descriptor holds, without handle or mapping: charged as long as the process lives.
+// Memory that only a file descriptor holds, without a handle or mapping: charged as long as the process
+// lives.
 bool run_shareable(const char* self, std::uint64_t limit, std::uint64_t step) {
   const Child child =
       start([&](int input, int output) { return become(self, "descriptor", limit, step, input, output); });
@@ -252,7 +253,7 @@ bool run_shareable(const char* self, std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Pinned memory is the machine's: on a GPU with its own it is not the limit's business, on others it is.
+// Pinned memory is host memory: a discrete GPU's limit excludes it, an integrated GPU's limit includes it.
 bool run_host(std::uint64_t limit, std::uint64_t step) {
   int is_integrated = 0;
   check(FIND((int*, int, Device), "cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000)(
@@ -270,8 +271,8 @@ bool run_host(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// A device whose memory is the machine's: what is pinned is bounded with the rest, what is only registered
-// the program had before.
+// A device that shares the host's memory: the limit includes pinned memory, but not memory that is only
+// registered, which the program already had.
 bool run_unified(std::uint64_t limit, std::uint64_t step) {
   const auto allocate = FIND((void**, std::size_t, unsigned), "cuMemHostAlloc", "cuMemHostAlloc", 2020);
   const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
@@ -285,7 +286,8 @@ bool run_unified(std::uint64_t limit, std::uint64_t step) {
   Plain device;
   std::uint64_t cost = 0;
   const bool is_one_account = end == kOutOfMemory && all.size() == limit / step &&
-                              found == limit - all.size() * step && device.take(step, cost) == kOutOfMemory;
+                              found == limit - all.size() * step &&
+                              device.allocate(step, cost) == kOutOfMemory;
   std::vector<char> own(1 << 20);
   check(enlist(own.data(), own.size(), 0), "register");
   const bool is_free = left() == found;
@@ -297,7 +299,7 @@ bool run_unified(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Memory of another device than the current one is charged to where it lives.
+// Memory on a device other than the current one is charged to the device that holds it.
 bool run_devices(std::uint64_t limit, std::uint64_t step) {
   int count = 0;
   check(FIND((int*), "cuDeviceGetCount", "cuDeviceGetCount", 2000)(&count), "count");
@@ -338,8 +340,8 @@ bool run_devices(std::uint64_t limit, std::uint64_t step) {
   return all_sound;
 }
 
-// The driver goes and comes again, at the same place and at others: the limit stands in front of it each
-// time, and what its context took along is free again.
+// The driver is unloaded and loaded again, at the same address and at others: the limit applies each time,
+// and the memory of the destroyed contexts is free again.
 bool run_unload(std::uint64_t limit, std::uint64_t step) {
   constexpr int kRounds = 4;
   std::set<void*> places;
@@ -347,34 +349,34 @@ bool run_unload(std::uint64_t limit, std::uint64_t step) {
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) {
       library = dlopen("libcuda.so.1", RTLD_NOW);
-      if (library == nullptr) give_up("no driver", dlerror(), 0);
+      if (library == nullptr) fail("no driver", dlerror(), 0);
       start_context();
     }
     Plain route;
     const Outcome once = fill(route, step);
     sound = sound && once.end == kOutOfMemory && once.bytes <= limit && limit - once.bytes < step;
-    if (round % 2 == 0) route.free_all();  // otherwise its context takes it along
+    if (round % 2 == 0) route.free_all();  // otherwise the context's destruction frees it
     check(FIND((Device), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(0), "release");
     Dl_info real{};
-    void* const own = symbol_of(library, "cuInit");  // that nothing stands in front of
+    void* const own = symbol_of(library, "cuInit");  // the driver's own function, not the hook
     if (dladdr(own, &real) == 0) return false;
     places.insert(real.dli_fbase);
     if (const auto peak = optional<std::uint64_t (*)(unsigned)>("fake_cuda_peak"))
       sound = sound && peak(0) <= limit;
     dlclose(library);
     constexpr std::size_t kPage = 4096;
-    if (round == 0) continue;  // once it comes again where it was
+    if (round == 0) continue;  // from the second time at the same address
     ::mmap(real.dli_fbase, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   }
   library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) give_up("no driver", dlerror(), 0);
+  if (library == nullptr) fail("no driver", dlerror(), 0);
   start_context();
   std::printf("unload   %d rounds at %zu places: %s\n", kRounds, places.size(), sound ? "sound" : "WRONG");
   return sound && left() == limit;
 }
 
-// Whatever version and default stream a function is asked for, what is handed out stands in front of the
-// driver; those that allocate by pointer are also tried.
+// Whatever version and default stream a program requests for a function, it must get the hook. Functions that
+// allocate by pointer are also called.
 bool run_versions(std::uint64_t limit, std::uint64_t step) {
   constexpr const char* kNames[] = {"cuMemAlloc",
                                     "cuMemAllocPitch",
@@ -426,7 +428,7 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
                     static_cast<unsigned long long>(flags), found.dli_fname);
       }
   for (const int version : kVersions) {
-    if (version < 3020) continue;  // of 32 bits
+    if (version < 3020) continue;  // 32-bit versions
     void* function = nullptr;
     int status = 0;
     if (get("cuMemAlloc", &function, version, 0, &status) != kSuccess || !tried.insert(function).second)
@@ -448,8 +450,8 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
 
 }  // namespace
 
-// Where it crashed: no debugger stands between a program and a real driver.
-void tell_crash(int number) {
+// Prints where it crashed, because no debugger is attached with a real driver.
+void print_crash(int number) {
   void* frames[64];
   ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), STDERR_FILENO);
   ::signal(number, SIG_DFL);
@@ -458,21 +460,22 @@ void tell_crash(int number) {
 
 int main(int count, char** arguments) {
   if (count < 5) return 2;
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) ::signal(number, tell_crash);
-  way = arguments[1];
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) ::signal(number, print_crash);
+  lookup = arguments[1];
   const std::string route = arguments[2];
   const char* const self = arguments[0];
   const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10),
                       step = std::strtoull(arguments[4], nullptr, 10);
-  // A name that only the tracer has: nothing that a program could use.
-  if (way == "absent") return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
+  // Without a driver, the program must not find the tracer's function of this name.
+  if (lookup == "absent")
+    return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
   library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (way == "owner") {  // of the function ROUTE: the library that has it
+  if (lookup == "owner") {  // prints the library that provides the function ROUTE
     Dl_info found{};
     if (dladdr(dlsym(RTLD_DEFAULT, route.c_str()), &found) == 0) return 1;
     return std::puts(found.dli_fname) < 0;
   }
-  if (library == nullptr) give_up("no driver", dlerror(), 0);
+  if (library == nullptr) fail("no driver", dlerror(), 0);
   if (route == "hold") return hold(limit, step, 0, 1);
   if (route == "bequeath") return leave_to_child(limit, step);
   if (route == "replace") return become_another(limit, step);
@@ -484,8 +487,8 @@ int main(int count, char** arguments) {
     return all || ("," + route + ",").find("," + name + ",") != std::string::npos;
   };
   bool sound = true;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a forked child must not print it again
-  // Before there is a context: none survives a fork.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that a forked child does not print it again
+  // Must run before there is a context: none survives a fork.
   if (is_asked_for("fork")) {
     const Child child = start([&](int input, int output) { return hold(limit / 2, step, input, output); });
     sound = share_with("fork", child, limit, step, false) && sound;
@@ -527,7 +530,7 @@ int main(int count, char** arguments) {
   }
   try_route("virtual", Virtual());
   if (!is_asked_for("sparse")) {
-  } else if (SparseArray().is_there(step)) {
+  } else if (SparseArray().is_supported(step)) {
     try_route("sparse", SparseArray());
   } else {
     std::printf("sparse   the driver maps no memory to arrays here: not tried\n");
@@ -559,7 +562,7 @@ int main(int count, char** arguments) {
   if (route == "exported") sound = run_exported(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;
   if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
-  // The driver's own account, if it is the fake one.
+  // The fake driver's own count, if it is the fake one.
   if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
     std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));
     sound = sound && peak(0) <= limit;

@@ -1,20 +1,32 @@
-// A program that takes GPU memory until it is refused, at most 1 GiB, by a driver that it finds in a way of
-// its own, and prints how many MiB it got and the driver's code.
+// Finds the driver in one of several ways, allocates GPU memory until a request fails (at most 1 GiB), and
+// prints how many MiB it got and the driver's error code.
 //
 //   traced_cuda_lookup plain|next|deep|local|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //
-// `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
-// that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
-// waits until NVML was asked of it, and prints how often graphs' memory was; `trims` gives the graph back and
-// trims. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed memory, and waits, too.
-// `grows` makes a second context while the driver has loaded something that nobody asked for yet, and
-// destroys it; each time it waits. `together` makes those of two devices by eight threads at once, and waits.
-// `contexts` makes and gives up the primary context three times; `closes` gives the driver back while it is
-// traced, and goes on for half a second. `system` and `popen` start `plain` after taking LD_PRELOAD out of
-// the environment.
+// WRAPPER is libtraced_cuda_wrapper.so, with which traced_cuda_next is linked. `spawn` and `execle` start
+// `plain` without an environment (except LD_LIBRARY_PATH). `system` and `popen` start `plain` after removing
+// LD_PRELOAD from the environment.
 //
-// WRAPPER is libtraced_cuda_wrapper.so, which traced_cuda_next is linked with. `spawn` and `execle`
-// start `plain` without an environment (but LD_LIBRARY_PATH).
+// Other modes:
+//
+// - `modules` creates a context, loads a module while another thread allocates 64 MiB, loads a library, and
+// unloads the library.
+//
+// - `launches` allocates 64 MiB, launches a graph with 32 MiB, makes the driver load 12 MiB, waits for a
+// query of NVML, and prints how often graph memory was queried.
+//
+// - `trims` does the same, then destroys the graph and trims its memory.
+//
+// - `granules` allocates 1 MiB and 17 bytes ten times, an array and managed memory, and waits, too.
+//
+// - `grows` creates a second context while the driver has loaded memory that was not queried yet, and
+// destroys it; it waits each time.
+//
+// - `together` creates contexts of two devices in eight threads at the same time, and waits.
+//
+// - `contexts` creates and releases the primary context three times.
+//
+// - `closes` unloads the driver while it is traced, and runs for another half second.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -35,7 +47,7 @@ namespace {
 
 using Allocate = int (*)(std::uint64_t*, std::size_t);
 
-// As programs have them that look the driver's functions up themselves and let plug-ins use them.
+// Like programs that look the driver's functions up themselves and offer them to plug-ins.
 #ifdef PROGRAM_HAS_POINTERS
 extern "C" {
 [[gnu::visibility("default")]] void *cuInit = nullptr, *cuDriverGetVersion = nullptr,
@@ -103,7 +115,7 @@ int load_modules(void* library) {
   return find<int (*)(void*)>(library, "cuLibraryUnload")(code);
 }
 
-// Once more than to be asked: then what NVML answered is recorded.
+// Waits for one query more: then NVML's answer to the first one is recorded.
 int wait_until_asked() {
   const auto asked = find<unsigned (*)()>(dlopen("libnvidia-ml.so.1", RTLD_NOW), "fake_nvml_asked");
   if (asked == nullptr) return 3;
@@ -114,8 +126,8 @@ int wait_until_asked() {
   return 0;
 }
 
-// With `trims` the graph frees its memory and is destroyed, the driver is told to trim what it keeps of it,
-// and 1 MiB is allocated after that.
+// With `trims`, the graph frees its memory and is destroyed, the driver trims its cache, and then the program
+// allocates 1 MiB.
 int launch(void* library, bool trims = false) {
   namespace driver = headroom::tracer::driver;
   using Opaque = void*;
@@ -178,7 +190,7 @@ int grow(void* library) {
   load(5 * kMiB);
   find<int (*)(void**, unsigned, int)>(library, "cuCtxCreate_v2")(&second, 0, 0);
   if (const int failed = wait_until_asked(); failed != 0) return failed;
-  load(0 - 20 * kMiB);  // less than there was: the figures before were too high
+  load(0 - 20 * kMiB);  // less than before: the earlier figures were too high
   find<int (*)(void*)>(library, "cuCtxDestroy_v2")(second);
   return wait_until_asked();
 }
@@ -219,9 +231,9 @@ int close_driver(void* library) {
   return 0;
 }
 
-int start_by_shell(const std::string& way, const std::string& command) {
+int start_by_shell(const std::string& mode, const std::string& command) {
   unsetenv("LD_PRELOAD");
-  if (way == "system") return std::system(command.c_str());
+  if (mode == "system") return std::system(command.c_str());
   std::FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) return 2;
   for (int letter = 0; (letter = std::fgetc(output)) != EOF;) std::putchar(letter);
@@ -232,33 +244,33 @@ int start_by_shell(const std::string& way, const std::string& command) {
 
 int main(int count, char** arguments) {
   if (count < 3) return 2;
-  const std::string way = arguments[1];
+  const std::string mode = arguments[1];
   const char* const wrapper = arguments[2];
 #ifdef PROGRAM_IS_LINKED
-  if (way == "next") return wrapper_start() != 0 ? 2 : take(wrapper_allocate_next);
+  if (mode == "next") return wrapper_start() != 0 ? 2 : take(wrapper_allocate_next);
 #endif
-  if (way == "plain")
+  if (mode == "plain")
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
-  if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "trims") return launch(dlopen("libcuda.so.1", RTLD_NOW), true);
-  if (way == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "together") return make_together(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
-  if (way == "system" || way == "popen")
-    return start_by_shell(way, std::string(arguments[0]) + " plain " + wrapper);
-  if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
-  if (way == "local") return take_from_wrapper(dlopen(wrapper, RTLD_NOW), "wrapper_allocate_default");
-  if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
-  if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));
+  if (mode == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "trims") return launch(dlopen("libcuda.so.1", RTLD_NOW), true);
+  if (mode == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "together") return make_together(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
+  if (mode == "system" || mode == "popen")
+    return start_by_shell(mode, std::string(arguments[0]) + " plain " + wrapper);
+  if (mode == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
+  if (mode == "local") return take_from_wrapper(dlopen(wrapper, RTLD_NOW), "wrapper_allocate_default");
+  if (mode == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
+  if (mode == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));
   const std::string libraries = std::string("LD_LIBRARY_PATH=") + std::getenv("LD_LIBRARY_PATH");
   char* environment[] = {const_cast<char*>(libraries.c_str()), nullptr};
   char plain[] = "plain";
   char* again[] = {arguments[0], plain, arguments[2], nullptr};
-  if (way == "execle") return execle(again[0], again[0], plain, wrapper, nullptr, environment);
-  if (way != "spawn") return 2;
+  if (mode == "execle") return execle(again[0], again[0], plain, wrapper, nullptr, environment);
+  if (mode != "spawn") return 2;
   pid_t child = 0;
   int status = 0;
   if (posix_spawn(&child, again[0], nullptr, nullptr, again, environment) != 0) return 2;

@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) int wrapper_start() {
 __attribute__((visibility("default"))) int wrapper_allocate(std::uint64_t* pointer, std::size_t bytes) {
   return cuMemAlloc_v2(pointer, bytes);
 }
-// As one that knows the driver by what its own scope has. Nothing stands in front of cuDriverGetVersion;
+// Like a library that knows the driver only from its own lookup scope. cuDriverGetVersion is not hooked;
 // cuFakeAllocation is another name of cuMemAlloc_v2.
 __attribute__((visibility("default"))) int wrapper_allocate_default(std::uint64_t* pointer,
                                                                     std::size_t bytes) {
@@ -28,7 +28,7 @@ __attribute__((visibility("default"))) int wrapper_allocate_default(std::uint64_
   if (allocate == nullptr || dlsym(RTLD_DEFAULT, "cuDriverGetVersion") == nullptr) return 1;
   return allocate(pointer, bytes);
 }
-// As a library does that stands in front of the driver itself.
+// Like a library that itself intercepts the driver.
 __attribute__((visibility("default"))) int wrapper_allocate_next(std::uint64_t* pointer, std::size_t bytes) {
   static const auto next =
       reinterpret_cast<int (*)(std::uint64_t*, std::size_t)>(dlsym(RTLD_NEXT, "cuMemAlloc_v2"));

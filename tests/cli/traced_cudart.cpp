@@ -1,9 +1,9 @@
-// As traced_cuda, by the CUDA runtime: its shared library, opened by name, or the static one that this
+// Like traced_cuda, through the CUDA runtime: its shared library, opened by name, or the static one that this
 // program was linked with (HEADROOM_STATIC_CUDART).
 //
 //   traced_cudart LIMIT STEP [LIBRARY]
 //
-// Exits with 4 where there is no such library.
+// Exits with 4 if there is no such library.
 #include "cli/cuda_routes.h"
 
 #define RUNTIME_CALLS(CALL)                                                                        \
@@ -71,19 +71,19 @@ bool open_runtime(const char* name) {
   if (opened == nullptr) return false;
 #define TAKE(call, parameters)                                              \
   runtime.call = reinterpret_cast<int(*) parameters>(dlsym(opened, #call)); \
-  if (runtime.call == nullptr) give_up("the runtime has no", #call, 0);
+  if (runtime.call == nullptr) fail("the runtime has no", #call, 0);
 #endif
   RUNTIME_CALLS(TAKE)
 #undef TAKE
   return true;
 }
 
-// What was allocated, and how it is freed.
+// What was allocated, and how to free it.
 struct Held : Route {
   std::vector<void*> all;
   int (*free)(void*) = runtime.cudaFree;
   Result keep(int result, void* const& made) {
-    runtime.cudaGetLastError();  // it stays set until somebody asks
+    runtime.cudaGetLastError();  // the error stays set until it is read
     if (result == kSuccess) all.push_back(made);
     return result;
   }
@@ -95,7 +95,7 @@ struct Held : Route {
 struct Malloc : Held {
   bool managed = false;
   explicit Malloc(bool is_managed) : managed(is_managed) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     void* made = nullptr;
     cost = step;
     return keep(managed ? runtime.cudaMallocManaged(&made, step, 1) : runtime.cudaMalloc(&made, step), made);
@@ -104,7 +104,7 @@ struct Malloc : Held {
 struct Rows : Held {
   bool is_cube = false;
   explicit Rows(bool cube) : is_cube(cube) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     constexpr std::size_t kWidth = 1000, kRows = 64;
     PitchedPointer made{};
     int result = 0;
@@ -126,7 +126,7 @@ struct InOrder : Held {
   explicit InOrder(bool by_pool) : from_pool(by_pool) {
     check(runtime.cudaDeviceGetDefaultMemPool(&pool, 0), "default pool");
   }
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     void* made = nullptr;
     cost = step;
     return keep(from_pool ? runtime.cudaMallocFromPoolAsync(&made, step, pool, nullptr)
@@ -147,8 +147,8 @@ struct RuntimeArrays : Held {
   explicit RuntimeArrays(int which) : dimensions(which) {
     free = which == 0 ? runtime.cudaFreeMipmappedArray : runtime.cudaFreeArray;
   }
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = 0;  // the driver's business
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
+    cost = 0;  // determined by the driver
     void* made = nullptr;
     const Extent extent{256, 64, std::max<std::size_t>(1, step / 65536)};
     const int result = dimensions == 2   ? runtime.cudaMallocArray(&made, &kFloat, 1024, step / 4096, 0)
@@ -172,9 +172,9 @@ int main(int count, char** arguments) {
     return 4;
   }
   library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) give_up("no driver", dlerror(), 0);
-  way = "dlsym";
-  check(runtime.cudaFree(nullptr), "cudaFree");  // makes the context
+  if (library == nullptr) fail("no driver", dlerror(), 0);
+  lookup = "dlsym";
+  check(runtime.cudaFree(nullptr), "cudaFree");  // creates the context
   bool sound = true;
   const auto try_route = [&](const char* name, Route&& one) { sound = run(name, one, limit, step) && sound; };
   try_route("malloc", Malloc(false));

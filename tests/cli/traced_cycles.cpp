@@ -1,5 +1,5 @@
-// A cycle that keeps what it allocates, in one of several ways, and what becomes of it when the cycles are
-// over. First argument: which way.
+// Runs cycles that keep their allocations in one of several modes, and then releases some of them. The first
+// argument selects the mode.
 #include <headroom/scope.h>
 
 #include <cstdlib>
@@ -20,18 +20,18 @@ constexpr std::size_t kBytes = 10'000;
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string_view way = count > 1 ? arguments[1] : "";
+  const std::string_view mode = count > 1 ? arguments[1] : "";
   std::vector<void*> results(100);
-  const std::size_t cycles = way == "last thirty" ? 40 : 50;
+  const std::size_t cycles = mode == "last thirty" ? 40 : 50;
   for (std::size_t i = 0; i < cycles; ++i) {
     const headroom::Scope scope("step");
-    void*& kept = results[way == "last thirty" ? i % 30 : i];
+    void*& kept = results[mode == "last thirty" ? i % 30 : i];
     std::free(kept);
     kept = result_of_a_cycle();
   }
-  if (way == "killed") std::abort();
+  if (mode == "killed") std::abort();
   std::size_t released = 0;
-  if (way == "released") released = cycles;
-  if (way == "half released") released = cycles / 2;
+  if (mode == "released") released = cycles;
+  if (mode == "half released") released = cycles / 2;
   for (std::size_t i = 0; i < released; ++i) std::free(results[i]);
 }

@@ -1,5 +1,6 @@
-// A library that looks the driver's functions up in its constructor, and so before that of a library that is
-// preloaded before it: compute-sanitizer's does. Allocates 1 MiB of the GPU with what it found.
+// A library that looks up the driver's functions in its constructor, before the constructor of a library
+// preloaded earlier runs; compute-sanitizer does the same. Allocates 1 MiB of GPU memory with the functions
+// it found.
 #include <dlfcn.h>
 
 #include <cstddef>

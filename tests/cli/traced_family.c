@@ -1,5 +1,5 @@
-/* Calls every function of malloc's family with a size of its own, so that a recording of it can be checked
- * event by event. Prints nothing; allocates nothing else. */
+/* Calls every function of the malloc family with a distinct size, so that its recording can be checked event
+ * by event. Prints nothing; allocates nothing else. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 static volatile size_t too_much = (size_t)1 << 60;
-static void* volatile kept; /* the compiler must not take pairs away */
+static void* volatile kept; /* so that the compiler does not remove pairs */
 
 static void drop(void* pointer) {
   kept = pointer;
@@ -42,8 +42,8 @@ int main(void) {
   pointer = mremap(pointer, 300000, 400000, MREMAP_MAYMOVE);
   munmap(pointer, 400000);
 
-  // Addresses first, then memory in two parts of them: by mprotect, and by a mapping over them. The second is
-  // given up by laying addresses over it.
+  // Reserves addresses, and then makes memory of two parts of them: by mprotect, and by a mapping on top. A
+  // reservation on top gives up the second part.
   char* reserved = mmap(NULL, 8 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   mprotect(reserved, 1 << 20, PROT_READ | PROT_WRITE);
   mmap(reserved + (2 << 20), 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -1,11 +1,11 @@
-// Runs a model with ONNX Runtime, which it loads by dlopen, in threads that share a session, and then ends:
+// Loads ONNX Runtime with dlopen, runs a model in threads that share a session, and then ends:
 //
 //     traced_inference LIBRARY MODEL.onnx THREADS RUNS END
 //
-// THREADS run RUNS times each. Loading lies in the scope "setup", each run in "infer". END is return (from
-// main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler), fork (a child runs
-// the session once more), exec (becomes another program), or async (RUNS more runs, each in a thread of the
-// runtime's pool and the next begun when it calls back).
+// Each of THREADS threads runs RUNS times. Loading happens in the scope "setup", each run in "infer". END is
+// return (from main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler), fork (a child
+// runs the session once more), exec (executes another program), or async (RUNS more runs in threads of the
+// runtime's pool, each started by the callback of the one before).
 #include <dlfcn.h>
 #include <headroom/scope.h>
 #include <onnxruntime_c_api.h>
@@ -32,7 +32,7 @@ void check(OrtStatus* status) {
   _exit(9);
 }
 
-// A model of one input of floats.
+// A model with one input of floats.
 struct Model {
   OrtSession* session = nullptr;
   std::vector<float> data;
@@ -45,7 +45,7 @@ void load(const char* path, OrtEnv* env, Model& model) {
   const headroom::Scope scope("setup");
   OrtSessionOptions* options = nullptr;
   check(api->CreateSessionOptions(&options));
-  check(api->SetIntraOpNumThreads(options, 2));  // of one, RunAsync has no thread
+  check(api->SetIntraOpNumThreads(options, 2));  // with one thread, RunAsync would have none to run in
   check(api->CreateSession(env, path, options, &model.session));
   api->ReleaseSessionOptions(options);
 }
@@ -86,13 +86,13 @@ void run(const Model& model) {
   for (OrtValue* output : outputs) api->ReleaseValue(output);
 }
 
-// Runs that follow each other: each is begun by the call that tells of the end of the one before.
+// A chain of runs: the callback of each starts the next.
 struct AsyncRuns {
   const Model& model;
   int left;
   std::vector<OrtValue*> outputs;
   std::promise<void> over;
-  const OrtValue* input = model.input;  // read when the run begins, which is later
+  const OrtValue* input = model.input;  // read when the run starts, which is later
 
   void begin() {
     for (OrtValue*& output : outputs) api->ReleaseValue(std::exchange(output, nullptr));
@@ -131,7 +131,7 @@ void end(const std::string& how, const Model& model) {
     const pid_t child = ::fork();
     if (child == 0) {
       run(model);
-      _exit(0);  // exit() would have the runtime wait for its threads, which are the parent's
+      _exit(0);  // exit() would make the runtime wait for its threads, which exist only in the parent
     }
     ::waitpid(child, nullptr, 0);
   }

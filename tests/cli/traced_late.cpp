@@ -1,5 +1,5 @@
-// Threads, one after another, that release something after their last destructors: the C library gives back
-// the texts of dlerror then.
+// Threads, one after another, that free memory after their last destructors: the C library frees dlerror's
+// texts then.
 //
 //     traced_late THREADS
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Opens and closes the same library several times, and lets it allocate each time:
+// Opens and closes the same library several times, and calls its allocating function each time:
 //
 //     traced_loader PLUGIN.so TIMES [deep]
 //
@@ -16,7 +16,7 @@ int main(int count, char** argv) {
     if (allocate == nullptr) return 2;
     std::free(allocate());
     if (dlclose(handle) != 0) return 3;
-    // A library that is not there leaves its own error behind, which is the program's to read.
+    // A failed dlopen must leave its own error for the program to read.
     if (dlopen("libthere-is-no-such-library.so", RTLD_NOW) != nullptr || dlerror() == nullptr) return 4;
   }
 }

@@ -1,5 +1,5 @@
-"""Calls modules of the fake PyTorch (tests/cli/fake_torch). Each allocation that matters has a size of its own, so that
-the recording tells in which layer it was made: the size that a function `hold` is given, in blocks of 1 KiB.
+"""Calls modules of the fake PyTorch (tests/cli/fake_torch). Each allocation of interest has a distinct size, so that the
+recording shows in which layer it was made: the argument of the function `hold`, in KiB.
 Written for Python 3.8 and later."""
 import builtins
 import gc
@@ -14,7 +14,7 @@ KEPT = []
 
 
 def hold(kibibytes):
-    # malloc gets one byte more, and Python's own small allocations never come near.
+    # malloc gets one byte more, and Python's own small allocations are much smaller.
     KEPT.append(bytearray(kibibytes * 1024))
 
 
@@ -178,7 +178,7 @@ def test_own_calls():
 
 
 def test_reuse():
-    """Modules that come and go take each other's addresses."""
+    """Short-lived modules reuse each other's addresses."""
     class First(nn.Module):
         def forward(self):
             hold(140)
@@ -270,7 +270,7 @@ def test_phases():
 
 
 def test_looks():
-    """What other code may ask of nn.Module.__call__."""
+    """What other code may do with nn.Module.__call__."""
     call, original = nn.Module.__call__, nn.Module._wrapped_call_impl
     check(call is not original, "nothing stands in its place")
     check(isinstance(call, types.FunctionType) and inspect.isfunction(call), "it is no function")
@@ -311,7 +311,7 @@ class Seen(nn.Module):
 
 
 def test_direct_calls():
-    """Where nothing but forward would be called, none of PyTorch's functions stands in between."""
+    """If only forward would run, no function of PyTorch is called in between."""
     def is_direct(module):
         check(module(1, 2, key=3) == ((1, 2), {"key": 3}), "the arguments are others")
         return module.callers[0] == "is_direct"

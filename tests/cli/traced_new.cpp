@@ -1,9 +1,9 @@
-// operator new in all its forms, with sizes of their own (88801 …), and one that cannot be had.
+// Calls operator new in all forms, with distinct sizes (88801 …), and one allocation that fails.
 //
 //     traced_new [possible]
 //
-// With "possible" it asks for nothing impossible: mimalloc, built as C, ends a program for that.
-// With traced_operators.cpp it has operators of its own.
+// With "possible" it skips the failing allocation: mimalloc, built as C, ends the program on it. Linked with
+// traced_operators.cpp, the program has its own operators.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@ int main(int argc, char**) {
   kept = wide;
   delete[] wide;
 
-  // An exception passes through the hook, and what follows is still recorded.
+  // An exception passes through the hook, and later allocations are still recorded.
   volatile std::size_t too_much = std::size_t{1} << 60;
   int caught = argc > 1 ? 3 : 0;
   while (caught < 3) {

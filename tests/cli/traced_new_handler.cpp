@@ -1,5 +1,5 @@
-// A new_handler that gives back four blocks of 88807 bytes and throws what is no bad_alloc; then one of
-// 88808.
+// Its new_handler frees four blocks of 88807 bytes and throws an exception other than bad_alloc. Then it
+// allocates a block of 88808 bytes.
 #include <cstddef>
 #include <new>
 #include <stdexcept>

@@ -1,4 +1,5 @@
-// NVTX ranges of all kinds; in each it allocates a block of its own size. Built where NVTX's headers are.
+// NVTX ranges of all kinds, with one allocation of a distinct size in each. Built only where NVTX's headers
+// are installed.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdlib>
@@ -49,23 +50,24 @@ int main() {
   allocate(55507);
   nvtxRangeEnd(second);
   allocate(55508);
-  // Pushes of several domains, popped across each other.
+  // Pushes in several domains, popped in interleaved order.
   const nvtxDomainHandle_t other = nvtxDomainCreateA("other");
   const auto of_domain = event("of domain"), of_other = event("of other");
   int level = nvtxDomainRangePushEx(domain, &of_domain);
   level += nvtxRangePushA("of default");
   level += nvtxDomainRangePushEx(other, &of_other);
-  if (level > 0) return 1;  // each is the first of its domain; below 0: nobody listens
+  // each is the first of its domain; a negative level means that no tool is attached
+  if (level > 0) return 1;
   allocate(55509);
   nvtxDomainRangePop(domain);
   allocate(55510);
   nvtxRangePop();
   allocate(55511);
   nvtxRangePop();
-  nvtxDomainRangePop(domain);  // neither has any more
+  nvtxDomainRangePop(domain);  // both domains are empty
   allocate(55512);
   const nvtxRangeId_t started = nvtxRangeStartA("started");
-  nvtxDomainRangePop(other);  // a range that was started is not to be popped
+  nvtxDomainRangePop(other);  // a started range cannot be popped
   allocate(55513);
   nvtxRangeEnd(started);
   allocate(55514);

@@ -1,6 +1,6 @@
-// Loads ONNX Runtime by dlopen and lets it load a model, in a program that has no C++ runtime of its own.
-// The session is still open at the end. With TEST_PROFILE in the environment the program profiles the
-// session itself, into files that begin so, and prints their names:
+// Loads ONNX Runtime with dlopen and loads a model, in a program without a C++ runtime. The session is still
+// open at the end. If TEST_PROFILE is set, the program profiles the session itself, into files with that
+// prefix, and prints their names:
 //
 //     traced_onnxruntime MODEL.onnx LIBRARY...
 #include <dlfcn.h>

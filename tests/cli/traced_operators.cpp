@@ -1,6 +1,6 @@
-// The plain operators new and delete, over malloc, of which the standard library's other forms are made: a
-// program's own, or those of a library that it is linked with. HEADROOM_OWN_NEW is the bytes that they put
-// before each block: given to another operator delete it ends the program.
+// The plain operators new and delete, built on malloc; the standard library's other forms call them. They
+// belong to a program or to a library that it is linked with. They put HEADROOM_OWN_NEW bytes before each
+// block, so another operator delete would crash the program.
 #include <cstddef>
 #include <cstdlib>
 #include <new>

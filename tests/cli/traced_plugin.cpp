@@ -1,5 +1,4 @@
-// A library that traced_loader opens: allocates PLUGIN_BYTES on behalf of its caller, in a function of
-// the name PLUGIN_FUNCTION.
+// A library that traced_loader opens. Its function PLUGIN_FUNCTION allocates PLUGIN_BYTES for its caller.
 #include <cstdlib>
 
 #ifndef PLUGIN_BYTES

@@ -1,5 +1,5 @@
-// A process that ends, or goes on, in the way that its first argument names. Around it, it allocates and
-// frees blocks of sizes that nothing else has: 77701 bytes before, 77702 after.
+// A process that ends or continues in the way that its first argument selects. It allocates and frees blocks
+// of distinct sizes: 77701 bytes before, 77702 after.
 #include <link.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -30,7 +30,7 @@ jmp_buf back;
 volatile int* volatile unreadable = nullptr;
 void on_fault(int) { siglongjmp(back, 1); }
 
-// A crash that the program survives, from inside of a signal handler.
+// A crash inside a signal handler that the program survives.
 void fault_and_recover() {
   struct sigaction action {};
   action.sa_handler = on_fault;
@@ -77,7 +77,7 @@ int run(const std::string& mode, char** argv) {
     }
     return wait_for(child);
   }
-  if (mode == "clone") {  // a child of which no library is told
+  if (mode == "clone") {  // a child process that no library is notified of
     allocate(77705, 5);
     const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
     if (child == 0) {
@@ -103,7 +103,7 @@ int run(const std::string& mode, char** argv) {
     for (int i = 0; i < 50; ++i) {
       const pid_t child = fork();
       if (child == 0) {
-        alarm(20);  // a child that waits for ever is killed
+        alarm(20);  // kills a child that hangs
         allocate(77705, 5);
         _exit(0);
       }
@@ -112,7 +112,7 @@ int run(const std::string& mode, char** argv) {
     stop = true;
     other.join();
   }
-  if (mode == "fork-many") {  // with threads that allocate meanwhile
+  if (mode == "fork-many") {  // while other threads allocate
     std::thread others[2];
     volatile bool stop = false;
     for (auto& other : others)
@@ -138,13 +138,13 @@ int run(const std::string& mode, char** argv) {
     execv("/proc/self/exe", arguments);
     return 1;
   }
-  if (mode == "exec-by-syscall") {  // no hook sees it
+  if (mode == "exec-by-syscall") {  // bypasses the hooks
     char last[] = "exit";
     char* arguments[] = {argv[0], last, nullptr};
     syscall(SYS_execve, "/proc/self/exe", arguments, environ);
     return 1;
   }
-  if (mode.rfind("exec-untraced-", 0) == 0) {  // each way to a program that is not traced
+  if (mode.rfind("exec-untraced-", 0) == 0) {  // all forms of exec of a program that is not traced
     char first[] = "test", second[] = "abc", third[] = "=", fourth[] = "abc";
     char* arguments[] = {first, second, third, fourth, nullptr};
     char* const nothing[] = {nullptr};
@@ -184,11 +184,11 @@ int run(const std::string& mode, char** argv) {
     if (posix_spawn(&child, "/bin/true", nullptr, nullptr, arguments, environ) != 0) return 1;
     return wait_for(child);
   }
-  if (mode == "close-all") {  // as daemons do; then a file of its own gets the numbers
+  if (mode == "close-all") {  // as daemons do; then one of its own files reuses the descriptors
     for (int fd = 3; fd < 1024; ++fd) close(fd);
     std::FILE* file = std::fopen(argv[2], "w");
     for (int fd = 3; fd < 1024; ++fd) dup2(fileno(file), fd);
-    for (int i = 0; i < 300'000; ++i) allocate(64, 1);  // enough for more segments
+    for (int i = 0; i < 300'000; ++i) allocate(64, 1);  // enough to need more segments
     std::fputs("mine alone\n", file);
     std::fclose(file);
   }

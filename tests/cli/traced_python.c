@@ -1,6 +1,6 @@
-// A program that has Python within itself, ends it, and begins it anew.
+// A program that embeds Python, ends it, and restarts it.
 //
-//   traced_python LIBPYTHON SCRIPT   runs the script three times, each in an interpreter of its own
+//   traced_python LIBPYTHON SCRIPT   runs the script three times, each in a new interpreter
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ static void* find(void* library, const char* name) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  // Extension modules look for Python's functions everywhere.
+  // Extension modules search all libraries for Python's functions.
   void* const library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
   if (library == NULL) {
     fprintf(stderr, "traced_python: %s\n", dlerror());

@@ -1,4 +1,4 @@
-/* Uses include/headroom/scope.h from C. In each scope it allocates a block of its own size. */
+/* Uses include/headroom/scope.h from C. Allocates a block of a distinct size in each scope. */
 #include <headroom/scope.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static void allocate(size_t size) {
 
 int main(void) {
   int i;
-  headroom_scope_pop(); /* one too many: nothing happens */
+  headroom_scope_pop(); /* without a push: no effect */
   allocate(66601);
   for (i = 0; i < 3; ++i) {
     headroom_scope_push("model");

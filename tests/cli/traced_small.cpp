@@ -1,4 +1,4 @@
-// Many small allocations and a few large ones; prints what the program itself did:
+// Many small allocations and a few large ones; prints its own counts:
 //
 //     traced_small [ROUNDS]
 //

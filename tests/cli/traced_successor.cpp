@@ -1,9 +1,9 @@
-// Opens a library, lets it allocate, closes it, and does the same with the next, which gets the addresses of
-// the first. What they allocate is kept:
+// Opens a library, calls its allocating function, closes it, and does the same with the next library, which
+// is loaded at the first one's addresses. The allocations are kept:
 //
 //     traced_successor A.so B.so
 //
-// Prints the address of each one's function.
+// Prints the address of each library's function.
 #include <dlfcn.h>
 
 #include <cstdio>

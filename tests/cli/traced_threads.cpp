@@ -1,8 +1,8 @@
-// Threads that allocate, hand blocks to each other, and free:
+// Threads that allocate, pass blocks to each other, and free:
 //
 //     traced_threads THREADS ROUNDS [forever]
 //
-// Prints what it did: "allocations releases bytes", after each round where it goes on forever.
+// Prints its own counts: "allocations releases bytes"; with `forever` after each round.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ constexpr unsigned kBlocks = 200;
 std::atomic<void*> shelf[64];
 std::atomic<std::uint64_t> allocations{0}, releases{0}, bytes{0};
 
-// All sizes end in 01 to 08 in steps of 10,000, above any that a library asks for here.
+// All sizes end in 01 to 08 in steps of 10,000, larger than any allocation of a library here.
 std::size_t size_of(std::uint64_t number) { return 100'001 + number % 8 * 10'000; }
 
 void work(std::uint64_t seed) {
@@ -31,7 +31,7 @@ void work(std::uint64_t seed) {
     void* block = std::malloc(size);
     allocations += 1;
     bytes += size;
-    // What another thread left there is freed here.
+    // Frees the block that another thread left there.
     if (void* other = shelf[random >> 58].exchange(block)) {
       std::free(other);
       releases += 1;

@@ -1,11 +1,11 @@
-"""Runs models of the real PyTorch, with outputs whose sizes are known from their shapes.
+"""Runs models with real PyTorch. Their outputs have sizes that follow from their shapes.
 
-    traced_torch.py layers    prints what each layer has to allocate in blocks of 64 KiB and more, as JSON
-    traced_torch.py weights   prints what weights and phases come to, as JSON
-    traced_torch.py leak      a module keeps what it makes
-    traced_torch.py loader    a DataLoader with workers that are forked, and one with workers that are started anew
-    traced_torch.py calls     a call does what it does untraced, hooks and all
-    traced_torch.py looks     other code that has to do with nn.Module.__call__: the profiler, fx, TorchScript
+    traced_torch.py layers    prints the expected bytes of each layer in blocks of at least 64 KiB, as JSON
+    traced_torch.py weights   prints the expected bytes of weights and phases, as JSON
+    traced_torch.py leak      a module keeps its results
+    traced_torch.py loader    a DataLoader with forked workers, and one with spawned workers
+    traced_torch.py calls     calls behave as untraced, including hooks
+    traced_torch.py looks     other code that uses nn.Module.__call__: the profiler, fx, TorchScript
 """
 import inspect
 import json
@@ -67,7 +67,7 @@ def layers():
         path = f"Classifier/blocks/{block}"
         expected.update({path: rows * width, f"{path}/body/0": rows * 2 * width, f"{path}/body/1": rows * 2 * width,
                          f"{path}/body/2": rows * width, f"{path}/norm": rows * width})
-    # Training, in layers of its own: gradients of all parameters, and as much again for the optimiser's two moments.
+    # Training with new layers: gradients of all parameters, and the optimizer's two moments of the same size each.
     model = nn.Sequential(nn.Linear(512, 768, bias=False), nn.Linear(768, 512, bias=False))
     optimizer = torch.optim.Adam(model.parameters())
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
@@ -77,7 +77,7 @@ def layers():
         schedule.step()
     parameters = 2 * 512 * 768 * FLOAT
     print(json.dumps({"layers": expected, "parameters": parameters}), flush=True)
-    os._exit(0)  # with the model, its gradients and the optimiser's state still there
+    os._exit(0)  # while the model, its gradients and the optimizer's state still exist
 
 
 def bytes_of(tensors):
@@ -161,7 +161,7 @@ def looks():
     result = model(x)
     with torch.profiler.profile(with_stack=True, profile_memory=True) as profile:
         model(x)
-    stacks = [event.stack for event in profile.events() if event.stack]  # none in 2.11, traced or not
+    stacks = [event.stack for event in profile.events() if event.stack]  # empty in 2.11, traced or not
     check(not stacks or any("nn.Module: Classifier_0" in stack for stack in stacks), "the profiler saw no module")
     traced = torch.fx.symbolic_trace(model)
     check(torch.equal(traced(x), result), "fx has another result")

@@ -1,5 +1,5 @@
-"""A stand-in for PyTorch, in its shape as far as Headroom's tracer knows it: the extension module first, and then
-the classes, under the same names and in the same modules. So the tracer can be tried on any Python."""
+"""A stub of PyTorch with the structure that Headroom's tracer relies on: first the extension module, then the classes,
+with the same names and in the same modules. So the tracer can be tested with any Python."""
 import os
 
 from torch import _C

@@ -1,5 +1,5 @@
 class Tensor:
-    """Bytes that are allocated for it alone."""
+    """A tensor with its own allocation."""
 
     __module__ = "torch"
 

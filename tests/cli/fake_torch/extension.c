@@ -1,6 +1,6 @@
-// torch/_C.so of the fake PyTorch: an extension module that says that torch.jit.trace is not at work, to Python
-// and to C++, as PyTorch's does. For every CPython: Python's headers are not needed, and what is declared here is
-// the stable ABI's.
+// torch/_C.so of the fake PyTorch: an extension module that reports, to Python and C++, that torch.jit.trace is not
+// running, like PyTorch's. Works with every CPython: it declares the parts of the stable ABI that it uses, and needs no
+// Python headers.
 #include <stddef.h>
 
 struct ModuleDefinition {
@@ -29,7 +29,7 @@ static void* get_tracing_state(void* self, void* nothing) {
   (void)self, (void)nothing;
   return PyBool_FromLong(0);
 }
-// torch::jit::tracer::getTracingState(), a reference to a std::shared_ptr.
+// torch::jit::tracer::getTracingState() returns a reference to a std::shared_ptr.
 static void* tracing_state[2];
 __attribute__((visibility("default"))) void** _ZN5torch3jit6tracer15getTracingStateEv(void) { return tracing_state; }
 

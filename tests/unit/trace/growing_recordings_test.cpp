@@ -1,4 +1,5 @@
-// Which processes are taken for writers of a recording, by real ones and by what /proc says of others.
+// Which processes count as writers of a recording: tested with real processes, and with files like those in
+// /proc.
 #include "trace/growing_recordings.h"
 
 #include <fcntl.h>
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::RecordingBuilder;
 
-// A process that has the file mapped for as long as this lives.
+// A process that maps the file as long as this object lives.
 class Mapping {
  public:
   Mapping(const fs::path& file, int open_flags, int protection, int flags) {
@@ -89,7 +90,7 @@ TEST(Growing, IgnoresReaders) {
   EXPECT_FALSE(recordings[0].growing);
 }
 
-// /proc names the file by where it really lies.
+// /proc names the file by its real path.
 TEST(Growing, FindsAFileNamedByALink) {
   test::TemporaryFolder folder;
   fs::create_directory(folder / "real");
@@ -101,15 +102,15 @@ TEST(Growing, FindsAFileNamedByALink) {
   EXPECT_TRUE(recordings[0].growing);
 }
 
-// A process whose mappings may not be read: /proc/PID has its start and its ids, and no more. The recording
-// is of process 4242 and began 5 s after the machine did, what it slept not counted.
+// A process whose mappings cannot be read: /proc/PID contains only its start time and PIDs. The recording
+// belongs to process 4242 and began 5 s after boot, not counting sleep.
 class HiddenProcess : public testing::Test {
  protected:
   HiddenProcess() {
     RecordingBuilder(folder_ / "a.hrec").finish();
     write_process("self", -5, "1");
   }
-  // `after`: seconds from the beginning of the recording on.
+  // `after`: seconds since the beginning of the recording.
   void write_process(const std::string& name, double after, const std::string& ids) const {
     const auto now = [](clockid_t clock) {
       timespec time{};

@@ -1,4 +1,4 @@
-// Where a recording goes, and that nothing else is touched.
+// Where a recording is written, and that no other file changes.
 #include "trace/output_file.h"
 
 #include "recording/format.h"

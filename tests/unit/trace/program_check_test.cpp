@@ -1,4 +1,4 @@
-// Which commands can be traced, judged by their files.
+// Which commands can be traced, according to their files.
 #include "trace/program_check.h"
 
 #include <elf.h>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const fs::path kLibrary = "/proc/self/exe";  // its architecture is what counts
+const fs::path kLibrary = "/proc/self/exe";  // only its architecture matters
 
 std::string why_not(const fs::path& program) {
   const auto status = check_traceable(program, kLibrary);
@@ -26,8 +26,8 @@ std::string why_not(const fs::path& program) {
   return status.error().sentence();
 }
 
-// To be changed. It is dynamically linked for this machine, and in no build with a sanitizer, as this test
-// may be.
+// A program to modify. It is dynamically linked for this machine and never built with a sanitizer, unlike
+// this test.
 const fs::path kOrdinary = "/bin/true";
 std::string ordinary_program() { return test::read_text(kOrdinary); }
 
@@ -73,7 +73,7 @@ TEST(ProgramCheck, RejectsSanitizersByName) {
   test::TemporaryFolder folder;
   const auto with_name = [&](std::string name) {
     std::string program = ordinary_program();
-    const std::string replaced = "__libc_start_main";  // every program takes it from the C library
+    const std::string replaced = "__libc_start_main";  // every program imports it from the C library
     const std::size_t at = program.find('\0' + replaced + '\0');
     EXPECT_NE(at, std::string::npos);
     name.resize(replaced.size());
@@ -129,7 +129,7 @@ TEST(ProgramCheck, RejectsAProgramThatGainsRights) {
 }
 
 TEST(ProgramCheck, AcceptsAProgramThatCannotBeRead) {
-  EXPECT_EQ(why_not("/nowhere/at/all"), "");  // find_program() says that it does not exist
+  EXPECT_EQ(why_not("/nowhere/at/all"), "");  // find_program() reports that it does not exist
 }
 
 TEST(FindProgram, SearchesPathUnlessTheNameHasASlash) {

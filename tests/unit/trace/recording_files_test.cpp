@@ -1,4 +1,4 @@
-// What is done with the files of a traced command when it has ended.
+// How the files of a traced command are finished after it has ended.
 #include "trace/recording_files.h"
 
 #include <fcntl.h>
@@ -27,14 +27,14 @@ std::uint64_t events_in(const fs::path& path) {
   return events;
 }
 
-// Segments of several threads with little in each, and space that was claimed and never used.
+// Segments of several threads with little content, and space that was claimed and never used.
 fs::path wasteful_recording(const fs::path& path, RecordingOptions options = {}) {
   options.segment_bytes = 1 << 20;
   RecordingBuilder builder(path, options);
   for (std::uint64_t i = 0; i < 4000; ++i)
     builder.allocate(static_cast<std::uint32_t>(i % 4), i, 0x1000 * (i + 1), i, {0x10 + i % 50, 0x20});
   builder.finish();
-  // As a process leaves it: every claimed byte has its place on the disk.
+  // As a process leaves it: every claimed byte occupies disk space.
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_EQ(::posix_fallocate(fd.get(), 0, static_cast<off_t>(fs::file_size(path) + (2 << 20))), 0);
   return path;
@@ -72,7 +72,7 @@ TEST(Compact, IgnoresFilesThatAreNotRecordings) {
   compact_recording(folder / "absent.hrec");
   const fs::path file = RecordingBuilder(folder / "b.hrec").finish();
   std::string bytes = test::read_text(file);
-  bytes[offsetof(recording::FileHeader, segments_claimed) + 6] = 1;  // more than the file can hold
+  bytes[offsetof(recording::FileHeader, segments_claimed) + 6] = 1;  // more than the file can contain
   test::write_text(file, bytes);
   compact_recording(file);
   EXPECT_EQ(test::read_text(file), bytes);

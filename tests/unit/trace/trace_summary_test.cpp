@@ -1,4 +1,4 @@
-// The dozen lines at the end of a trace.
+// The summary at the end of a trace.
 #include "trace/trace_summary.h"
 
 #include <signal.h>
@@ -74,7 +74,7 @@ TEST(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
   EXPECT_THAT(trace_summary(outcome_of(without)), HasSubstr("no GPU memory was requested"));
 }
 
-// As `headroom report` tells them: what the tracer has a runtime release was there for the tracing's sake.
+// Like `headroom report`: memory that a runtime released because of the tracer existed only for tracing.
 TEST(Summary, ExcludesTracingOverheadFromLayers) {
   test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
@@ -151,7 +151,7 @@ TEST(Summary, PrintsMemoryThatTheProgramMapped) {
   EXPECT_THAT(summary_with(64 << 10, true), Not(HasSubstr("by the program itself"))) << "too little";
 }
 
-// The names are the traced program's, and may be anything.
+// Names come from the traced program and may contain anything.
 TEST(Summary, EscapesAndShortensNames) {
   test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
@@ -168,7 +168,7 @@ TEST(Summary, EscapesAndShortensNames) {
   EXPECT_LE(text.size(), 800U) << text;
 }
 
-// Half of the samples tell the peak, all of them the end.
+// Half of the samples estimate the peak, all of them the end.
 TEST(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
   analysis::RecordingAnalysis analysis;
   analysis.peak_bytes = {1000, 100.0};

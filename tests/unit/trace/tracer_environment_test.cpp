@@ -1,4 +1,4 @@
-// What the preload library is told.
+// The settings that the preload library gets.
 #include "trace/tracer_environment.h"
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Sets a variable for the time of a test.
+// Sets a variable for the duration of a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -96,7 +96,8 @@ TEST(TracerEnvironment, PutsTheLibraryBeforeOtherPreloads) {
   }
 }
 
-// `headroom trace` within another: one of the two libraries records, and the ranges are the inner one's.
+// `headroom trace` inside another: only one of the two libraries records, and NVTX ranges go to the inner
+// one.
 TEST(TracerEnvironment, NestedTraceUsesOneLibrary) {
   const Variable named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
   EXPECT_EQ(gpu_tracer_library(), "/opt/libheadroom_trace_gpu.so");
@@ -112,7 +113,8 @@ TEST(TracerEnvironment, NestedTraceUsesOneLibrary) {
   EXPECT_EQ(ledger.front().second, "/opt/libheadroom_trace_gpu.so:/usr/lib/libjemalloc.so.2");
 }
 
-// `headroom trace` or `bench` within `headroom run --gpu-limit`: that limit holds for what they start.
+// `headroom trace` or `bench` inside `headroom run --gpu-limit`: that limit applies to the commands they
+// start.
 TEST(TracerEnvironment, KeepsTheEnclosingLimit) {
   const auto settings_of = [](std::uint64_t bytes, const std::string& account) {
     ledger::Limits limits;

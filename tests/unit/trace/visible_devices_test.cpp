@@ -31,7 +31,7 @@ TEST(VisibleDevices, ReadsAllDevicesUntilTheEnd) {
   EXPECT_THAT(read_devices(pipe->read_end.get(), kLong), testing::ElementsAre(device_of(1), device_of(2)));
 }
 
-// A driver that tells a device now and then has no more time for all of them than for one.
+// A driver that answers slowly, device by device, gets no more time for all devices than for one.
 TEST(VisibleDevices, TimeoutCoversTheWholeAnswer) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);

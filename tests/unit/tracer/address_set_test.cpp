@@ -23,8 +23,8 @@ TEST(TracerAddressSet, HoldsWhatWasInsertedUntilItIsRemoved) {
   EXPECT_FALSE(set.may_hold(address(1)));
 }
 
-// Of a heap of 100 MiB with a sample in every 256 KiB, hardly a free has to look at the set.
-TEST(TracerAddressSet, MostOthersAreToldApartByTheFilter) {
+// In a heap of 100 MiB with a sample in every 256 KiB, hardly any free searches the set.
+TEST(TracerAddressSet, FilterRejectsMostOtherAddresses) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   constexpr std::uint64_t kHeap = 100 << 20, kStep = 256 << 10;
@@ -34,9 +34,9 @@ TEST(TracerAddressSet, MostOthersAreToldApartByTheFilter) {
   EXPECT_LT(held, asked / 50);
 }
 
-// glibc gives each thread a heap that begins at a multiple of 64 MiB: what is recorded of one must not have
-// the frees of the others look at the set.
-TEST(TracerAddressSet, TheHeapsOfThreadsHaveCountersOfTheirOwn) {
+// glibc's thread heaps begin at multiples of 64 MiB. Blocks recorded in one heap must not make frees in the
+// others search the set.
+TEST(TracerAddressSet, ThreadHeapsHaveSeparateCounters) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   constexpr std::uint64_t kFirst = 0x7f1200000000, kApart = 64 << 20, kUsed = 1 << 20;
@@ -46,7 +46,7 @@ TEST(TracerAddressSet, TheHeapsOfThreadsHaveCountersOfTheirOwn) {
       ASSERT_FALSE(set.may_hold(kFirst + thread * kApart + 0x40 + at)) << thread << " " << at;
 }
 
-TEST(TracerAddressSet, SamplesHaveAFilterOfTheirOwn) {
+TEST(TracerAddressSet, SamplesHaveASeparateFilter) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   ASSERT_TRUE(set.insert(address(1)));
@@ -61,9 +61,9 @@ TEST(TracerAddressSet, SamplesHaveAFilterOfTheirOwn) {
   EXPECT_FALSE(set.may_hold(address(1)));
 }
 
-// A sample that stays has its neighbours freed for as long as the program runs: those must not look at the
-// set, though they are of the same 2 KiB.
-TEST(TracerAddressSet, NeighboursOfASampleAreToldFromIt) {
+// The neighbours of a long-lived sample are freed throughout the run. They must not search the set, although
+// they share its cell of 2 KiB.
+TEST(TracerAddressSet, FilterTellsASampleFromItsNeighbours) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   constexpr std::uint64_t kHeap = 100 << 20, kStep = 128 << 10, kCell = 2048;
@@ -81,14 +81,14 @@ TEST(TracerAddressSet, NeighboursOfASampleAreToldFromIt) {
       held += set.samples().may_hold(near);
       ++asked;
     }
-  EXPECT_GT(held, 0u);  // else no two of them would share a counter, and this would tell nothing
+  EXPECT_GT(held, 0u);  // otherwise no two of them share a counter, and the test proves nothing
   EXPECT_LT(held, asked / 50);
   for (const std::uint64_t sample : samples) ASSERT_TRUE(set.samples().may_hold(sample));
   for (const std::uint64_t sample : samples) ASSERT_TRUE(set.remove(sample));
   for (const std::uint64_t sample : samples) ASSERT_FALSE(set.samples().may_hold(sample));
 }
 
-TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
+TEST(TracerAddressSet, AlwaysMatchesMarkedRanges) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   set.always_match(0, 1);
@@ -97,13 +97,13 @@ TEST(TracerAddressSet, SomeAreAlwaysAskedFor) {
   EXPECT_TRUE(set.samples().may_hold(0x600010));
   EXPECT_TRUE(set.samples().may_hold(0x600010 + (64 << 10) - 1));
   EXPECT_FALSE(set.samples().may_hold(0x600010 + (68 << 10)));
-  EXPECT_FALSE(set.may_hold(0x600020));  // and none of them is held
+  EXPECT_FALSE(set.may_hold(0x600020));  // and none of them is in the set
   ASSERT_TRUE(set.insert(0x600020, true));
   ASSERT_TRUE(set.remove(0x600020));
   EXPECT_TRUE(set.samples().may_hold(0x600020));
 }
 
-TEST(TracerAddressSet, AMillionIsRefusedHonestly) {
+TEST(TracerAddressSet, ReportsAFullSet) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   std::vector<std::uint64_t> taken;

@@ -1,4 +1,4 @@
-// Other allocators behind the tracer.
+// Other allocators with the tracer.
 #include <sstream>
 
 #include "unit/tracer/traced_program.h"
@@ -46,12 +46,12 @@ TEST_P(TraceAllocator, OperatorNewIsRecordedOnce) {
     EXPECT_EQ(seen.allocations_of(size), 1u) << size;
     EXPECT_EQ(seen.released_of(size), 1u) << size;
   }
-  // What the allocator maps for itself is not the program's doing.
+  // The allocator's own mappings are not recorded as the program's.
   for (const SeenEvent& event : seen.events)
     EXPECT_FALSE(event.event.kind == MemoryEventKind::map && event.event.size >= 1u << 20);
 }
 
-TEST_P(TraceAllocator, ForksLive) {
+TEST_P(TraceAllocator, ForkedChildrenSurvive) {
   ASSERT_TRUE(traced_.run({program_path("traced_process"), "fork"}).status.success());
   EXPECT_EQ(traced_.others().size(), 2u);
 }

@@ -1,4 +1,4 @@
-// The recording stays within its bounds, and says what it left out.
+// The recording stays within its limits, and reports what it dropped.
 #include "unit/tracer/traced_program.h"
 
 namespace headroom::test {
@@ -16,7 +16,7 @@ std::uint64_t events_in_gaps(const SeenRecording& seen) {
   return events;
 }
 
-TEST(TraceBounds, ALimitDropsTheLatestEventsAndCountsThem) {
+TEST(TraceBounds, LimitDropsAndCountsTheLatestEvents) {
   TracedProgram traced("full=1,limit=2");
   ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
   const SeenRecording seen = traced.root();
@@ -28,7 +28,7 @@ TEST(TraceBounds, ALimitDropsTheLatestEventsAndCountsThem) {
   EXPECT_NEAR(static_cast<double>(kept + seen.info.events_dropped), 1'002'000, 2'100);
 }
 
-TEST(TraceBounds, ARingKeepsTheLatestEvents) {
+TEST(TraceBounds, RingKeepsTheLatestEvents) {
   TracedProgram traced("full=1,ring=3");
   ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
   const SeenRecording seen = traced.root();
@@ -39,7 +39,7 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
   EXPECT_EQ(seen.info.segments, 3u);
   ASSERT_FALSE(seen.events.empty());
   EXPECT_GT(seen.events.front().event.time.count, 0);
-  // The storm's end is in it: nothing of the slots is live any more.
+  // The end of the storm is in the ring: no slot is live any more.
   std::map<std::uint64_t, int> live;
   for (const SeenEvent& event : seen.events) {
     if (event.event.kind == MemoryEventKind::allocate) live[event.event.address] = 1;
@@ -48,8 +48,8 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
   EXPECT_LT(live.size(), 10u);
 }
 
-// A change of scope is an event, too, and so is what was counted until then.
-TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
+// A change of scope is an event, and so are the counts written before it.
+TEST(TraceBounds, EventLimitIncludesScopes) {
   TracedProgram unbounded("full=1");
   ASSERT_TRUE(unbounded.run({program_path("traced_scopes")}).status.success());
   const std::size_t all = unbounded.root().events.size();
@@ -66,8 +66,8 @@ TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
   }
 }
 
-// The main thread has the only segment to itself, so there is none for the others.
-TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
+// The main thread occupies the only segment, so the others get none.
+TEST(TraceBounds, RingSmallerThanTheThreadCountDropsEvents) {
   TracedProgram traced("full=1,ring=1");
   ASSERT_TRUE(traced.run({program_path("traced_threads"), "20", "3"}).status.success());
   const SeenRecording seen = traced.root();
@@ -78,8 +78,8 @@ TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("fewer segments")));
 }
 
-// A segment for each thread, and one more to go on in.
-TEST(TraceBounds, ARingOfOneSegmentMoreThanThreadsDropsNothing) {
+// One segment per thread, and one more to continue in.
+TEST(TraceBounds, RingWithASpareSegmentDropsNothing) {
   TracedProgram traced("full=1,ring=5");
   ASSERT_TRUE(traced.run({program_path("trace_storm"), "400000", "4"}).status.success());
   const SeenRecording seen = traced.root();
@@ -90,8 +90,8 @@ TEST(TraceBounds, ARingOfOneSegmentMoreThanThreadsDropsNothing) {
   EXPECT_THAT(seen.info.notes, testing::IsEmpty());
 }
 
-// Threads that ended leave their segments half full; the ring goes to who is still there.
-TEST(TraceBounds, ARingIsNotHeldByThreadsThatEnded) {
+// Ended threads leave half-full segments; the ring reuses them for running threads.
+TEST(TraceBounds, EndedThreadsReleaseTheirRingSegments) {
   TracedProgram traced("full=1,ring=4");
   ASSERT_TRUE(traced.run({program_path("traced_crowd"), "3", "3", "900000"}).status.success());
   const SeenRecording seen = traced.root();
@@ -100,7 +100,7 @@ TEST(TraceBounds, ARingIsNotHeldByThreadsThatEnded) {
   for (const SeenEvent& event : seen.events) ASSERT_EQ(event.event.thread.index, 0u);
 }
 
-TEST(TraceBounds, TheNumberOfEventsIsExact) {
+TEST(TraceBounds, EventLimitIsExact) {
   TracedProgram traced("full=1,events=5000");
   ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "1"}).status.success());
   const SeenRecording seen = traced.root();
@@ -109,8 +109,8 @@ TEST(TraceBounds, TheNumberOfEventsIsExact) {
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));
 }
 
-// Threads take several at a time and give back what they do not use.
-TEST(TraceBounds, TheNumberOfEventsIsExactWithSeveralThreads) {
+// Threads reserve several events at a time and return unused ones.
+TEST(TraceBounds, EventLimitIsExactWithSeveralThreads) {
   for (const std::size_t bound : {5000u, 100'000u}) {
     TracedProgram traced("full=1,events=" + std::to_string(bound));
     ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "4"}).status.success());
@@ -121,8 +121,8 @@ TEST(TraceBounds, TheNumberOfEventsIsExactWithSeveralThreads) {
   }
 }
 
-// Past RLIMIT_FSIZE the kernel kills; the tracer must stay below.
-TEST(TraceBounds, ALimitOnTheSizeOfFilesDoesNotKillTheProgram) {
+// Beyond RLIMIT_FSIZE the kernel kills the program, so the tracer must stay below.
+TEST(TraceBounds, FileSizeLimitDoesNotKillTheProgram) {
   TracedProgram traced;
   const std::string command = "ulimit -f 7168; exec " + program_path("trace_storm") + " 1000000 1";  // in KiB
   ASSERT_TRUE(traced.run({"/bin/bash", "-c", command}).status.success());
@@ -133,9 +133,9 @@ TEST(TraceBounds, ALimitOnTheSizeOfFilesDoesNotKillTheProgram) {
   }
 }
 
-// A disk that runs full costs events, not the program. Mounting one takes a privilege, which not everybody
-// has.
-TEST(TraceBounds, AFullDiskDoesNotKillTheProgram) {
+// A full disk costs events but does not end the program. Mounting a file system requires a privilege that not
+// every user has.
+TEST(TraceBounds, FullDiskDoesNotKillTheProgram) {
   TracedProgram traced;
   const auto disk = traced.folder() / "disk";
   std::filesystem::create_directory(disk);

@@ -20,7 +20,7 @@ TEST(TracerDeviceHooks, RandomCallsByThreadsStayWithinTheLimitAndAreRecorded) {
   const std::string path = (folder / "hooks.hrec").string();
   ::setenv("FAKE_CUDA_GRANULE", "2097152", 1);
   ::setenv("FAKE_CUDA_PREEMPT", "16", 1);
-  cuda_program::stand_before_driver(path, kLimit);
+  cuda_program::install_hooks(path, kLimit);
   constexpr std::uint64_t kCalls = 500, kThreads = 3;
   for (std::uint64_t seed = 1; seed <= 4; ++seed)
     EXPECT_TRUE(cuda_program::run_random_calls(kLimit, seed, kCalls, kThreads)) << "seed " << seed;

@@ -1,5 +1,5 @@
-// What a program does with malloc's family, operator new and mmap is recorded event by event, in full mode,
-// and adds up to the byte in default mode.
+// The malloc family, operator new and mmap: recorded event by event in full mode, and to the byte in default
+// mode.
 #include <sstream>
 
 #include "unit/tracer/traced_program.h"
@@ -7,7 +7,7 @@
 namespace headroom::test {
 namespace {
 
-TEST(TraceMalloc, EachFunctionOfTheFamilyIsOneAllocationAndOneRelease) {
+TEST(TraceMalloc, RecordsOneAllocationAndOneReleasePerFunction) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   const SeenRecording seen = traced.root();
@@ -44,8 +44,8 @@ TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
   EXPECT_THAT(unmapped, testing::ElementsAre(300000u, 400000u));
 }
 
-// Addresses without access are none of the memory that is mapped, until access is given.
-TEST(TraceMalloc, ReservedAddressesAreNoMemory) {
+// Addresses without access do not count as mapped memory until they get access.
+TEST(TraceMalloc, DoesNotCountReservedAddresses) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
   std::vector<std::uint64_t> reserved, made_accessible;
@@ -69,7 +69,7 @@ TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
   }
 }
 
-TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
+TEST(TraceMalloc, RecordsBrkAsAMapping) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_process"), "break"}).status.success());
   std::int64_t mapped = 0, most = 0;
@@ -82,15 +82,16 @@ TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
   EXPECT_EQ(mapped, 2'000'000);
 }
 
-// It puts a header before each block, so a block that is tried out must go back the way that it came.
-TEST(TraceMalloc, AnOperatorNewWithAHeaderIsNotDisturbed) {
-  // The program's own, and those of a library: that leaves the other forms to the standard library.
+// The operator puts a header before each block, so the trial block must be released by the matching operator.
+TEST(TraceMalloc, LeavesOperatorNewWithAHeaderAlone) {
+  // The program's own operators, and those of a library, which leaves the other forms to the standard
+  // library.
   for (const char* program : {"traced_own_new_with_header", "traced_new_of_library"}) {
     for (const char* mode : {"full=1", "full=0"}) {
       TracedProgram traced(mode);
       ASSERT_TRUE(traced.run({program_path(program)}).status.success()) << program << " " << mode;
       const SeenRecording seen = traced.root();
-      // Those that the program has operators of its own for; the aligned ones are the library's.
+      // The forms that the program defines; the aligned ones are the library's.
       for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u})
         EXPECT_EQ(seen.allocations_of(size + 32), 1u) << program << " " << size;
     }
@@ -105,12 +106,12 @@ void expect_a_new_handler_undisturbed(TracedProgram& traced) {
   EXPECT_EQ(seen.allocations_of(88808), 1u);
 }
 
-TEST(TraceMalloc, ANewHandlerIsNotDisturbed) {
+TEST(TraceMalloc, LeavesNewHandlersAlone) {
   for (const char* mode : {"full=1", "full=0"}) {
     TracedProgram traced(mode);
     expect_a_new_handler_undisturbed(traced);
   }
-  // Allocators with operators of their own, which are recorded.
+  // Allocators with their own operators, which are recorded.
   for (const char* name : {"/libjemalloc.so.2", "/libtcmalloc_minimal.so.4"}) {
     const auto library = dependency_file(std::string(HEADROOM_SYSTEM_LIBRARIES) + name);
     if (!library) GTEST_SKIP() << absent_message(name);
@@ -120,7 +121,7 @@ TEST(TraceMalloc, ANewHandlerIsNotDisturbed) {
   }
 }
 
-// The guest's own account: small allocations, bytes and releases, large ones, bytes and releases.
+// The program's own counts: small allocations, bytes and releases, then large ones.
 std::vector<std::uint64_t> figures_of(const std::string& output) {
   std::istringstream in(output);
   std::vector<std::uint64_t> figures(6);
@@ -128,7 +129,7 @@ std::vector<std::uint64_t> figures_of(const std::string& output) {
   return figures;
 }
 
-TEST(TraceMalloc, FullModeAgreesWithTheProgramsOwnAccount) {
+TEST(TraceMalloc, FullModeMatchesTheProgramsCounts) {
   TracedProgram traced;
   const ProgramRun run = traced.run({program_path("traced_small")});
   ASSERT_TRUE(run.status.success());
@@ -141,8 +142,8 @@ TEST(TraceMalloc, FullModeAgreesWithTheProgramsOwnAccount) {
     (event.event.size < 4096 ? small : large) += 1;
     (event.event.size < 4096 ? small_bytes : large_bytes) += event.event.size;
   }
-  // What the C and C++ libraries allocate for themselves comes on top: a few blocks, of which the pool for
-  // exceptions (72,704 bytes) and the guest's table of slots (8192) are the largest.
+  // The C and C++ libraries allocate a few more blocks. The largest are the pool for exceptions (72,704
+  // bytes) and the program's table of slots (8192).
   EXPECT_GE(small, figures[0]);
   EXPECT_LE(small, figures[0] + 20);
   EXPECT_GE(large, figures[3]);
@@ -193,13 +194,13 @@ TEST(TraceMalloc, DefaultModeAddsUpExactly) {
   EXPECT_LE(large, figures[3] + 5);
   EXPECT_GE(releases, figures[2] + figures[5]);
   EXPECT_LE(releases, figures[2] + figures[5] + 20);
-  // About 50 MB of small blocks in samples of 64 KiB: 760 samples, give or take 28. Five of those are
-  // allowed.
+  // About 50 MB of small blocks with a sample per 64 KiB: 760 samples, with a standard deviation of 28. The
+  // test allows five.
   EXPECT_GT(samples, 600u);
   EXPECT_NEAR(estimated_bytes / static_cast<double>(small_bytes), 1, 0.2);
 }
 
-TEST(TraceMalloc, StacksLeadFromTheLeafToMain) {
+TEST(TraceMalloc, StacksReachFromTheLeafToMain) {
   for (const char* mode : {"fp", "unwind"}) {
     TracedProgram traced(std::string("full=1,stacks=") + mode);
     ASSERT_TRUE(traced.run({program_path("trace_storm"), "2000", "1"}).status.success());

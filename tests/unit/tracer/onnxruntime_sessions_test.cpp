@@ -1,4 +1,4 @@
-// The names of the sessions that a program has open: no two are the same.
+// Open sessions never share a name.
 #include "tracer/onnxruntime_sessions.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace headroom::tracer {
 namespace {
 
-// Gives its slot back at the end of a test.
+// Releases its slot at the end of a test.
 class Session {
  public:
   explicit Session(const std::string& name) : slot_(reserve_session(name.c_str())) {
@@ -30,7 +30,7 @@ class Session {
   OpenSession* slot_;
 };
 
-TEST(OnnxRuntimeSessions, ThoseOfOneFileNameAreNumbered) {
+TEST(OnnxRuntimeSessions, NumbersSessionsOfTheSameFileName) {
   const Session first("inference"), second("inference"), third("inference"), other("detector");
   EXPECT_EQ(first.name(), "inference");
   EXPECT_EQ(second.name(), "inference 2");
@@ -39,7 +39,7 @@ TEST(OnnxRuntimeSessions, ThoseOfOneFileNameAreNumbered) {
   EXPECT_STREQ(find_session(&second)->name, "inference 2");
 }
 
-TEST(OnnxRuntimeSessions, ANameThatIsNoLongerOpenIsFreeAgain) {
+TEST(OnnxRuntimeSessions, ReusesTheNameOfAClosedSession) {
   const Session first("inference");
   { const Session second("inference"); }
   const Session next("inference"), last("inference");
@@ -47,14 +47,14 @@ TEST(OnnxRuntimeSessions, ANameThatIsNoLongerOpenIsFreeAgain) {
   EXPECT_EQ(last.name(), "inference 3");
 }
 
-TEST(OnnxRuntimeSessions, OneThatIsStillBeingLoadedHasItsName) {
+TEST(OnnxRuntimeSessions, KeepsTheNameOfASessionBeingLoaded) {
   OpenSession* loading = reserve_session("inference");
   const Session other("inference");
   EXPECT_EQ(other.name(), "inference 2");
   remove_session(loading);
 }
 
-TEST(OnnxRuntimeSessions, LongNamesAreToldApartToo) {
+TEST(OnnxRuntimeSessions, DistinguishesLongNames) {
   const std::string name(500, 'x');
   const Session first(name), second(name);
   EXPECT_LT(first.name().size(), sizeof OpenSession::name);
@@ -62,7 +62,7 @@ TEST(OnnxRuntimeSessions, LongNamesAreToldApartToo) {
   EXPECT_TRUE(second.name().ends_with(" 2"));
 }
 
-TEST(OnnxRuntimeSessions, ThreadsThatLoadAtOnceGetDifferentNames) {
+TEST(OnnxRuntimeSessions, NamesDifferWhenThreadsLoadAtTheSameTime) {
   constexpr std::size_t kThreads = 8, kEach = 16;
   std::vector<std::vector<std::unique_ptr<Session>>> sessions(kThreads);
   std::vector<std::thread> threads;
@@ -77,7 +77,7 @@ TEST(OnnxRuntimeSessions, ThreadsThatLoadAtOnceGetDifferentNames) {
   EXPECT_EQ(names.size(), kThreads * kEach);
 }
 
-TEST(OnnxRuntimeSessions, PastTheLastSlotThereIsNone) {
+TEST(OnnxRuntimeSessions, ReturnsNoneAfterTheLastSlot) {
   std::vector<std::unique_ptr<Session>> sessions;
   for (std::size_t i = 0; i < kMostSessions; ++i) sessions.push_back(std::make_unique<Session>("model"));
   EXPECT_TRUE(sessions.back()->is_open());

@@ -1,4 +1,4 @@
-// A real ONNX Runtime in programs that know nothing of Headroom.
+// Real ONNX Runtime in unmodified programs.
 #include <set>
 
 #include "unit/tracer/traced_program.h"
@@ -19,8 +19,8 @@ std::set<std::string> scopes_in(const SeenRecording& seen) {
   return scopes;
 }
 
-// What is noticed by the stacks of events comes at different moments in default mode and in full, and not at
-// all where the host's memory is not recorded.
+// What the tracer learns from event stacks comes at different times in default and full mode, and never
+// without host memory.
 std::string name_of_mode(const testing::TestParamInfo<const char*>& mode) {
   const std::string options = mode.param;
   return options.empty() ? "Default" : options == "gpu" ? "Gpu" : "Full";
@@ -39,15 +39,15 @@ class TraceOnnxRuntime : public testing::TestWithParam<const char*> {
   std::optional<std::filesystem::path> runtime_, model_;
 };
 
-TEST_P(TraceOnnxRuntime, HasLayersWhereTheProgramHasNoCppRuntime) {
+TEST_P(TraceOnnxRuntime, RecordsLayersWithoutACppRuntime) {
   TracedProgram traced(GetParam());
   const ProgramRun run = traced.run({program_path("traced_onnxruntime"), *model_, *runtime_});
   ASSERT_EQ(run.status.exit_code, 0) << run.output;
   expect_layers(traced.root());
 }
 
-TEST_P(TraceOnnxRuntime, HasLayersWhereTheProgramsRunpathLeadsToIt) {
-  // The guest's RUNPATH is its own folder.
+TEST_P(TraceOnnxRuntime, RecordsLayersOfARuntimeFoundByRunpath) {
+  // The program's RUNPATH is its own folder.
   const TemporaryFolder folder;
   std::filesystem::copy_file(program_path("traced_onnxruntime"), folder / "program");
   std::filesystem::create_symlink(*runtime_, folder / "libonnxruntime.so.1");
@@ -90,7 +90,7 @@ using testing::AllOf, testing::Contains, testing::Each, testing::EndsWith, testi
 constexpr const char* kSession = "setup/face_detection_front_128x128_barracuda";
 constexpr const char* kLostProfile = "before the third run of setup/face_detection_front_128x128_barracuda";
 
-// How often the first node of the graph ran under the profile.
+// How often the first node of the graph ran while profiled.
 std::size_t profiled_runs(const recording::RuntimeProfile& profile) {
   std::size_t runs = 0;
   for (const recording::NodeRun& run : profile.data.runs)
@@ -107,7 +107,7 @@ class TraceInference : public TraceOnnxRuntime {
     EXPECT_EQ(run.output, "");
     return traced_.root();
   }
-  // Layers of this session have nodes, and nothing is said to be missing.
+  // The session's layers have nodes, and no note reports missing ones.
   void expect_nodes(const SeenRecording& seen, std::size_t fewest_runs, std::size_t most_runs) {
     ASSERT_EQ(seen.info.profiles.size(), 1u);
     EXPECT_EQ(path_of(seen.info, seen.info.profiles[0].session), kSession);
@@ -131,14 +131,14 @@ TEST_P(TraceInference, ProfilesTheFirstRunsOnly) {
   expect_nodes(seen, 3, 3);
 }
 
-TEST_P(TraceInference, ProfilesTheFirstRunsOnlyWhereThreadsShareASession) {
-  // On few cores a moment without a run may come by chance, but hardly among the first six.
+TEST_P(TraceInference, ProfilesTheFirstRunsOnlyIfThreadsShareASession) {
+  // On few cores a moment without runs may occur by chance, but hardly within the first six.
   const SeenRecording seen = trace(4, 100, "return");
   EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 3, 3 + 3);  // those in flight when the third is over
+  expect_nodes(seen, 3, 3 + 3);  // runs in flight when the third ends
 }
 
-TEST_P(TraceInference, TheTracersOwnWorkLiesInTheProgramsScope) {
+TEST_P(TraceInference, NestsTheTracersWorkInTheProgramsScope) {
   const SeenRecording seen = trace(1, 4, "return");
   std::set<std::string> own;
   for (const std::string& scope : scopes_in(seen))
@@ -147,48 +147,48 @@ TEST_P(TraceInference, TheTracersOwnWorkLiesInTheProgramsScope) {
   EXPECT_FALSE(own.empty());
 }
 
-TEST_P(TraceInference, HasNodesOfAProgramThatEndsBeforeTheThirdRun) {
+TEST_P(TraceInference, RecordsNodesIfTheProgramEndsBeforeTheThirdRun) {
   const SeenRecording seen = trace(1, 2, "return");
   EXPECT_EQ(status_.exit_code, 0);
   expect_nodes(seen, 2, 2);
 }
 
-TEST_P(TraceInference, HasNodesOfAProgramThatEndsAtOnce) {
+TEST_P(TraceInference, RecordsNodesIfTheProgramCallsExitAtOnce) {
   const SeenRecording seen = trace(1, 2, "exit-at-once");
   EXPECT_EQ(status_.exit_code, 0);
   EXPECT_TRUE(seen.info.closed);
   expect_nodes(seen, 2, 2);
 }
 
-TEST_P(TraceInference, HasNodesOfAProgramThatAborts) {
+TEST_P(TraceInference, RecordsNodesIfTheProgramAborts) {
   const SeenRecording seen = trace(1, 1, "abort");
   EXPECT_EQ(status_.signal, SIGABRT);
   EXPECT_FALSE(seen.info.closed);
   expect_nodes(seen, 1, 1);
 }
 
-TEST_P(TraceInference, SaysThatNodesAreLostWithAProgramThatIsKilled) {
+TEST_P(TraceInference, ReportsLostNodesIfTheProgramIsKilled) {
   const SeenRecording seen = trace(1, 2, "kill");
   EXPECT_EQ(status_.signal, SIGKILL);
   expect_lost_nodes(seen);
 }
 
-TEST_P(TraceInference, LeavesTheRuntimeAloneInASignalHandler) {
+TEST_P(TraceInference, DoesNotCallTheRuntimeInASignalHandler) {
   const SeenRecording seen = trace(1, 2, "handler");
   EXPECT_EQ(status_.exit_code, 0);
   EXPECT_TRUE(seen.info.closed);
   expect_lost_nodes(seen);
 }
 
-TEST_P(TraceInference, HasNodesOfAProgramThatBecomesAnother) {
+TEST_P(TraceInference, RecordsNodesIfTheProgramCallsExec) {
   const SeenRecording seen = trace(1, 2, "exec");
   EXPECT_EQ(status_.exit_code, 0);
   EXPECT_TRUE(seen.info.closed);
   expect_nodes(seen, 2, 2);
 }
 
-// A run in a thread of the runtime's pool is one of the first three, and its profile is not ended before it
-// is over.
+// A run in a thread of the runtime's pool counts as one of the first three, and the profile does not end
+// before it.
 TEST_P(TraceInference, CountsRunsInThreadsOfTheRuntimesPool) {
   const SeenRecording seen = trace(0, 20, "async");
   EXPECT_EQ(status_.exit_code, 0);
@@ -201,8 +201,8 @@ TEST_P(TraceInference, CountsRunsOfBothKindsTogether) {
   expect_nodes(seen, 3, 3);
 }
 
-// The child has the parent's session and the file descriptor of its profile.
-TEST_P(TraceInference, AForkedChildLeavesTheProfileToItsParent) {
+// The child inherits the parent's session and the file descriptor of its profile.
+TEST_P(TraceInference, ForkedChildLeavesTheProfileToItsParent) {
   const SeenRecording seen = trace(1, 2, "fork");
   EXPECT_EQ(status_.exit_code, 0);
   expect_nodes(seen, 2, 2);

@@ -5,7 +5,7 @@
 namespace headroom::tracer {
 namespace {
 
-TEST(TracerOptions, EachKeyIsTaken) {
+TEST(TracerOptions, ParsesEachKey) {
   const Options options =
       parse_options("full=1,stacks=fp,layers=off,ring=64,events=7,large=8192,period=1000");
   EXPECT_TRUE(options.full);
@@ -24,7 +24,7 @@ TEST(TracerOptions, ALimitIsNotARing) {
   EXPECT_EQ(options.segments, 3u);
 }
 
-TEST(TracerOptions, WhatMakesNoSenseLeavesTheDefault) {
+TEST(TracerOptions, InvalidValuesKeepTheDefault) {
   for (const char* text : {"", "full", "=1", "full=", "full=yes", "stacks=libunwind", "ring=0", "ring=-1",
                            "period=0", "unknown=3", ",,,", "events=99999999999999999999"}) {
     const Options options = parse_options(text), fresh;
@@ -38,7 +38,7 @@ TEST(TracerOptions, WhatMakesNoSenseLeavesTheDefault) {
   EXPECT_FALSE(parse_options(nullptr).full);
 }
 
-TEST(TracerOptions, TheLedgerAlone) {
+TEST(TracerOptions, ParsesLedgerOnly) {
   const Options options = parse_options("ledger=1,device=4096,account=/dev/shm/x");
   EXPECT_TRUE(options.ledger);
   EXPECT_EQ(options.device_limits.bytes[3], 4096U);

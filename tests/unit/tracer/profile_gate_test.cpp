@@ -1,4 +1,4 @@
-// When a profile may be ended: never during a run, and always soon, however many threads share the session.
+// A profile never ends during a run, and always ends soon, however many threads share the session.
 #include "tracer/profile_gate.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class ProfileGateTest : public testing::Test {
   ProfileGateTest() { gate_.open(true); }
 
   void enter_in_time() { EXPECT_EQ(gate_.enter(false), Entry::profiled); }
-  // A thread that enters, once it is let in; 0 before.
+  // A thread that calls enter(); the result is 0 until it returns.
   std::thread enter_elsewhere() {
     return std::thread([this] {
       entry_ = gate_.enter(false);
@@ -37,7 +37,7 @@ class ProfileGateTest : public testing::Test {
   std::atomic<bool> is_in_{false};
 };
 
-TEST_F(ProfileGateTest, OneThreadEndsItAfterTheThirdRun) {
+TEST_F(ProfileGateTest, OneThreadEndsTheProfileAfterTheThirdRun) {
   for (std::uint32_t run = 1; run <= kProfiledRuns; ++run) {
     enter_in_time();
     EXPECT_EQ(gate_.leave(10), run == kProfiledRuns);
@@ -54,7 +54,7 @@ TEST_F(ProfileGateTest, WithoutAProfileNothingIsCounted) {
   EXPECT_FALSE(gate_.close_for_release());
 }
 
-TEST_F(ProfileGateTest, TheLastOfThoseInFlightEndsItAndNewOnesWait) {
+TEST_F(ProfileGateTest, LastRunInFlightEndsTheProfileAndNewRunsWait) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_FALSE(gate_.leave(10));
@@ -70,7 +70,7 @@ TEST_F(ProfileGateTest, TheLastOfThoseInFlightEndsItAndNewOnesWait) {
   EXPECT_EQ(entry_, Entry::unprofiled);
 }
 
-TEST_F(ProfileGateTest, ARunInsideARunDoesNotWait) {
+TEST_F(ProfileGateTest, NestedRunDoesNotWait) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
   EXPECT_EQ(gate_.enter(true), Entry::profiled) << "of the fourth, which waits for it";
@@ -78,7 +78,7 @@ TEST_F(ProfileGateTest, ARunInsideARunDoesNotWait) {
   EXPECT_TRUE(gate_.leave(10));
 }
 
-TEST_F(ProfileGateTest, TheWaitForARunThatNeverEndsIsOverAfterATime) {
+TEST_F(ProfileGateTest, WaitForAnEndlessRunTimesOut) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
   EXPECT_EQ(gate_.enter(false), Entry::gave_up_first);
@@ -88,20 +88,20 @@ TEST_F(ProfileGateTest, TheWaitForARunThatNeverEndsIsOverAfterATime) {
   EXPECT_TRUE(gate_.leave(10)) << "it ended after all, and none is in flight";
 }
 
-TEST_F(ProfileGateTest, TheProcessEndsItBeforeTheThirdRun) {
+TEST_F(ProfileGateTest, ProcessExitEndsTheProfileBeforeTheThirdRun) {
   enter_in_time();
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_TRUE(gate_.close(0));
 }
 
-TEST_F(ProfileGateTest, TheProcessDoesNotEndItDuringARun) {
+TEST_F(ProfileGateTest, ProcessExitDoesNotEndTheProfileDuringARun) {
   enter_in_time();
   EXPECT_FALSE(gate_.close(0));
   enter_in_time();
   EXPECT_FALSE(gate_.leave(10)) << "one is in flight, and one run is not enough";
 }
 
-TEST_F(ProfileGateTest, TheProcessWaitsForARunWhichEndsIt) {
+TEST_F(ProfileGateTest, ProcessExitWaitsForARunThatEndsTheProfile) {
   enter_in_time();
   std::thread run([this] {
     wait_a_little();
@@ -112,21 +112,21 @@ TEST_F(ProfileGateTest, TheProcessWaitsForARunWhichEndsIt) {
   run.join();
 }
 
-TEST_F(ProfileGateTest, AReleasedSessionsProfileIsEndedWhateverWasCounted) {
-  enter_in_time();  // and its thread was cancelled
+TEST_F(ProfileGateTest, ReleaseOfASessionEndsItsProfile) {
+  enter_in_time();  // its thread was cancelled
   EXPECT_TRUE(gate_.close_for_release());
   gate_.set_ended();
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_FALSE(gate_.is_profiled());
 }
 
-TEST_F(ProfileGateTest, AForkedChildNeitherWaitsNorEndsIt) {
+TEST_F(ProfileGateTest, ForkedChildNeitherWaitsNorEndsTheProfile) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
   const pid_t child = ::fork();
   if (child == 0) {
     bool right = gate_.enter(false) == Entry::unprofiled;
-    right = !gate_.leave(10) && right;  // of the run that forked
+    right = !gate_.leave(10) && right;  // for the run that forked
     right = !gate_.close(kSecond) && !gate_.close_for_release() && right;
     ::_exit(right ? 0 : 1);
   }
@@ -136,8 +136,8 @@ TEST_F(ProfileGateTest, AForkedChildNeitherWaitsNorEndsIt) {
   EXPECT_TRUE(gate_.leave(10));
 }
 
-// Many threads at once, as long as it takes: the end comes once, and no run overlaps it.
-TEST_F(ProfileGateTest, IsEndedOnceAndWithNoRunInFlight) {
+// Many threads run at the same time: the profile ends exactly once, and no run overlaps its end.
+TEST_F(ProfileGateTest, EndsOnceWithNoRunInFlight) {
   for (int repetition = 0; repetition < 50; ++repetition) {
     ProfileGate gate;
     gate.open(true);

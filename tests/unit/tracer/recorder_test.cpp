@@ -1,5 +1,5 @@
-// The recorder without the hooks: threads that record at once, checked by a reader. This is what
-// ThreadSanitizer sees.
+// The recorder without the hooks: concurrent threads record, and a reader checks the result. ThreadSanitizer
+// runs this test.
 #include "tracer/recorder.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ void release(std::uint64_t address) {
   finish_release(thread, begin_release(reinterpret_cast<void*>(address)));
 }
 
-// One process has one recording, so this is one test.
+// A process has one recording, so this is one test.
 TEST(TracerRecorder, ConcurrentThreadsLoseNothing) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "core.hrec").string();
@@ -51,7 +51,7 @@ TEST(TracerRecorder, ConcurrentThreadsLoseNothing) {
         }
         set_scope(0);
       });
-    // The process ends its recording while they write, and does not end after all: an exec that failed.
+    // The process ends its recording while the threads write, and then continues, as after a failed exec.
     {
       const Guard guard(thread_local_state);
       finish_recording();
@@ -88,7 +88,7 @@ TEST(TracerRecorder, ConcurrentThreadsLoseNothing) {
     EXPECT_EQ(allocations[t], kRounds * kBlocks);
     EXPECT_EQ(releases[t], kRounds * kBlocks / 2);
   }
-  // Threads that come later continue the segments of those that ended.
+  // Later threads continue the segments of ended ones.
   EXPECT_LE(opened->info().segments, kThreads * 2);
 }
 

@@ -7,14 +7,14 @@
 namespace headroom::tracer {
 namespace {
 
-TEST(TracerSampler, LogarithmIsRight) {
+TEST(TracerSampler, LogarithmIsCorrect) {
   for (const std::uint64_t value : {1ull, 2ull, 3ull, 1000ull, 1ull << 40, (1ull << 53) - 1, ~0ull})
     EXPECT_NEAR(log2_of(value), std::log2(static_cast<double>(value)), 1e-6) << value;
 }
 
-// Seeds are fixed, so the figures are: five standard errors leave room for another compiler's arithmetic
-// only.
-TEST(TracerSampler, ChoosesWithTheProbabilityThatTheReaderInverts) {
+// The seeds are fixed, and so are the results. Five standard errors only allow for another compiler's
+// arithmetic.
+TEST(TracerSampler, ChoosesWithTheDocumentedProbability) {
   constexpr double kPeriod = 10'000;
   for (const std::uint64_t size : {16u, 500u, 5'000u, 30'000u}) {
     Sampler sampler;

@@ -1,4 +1,4 @@
-// Scopes that a program names itself.
+// Scopes that a program names.
 #include <map>
 #include <set>
 
@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(TraceScopes, TheHeadersScopesNest) {
+TEST(TraceScopes, ScopesOfTheHeaderNest) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   const SeenRecording seen = traced.root();
@@ -21,11 +21,11 @@ TEST(TraceScopes, TheHeadersScopesNest) {
   EXPECT_THAT(seen.scopes_of(66606), ElementsAre(""));
   EXPECT_EQ(seen.allocations_of(66603), 3u);
   EXPECT_THAT(seen.scopes_of(66608), ElementsAre(""));
-  // The same name in the same place is one scope: model, its two, and 64 deep ones.
+  // The same name in the same place is one scope: model, its two inner ones, and 64 nested ones.
   EXPECT_EQ(seen.info.scopes.size(), 1u + 3u + 64u);
 }
 
-TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
+TEST(TraceScopes, AssignsDefaultModeCountsToTheirScope) {
   TracedProgram traced("full=0,large=1000000,period=1000000000000");
   ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   std::map<std::string, std::uint64_t> bytes;
@@ -36,8 +36,8 @@ TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
   EXPECT_EQ(bytes["model/conv2"], 3u * 66604);
 }
 
-// They are events of their own, so they need no allocation to be told.
-TEST(TraceScopes, AreThereWithoutTheHostsMemory) {
+// Scopes are separate events, so they need no allocation to be recorded.
+TEST(TraceScopes, AreRecordedWithoutHostMemory) {
   TracedProgram traced("gpu");
   ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   const SeenRecording seen = traced.root();
@@ -51,7 +51,7 @@ TEST(TraceScopes, AreThereWithoutTheHostsMemory) {
   EXPECT_FALSE(seen.info.host_recorded);
 }
 
-TEST(TraceScopes, NvtxRangesAreThereWithoutTheHostsMemory) {
+TEST(TraceScopes, NvtxRangesAreRecordedWithoutHostMemory) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
   TracedProgram traced("gpu");
   ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
@@ -60,7 +60,7 @@ TEST(TraceScopes, NvtxRangesAreThereWithoutTheHostsMemory) {
   EXPECT_THAT(entered, testing::IsSupersetOf({"narrow", "narrow/wide é", "narrow/event", "registered"}));
 }
 
-TEST(TraceScopes, AProgramThatIsNotTracedRunsWithoutTheLibrary) {
+TEST(TraceScopes, UntracedProgramRunsWithoutTheLibrary) {
   SpawnOptions spawn;
   spawn.command = {program_path("traced_scopes")};
   auto process = Subprocess::spawn(spawn);
@@ -68,7 +68,7 @@ TEST(TraceScopes, AProgramThatIsNotTracedRunsWithoutTheLibrary) {
   EXPECT_TRUE(process->wait().success());
 }
 
-TEST(TraceScopes, NvtxRangesAreScopes) {
+TEST(TraceScopes, NvtxRangesBecomeScopes) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
@@ -97,7 +97,7 @@ TEST(TraceScopes, NvtxDomainsDoNotPopEachOther) {
   EXPECT_THAT(seen.scopes_of(55514), ElementsAre(""));
 }
 
-TEST(TraceScopes, NvtxIsLeftAloneWithoutLayers) {
+TEST(TraceScopes, NvtxIsIgnoredWithoutLayers) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
   TracedProgram traced("full=1,layers=off");
   ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());

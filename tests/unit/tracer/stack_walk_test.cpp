@@ -1,4 +1,4 @@
-// The tracer's own unwinder against the compiler's, which is slow and right, from many kinds of places.
+// Compares the tracer's unwinder with the compiler's, which is slow and correct, from many kinds of code.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 namespace headroom::tracer {
 namespace {
 
-// A walk, taken where nothing may be allocated: in a signal handler.
+// A walk, stored without allocating, because it may be taken in a signal handler.
 struct Frames {
   std::array<std::uint64_t, recording::kMaxFrames> pcs{};
   std::size_t count = 0;
@@ -33,7 +33,7 @@ struct Frames {
 
 struct Walks {
   Frames truth, rules, frame_pointers;
-  Frames known;  // by a walk that was kept; none if there was none
+  Frames known;  // the walk from the cache; empty if there was none
 };
 
 struct TruthSoFar {
@@ -48,7 +48,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
   if (truth.to_skip > 0) {
     --truth.to_skip;
   } else if (pc != 0) {
-    // The place where a signal struck is no return address; the tracer writes such places as the next byte.
+    // The interrupted instruction is not a return address; the tracer records the next byte.
     truth.frames->add(is_exact != 0 ? pc + 1 : pc);
   }
   return _URC_NO_REASON;
@@ -57,7 +57,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 thread_local WalkHistory history;
 thread_local KnownWalks known_walks;
 
-#ifdef __clang__  // Only for builds with sanitizers, in which every function keeps its frame pointer.
+#ifdef __clang__  // Only needed in builds with sanitizers, where every function keeps its frame pointer.
 #define HEADROOM_KEEP_FRAME_POINTER
 #else
 #define HEADROOM_KEEP_FRAME_POINTER [[gnu::optimize("no-omit-frame-pointer")]]
@@ -92,12 +92,12 @@ void expect_same(const Walks& walks, const char* where) {
   }
 }
 
-// Makes the compiler believe that the memory is used.
+// Makes the compiler assume that the memory is used.
 void keep(void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
-TEST(TracerStackWalk, AgreesFromAPlainCall) {
+TEST(TracerStackWalk, MatchesFromAPlainCall) {
   Walks walks;
-  for (int twice = 0; twice < 2; ++twice) {  // the second time by the rules that the first has learned
+  for (int twice = 0; twice < 2; ++twice) {  // the second time with the rules learned in the first
     take(walks);
     expect_same(walks, "plain");
   }
@@ -106,8 +106,8 @@ TEST(TracerStackWalk, AgreesFromAPlainCall) {
   expect_same(walks, "forgotten");
 }
 
-// The same addresses may be other code's by then, whose frames are larger.
-TEST(TracerStackWalk, WhatIsRememberedEndsWithItsModule) {
+// The same addresses may later belong to other code with larger frames.
+TEST(TracerStackWalk, ForgetsWalksWhenAModuleIsUnloaded) {
   Walks walks;
   for (int twice = 0; twice < 2; ++twice) {
     take(walks);
@@ -117,8 +117,8 @@ TEST(TracerStackWalk, WhatIsRememberedEndsWithItsModule) {
   expect_same(walks, "forgotten");
 }
 
-// From the second walk on, until a module goes or the stack is another thread's.
-TEST(TracerStackWalk, IsKnownWhereItWasMadeTwice) {
+// From the second walk on, until a module is unloaded or the stack belongs to another thread.
+TEST(TracerStackWalk, KeepsAWalkFromItsSecondTime) {
   Walks walks;
   const auto take_often = [&] {
     std::string known;
@@ -145,8 +145,8 @@ TEST(TracerStackWalk, IsKnownWhereItWasMadeTwice) {
   keep(memory);
 }
 
-// Started at one place of the stack, with other callers.
-TEST(TracerStackWalk, AWalkWithOtherCallersIsNotTheKnownOne) {
+// The same start on the stack, but other callers.
+TEST(TracerStackWalk, RepeatsAWalkWithOtherCallers) {
   Walks walks;
   int known = 0, others = 0;
   const std::function<void(std::size_t)> by_one = [&](std::size_t size) { with_a_frame_of(walks, size); };
@@ -168,8 +168,7 @@ TEST(TracerStackWalk, AWalkWithOtherCallersIsNotTheKnownOne) {
 
 [[gnu::noinline]] void by_a_small_frame(Walks& walks) { take(walks); }
 
-// Its memory holds what lay there when the caller's was the larger one: pairs of a frame pointer and a return
-// address.
+// Its frame contains stale data from a larger caller: pairs of a frame pointer and a return address.
 [[gnu::noinline]] void with_a_frame_above(Walks& walks, std::size_t size, bool is_direct) {
   static std::uint64_t stale[2] = {};
   auto* const memory = static_cast<std::uint64_t*>(__builtin_alloca(size));
@@ -198,10 +197,10 @@ TEST(TracerStackWalk, AWalkWithOtherCallersIsNotTheKnownOne) {
   keep(memory);
 }
 
-// A frame counted from a frame pointer lies elsewhere than before, though it was entered at one place of the
-// stack; where its return address was, the same still lies. The frame pointer is the start's own, or is read
+// A frame located by a frame pointer is elsewhere than before, although the function was entered at the same
+// stack address. Its old return address still lies on the stack. The frame pointer is the start's, or is read
 // from the stack.
-TEST(TracerStackWalk, AWalkWithAnotherFramePointerIsNotTheKnownOne) {
+TEST(TracerStackWalk, RepeatsAWalkWithAnotherFramePointer) {
   for (const bool is_direct : {true, false}) {
     Walks walks[4];
     for (int i = 0; i < 4; ++i) with_two_frames(walks[i], i < 3 ? 128 : 1152, is_direct);
@@ -214,8 +213,8 @@ TEST(TracerStackWalk, AWalkWithAnotherFramePointerIsNotTheKnownOne) {
   }
 }
 
-// A handler's own stack, which may go and come as something else's: nothing is kept of it.
-TEST(TracerStackWalk, NothingIsKeptOfAnotherStack) {
+// A signal stack may be released and its memory reused, so no walk on it is kept.
+TEST(TracerStackWalk, KeepsNoWalkOfASignalStack) {
   static Walks walks[4];
   static int taken = 0;
   std::vector<char> memory(256 << 10);
@@ -237,8 +236,8 @@ TEST(TracerStackWalk, NothingIsKeptOfAnotherStack) {
   ASSERT_EQ(::sigaltstack(&before, nullptr), 0);
 }
 
-// Each frame of a function that keeps a frame pointer asks for two words of the stack.
-TEST(TracerStackWalk, AWalkOfAsManyFramesAsAreKeptIsKnown) {
+// Each frame of a function with a frame pointer needs two words of the stack.
+TEST(TracerStackWalk, KeepsAWalkOfTheMaximumLength) {
   Walks walks;
   std::string found;
   const auto deeper = [&](const auto& self, int depth) -> void {
@@ -257,8 +256,8 @@ TEST(TracerStackWalk, AWalkOfAsManyFramesAsAreKeptIsKnown) {
   EXPECT_EQ(found, "k-");
 }
 
-TEST(TracerStackWalk, AgreesFromInsideTheCLibrary) {
-  // qsort of the C library keeps no frame pointers.
+TEST(TracerStackWalk, MatchesFromInsideTheCLibrary) {
+  // The C library's qsort keeps no frame pointers.
   static Walks walks;
   int numbers[] = {3, 1, 2};
   std::qsort(numbers, 3, sizeof(int), [](const void* a, const void* b) {
@@ -268,7 +267,7 @@ TEST(TracerStackWalk, AgreesFromInsideTheCLibrary) {
   expect_same(walks, "qsort");
 }
 
-TEST(TracerStackWalk, AgreesFromFramesOfVaryingSize) {
+TEST(TracerStackWalk, MatchesFromFramesOfVaryingSize) {
   Walks walks;
   const std::function<void(int)> deeper = [&](int depth) {
     void* memory = __builtin_alloca(static_cast<std::size_t>(depth) * 100 + 1);
@@ -299,7 +298,7 @@ TEST(TracerStackWalk, AgreesFromFramesOfVaryingSize) {
   keep(memory);
 }
 
-TEST(TracerStackWalk, AgreesFromLargeAndAlignedFrames) {
+TEST(TracerStackWalk, MatchesFromLargeAndAlignedFrames) {
   Walks walks;
   with_a_large_frame(walks);
   expect_same(walks, "large");
@@ -310,25 +309,25 @@ TEST(TracerStackWalk, AgreesFromLargeAndAlignedFrames) {
 Walks walks_of_handler;
 void on_signal(int) { take(walks_of_handler); }
 
-TEST(TracerStackWalk, AgreesFromASignalHandler) {
+TEST(TracerStackWalk, MatchesFromASignalHandler) {
   ASSERT_NE(::signal(SIGUSR1, on_signal), SIG_ERR);
   raise(SIGUSR1);
 #if defined(__aarch64__)
-  // Without unwind information for the kernel's trampoline (an emulator's has none) its frame record is
-  // followed, which leads to the caller of the function that was interrupted, or to its own address.
+  // Without unwind information for the kernel's trampoline (as in an emulator), the walk follows its frame
+  // record. That leads to the caller of the interrupted function, or to the function's own address.
   ASSERT_GT(walks_of_handler.truth.count, 4u);
   walks_of_handler.rules.pcs[2] = walks_of_handler.truth.pcs[2];
 #endif
   expect_same(walks_of_handler, "handler");
 }
 
-TEST(TracerStackWalk, AgreesFromAThread) {
+TEST(TracerStackWalk, MatchesFromAThread) {
   Walks walks;
   std::thread([&walks] { take(walks); }).join();
   expect_same(walks, "thread");
 }
 
-TEST(TracerStackWalk, ADeepStackIsCutAtTheLimit) {
+TEST(TracerStackWalk, CutsADeepStackAtTheLimit) {
   Walks walks;
   const std::function<void(int)> deeper = [&](int depth) {
     if (depth == 0)
@@ -342,8 +341,8 @@ TEST(TracerStackWalk, ADeepStackIsCutAtTheLimit) {
   EXPECT_EQ(walks.rules.list(), walks.truth.list());
 }
 
-// Ten thousand walks along random paths, so that each meets the history of another: deeper, shallower,
-// parting and meeting again, with frames of other sizes, past the limit and back.
+// Ten thousand walks along random paths, so that each meets the history of another one: deeper, shallower,
+// diverging and converging, with other frame sizes, and beyond the depth limit and back.
 struct RandomPath {
   std::uint64_t random = 1;
   std::size_t wrong = 0, known = 0;
@@ -384,13 +383,13 @@ template <unsigned Kind>
         wander<3>(path, depth - 1);
         break;
     }
-    // From the same frame once more, so that the next walk shares all that lies around it.
+    // Walk once more from the same frame, so that the next walk shares its outer frames.
     if (path.next() >> 62 == 0) wander<2>(path, depth / 2);
   }
   keep(fixed);
 }
 
-TEST(TracerStackWalk, AgreesAlongRandomPaths) {
+TEST(TracerStackWalk, MatchesAlongRandomPaths) {
   RandomPath path;
   for (int i = 0; i < 300; ++i) wander<0>(path, static_cast<unsigned>(path.next() >> 59));
   for (int i = 0; i < 20; ++i) wander<0>(path, 40 + static_cast<unsigned>(path.next() >> 59));
@@ -398,16 +397,16 @@ TEST(TracerStackWalk, AgreesAlongRandomPaths) {
   EXPECT_GT(path.known, 0u);
 }
 
-TEST(TracerStackWalk, FramePointersAreFollowedWhereTheyAreKept) {
+TEST(TracerStackWalk, FollowsFramePointersThatAreKept) {
   Walks walks;
   take(walks);
-  // This test's own frame may keep none; whatever is found is a piece of the truth, from the leaf on.
+  // This test's own frame may keep no frame pointer; the frames found must be a prefix of the true stack.
   ASSERT_GT(walks.frame_pointers.count, 0u);
   EXPECT_EQ(walks.frame_pointers.pcs[0], walks.truth.pcs[0]);
 }
 
-// Registers that lead nowhere end the walk and never fault.
-TEST(TracerStackWalk, NonsenseEndsTheWalk) {
+// Invalid registers end the walk and never cause a fault.
+TEST(TracerStackWalk, InvalidRegistersEndTheWalk) {
   std::uint64_t frames[recording::kMaxFrames];
   const StackBounds bounds = stack_bounds_of_this_thread();
   const CallFrame here{reinterpret_cast<std::uint64_t>(__builtin_return_address(0)),
@@ -416,7 +415,7 @@ TEST(TracerStackWalk, NonsenseEndsTheWalk) {
   for (int i = 0; i < 10'000; ++i) {
     random = random * 6364136223846793005 + 1442695040888963407;
     CallFrame frame = here;
-    // Near enough to the truth to be taken for it, and then wild.
+    // First close enough to be plausible, then arbitrary.
     switch (random >> 62) {
       case 0:
         frame.fp = frame.sp + (random >> 40) % 4096;

@@ -1,5 +1,5 @@
-// A hundred threads that come and go (bench/trace_stress.cpp): the recording must hold just what they did.
-// For TRACE_STRESS_SECONDS (5); the figures go to standard output.
+// A hundred threads that start and end (bench/trace_stress.cpp): the recording must match exactly what they
+// did. Runs for TRACE_STRESS_SECONDS (default 5) and prints its figures on standard output.
 #include <unordered_map>
 
 #include "base/json.h"
@@ -15,7 +15,7 @@ struct Figures {
 
 bool is_of_program(std::uint64_t size) { return size % 16 == 9 && size >= 41 && size < 16 * 703; }
 
-// Read as it is walked: a minute of it is too much to keep.
+// Computed while reading: a minute's recording does not fit in memory.
 struct Recorded : Figures {
   std::uint64_t events = 0, live_twice = 0, live_at_end = 0, file_bytes = 0, segments = 0;
 };
@@ -50,7 +50,7 @@ Recorded count_recorded(const std::filesystem::path& path) {
   return result;
 }
 
-TEST(TraceStress, AHundredThreadsThatComeAndGoAreRecordedToTheLastByte) {
+TEST(TraceStress, RecordsAHundredShortLivedThreadsToTheByte) {
   const char* seconds = std::getenv("TRACE_STRESS_SECONDS");
   TracedProgram traced("full=1");
   const ProgramRun run =

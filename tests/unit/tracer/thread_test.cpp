@@ -13,7 +13,7 @@ namespace {
 struct Account {
   std::uint64_t allocations = 0, releases = 0, bytes = 0;
 };
-// What the guest said last.
+// The last line that the program printed.
 Account last_account(const std::string& output) {
   Account account;
   std::istringstream in(output);
@@ -21,7 +21,7 @@ Account last_account(const std::string& output) {
   return account;
 }
 
-// Those of the guest's own blocks. Among them an address is never live twice.
+// Counts the program's own blocks, and checks that an address is never live twice.
 Account account_of(const SeenRecording& seen) {
   Account account;
   std::map<std::uint64_t, std::uint64_t> live;
@@ -43,7 +43,7 @@ Account account_of(const SeenRecording& seen) {
   return account;
 }
 
-TEST(TraceThreads, OneThatReleasesAfterItsLastDestructorsIsOne) {
+TEST(TraceThreads, ReleaseAfterTheLastDestructorsKeepsTheThread) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_late"), "20"}).status.success());
   const SeenRecording seen = traced.root();
@@ -73,7 +73,7 @@ TEST(TraceThreads, AHundredThreadsLoseNothing) {
   }
 }
 
-TEST(TraceThreads, TheStormAddsUp) {
+TEST(TraceThreads, CountsOfTheStormAddUp) {
   TracedProgram traced;
   const ProgramRun run = traced.run({program_path("trace_storm"), "300000", "3"});
   ASSERT_TRUE(run.status.success());
@@ -90,8 +90,8 @@ TEST(TraceThreads, TheStormAddsUp) {
   EXPECT_THAT(seen.problems, testing::IsEmpty());
 }
 
-// What a guest has said it did before it was killed is in the recording.
-TEST(TraceThreads, AKillAtAnyMomentLosesNothingThatWasDone) {
+// Everything that a program reported before it was killed is in the recording.
+TEST(TraceThreads, KillAtAnyMomentLosesNoEvent) {
   constexpr int kTimes = 20;
   std::mt19937 random(20261121);
   for (int i = 0; i < kTimes; ++i) {
@@ -125,8 +125,8 @@ TEST(TraceThreads, AKillAtAnyMomentLosesNothingThatWasDone) {
   }
 }
 
-// Their names alone would be more than the area for names and modules holds.
-TEST(TraceThreads, NamesOfVeryManyThreadsLeaveRoomForScopes) {
+// All names together would not fit in the area for names and modules.
+TEST(TraceThreads, NamesOfManyThreadsLeaveSpaceForScopes) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_crowd"), "60000", "1", "0"}).status.success());
   const SeenRecording seen = traced.root();
@@ -138,7 +138,7 @@ TEST(TraceThreads, NamesOfVeryManyThreadsLeaveRoomForScopes) {
   EXPECT_EQ(seen.info.threads[20'000].name.substr(0, 12), "traced_crowd");
 }
 
-TEST(TraceThreads, AllocatorsAndScopesAreNoCancellationPoints) {
+TEST(TraceThreads, AllocatorsAndScopesAreNotCancellationPoints) {
   for (const char* options : {"", "full=1"}) {
     TracedProgram traced(options);
     EXPECT_EQ(traced.run({program_path("traced_cancel")}).status.exit_code, 0) << options;

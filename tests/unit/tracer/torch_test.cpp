@@ -1,6 +1,6 @@
-// Layers of PyTorch's modules, with a PyTorch that has its shape and nothing in it (tests/cli/fake_torch), on
-// the Python of this machine and on those that HEADROOM_TEST_PYTHONS names, separated by colons. The real
-// one: tests/cli/trace_torch_test.cpp.
+// Layers of PyTorch modules, with a stub of PyTorch (tests/cli/fake_torch). Runs on this machine's Python and
+// on those that HEADROOM_TEST_PYTHONS lists, separated by colons. For real PyTorch see
+// tests/cli/trace_torch_test.cpp.
 #include <cstdlib>
 
 #include "unit/tracer/traced_program.h"
@@ -46,7 +46,7 @@ class TraceTorch : public testing::TestWithParam<std::string> {
     return traced_->root();
   }
   static std::string script() { return HEADROOM_SOURCE_DIR "/tests/cli/traced_modules.py"; }
-  // Where a bytearray of so many KiB was made.
+  // The layers in which a bytearray of this size was created.
   static std::vector<std::string> layers_of(const SeenRecording& seen, std::uint64_t kibibytes) {
     return seen.scopes_of(kibibytes * 1024 + 1);
   }
@@ -58,12 +58,13 @@ class TraceTorch : public testing::TestWithParam<std::string> {
   std::string output_;
 };
 
-TEST_P(TraceTorch, EveryCallOfAModuleIsALayer) {
+TEST_P(TraceTorch, EveryModuleCallIsALayer) {
   const SeenRecording seen = run({script(), "late"});
   EXPECT_EQ(output_, "done\n");
   EXPECT_THAT(seen.problems, IsEmpty());
   EXPECT_THAT(layers_of(seen, 100), ElementsAre(""));
-  // By their names in the outermost; one that has two has the first, one in a plain list that of its class.
+  // Modules have their names in the outermost module. A module with two names has the first; one in a plain
+  // list has its class name.
   EXPECT_THAT(layers_of(seen, 101), ElementsAre("Net/stem"));
   EXPECT_THAT(layers_of(seen, 102), ElementsAre("Net/list/first/0"));
   EXPECT_THAT(layers_of(seen, 103), ElementsAre("Net/list/first/1"));
@@ -80,7 +81,7 @@ TEST_P(TraceTorch, EveryCallOfAModuleIsALayer) {
   EXPECT_THAT(layers_of(seen, 112), ElementsAre("Raising/thrower"));
   EXPECT_EQ(count_of(seen, 112), 4u);
   EXPECT_THAT(layers_of(seen, 113), ElementsAre(""));
-  // One that is called inside of itself is one layer; past 64 layers the innermost has the rest.
+  // A module called inside its own call is one layer. Beyond 64 layers, the innermost gets the rest.
   EXPECT_THAT(layers_of(seen, 120), ElementsAre("Recursive/leaf"));
   EXPECT_THAT(layers_of(seen, 121), ElementsAre("Recursive"));
   EXPECT_EQ(count_of(seen, 121), 6u);
@@ -94,12 +95,12 @@ TEST_P(TraceTorch, EveryCallOfAModuleIsALayer) {
   EXPECT_THAT(layers_of(seen, 133), ElementsAre("Leaf"));
 }
 
-TEST_P(TraceTorch, OneThatTakesAnothersAddressIsAnother) {
+TEST_P(TraceTorch, DistinguishesModulesThatReuseAnAddress) {
   const SeenRecording seen = run({script()});
   EXPECT_EQ(count_of(seen, 140), 2000u);
   EXPECT_THAT(layers_of(seen, 140), ElementsAre("First"));
   EXPECT_THAT(layers_of(seen, 141), ElementsAre("Second"));
-  // Those of one class that live at a time are told apart, up to a number.
+  // Living roots of one class are numbered, up to a limit.
   EXPECT_THAT(layers_of(seen, 142), ElementsAre("Block/0"));
   EXPECT_THAT(layers_of(seen, 143), ElementsAre("Block 2/0"));
   EXPECT_THAT(layers_of(seen, 144), ElementsAre("Block/0"));
@@ -107,7 +108,7 @@ TEST_P(TraceTorch, OneThatTakesAnothersAddressIsAnother) {
                                                 "Block 7/0", "Block 8/0", "Block 9+/0"));
 }
 
-TEST_P(TraceTorch, ThreadsAndForkedChildrenHaveTheirOwn) {
+TEST_P(TraceTorch, ThreadsAndForkedChildrenHaveTheirOwnLayers) {
   const SeenRecording seen = run({script()});
   EXPECT_THAT(layers_of(seen, 150), ElementsAre("OfOne/leaf"));
   EXPECT_THAT(layers_of(seen, 151), ElementsAre("OfTwo/leaf"));
@@ -137,18 +138,18 @@ TEST_P(TraceTorch, BackwardAndTheOptimisersStepAreLayers) {
   }
 }
 
-TEST_P(TraceTorch, AnImportThatFailsFirstIsNoHindrance) {
+TEST_P(TraceTorch, WorksAfterAFailedImport) {
   const SeenRecording seen = run({script(), "failing-first"});
   EXPECT_THAT(layers_of(seen, 101), ElementsAre("Net/stem"));
 }
 
-TEST_P(TraceTorch, NothingIsTouchedWithoutLayers) {
+TEST_P(TraceTorch, ChangesNothingWithoutLayers) {
   const SeenRecording seen = run({script(), "untouched"}, "full=1,layers=off");
   EXPECT_THAT(layers_of(seen, 101), ElementsAre(""));
   EXPECT_THAT(seen.info.notes, IsEmpty());
 }
 
-TEST_P(TraceTorch, OtherExtensionModulesAreNot) {
+TEST_P(TraceTorch, IgnoresOtherExtensionModules) {
   const SeenRecording seen = run({"-c",
                                   "import builtins; before = builtins.__build_class__\n"
                                   "import _ctypes, _struct, _json\n"
@@ -156,7 +157,7 @@ TEST_P(TraceTorch, OtherExtensionModulesAreNot) {
   EXPECT_THAT(seen.info.notes, IsEmpty());
 }
 
-TEST_P(TraceTorch, ASubInterpreterIsLeftAlone) {
+TEST_P(TraceTorch, IgnoresSubInterpreters) {
   const SeenRecording seen = run({"-c",
                                   "try: import _xxsubinterpreters as interpreters\n"
                                   "except ImportError: import _interpreters as interpreters\n"
@@ -178,7 +179,7 @@ TEST_P(TraceTorch, ASubInterpreterIsLeftAlone) {
   EXPECT_EQ(count_of(seen, 181), 2u);
 }
 
-TEST_P(TraceTorch, PythonMayEndAndBeginAnew) {
+TEST_P(TraceTorch, SurvivesARestartOfPython) {
   run({"-c",
        "import os, sys, sysconfig\n"
        "library = os.path.join(sysconfig.get_config_var('LIBDIR'), sysconfig.get_config_var('INSTSONAME'))\n"
