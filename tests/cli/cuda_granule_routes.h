@@ -1,5 +1,5 @@
-// Allocations of sizes that fill no whole granules: what counts against the limit is what the device gives,
-// 2 MiB for each that is larger than 1 MiB, and 2 MiB for all that lie in one of 2 MiB by their addresses.
+// Allocations that do not fill whole granules. Each one larger than 1 MiB counts as whole granules of 2 MiB.
+// Smaller ones count 2 MiB for each granule that their addresses lie in.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@ namespace cuda_program {
 inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kGranule = kDeviceGranule;
   constexpr std::size_t kMost = 6000;
-  const auto take = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
+  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
   const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
   const std::uint64_t room = left();
   bool all_sound = true;
@@ -24,13 +24,13 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
     Result end = kSuccess;
     while (end == kSuccess && all.size() < kMost) {
       Pointer pointer = 0;
-      if ((end = take(&pointer, size)) != kSuccess) continue;
+      if ((end = allocate(&pointer, size)) != kSuccess) continue;
       all.push_back(pointer);
       shared.insert(pointer / kGranule);
     }
     const std::uint64_t given = is_small ? shared.size() * kGranule : all.size() * whole;
     const std::uint64_t found = left();
-    // Of the small ones the last granule may be full, or not.
+    // The last granule of small allocations may be full or not.
     const bool is_full = end == kOutOfMemory && room - given < whole;
     const bool sound = given <= room && (is_full || (end == kSuccess && all.size() == kMost)) &&
                        (found == room - given || (found == 0 && given >= room));
@@ -39,7 +39,7 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
                 static_cast<unsigned long long>(given), static_cast<unsigned long long>(found),
                 sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
-    // Every other first: a granule goes back with the last that lies in it.
+    // Frees every second allocation first: a granule is freed only with the last allocation in it.
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}})
       for (std::size_t i = from; i < all.size(); i += 2) check(free(all[i]), "cuMemFree");
     all_sound = all_sound && left() == room;

@@ -1,12 +1,12 @@
-// The ways to take GPU memory by graphs: nodes that are added, and what a stream's work becomes.
+// Routes that allocate GPU memory by graphs: added nodes, and stream capture.
 #pragma once
 
 #include "cli/cuda_routes.h"
 
 namespace cuda_program {
 
-// A graph whose nodes allocate, and the instance that runs it. What a launch made lives until it is freed,
-// whether the graph is there or not.
+// A graph with memory nodes, and the exec that runs it. Memory of a launch lives until it is freed, even if
+// the graph is destroyed before.
 struct AllocatingGraph {
   Opaque graph = nullptr, exec = nullptr, last = nullptr;
 
@@ -47,7 +47,7 @@ struct AllocatingGraph {
   void launch_in(Opaque stream) {
     check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(exec, stream), "launch");
   }
-  // To another graph's nodes.
+  // Updates the exec to another graph.
   Result update(const AllocatingGraph& other, bool by_first_version) {
     Opaque node = nullptr;
     int outcome = 0;
@@ -74,11 +74,11 @@ struct AllocatingGraph {
   }
 };
 
-constexpr std::uint64_t in_granules(std::uint64_t bytes) {
+constexpr std::uint64_t in_pool_steps(std::uint64_t bytes) {
   return (bytes + kPoolGranule - 1) / kPoolGranule * kPoolGranule;
 }
 
-// What the driver has for all graphs, in use or not.
+// The bytes that the driver reserves for all graphs, used or not.
 inline std::uint64_t reserved_for_graphs() {
   std::uint64_t bytes = 0;
   check(FIND((Device, int, void*), "cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040)(
@@ -87,12 +87,12 @@ inline std::uint64_t reserved_for_graphs() {
   return bytes;
 }
 
-// Nodes of one graph. It is launched before it is destroyed, or never.
+// Memory nodes of one graph, which is launched before its destruction (`runs`) or never.
 struct GraphNodes : Pointers {
   bool runs;
   std::vector<AllocatingGraph> graph;  // one or none
   explicit GraphNodes(bool runs_it) : runs(runs_it) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     cost = step;
     if (graph.empty()) graph.emplace_back();
     Pointer pointer = 0;
@@ -107,19 +107,19 @@ struct GraphNodes : Pointers {
     if (!runs) return all.clear();
     const std::uint64_t left_after = left();
     if (left_after < left_before || left_after - left_before >= kPoolGranule)
-      give_up("what a graph made is live without it", "left", 0);
+      fail("memory of a destroyed graph is not charged", "left", 0);
     Pointers::free_all();
   }
   bool is_exact() const override { return false; }
   std::uint64_t granule() const override { return kPoolGranule; }
 };
 
-// A stream's work that was to become a graph, and does not: waiting for the stream is an error meanwhile.
-// (7000 is the first version that has the call for the stream of each thread.)
+// A capture that fails, because the program synchronizes the captured stream. (7000 is the first driver
+// version with a per-thread default stream variant of that call.)
 struct FailedCapture : Route {
   Opaque stream = nullptr;
   bool is_begun = false;
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     constexpr int kRelaxed = 2;
     cost = step;
     if (stream == nullptr)
@@ -134,25 +134,25 @@ struct FailedCapture : Route {
   }
   void free_all() override {
     if (FIND((Opaque), "cuStreamSynchronize", "cuStreamSynchronize", 7000)(stream) == kSuccess)
-      give_up("a stream could be waited for while it was captured", "cuStreamSynchronize", 0);
+      fail("a captured stream could be synchronized", "cuStreamSynchronize", 0);
     Opaque graph = nullptr;
     if (FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) ==
             kSuccess ||
         graph != nullptr)
-      give_up("a capture that failed gave a graph", "cuStreamEndCapture", 0);
+      fail("a failed capture returned a graph", "cuStreamEndCapture", 0);
     is_begun = false;
   }
   bool is_exact() const override { return false; }
   std::uint64_t granule() const override { return kPoolGranule; }
 };
 
-// What is live when, by the ways in which a graph's memory is freed.
+// Checks what is live after each way to free a graph's memory.
 inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
   const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
   bool all_sound = true;
   const auto expect = [&](const char* what, std::uint64_t held) {
     const std::uint64_t found = left();
-    const bool sound = found == limit - in_granules(held);
+    const bool sound = found == limit - in_pool_steps(held);
     std::printf("lives    %s: left %llu of %llu: %s\n", what, static_cast<unsigned long long>(found),
                 static_cast<unsigned long long>(limit), sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
@@ -164,10 +164,10 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
     graph.instantiate();
     graph.launch();
     check(free(pointer), "free");
-    expect("freed, the graph keeps it", step);
+    expect("freed, but the graph keeps it", step);
     graph.launch();
     graph.destroy();
-    expect("made again, and the graph gone", step);
+    expect("allocated again, graph destroyed", step);
     check(free(pointer), "free");
     expect("freed", 0);
   }
@@ -178,7 +178,7 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
     graph.launch();
     check(free(pointer), "free");
     graph.destroy();
-    expect("freed, and the graph gone", 0);
+    expect("freed, graph destroyed", 0);
   }
   {
     AllocatingGraph graph, other;
@@ -188,7 +188,7 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
     other.free(pointer);
     other.instantiate();
     graph.destroy();
-    expect("to be freed by another graph", step);
+    expect("before another graph frees it", step);
     other.launch();
     other.destroy();
     expect("freed by another graph", 0);
@@ -197,7 +197,7 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
   return all_sound;
 }
 
-// Many small graphs, each of which runs in a stream of its own: each has a whole granule of the device.
+// Many small graphs, each running in its own stream: each uses a whole step of the device.
 inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 10;
   constexpr std::size_t kMost = 4096;
@@ -227,8 +227,8 @@ inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
   return sound;
 }
 
-// Instances of small graphs that become those of large ones, each of one of its own that is destroyed at
-// once, or all of the same: five would have more than the limit.
+// Execs of small graphs that are updated to large ones: each to its own graph, which is destroyed at once, or
+// all to the same graph. Five of them would exceed the limit.
 inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
   const std::uint64_t large = limit / 10 * 3;
   const auto fill = [](AllocatingGraph& graph, std::uint64_t bytes) {
@@ -257,8 +257,8 @@ inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
     other.destroy();
   }
   sound = sound && updated > 0 && updated < 5;
-  // The first again and again, as who captures each round anew does: what it was before is kept no longer
-  // than it must.
+  // Updates the first exec again and again, as a program does that captures each round. The memory of its
+  // former graph must be released in time.
   for (AllocatingGraph& graph : graphs)
     if (&graph != graphs) graph.destroy();
   for (int i = 0; i < 20; ++i) {
@@ -286,8 +286,8 @@ inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
   return sound;
 }
 
-// One behind the other, each larger and freed before the next: the driver joins no blocks, so each has its
-// own. Shrinking ones have that of the first.
+// Nodes in a row, each freed before the next. Growing ones each need their own block, because the driver
+// joins no blocks. Shrinking ones reuse the block of the first.
 inline bool run_growing_nodes(std::uint64_t limit, std::uint64_t) {
   const auto run = [&](std::vector<std::uint64_t> parts, std::uint64_t& most) {
     AllocatingGraph graph;
@@ -317,8 +317,8 @@ inline bool run_growing_nodes(std::uint64_t limit, std::uint64_t) {
   return sound;
 }
 
-// A driver that takes more for a graph than was foreseen: that is charged as soon as its figure says so, and
-// no more when it falls. (The fake one does where FAKE_CUDA_GRAPH_STEP is larger; a real one need not.)
+// A driver that uses more for a graph than expected: the ledger charges the difference when the figure shows
+// it, until it falls. (The fake driver does that with a larger FAKE_CUDA_GRAPH_STEP; a real one may not.)
 inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
   AllocatingGraph graph;
   Pointer pointer = 0;
@@ -328,8 +328,8 @@ inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
   const std::uint64_t found = left(), reserved = reserved_for_graphs();
   Plain all;
   std::uint64_t cost = 0;
-  const bool is_refused = all.take(limit - reserved + 1, cost) == kOutOfMemory;
-  const bool is_granted = all.take(whole_granules_of(limit - reserved), cost) == kSuccess;
+  const bool is_refused = all.allocate(limit - reserved + 1, cost) == kOutOfMemory;
+  const bool is_granted = all.allocate(whole_granules_of(limit - reserved), cost) == kSuccess;
   all.free_all();
   check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
   graph.destroy();

@@ -1,5 +1,4 @@
-// The ways by which memory by handle is held without a handle and without addresses: by an array, and by a
-// descriptor.
+// Routes that keep physical memory without a handle or address: by a sparse array, and by a file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +20,7 @@ inline void release_handle(Handle handle) {
   check(FIND((Handle), "cuMemRelease", "cuMemRelease", 10020)(handle), "release");
 }
 
-// A sparse array: each step of memory lies behind one of its tiles, and nothing else holds it.
+// A sparse array: each step of memory is mapped to one of its tiles, and has no other reference.
 struct SparseArray : Route {
   static constexpr unsigned kTile = 128, kTiles = 512;  // elements of a tile's side, of 4 bytes each: 64 KiB
   Opaque array = nullptr;
@@ -42,7 +41,7 @@ struct SparseArray : Route {
     return FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate", 3020)(&array,
                                                                                                     &shape);
   }
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     cost = step;
     if (array == nullptr) check(make(), "sparse array");
     Handle handle = 0;
@@ -52,7 +51,7 @@ struct SparseArray : Route {
     release_handle(handle);
     return result;
   }
-  // The first time tile by tile, the second with the array.
+  // The first call unmaps each tile; the second leaves that to the destruction of the array.
   void free_all() override {
     for (; !is_unmapped && count > 0; --count) check(map(kUnmapPart, count - 1, 0), "unmap array");
     check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
@@ -61,21 +60,21 @@ struct SparseArray : Route {
     if (array != nullptr) check(FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000)(array), "destroy");
     array = nullptr;
   }
-  // Whether the driver has such arrays.
-  bool is_there(std::uint64_t step) {
+  // Returns whether the driver supports sparse arrays.
+  bool is_supported(std::uint64_t step) {
     Handle handle = 0;
     if (make() != kSuccess) return false;
     const bool is_made = create_physical(step, 0, true, handle) == kSuccess;
-    const bool is_there = is_made && map(kMapPart, 0, handle) == kSuccess;
+    const bool is_supported = is_made && map(kMapPart, 0, handle) == kSuccess;
     if (is_made) release_handle(handle);
     free_all();
     is_unmapped = false;
-    return is_there;
+    return is_supported;
   }
 };
 
-// Memory whose handle is given up when a descriptor holds it, and that comes back by that. Says how much it
-// got, and waits: all is charged until this process ends, mapped or not.
+// Exports memory as a descriptor, releases its handle, and imports it again. Prints how much it allocated,
+// then waits: all of it stays charged until this process ends, mapped or not.
 inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
   constexpr int kDescriptor = 1;
   start_context();

@@ -1,5 +1,5 @@
-// What decides about the order of things: threads that share pools and graphs, branches of a graph, work that
-// the device has yet to come to, captures, contexts. The fake driver says what it gave at most.
+// Routes that depend on order: threads that share pools and graphs, branches of a graph, pending work of the
+// device, captures, contexts. The fake driver reports the most that it allocated.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace cuda_program {
 
-// Null where the driver has none, or the fake driver is not there.
+// Returns null if the driver lacks the function, or is not the fake driver.
 template <class Function>
 Function optional(const char* name) {
   return reinterpret_cast<Function>(symbol_of(library, name));
@@ -24,7 +24,7 @@ inline std::uint64_t most_given(unsigned device = 0) {
   return peak != nullptr ? peak(device) : 0;
 }
 
-inline bool tell(const char* name, const char* what, bool sound) {
+inline bool report(const char* name, const char* what, bool sound) {
   std::printf("%-8s %s: %s\n", name, what, sound ? "sound" : "WRONG");
   return sound;
 }
@@ -37,24 +37,24 @@ inline Opaque current_context() {
 
 inline void synchronize() { check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize"); }
 
-// Work that the device is busy with until it is waited for: on a real one a function of the host that sleeps.
+// Keeps the device busy until a synchronization. On a real driver this is a host function that sleeps.
 inline void keep_busy(Opaque stream) {
   if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) return busy(1);
   const auto launch = optional<Result (*)(Opaque, void (*)(void*), void*)>("cuLaunchHostFunc");
-  if (launch == nullptr) give_up("the driver has no", "cuLaunchHostFunc", 0);
+  if (launch == nullptr) fail("the driver has no", "cuLaunchHostFunc", 0);
   check(launch(
             stream, [](void*) { ::usleep(300'000); }, nullptr),
         "host function");
 }
 
-// Plain allocations beside pools and graphs that come and go: nothing may be given beyond the limit at any
-// moment.
+// Plain allocations, while other threads create and destroy pools and graphs. The driver must never exceed
+// the limit.
 inline bool run_races(std::uint64_t limit, std::uint64_t) {
   const Opaque context = current_context();
   const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
   const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
   const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
-  const auto free_in_order = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
+  const auto free_stream_ordered = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
   const auto trim = FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020);
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> turns{0};
@@ -68,14 +68,14 @@ inline bool run_races(std::uint64_t limit, std::uint64_t) {
   check(make_pool(shared, 0), "pool");
   const auto use_shared_pool = [&] {
     Pointer pointer = 0;
-    if (take_from_pool(shared, limit / 5, pointer) == kSuccess) free_in_order(pointer, nullptr);
+    if (take_from_pool(shared, limit / 5, pointer) == kSuccess) free_stream_ordered(pointer, nullptr);
   };
   const auto trim_shared_pool = [&] { trim(shared, std::size_t{32} << 20); };
   const auto use_own_pool = [&] {
     Opaque pool = nullptr;
     Pointer pointer = 0;
     check(make_pool(pool, 0), "pool");
-    if (take_from_pool(pool, limit / 5 * 2, pointer) == kSuccess) free_in_order(pointer, nullptr);
+    if (take_from_pool(pool, limit / 5 * 2, pointer) == kSuccess) free_stream_ordered(pointer, nullptr);
     destroy_pool(pool);
   };
   const auto use_graph = [&] {
@@ -106,17 +106,17 @@ inline bool run_races(std::uint64_t limit, std::uint64_t) {
   for (std::thread& thread : threads) thread.join();
   synchronize();
   destroy_pool(shared);
-  // What a graph had of the last launch is settled at the next look.
+  // The memory of the last launch is discharged when the ledger next reads the driver's figure.
   Plain all;
   std::uint64_t cost = 0;
-  const bool is_given_back = all.take(whole_granules_of(limit), cost) == kSuccess;
+  const bool is_given_back = all.allocate(whole_granules_of(limit), cost) == kSuccess;
   all.free_all();
-  return tell("races", "9 threads on pools, graphs and pointers",
-              turns > 10 && is_given_back && most_given() <= limit);
+  return report("races", "9 threads on pools, graphs and pointers",
+                turns > 10 && is_given_back && most_given() <= limit);
 }
 
-// Of branches of a graph, which nothing keeps apart, each has memory of its own; what comes behind all of
-// them may take what one of them freed, but not what only several have together: the driver joins no blocks.
+// Parallel branches of a graph each need their own memory. A node after all of them can reuse the block of
+// one branch, but not the sum of several: the driver joins no blocks.
 inline bool run_branches(std::uint64_t limit, std::uint64_t) {
   AllocatingGraph graph;
   const std::uint64_t bytes = limit / 5 * 2;
@@ -132,34 +132,34 @@ inline bool run_branches(std::uint64_t limit, std::uint64_t) {
     }
   }
   const bool branches = results[0] == kSuccess && results[1] == kSuccess && results[2] == kOutOfMemory;
-  // In a row behind the first: no more than that.
+  // In a row after the first branch: no further memory.
   graph.last = ends.empty() ? nullptr : ends.front();
   Pointer pointer = 0;
-  bool in_a_row = true;
-  for (int i = 0; i < 3 && in_a_row; ++i) {
-    in_a_row = graph.allocate(bytes, pointer) == kSuccess;
-    if (in_a_row) graph.free(pointer);
+  bool is_row_granted = true;
+  for (int i = 0; i < 3 && is_row_granted; ++i) {
+    is_row_granted = graph.allocate(bytes, pointer) == kSuccess;
+    if (is_row_granted) graph.free(pointer);
   }
-  // Behind both ends, by a node that joins them.
+  // After both branches, through a node that joins them.
   const auto join = optional<Result (*)(Opaque*, Opaque, const Opaque*, std::size_t)>("cuGraphAddEmptyNode");
   if (join != nullptr && ends.size() == 2) {
     const Opaque both[] = {graph.last, ends[1]};
     Opaque joined = nullptr;
     check(join(&joined, graph.graph, both, 2), "empty node");
     graph.last = joined;
-    in_a_row = in_a_row && graph.allocate(2 * bytes, pointer) == kOutOfMemory &&
-               graph.allocate(bytes, pointer) == kSuccess;
-    if (in_a_row) graph.free(pointer);
+    is_row_granted = is_row_granted && graph.allocate(2 * bytes, pointer) == kOutOfMemory &&
+                     graph.allocate(bytes, pointer) == kSuccess;
+    if (is_row_granted) graph.free(pointer);
   }
   graph.instantiate();
   graph.launch();
   graph.destroy();
-  return tell("branches", "two at once, the third refused, a row behind them granted",
-              branches && in_a_row && left() == limit && most_given() <= limit);
+  return report("branches", "two at once, the third refused, a row after them granted",
+                branches && is_row_granted && left() == limit && most_given() <= limit);
 }
 
-// What is destroyed while the device is busy with it is charged until it is gone, and whoever needs the room
-// waits.
+// Memory that is destroyed while the device uses it stays charged until the device has finished. A request
+// that needs the memory waits for that.
 inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   const std::uint64_t most = limit / 10 * 9;
   Plain all;
@@ -174,29 +174,29 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   keep_busy(stream);
   check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, stream), "launch");
   graph.destroy();
-  const bool after_graph = all.take(most, cost) == kSuccess;
+  const bool after_graph = all.allocate(most, cost) == kSuccess;
   all.free_all();
-  // Whatever the driver makes of a free in order of what is no pool's.
-  const bool is_whole = all.take(most, cost) == kSuccess;
+  // A stream-ordered free of memory that is not from a pool.
+  const bool is_whole = all.allocate(most, cost) == kSuccess;
   keep_busy(stream);
   for (Pointer const one : std::exchange(all.all, {}))
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
-  const bool after_free = is_whole && all.take(most, cost) == kSuccess;
+  const bool after_free = is_whole && all.allocate(most, cost) == kSuccess;
   keep_busy(stream);
   for (Pointer const one : std::exchange(all.all, {}))
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
-  synchronize();  // whoever shares the limit has it then, and this program is told so
+  synchronize();  // then it is available again, also to processes that share the limit
   bool after_wait = left() == limit;
   if (const auto wait = optional<Result (*)(Opaque)>("cuCtxSynchronize_v2")) {
-    after_wait = all.take(most, cost) == kSuccess && after_wait;
+    after_wait = all.allocate(most, cost) == kSuccess && after_wait;
     keep_busy(stream);
     for (Pointer const one : std::exchange(all.all, {}))
       check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
     check(wait(current_context()), "wait for the context");
     after_wait = left() == limit && after_wait;
   }
-  // NVIDIA's driver 580.159 crashes by itself when a pool is destroyed whose frees it has yet to come to, in
-  // a program without Headroom, too: so only the fake one is asked for that.
+  // Only with the fake driver: NVIDIA's driver 580.159 crashes when a pool with pending frees is destroyed,
+  // also in a program without Headroom.
   bool after_pool = true;
   if (optional<void (*)(int)>("fake_cuda_busy") != nullptr) {
     Opaque pool = nullptr;
@@ -205,16 +205,16 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
     keep_busy(nullptr);
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
     destroy_pool(pool);
-    after_pool = all.take(most, cost) == kSuccess;
+    after_pool = all.allocate(most, cost) == kSuccess;
     all.free_all();
   }
-  return tell(
+  return report(
       "inflight", "destroyed while it ran, granted anew when it had ended",
       after_graph && after_free && after_wait && after_pool && left() == limit && most_given() <= limit);
 }
 
-// Instances that are destroyed, or updated to the same graph, while they run, and the next of the same graph
-// at once, in another stream: each has memory of its own until it has ended, so the next has to wait.
+// Execs that are destroyed, or updated to the same graph, while they run, and the next exec of that graph in
+// another stream at once. Each keeps its memory until it has ended, so the next has to wait.
 inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   AllocatingGraph graph, other, small;
   Pointer pointer = 0;
@@ -233,10 +233,10 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
     run(graph);
     graph.destroy_instance();
   }
-  // All that is charged for it is free for others now, and the graph can be run again.
+  // All memory of the graph is available to other requests now, and the graph can run again.
   Plain all;
   std::uint64_t cost = 0;
-  const bool is_free = all.take(limit / 10 * 9, cost) == kSuccess;
+  const bool is_free = all.allocate(limit / 10 * 9, cost) == kSuccess;
   all.free_all();
   check(other.allocate(1 << 16, pointer), "small node");
   other.free(pointer);
@@ -255,13 +255,12 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   graph.destroy();
   std::printf("again    graphs had %llu of %llu at most\n", static_cast<unsigned long long>(most),
               static_cast<unsigned long long>(limit));
-  return tell("again",
-              "three instances of a graph, one after the other while each ran, and one that became it",
-              is_free && updated == 5 && most <= limit && left() == limit && most_given() <= limit);
+  return report("again", "three execs of a graph, each made while the last ran, and one updated to it",
+                is_free && updated == 5 && most <= limit && left() == limit && most_given() <= limit);
 }
 
-// Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes
-// on.
+// A pool must release memory while a stream is captured: Headroom does not synchronize, and the capture
+// continues.
 inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
   constexpr int kRelaxed = 2;
   Opaque pool = nullptr, stream = nullptr, graph = nullptr;
@@ -275,19 +274,19 @@ inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
   check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
         "begin");
   Plain plain;
-  const bool is_granted = plain.take(limit / 4 * 3, cost) == kSuccess;
+  const bool is_granted = plain.allocate(limit / 4 * 3, cost) == kSuccess;
   const bool goes_on =
       FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) == kSuccess;
   plain.free_all();
   if (graph != nullptr)
     check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
   destroy_pool(pool);
-  return tell("capturing", "room was made, and the capture went on",
-              is_granted && goes_on && left() == limit && most_given() <= limit);
+  return report("capturing", "the pool released memory, and the capture continued",
+                is_granted && goes_on && left() == limit && most_given() <= limit);
 }
 
-// Captures whose stream or context is destroyed: nobody ends them, and what they had is given anew, also what
-// has to be waited for, which is not done while a stream is captured.
+// Captures that end because their stream or context is destroyed. Their memory becomes available again, also
+// memory with pending frees, for which Headroom cannot wait during a capture.
 inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
   constexpr int kRelaxed = 2;
   const Opaque before = current_context();
@@ -311,21 +310,21 @@ inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
     } else {
       check(FIND((Opaque), "cuStreamDestroy_v2", "cuStreamDestroy", 4000)(stream), "stream destroy");
     }
-    // In the order of a stream, so that it has to be waited for.
+    // Freed in stream order, so the next request has to wait.
     Plain all;
     const std::uint64_t most = limit / 10 * 9;
-    is_sound = all.take(most, cost) == kSuccess && is_sound;
+    is_sound = all.allocate(most, cost) == kSuccess && is_sound;
     keep_busy(nullptr);
     for (Pointer const one : std::exchange(all.all, {}))
       check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, nullptr), "free");
-    is_sound = all.take(most, cost) == kSuccess && is_sound;
+    is_sound = all.allocate(most, cost) == kSuccess && is_sound;
     all.free_all();
   }
-  return tell("abandoned", "captures that nobody ended",
-              is_sound && left() == limit && most_given() <= limit);
+  return report("abandoned", "captures without an end call",
+                is_sound && left() == limit && most_given() <= limit);
 }
 
-// A column: each row takes what the driver makes of it, which is charged before it is asked for.
+// A pitched column: the driver pads each row, and the padding is charged before the allocation.
 inline bool run_column(std::uint64_t limit, std::uint64_t) {
   const auto allocate = FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned),
                              "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020);
@@ -337,11 +336,11 @@ inline bool run_column(std::uint64_t limit, std::uint64_t) {
   const bool is_refused = allocate(&pointer, &pitch, 1, limit / pitch + 1, 4) == kOutOfMemory;
   const bool is_granted = allocate(&pointer, &pitch, 1, whole_granules_of(limit) / pitch, 4) == kSuccess;
   if (is_granted) check(free(pointer), "free");
-  return tell("column", "one row too many refused, as many as fit granted",
-              is_refused && is_granted && left() == limit && most_given() <= limit);
+  return report("column", "one row too many refused, as many as fit granted",
+                is_refused && is_granted && left() == limit && most_given() <= limit);
 }
 
-// A context takes its memory along, whichever call ends it.
+// Destroying a context frees its memory, with either call that ends a context.
 inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
   const Opaque before = current_context();
   const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
@@ -355,15 +354,15 @@ inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
       Plain plain;
       std::uint64_t cost = 0;
       check(create(&context, 0, 0), "context");
-      all_granted = plain.take(limit / 2, cost) == kSuccess && all_granted;
+      all_granted = plain.allocate(limit / 2, cost) == kSuccess && all_granted;
       check(destroy(context), end);
       check(set(before), "set current");
     }
   }
-  return tell("contexts", "memory went with each", all_granted && left() == limit && most_given() <= limit);
+  return report("contexts", "each freed its memory", all_granted && left() == limit && most_given() <= limit);
 }
 
-// What is a pool's outlives the context in which it was taken, and the pool, until it is freed.
+// Memory of a pool outlives the pool and the context that allocated it, until it is freed.
 inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
   const Opaque before = current_context();
   const std::uint64_t most = limit / 10 * 6;
@@ -383,31 +382,30 @@ inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
     synchronize();
     Plain plain;
     std::uint64_t cost = 0;
-    const bool is_held = plain.take(most, cost) == kOutOfMemory;
+    const bool is_held = plain.allocate(most, cost) == kOutOfMemory;
     check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
-    const bool is_given_back = plain.take(most, cost) == kSuccess;
+    const bool is_given_back = plain.allocate(most, cost) == kSuccess;
     plain.free_all();
     all_sound = all_sound && is_held && is_given_back;
   }
-  return tell("outlives",
-              "a pool's memory without its context and its pool: refused to others until it was freed",
-              all_sound && left() == limit && most_given() <= limit);
+  return report("outlives", "memory of a destroyed pool and context: charged until it was freed",
+                all_sound && left() == limit && most_given() <= limit);
 }
 
-// What another process may open it may keep, whatever becomes of it here: charged until this one ends. To be
-// run by itself.
+// Exported memory: another process may keep it after it is freed here, so it stays charged until this process
+// ends. Run this route alone.
 inline bool run_exported(std::uint64_t limit, std::uint64_t) {
   constexpr Result kNotSupported = 801;
   const std::uint64_t most = limit / 5;
   Plain plain;
   std::uint64_t cost = 0, kept = most;
   IpcHandle handle{};
-  check(plain.take(most, cost), "to be exported");
+  check(plain.allocate(most, cost), "to be exported");
   const auto get_handle = FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010);
   check(get_handle(&handle, plain.all.back()), "IPC handle");
   check(get_handle(&handle, plain.all.back()), "IPC handle, again");
   plain.free_all();
-  // Of a pool: charged once more, as the pool's own figure falls when it is trimmed.
+  // Pool memory is charged a second time, because the pool's figure falls when it is trimmed.
   const auto leave = [&](const char* what, auto share) {
     Opaque pool = nullptr;
     Pointer pointer = 0;
@@ -431,7 +429,7 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
         "cuMemGetHandleForAddressRange");
     return get != nullptr ? get(&descriptor, pointer, most / kPage * kPage, kDmaBuf, 0) : kNotSupported;
   });
-  // A real driver wants a pool that was made to be shared for that.
+  // A real driver requires a pool that was created for export.
   const bool by_pointer = leave("a pointer", [&](Pointer pointer) {
     char shared[64] = {};
     const auto get = optional<Result (*)(void*, Pointer)>("cuMemPoolExportPointer");
@@ -439,13 +437,13 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
   });
   const std::uint64_t found = left();
   const bool is_kept = found <= limit - kept && found > limit - kept - 4 * kPoolGranule;
-  const bool is_refused = plain.take(limit - kept + kPoolGranule, cost) == kOutOfMemory;
-  return tell("exported", "what others may have is charged although it was freed",
-              by_descriptor && by_pointer && is_kept && is_refused && most_given() <= limit);
+  const bool is_refused = plain.allocate(limit - kept + kPoolGranule, cost) == kOutOfMemory;
+  return report("exported", "exported memory stays charged after its free",
+                by_descriptor && by_pointer && is_kept && is_refused && most_given() <= limit);
 }
 
-// A node on each device: to be run where each has a limit of its own, LIMIT on the first and less than STEP
-// on the second.
+// A graph with a node on each of two devices. Run it with a limit of LIMIT on the first device, and of less
+// than STEP on the second.
 inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {
   AllocatingGraph graph;
   Pointer pointer = 0;
@@ -458,7 +456,8 @@ inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {
   const Result result =
       FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode",
            "cuGraphAddMemAllocNode", 11040)(&made, graph.graph, &graph.last, 1, &node);
-  return tell("several", "a graph's node is refused by the limit of its own device", result == kOutOfMemory);
+  return report("several", "a graph's node is refused by the limit of its own device",
+                result == kOutOfMemory);
 }
 
 }  // namespace cuda_program

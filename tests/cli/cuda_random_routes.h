@@ -1,5 +1,5 @@
-// Any calls in any order, by several threads: what the fake driver gave at most must be within the limit, and
-// when all is given back the whole limit must be to be had again.
+// Random calls by several threads. The most that the fake driver allocated must stay within the limit. After
+// everything is freed, the whole limit must be available again.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace cuda_program {
 
-// Handles that any thread may release while others map what they stand for: only for a driver that answers to
-// one that is no more.
+// Handles that one thread may release while others map them. Only for the fake driver, which answers calls
+// with released handles.
 class SharedHandles {
  public:
   void add(Handle handle) {
     const std::lock_guard lock(mutex_);
     handles_.push_back(handle);
   }
-  // 0: there is none.
+  // Returns 0 if there is none.
   Handle any(std::uint64_t random, bool takes_it_out) {
     const std::lock_guard lock(mutex_);
     if (handles_.empty()) return 0;
@@ -37,7 +37,7 @@ class SharedHandles {
   std::vector<Handle> handles_;
 };
 
-// A context and a stream of it.
+// A context and a stream in it.
 struct Work {
   Opaque context = nullptr, stream = nullptr;
 };
@@ -52,7 +52,7 @@ inline Opaque make_context() {
 inline void destroy_context(Opaque context) {
   check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
 }
-// In the context that is current.
+// In the current context.
 inline Opaque make_stream() {
   Opaque stream = nullptr;
   check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
@@ -68,12 +68,12 @@ inline std::vector<Work> works_in(std::span<const Opaque> contexts) {
   return works;
 }
 
-// What one thread has, and its next call, as the numbers say.
+// One thread: its memory, and its next random call.
 class RandomCaller {
  public:
   using Numbers = std::function<std::uint64_t()>;
-  // `shared`: null where handles are not shared.
-  // `works`: of this thread alone, in contexts that all threads have, on one device.
+  // `shared`: null if handles are not shared.
+  // `works`: streams of this thread, in contexts that all threads use, on one device.
   RandomCaller(Numbers numbers, std::uint64_t limit, std::vector<Work> works, SharedHandles* shared)
       : random_(std::move(numbers)), limit_(limit), shared_(shared), works_(std::move(works)) {}
 
@@ -107,13 +107,13 @@ class RandomCaller {
       case 6:
         return make_handle();
       case 7:
-        return make_pool_of_own();
+        return make_own_pool();
       case 8:
       case 9:
         return allocate_from_pool();
       case 10:
       case 11:
-        return free_in_order();
+        return free_stream_ordered();
       case 12:
         return change_pool();
       case 13:
@@ -125,9 +125,9 @@ class RandomCaller {
     }
   }
 
-  void give_all_back() {
+  void free_everything() {
     make_current(works_[0].context);
-    while (!pointers_.empty() || !left_of_pools_.empty()) free_one();
+    while (!pointers_.empty() || !pool_orphans_.empty()) free_one();
     for (Opaque const array : arrays_) destroy_array_(array);
     for (const Mapped& one : mapped_) unmap(one);
     if (sparse_.array != nullptr) sparse_.free_all();
@@ -140,7 +140,7 @@ class RandomCaller {
   }
 
  private:
-  // Freed of in the streams of one context, as a destroyed one that two freed of stays charged.
+  // All frees are in one context, because a destroyed pool with frees in two contexts stays charged.
   struct Pool {
     Opaque pool = nullptr;
     Work work{};
@@ -154,7 +154,7 @@ class RandomCaller {
     Opaque graph = nullptr, exec = nullptr;
   };
 
-  // One in four so small that it shares a granule.
+  // One in four is so small that it shares a granule.
   std::uint64_t size() {
     constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
     const std::uint64_t kind = random_() % 8;
@@ -165,7 +165,7 @@ class RandomCaller {
     return random_() % all.size();
   }
   template <class All>
-  auto take_any(All& all) {
+  auto remove_any(All& all) {
     std::swap(all[any(all)], all.back());
     auto taken = all.back();
     all.pop_back();
@@ -191,17 +191,17 @@ class RandomCaller {
   void free_one() {
     if (!pointers_.empty() && random_() % 4 == 0)
       return check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
-                       take_any(pointers_), works_[any(works_)].stream),
+                       remove_any(pointers_), works_[any(works_)].stream),
                    "free in order");
-    if (!pointers_.empty()) free(take_any(pointers_));
-    if (!left_of_pools_.empty()) free(take_any(left_of_pools_));
+    if (!pointers_.empty()) free(remove_any(pointers_));
+    if (!pool_orphans_.empty()) free(remove_any(pool_orphans_));
   }
   static void free(Pointer pointer) {
     check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
   }
   void make_array() {
     if (!arrays_.empty() && random_() % 2 == 0)
-      return check(destroy_array_(take_any(arrays_)), "array destroy");
+      return check(destroy_array_(remove_any(arrays_)), "array destroy");
     allocate_array();
   }
   void allocate_array() {
@@ -212,7 +212,7 @@ class RandomCaller {
       arrays_.push_back(array);
   }
   void make_handle() {
-    if (!mapped_.empty() && random_() % 2 == 0) return unmap(take_any(mapped_));
+    if (!mapped_.empty() && random_() % 2 == 0) return unmap(remove_any(mapped_));
     AllocationProperties properties{};
     properties.type = 1;
     properties.location = {kLocationDevice, 0};
@@ -242,7 +242,7 @@ class RandomCaller {
     check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(one.address, one.bytes), "unmap");
     free_addresses(one);
   }
-  // A new one, or another of what is mapped.
+  // Adds a new handle, or a second handle of mapped memory.
   void share_handle() {
     Handle handle = 0;
     if (mapped_.empty() || random_() % 2 == 0) {
@@ -263,7 +263,7 @@ class RandomCaller {
     Mapped one{0, 1};
     if (handle != 0 && map(one, handle) == kSuccess) mapped_.push_back(one);
   }
-  // In the order of a stream, of one context for all threads.
+  // Stream-ordered, in a context that is common to all threads.
   void change_tile() {
     make_current(works_[0].context);
     const auto tile = static_cast<unsigned>(random_() % 4);
@@ -273,7 +273,7 @@ class RandomCaller {
     if (const Handle handle = shared_->any(random_(), false); handle != 0)
       sparse_.map(kMapPart, tile, handle);
   }
-  void make_pool_of_own() {
+  void make_own_pool() {
     constexpr std::size_t kMost = 4;
     Pool made;
     if (pools_.size() == kMost) return;
@@ -282,11 +282,11 @@ class RandomCaller {
     pools_.push_back(made);
   }
   void allocate_from_pool() {
-    if (pools_.empty()) return make_pool_of_own();
+    if (pools_.empty()) return make_own_pool();
     Pool& pool = pools_[any(pools_)];
     Pointer pointer = 0;
-    // In the context in which it is freed, too: a request that is refused when the driver has granted it is
-    // freed in its own stream.
+    // Uses the context that also frees: if Headroom refuses a request after the driver granted it, it frees
+    // the memory in this stream.
     make_current(pool.work.context);
     Opaque const stream = random_() % 2 == 0 ? pool.work.stream : nullptr;
     if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
@@ -297,10 +297,10 @@ class RandomCaller {
     const bool in_default_stream = random_() % 2 == 0;
     if (in_default_stream) make_current(pool.work.context);
     check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
-              take_any(pool.pointers), in_default_stream ? nullptr : pool.work.stream),
+              remove_any(pool.pointers), in_default_stream ? nullptr : pool.work.stream),
           "free in order");
   }
-  void free_in_order() {
+  void free_stream_ordered() {
     if (pools_.empty()) return;
     Pool& pool = pools_[any(pools_)];
     if (!pool.pointers.empty()) free_of(pool);
@@ -315,20 +315,20 @@ class RandomCaller {
       return;
     }
     std::swap(pools_[which], pools_.back());
-    // Its allocations live on, and are freed in the order of a stream or by pointer.
+    // Its allocations stay live, and are freed later, in stream order or by pointer.
     destroy_pool(pools_.back().pool);
     while (!pools_.back().pointers.empty() && random_() % 2 == 0) free_of(pools_.back());
-    left_of_pools_.insert(left_of_pools_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
+    pool_orphans_.insert(pool_orphans_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
     pools_.pop_back();
   }
-  // Up to eight allocations, each behind any of the nodes before, and all but some freed behind any.
+  // Up to eight allocations, each after a random set of earlier nodes, each freed after another random set.
   void build_graph() {
     constexpr std::size_t kMostGraphs = 3;
     if (graphs_.size() == kMostGraphs) return destroy_graph();
     Graph made;
     check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&made.graph, 0), "graph");
     std::vector<Opaque> nodes;
-    const auto behind_any = [&] {
+    const auto random_earlier_nodes = [&] {
       std::vector<Opaque> some;
       for (Opaque const node : nodes)
         if (random_() % 3 == 0) some.push_back(node);
@@ -336,7 +336,7 @@ class RandomCaller {
     };
     const std::size_t count = 1 + random_() % 8;
     for (std::size_t i = 0; i < count; ++i) {
-      std::vector<Opaque> before = behind_any();
+      std::vector<Opaque> before = random_earlier_nodes();
       AllocationNode node{};
       node.pool.type = 1;
       node.pool.location = {kLocationDevice, 0};
@@ -347,8 +347,8 @@ class RandomCaller {
                11040)(&made_node, made.graph, before.data(), before.size(), &node) != kSuccess)
         continue;
       nodes.push_back(made_node);
-      // What no node frees would have to be freed after each launch: all is freed here.
-      before = behind_any();
+      // Without a free node the memory would have to be freed after each launch.
+      before = random_earlier_nodes();
       before.push_back(made_node);
       check(FIND((Opaque*, Opaque, const Opaque*, std::size_t, Pointer), "cuGraphAddMemFreeNode",
                  "cuGraphAddMemFreeNode",
@@ -362,7 +362,7 @@ class RandomCaller {
     if (graphs_.empty()) return;
     Graph& graph = graphs_[any(graphs_)];
     if (graph.exec == nullptr) {
-      // That others were updated to it may leave no room.
+      // This can be refused if other execs were updated to this graph.
       const Result result = FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
                                  "cuGraphInstantiateWithFlags", 11040)(&graph.exec, graph.graph, 0);
       if (result != kOutOfMemory) check(result, "instantiate");
@@ -380,11 +380,11 @@ class RandomCaller {
       default:
         break;
     }
-    // Its memory was granted when its nodes were added: the launch must get it.
+    // Its memory was charged when its nodes were added, so the launch must succeed.
     check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, nullptr), "launch");
   }
-  // To one that nothing runs by itself, which is gone at once or lives on, for others too: for these it may
-  // be refused.
+  // Updates the exec to a graph without an exec. That graph is destroyed at once, or stays for further execs,
+  // which then may be refused.
   void update(Opaque exec) {
     for (Graph& other : graphs_) {
       if (other.exec != nullptr) continue;
@@ -399,7 +399,7 @@ class RandomCaller {
     }
   }
   void destroy_graph() {
-    Graph graph = take_any(graphs_);
+    Graph graph = remove_any(graphs_);
     const auto destroy = [&] {
       check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph.graph), "graph destroy");
     };
@@ -413,7 +413,7 @@ class RandomCaller {
         FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(std::exchange(graph.exec, nullptr)),
         "exec destroy");
   }
-  // What is made in a context goes with it.
+  // Destroying the context frees what was allocated in it.
   void visit_context() {
     Opaque const context = make_context();
     const std::size_t had_pointers = pointers_.size(), had_arrays = arrays_.size();
@@ -423,17 +423,17 @@ class RandomCaller {
     pointers_.resize(had_pointers);
     arrays_.resize(had_arrays);
   }
-  // What is a pool's outlives the context, also where the pool does not.
+  // Memory of a pool outlives the context, even if the pool is destroyed.
   void leave_pool_behind() {
     Opaque pool = nullptr;
     Pointer pointer = 0;
     check(make_pool(pool, 0), "pool");
     if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
              11020)(&pointer, size(), pool, nullptr) == kSuccess)
-      left_of_pools_.push_back(pointer);
+      pool_orphans_.push_back(pointer);
     destroy_pool(pool);
   }
-  // The same of another device's primary one, if nobody else has retained it.
+  // The same with another device's primary context, if no other thread has retained it.
   void visit_primary_context() {
     constexpr int kOther = 1;
     Opaque context = nullptr;
@@ -457,19 +457,19 @@ class RandomCaller {
   std::vector<Work> works_;
   SparseArray sparse_;
   Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
-  std::vector<Pointer> pointers_, left_of_pools_;
+  std::vector<Pointer> pointers_, pool_orphans_;
   std::vector<Opaque> arrays_;
   std::vector<Mapped> mapped_;
   std::vector<Pool> pools_;
   std::vector<Graph> graphs_;
 };
 
-// `calls` of each of so many threads.
+// Runs `thread_count` threads with `calls` calls each.
 inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint64_t calls,
                              std::uint64_t thread_count) {
   const Opaque first = current_context();
   const std::array contexts{first, make_context()};
-  // The fake one, which has two devices, too.
+  // Only the fake driver does; it also has two devices.
   const bool answers_to_any_handle = optional<void (*)(int)>("fake_cuda_busy") != nullptr;
   SharedHandles shared;
   std::vector<std::thread> threads;
@@ -478,17 +478,17 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
       RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, works_in(contexts),
                           answers_to_any_handle ? &shared : nullptr);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
-      caller.give_all_back();
+      caller.free_everything();
     });
   for (std::thread& thread : threads) thread.join();
   while (const Handle handle = shared.any(0, true)) release_handle(handle);
-  // Who is refused has the driver wait in the context that is current.
+  // Before a refusal Headroom synchronizes only the current context, so this does it in each context.
   Plain all;
   std::uint64_t cost = 0;
   for (Opaque const context : contexts) {
     make_current(context);
     synchronize();
-    all.take(limit, cost);
+    all.allocate(limit, cost);
     all.free_all();
   }
   destroy_context(contexts[1]);
@@ -499,15 +499,15 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
         FIND((Opaque*, int), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&primary, device),
         "retain");
     make_current(primary);
-    is_given_back = all.take(limit, cost) == kSuccess && is_given_back;
+    is_given_back = all.allocate(limit, cost) == kSuccess && is_given_back;
     all.free_all();
     check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(device), "release");
   }
   make_current(first);
-  return tell("random", "any calls", is_given_back && most_given(0) <= limit && most_given(1) <= limit);
+  return report("random", "random calls", is_given_back && most_given(0) <= limit && most_given(1) <= limit);
 }
 
-// TEST_SEED (1), TEST_CALLS (2000) of each thread, TEST_THREADS (3).
+// Environment: TEST_SEED (default 1), TEST_CALLS per thread (2000), TEST_THREADS (3).
 inline bool run_random(std::uint64_t limit, std::uint64_t) {
   const auto setting = [](const char* name, std::uint64_t otherwise) {
     const char* text = std::getenv(name);

@@ -1,5 +1,6 @@
-// The ways to take GPU memory by the CUDA driver, for guest programs: each route takes until it is refused,
-// frees, and takes again. Functions are found as `way` says; see traced_cuda.cpp.
+// Routes that allocate GPU memory with the CUDA driver, for traced test programs. Each route allocates until
+// it is refused, frees everything, and repeats that. `lookup` selects how functions are found; see
+// traced_cuda.cpp.
 #pragma once
 
 #include <dlfcn.h>
@@ -18,24 +19,25 @@ namespace cuda_program {
 using namespace headroom::tracer::driver;
 
 inline void* library = nullptr;
-inline std::string way;
-// By what the library's functions are looked up: a program that has the hooks in itself puts them in between.
+inline std::string lookup;
+// Looks up a function of the library. A program that is linked with the hooks replaces this.
 inline void* (*symbol_of)(void* from, const char* name) = [](void* from, const char* name) {
   return dlsym(from, name);
 };
 
-[[noreturn]] inline void give_up(const char* what, const char* name, int code) {
+[[noreturn]] inline void fail(const char* what, const char* name, int code) {
   std::fprintf(stderr, "%s: %s (%d)\n", what, name, code);
   std::exit(2);
 }
 
-// `exported` is the name that the driver exports, `name` and `version` what cuGetProcAddress is asked for.
+// `exported` is the symbol that the driver exports; `name` and `version` are the arguments of
+// cuGetProcAddress.
 template <class Function>
 Function find(const char* exported, const char* name, int version) {
   void* function = nullptr;
-  if (way == "dlsym" || way == "linked") {
-    function = symbol_of(way == "linked" ? RTLD_DEFAULT : library, exported);
-  } else if (way == "first") {
+  if (lookup == "dlsym" || lookup == "linked") {
+    function = symbol_of(lookup == "linked" ? RTLD_DEFAULT : library, exported);
+  } else if (lookup == "first") {
     const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(
         symbol_of(library, "cuGetProcAddress"));
     if (get(name, &function, version, 0) != kSuccess) function = nullptr;
@@ -43,15 +45,15 @@ Function find(const char* exported, const char* name, int version) {
     const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
         symbol_of(library, "cuGetProcAddress_v2"));
     int status = 0;
-    if (get(name, &function, version, way == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
+    if (get(name, &function, version, lookup == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
   }
-  if (function == nullptr) give_up("the driver has no", exported, 0);
+  if (function == nullptr) fail("the driver has no", exported, 0);
   return reinterpret_cast<Function>(function);
 }
 #define FIND(type, exported, name, version) find<Result(*) type>(exported, name, version)
 
 inline void check(Result result, const char* what) {
-  if (result != kSuccess) give_up("failed", what, result);
+  if (result != kSuccess) fail("failed", what, result);
 }
 
 inline void start_context() {
@@ -67,15 +69,16 @@ struct Outcome {
   Result end = kSuccess;
 };
 
-// One kind of allocation: `take(bytes)` gives what it costs in `cost`, `free_all()` gives everything back.
+// One kind of allocation. allocate() makes one step, and sets `cost` to the bytes that it counts against the
+// limit.
 struct Route {
   virtual ~Route() = default;
-  virtual Result take(std::uint64_t step, std::uint64_t& cost) = 0;
+  virtual Result allocate(std::uint64_t step, std::uint64_t& cost) = 0;
   virtual void free_all() = 0;
-  virtual bool is_exact() const { return true; }  // a step costs what was asked for
+  virtual bool is_exact() const { return true; }  // a step costs the requested bytes
   virtual std::uint64_t granule() const {
     return 0;
-  }  // that may be left besides, because the driver takes such
+  }  // bytes that may stay unused, because the driver allocates in such steps
 };
 
 struct Pointers : Route {
@@ -85,20 +88,20 @@ struct Pointers : Route {
     for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
     all.clear();
   }
-  Result keep(Result result, const Pointer& pointer) {  // by reference: read after the call
+  Result keep(Result result, const Pointer& pointer) {  // by reference: the call sets it
     if (result == kSuccess) all.push_back(pointer);
     return result;
   }
 };
 struct Plain : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
     return keep(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), pointer);
   }
 };
 struct Managed : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
     return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(
@@ -107,7 +110,7 @@ struct Managed : Pointers {
   }
 };
 struct Pitch : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     std::size_t pitch = 0;
     const std::size_t width = 1000, height = step / 1024;
@@ -139,10 +142,10 @@ inline Result take_from_pool(Opaque pool, std::uint64_t bytes, Pointer& pointer)
 struct Async : Pointers {
   Opaque pool = nullptr;
   bool of_own_pool = false, is_managed = false;
-  Device device = 0;  // that the pool is of: of another than the current one it is named
+  Device device = 0;  // of the pool; another device than the current one needs an explicit pool
   explicit Async(bool own, Device of = 0, bool managed = false)
       : of_own_pool(own), is_managed(managed), device(of) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
     if (of_own_pool && pool == nullptr) check(make_pool(pool, device, is_managed), "pool");
@@ -159,7 +162,7 @@ struct Async : Pointers {
     const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
     for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
     all.clear();
-    // What is freed in the order of a stream stays with the pool until it is told to give it back.
+    // Memory freed in stream order stays in the pool until it is trimmed.
     check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
     Opaque of_device = nullptr;
     check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, device),
@@ -171,29 +174,29 @@ struct Async : Pointers {
   bool is_exact() const override { return false; }
   std::uint64_t granule() const override { return kPoolGranule; }
 };
-// In a stream of a context that is not current, nor any.
+// In a stream of a context that is not current; no context is.
 struct AsyncElsewhere : Async {
   Opaque stream = nullptr;
   AsyncElsewhere() : Async(false) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
     Opaque context = nullptr;
     check(FIND((Opaque*), "cuCtxGetCurrent", "cuCtxGetCurrent", 4000)(&context), "context");
     if (stream == nullptr)
       check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
-    const auto allocate = FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020);
+    const auto call = FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020);
     Pointer pointer = 0;
     cost = step;
     check(set(nullptr), "no context");
-    const Result result = allocate(&pointer, step, stream);
+    const Result result = call(&pointer, step, stream);
     check(set(context), "set current");
     return keep(result, pointer);
   }
 };
-// From each pool a little: each takes a granule of the device.
+// A few bytes from each of many pools: each pool uses a whole step of the device.
 struct ManyPools : Route {
   std::vector<std::pair<Opaque, Pointer>> all;
-  Result take(std::uint64_t, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t, std::uint64_t& cost) override {
     constexpr std::size_t kMost = 4096;
     cost = 512;
     Opaque pool = nullptr;
@@ -226,9 +229,9 @@ struct Virtual : Route {
     std::size_t bytes;
   };
   std::vector<Piece> all;
-  Device device = 0;  // that the memory is of
+  Device device = 0;  // of the memory
   explicit Virtual(Device of = 0) : device(of) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     cost = step;
     AllocationProperties properties{};
     properties.type = 1;
@@ -244,7 +247,8 @@ struct Virtual : Route {
     check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
                10020)(piece.address, step, 0, handle, 0),
           "map");
-    // As PyTorch does: from here on only the mapping holds it, and then it asks for the handle again.
+    // As PyTorch does: releases the handle, so that only the mapping keeps the memory, and later retains it
+    // by address.
     const auto release = FIND((Handle), "cuMemRelease", "cuMemRelease", 10020);
     check(release(handle), "release");
     Handle again = 0;
@@ -270,8 +274,8 @@ struct Arrays : Route {
   int kind;  // 2, 3 dimensions, or 0 for a mipmap
   std::vector<Opaque> all;
   explicit Arrays(int which) : kind(which) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = 0;  // the driver's business
+  Result allocate(std::uint64_t step, std::uint64_t& cost) override {
+    cost = 0;  // known only to the driver
     Opaque array = nullptr;
     constexpr int kFloat = 0x20;
     Result result = kSuccess;
@@ -303,26 +307,26 @@ inline Outcome fill(Route& route, std::uint64_t step) {
   Outcome outcome;
   for (;;) {
     std::uint64_t cost = 0;
-    outcome.end = route.take(step, cost);
+    outcome.end = route.allocate(step, cost);
     if (outcome.end != kSuccess) return outcome;
     outcome.bytes += cost;
     ++outcome.count;
   }
 }
 
-// What an array costs only the driver knows; what is left of the limit says what it was charged.
+// The bytes left of the limit. For arrays this shows the charge, because only the driver knows their size.
 inline std::uint64_t left() {
   std::size_t free = 0, total = 0;
   check(FIND((std::size_t*, std::size_t*), "cuMemGetInfo_v2", "cuMemGetInfo", 3020)(&free, &total), "info");
   return free;
 }
 
-// The most that memory by pointer can have of this: it is given in whole granules. (The fake driver has them
-// only if it is told to.)
+// Rounds down to whole granules: memory by pointer is allocated in these. (The fake driver uses granules only
+// if FAKE_CUDA_GRANULE is set.)
 inline constexpr std::uint64_t kDeviceGranule = 2 << 20;
 inline std::uint64_t whole_granules_of(std::uint64_t bytes) {
   const auto ask = reinterpret_cast<Result (*)(std::size_t*, const AllocationProperties*, int)>(
-      symbol_of(way == "linked" ? RTLD_DEFAULT : library, "cuMemGetAllocationGranularity"));
+      symbol_of(lookup == "linked" ? RTLD_DEFAULT : library, "cuMemGetAllocationGranularity"));
   AllocationProperties properties{};
   properties.type = kPinnedMemory;
   properties.location = {kLocationDevice, 0};

@@ -31,8 +31,8 @@ struct Numbers {
 
 void start() {
   ::setenv("FAKE_CUDA_GRANULE", "2097152", 0);
-  cuda_program::stand_before_driver("", kLimit);
-  require(cuda_program::has_all(kLimit));
+  cuda_program::install_hooks("", kLimit);
+  require(cuda_program::is_whole_limit_available(kLimit));
 }
 
 }  // namespace
@@ -50,15 +50,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     caller.call();
     require(cuda_program::most_given(0) <= kLimit && cuda_program::most_given(1) <= kLimit);
   }
-  caller.give_all_back();
+  caller.free_everything();
   while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
     cuda_program::release_handle(handle);
   // Who is refused has the driver wait in the context that is current.
   for (void* const context : {contexts[1], contexts[0]}) {
     cuda_program::make_current(context);
     cuda_program::synchronize();
-    [[maybe_unused]] const bool has_waited = cuda_program::has_all(kLimit);
+    [[maybe_unused]] const bool has_waited = cuda_program::is_whole_limit_available(kLimit);
   }
-  require(cuda_program::has_all(kLimit));
+  require(cuda_program::is_whole_limit_available(kLimit));
   return 0;
 }

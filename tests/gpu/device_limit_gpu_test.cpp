@@ -1,5 +1,5 @@
-// The limit of GPU memory on a real driver: no route gets past it by one byte, and none is refused within it.
-// What the routes are and what is checked of each is in tests/cli/traced_cuda.cpp.
+// The GPU memory limit on a real driver: no route exceeds it by one byte, and none is refused within it.
+// tests/cli/traced_cuda.cpp has the routes and their checks.
 #include <optional>
 
 #include "base/json.h"
@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// No multiple of anything, so that a granule of the driver's would show.
+// Not a multiple of any granule, so that rounding by the driver shows.
 constexpr std::uint64_t kLimit = (std::uint64_t{2} << 30) + 12345, kStep = 38 << 20;
 
 class LimitOnAGpu : public testing::Test {
@@ -30,7 +30,7 @@ class LimitOnAGpu : public testing::Test {
     ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
     traced_.emplace(mode + ",device=" + std::to_string(kLimit) + ",account=" + file);
   }
-  // Every route sound, as many as there are to be.
+  // Expects so many routes, all sound.
   void expect_sound(const ProgramRun& run, int routes) {
     EXPECT_TRUE(run.status.success()) << run.output;
     EXPECT_THAT(run.output, Not(HasSubstr("WRONG")));
@@ -51,32 +51,32 @@ class LimitOnAGpu : public testing::Test {
   std::optional<TracedProgram> traced_;
 };
 
-// By either library (traced_program.h), and however a program finds the driver.
-class LimitByWay : public LimitOnAGpu,
-                   public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+// With either preload library (traced_program.h), and each way to look up the driver's functions.
+class LimitByLookup : public LimitOnAGpu,
+                      public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
-TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
+TEST_P(LimitByLookup, NoRouteExceedsItOrIsRefusedWithinIt) {
   trace(std::get<0>(GetParam()));
-  const std::string way = std::get<1>(GetParam());
-  expect_sound(traced_->run({program_path(way == "linked" ? "traced_cuda_linked" : "traced_cuda"), way, "all",
-                             std::to_string(kLimit), std::to_string(kStep)}),
+  const std::string lookup = std::get<1>(GetParam());
+  expect_sound(traced_->run({program_path(lookup == "linked" ? "traced_cuda_linked" : "traced_cuda"), lookup,
+                             "all", std::to_string(kLimit), std::to_string(kStep)}),
                40);
 }
 
-TEST_F(LimitOnAGpu, WhatOthersMayHaveIsCharged) {
+TEST_F(LimitOnAGpu, ChargesExportedMemory) {
   expect_sound(traced_->run({program_path("traced_cuda"), "dlsym", "exported", std::to_string(kLimit),
                              std::to_string(kStep)}),
                1);
 }
 
-TEST_F(LimitOnAGpu, WholeGranulesAreCharged) {
+TEST_F(LimitOnAGpu, ChargesWholeGranules) {
   trace("full=0");
   expect_sound(traced_->run({program_path("traced_cuda"), "dlsym", "granules", std::to_string(kLimit),
                              std::to_string(kStep)}),
                1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay,
+INSTANTIATE_TEST_SUITE_P(Lookups, LimitByLookup,
                          testing::Combine(testing::Values("full=0", "gpu"),
                                           testing::Values("dlsym", "proc", "first", "ptsz", "linked")),
                          [](const auto& tested) {
@@ -84,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay,
                            return (both ? "Default_" : "Gpu_") + std::string(std::get<1>(tested.param));
                          });
 
-// --only gpu: every event of the GPU with its stack, and none of the host.
-TEST_F(LimitOnAGpu, IsToldByARecordingOfGpuMemoryAlone) {
+// --only gpu: records each GPU event with its stack, and no host event.
+TEST_F(LimitOnAGpu, IsRecordedWithOnlyGpu) {
   trace("gpu");
   const ProgramRun run = traced_->run(
       {program_path("traced_cuda"), "proc", "plain", std::to_string(kLimit), std::to_string(kStep)});
@@ -111,8 +111,8 @@ TEST_F(LimitOnAGpu, HoldsForTheSharedRuntime) { expect_runtime_sound("traced_cud
 TEST_F(LimitOnAGpu, HoldsForTheStaticRuntime) { expect_runtime_sound("traced_cudart_static"); }
 #endif
 
-// A launch costs nothing: the function that a traced program gets is the driver's own.
-TEST_F(LimitOnAGpu, LaunchesAreTheDriversOwn) {
+// A launch costs nothing: a traced program calls the driver's function directly.
+TEST_F(LimitOnAGpu, DoesNotHookLaunches) {
   const ProgramRun run = traced_->run({HEADROOM_BINARY_DIR "/bin/gpu_call_cost", "added", "100"});
   ASSERT_TRUE(run.status.success()) << run.output;
   const auto document = parse_json(run.output);

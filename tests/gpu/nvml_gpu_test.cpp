@@ -1,4 +1,4 @@
-// The real driver, where there is one.
+// NVML on the real driver. Skips without an NVIDIA GPU.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,8 +22,7 @@ class NvmlOnAGpu : public testing::Test {
  protected:
   void SetUp() override {
     source_ = open_nvml_source();
-    if (source_ == nullptr)
-      GTEST_SKIP() << "no GPU of NVIDIA's with its driver; this test needs one and is skipped";
+    if (source_ == nullptr) GTEST_SKIP() << "no NVIDIA GPU with a driver; skipped";
   }
   SystemSample sample() {
     SystemSample sample;
@@ -56,7 +55,7 @@ const GpuProcess* own_process(const GpuSample& gpu) {
   return nullptr;
 }
 
-TEST_F(NvmlOnAGpu, TellsWhatItIsAndAddsUp) {
+TEST_F(NvmlOnAGpu, ReportsIdentityAndConsistentMemory) {
   const SystemSample now = sample();
   ASSERT_FALSE(now.gpus.empty());
   for (const GpuSample& gpu : now.gpus) {
@@ -72,7 +71,7 @@ TEST_F(NvmlOnAGpu, TellsWhatItIsAndAddsUp) {
   }
 }
 
-// Both have the figure, nearly the same, or none has it.
+// Expects both values to be nearly equal, or both to be missing.
 void expect_near(std::optional<double> own, std::optional<double> theirs, double tolerance) {
   EXPECT_EQ(own.has_value(), theirs.has_value());
   EXPECT_NEAR(own.value_or(0), theirs.value_or(0), tolerance);
@@ -89,8 +88,7 @@ TEST_F(NvmlOnAGpu, AgreesWithNvidiaSmi) {
       output_of("nvidia-smi "
                 "--query-gpu=index,name,uuid,pci.bus_id,memory.total,memory.used,memory.reserved,power.limit,"
                 "temperature.gpu,driver_version --format=csv"));
-  if (smi.gpus.empty())
-    GTEST_SKIP() << "nvidia-smi is not on this machine; this test needs it and is skipped";
+  if (smi.gpus.empty()) GTEST_SKIP() << "nvidia-smi is not installed; skipped";
   const SystemSample now = sample();
   ASSERT_EQ(smi.gpus.size(), now.gpus.size());
   for (std::size_t i = 0; i < now.gpus.size(); ++i) {
@@ -99,7 +97,7 @@ TEST_F(NvmlOnAGpu, AgreesWithNvidiaSmi) {
     EXPECT_EQ(own.name, theirs.name);
     EXPECT_EQ(own.uuid, theirs.uuid);
     EXPECT_EQ(own.pci_bus_id, theirs.pci_bus_id);
-    expect_near(own.memory_total, theirs.memory_total, 1 << 20);  // it prints whole MiB
+    expect_near(own.memory_total, theirs.memory_total, 1 << 20);  // nvidia-smi prints whole MiB
     expect_near(own.memory_reserved, theirs.memory_reserved, 1 << 20);
     expect_near(own.power_limit_watts, theirs.power_limit_watts, 0.01);
     expect_near(own.temperature_celsius, theirs.temperature_celsius, 5);
@@ -110,9 +108,9 @@ TEST_F(NvmlOnAGpu, AgreesWithNvidiaSmi) {
   EXPECT_EQ(host.gpus.size(), now.gpus.size());
 }
 
-// A guest in the conductor: no CUDA context, so no memory of a GPU, and no open file that a child would
-// inherit.
-TEST_F(NvmlOnAGpu, CostsTheProcessNothingOfAGpu) {
+// NVML runs inside the conductor. It creates no CUDA context, so it uses no GPU memory, and children inherit
+// none of its open files.
+TEST_F(NvmlOnAGpu, UsesNoGpuMemory) {
   HostInfo host;
   read_gpu_info(host);
   const SystemSample now = sample();
@@ -129,10 +127,10 @@ TEST_F(NvmlOnAGpu, CostsTheProcessNothingOfAGpu) {
   EXPECT_GT(of_the_driver, 0);
 }
 
-// CUDA's driver, as far as it is needed to hold memory.
+// The few CUDA driver calls that allocate memory.
 class CudaMemory {
  public:
-  bool take(std::size_t bytes) {
+  bool allocate(std::size_t bytes) {
     void* cuda = ::dlopen("libcuda.so.1", RTLD_NOW);
     if (cuda == nullptr) return false;
     const auto function = [cuda](const char* name) { return ::dlsym(cuda, name); };
@@ -149,24 +147,25 @@ class CudaMemory {
   }
 };
 
-TEST_F(NvmlOnAGpu, AProcessIsSeenWithTheBytesThatItHolds) {
-  if (!sample().gpus[0].memory_used) GTEST_SKIP() << "this GPU's driver does not tell its memory; skipped";
+TEST_F(NvmlOnAGpu, ReportsTheMemoryOfAProcess) {
+  if (!sample().gpus[0].memory_used) GTEST_SKIP() << "this GPU's driver does not report its memory; skipped";
   constexpr std::size_t kFirst = std::size_t{256} << 20, kSecond = std::size_t{512} << 20;
   CudaMemory memory;
-  if (!memory.take(kFirst)) GTEST_SKIP() << "CUDA gives no memory here; this test needs it and is skipped";
-  // The first allocation came with the context; the second is bytes alone. CUDA may count the devices
-  // otherwise.
+  if (!memory.allocate(kFirst)) GTEST_SKIP() << "CUDA cannot allocate memory on this machine; skipped";
+  // The first allocation includes the context, the second only its bytes. CUDA may number the devices
+  // differently.
   const SystemSample first = sample();
   std::size_t device = 0;
   while (device < first.gpus.size() && own_process(first.gpus[device]) == nullptr) ++device;
   if (device == first.gpus.size())
     GTEST_SKIP() << "the driver counts processes in another PID namespace; this test is skipped";
-  ASSERT_TRUE(memory.take(kSecond));
+  ASSERT_TRUE(memory.allocate(kSecond));
   const SystemSample second = sample();
   const GpuProcess* before = own_process(first.gpus[device]);
   const GpuProcess* after = own_process(second.gpus[device]);
   ASSERT_NE(after, nullptr);
-  if (!before->used || !after->used) GTEST_SKIP() << "the driver does not tell what a process uses; skipped";
+  if (!before->used || !after->used)
+    GTEST_SKIP() << "the driver does not report the memory of processes; skipped";
   EXPECT_EQ(after->used->count - before->used->count, static_cast<std::int64_t>(kSecond));
   EXPECT_THAT(before->used->count, Gt(static_cast<std::int64_t>(kFirst)));
   EXPECT_GE(second.gpus[device].memory_used->count - first.gpus[device].memory_used->count,

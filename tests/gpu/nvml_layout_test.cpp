@@ -1,4 +1,4 @@
-// Headroom's own declarations of NVML against NVIDIA's header.
+// Compares Headroom's declarations of NVML with NVIDIA's header, at compile time.
 #include <gtest/gtest.h>
 
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
@@ -57,8 +57,7 @@ static_assert(kHwThermalSlowdown == nvmlClocksThrottleReasonHwThermalSlowdown);
 static_assert(kHwPowerBrakeSlowdown == nvmlClocksThrottleReasonHwPowerBrakeSlowdown);
 static_assert(kDisplayClockSetting == nvmlClocksThrottleReasonDisplayClockSetting);
 
-// Functions of plain numbers have the arguments that Headroom passes: with a handle for a handle, the types
-// are the same.
+// Each function has the argument types that Headroom passes; all kinds of handles count as equal.
 template <class Own, class Theirs>
 constexpr bool same_arguments = false;
 template <class... Own, class... Theirs>
@@ -80,7 +79,7 @@ static_assert(same_arguments<decltype(Functions::memory_v2), decltype(&nvmlDevic
 static_assert(same_arguments<decltype(Functions::compute_processes),
                              decltype(&nvmlDeviceGetComputeRunningProcesses_v3)>);
 
-TEST(NvmlLayout, IsTheHeadersWhereThisCompiled) { EXPECT_EQ(kMemoryV2Version, nvmlMemory_v2); }
+TEST(NvmlLayout, MatchesNvidiasHeader) { EXPECT_EQ(kMemoryV2Version, nvmlMemory_v2); }
 
 }  // namespace
 }  // namespace headroom::sources::nvml

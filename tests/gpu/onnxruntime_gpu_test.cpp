@@ -1,4 +1,4 @@
-// ONNX Runtime's CUDA provider behind the plug-in: the same answers as on the CPU, for each run's own input.
+// ONNX Runtime's CUDA provider behind the plug-in: its outputs match those of the CPU, for each run's input.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace headroom::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Values = std::vector<std::vector<float>>;  // by output
+using Values = std::vector<std::vector<float>>;  // of each output
 
 class OnnxRuntimeGpu : public OnnxRuntime {
  protected:
   void SetUp() override {
-    // The provider multiplies with 10 bits of mantissa (TF32) unless it is told otherwise.
+    // By default the provider multiplies with a mantissa of 10 bits (TF32).
     ::setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
     OnnxRuntime::SetUp();
     if (!backend_) return;
@@ -26,7 +26,7 @@ class OnnxRuntimeGpu : public OnnxRuntime {
     if (!ready) GTEST_SKIP() << "skipped: " << ready.error().sentence();
     EXPECT_FALSE(ready->name.empty());
     EXPECT_THAT(ready->uuid, testing::StartsWith("GPU-"));
-    // Looked for before the session is made, so that a machine with a GPU and without the provider skips.
+    // Loads a model first, so that a machine with a GPU but without the provider skips.
     auto session = backend_->load(model("mnist.onnx"), on_gpu());
     if (!session && session.error().kind == ErrorKind::input)
       GTEST_SKIP() << "skipped: " << session.error().sentence();
@@ -53,7 +53,7 @@ class OnnxRuntimeGpu : public OnnxRuntime {
     }
     return values;
   }
-  // Of 32-bit floats: what is left is the order of additions.
+  // With 32-bit floats only the order of additions differs.
   static void expect_alike(const Values& gpu, const Values& cpu, const std::string& what) {
     ASSERT_EQ(gpu.size(), cpu.size()) << what;
     for (std::size_t i = 0; i < cpu.size(); ++i) {
@@ -77,7 +77,7 @@ class OnnxRuntimeGpu : public OnnxRuntime {
   }
 };
 
-TEST_F(OnnxRuntimeGpu, GivesTheCpusAnswersToEachRunsOwnInput) {
+TEST_F(OnnxRuntimeGpu, MatchesTheCpuForEachInput) {
   for (const char* name : {"mnist.onnx", "yolox_nano_416x416.onnx", "yunet_n_dynamic.onnx", "silero_vad.onnx",
                            "ultraface_rfb_320.onnx", "FastestDet.onnx"}) {
     auto gpu = load(model(name), on_gpu());
@@ -102,7 +102,7 @@ TEST_F(OnnxRuntimeGpu, GivesTheCpusAnswersToEachRunsOwnInput) {
   }
 }
 
-TEST_F(OnnxRuntimeGpu, AGraphThatWasCapturedReadsEachRunsOwnInput) {
+TEST_F(OnnxRuntimeGpu, ACapturedGraphReadsEachInput) {
   RuntimeSettings settings = on_gpu();
   settings.device_graph = true;
   auto gpu = load(model("yolox_nano_416x416.onnx"), settings);
@@ -116,7 +116,7 @@ TEST_F(OnnxRuntimeGpu, AGraphThatWasCapturedReadsEachRunsOwnInput) {
   }
 }
 
-TEST_F(OnnxRuntimeGpu, SettingsOfTheDeviceAreTaken) {
+TEST_F(OnnxRuntimeGpu, AcceptsDeviceSettings) {
   for (const ConvSearch search : {ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard})
     for (const bool small : {false, true}) {
       RuntimeSettings settings = on_gpu();
@@ -131,10 +131,10 @@ TEST_F(OnnxRuntimeGpu, SettingsOfTheDeviceAreTaken) {
   settings.arena = false;
   const auto refused = load(model("mnist.onnx"), settings);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().sentence(), testing::HasSubstr("cannot do without the arena of a GPU"));
+  EXPECT_THAT(refused.error().sentence(), testing::HasSubstr("cannot disable the arena of a GPU"));
 }
 
-TEST_F(OnnxRuntimeGpu, ADeviceThatIsNotThereIsNamed) {
+TEST_F(OnnxRuntimeGpu, NamesAMissingDevice) {
   auto ready = backend_->prepare_device("cuda:63");
   ASSERT_FALSE(ready);
   EXPECT_THAT(ready.error().sentence(), testing::HasSubstr("device cuda:63 not found"));

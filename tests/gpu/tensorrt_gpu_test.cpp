@@ -1,6 +1,6 @@
-// The TensorRT plug-in on a real driver with the fake library of tests/support, whose "inference" copies the
-// first input to the first output on the device: the way of the values, pinned memory, captured graphs and
-// time stamps are the plug-in's own.
+// The TensorRT plug-in on a real driver, with the fake library of tests/support, whose "inference" copies the
+// first input to the first output on the device. The transfers, pinned memory, captured graphs and time
+// stamps are those of the plug-in.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -38,7 +38,7 @@ class TensorRtGpu : public testing::Test {
   std::optional<inference::Backend> backend_;
 };
 
-TEST_F(TensorRtGpu, ValuesGoToTheDeviceAndBackInEveryRun) {
+TEST_F(TensorRtGpu, CopiesValuesToTheDeviceAndBackInEachRun) {
   for (const bool captures : {false, true}) {
     auto session = load(
         "input x 1 100000\ninput z 1 4\noutput y 1 100000\nscratch 4194304\nweights 2097152\n", captures);
@@ -62,7 +62,7 @@ TEST_F(TensorRtGpu, ValuesGoToTheDeviceAndBackInEveryRun) {
   }
 }
 
-TEST_F(TensorRtGpu, MemoryThatCannotBePinnedTwiceIsStaged) {
+TEST_F(TensorRtGpu, StagesMemoryThatCannotBePinnedTwice) {
   auto session = load("input x 1 16\ninput z 1 16\noutput y 1 16\n", false);
   ASSERT_TRUE(session) << session.error().sentence();
   std::vector<float> both(32);  // one page
@@ -75,7 +75,7 @@ TEST_F(TensorRtGpu, MemoryThatCannotBePinnedTwiceIsStaged) {
   EXPECT_TRUE(std::equal(both.begin(), both.begin() + 16, views[0].as_float()));
 }
 
-TEST_F(TensorRtGpu, TwoEnginesTakeTurnsInOneScratchMemory) {
+TEST_F(TensorRtGpu, TwoEnginesShareOneScratchMemory) {
   auto small = load("input x 1 8\noutput y 1 8\nscratch 1048576\n", true);
   ASSERT_TRUE(small);
   std::vector<float> a(8, 1.0F), b(8, 2.0F);
@@ -95,7 +95,7 @@ TEST_F(TensorRtGpu, TwoEnginesTakeTurnsInOneScratchMemory) {
   }
 }
 
-TEST_F(TensorRtGpu, WhatTheDriverRefusesIsOutOfMemory) {
+TEST_F(TensorRtGpu, ReportsADriverRefusalAsOutOfMemory) {
   const auto session = load("input x 1 8\noutput y 1 8\nweights 1000000000000000\n", false);
   ASSERT_FALSE(session);
   EXPECT_TRUE(inference::is_out_of_memory(session.error())) << session.error().sentence();

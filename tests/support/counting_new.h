@@ -1,4 +1,4 @@
-// Counts the allocations of the program that counting_new.cpp is linked into.
+// Counts the allocations of a program that links counting_new.cpp.
 #pragma once
 
 #include <cstdint>

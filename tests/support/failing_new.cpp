@@ -1,4 +1,4 @@
-// In a file of its own: where the compiler sees both, it takes malloc and delete for a mismatch.
+// A separate file: if the compiler sees both sides, it warns that malloc and delete do not match.
 #include "support/failing_new.h"
 
 #include <cstdlib>

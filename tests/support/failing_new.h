@@ -1,11 +1,12 @@
-// Lets allocations fail in the program that failing_new.cpp is linked into.
+// Makes allocations fail in a program that links failing_new.cpp.
 #pragma once
 
 namespace headroom::test {
 
-// The `count`-th allocation of this thread from now on, 0 the next, throws std::bad_alloc; negative: none.
+// Makes one later allocation of this thread throw std::bad_alloc: 0 is the next one; a negative count
+// disables it.
 void fail_allocation(int count);
-// Whether it has come to that.
+// Returns whether that allocation has thrown.
 bool allocation_has_failed();
 
 }  // namespace headroom::test

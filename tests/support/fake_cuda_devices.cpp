@@ -7,7 +7,7 @@
 #include "support/fake_cuda_state.h"
 
 using namespace fake_cuda;
-void fake_cuda_abandon_capture();  // fake_cuda_pools.cpp; with the lock
+void fake_cuda_abandon_capture();  // fake_cuda_pools.cpp; caller holds the lock
 
 namespace {
 
@@ -15,11 +15,11 @@ void drop_context(Opaque context) {
   finish_pending(context);
   if (captured_stream != nullptr && streams[captured_stream] == context) fake_cuda_abandon_capture();
   for (auto it = blocks.begin(); it != blocks.end();) {
-    if (it->second.context != context || it->second.pool != nullptr) {  // a pool's outlives it
+    if (it->second.context != context || it->second.pool != nullptr) {  // pool memory outlives the context
       ++it;
       continue;
     }
-    give_back(it->second);
+    release_block(it->second);
     it = blocks.erase(it);
   }
 }
@@ -30,11 +30,11 @@ void drop_context(Opaque context) {
 
 EXPORTED std::uint64_t fake_cuda_peak(unsigned device) { return peak[device]; }
 EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]; }
-// With the context, and what launches made the driver load into it.
+// Bytes that launches made the driver load into the context.
 static std::atomic<std::uint64_t> loaded_at_launch{0};
 EXPORTED void fake_cuda_load_at_launch(std::uint64_t bytes) { loaded_at_launch += bytes; }
-// As NVML has it of a process: whole granules of all that is larger than half of one, and nothing of managed
-// memory.
+// As NVML reports a process: allocations larger than half a granule in whole granules, managed memory not at
+// all.
 EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
   const std::lock_guard lock(mutex);
   const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
@@ -48,7 +48,7 @@ EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
     if (static_cast<Context*>(context)->device == device) used += of_context;
   return used + (primary[device].users > 0 ? of_context + loaded_at_launch : 0);
 }
-// What else a program does while a module is loaded.
+// Called while a module is loaded: what the program does meanwhile.
 static void (*while_loading)() = nullptr;
 EXPORTED void fake_cuda_while_loading(void (*work)()) { while_loading = work; }
 EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
@@ -76,13 +76,13 @@ EXPORTED Result cuDeviceGetName(char* name, int bytes, Device device) {
   std::snprintf(name, static_cast<std::size_t>(bytes), "Fake GPU %d", device);
   return kSuccess;
 }
-// Of an instance of MIG the first tells the GPU's, the second its own.
+// For a MIG instance the first function returns the GPU's UUID, the second the instance's.
 EXPORTED Result cuDeviceGetUuid(void* uuid, Device device) {
-  std::memset(uuid, setting("FAKE_CUDA_MIG", 0) != 0 ? 0xaa : 0x10 + number_on_machine(device), 16);
+  std::memset(uuid, setting("FAKE_CUDA_MIG", 0) != 0 ? 0xaa : 0x10 + machine_ordinal(device), 16);
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetUuid_v2(void* uuid, Device device) {
-  std::memset(uuid, 0x10 + number_on_machine(device), 16);
+  std::memset(uuid, 0x10 + machine_ordinal(device), 16);
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, Device) {
@@ -132,7 +132,7 @@ EXPORTED Result cuCtxGetCurrent(Opaque* context) {
   *context = current;
   return kSuccess;
 }
-static thread_local Opaque below = nullptr;  // one is enough
+static thread_local Opaque below = nullptr;  // a stack of one context
 EXPORTED Result cuCtxPushCurrent_v2(Opaque context) {
   below = current;
   current = context;
@@ -148,7 +148,7 @@ EXPORTED Result cuCtxGetDevice(Device* device) {
   *device = static_cast<Device>(current_device());
   return kSuccess;
 }
-// While a stream is captured it is an error, which ends the capture.
+// During a capture this is an error, which ends the capture.
 EXPORTED Result cuCtxSynchronize() {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
@@ -166,7 +166,7 @@ EXPORTED Result cuCtxSynchronize_v2(Opaque context) {
   return result;
 }
 
-// --- contexts of a program's own, and green ones, which are parts of a primary one
+// --- contexts that a program creates, and green contexts, which are parts of a primary context
 
 EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
   const Preemption preemption;
@@ -202,7 +202,7 @@ EXPORTED Result cuCtxDetach(Opaque context) {
 EXPORTED Result cuCtxGetApiVersion(Opaque context, unsigned* version) {
   const std::lock_guard lock(mutex);
   *version = 3020;
-  return own_contexts.count(context) != 0 || (context >= primary && context < primary + kMost)
+  return own_contexts.count(context) != 0 || (context >= primary && context < primary + kMaxDevices)
              ? kSuccess
              : kInvalidContext;
 }
@@ -221,7 +221,7 @@ EXPORTED Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
   *context = green_contexts[green];
   return kSuccess;
 }
-// What was made in it lives on in the primary context.
+// Its memory lives on in the primary context.
 EXPORTED Result cuGreenCtxDestroy(Opaque green) {
   const std::lock_guard lock(mutex);
   Context* const part = green_contexts[green];
@@ -259,7 +259,7 @@ EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, u
   return kSuccess;
 }
 
-// --- streams and events: everything is done at once, and takes a millisecond between two events
+// --- streams and events: all work completes at once; two events are always 1 ms apart
 
 EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
   const std::lock_guard lock(mutex);
@@ -295,7 +295,7 @@ EXPORTED Result cuStreamDestroy_v2(Opaque stream) {
   if (stream != nullptr && stream == captured_stream) fake_cuda_abandon_capture();
   return kSuccess;
 }
-// Of a stream that becomes a graph it is an error, which ends the graph.
+// For a captured stream this is an error, which ends the capture.
 EXPORTED Result cuStreamSynchronize(Opaque stream) {
   const std::lock_guard lock(mutex);
   if (stream == nullptr || stream != captured_stream) return kSuccess;

@@ -5,8 +5,8 @@
 
 using namespace fake_cuda;
 
-// A name, the version from which on it means this function, for which default stream (2: the thread's), and
-// the function. Of the other parts only the addresses are needed.
+// Each row: name, first driver version with this function, default stream (2: per thread), function. The
+// functions of other files are declared without parameters, because only their addresses are used.
 // clang-format off
 #define KNOWN_CALLS(CALL) \
   CALL("cuInit", 2000, 0, cuInit) \

@@ -7,7 +7,7 @@
 
 using namespace fake_cuda;
 
-Result fake_cuda_take(std::uint64_t pointer) {
+Result fake_cuda_free(std::uint64_t pointer) {
   const auto found = blocks.find(pointer);
   if (pointer == 0) return kSuccess;
   if (found == blocks.end() || !found->second.is_live) return kInvalidValue;
@@ -15,26 +15,26 @@ Result fake_cuda_take(std::uint64_t pointer) {
     found->second.is_live = false;  // the graph keeps it for its next launch
     return kSuccess;
   }
-  give_back(found->second);
+  release_block(found->second);
   blocks.erase(found);
   return kSuccess;
 }
 
 namespace {
 
-std::uint64_t in_whole(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
 
-// In multiples of 512 bytes, in the first granule that has room, in whatever pieces: where it is in pieces a
-// driver takes a new one, which no count of bytes foresees.
-Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_t granule) {
-  const std::uint64_t needed = in_whole(bytes, 512);
+// Allocates multiples of 512 bytes in the first granule with enough unused bytes, even if these are
+// fragmented. (With fragmented bytes a real driver uses a new granule, which no count of bytes can foresee.)
+Result allocate_in_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_t granule) {
+  const std::uint64_t needed = round_up(bytes, 512);
   auto found = granules.begin();
   while (found != granules.end() &&
          (found->second.context != current || found->second.used + needed > granule))
     ++found;
   if (found == granules.end()) {
     if (!grow(current_device(), granule)) return kOutOfMemory;
-    next_number = in_whole(next_number, granule);
+    next_number = round_up(next_number, granule);
     found = granules.emplace(number(granule), Granule{current, current_device(), 0, 0}).first;
   }
   *pointer = found->first;
@@ -45,19 +45,19 @@ Result give_of_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uint64_
   return kSuccess;
 }
 
-Result give(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = false) {
+Result allocate(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = false) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (current == nullptr) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
   const std::uint64_t granule = is_managed ? 0 : setting("FAKE_CUDA_GRANULE", 0);
   if (granule != 0) {
-    if (bytes <= granule / 2) return give_of_granule(pointer, bytes, granule);
-    const std::uint64_t taken = in_whole(bytes, granule);
-    if (!grow(current_device(), taken)) return kOutOfMemory;
-    next_number = in_whole(next_number, granule);
-    *pointer = number(taken);
-    blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true, false, taken};
+    if (bytes <= granule / 2) return allocate_in_granule(pointer, bytes, granule);
+    const std::uint64_t device_bytes = round_up(bytes, granule);
+    if (!grow(current_device(), device_bytes)) return kOutOfMemory;
+    next_number = round_up(next_number, granule);
+    *pointer = number(device_bytes);
+    blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true, false, device_bytes};
     return kSuccess;
   }
   if (!grow(current_device(), bytes)) return kOutOfMemory;
@@ -66,14 +66,14 @@ Result give(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = false
   return kSuccess;
 }
 
-Result take(std::uint64_t pointer) {
+Result free_pointer(std::uint64_t pointer) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  return fake_cuda_take(pointer);
+  return fake_cuda_free(pointer);
 }
 
 std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {
-  // Rows of whole 512 bytes, as a driver might.
+  // Pads rows to 512 bytes, as a driver may.
   std::uint64_t all = 0;
   std::size_t width = shape.width, height = shape.height > 0 ? shape.height : 1;
   const std::size_t depth = shape.depth > 0 ? shape.depth : 1;
@@ -91,13 +91,18 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   const bool is_deferred = (shape.flags & (kArrayDeferred | kArraySparse)) != 0;
   const std::uint64_t bytes = array_bytes(shape, levels);
   const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
-  const std::uint64_t taken = granule != 0 && bytes > granule / 2 ? in_whole(bytes, granule) : bytes;
-  if (!is_deferred && !grow(current_device(), taken)) return kOutOfMemory;
-  *array = again_of(free_arrays);
-  blocks[reinterpret_cast<std::uint64_t>(*array)] = {
-      current_device(),       is_deferred ? 0 : bytes, nullptr, nullptr, current, true, false,
-      is_deferred ? 0 : taken};
-  // A deferred one is asked how much it would need.
+  const std::uint64_t device_bytes = granule != 0 && bytes > granule / 2 ? round_up(bytes, granule) : bytes;
+  if (!is_deferred && !grow(current_device(), device_bytes)) return kOutOfMemory;
+  *array = reuse_or_make(free_arrays);
+  blocks[reinterpret_cast<std::uint64_t>(*array)] = {current_device(),
+                                                     is_deferred ? 0 : bytes,
+                                                     nullptr,
+                                                     nullptr,
+                                                     current,
+                                                     true,
+                                                     false,
+                                                     is_deferred ? 0 : device_bytes};
+  // The requirements of a deferred array can be queried.
   if (is_deferred)
     handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0, false};
   return kSuccess;
@@ -116,7 +121,7 @@ void drop_physical(Handle key) {
       found->second.is_shared)
     return;
   if (found->second.of_device) in_use[found->second.device] -= found->second.bytes;
-  if (found->second.is_given_again) free_physical.push_back(reinterpret_cast<Opaque>(key));
+  if (found->second.reuses_value) free_physical.push_back(reinterpret_cast<Opaque>(key));
   handles.erase(found);
 }
 
@@ -134,21 +139,21 @@ void unmap_tile(std::uint64_t array, unsigned column, const Order& order) {
 
 }  // namespace
 
-// What memory by pointer answers from now on, as after a fault of the device; 0: it is given.
+// Error code of all requests for memory by pointer, as after a device fault; 0: they succeed.
 namespace {
 std::atomic<Result> failing{kSuccess};
 }
 EXPORTED void fake_cuda_fails(int code) { failing = static_cast<Result>(code); }
 EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
-  return failing != kSuccess ? failing.load() : give(pointer, bytes);
+  return failing != kSuccess ? failing.load() : allocate(pointer, bytes);
 }
-// Another name of the same function, which no table knows.
+// The same function under a name that no table has.
 EXPORTED Result cuFakeAllocation(Pointer*, std::size_t) __attribute__((alias("cuMemAlloc_v2")));
 EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
   std::uint64_t wide = 0;
-  const Result result = give(&wide, bytes);
+  const Result result = allocate(&wide, bytes);
   if (result != kSuccess) return result;
-  // Of 32 bits: under a number of its own.
+  // A 32-bit pointer gets its own number.
   const std::lock_guard lock(mutex);
   static unsigned next = 4096;
   *pointer = next += 512;
@@ -159,18 +164,18 @@ EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
 EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
                                    std::size_t height, unsigned) {
   *pitch = (width + 511) / 512 * 512;
-  return give(pointer, *pitch * height);
+  return allocate(pointer, *pitch * height);
 }
 EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
   if (const auto answer = static_cast<Result>(setting("FAKE_CUDA_MANAGED", kSuccess)); answer != kSuccess)
     return answer;
-  const Result result = give(pointer, bytes, true);
+  const Result result = allocate(pointer, bytes, true);
   const std::lock_guard lock(mutex);
   if (result == kSuccess) blocks[*pointer].is_managed = true;
   return result;
 }
-EXPORTED Result cuMemFree_v2(Pointer pointer) { return take(pointer); }
-EXPORTED Result cuMemFree(unsigned pointer) { return take(pointer); }
+EXPORTED Result cuMemFree_v2(Pointer pointer) { return free_pointer(pointer); }
+EXPORTED Result cuMemFree(unsigned pointer) { return free_pointer(pointer); }
 EXPORTED Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   *pointer = std::malloc(bytes);
   return *pointer != nullptr ? kSuccess : kOutOfMemory;
@@ -217,7 +222,7 @@ EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationPro
   const bool of_device = properties->location.type == kLocationDevice;
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
   if (of_device && !grow(device, bytes)) return kOutOfMemory;
-  *made = reinterpret_cast<Handle>(again_of(free_physical));
+  *made = reinterpret_cast<Handle>(reuse_or_make(free_physical));
   constexpr int kTilePool = 2;
   handles[*made] = {device, of_device, bytes, 1, 0, false, properties->flags[kTilePool] == 0};
   return kSuccess;
@@ -238,7 +243,7 @@ EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
   if (found == mappings.end()) return kInvalidValue;
   *key = found->second.second;
   ++handles[*key].handles;
-  handles[*key].is_given_again = false;
+  handles[*key].reuses_value = false;
   return kSuccess;
 }
 EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t, Pointer,
@@ -269,7 +274,7 @@ EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   return kSuccess;
 }
 
-// A descriptor holds the memory, too, and an import is another handle of it.
+// A descriptor keeps the memory, and an import creates another handle of it.
 EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsigned long long) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
@@ -301,7 +306,7 @@ EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque st
       if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
       ++handles[list[i].handle].mappings;
     }
-    unmap_tile(array, list[i].part.tiles.x, [stream](auto drop) { in_order_of(stream, drop); });
+    unmap_tile(array, list[i].part.tiles.x, [stream](auto drop) { run_in_stream(stream, drop); });
     if (list[i].operation == kMapPart) tiles[array][list[i].part.tiles.x] = list[i].handle;
   }
   return kSuccess;
@@ -326,7 +331,7 @@ EXPORTED Result cuArrayDestroy(Opaque array) {
     handles.erase(number);
   }
   const std::lock_guard lock(mutex);
-  const Result result = fake_cuda_take(reinterpret_cast<std::uint64_t>(array));
+  const Result result = fake_cuda_free(reinterpret_cast<std::uint64_t>(array));
   if (result == kSuccess) free_arrays.push_back(array);
   return result;
 }

@@ -1,4 +1,4 @@
-// A libnvidia-ml.so.1 that knows of the fake driver's devices what is in use.
+// A fake libnvidia-ml.so.1 that reports the memory in use of the fake driver's devices.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -21,13 +21,13 @@ struct UsingProcess {
 std::atomic<unsigned> asked{0};
 }  // namespace
 
-// How often somebody wanted to know what its processes have.
+// How often a program asked for the memory of processes.
 EXPORTED unsigned fake_nvml_asked() { return asked; }
 
 EXPORTED int nvmlInit_v2() { return 0; }
 EXPORTED int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   if (std::strncmp(uuid, "GPU-", 4) != 0) return 6;
-  const char first[] = {uuid[4], uuid[5], 0};  // of bytes that are all 0x10 and the device's number
+  const char first[] = {uuid[4], uuid[5], 0};  // all bytes of the fake UUID are 0x10 plus the device's number
   *device = reinterpret_cast<void*>(std::strtoull(first, nullptr, 16) - 0x10 + 1);
   return 0;
 }
@@ -40,7 +40,7 @@ EXPORTED int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   return 0;
 }
 
-// Another one, too, which takes a third of what the device has.
+// Also reports another process, which uses a third of the device's memory.
 EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, UsingProcess* processes) {
   ++asked;
   Memory memory{};

@@ -3,15 +3,15 @@
 
 using namespace fake_cuda;
 
-Result fake_cuda_take(std::uint64_t pointer);  // fake_cuda_memory.cpp; with the lock
+Result fake_cuda_free(std::uint64_t pointer);  // fake_cuda_memory.cpp; caller holds the lock
 
 namespace {
 
-// The real driver crashes with a handle of something that is gone.
+// The real driver crashes with the handle of a destroyed pool.
 Pool& known_pool(Opaque pool) {
   const auto found = pools.find(pool);
   if (found == pools.end() || found->second.is_destroyed) {
-    std::fprintf(stderr, "fake CUDA driver: a pool that is not there was named\n");
+    std::fprintf(stderr, "fake CUDA driver: unknown or destroyed pool\n");
     std::abort();
   }
   return found->second;
@@ -21,7 +21,7 @@ void trim(Pool& pool, std::uint64_t keep) {
   const std::uint64_t wanted = pool.used > keep ? pool.used : keep;
   const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (left >= pool.reserved) return;
-  give_back_of(pool, pool.reserved - left);
+  release_from_pool(pool, pool.reserved - left);
 }
 
 Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
@@ -48,16 +48,16 @@ void add_free(Opaque graph, Opaque node, Pointer pointer) {
   blocks.erase(block);
 }
 
-// The next node of a stream that is captured.
+// Adds the next node of the captured stream.
 Opaque capture() {
   const std::size_t count = last_captured_node != nullptr ? 1 : 0;
   return last_captured_node = add(captured_graph, &last_captured_node, count);
 }
 
-Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
+Result allocate_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  // As the real one: with a stream of some context, none need be current.
+  // As in the real driver: with a stream of any context, no context need be current.
   const auto of_stream = streams.find(stream);
   const Opaque context = of_stream != streams.end() ? of_stream->second : current;
   if (context == nullptr) return kInvalidContext;
@@ -95,8 +95,8 @@ Opaque make_graph() {
   return graph;
 }
 
-// What has its memory knows it by another name from then on.
-void give_up_handle(Opaque graph) {
+// Frees the handle for reuse. Users of the graph's memory refer to it by another name from then on.
+void release_graph_handle(Opaque graph) {
   const Opaque name = handle();
   auto entry = graphs.extract(graph);
   if (!entry.empty()) {
@@ -107,7 +107,7 @@ void give_up_handle(Opaque graph) {
     if (one.graph == graph) one.graph = name;
   for (auto& [pointer, block] : blocks)
     if (block.graph == graph) block.graph = name;
-  for (auto& [exec, of] : instances)
+  for (auto& [exec, of] : execs)
     if (of.graph == graph) of.graph = name;
   free_graphs.push_back(graph);
 }
@@ -122,27 +122,28 @@ void drop_graph(Opaque graph) {
     }
     ++it;
   }
-  for (unsigned device = 0; found->second.has_run && device < kMost; ++device)
+  for (unsigned device = 0; found->second.has_run && device < kMaxDevices; ++device)
     kept_for_graphs[device] += found->second.running * found->second.need[device];
-  // What lives on is not kept, but is its own.
-  for (unsigned device = 0; found->second.has_run && device < kMost; ++device)
-    kept_for_graphs[device] -= left_by(graph, device);
+  // Live orphans are not unused memory.
+  for (unsigned device = 0; found->second.has_run && device < kMaxDevices; ++device)
+    kept_for_graphs[device] -= orphan_bytes(graph, device);
   for (auto it = nodes.begin(); it != nodes.end();)
     it = it->second.graph == graph ? nodes.erase(it) : std::next(it);
   graphs.erase(found);
 }
 
-// Its memory is kept for others, but what is live.
-void drop_instance(Opaque exec) {
-  const Instance gone = instances[exec];
-  instances.erase(exec);
+// Its memory becomes unused, except for live allocations.
+void drop_exec(Opaque exec) {
+  const GraphExec gone = execs[exec];
+  execs.erase(exec);
   const auto found = graphs.find(gone.graph);
   bool has_live = false;
   for (const auto& [pointer, block] : blocks)
     has_live = has_live || (block.graph == gone.graph && block.is_live);
   if (found != graphs.end() && gone.has_run && (found->second.running > 1 || !has_live)) {
     --found->second.running;
-    for (unsigned device = 0; device < kMost; ++device) kept_for_graphs[device] += found->second.need[device];
+    for (unsigned device = 0; device < kMaxDevices; ++device)
+      kept_for_graphs[device] += found->second.need[device];
   }
   drop_graph(gone.graph);
 }
@@ -150,20 +151,20 @@ void drop_instance(Opaque exec) {
 }  // namespace
 
 EXPORTED Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
-  return give_from_pool(pointer, bytes, nullptr, stream);
+  return allocate_from_pool(pointer, bytes, nullptr, stream);
 }
 EXPORTED Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
-  return give_from_pool(pointer, bytes, nullptr, stream);
+  return allocate_from_pool(pointer, bytes, nullptr, stream);
 }
 EXPORTED Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool, Opaque stream) {
-  return give_from_pool(pointer, bytes, pool, stream);
+  return allocate_from_pool(pointer, bytes, pool, stream);
 }
 EXPORTED Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   const Preemption preemption;
   if (stream == nullptr || stream != captured_stream) {
     const std::lock_guard lock(mutex);
-    if (!is_busy) return fake_cuda_take(pointer);
-    in_order_of(stream, [pointer] { fake_cuda_take(pointer); });
+    if (!is_busy) return fake_cuda_free(pointer);
+    run_in_stream(stream, [pointer] { fake_cuda_free(pointer); });
     return kSuccess;
   }
   const std::lock_guard lock(mutex);
@@ -177,7 +178,7 @@ EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) 
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   *pool = handle();
-  // Of no device: managed memory, which is on the first that uses it.
+  // Only managed memory has no device; it is on the device that uses it first.
   const bool is_of_device = properties->location.type == kLocationDevice;
   if (!is_of_device && properties->type != kManagedMemory) return kInvalidValue;
   pools[*pool].device = is_of_device ? static_cast<unsigned>(properties->location.id) : current_device();
@@ -191,8 +192,7 @@ EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
 }
 EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   const Preemption preemption;
-  // Both at once: what another thread waits for in between would be given back to a pool that is then
-  // forgotten.
+  // Under one lock: a wait by another thread in between would free memory to a pool that is then erased.
   const std::lock_guard lock(mutex);
   Pool& gone = known_pool(pool);
   trim(gone, 0);
@@ -233,7 +233,7 @@ EXPORTED Result cuStreamGetCaptureInfo_v2(Opaque stream, int* status, std::uint6
   const std::lock_guard lock(mutex);
   const bool is_captured = stream != nullptr && stream == captured_stream;
   *status = !is_captured ? kCaptureNone : capture_is_invalid ? kCaptureActive + 1 : kCaptureActive;
-  if (*status != kCaptureActive) return kSuccess;  // and says nothing more
+  if (*status != kCaptureActive) return kSuccess;  // and returns no further information
   *id = 1;
   *graph = captured_graph;
   if (dependencies != nullptr) *dependencies = &last_captured_node;
@@ -288,10 +288,10 @@ EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned
   const std::lock_guard lock(mutex);
   *exec = handle();
   ++graphs[graph].users;
-  instances[*exec] = {graph};
+  execs[*exec] = {graph};
   return kSuccess;
 }
-// Of what is put into a stream only allocations become nodes. One stream is captured at a time.
+// Only allocations and frees of a captured stream become nodes. One stream is captured at a time.
 EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
   const std::lock_guard lock(mutex);
   if (stream == nullptr || captured_stream != nullptr) return kInvalidValue;
@@ -304,7 +304,7 @@ EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
 void fake_cuda_abandon_capture() {
   captured_stream = nullptr;
   drop_graph(captured_graph);
-  give_up_handle(captured_graph);
+  release_graph_handle(captured_graph);
 }
 EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
   const std::lock_guard lock(mutex);
@@ -313,7 +313,7 @@ EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
   *graph = capture_is_invalid ? nullptr : captured_graph;
   if (capture_is_invalid) {
     drop_graph(captured_graph);
-    give_up_handle(captured_graph);
+    release_graph_handle(captured_graph);
   }
   return capture_is_invalid ? kCaptureInvalidated : kSuccess;
 }
@@ -326,13 +326,13 @@ EXPORTED Result cuStreamEndCapture_ptsz(Opaque stream, Opaque* graph) {
 EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto instance = instances.find(exec);
-  if (instance == instances.end()) return kInvalidValue;
+  const auto instance = execs.find(exec);
+  if (instance == execs.end()) return kInvalidValue;
   const Opaque graph = instance->second.graph;
   Graph& of = graphs[graph];
   for (const auto& [pointer, block] : blocks)
-    if (block.graph == graph && block.is_live) return kInvalidValue;  // to be freed before the next launch
-  for (unsigned device = 0; !instance->second.has_run && device < kMost; ++device) {
+    if (block.graph == graph && block.is_live) return kInvalidValue;  // must be freed before the next launch
+  for (unsigned device = 0; !instance->second.has_run && device < kMaxDevices; ++device) {
     of.need[device] = need_of(of, device);
     if (!grow(device, of.need[device])) return kOutOfMemory;
   }
@@ -347,26 +347,27 @@ EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
       block->second.is_live = false;
       continue;
     }
-    give_back(block->second);
+    release_block(block->second);
     blocks.erase(block);
   }
   return kSuccess;
 }
-// It has the other graph's memory from then on, at its next launch.
+// The exec uses the other graph's memory from its next launch on.
 EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
   constexpr Result kUpdateFailure = 910;
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto instance = instances.find(exec);
-  if (instance == instances.end() || graphs.count(graph) == 0) return kUpdateFailure;
-  if (instance->second.graph == graph) return kSuccess;  // and it has its memory
+  const auto instance = execs.find(exec);
+  if (instance == execs.end() || graphs.count(graph) == 0) return kUpdateFailure;
+  if (instance->second.graph == graph) return kSuccess;  // it already has its memory
   ++graphs[graph].users;
-  // Under a name that stays, as the graph before may have lost its handle when the device comes to it.
+  // Keeps the former graph under a name that stays valid: its handle may be reused before the device has
+  // finished.
   const Opaque before = handle();
-  instances[before] = instance->second;
+  execs[before] = instance->second;
   instance->second = {graph};
-  const auto drop = [before] { drop_instance(before); };
-  when_waited_for(drop);
+  const auto drop = [before] { drop_exec(before); };
+  run_at_wait(drop);
   return kSuccess;
 }
 EXPORTED Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque*, int*) {
@@ -375,8 +376,8 @@ EXPORTED Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque*, int*) {
 EXPORTED Result cuGraphExecDestroy(Opaque exec) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto drop = [exec] { drop_instance(exec); };
-  when_waited_for(drop);
+  const auto drop = [exec] { drop_exec(exec); };
+  run_at_wait(drop);
   return kSuccess;
 }
 EXPORTED void fake_cuda_busy(int is_on) {
@@ -397,7 +398,7 @@ EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void*
   std::set<Opaque> gone;
   for (const auto& [pointer, block] : blocks)
     if (block.graph != nullptr && graphs.count(block.graph) == 0 && gone.insert(block.graph).second)
-      reserved += left_by(block.graph, of_device);
+      reserved += orphan_bytes(block.graph, of_device);
   *static_cast<std::uint64_t*>(value) = attribute == kGraphReservedCurrent ? reserved : 0;
   return kSuccess;
 }
@@ -412,6 +413,6 @@ EXPORTED Result cuGraphDestroy(Opaque graph) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   drop_graph(graph);
-  give_up_handle(graph);
+  release_graph_handle(graph);
   return kSuccess;
 }

@@ -1,4 +1,4 @@
-// The libnvonnxparser of fake_tensorrt.cpp: "ONNX models" are lines of text.
+// The fake libnvonnxparser that belongs to fake_tensorrt.cpp: its "ONNX models" are lines of text.
 #include <NvOnnxParser.h>
 
 #include <fstream>

@@ -1,9 +1,9 @@
-// A libnvinfer without TensorRT: built from the public headers alone, it takes "engines" and "ONNX models" of
-// lines of text, asks for memory as they say, and writes every call that matters, in order, into the file
-// FAKE_TENSORRT_LOG. It holds the plug-in to the sequence of calls that the headers demand. It computes
-// nothing, but on a real driver copies the first input to the first output.
+// A fake libnvinfer, built from TensorRT's public headers only. Its "engines" and "ONNX models" are lines of
+// text (fake_tensorrt_model.h). It allocates memory as they say, and writes each relevant call in order to
+// the file FAKE_TENSORRT_LOG. It fails if the plug-in violates the sequence of calls that the headers
+// require. It computes nothing, but on a real driver it copies the first input to the first output.
 //
-// The lines are in fake_tensorrt_model.h. Environment: FAKE_TENSORRT_VERSION (what the library says it is).
+// Environment: FAKE_TENSORRT_VERSION (the version that the library reports).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 using namespace fake_tensorrt;
 
-bool has_plugins = false;  // those of libnvinfer_plugin are registered
+bool has_plugins = false;  // set when libnvinfer_plugin has registered its plug-ins
 
 // --- running
 
@@ -86,7 +86,7 @@ class Context final : public IExecutionContext {
       scratch = memory != nullptr ? size : -1;
     }
 #endif
-    // The first input's values become the first output's, where the driver is a real one.
+    // On a real driver, copies the first input to the first output.
     void copy_first(cudaStream_t stream) {
       using Copy = int (*)(std::uint64_t, std::uint64_t, std::size_t, void*);
       static const auto copy = reinterpret_cast<Copy>(::dlsym(RTLD_DEFAULT, "cuMemcpyDtoDAsync_v2"));
@@ -254,7 +254,7 @@ class Network final : public INetworkDefinition {
     Model model;
     std::vector<std::unique_ptr<NamedTensor>> inputs;
     mutable QuantizeLayer quantize;
-    bool has_parser = false;  // which owns the weights
+    bool has_parser = false;  // it owns the weights
     std::int32_t getNbLayers() const noexcept override { return model.quantized ? 1 : 0; }
     ILayer* getLayer(int32_t) const noexcept override { return &quantize; }
     std::int32_t getNbInputs() const noexcept override { return static_cast<std::int32_t>(inputs.size()); }
@@ -373,7 +373,7 @@ EXPORTED void* createInferBuilder_INTERNAL(void* logger, std::int32_t version) n
   return new Builder(static_cast<ILogger*>(logger));
 }
 
-// The parser's library gives it what it read; the parser's error, if there is one.
+// The parser's library passes what it read; returns the parser's error, or null.
 EXPORTED const char* fake_tensorrt_read(void* network, const char* text) {
   Network::Work& work = static_cast<Network*>(static_cast<INetworkDefinition*>(network))->work;
   work.model = read_model(text);

@@ -1,9 +1,9 @@
-// A model of the fake library: what a text of lines says, and the log of calls.
+// A model of the fake TensorRT: a text of lines, and the log of calls.
 //
-// Lines: `input NAME DIM …`, `output NAME DIM …` (float32; an output with a -1 is found at run time to have 1
-// there), `scratch BYTES`, `weights BYTES`, `trial BYTES` (the builder's), `quantized`, `bad TEXT` (the
-// parser's error), `plugin NAME` (the engine has such a layer). Environment: FAKE_TENSORRT_LOG, the file that
-// the calls are written to.
+// Lines: `input NAME DIM …`, `output NAME DIM …` (float32; a -1 in an output becomes 1 at run time), `scratch
+// BYTES`, `weights BYTES`, `trial BYTES` (allocated by the builder), `quantized`, `bad TEXT` (an error of the
+// parser), `plugin NAME` (the engine has a layer of this plug-in). Environment: FAKE_TENSORRT_LOG, the file
+// for the log of calls.
 #pragma once
 
 #include <NvInfer.h>

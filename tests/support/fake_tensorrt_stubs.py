@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes classes that do nothing for TensorRT's pure virtual ones, from NvInferImpl.h of the version that is there.
+"""Writes stub classes for TensorRT's pure virtual interfaces, from the installed NvInferImpl.h.
 
-The interfaces of TensorRT's objects grow with every version; a fake library that is to be built against any of them overrides
-what it needs of these and leaves the rest to them.
+These interfaces grow with each TensorRT version. The fake library, which builds against any version, overrides what it needs
+and inherits the rest from the stubs.
 
     fake_tensorrt_stubs.py NvInferImpl.h OUT.h         the classes of NvInferImpl.h
     fake_tensorrt_stubs.py NvOnnxParser.h OUT.h        nvonnxparser::IParser, the parser's interface itself

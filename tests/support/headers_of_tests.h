@@ -1,5 +1,5 @@
-// What nearly every test includes, for the builds that read it once (HEADROOM_UNITY). A test still includes
-// what it uses: other builds compile it without this file.
+// Headers that nearly every test includes, precompiled in unity builds (HEADROOM_UNITY). A test still
+// includes what it uses, because other builds compile it without this file.
 #pragma once
 
 #include <fmt/format.h>

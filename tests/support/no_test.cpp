@@ -1,2 +1,3 @@
-// The program that owns the precompiled header of all tests: CMake wants one that is compiled as they are.
+// The program that owns the precompiled header of all tests. CMake requires one with the same compile
+// options.
 int main() { return 0; }

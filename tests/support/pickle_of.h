@@ -1,4 +1,4 @@
-// A pickle of plain data, as PyTorch's own pickler writes it (protocol 2, no memo).
+// Returns a pickle of plain data, as PyTorch's pickler writes it (protocol 2, no memo).
 #pragma once
 
 #include <string>

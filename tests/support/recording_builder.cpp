@@ -98,7 +98,7 @@ RecordWriter* RecordingBuilder::writer(std::uint32_t thread, std::uint64_t time)
     return nullptr;
   }
   const std::size_t slot = claimed_ % options_.segments_limit;
-  // In a ring the slot may be another thread's: that thread goes on in a segment of its own.
+  // In a ring the slot may belong to another thread, which then continues in a new segment.
   for (auto& [index, other] : threads_)
     if (other.slot == slot) leave(other.writer);
   if (slot >= segments_.size()) segments_.resize(slot + 1);

@@ -1,5 +1,5 @@
-// Makes a valid recording (.hrec) of given events, with the writer that the preload library uses. One unit of
-// time is one nanosecond unless the options say otherwise.
+// Builds a valid recording (.hrec) from given events, with the writer of the preload library. Times are in
+// nanoseconds, unless the options set another unit.
 //
 //   test::RecordingBuilder builder(folder / "a.hrec");
 //   const auto layer = builder.scope("conv1");
@@ -27,12 +27,13 @@ struct RecordingOptions {
   bool full = true;
   bool ring = false;
   bool closed = true;
-  bool host = true;  // false: of GPU memory alone
+  bool host = true;  // false: GPU memory only
   bool forked = false;
-  bool checksums = true;  // false: as earlier versions wrote it
+  bool checksums = true;  // false: as older versions wrote it
   std::uint32_t segment_bytes = 64 << 10;
   std::uint32_t metadata_bytes = 64 << 10;
-  std::uint64_t segments_limit = 256;  // events past it are counted as dropped (the oldest go, in a ring)
+  std::uint64_t segments_limit =
+      256;  // later events count as dropped (in a ring, the oldest are overwritten)
   std::uint64_t large_bytes = 4096;
   std::uint64_t sample_period_bytes = 512 << 10;
   std::uint32_t time_shift = 0;
@@ -56,8 +57,8 @@ class RecordingBuilder {
   void module(const std::string& path, const std::string& build_id_bytes, std::uint64_t start,
               std::uint64_t end, std::uint64_t load_bias, std::uint64_t ticks = 0);
   void module_gone(std::uint64_t load_bias, std::uint64_t ticks);
-  // ONNX Runtime's own profile, whose zero is `start` nanoseconds after the recording's; without a number, as
-  // recordings of earlier versions have it.
+  // A profile of ONNX Runtime, which starts `start` nanoseconds after the recording. Without a number, as in
+  // recordings of older versions.
   void profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope,
                std::uint32_t number = 0);
   void open_profile(std::uint32_t number, std::uint32_t session_scope);
@@ -81,10 +82,10 @@ class RecordingBuilder {
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
                 std::uint64_t bytes, std::uint64_t releases);
-  // Counted by the thread since, in its segment's header: what a killed process leaves.
+  // Later counts of the thread, in its segment's header, as a killed process leaves them.
   void count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations, std::uint64_t bytes,
              std::uint64_t releases);
-  // Of GPUs.
+  // Events of GPUs.
   void device(std::uint32_t ordinal, const recording::DeviceRecord& record, const std::string& name);
   void device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                        std::uint64_t handle, std::uint64_t size, const Frames& stack = {});
@@ -93,17 +94,17 @@ class RecordingBuilder {
   void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                       std::uint64_t size, std::uint64_t charged, std::uint64_t limit,
                       const Frames& stack = {});
-  // Behind a refusal.
+  // Follows a refusal.
   void device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device, std::uint32_t process,
                      std::uint64_t bytes, bool is_elsewhere = false);
   void process_name(std::uint32_t process, const std::string& name);
   void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                      std::uint64_t bytes);
   void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);
-  // The records that follow in this thread's segment are `other`'s.
+  // The following records in this thread's segment belong to the thread `other`.
   void hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other);
 
-  // The writer of the thread's segment, with room for a record; null where the limit is reached.
+  // Returns the writer of the thread's segment, with space for a record; null if the limit is reached.
   recording::RecordWriter* writer(std::uint32_t thread, std::uint64_t time);
   // The thread's next event goes to a new segment.
   void end_segment(std::uint32_t thread);
@@ -117,11 +118,11 @@ class RecordingBuilder {
     recording::RecordWriter writer;
     std::size_t slot = 0;
     std::uint32_t scope = 0;
-    std::map<Frames, std::uint32_t> stacks;  // those that the segment defines
+    std::map<Frames, std::uint32_t> stacks;  // stacks that the segment defines
   };
 
   void leave(recording::RecordWriter& writer) const;
-  // Of the segments that are still open, and of the metadata, as a process that ends writes them.
+  // Closes the open segments and the metadata, as an exiting process does.
   void write_end(recording::FileHeader& header);
   std::uint32_t stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames);
 

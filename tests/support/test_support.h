@@ -1,4 +1,4 @@
-// What the tests share: temporary folders, and the places of real input.
+// Helpers for tests: temporary folders, and the paths of real input files.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 namespace headroom::test {
 
-// A fresh folder, removed at the end of the test.
+// A new folder that is removed at the end of the test.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -24,29 +24,29 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// A file of the shared test data ("models/mnist.onnx") that lies outside the project, or nothing where that
-// folder is absent; tests then skip with GTEST_SKIP() << absent_message(...). HEADROOM_SHARED_DATA names
-// another place.
+// Returns a file of the shared test data outside the project ("models/mnist.onnx"), or nothing if that folder
+// is missing; tests then skip with GTEST_SKIP() << absent_message(...). HEADROOM_SHARED_DATA sets another
+// folder.
 std::optional<std::filesystem::path> shared_data(const std::string& relative_path);
 // A file of an npm package that scripts/install_dependencies.sh installed:
 // "models/ch_PP-OCRv4_det_infer.onnx".
 std::optional<std::filesystem::path> dependency_file(const std::string& relative_path);
-// A photo or video of Debian's opencv-doc ("data/messi5.jpg"), from where scripts/opencv_examples.sh finds
-// it.
+// A photo or video of Debian's opencv-doc ("data/messi5.jpg"), at the path that scripts/opencv_examples.sh
+// finds.
 std::optional<std::filesystem::path> opencv_example(const std::string& relative_path);
 std::string absent_message(const std::string& what);
 
-// Under a sanitizer or an emulator, where all takes many times as long.
+// Whether the build runs many times slower: under a sanitizer or an emulator.
 #if defined(HEADROOM_SANITIZED) || defined(HEADROOM_EMULATED)
 inline constexpr bool kIsSlowBuild = true;
 #else
 inline constexpr bool kIsSlowBuild = false;
 #endif
-// For a test of a rate over thousands of trials, or of one search that takes minutes: what it says is the
-// same of every build, and other tests run the same code there.
+// For tests of a rate over thousands of trials, or of a search that takes minutes. Their result does not
+// depend on the build, and other tests run the same code in slow builds.
 inline constexpr const char* kOnlyInPlainBuilds =
     "of arithmetic, the same in every build: a plain one has it";
-// How many of `times` repetitions a build makes of what holds each time by itself.
+// How many of `times` independent repetitions a build runs.
 constexpr int repetitions(int times) { return kIsSlowBuild ? (times + 9) / 10 : times; }
 
 std::string read_text(const std::filesystem::path& path);
