@@ -34,7 +34,7 @@ Result<GateLimit> split_rule(std::string_view text) {
 }  // namespace
 
 tl::unexpected<Error> no_gate_rule(std::string_view rule, std::string why) {
-  return usage_error(fmt::format("invalid rule --fail-on '{}'", rule), std::move(why),
+  return usage_error(fmt::format("invalid --fail-on rule '{}'", rule), std::move(why),
                      "use METRIC>+5%, METRIC>+20MiB or METRIC>512MiB, as in 'run_peak>+5%,p99>+10%'");
 }
 
