@@ -1,5 +1,6 @@
-// Memory of a PyTorch model by layer, from inside the program: which module's tensors held how much, what the
-// device held in all while a layer ran, and what of it were weights, activations, gradients or scratch.
+// Traces the memory of a PyTorch model by layer, from inside the program. It reports how much each
+// module's tensors hold, how much the device held while a layer ran, and how that splits into weights,
+// activations, gradients and scratch memory.
 //
 //   headroom::MemoryTracer tracer;
 //   {
@@ -8,8 +9,9 @@
 //   }
 //   tracer.print_summary();
 //
-// Events come from PyTorch's allocators themselves. Everything here may be called from any thread. Failures
-// are exceptions of the standard library with one sentence. docs/memory-tracer.md defines each figure.
+// The events come from PyTorch's own allocators. All functions may be called from any thread. Failures are
+// exceptions of the standard library with a one-sentence message. docs/memory-tracer.md defines each
+// figure.
 #pragma once
 
 #include <cstddef>
@@ -27,61 +29,62 @@ class Session;
 }
 
 struct MemoryTracerOptions {
-  std::size_t max_events = 100'000;  // the newest are kept; figures count all
-  // "cpu", "cuda:N" or "cuda" (cuda:0): which device's figures are given where none is named. All are traced.
+  std::size_t max_events = 100'000;  // only the newest events are kept; the figures count all
+  // The device whose figures are returned if a call names none: "cpu", "cuda:N" or "cuda" (cuda:0). All
+  // devices are traced.
   std::string device = "cuda:0";
   bool enable_fragmentation_tracking = true;
-  std::string record_to;  // a recording (.hrec) that survives the process; empty: none
+  std::string record_to;  // path of a recording (.hrec), which survives a crash; empty: none
 };
 
 struct LayerMemoryStats {
   std::string layer_name;
-  std::int64_t peak_allocated = 0;       // most bytes allocated on the device in all while the layer ran
-  std::int64_t peak_reserved = 0;        // the same of what the allocator had reserved
-  std::int64_t total_allocations = 0;    // made in the layer itself, not in those inside it
-  std::int64_t total_deallocations = 0;  // the same
+  std::int64_t peak_allocated = 0;       // largest total allocated on the device while the layer ran
+  std::int64_t peak_reserved = 0;        // largest total reserved by the allocator while the layer ran
+  std::int64_t total_allocations = 0;    // in the layer itself, without its inner layers
+  std::int64_t total_deallocations = 0;  // in the layer itself, without its inner layers
   double avg_fragmentation = 0;          // 0 to 1, over the layer's own events
-  double duration_ms = 0;                // of all its calls, with the layers inside it; the host's time
-  // Beyond the reference's fields:
+  double duration_ms = 0;                // host time of all calls, including inner layers
+  // Further fields, without a counterpart in the reference tracer:
   std::int64_t calls = 0;
-  std::int64_t allocated_bytes = 0;  // in all, in the layer itself
-  std::int64_t live_bytes = 0;       // of these, not yet released
-  std::int64_t at_peak_bytes = 0;    // of these, live when the device's total was highest
+  std::int64_t allocated_bytes = 0;  // sum of all allocations in the layer itself
+  std::int64_t live_bytes = 0;       // the part that is still allocated
+  std::int64_t at_peak_bytes = 0;    // the part that was live at the device's peak
 };
 
 struct MemoryEvent {
   double timestamp = 0;    // seconds since the first trace began
   std::string event_type;  // "alloc", "free", "snapshot", "layer_enter", "layer_exit"
   std::int64_t size_bytes = 0;
-  std::string layer_name;  // empty outside of any layer
+  std::string layer_name;  // empty outside of all layers
   std::int64_t allocated_bytes = 0, reserved_bytes = 0;
   double fragmentation_ratio = 0;
 };
 
-// Bytes by what they are for. docs/memory-tracer.md says how each is told.
+// Bytes by use. docs/memory-tracer.md explains how a use is recognised.
 struct MemoryByUse {
   std::int64_t weights = 0, activations = 0, gradients = 0, optimizer_state = 0, workspace = 0, other = 0;
 };
 
-// A layer that keeps more with every trace().
+// A layer whose live memory grows with every trace().
 struct MemoryGrowth {
   std::string layer_name;
-  std::int64_t bytes_per_trace = 0;  // the median growth
+  std::int64_t bytes_per_trace = 0;  // median growth
   std::int64_t live_bytes = 0;
-  std::int64_t traces = 0;  // over so many it grew without falling
+  std::int64_t traces = 0;  // number of traces over which it grew without falling
 };
 
 class __attribute__((visibility("default"))) MemoryTracer {
  public:
-  // Throws std::invalid_argument of a device that is none, std::runtime_error where record_to cannot be
+  // Throws std::invalid_argument for an invalid device, and std::runtime_error if record_to cannot be
   // written.
   explicit MemoryTracer(const MemoryTracerOptions& options = {});
   ~MemoryTracer();
   MemoryTracer(MemoryTracer&&) noexcept;
   MemoryTracer& operator=(MemoryTracer&&) noexcept;
 
-  // What is allocated and released until the end of the block is traced. Traces may lie inside of each other
-  // and be of several tracers.
+  // Traces all allocations and frees until the object is destroyed. Traces may nest, and may belong to
+  // several tracers.
   class Trace {
    public:
     explicit Trace(std::shared_ptr<memory_tracer::Session> session);
@@ -94,14 +97,14 @@ class __attribute__((visibility("default"))) MemoryTracer {
   };
   [[nodiscard]] Trace trace();
 
-  // A tensor that was there before: where it lies and on which device.
+  // A tensor that existed before the trace: its address, size and device.
   struct Weight {
     const void* data;
     std::size_t bytes;
-    int device;  // -1: the CPU, else the number of the CUDA device
+    int device;  // -1: the CPU, else the CUDA device's number
   };
   [[nodiscard]] Trace trace(const std::vector<Weight>& weights);
-  // Of a torch::nn::Module or torch::jit::Module: its parameters and buffers are weights.
+  // Traces a torch::nn::Module or torch::jit::Module. Its parameters and buffers count as weights.
   template <class Module>
   [[nodiscard]] Trace trace(const Module& module) {
     std::vector<Weight> weights;
@@ -116,8 +119,8 @@ class __attribute__((visibility("default"))) MemoryTracer {
     return trace(weights);
   }
 
-  // The calling thread works for this layer until the end of the block, inside of that which it worked for.
-  // "backbone.conv1"; the same name is the same layer.
+  // Attributes the calling thread's allocations to this layer until the object is destroyed. Layers nest.
+  // The same name ("backbone.conv1") means the same layer.
   class Layer {
    public:
     Layer(std::shared_ptr<memory_tracer::Session> session, std::string_view name);
@@ -129,33 +132,34 @@ class __attribute__((visibility("default"))) MemoryTracer {
     std::shared_ptr<memory_tracer::Session> session_;
   };
   [[nodiscard]] Layer layer(std::string_view name) { return {session_, name}; }
-  // Phases of training: what is allocated in them is gradients and state of the optimizer.
+  // Phases of training. Allocations in them count as gradients and optimizer state.
   [[nodiscard]] Layer backward() { return layer("backward"); }
   [[nodiscard]] Layer optimizer_step() { return layer("optimizer.step"); }
 
-  // Of the tracer's device, or of another that is named as in MemoryTracerOptions. By the layer's name; those
-  // that ran or allocated.
+  // Figures by layer name, of all layers that ran or allocated. `device` is a name as in
+  // MemoryTracerOptions; empty: the tracer's device.
   std::map<std::string, LayerMemoryStats> get_layer_stats(std::string_view device = {}) const;
   std::map<std::string, std::int64_t> get_peak_memory_per_layer(std::string_view device = {}) const;
   // Empty without enable_fragmentation_tracking.
   std::map<std::string, double> get_fragmentation_stats(std::string_view device = {}) const;
-  // The newest max_events, of all devices.
+  // The newest max_events events, of all devices.
   std::vector<MemoryEvent> get_events() const;
 
   std::int64_t peak_allocated(std::string_view device = {}) const;
   std::int64_t allocated(std::string_view device = {}) const;
-  // Who held the peak: layers, "(before the trace)" and "(outside of layers)". The sum is peak_allocated().
+  // Bytes live at the peak, by layer, with "(before the trace)" and "(outside of layers)". The sum is
+  // peak_allocated().
   std::map<std::string, std::int64_t> get_memory_at_peak(std::string_view device = {}) const;
-  MemoryByUse get_memory_by_use(std::string_view device = {}) const;  // at the peak, to which it adds up
-  // What was kept by each of the last traces, the largest growth first: a leak for each object, say. Empty
-  // before five traces have ended.
+  MemoryByUse get_memory_by_use(std::string_view device = {}) const;  // at the peak; the sum is the peak
+  // Layers that kept memory in each of the last traces, largest growth first; for example a leak per
+  // processed object. Empty until five traces have ended.
   std::vector<MemoryGrowth> get_growth(std::string_view device = {}) const;
 
   // JSON for https://www.speedscope.app: bytes at the peak, bytes allocated, and layers over time.
   void export_flame_graph(const std::string& path) const;
   // {"events": […], "layer_stats": {…}, "summary": {…}}
   void export_timeline(const std::string& path) const;
-  void print_summary() const;  // on standard output
+  void print_summary() const;  // to standard output
   std::string summary() const;
 
  private:

@@ -1,18 +1,20 @@
-// Many models in one memory budget: sessions are loaded when they are asked for, and given up by what it
-// costs to load them again, so that what the process has never passes the budget.
+// Runs many models in one memory budget. The pool loads a session when the program asks for it. If the
+// budget is full, it first evicts idle sessions, chosen by the cost of loading them again. The process
+// never exceeds the budget.
 //
 //   headroom::ModelPool pool({.budget_bytes = 256 << 20});
 //   pool.add({.name = "face", .path = "face.onnx"});
-//   headroom::PoolSession session = pool.acquire("face");   // loads it, and gives up others, if it must
+//   headroom::PoolSession session = pool.acquire("face");   // loads the model; may evict others
 //   if (!session) return complain(session.message());
 //   session.set_input(0, pixels.data(), pixels.size() * sizeof(float), {1, 3, 128, 128});
 //   session.run();
-//   headroom::PoolTensor scores = session.output(0);        // until the session's end, or its next run
+//   headroom::PoolTensor scores = session.output(0);        // valid until the next run or the session's end
 //
-// All functions of a ModelPool may be called from any thread, but moves; a PoolSession belongs to one thread
-// at a time. What was moved from may be assigned to or destroyed, nothing else. Sizes are bytes. Wrong use
-// and failed runs are exceptions of the standard library with one sentence; that a session is not to be had
-// is no exception, but its refusal. docs/model-pool.md says how it decides.
+// All functions of a ModelPool except moves may be called from any thread. A PoolSession belongs to one
+// thread at a time. A moved-from object may only be assigned to or destroyed. Sizes are bytes. Wrong use
+// and failed runs throw exceptions of the standard library with a one-sentence message. A session that is
+// unavailable is not an exception: acquire() returns its PoolRefusal. docs/model-pool.md explains how the
+// pool decides.
 #pragma once
 
 #include <chrono>
@@ -27,65 +29,71 @@
 namespace headroom {
 
 struct ModelPoolOptions {
-  // Of the whole process: what it has already when the pool is made is part of it. Runtimes are started by
-  // the first add() of a model of theirs, and count as the process's own.
+  // Budget of the whole process, including its memory at the time when the pool is created. The first
+  // add() of a model starts the model's runtime; the runtime's memory counts as the process's own.
   std::int64_t budget_bytes = 0;
-  // Whose memory it is: "cpu", that of this process; "cuda:N", that of a GPU. Under the preload library of
-  // `headroom run` the latter is what this process has of it (and of the machine, where they are one);
-  // without, what the driver says is taken, whoever has it.
+  // The memory that the budget limits: "cpu", this process's memory; "cuda:N", memory of a GPU. With the
+  // preload library of `headroom run`, "cuda:N" counts this process's GPU memory (and its CPU memory if
+  // the GPU shares the machine's memory). Without the library, it counts all used memory that the driver
+  // reports, from all processes.
   std::string device = "cpu";
-  std::optional<std::int64_t> margin_bytes{};  // of the budget that is kept free; absent: a sixteenth
-  std::optional<std::chrono::nanoseconds> unload_after_idle{};  // absent: only to make room
-  // Each raises a waiting request's priority by one; at least a millisecond.
+  std::optional<std::int64_t> margin_bytes{};  // part of the budget to keep free; default: a sixteenth
+  std::optional<std::chrono::nanoseconds> unload_after_idle{};  // default: evict only when the budget is full
+  // A waiting request's priority rises by one each time this time passes. At least one millisecond.
   std::chrono::nanoseconds patience = std::chrono::milliseconds(250);
-  // Most that a load for which others must be given up waits while sessions are in use, so that several
-  // threads' loads come together: fewer loads by many threads, for later answers (docs/model-pool.md).
-  // Requests with a deadline do not wait.
+  // How long a load that needs evictions may wait while sessions are in use. Waiting lets the loads of
+  // several threads come together: fewer loads, but later answers (docs/model-pool.md). Requests with a
+  // deadline do not wait.
   std::chrono::nanoseconds load_delay{0};
-  std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
-  // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
+  std::chrono::nanoseconds load_timeout =
+      std::chrono::seconds(60);  // a load or free that takes longer counts as hung
+  // More than 0: size of the memory for decoded frames, allocated when the pool is created
+  // (ModelPool::frames()).
   std::int64_t frame_bytes = 0;
-  // More than 0: an arena that the sessions of ONNX Runtime on the CPU share for what runs
-  // need beside weights; taken whole at the first add() of such a model. Sessions that run at the same time
-  // need its size together; it grows if it is too small. There is one in a process: the first pool's.
+  // More than 0: size of a CPU arena that all ONNX Runtime sessions share for the memory of runs (not
+  // weights). The first add() of such a model allocates it. Sessions that run at the same time need the
+  // sum of their sizes; the arena grows if it is too small. A process has one such arena, that of the
+  // first pool.
   std::int64_t arena_bytes = 0;
-  // Letters, digits, '_' and '-': tells the pool's figures to `headroom watch` and `headroom serve` on this
-  // machine, four times a second. Empty: to nobody.
+  // Letters, digits, '_' and '-'. Under this name, the pool publishes its figures four times a second for
+  // `headroom watch` and `headroom serve` on this machine. Empty: it publishes nothing.
   std::string name{};
-  // A file for a JSON line an event (docs/model-pool.md); empty: none. A pipe that is full loses lines.
+  // Path of a file for one JSON line per event (docs/model-pool.md); empty: none. If it is a full pipe,
+  // lines are lost.
   std::string events_to{};
 };
 
 struct PoolModel {
   std::string name{};
-  std::string path{};          // .onnx, .ort, .pt, .torchscript, .engine: whatever a plug-in reads
-  std::string backend{};       // "onnxruntime", "libtorch", "tensorrt"; empty: by the file's extension
-  std::string device = "cpu";  // the pool's
-  int threads = 1;             // of one run; 0: the runtime's choice
-  bool arena = true, prepacking = true, memory_pattern = true;  // what headroom bench --tune finds
-  int image_size = 640;  // for dimensions that the model leaves open, when it is warmed
-  // In a process of its own: its crash, by a signal too, is a run that throws, a load that hangs is ended,
-  // and all that it took is back when it is unloaded. Costs that process (9 to 14 MiB with ONNX Runtime) and
-  // a copy of inputs and outputs in each run. On the CPU, without inputs or outputs of strings.
+  std::string path{};          // .onnx, .ort, .pt, .torchscript, .engine or what else a plug-in reads
+  std::string backend{};       // "onnxruntime", "libtorch", "tensorrt"; empty: chosen by extension
+  std::string device = "cpu";  // must be the pool's device
+  int threads = 1;             // threads of one run; 0: the runtime's choice
+  bool arena = true, prepacking = true, memory_pattern = true;  // values that headroom bench --tune finds
+  int image_size = 640;  // for the model's dynamic dimensions, in warm-up runs
+  // Runs the model in a separate process. A crash, even by a signal, makes run() throw. A load that hangs
+  // is killed. Unloading returns all memory. Costs: 9 to 14 MiB for the process (ONNX Runtime), and one
+  // copy of inputs and outputs per run. CPU only; inputs and outputs of strings are not supported.
   bool isolated = false;
-  int sessions = 1;  // at the same time; a further one is made where there is room without giving up others
-  // Beside what the process has: most while it is loaded, and most when it runs, as headroom bench reports
-  // them. 0: learnt from the first load, for which first_load_bytes (0: 64 MiB) are reserved.
+  int sessions = 1;  // most sessions at the same time; the pool evicts nothing to add a second one
+  // Peak memory of a load and of a run, beyond what the process has, as headroom bench reports them. 0:
+  // learnt from the first load, for which the pool reserves first_load_bytes (0: 64 MiB).
   std::int64_t load_peak_bytes = 0, run_peak_bytes = 0, first_load_bytes = 0;
 };
 
 struct PoolRequest {
-  std::optional<std::chrono::nanoseconds> deadline{};  // from now; 0: only if it is ready; absent: none
-  int priority = 0;                                    // higher first
+  std::optional<std::chrono::nanoseconds>
+      deadline{};    // from now; 0: only if a session is ready; default: none
+  int priority = 0;  // higher first
 };
 
 enum class PoolRefusal {
   none,
   unknown_model,
-  too_large,    // it can never be loaded inside the budget
-  no_room,      // what is pinned, hangs, or did not come back leaves too little
-  deadline,     // it was not ready in time
-  load_failed,  // also for a while after a failure
+  too_large,    // it can never fit the budget
+  no_room,      // pinned, hung or unreturned memory leaves too little of the budget
+  deadline,     // no session was ready in time
+  load_failed,  // also for some time after a failed load
   load_hangs,
   shut_down,
 };
@@ -108,43 +116,45 @@ enum class PoolElement : std::int32_t {
   string = 14,
 };
 
-// What a model takes or gives. A dimension of -1 is open.
+// An input or output of a model. -1 is a dynamic dimension.
 struct PoolTensorSpec {
   std::string name{};
   PoolElement type = PoolElement::unknown;
   std::vector<std::int64_t> dims;
 };
 
-// Numbers in the runtime's memory, row by row. `data` is null for what is not plain numbers.
+// A tensor in the runtime's memory, in row-major order. `data` is null if it does not hold plain numbers.
 struct PoolTensor {
   const void* data = nullptr;
   PoolElement type = PoolElement::unknown;
   std::vector<std::int64_t> dims;
 };
 
-// Since the pool was made. Bytes by the pool's books, times in seconds.
+// Figures since the pool was created. Bytes are those in the pool's account; times are in seconds.
 struct PoolMetrics {
-  // Of acquire(): a hit got a loaded session at once, a wait none or one later; what was refused at once is
-  // neither. Refusals are of preload(), too.
+  // Requests are calls of acquire(). A hit returned a loaded session at once. A wait returned later, with
+  // a session or without. A request that was refused at once is neither. Refusals include those of
+  // preload().
   std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
   std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
   double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
   std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
   std::int64_t resident_bytes = 0, loading_bytes = 0;
   std::int64_t unaccounted_bytes =
-      0;                         // measured beyond the books: what did not come back, and the program's own
-  std::int64_t stuck_bytes = 0;  // of loads and frees that hang
-  std::int64_t measured_bytes = 0;                      // what the process had at the last reading
-  std::int64_t promised_bytes = 0, returned_bytes = 0;  // by all unloads
-  std::int64_t short_returns = 0;  // unloads that gave back less than nine tenths of what they promised
-  std::int64_t lost_events = 0;    // lines that events_to had no room for, or nobody who read them
+      // Measured memory beyond the pool's account: unreturned memory, and the program's own.
+      0;
+  std::int64_t stuck_bytes = 0;                         // held by loads and frees that hang
+  std::int64_t measured_bytes = 0;                      // measured size of the process at the last reading
+  std::int64_t promised_bytes = 0, returned_bytes = 0;  // sum over all unloads
+  std::int64_t short_returns = 0;  // unloads that returned less than nine tenths of what they promised
+  std::int64_t lost_events = 0;    // lines of events_to lost because its pipe was full or had no reader
 };
 
 class ModelPool;
 
-// A session that its owner has alone, until this object's end. It may outlive the pool, but not the memory of
-// its inputs: ModelPool::frames() ends with the pool. One that was never given or that was moved from is
-// false, and all but assigning to it throws std::logic_error.
+// Exclusive use of a session until this object is destroyed. It may outlive the pool, but not the memory
+// of its inputs: ModelPool::frames() ends with the pool. Converts to false if the session was refused or
+// moved from; then all functions except assignment throw std::logic_error.
 class __attribute__((visibility("default"))) PoolSession {
  public:
   PoolSession() noexcept;
@@ -154,20 +164,22 @@ class __attribute__((visibility("default"))) PoolSession {
 
   explicit operator bool() const;
   PoolRefusal refusal() const;
-  const std::string& message() const;  // why there is no session, as one sentence
+  const std::string& message() const;  // why the session was refused, as one sentence
 
   const std::vector<PoolTensorSpec>& inputs() const;
   const std::vector<PoolTensorSpec>& outputs() const;
-  // Copies nothing: `data` is read by run(), and stays valid and in place until the session's end or the next
-  // set_input(). `bytes` must be what `dims` and the input's type need; throws std::invalid_argument if not.
+  // Copies nothing: run() reads `data`, so it must stay valid at the same address until the session ends
+  // or the next set_input(). Throws std::invalid_argument if `bytes` does not match `dims` and the input's
+  // type.
   void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims);
-  // Throws std::runtime_error where the model fails. The session goes back to the pool all the same, and to
-  // whoever asks next: discard() one whose runs fail for any reason but their inputs. (One whose process has
-  // died is freed by itself.)
+  // Throws std::runtime_error if the model fails. The session still returns to the pool for the next
+  // request. Call discard() if the runs fail for a reason other than their inputs. (The pool itself
+  // discards a session whose process has died.)
   void run();
-  // Of the last run(); throws std::logic_error if there was none since acquire() and the last set_input().
+  // Output of the last run(). Throws std::logic_error if there was no run since acquire() and the last
+  // set_input().
   PoolTensor output(std::size_t index);
-  // Ends it so that nobody gets it again: it is freed.
+  // Ends and frees the session, so that no request gets it again.
   void discard();
 
  private:
@@ -180,34 +192,35 @@ class __attribute__((visibility("default"))) PoolSession {
 
 class __attribute__((visibility("default"))) ModelPool {
  public:
-  // Throws std::invalid_argument of sizes and times that cannot be, std::runtime_error where memory for
-  // frames, the file of events, a thread or /proc is not to be had.
+  // Throws std::invalid_argument for invalid sizes and times, and std::runtime_error if it cannot create
+  // the frame memory, the event file or a thread, or cannot read /proc.
   explicit ModelPool(const ModelPoolOptions& options);
-  // Tells those who wait, waits for a load in progress and then frees what is not in use: each at most
-  // load_timeout, after which its thread is left to itself.
+  // Refuses all waiting requests, waits for a load in progress, then frees all idle sessions. Each step
+  // takes at most load_timeout; after that, the pool abandons the thread of that step.
   ~ModelPool();
   ModelPool(ModelPool&&) noexcept;
   ModelPool& operator=(ModelPool&&) noexcept;
 
-  // Loads the runtime if it is the first model of it, but not the model; that waits for a load in progress,
-  // so that what the runtime takes is known to be its own. Throws std::invalid_argument of a name that is
-  // taken, sizes that cannot be, or a backend or arena that is not to be had.
+  // Adds a model without loading it. Starts the model's runtime if it is the first model of that runtime;
+  // this waits for a load in progress, so that the runtime's memory can be measured. Throws
+  // std::invalid_argument for a name that exists, invalid sizes, or an unavailable backend or arena.
   void add(const PoolModel& model);
-  // Waits for a session. Whoever has a session should ask for another one with a deadline: the memory of the
-  // first may be what the second needs.
+  // Waits for a session. A thread that already holds a session should set a deadline: the second session
+  // may need the memory of the first.
   PoolSession acquire(std::string_view model, const PoolRequest& request = {});
-  // Loads it without using it, which counts as one use when something must be given up. False: it was
-  // refused; `why` says it, if given.
+  // Loads a model without using it. For evictions, this counts as one use. Returns false if it was
+  // refused, and sets `why` if given.
   bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr);
-  // A pinned model is not given up once it is loaded. False: unknown.
+  // The pool does not evict a pinned model once it is loaded. Returns false if the model is unknown.
   bool pin(std::string_view model, bool pinned = true);
-  // Frees its sessions that nobody uses, soon. False: unknown.
+  // Frees the model's idle sessions soon. Returns false if the model is unknown.
   bool unload(std::string_view model);
   PoolMetrics metrics() const;
-  // The memory of ModelPoolOptions::frame_bytes, all of it in place; null without. It can be shared with a
-  // process that decodes: frames_fd() is a memfd of sealed size, in which they begin at frames_offset().
+  // The memory of ModelPoolOptions::frame_bytes, with all pages resident; null if it was not requested. A
+  // decoder in another process can share it: frames_fd() is a memfd of sealed size, and the frames begin
+  // at frames_offset().
   std::uint8_t* frames();
-  int frames_fd() const;  // -1 without
+  int frames_fd() const;  // -1 if not requested
   static std::int64_t frames_offset();
 
  private:

@@ -1,14 +1,16 @@
-/* Names for what a program does, so that `headroom trace` can say which part of it holds how much memory.
+/* Names the parts of a program, so that `headroom trace` can report how much memory each part holds.
  *
  *     headroom_scope_push("load model");            C
  *     headroom_scope_pop();
  *
  *     headroom::Scope scope("load model");          C++, until the end of the block
  *
- * This header is all there is: nothing to link, and a program that is not traced pays for a test of a
- * pointer. Scopes nest; each thread has its own. The same name inside the same scopes is one scope, however
- * often it is entered. Names are UTF-8, copied, and cut at 1024 bytes; below 64 scopes in each other only the
- * outer 64 are told apart. */
+ * Include this header; there is nothing to link. In a program that is not traced, a scope costs one test of a
+ * pointer.
+ *
+ * Scopes nest, and each thread has its own. Entering the same name inside the same scopes again continues the
+ * same scope. Names are UTF-8 and are copied; longer ones are cut at 1024 bytes. At most 64 nested scopes are
+ * recorded; deeper ones count as the 64th. */
 #ifndef HEADROOM_SCOPE_H
 #define HEADROOM_SCOPE_H
 
@@ -20,12 +22,12 @@ extern "C" {
 extern void headroom_trace_scope_push(const char* name) __attribute__((weak));
 extern void headroom_trace_scope_pop(void) __attribute__((weak));
 
-/* From now on the calling thread works for `name`, inside of what it worked for before. */
+/* Enters the scope `name` on the calling thread, inside its current scope. */
 static inline void headroom_scope_push(const char* name) {
   if (headroom_trace_scope_push) headroom_trace_scope_push(name);
 }
 
-/* Back to what was before the last push. Without one it does nothing. */
+/* Leaves the scope of the last push on this thread. Does nothing if there is none. */
 static inline void headroom_scope_pop(void) {
   if (headroom_trace_scope_pop) headroom_trace_scope_pop();
 }

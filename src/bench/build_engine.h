@@ -1,4 +1,4 @@
-// `headroom build-engine`: a TensorRT engine of an ONNX model, built in a child under the limit.
+// `headroom build-engine`: builds a TensorRT engine from an ONNX model, in a child process under the limit.
 #pragma once
 
 #include <filesystem>
@@ -14,22 +14,22 @@
 namespace headroom::bench {
 
 struct BuildEngineOptions {
-  tensorrt::EngineOrder order;     // creator and time are filled in
-  std::optional<Bytes> limit;      // of the child's memory of the machine
+  tensorrt::EngineRequest order;  // build_engine() sets creator and time
+  std::optional<Bytes> limit;  // host memory of the child
   std::string mechanism = "auto";  // as --limit-mechanism of bench
   ledger::Limits gpu_limits;
-  Nanoseconds timeout{600'000'000'000};  // without a sign of life
+  Nanoseconds timeout{600'000'000'000};  // longest time without an event from the child
 };
 
 struct BuiltEngine {
   tensorrt::EngineOutcome outcome;
   tensorrt::EngineRecord record;
   Nanoseconds time;
-  bool interrupted = false;  // nothing else is filled then
+  bool interrupted = false;  // if true, no other field is set
 };
 
-// Errors: the model cannot be read, there is no plug-in, TensorRT or GPU (input); the builder's own (failed).
-// `progress` is told what is at work.
+// Errors: input (the model cannot be read; no plug-in, TensorRT or GPU found) or failed (the builder's
+// error). Calls `progress` with each step of the build.
 Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                                  const std::function<void(const std::string&)>& progress);
 

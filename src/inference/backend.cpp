@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kOutOfMemory = "out of memory";
 
-// An error of a plug-in as a value: `what` failed, and why in the plug-in's words.
+// Converts a plug-in's error: `what` failed, and `why` is the plug-in's message.
 tl::unexpected<Error> plugin_error(std::string what, hr_error& error) {
   error.message[sizeof error.message - 1] = '\0';
   std::string why = error.message;
@@ -30,15 +30,14 @@ tl::unexpected<Error> plugin_error(std::string what, hr_error& error) {
   }
 }
 
-bool is_whole(const hr_backend& api) {
+bool has_required_functions(const hr_backend& api) {
   return api.name != nullptr && api.extensions != nullptr && api.start != nullptr && api.stop != nullptr &&
          api.version != nullptr && api.load != nullptr && api.unload != nullptr && api.describe != nullptr &&
          api.bind_input != nullptr && api.run != nullptr && api.output != nullptr &&
          api.memory_stats != nullptr && api.trim != nullptr;
 }
 
-// Whether it has the optional functions for devices.
-bool knows_devices(const hr_backend& api) {
+bool supports_devices(const hr_backend& api) {
   return api.struct_size >= HEADROOM_BACKEND_DEVICE_TABLE && api.prepare_device != nullptr &&
          api.placement != nullptr && api.run_facts != nullptr;
 }
@@ -77,7 +76,7 @@ Status check_model_file(const fs::path& path) {
   if (fs::is_directory(status))
     return input_error(fmt::format("cannot open model {}", path.string()), "it is a folder",
                        "give the model file inside it");
-  if (!fs::is_regular_file(status))  // to open it could block for ever
+  if (!fs::is_regular_file(status))  // opening it could block forever
     return input_error(
         fmt::format("cannot open model {}", path.string()),
         fmt::format("it is {}, not a file", fs::is_fifo(status) ? "a FIFO" : "a device or socket"),
@@ -98,7 +97,7 @@ bool is_out_of_memory(const Error& error) {
 
 Result<Backend> Backend::open(const BackendFile& file) {
   const std::string what = fmt::format("cannot use the backend plug-in {}", file.path.string());
-  // Local: two runtimes may bring different versions of the same libraries.
+  // RTLD_LOCAL, because two runtimes may bring different versions of the same libraries.
   void* library = ::dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
@@ -107,20 +106,21 @@ Result<Backend> Backend::open(const BackendFile& file) {
   const auto entry = reinterpret_cast<hr_backend_function>(::dlsym(library, HEADROOM_BACKEND_SYMBOL));
   if (entry == nullptr)
     return input_error(what, fmt::format("it does not export {}()", HEADROOM_BACKEND_SYMBOL),
-                       "build it as docs/how-to-add-a-backend.md says");
+                       "build it as described in docs/how-to-add-a-backend.md");
   const hr_backend* api = entry();
-  if (api == nullptr) return input_error(what, fmt::format("{}() returned nothing", HEADROOM_BACKEND_SYMBOL));
+  if (api == nullptr) return input_error(what, fmt::format("{}() returned null", HEADROOM_BACKEND_SYMBOL));
   if (api->abi_version != HEADROOM_BACKEND_ABI)
     return input_error(what,
-                       fmt::format("it speaks version {} of the plug-in interface, this Headroom version {}",
+                       fmt::format("its plug-in interface has version {}, but this Headroom needs version {}",
                                    api->abi_version, HEADROOM_BACKEND_ABI),
                        "build the plug-in with this Headroom's inference/backend_plugin.h");
   if (api->struct_size < HEADROOM_BACKEND_SMALLEST_TABLE)
     return input_error(what,
-                       fmt::format("its table of functions has {} bytes, this Headroom needs {}",
+                       fmt::format("its function table has {} bytes, but this Headroom needs {}",
                                    api->struct_size, HEADROOM_BACKEND_SMALLEST_TABLE),
                        "build the plug-in with this Headroom's inference/backend_plugin.h");
-  if (!is_whole(*api)) return input_error(what, "its table of functions has gaps", "fill in every function");
+  if (!has_required_functions(*api))
+    return input_error(what, "its function table has null entries", "define every required function");
   return Backend(api);
 }
 
@@ -134,15 +134,15 @@ std::string Backend::version() const {
 Status Backend::start() {
   hr_error error{};
   if (api_->start(&error) != 0) return plugin_error(fmt::format("cannot start {}", api_->name), error);
-  // From here on the last of this object and its sessions stops the runtime.
+  // From here on, the runtime stops when this object and all its sessions are gone.
   api_ = std::shared_ptr<const hr_backend>(api_.get(), [](const hr_backend* api) { api->stop(); });
   return {};
 }
 
 Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
   const std::string what = fmt::format("{} cannot use {}", name(), device);
-  if (!knows_devices(*api_))
-    return input_error(what, "this backend runs on the CPU alone", "use --device cpu, or another backend");
+  if (!supports_devices(*api_))
+    return input_error(what, "this backend runs on the CPU only", "use --device cpu, or another backend");
   hr_device_facts facts{};
   facts.struct_size = sizeof facts;
   hr_error error{};
@@ -152,9 +152,9 @@ Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
 }
 
 Status Backend::make_arena(Bytes size) {
-  const std::string what = fmt::format("{} cannot make an arena of {}", name(), format_bytes(size));
+  const std::string what = fmt::format("{} cannot create an arena of {}", name(), format_bytes(size));
   if (api_->struct_size < sizeof(hr_backend) || api_->make_arena == nullptr)
-    return input_error(what, "it has none that its sessions share");
+    return input_error(what, "its sessions cannot share an arena");
   hr_error error{};
   if (api_->make_arena(size.count, &error) != 0) return plugin_error(what, error);
   return {};
@@ -240,12 +240,12 @@ Status Session::bind_input(std::size_t index, void* data, std::size_t bytes, Ele
                          dims.data()};
   hr_error error{};
   if (backend_->bind_input(session_, static_cast<std::int32_t>(index), &tensor, &error) != 0)
-    return plugin_error(fmt::format("cannot give {} its input", model_), error);
+    return plugin_error(fmt::format("cannot bind an input of {}", model_), error);
   return {};
 }
 
 Status Session::run() {
-  hr_error error;  // not cleared: it is a kilobyte, and this is the measured call
+  hr_error error;  // not zeroed: it has 1 KiB, and this call is measured
   error.kind = HR_ERROR_FAILED;
   error.message[0] = '\0';
   if (backend_->run(session_, &error) != 0)
@@ -270,14 +270,14 @@ Status Session::outputs(std::vector<TensorView>& views) {
 }
 
 std::optional<Nanoseconds> Session::device_time() const {
-  if (!knows_devices(*backend_)) return std::nullopt;
+  if (!supports_devices(*backend_)) return std::nullopt;
   hr_run_facts facts{sizeof facts, -1};
   backend_->run_facts(session_, &facts);
   return facts.device_time_ns < 0 ? std::nullopt : std::optional(Nanoseconds{facts.device_time_ns});
 }
 
 std::optional<NodeCounts> Session::placement() {
-  if (!knows_devices(*backend_)) return std::nullopt;
+  if (!supports_devices(*backend_)) return std::nullopt;
   hr_placement placement{};
   placement.struct_size = sizeof placement;
   placement.nodes_on_device = -1;
@@ -301,7 +301,7 @@ bool Session::can_share() const { return inference::can_share(*backend_); }
 
 Result<Session> Session::share() const {
   const std::string what = fmt::format("cannot share the weights of {}", model_);
-  if (!can_share()) return failure(what, fmt::format("{} has no way to", backend_->name));
+  if (!can_share()) return failure(what, fmt::format("{} does not support shared weights", backend_->name));
   hr_session* shared = nullptr;
   hr_error error{};
   if (backend_->share(session_, &shared, &error) != 0) return plugin_error(what, error);
@@ -314,7 +314,7 @@ Result<Session> Session::share() const {
 Status Session::trim() {
   hr_error error{};
   if (backend_->trim(session_, &error) != 0)
-    return plugin_error(fmt::format("{} cannot give back the cached memory of {}", backend_->name, model_),
+    return plugin_error(fmt::format("{} cannot release the cached memory of {}", backend_->name, model_),
                         error);
   return {};
 }

@@ -1,4 +1,5 @@
-// Model runtimes behind one interface. A backend is a plug-in found at run time; nothing here links one.
+// One interface for all model runtimes. A backend is a plug-in (a shared library) that Headroom finds and
+// opens at run time, so the main program links no runtime.
 #pragma once
 
 #include <filesystem>
@@ -16,29 +17,30 @@
 
 namespace headroom::inference {
 
-// A plug-in that lies where Headroom looks, not yet loaded.
+// A plug-in file that the search found. It is not loaded yet.
 struct BackendFile {
   std::string name;  // "onnxruntime", from libheadroom_backend_onnxruntime.so
   std::filesystem::path path;
 };
 
-// Plug-ins in the folders of HEADROOM_BACKEND_PATH (colon-separated), beside the executable, and in
-// ../lib/headroom of it, in that order; the first of a name wins.
+// Finds all plug-ins. Searches, in this order: the folders of HEADROOM_BACKEND_PATH (colon-separated), the
+// folder of the executable, and ../lib/headroom relative to it. If a name occurs twice, the first one wins.
 std::vector<BackendFile> find_backend_files();
 
-// The backends that can open files of this extension (".onnx"), best first: TensorRT > ONNX Runtime >
-// LibTorch. Empty for an extension that no known backend reads.
+// The backends that can open files with this extension (".onnx"), best first: TensorRT > ONNX Runtime >
+// LibTorch. Empty if no known backend reads the extension.
 std::vector<std::string> backends_for_extension(std::string_view extension);
 
-// Chooses the plug-in for a model that is to run on `device`: `forced` if not empty, else by extension and
-// availability. TensorRT runs an ONNX model only as the engine that was built of it and lies beside it, and
-// on a GPU; elsewhere the next one is chosen, if there is one. The error says which were looked for, where,
-// and how to get one.
+// Chooses the plug-in that runs `model` on `device`: `forced` if it is not empty, else the best installed one
+// for the file's extension. TensorRT is chosen for an ONNX model only if the device is a GPU and an engine
+// built from the model lies next to it. The error names the missing plug-ins, the searched folders and how to
+// get a plug-in.
 Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced,
                                    std::string_view device);
 
-// The same, and those that are to be tried after it where it cannot be loaded (a TensorRT plug-in on a
-// machine without TensorRT). At least one; of a forced one no more.
+// Like choose_backend(), but also returns the fallbacks, in order. A fallback is used when the first plug-in
+// cannot be loaded (TensorRT's plug-in on a machine without TensorRT). Returns exactly one plug-in if
+// `forced` is set.
 Result<std::vector<BackendFile>> choose_backends(const std::filesystem::path& model, std::string_view forced,
                                                  std::string_view device);
 
@@ -47,14 +49,14 @@ struct MemoryStats {
   std::optional<std::int64_t> allocations, arena_extensions;
 };
 
-// A device as a backend knows it.
+// A device as the backend reports it.
 struct DeviceFacts {
-  std::string name, uuid;  // "NVIDIA H200", "GPU-…"; empty where it is not known
+  std::string name, uuid;  // "NVIDIA H200", "GPU-…"; empty if unknown
   Bytes total;
   bool is_integrated = false;
 };
 
-// Where the nodes of a model's graph run, if the runtime says.
+// How many nodes of a model's graph run on the requested device, and how many elsewhere.
 struct NodeCounts {
   int on_device = 0, elsewhere = 0;
   std::string elsewhere_text;  // "Shape x3, Gather"
@@ -62,8 +64,8 @@ struct NodeCounts {
 
 class Backend;
 
-// A loaded model. Bind inputs once, then run() any number of times; output views stay valid until the next
-// run, trim or bind_input. One thread at a time.
+// A loaded model. Bind the inputs once, then call run() any number of times. Output views stay valid until
+// the next run(), trim() or bind_input(). Only one thread at a time may use a session.
 class Session {
  public:
   Session(Session&& other) noexcept;
@@ -72,33 +74,35 @@ class Session {
   ~Session();
 
   const ModelDescription& description() const { return description_; }
-  // False where the runtime tells the outputs only once the model has run (TorchScript); until then the
-  // description has none.
+  // False if the runtime reports the outputs only after the first run (TorchScript). Until then, the
+  // description has no outputs.
   bool knows_outputs() const { return knows_outputs_; }
-  // After a run: reads them from the runtime.
+  // Reads the outputs from the runtime. Call it after a run.
   Status learn_outputs() { return read_description(); }
-  // As another process learnt them of the same model.
+  // Sets outputs that another process learnt from a run of the same model.
   void assume_outputs(std::vector<TensorSpec> outputs);
-  // `data` must stay valid and in place until it is bound anew; dims are concrete.
+  // `data` must stay valid, at the same address, until the next bind_input() of this input. All dims must be
+  // concrete.
   Status bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
                     const std::vector<std::int64_t>& dims);
-  // Runs the model on what the bound memory holds now. Adds no allocation to those of the runtime.
+  // Runs the model on the current content of the bound memory. Headroom adds no allocation to those of the
+  // runtime.
   Status run();
-  // After run(): refreshes `views` in place (no allocation once it has the size of the outputs). An output
-  // that has no plain numbers (strings, sequences) is a view without data.
+  // Refreshes `views` after run(). Allocates nothing once `views` has one element per output. An output that
+  // is not a tensor of numbers (strings, sequences) becomes a view without data.
   Status outputs(std::vector<TensorView>& views);
-  // The last run's time on the device, from the first copy to it to the last one back, by its own clock.
+  // Time of the last run by the device's clock, from the first copy to the device to the last copy back.
   // Absent on the CPU.
   std::optional<Nanoseconds> device_time() const;
-  // Absent on the CPU, and where the runtime does not say.
+  // Absent on the CPU, and if the runtime does not report it.
   std::optional<NodeCounts> placement();
-  // What the runtime says of its own memory; absent where it does not.
+  // The runtime's own memory figures. A figure is absent if the runtime does not report it.
   MemoryStats memory_stats();
-  // Gives cached memory back to the system as far as the runtime can. It may run the model once on the bound
-  // inputs (ONNX Runtime shrinks its arena only at the end of a run).
+  // Releases cached memory to the system, as far as the runtime can. May run the model once on the bound
+  // inputs, because ONNX Runtime shrinks its arena only at the end of a run.
   Status trim();
-  // Another session of the loaded model: the same weights, inputs and outputs of its own. It may run while
-  // this one does, and be made while this one runs; either may end first.
+  // Creates another session that shares the weights of this one and has its own inputs and outputs. Both may
+  // run at the same time, share() may be called during a run, and either session may end first.
   bool can_share() const;
   Result<Session> share() const;
 
@@ -110,26 +114,30 @@ class Session {
   Status read_description();
   std::shared_ptr<const hr_backend> backend_;
   hr_session* session_ = nullptr;
-  std::string model_;  // file name, for errors
+  std::string model_;  // file name, for error messages
   ModelDescription description_;
   bool knows_outputs_ = true;
 };
 
-// A loaded plug-in; it stays in the process once opened. An error with ErrorKind::failed whose `why` begins
-// with "out of memory" marks a refused allocation; see is_out_of_memory().
+// A loaded plug-in. Once opened, it stays in the process. An error with ErrorKind::failed whose `why` begins
+// with "out of memory" means that an allocation was refused; see is_out_of_memory().
 class Backend {
  public:
   // dlopens the plug-in and checks its interface version.
   static Result<Backend> open(const BackendFile& file);
   std::string_view name() const { return api_->name; }
   std::string version() const;
-  // Loads the runtime (its library and environment). It stops with the last of this object and its sessions.
+  // Loads the runtime (its library and environment). The runtime stops when this object and all its sessions
+  // are gone.
   Status start();
-  // After start(), before a model is loaded for "cuda:N": its context. An error names what is missing.
+  // Creates the context of "cuda:N". Call it after start() and before a model is loaded for the device. The
+  // error names what is missing.
   Result<DeviceFacts> prepare_device(const std::string& device);
-  // After start(), before a model is loaded: the arena of RuntimeSettings::shared_arena, all of it in place.
+  // Allocates the arena of RuntimeSettings::shared_arena and touches all its pages. Call it after start() and
+  // before a model is loaded.
   Status make_arena(Bytes size);
-  // After start(). Checks the file first: absent, a folder, empty and unreadable are ErrorKind::input.
+  // Loads a model. Call it after start(). A missing, empty or unreadable file, or a folder, is an
+  // ErrorKind::input.
   Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
 
  private:

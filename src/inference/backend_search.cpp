@@ -1,5 +1,5 @@
-// Which plug-in opens a model: where plug-ins lie, which backends read which files, and what to say when the
-// right one is missing.
+// Finds the plug-in that opens a model: where plug-ins are searched, which backends read which files, and
+// what the error says if the right plug-in is missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,20 +23,20 @@ struct KnownBackend {
   std::string_view how_to_get;
 };
 
-// In order of preference for an extension that several can open.
+// In order of preference: the first installed backend that reads an extension is used.
 constexpr std::array<KnownBackend, 3> kKnownBackends{{
     {"tensorrt",
      {".engine", ".plan", ".onnx"},
-     "build Headroom where TensorRT's headers are (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), "
-     "or use the model as .onnx with ONNX Runtime"},
+     "build Headroom with TensorRT's headers (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), or use the model "
+     "as .onnx with ONNX Runtime"},
     {"onnxruntime",
      {".onnx", ".ort"},
-     "run scripts/install_dependencies.sh and build again, "
-     "or name the folder of the plug-in in HEADROOM_BACKEND_PATH"},
+     "run scripts/install_dependencies.sh and build again, or set HEADROOM_BACKEND_PATH to the plug-in's "
+     "folder"},
     {"libtorch",
      {".torchscript", ".pt", ".pth", ".ts"},
-     "install libtorch-dev, or name another LibTorch (-DHEADROOM_LIBTORCH=…), and build again "
-     "(docs/libtorch.md), or export the model to .onnx"},
+     "install libtorch-dev, or give -DHEADROOM_LIBTORCH=DIR, and build again (docs/libtorch.md), or export "
+     "the model to .onnx"},
 }};
 
 const KnownBackend* find_known(std::string_view name) {
@@ -50,7 +50,7 @@ bool reads(const KnownBackend& backend, std::string_view extension) {
                                    backend.extensions.end();
 }
 
-// Plug-ins of one folder in the order of their names; none where the folder is absent or unreadable.
+// The plug-ins in one folder, sorted by name. Empty if the folder is missing or unreadable.
 std::vector<BackendFile> backends_in(const fs::path& folder) {
   std::vector<BackendFile> found;
   std::error_code error;
@@ -72,8 +72,8 @@ const BackendFile* find_file(const std::vector<BackendFile>& files, std::string_
   return found == files.end() ? nullptr : &*found;
 }
 
-// "libheadroom_backend_tensorrt.so and libheadroom_backend_onnxruntime.so were looked for in A, B and C".
-std::string what_was_looked_for(const std::vector<std::string>& names) {
+// "libheadroom_backend_tensorrt.so and libheadroom_backend_onnxruntime.so not found in A, B, C".
+std::string not_found_text(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   for (const std::string& name : names) files.push_back(fmt::format("{}{}{}", kPrefix, name, kSuffix));
   std::vector<std::string> folders;
@@ -82,8 +82,8 @@ std::string what_was_looked_for(const std::vector<std::string>& names) {
                      fmt::join(folders, ", "));
 }
 
-// All names that can be asked for: those that are there, and those that could be.
-std::vector<std::string> askable_names(const std::vector<BackendFile>& files) {
+// All installed backends, and the known ones that are not installed.
+std::vector<std::string> installed_and_known_names(const std::vector<BackendFile>& files) {
   std::vector<std::string> names;
   for (const BackendFile& file : files) names.push_back(file.name);
   for (const KnownBackend& known : kKnownBackends)
@@ -97,13 +97,13 @@ Result<BackendFile> choose_forced(const fs::path& model, std::string_view extens
   const KnownBackend* known = find_known(name);
   const BackendFile* file = find_file(files, name);
   if (known == nullptr && file == nullptr) {
-    const std::vector<std::string> names = askable_names(files);
+    const std::vector<std::string> names = installed_and_known_names(files);
     const std::string close = closest_match(to_lower(name), names);
-    return usage_error(fmt::format("there is no backend '{}'", name), what_was_looked_for({name}),
+    return usage_error(fmt::format("unknown backend '{}'", name), not_found_text({name}),
                        close.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
                                      : fmt::format("did you mean '{}'?", close));
   }
-  // What a plug-in of another maker reads is known only to itself; it says so when it loads the model.
+  // An unknown (third-party) plug-in checks the file itself when it loads the model.
   if (known != nullptr && !extension.empty() && !reads(*known, extension)) {
     const std::vector<std::string> able = backends_for_extension(extension);
     return usage_error(
@@ -111,10 +111,10 @@ Result<BackendFile> choose_forced(const fs::path& model, std::string_view extens
         fmt::format("it reads {}",
                     fmt::join(known->extensions.begin(),
                               std::find(known->extensions.begin(), known->extensions.end(), ""), ", ")),
-        able.empty() ? "" : fmt::format("use --backend {} or leave it out", able.front()));
+        able.empty() ? "" : fmt::format("use --backend {}, or omit --backend", able.front()));
   }
   if (file == nullptr)
-    return input_error(fmt::format("backend '{}' is not installed", name), what_was_looked_for({name}),
+    return input_error(fmt::format("backend '{}' is not installed", name), not_found_text({name}),
                        std::string(known->how_to_get));
   return *file;
 }
@@ -139,8 +139,9 @@ std::vector<std::string> backends_for_extension(std::string_view extension) {
 
 namespace {
 
-// Whether TensorRT has nothing to run: the engine is where tensorrt::engine_path() says.
-bool needs_an_engine(fs::path model, std::string_view extension, std::string_view device) {
+// True if TensorRT cannot run this ONNX model: the device is the CPU, or no engine lies at
+// tensorrt::engine_path().
+bool lacks_engine(fs::path model, std::string_view extension, std::string_view device) {
   std::error_code code;
   return extension == ".onnx" && (device == "cpu" || !fs::exists(model.replace_extension(".engine"), code));
 }
@@ -170,22 +171,21 @@ Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::str
             std::find(readable.begin(), readable.end(), known_extension) == readable.end())
           readable.push_back(known_extension);
     return usage_error(
-        fmt::format("cannot tell which backend opens {}", model.string()),
+        fmt::format("cannot choose a backend for {}", model.string()),
         extension.empty() ? "its name has no extension"
-                          : fmt::format("no backend is known for '{}'", extension),
-        fmt::format("give a model of {}, or name the backend with --backend", fmt::join(readable, ", ")));
+                          : fmt::format("no known backend reads '{}' files", extension),
+        fmt::format("give a model file that ends in {}, or set --backend", fmt::join(readable, ", ")));
   }
   const std::vector<BackendFile> files = find_backend_files();
   std::vector<BackendFile> found;
   for (const std::string& name : names)
     if (const BackendFile* file = find_file(files, name)) found.push_back(*file);
-  if (found.size() > 1 && found.front().name == "tensorrt" && needs_an_engine(model, extension, device))
+  if (found.size() > 1 && found.front().name == "tensorrt" && lacks_engine(model, extension, device))
     found.erase(found.begin());
   if (!found.empty()) return found;
-  // ONNX Runtime, if it can open the file, is the easiest to get.
+  // Suggest ONNX Runtime if it reads the file: it is the easiest to install.
   const bool onnxruntime_can = std::find(names.begin(), names.end(), "onnxruntime") != names.end();
-  return input_error(fmt::format("no backend is installed for {}", model.string()),
-                     what_was_looked_for(names),
+  return input_error(fmt::format("no backend is installed for {}", model.string()), not_found_text(names),
                      std::string(find_known(onnxruntime_can ? "onnxruntime" : names.front())->how_to_get));
 }
 

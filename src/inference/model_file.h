@@ -1,4 +1,4 @@
-// What can be said of a model's file before a runtime opens it.
+// Checks of a model file before a runtime opens it.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace headroom::inference {
 
-// A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
+// Rejects a missing, empty or unreadable file. Runtimes report these cases badly or crash.
 Status check_model_file(const std::filesystem::path& path);
 
 }  // namespace headroom::inference

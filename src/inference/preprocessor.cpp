@@ -1,9 +1,15 @@
-// How: for each output row the two source rows above and below it are interpolated across (into 16-bit rows,
-// kept for the next output row if it shares them), then blended down into levels, normalised, and written
-// once to where they belong in the tensor. A source row is read once; when shrinking by more than two, rows
-// in between are never read. OpenCV's fixed-point arithmetic is kept to the bit, so a model sees the same
-// input as through cv::resize; the chain resize, copyMakeBorder, cvtColor, convertTo, split walks over memory
-// five times instead.
+// Algorithm. For each output row, the preprocessor takes the two source rows above and below it:
+//
+// 1. It interpolates both rows horizontally into 16-bit rows. It keeps them, because the next output row
+// may use the same source rows. 2. It blends the two rows vertically into 8-bit levels, normalises these
+// and writes each element once, to its place in the tensor.
+//
+// Each source row is read at most once. When a picture shrinks by more than two, unused rows are never
+// read.
+//
+// The arithmetic is OpenCV's fixed point, to the bit, so a model sees the same input as through
+// cv::resize. OpenCV's chain resize, copyMakeBorder, cvtColor, convertTo, split would pass over memory
+// five times.
 #include "inference/preprocessor.h"
 
 #include <algorithm>
@@ -20,11 +26,11 @@ namespace {
 constexpr float kOne = 2048;  // weights are in 1/2048
 
 struct Tap {
-  int first = 0;  // may be −1 or the last: the rows beyond the border are the border
+  int first = 0;  // may be −1 or the last index; both neighbours are then clamped to the border
   std::int16_t weight = 0, next_weight = 0;
 };
 
-// As cv::resize computes it: the position in double, the fraction in float, weights rounded half to even.
+// Same rounding as cv::resize: position in double, fraction in float, weights rounded half to even.
 Tap tap_at(int i, int from, int to) {
   const double scale = 1.0 / (static_cast<double>(to) / from);
   const auto position = static_cast<float>((i + 0.5) * scale - 0.5);
@@ -106,18 +112,19 @@ struct Preprocessor::Plan {
   InputSpec spec;
   const RowKernels& kernels;
   int channels = 3;
-  bool interleaved = false;  // pixels stay together: nhwc with more than one channel
+  bool interleaved = false;  // interleaved pixels: nhwc with more than one channel
   std::array<std::array<std::uint8_t, 256>, 3> byte_of_level{};
 
   int frame_width = 0, frame_height = 0;
   Placement place;
   ColumnTaps columns;
   std::vector<Tap> rows;
-  std::size_t row_elements = 0;                        // of a row after the horizontal step
-  std::array<std::vector<std::int16_t>, 2> kept_rows;  // the two source rows in use
+  std::size_t row_elements = 0;  // elements of a row after the horizontal step
+  std::array<std::vector<std::int16_t>, 2>
+      kept_rows;  // the two source rows in use, after the horizontal step
   std::array<int, 2> kept_row{-1, -1};
   std::vector<std::uint8_t> levels;
-  std::vector<float> mean_row, scale_row;  // a pattern of `channels`, for interleaved rows
+  std::vector<float> mean_row, scale_row;  // for interleaved rows: the channels' values, repeated
 
  private:
   const std::int16_t* source_row(const std::uint8_t* bgr, std::size_t stride, int row, int other);
@@ -139,7 +146,8 @@ Preprocessor::Plan::Plan(const InputSpec& input_spec, const RowKernels& row_kern
   for (std::size_t c = 0; c < 3; ++c)
     for (std::size_t level = 0; level < 256; ++level)
       byte_of_level[c][level] = to_byte(normalised(spec, c, static_cast<float>(level)));
-  // Room for the largest picture that fits the input, so that a folder of mixed sizes needs no heap.
+  // Reserve for the largest picture that fits the input, so that a folder of mixed sizes causes no
+  // allocations.
   const auto width = static_cast<std::size_t>(spec.width);
   const std::size_t elements = width * (interleaved ? static_cast<std::size_t>(channels) : 3);
   columns.offset.reserve(width);
@@ -175,8 +183,8 @@ void Preprocessor::Plan::fit(int width, int height) {
   }
 }
 
-// The row after the horizontal step, computed unless it is kept. `other` is the row needed beside it, which
-// must not be overwritten.
+// Returns a source row after the horizontal step; computes it unless it is kept. `other` is the second row
+// in use, which must not be overwritten.
 const std::int16_t* Preprocessor::Plan::source_row(const std::uint8_t* bgr, std::size_t stride, int row,
                                                    int other) {
   for (std::size_t slot = 0; slot < 2; ++slot)
@@ -231,7 +239,7 @@ void Preprocessor::Plan::write_pixels(const std::int16_t* top, const std::int16_
   }
 }
 
-// Grey as cv::cvtColor: 15-bit weights, rounded.
+// Same arithmetic as cv::cvtColor: 15-bit weights, rounded.
 template <class Element>
 void Preprocessor::Plan::write_gray(const std::int16_t* top, const std::int16_t* bottom, const Tap& tap,
                                     Element* out) {
@@ -254,7 +262,8 @@ void Preprocessor::Plan::write_frame(const std::uint8_t* bgr, std::size_t stride
     const int upper = std::clamp(tap.first, 0, frame_height - 1);
     const int lower = std::clamp(tap.first + 1, 0, frame_height - 1);
     const std::int16_t* top = source_row(bgr, stride, upper, lower);
-    // A weight of zero needs no row; shrinking by an odd factor has nothing else.
+    // A row with weight zero is not read. When a picture shrinks by an odd factor, this holds for every
+    // second row.
     const std::int16_t* bottom = tap.next_weight == 0 ? top : source_row(bgr, stride, lower, upper);
     Element* target = out + (std::ptrdiff_t{place.y + y} * spec.width + place.x) * step;
     if (channels == 1)

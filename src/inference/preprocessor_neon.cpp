@@ -1,5 +1,5 @@
-// NEON (aarch64, so Jetson). The vertical step is left to the compiler, which vectorises the portable loop
-// well.
+// NEON kernels (aarch64, including Jetson). Only the horizontal step is written by hand: the compiler
+// vectorises the portable vertical step well.
 #include "inference/preprocessor_kernels.h"
 
 #if defined(__aarch64__)
@@ -8,7 +8,7 @@
 namespace headroom::inference {
 namespace {
 
-// One output pixel: blue, green, red · 128, and a lane of no meaning.
+// One output pixel: blue, green, red · 128, and one unused lane.
 inline int16x4_t across(const std::uint8_t* left, const std::int16_t* weights) {
   const int16x8_t bytes = vreinterpretq_s16_u16(vmovl_u8(vld1_u8(left)));
   const int16x4_t right = vget_low_s16(vextq_s16(bytes, bytes, 3));
@@ -22,7 +22,7 @@ void planes_neon(const std::uint8_t* row, const ColumnTaps& taps, std::int16_t* 
   for (; x + 4 <= taps.wide; x += 4) {
     const std::int32_t* offset = taps.offset.data() + x;
     const std::int16_t* weights = taps.weights.data() + std::ptrdiff_t{2} * x;
-    // A 4×4 transposition: four pixels become four blues, four greens, four reds.
+    // 4×4 transposition: four pixels become four blues, four greens, four reds.
     const int16x4x2_t a = vtrn_s16(across(row + offset[0], weights), across(row + offset[1], weights + 2));
     const int16x4x2_t b =
         vtrn_s16(across(row + offset[2], weights + 4), across(row + offset[3], weights + 6));
@@ -36,7 +36,7 @@ void planes_neon(const std::uint8_t* row, const ColumnTaps& taps, std::int16_t* 
 }
 
 void pixels_neon(const std::uint8_t* row, const ColumnTaps& taps, std::int16_t* out, int pitch, bool swap) {
-  const std::uint8_t none = 255;  // out of range for the table look-up: a zero byte
+  const std::uint8_t none = 255;  // an index out of range, for which the table look-up returns 0
   const std::uint8_t swapped[8] = {4, 5, 2, 3, 0, 1, none, none};
   const std::uint8_t straight[8] = {0, 1, 2, 3, 4, 5, none, none};
   const uint8x8_t lanes = vld1_u8(swap ? swapped : straight);

@@ -1,8 +1,8 @@
-// SSE4.1 and AVX2, chosen at run time, so the program itself runs on any x86-64.
+// SSE4.1 and AVX2 kernels. They are chosen at run time, so the program runs on any x86-64 machine.
 //
-// A pixel and its right neighbour are six bytes, B0 G0 R0 B1 G1 R1. One eight-byte load has them; a byte
-// shuffle makes 16-bit pairs (B0,B1) (G0,G1) (R0,R1), and one multiply-add (pmaddwd) with the pair of weights
-// is the whole horizontal step.
+// A pixel and its right neighbour are six bytes, B0 G0 R0 B1 G1 R1, which one eight-byte load fetches. A
+// byte shuffle makes 16-bit pairs (B0,B1) (G0,G1) (R0,R1). One multiply-add (pmaddwd) with the pair of
+// weights then completes the horizontal step.
 #include "inference/preprocessor_kernels.h"
 
 #if defined(__x86_64__)
@@ -32,13 +32,14 @@ HEADROOM_SSE41 inline void store8(void* to, __m128i value) {
 HEADROOM_SSE41 inline __m128i load(const void* from) {
   return _mm_loadu_si128(static_cast<const __m128i*>(from));
 }
-HEADROOM_SSE41 inline __m128i blue_green_pairs() {  // of two pixels: blue below, green above
+HEADROOM_SSE41 inline __m128i
+blue_green_pairs() {  // two pixels: blue in the low half, green in the high half
   return _mm_setr_epi8(0, -1, 3, -1, 8, -1, 11, -1, 1, -1, 4, -1, 9, -1, 12, -1);
 }
 HEADROOM_SSE41 inline __m128i red_pairs() {
   return _mm_setr_epi8(2, -1, 5, -1, 10, -1, 13, -1, -1, -1, -1, -1, -1, -1, -1, -1);
 }
-HEADROOM_SSE41 inline __m128i pixel_pairs(bool swap) {  // of one pixel: three channels and a zero
+HEADROOM_SSE41 inline __m128i pixel_pairs(bool swap) {  // one pixel: three channels and a zero
   return swap ? _mm_setr_epi8(2, -1, 5, -1, 1, -1, 4, -1, 0, -1, 3, -1, -1, -1, -1, -1)
               : _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
 }
@@ -129,7 +130,7 @@ HEADROOM_AVX2 void planes_avx2(const std::uint8_t* row, const ColumnTaps& taps, 
   const __m256i red = _mm256_broadcastsi128_si256(red_pairs());
   int x = 0;
   for (; x + 8 <= taps.wide; x += 8) {
-    // Pixels 0..3 in the lower lane, 4..7 in the upper, so that results leave in order.
+    // Pixels 0..3 go to the lower lane and 4..7 to the upper lane, so that the results come out in order.
     const std::int32_t* offset = taps.offset.data() + x;
     const __m256i first = two_pairs(row, offset, offset + 4);
     const __m256i second = two_pairs(row, offset + 2, offset + 6);

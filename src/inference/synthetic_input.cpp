@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSequenceLength = 16;
 constexpr std::int64_t kSamplingRate = 16000;
-constexpr std::int64_t kSileroWindow = 512;  // samples a window at 16 kHz; the model accepts no other
+constexpr std::int64_t kSileroWindow = 512;  // samples per window at 16 kHz; the model accepts no other size
 constexpr int kStride = 32;
 constexpr std::int64_t kLargestInput = gibibytes(2).count;
 
@@ -36,8 +36,8 @@ std::int64_t spatial_size(int image_size) {
   return (wanted + kStride - 1) / kStride * kStride;
 }
 
-// What a dimension's symbolic name says of its size; -1 if nothing. "past_sequence_length + sequence_length",
-// as decoders call the width of their attention mask, is the sum of its terms.
+// The size that a dimension's symbolic name suggests; -1 if none. Decoders name the width of their
+// attention mask "past_sequence_length + sequence_length"; that is the sum of its terms.
 std::int64_t size_by_name(std::string_view dim_name, std::int64_t image_size) {
   const std::string name = to_lower(trim(dim_name));
   if (const auto number = parse_number<std::int64_t>(name)) return *number;
@@ -59,10 +59,11 @@ std::int64_t size_by_name(std::string_view dim_name, std::int64_t image_size) {
 
 bool is_channel_count(std::int64_t dim) { return dim == 1 || dim == 3 || dim == 4; }
 
-// Where height and width lie in a shape, by its rank and its channels; {-1, -1} if it is no picture.
+// The axes of height and width in a shape, found by its rank and channels; {-1, -1} if it is not a
+// picture.
 std::pair<int, int> spatial_axes(const std::vector<std::int64_t>& dims) {
   switch (dims.size()) {
-    case 3:  // one picture without a batch
+    case 3:  // one picture without a batch dimension
       if (is_channel_count(dims[0])) return {1, 2};
       if (is_channel_count(dims[2]) && dims[0] < 0 && dims[1] < 0) return {0, 1};
       return {-1, -1};
@@ -76,7 +77,8 @@ std::pair<int, int> spatial_axes(const std::vector<std::int64_t>& dims) {
   }
 }
 
-std::int64_t size_by_place(const std::vector<std::int64_t>& dims, std::size_t axis, std::int64_t image_size) {
+std::int64_t size_by_position(const std::vector<std::int64_t>& dims, std::size_t axis,
+                              std::int64_t image_size) {
   const auto [height, width] = spatial_axes(dims);
   const int at = static_cast<int>(axis);
   if (at == height || at == width) return image_size;
@@ -91,7 +93,7 @@ bool is_state(std::string_view name) {
          is_any(name, {"h", "c", "h0", "c0", "hn", "cn"});
 }
 
-// silero-vad: a window of samples beside a recurrent state and a sampling rate.
+// silero-vad: inputs for a window of samples, a recurrent state and a sampling rate.
 bool is_silero(const ModelDescription& model) {
   const auto has = [&](std::string_view name) {
     return std::any_of(model.inputs.begin(), model.inputs.end(),
@@ -107,8 +109,8 @@ std::vector<std::int64_t> concrete_dims(const TensorSpec& spec, bool silero, std
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] >= 0) continue;
     const std::int64_t named = i < spec.dim_names.size() ? size_by_name(spec.dim_names[i], image_size) : -1;
-    // A state's unnamed dimension is its batch: [layers, batch, size].
-    dims[i] = named >= 0 ? named : state ? 1 : size_by_place(spec.dims, i, image_size);
+    // An unnamed dimension of a state is the batch: [layers, batch, size].
+    dims[i] = named >= 0 ? named : state ? 1 : size_by_position(spec.dims, i, image_size);
   }
   return dims;
 }
@@ -131,8 +133,8 @@ class Random {
   std::uint32_t state_;
 };
 
-// The value of element `index` before it is cast to the input's type.
-enum class Filling {
+// How to compute the value of an element, before the cast to the input's type.
+enum class FillRule {
   uniform,
   small_integers,
   zeros,
@@ -144,50 +146,50 @@ enum class Filling {
   image_size
 };
 
-Filling filling_of(const TensorSpec& spec) {
+FillRule fill_rule_of(const TensorSpec& spec) {
   const std::string name = to_lower(spec.name);
   const bool integer = spec.type != ElementType::float32 && spec.type != ElementType::float16 &&
                        spec.type != ElementType::bfloat16 && spec.type != ElementType::float64;
-  if (is_any(name, {"sr", "sample_rate", "sampling_rate", "samplerate"})) return Filling::sampling_rate;
+  if (is_any(name, {"sr", "sample_rate", "sampling_rate", "samplerate"})) return FillRule::sampling_rate;
   if (contains_any(name, {"im_shape", "image_shape", "image_size", "target_size", "orig_size"}))
-    return Filling::image_size;
-  if (contains_any(name, {"scale_factor"})) return Filling::ones;
-  if (is_state(name)) return Filling::zeros;
-  if (spec.type == ElementType::boolean) return Filling::ones;
-  if (!integer) return Filling::uniform;
-  if (contains_any(name, {"mask"})) return Filling::ones;
-  if (contains_any(name, {"position"})) return Filling::ascending;
-  if (contains_any(name, {"token_type", "segment"})) return Filling::zeros;
-  if (contains_any(name, {"length", "_len"}) || is_any(name, {"len"})) return Filling::length;
-  return spec.type == ElementType::uint8 ? Filling::bytes : Filling::small_integers;
+    return FillRule::image_size;
+  if (contains_any(name, {"scale_factor"})) return FillRule::ones;
+  if (is_state(name)) return FillRule::zeros;
+  if (spec.type == ElementType::boolean) return FillRule::ones;
+  if (!integer) return FillRule::uniform;
+  if (contains_any(name, {"mask"})) return FillRule::ones;
+  if (contains_any(name, {"position"})) return FillRule::ascending;
+  if (contains_any(name, {"token_type", "segment"})) return FillRule::zeros;
+  if (contains_any(name, {"length", "_len"}) || is_any(name, {"len"})) return FillRule::length;
+  return spec.type == ElementType::uint8 ? FillRule::bytes : FillRule::small_integers;
 }
 
-double value_at(Filling filling, std::int64_t index, std::int64_t image_size, Random& random) {
-  switch (filling) {
-    case Filling::uniform:
+double value_at(FillRule rule, std::int64_t index, std::int64_t image_size, Random& random) {
+  switch (rule) {
+    case FillRule::uniform:
       return random.unit();
-    case Filling::small_integers:
+    case FillRule::small_integers:
       return random.next() % 10;
-    case Filling::zeros:
+    case FillRule::zeros:
       return 0;
-    case Filling::ones:
+    case FillRule::ones:
       return 1;
-    case Filling::ascending:
+    case FillRule::ascending:
       return static_cast<double>(index);
-    case Filling::bytes:
+    case FillRule::bytes:
       return random.next() % 256;
-    case Filling::sampling_rate:
+    case FillRule::sampling_rate:
       return static_cast<double>(kSamplingRate);
-    case Filling::length:
+    case FillRule::length:
       return static_cast<double>(kSequenceLength);
-    case Filling::image_size:
+    case FillRule::image_size:
       return static_cast<double>(image_size);
   }
   return 0;
 }
 
-// Truncates the mantissa; exact for 0, 1 and small integers, and for [0,1) within one unit of the last place.
-// Values below half precision's normal range become 0, above it the largest finite value.
+// Truncates the mantissa. Exact for 0, 1 and small integers; within one unit of the last place for [0,1).
+// Values below half precision's normal range become 0, values above it the largest finite value.
 std::uint16_t half_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int exponent = static_cast<int>((bits >> 23) & 0xFF) - 127 + 15;
@@ -236,7 +238,7 @@ void put_as(ElementType type, std::byte* to, double value) {
   }
 }
 
-// The bytes of a tensor; nothing if they are more than kLargestInput.
+// The size of a tensor in bytes; nothing if it exceeds kLargestInput.
 std::optional<std::int64_t> bytes_of(const std::vector<std::int64_t>& dims, std::size_t element_size) {
   auto bytes = static_cast<std::int64_t>(element_size);
   for (const std::int64_t dim : dims)
@@ -255,7 +257,7 @@ Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription
   for (const TensorSpec& spec : model.inputs) {
     const std::size_t element_size = size_of(spec.type);
     if (element_size == 0)
-      return failure(fmt::format("cannot make up input {}", spec.name),
+      return failure(fmt::format("cannot create input {}", spec.name),
                      spec.type == ElementType::string ? "it takes strings" : "it is not a tensor of numbers",
                      "export the model without this input");
     SyntheticInput input;
@@ -264,15 +266,15 @@ Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription
     const auto bytes = bytes_of(input.dims, element_size);
     if (!bytes)
       return failure(
-          fmt::format("cannot make up input {}", spec.name),
-          fmt::format("{} would take more than {}", TensorSpec{"", spec.type, input.dims, {}}.describe(),
+          fmt::format("cannot create input {}", spec.name),
+          fmt::format("{} needs more than {}", TensorSpec{"", spec.type, input.dims, {}}.describe(),
                       format_bytes({kLargestInput})),
           "choose a smaller --imgsz");
     input.data.resize(static_cast<std::size_t>(*bytes));
-    const Filling filling = filling_of(spec);
+    const FillRule rule = fill_rule_of(spec);
     for (std::size_t offset = 0; offset < input.data.size(); offset += element_size)
       put_as(spec.type, input.data.data() + offset,
-             value_at(filling, static_cast<std::int64_t>(offset / element_size), size, random));
+             value_at(rule, static_cast<std::int64_t>(offset / element_size), size, random));
     inputs.push_back(std::move(input));
   }
   return inputs;

@@ -1,4 +1,4 @@
-// Inputs for a graph of which nothing but its signature is known (audio, recurrent state, dynamic shapes).
+// Makes inputs for a model of which only the signature is known (audio, recurrent state, dynamic shapes).
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,27 @@
 
 namespace headroom::inference {
 
-// An input made from a signature. Stated dimensions are kept; a dynamic one is resolved by its name, else by
-// its place in the shape: batch → 1, height and width → image_size rounded up to a multiple of 32 (the stride
-// of most vision networks), channels → 3, time, sequence and tokens → 16, cached past → 0, anything else → 1.
-// Values are deterministic for a seed and plausible: floats in [0,1), recurrent states and caches 0 (how they
-// start), integers 0…9 (token ids that every vocabulary has), masks 1, positions ascending, lengths the
-// sequence's length, image sizes image_size, a sampling rate 16000. Shapes that models are known to want
-// (silero: input [1,512], state [2,1,128], sr scalar) are found by their names.
+// An input made from a signature.
+//
+// Fixed dimensions are kept. A dynamic dimension gets its size from its name, else from its position in the
+// shape:
+//   - batch → 1; channels → 3; cached past → 0; time, sequence and tokens → 16; anything else → 1
+//   - height and width → image_size, rounded up to a multiple of 32 (the stride of most vision networks)
+//
+// Values are plausible, and the same for the same seed:
+//   - floats in [0,1); recurrent states and caches 0 (their start value)
+//   - integers 0…9 (token ids that every vocabulary has); masks 1; positions ascending
+//   - lengths: the sequence's length; image sizes: image_size; sampling rates: 16000
+//
+// Models that accept only one shape are recognised by their input names (silero: input [1,512], state
+// [2,1,128], sr scalar).
 struct SyntheticInput {
   std::vector<std::int64_t> dims;
   ElementType type = ElementType::float32;
   std::vector<std::byte> data;
 };
 
-// Errors (ErrorKind::failed): an input of strings or of no tensor type, or one that would take more than 2
-// GiB.
+// Fails (ErrorKind::failed) for an input of strings, an input that is not a tensor, and an input above 2 GiB.
 Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription& model, int image_size,
                                                           std::uint32_t seed);
 

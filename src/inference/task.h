@@ -1,5 +1,5 @@
-// A task knows what a model's tensors mean: how a frame becomes its input, and how its outputs become
-// findings. One file a task in inference/tasks/, one list in tasks/task_list.cpp.
+// A task knows the meaning of a model's tensors: how to make the input from a frame, and how to read findings
+// from the outputs. Each task is one file in inference/tasks/ and one entry in tasks/task_list.cpp.
 #pragma once
 
 #include <array>
@@ -23,18 +23,18 @@ enum class ChannelOrder {
   gray,
   rgba,  // the fourth channel is 1 everywhere (M-LSD)
 };
-// Channels of the tensor.
+// Number of channels of the tensor.
 constexpr int channel_count(ChannelOrder order) {
   return order == ChannelOrder::gray ? 1 : order == ChannelOrder::rgba ? 4 : 3;
 }
 enum class Resize {
-  letterbox,           // keep the aspect, pad both sides evenly (ultralytics)
-  letterbox_top_left,  // keep the aspect, pad right and bottom (YOLOX)
+  letterbox,           // keep the aspect ratio, pad both sides evenly (ultralytics)
+  letterbox_top_left,  // keep the aspect ratio, pad right and bottom (YOLOX)
   stretch,
 };
 
-// How a decoded frame (8-bit BGR, interleaved) becomes an input tensor:
-// value = (pixel − mean[c]) · scale[c], c in the tensor's channel order.
+// How to convert a decoded frame (8-bit BGR, interleaved) to an input tensor: value = (pixel − mean[c]) ·
+// scale[c], with c in the tensor's channel order.
 struct InputSpec {
   std::size_t input_index = 0;
   int width = 0, height = 0;
@@ -47,7 +47,8 @@ struct InputSpec {
   ElementType type = ElementType::float32;  // float32 or uint8
 };
 
-// Where the frame lies inside the input: input = frame · scale + offset. Used to map findings back.
+// Position of the frame inside the input: input = frame · scale + offset. Used to convert findings to frame
+// pixels.
 struct FrameTransform {
   float scale_x = 1, scale_y = 1;
   float offset_x = 0, offset_y = 0;
@@ -55,41 +56,41 @@ struct FrameTransform {
 };
 
 struct TaskOptions {
-  std::string forced;  // a task's name, or empty: recognise
+  std::string forced;  // a task's name; empty: recognise the task from the model
   int image_size = 640;
   float confidence = 0.25F;
   float iou = 0.45F;
 };
 
-// Decodes outputs. All scratch memory is made at construction or in the first calls; after warm-up decode()
-// allocates nothing.
+// Decodes a model's outputs. Scratch memory is allocated at construction or in the first calls. After
+// warm-up, decode() allocates nothing.
 class Task {
  public:
   virtual ~Task() = default;
   virtual std::string_view name() const = 0;  // "yolox", "db_text", …
   virtual const InputSpec& input() const = 0;
-  // Concrete shapes for every input of the model, in order (dynamic ones resolved).
+  // Shapes of all inputs of the model, in order, with dynamic dimensions resolved.
   virtual const std::vector<std::vector<std::int64_t>>& input_dims() const = 0;
-  // Class names if the model has them ("person"); may be empty.
+  // Class names ("person"); empty if the model has none.
   virtual const std::vector<std::string>& class_names() const = 0;
   // `outputs` are the model's outputs in order. Findings are in pixels of the frame.
   virtual void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
                       FrameFindings& findings) = 0;
 };
 
-// Which of --conf and --iou a task looks at.
+// Which of --conf and --iou a task uses.
 enum class Thresholds { none, confidence, confidence_and_iou };
 
-// The names for --task, in the order in which models are tried, with a line of help each.
+// The names for --task, each with one line of help, in the order in which a model is tried.
 struct TaskName {
   std::string_view name, help;
   Thresholds thresholds = Thresholds::confidence_and_iou;
 };
 std::span<const TaskName> task_names();
 
-// The task of a model: `options.forced`, or the first of the list that recognises the model by its metadata,
-// names and shapes. nullptr: a model without a known vision task (it runs on made-up inputs). Errors: a
-// forced task that does not exist or does not fit this model's tensors.
+// Creates the task of a model: `options.forced`, else the first in the list that recognises the model by its
+// metadata, names and shapes. Returns nullptr for a model without a known vision task; it runs on synthetic
+// inputs. Fails if the forced task does not exist or does not fit the model's tensors.
 Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const TaskOptions& options);
 
 }  // namespace headroom::inference

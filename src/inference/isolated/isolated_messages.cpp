@@ -105,12 +105,12 @@ Result<PlacedTensor> placed_tensor_from_json(const Json& object, std::size_t siz
   const std::int64_t bytes = get_integer(object, "bytes").value_or(-1);
   if (at < 0 || bytes < 0 || static_cast<std::size_t>(at) > size ||
       static_cast<std::size_t>(bytes) > size - static_cast<std::size_t>(at))
-    return internal_error("a tensor lies outside of the memory for it");
+    return internal_error("a tensor lies outside the shared memory");
   tensor.at = static_cast<std::size_t>(at);
   tensor.bytes = static_cast<std::size_t>(bytes);
   const auto needed = static_cast<std::size_t>(element_count(tensor.dims)) * size_of(tensor.type);
   if (tensor.bytes != 0 && tensor.bytes != needed)
-    return internal_error("a tensor has other bytes than its dimensions need");
+    return internal_error("a tensor's size does not match its dimensions");
   return tensor;
 }
 

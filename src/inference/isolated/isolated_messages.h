@@ -1,11 +1,15 @@
-// What a model's process is told and answers. Each request has one answer:
-//   {"do": "load", "path", "backend", "plugin", "settings": {…}}  {"description": {inputs[], outputs[],
-//   metadata{}}, "outputs_known"}
-//   {"do": "run", "inputs": [{type, dims, at, bytes}]}             {"outputs": [{type, dims, at, bytes}],
-//   "bytes"}, and once "description"
-//   {"do": "trim"}                                                 {}
-// `inputs` only where they have changed; `at` and `bytes` are of the shared memory of inputs or outputs.
-// An answer of {"error", "why"} says what failed; "out_of_memory" that an allocation was refused.
+// The messages between Headroom and a model process. Each request has one answer:
+//
+//   {"do": "load", "path", "backend", "plugin", "settings": {…}}
+//     answer: {"description": {inputs[], outputs[], metadata{}}, "outputs_known"}
+//   {"do": "run", "inputs": [{type, dims, at, bytes}]}
+//     answer: {"outputs": [{type, dims, at, bytes}], "bytes"}, and "description" after the first run
+//   {"do": "trim"}
+//     answer: {}
+//
+// A request contains `inputs` only if they have changed. `at` and `bytes` describe a place in the shared
+// memory of the inputs or outputs. A failed request is answered by {"why", "out_of_memory"};
+// "out_of_memory" means that an allocation was refused.
 #pragma once
 
 #include "base/json.h"
@@ -29,10 +33,10 @@ ModelDescription description_from_json(const Json& object);
 struct PlacedTensor {
   ElementType type = ElementType::unknown;
   std::vector<std::int64_t> dims;
-  std::size_t at = 0, bytes = 0;  // 0 bytes: no plain numbers
+  std::size_t at = 0, bytes = 0;  // 0 bytes: not a tensor of plain numbers
 };
 Json to_json(const PlacedTensor& tensor);
-// An error if it does not lie inside of `size` bytes, or has other bytes than its dimensions need.
+// Fails if the tensor does not lie inside `size` bytes, or if `bytes` does not match its dimensions.
 Result<PlacedTensor> placed_tensor_from_json(const Json& object, std::size_t size);
 
 }  // namespace headroom::inference

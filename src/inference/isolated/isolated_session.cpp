@@ -24,12 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kProgram = "headroom_model_process";
-// A process whose socket is closed is gone by then, or hangs in its end.
-constexpr Nanoseconds kEnds{1'000'000'000};
-constexpr int kFirstRuns = 2;  // by which a session is warmed
+// A model process whose socket was closed exits within this time, or it hangs.
+constexpr Nanoseconds kExitTimeout{1'000'000'000};
+constexpr int kFirstRuns = 2;  // warm-up runs; they count as part of the load
 constexpr Nanoseconds kLeastTimeout{1'000'000};
 
-class LivingProcesses {
+class RunningProcesses {
  public:
   void add(pid_t pid) {
     const std::lock_guard lock(mutex_);
@@ -49,9 +49,9 @@ class LivingProcesses {
   std::vector<pid_t> pids_;
 };
 
-// Never destroyed: a session may outlive main().
-LivingProcesses& living_processes() {
-  static auto* const processes = new LivingProcesses;
+// Never destroyed, because a session may outlive main().
+RunningProcesses& running_processes() {
+  static auto* const processes = new RunningProcesses;
   return *processes;
 }
 
@@ -64,11 +64,12 @@ Result<fs::path> find_program(const BackendFile& backend) {
     names.push_back(folder.string());
   }
   return input_error(fmt::format("cannot start {}", kProgram),
-                     fmt::format("it was looked for in {}", fmt::join(names, ", ")),
-                     "put it beside the plug-ins, or name its folder in HEADROOM_BACKEND_PATH");
+                     fmt::format("not found in {}", fmt::join(names, ", ")),
+                     "put it next to the plug-ins, or set HEADROOM_BACKEND_PATH to its folder");
 }
 
-// Told now and not when it runs. A runtime that does not know an input's dimensions has none of them.
+// Checks an input when it is bound, so that the error comes before the run. If the runtime does not report
+// an input's dimensions, any dimensions are accepted.
 bool fits(const TensorSpec& input, ElementType type, const std::vector<std::int64_t>& dims) {
   if (input.type != ElementType::unknown && input.type != type) return false;
   if (input.dims.empty()) return true;
@@ -81,12 +82,12 @@ struct Input {
   PlacedTensor placed;
 };
 
-// What stands behind the plug-in interface's hr_session.
+// Behind hr_session: the connection to one model process.
 class ModelProcess {
  public:
   static Result<std::unique_ptr<ModelProcess>> start(const BackendFile& backend);
   ~ModelProcess() {
-    living_processes().remove(process_.pid());
+    running_processes().remove(process_.pid());
     channel_.close();
     process_.signal(SIGKILL);
     process_.wait();
@@ -97,7 +98,7 @@ class ModelProcess {
   Status bind(std::size_t index, const hr_tensor& tensor);
   Status run();
   Status trim();
-  // After run(); false: there is no such output.
+  // Call it after run(). Returns false if there is no such output.
   bool output(std::size_t index, hr_tensor& tensor);
   const hr_description& describe();
 
@@ -105,11 +106,11 @@ class ModelProcess {
   struct Specs {
     std::vector<std::vector<const char*>> dim_names;
     std::vector<hr_tensor_spec> tensors;
-    void refer_to(const std::vector<TensorSpec>& specs);
+    void point_to(const std::vector<TensorSpec>& specs);
   };
   Result<Json> ask(const Json& request, std::optional<Nanoseconds> timeout);
-  // Why it cannot answer any more; it is reaped then.
-  std::string words_for_end();
+  // Waits for the process, kills it if it hangs, and returns why it ended.
+  std::string describe_end();
   void place_inputs();
   void take_description(const Json& answer);
 
@@ -121,7 +122,7 @@ class ModelProcess {
   bool inputs_changed_ = true;
   int runs_ = 0;
   Nanoseconds first_runs_until_;
-  std::string ended_;  // the words for its end; empty: it lives
+  std::string ended_;  // why the process ended; empty: it is running
   ModelDescription description_;
   bool knows_outputs_ = false;
   Specs input_specs_, output_specs_;
@@ -138,8 +139,8 @@ Result<std::unique_ptr<ModelProcess>> ModelProcess::start(const BackendFile& bac
   if (!out) return forward_error(out);
   int sockets[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    return internal_error("cannot make a socket to a model's process", errno_text(errno));
-  const UniqueFd childs(sockets[1]);
+    return internal_error("cannot create a socket to a model process", errno_text(errno));
+  const UniqueFd child_end(sockets[1]);
   started->channel_ = MessageChannel(UniqueFd(sockets[0]));
   started->in_ = std::move(*in);
   started->out_ = std::move(*out);
@@ -147,37 +148,38 @@ Result<std::unique_ptr<ModelProcess>> ModelProcess::start(const BackendFile& bac
   options.command = {program->string()};
   options.stdout_fd = STDERR_FILENO;
   options.inherited = {
-      {childs.get(), kChannelFd}, {started->in_.fd(), kInputsFd}, {started->out_.fd(), kOutputsFd}};
-  // The signal would come with the end of the thread that started it; it watches its socket instead.
+      {child_end.get(), kChannelFd}, {started->in_.fd(), kInputsFd}, {started->out_.fd(), kOutputsFd}};
+  // The parent-death signal would come when the thread that started the process ends. The process watches
+  // its socket instead.
   options.die_with_parent = false;
   auto process = Subprocess::spawn(options);
   if (!process) return forward_error(process);
   started->process_ = std::move(*process);
-  living_processes().add(started->process_.pid());
+  running_processes().add(started->process_.pid());
   return started;
 }
 
-std::string ModelProcess::words_for_end() {
+std::string ModelProcess::describe_end() {
   if (!ended_.empty()) return ended_;
-  const auto status = process_.wait_for(kEnds);
+  const auto status = process_.wait_for(kExitTimeout);
   if (!status) process_.signal(SIGKILL);
   ended_ = status ? fmt::format("its process ended with {}", status->describe())
-                  : std::string("its process answers no more, and was ended");
+                  : std::string("its process stopped answering and was killed");
   process_.wait();
-  living_processes().remove(process_.pid());
+  running_processes().remove(process_.pid());
   return ended_;
 }
 
 Result<Json> ModelProcess::ask(const Json& request, std::optional<Nanoseconds> timeout) {
-  const std::string what = "a model's process failed";
+  const std::string what = "a model process failed";
   if (!ended_.empty()) return failure(what, ended_);
-  if (!channel_.send(request)) return failure(what, words_for_end());
+  if (!channel_.send(request)) return failure(what, describe_end());
   auto answer = channel_.receive(timeout);
-  if (!answer) return failure(what, words_for_end());
+  if (!answer) return failure(what, describe_end());
   if (!*answer) {
     process_.signal(SIGKILL);
-    words_for_end();
-    ended_ = fmt::format("it said nothing for {}, and its process was ended", format_duration(*timeout));
+    describe_end();
+    ended_ = fmt::format("its process did not answer for {} and was killed", format_duration(*timeout));
     return failure(what, ended_);
   }
   if (!(*answer)->contains("why")) return std::move(**answer);
@@ -208,18 +210,17 @@ void ModelProcess::take_description(const Json& answer) {
 }
 
 Status ModelProcess::bind(std::size_t index, const hr_tensor& tensor) {
-  if (!ended_.empty()) return failure("a model's process failed", ended_);
-  if (index >= inputs_.size()) return failure("it has no such input", std::to_string(index));
+  if (!ended_.empty()) return failure("a model process failed", ended_);
+  if (index >= inputs_.size()) return failure("no such input", std::to_string(index));
   const auto type = static_cast<ElementType>(tensor.element_type);
   if (size_of(type) == 0)
-    return failure("an input cannot be given to a model in a process of its own", "it has no plain numbers");
+    return failure("an isolated model cannot take this input", "it is not a tensor of plain numbers");
   std::vector<std::int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   if (!fits(description_.inputs[index], type, dims))
-    return failure("an input is not what the model takes",
-                   fmt::format("it takes {}", description_.inputs[index].describe()));
+    return failure("an input does not fit the model",
+                   fmt::format("the model takes {}", description_.inputs[index].describe()));
   if (static_cast<std::size_t>(element_count(dims)) * size_of(type) != tensor.bytes)
-    return failure("an input has other bytes than its dimensions and type need",
-                   std::to_string(tensor.bytes));
+    return failure("an input's size does not match its dimensions and type", std::to_string(tensor.bytes));
   inputs_[index] = {tensor.data, {type, std::move(dims), 0, tensor.bytes}};
   inputs_changed_ = true;
   return {};
@@ -246,7 +247,7 @@ Status ModelProcess::run() {
   }
   for (const Input& input : inputs_)
     if (input.placed.bytes > 0) std::memcpy(in_.data() + input.placed.at, input.data, input.placed.bytes);
-  // The first runs belong to the load: what hangs there is ended like it.
+  // The first runs count as part of the load and share its timeout.
   std::optional<Nanoseconds> timeout;
   if (runs_ < kFirstRuns) timeout = std::max(kLeastTimeout, first_runs_until_ - monotonic_now());
   auto answer = ask(request, timeout);
@@ -281,7 +282,7 @@ bool ModelProcess::output(std::size_t index, hr_tensor& tensor) {
   return true;
 }
 
-void ModelProcess::Specs::refer_to(const std::vector<TensorSpec>& specs) {
+void ModelProcess::Specs::point_to(const std::vector<TensorSpec>& specs) {
   dim_names.clear();
   tensors.clear();
   for (const TensorSpec& spec : specs) {
@@ -295,8 +296,8 @@ void ModelProcess::Specs::refer_to(const std::vector<TensorSpec>& specs) {
 }
 
 const hr_description& ModelProcess::describe() {
-  input_specs_.refer_to(description_.inputs);
-  output_specs_.refer_to(description_.outputs);
+  input_specs_.point_to(description_.inputs);
+  output_specs_.point_to(description_.outputs);
   metadata_keys_.clear();
   metadata_values_.clear();
   for (const auto& [key, value] : description_.metadata) {
@@ -313,11 +314,11 @@ const hr_description& ModelProcess::describe() {
   return described_;
 }
 
-// The plug-in interface over a ModelProcess.
+// The plug-in interface, implemented by a ModelProcess.
 
 ModelProcess& process_of(hr_session* session) { return *reinterpret_cast<ModelProcess*>(session); }
 
-int answer_of(const Status& done, hr_error* error) {
+int report_status(const Status& done, hr_error* error) {
   if (done) return 0;
   constexpr std::string_view kOutOfMemory = "out of memory: ";
   std::string why = done.error().why.empty() ? done.error().what : done.error().why;
@@ -328,11 +329,11 @@ int answer_of(const Status& done, hr_error* error) {
   return 1;
 }
 
-int start_nothing(hr_error*) { return 0; }
-void stop_nothing() {}
+int start_noop(hr_error*) { return 0; }
+void stop_noop() {}
 const char* no_version() { return ""; }
-int load_elsewhere(const char*, const hr_settings*, hr_session**, hr_error* error) {
-  return answer_of(failure("a model in a process of its own is loaded by load_isolated()"), error);
+int load_unsupported(const char*, const hr_settings*, hr_session**, hr_error* error) {
+  return report_status(failure("an isolated model must be loaded by load_isolated()"), error);
 }
 void unload(hr_session* session) { delete &process_of(session); }
 int describe(hr_session* session, hr_description* description, hr_error*) {
@@ -342,17 +343,17 @@ int describe(hr_session* session, hr_description* description, hr_error*) {
   return 0;
 }
 int bind_input(hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
-  return answer_of(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
+  return report_status(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
 }
-int run(hr_session* session, hr_error* error) { return answer_of(process_of(session).run(), error); }
+int run(hr_session* session, hr_error* error) { return report_status(process_of(session).run(), error); }
 int output(hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
   if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
-  return answer_of(failure("there is no such output"), error);
+  return report_status(failure("no such output"), error);
 }
 int memory_stats(hr_session*, hr_memory_stats*, hr_error*) { return 0; }
-int trim(hr_session* session, hr_error* error) { return answer_of(process_of(session).trim(), error); }
+int trim(hr_session* session, hr_error* error) { return report_status(process_of(session).trim(), error); }
 
-// Errors name the runtime that the other process has.
+// A function table with the name of the runtime in the model process, which error messages use.
 struct Table {
   std::string name;
   hr_backend api;
@@ -366,10 +367,10 @@ std::shared_ptr<const hr_backend> table_for(const std::string& name) {
                 HEADROOM_BACKEND_SMALLEST_TABLE,
                 table->name.c_str(),
                 kNoExtensions,
-                start_nothing,
-                stop_nothing,
+                start_noop,
+                stop_noop,
                 no_version,
-                load_elsewhere,
+                load_unsupported,
                 unload,
                 describe,
                 bind_input,
@@ -400,6 +401,6 @@ Result<Session> load_isolated(const BackendFile& backend, const fs::path& model,
   return session;
 }
 
-std::vector<pid_t> isolated_processes() { return living_processes().all(); }
+std::vector<pid_t> isolated_processes() { return running_processes().all(); }
 
 }  // namespace headroom::inference

@@ -1,6 +1,6 @@
-// A model in a process of its own: its crash, by a signal too, is a failed run, and its memory is back when
-// it is unloaded, whatever its runtime keeps. Inputs and outputs are copied through memory that both
-// processes map.
+// Runs a model in a separate process. If that process crashes, even by a signal, only a run fails.
+// Unloading the model returns all memory, even memory that its runtime keeps. Inputs and outputs are
+// copied through memory that both processes map.
 #pragma once
 
 #include <sys/types.h>
@@ -14,14 +14,14 @@
 
 namespace headroom::inference {
 
-// Loads the model by that plug-in in a process of its own (headroom_model_process, which lies where plug-ins
-// do). One that says nothing for `load_timeout` is ended. Any Session; but it cannot be shared, tells nothing
-// of a device, and has no inputs or outputs of strings. A run whose process has died fails, and so does all
-// after it.
+// Starts a process (headroom_model_process, from the plug-ins' folders), which loads the model with this
+// plug-in. A process that does not answer within `load_timeout` is killed. The result is an ordinary
+// Session with three restrictions: it cannot share weights, it reports nothing about a device, and it has
+// no inputs or outputs of strings. If the process dies, the current run and all later runs fail.
 Result<Session> load_isolated(const BackendFile& backend, const std::filesystem::path& model,
                               const RuntimeSettings& settings, Nanoseconds load_timeout);
 
-// Those of this process that live now.
+// The model processes of this process that are running.
 std::vector<pid_t> isolated_processes();
 
 }  // namespace headroom::inference

@@ -12,9 +12,9 @@
 namespace headroom::inference {
 namespace {
 
-// A description with the names of thousands of classes has tens of kilobytes.
+// A description with thousands of class names has tens of kilobytes.
 constexpr std::uint32_t kLongest = 64 << 20;
-constexpr const char* kWhat = "cannot speak to a model's process";
+constexpr const char* kWhat = "cannot communicate with a model process";
 
 }  // namespace
 
@@ -46,7 +46,7 @@ Result<bool> MessageChannel::read_all(char* to, std::size_t bytes, std::optional
     if (ready == 0) return false;
     const ssize_t got = ::recv(socket_.get(), to, bytes, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return internal_error(kWhat, got == 0 ? "it has ended" : errno_text(errno));
+    if (got <= 0) return internal_error(kWhat, got == 0 ? "it closed the connection" : errno_text(errno));
     to += got;
     bytes -= static_cast<std::size_t>(got);
   }
@@ -62,12 +62,12 @@ Result<std::optional<Json>> MessageChannel::receive(std::optional<Nanoseconds> t
   if (!whole) return forward_error(whole);
   if (!*whole) return std::optional<Json>();
   std::memcpy(&length, header, sizeof length);
-  if (length > kLongest) return internal_error(kWhat, "it says nothing that makes sense");
+  if (length > kLongest) return internal_error(kWhat, "it sent an invalid message length");
   std::string text(length, '\0');
   whole = read_all(text.data(), text.size(), deadline);
   if (!whole) return forward_error(whole);
   if (!*whole) return std::optional<Json>();
-  auto message = parse_json(text, "what a model's process says");
+  auto message = parse_json(text, "the message of a model process");
   if (!message) return forward_error(message);
   return std::optional<Json>(std::move(*message));
 }

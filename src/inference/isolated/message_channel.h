@@ -1,4 +1,4 @@
-// One JSON document after another over a connected socket, each behind its length.
+// Sends and receives JSON documents over a connected socket. Each document is preceded by its length.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,13 @@ class MessageChannel {
   explicit MessageChannel(UniqueFd socket) : socket_(std::move(socket)) {}
   int fd() const { return socket_.get(); }
   Status send(const Json& message);
-  // Waits for the next; absent `timeout`: as long as it takes. Nothing: it did not come in time.
+  // Waits for the next document, without limit if `timeout` is absent. Returns nothing if the timeout
+  // expires.
   Result<std::optional<Json>> receive(std::optional<Nanoseconds> timeout = std::nullopt);
   void close() { socket_.reset(); }
 
  private:
-  // False: it did not come in time.
+  // Returns false if the deadline passes.
   Result<bool> read_all(char* to, std::size_t bytes, std::optional<Nanoseconds> deadline);
   UniqueFd socket_;
 };

@@ -1,5 +1,5 @@
-// headroom_model_process: one model for another process (isolated_messages.h). It ends with the other's end
-// of the socket.
+// headroom_model_process runs one model for another process (isolated_messages.h). It exits when the other
+// process closes its end of the socket.
 #include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
@@ -20,11 +20,12 @@
 namespace headroom::inference {
 namespace {
 
-// A load leaves holes in the heap, and so do the first runs: 14 MiB of text recognition's 38.
+// Loading and the first runs leave free blocks in the heap: 14 of the 38 MiB of a text recognition model.
+// After these runs, malloc_trim() returns them.
 constexpr int kFirstRuns = 2;
 
-// A runtime that hangs reads no socket.
-void end_with_the_other_side(int fd) {
+// A separate thread watches the socket, because a runtime that hangs would never read it.
+void exit_when_peer_closes(int fd) {
   std::thread([fd] {
     pollfd other{fd, POLLRDHUP, 0};
     while (::poll(&other, 1, -1) < 0 || (other.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) {
@@ -33,9 +34,9 @@ void end_with_the_other_side(int fd) {
   }).detach();
 }
 
-class Served {
+class ModelServer {
  public:
-  Served(MessageChannel channel, SharedTensors in, SharedTensors out)
+  ModelServer(MessageChannel channel, SharedTensors in, SharedTensors out)
       : channel_(std::move(channel)), in_(std::move(in)), out_(std::move(out)) {}
 
   void serve() {
@@ -45,7 +46,7 @@ class Served {
       Json answer = Json::object();
       Status done;
       try {
-        done = obey(**request, answer);
+        done = handle(**request, answer);
       } catch (const std::bad_alloc&) {
         done = failure("an allocation was refused", "out of memory");
       }
@@ -59,13 +60,13 @@ class Served {
   }
 
  private:
-  Status obey(const Json& request, Json& answer) {
+  Status handle(const Json& request, Json& answer) {
     const std::string what = get_text(request, "do");
     if (what == "load") return load(request, answer);
     if (!session_) return internal_error("no model is loaded");
     if (what == "run") return run(request, answer);
     if (what == "trim") return session_->trim();
-    return internal_error("it is not known what to do", what);
+    return internal_error("unknown request", what);
   }
 
   Status load(const Json& request, Json& answer) {
@@ -100,20 +101,21 @@ class Served {
     return place_outputs(answer);
   }
 
-  // The model reads its inputs where the other process writes them.
+  // The model reads its inputs directly from the shared memory.
   Status bind(const Json& inputs) {
     std::size_t size = 0;
     for (const Json& entry : inputs) {
       const auto at = get_integer(entry, "at"), bytes = get_integer(entry, "bytes");
-      if (!at || !bytes || *at < 0 || *bytes < 0) return internal_error("an input has no place");
+      if (!at || !bytes || *at < 0 || *bytes < 0)
+        return internal_error("an input has no place in the shared memory");
       size = std::max(size, static_cast<std::size_t>(*at) + static_cast<std::size_t>(*bytes));
     }
     if (auto mapped = in_.follow(size); !mapped) return mapped;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       auto placed = placed_tensor_from_json(inputs[i], in_.size());
       if (!placed) return forward_error(placed);
-      // An input of no elements has a place, too.
-      std::byte* const data = in_.data() == nullptr ? &nothing_ : in_.data() + placed->at;
+      // An empty input also needs a valid address.
+      std::byte* const data = in_.data() == nullptr ? &empty_input_ : in_.data() + placed->at;
       if (auto bound = session_->bind_input(i, data, placed->bytes, placed->type, placed->dims); !bound)
         return bound;
     }
@@ -142,8 +144,8 @@ class Served {
 
   MessageChannel channel_;
   SharedTensors in_, out_;
-  std::byte nothing_{};
-  std::optional<Session> session_;  // ends before what it reads
+  std::byte empty_input_{};
+  std::optional<Session> session_;  // destroyed before the memory that it reads
   std::vector<TensorView> views_;
   int runs_ = 0;
 };
@@ -155,10 +157,10 @@ int main() {
   using namespace headroom;
   using namespace headroom::inference;
   auto in = SharedTensors::attach(UniqueFd(kInputsFd)), out = SharedTensors::attach(UniqueFd(kOutputsFd));
-  if (!in || !out) return 2;              // started by hand
-  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);  // what is freed goes back to the system
+  if (!in || !out) return 2;              // started by hand, without the inherited descriptors
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);  // return freed blocks of 64 KiB and more to the system
   ::mallopt(M_ARENA_MAX, 2);
-  end_with_the_other_side(kChannelFd);
-  Served(MessageChannel(UniqueFd(kChannelFd)), std::move(*in), std::move(*out)).serve();
-  ::_exit(0);  // the kernel frees it all, whatever its runtime does while it is torn down
+  exit_when_peer_closes(kChannelFd);
+  ModelServer(MessageChannel(UniqueFd(kChannelFd)), std::move(*in), std::move(*out)).serve();
+  ::_exit(0);  // skip the runtime's own teardown; the kernel frees everything
 }

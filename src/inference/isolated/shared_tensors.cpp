@@ -18,14 +18,14 @@ constexpr std::size_t kAlignment = 64;
 Result<SharedTensors> SharedTensors::create(const char* name) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-    return internal_error("cannot make memory to share with a model's process", errno_text(errno));
+    return internal_error("cannot create shared memory for a model process", errno_text(errno));
   return SharedTensors(std::move(fd));
 }
 
 Result<SharedTensors> SharedTensors::attach(UniqueFd fd) {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return internal_error("cannot use the memory for tensors", "it could shrink");
+    return internal_error("cannot use the shared memory for tensors", "it could shrink");
   return SharedTensors(std::move(fd));
 }
 
@@ -52,7 +52,7 @@ void SharedTensors::unmap() {
 Status SharedTensors::grow(std::size_t bytes) {
   if (bytes <= size_) return {};
   if (::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
-    return failure("cannot share tensors with a model's process", "out of memory: " + errno_text(errno));
+    return failure("cannot share tensors with a model process", "out of memory: " + errno_text(errno));
   return map(bytes);
 }
 
@@ -60,15 +60,15 @@ Status SharedTensors::follow(std::size_t bytes) {
   if (bytes <= size_) return {};
   struct stat facts {};
   if (::fstat(fd_.get(), &facts) != 0 || static_cast<std::size_t>(facts.st_size) < bytes)
-    return internal_error("the memory for tensors is smaller than was said");
+    return internal_error("the shared memory for tensors is smaller than announced");
   return map(bytes);
 }
 
 Status SharedTensors::map(std::size_t bytes) {
-  // With its pages: the memory is this process's as much as the other's, and its books are to have it.
+  // MAP_POPULATE, because the pool's account must include all pages of this mapping from the start.
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
   if (mapped == MAP_FAILED)
-    return failure("cannot share tensors with a model's process", "out of memory: " + errno_text(errno));
+    return failure("cannot share tensors with a model process", "out of memory: " + errno_text(errno));
   unmap();
   data_ = static_cast<std::byte*>(mapped);
   size_ = bytes;

@@ -1,5 +1,5 @@
-// Memory of tensors that two processes share: a memfd that may grow and, sealed, never shrink, so that
-// neither of the two can have the other killed by SIGBUS.
+// Tensor memory that two processes share: a memfd that can grow, but never shrink (F_SEAL_SHRINK). If it
+// could shrink, one process could kill the other by SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace headroom::inference {
 class SharedTensors {
  public:
   static Result<SharedTensors> create(const char* name);
-  // One that another process made; an error if it could still shrink.
+  // Attaches to memory that another process created. Fails if the memory could shrink.
   static Result<SharedTensors> attach(UniqueFd fd);
   SharedTensors() = default;
   SharedTensors(SharedTensors&& other) noexcept;
@@ -23,9 +23,9 @@ class SharedTensors {
   int fd() const { return fd_.get(); }
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Makes room for so many bytes, and maps them; what is mapped already may move.
+  // Grows the memory to this size and maps it. The mapping may move.
   Status grow(std::size_t bytes);
-  // Maps so many bytes, to which the other process has grown it; an error if it has not.
+  // Maps this many bytes, after the other process has grown the memory. Fails if it has not.
   Status follow(std::size_t bytes);
 
  private:
@@ -37,7 +37,7 @@ class SharedTensors {
   std::size_t size_ = 0;
 };
 
-// Where the next tensor of `bytes` lies, aligned for vector loads; `end` moves behind it.
+// Returns the offset for the next tensor, aligned for vector loads, and moves `end` behind the tensor.
 std::size_t place_tensor(std::size_t& end, std::size_t bytes);
 
 }  // namespace headroom::inference

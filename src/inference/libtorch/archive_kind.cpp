@@ -14,10 +14,11 @@
 namespace headroom::libtorch {
 namespace {
 
-// Of PKWARE's APPNOTE.TXT: the records at the end of a ZIP file, and where what is looked for lies in them.
+// Signatures and sizes of the records at the end of a ZIP file, from PKWARE's APPNOTE.TXT.
 constexpr std::uint32_t kEntry = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr std::size_t kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocator64Bytes = 20;
-constexpr std::uint64_t kTail = 65535 + kEndBytes;  // a comment of the longest kind may follow
+constexpr std::uint64_t kTail =
+    65535 + kEndBytes;  // the end record may be followed by a comment of up to 65535 bytes
 constexpr std::uint32_t kSeeEnd64 = 0xffffffff;
 constexpr std::uint64_t kMostDirectory = 64 << 20;
 static_assert(std::endian::native == std::endian::little);
@@ -36,7 +37,7 @@ class File {
     if (const auto end = stream_.tellg(); end > 0) size_ = static_cast<std::uint64_t>(end);
   }
   std::uint64_t size() const { return size_; }
-  // What there is of these bytes.
+  // Returns these bytes, or fewer at the end of the file.
   std::string read(std::uint64_t place, std::uint64_t bytes) {
     if (place >= size_) return {};
     std::string text(std::min(bytes, size_ - place), '\0');
@@ -56,15 +57,15 @@ struct Extent {
   std::uint64_t place = 0, bytes = 0;
 };
 
-// Searched from behind, as a comment may follow it.
-std::optional<std::size_t> place_of_end(std::string_view tail) {
+// Finds the end record. Searches backwards, because a comment may follow it.
+std::optional<std::size_t> find_end_record(std::string_view tail) {
   for (std::size_t place = tail.size(); place-- > 0;)
     if (tail.size() - place >= kEndBytes && number_at<std::uint32_t>(tail, place) == kEnd) return place;
   return std::nullopt;
 }
 
-// An archive of 4 GiB and more has its directory named in another record, which a locator before the end
-// names.
+// The directory of an archive of 4 GiB and more. Another record describes it; a locator before the end
+// record points to that record.
 std::optional<Extent> large_directory(File& file, std::string_view tail, std::size_t end) {
   if (end < kLocator64Bytes || number_at<std::uint32_t>(tail, end - kLocator64Bytes) != kLocator64)
     return std::nullopt;
@@ -76,7 +77,7 @@ std::optional<Extent> large_directory(File& file, std::string_view tail, std::si
 
 std::optional<Extent> directory_of(File& file) {
   const std::string tail = file.read(file.size() - std::min(file.size(), kTail), kTail);
-  const auto end = place_of_end(tail);
+  const auto end = find_end_record(tail);
   if (!end) return std::nullopt;
   const auto bytes = number_at<std::uint32_t>(tail, *end + 12),
              place = number_at<std::uint32_t>(tail, *end + 16);
@@ -85,7 +86,7 @@ std::optional<Extent> directory_of(File& file) {
   return Extent{*place, *bytes};
 }
 
-// The names of a ZIP file's entries; nothing where its directory is not whole.
+// The names of a ZIP file's entries; nothing if its directory is incomplete.
 std::optional<std::vector<std::string>> entry_names(File& file) {
   const auto extent = directory_of(file);
   if (!extent || extent->bytes > kMostDirectory) return std::nullopt;
@@ -105,24 +106,24 @@ std::optional<std::vector<std::string>> entry_names(File& file) {
   return names;
 }
 
-// A pickle of protocol 2 that begins with a magic number: torch.save() before PyTorch 1.6.
+// The start of a file from torch.save() before PyTorch 1.6: a pickle of protocol 2 with a magic number.
 constexpr std::string_view kOldCheckpoint{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9", 9};
 
-const char* what_it_is(ArchiveKind kind) {
+const char* explain_kind(ArchiveKind kind) {
   switch (kind) {
     case ArchiveKind::checkpoint:
-      return "the file holds weights or a pickled Python object (torch.save), not a TorchScript module; make "
-             "one in Python with torch.jit.trace or torch.jit.script and save() it, or export the model to "
-             ".onnx";
+      return "the file holds weights or a pickled Python object (torch.save), not a TorchScript module; "
+             "create one in Python with torch.jit.trace or torch.jit.script and save(), or export the model "
+             "to .onnx";
     case ArchiveKind::exported_program:
-      return "the file is a program of torch.export, which TorchScript cannot run; make a module with "
-             "torch.jit.trace and save() it, or export the model to .onnx";
+      return "the file is a program of torch.export, which TorchScript cannot run; create a module with "
+             "torch.jit.trace and save(), or export the model to .onnx";
     case ArchiveKind::damaged:
-      return "the file is cut short or damaged: it begins as an archive and has no whole directory at its "
-             "end; copy it again";
+      return "the file is truncated or damaged: it begins as an archive, but its directory is incomplete; "
+             "copy it again";
     case ArchiveKind::foreign:
-      return "the file is no TorchScript archive; make one in Python with torch.jit.trace or "
-             "torch.jit.script and save() it";
+      return "the file is not a TorchScript archive; create one in Python with torch.jit.trace or "
+             "torch.jit.script and save()";
     case ArchiveKind::torchscript:
       break;
   }
@@ -138,7 +139,7 @@ ArchiveKind archive_kind(const std::string& path) {
   if (!head.starts_with("PK")) return ArchiveKind::foreign;
   const auto names = entry_names(file);
   if (!names) return ArchiveKind::damaged;
-  // All lie in one folder, whose name is anything.
+  // All entries lie in one folder with an arbitrary name.
   const auto has = [&](std::string_view end) {
     return std::any_of(names->begin(), names->end(),
                        [&](const std::string& name) { return name.ends_with(end); });
@@ -153,7 +154,7 @@ ArchiveKind archive_kind(const std::string& path) {
 
 void require_torchscript(const std::string& path) {
   const ArchiveKind kind = archive_kind(path);
-  if (kind != ArchiveKind::torchscript) throw plugin::Failure{HR_ERROR_FAILED, what_it_is(kind)};
+  if (kind != ArchiveKind::torchscript) throw plugin::Failure{HR_ERROR_FAILED, explain_kind(kind)};
 }
 
 }  // namespace headroom::libtorch

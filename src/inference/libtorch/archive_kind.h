@@ -1,5 +1,6 @@
-// What a model file is, told by its first bytes and the names in its ZIP directory. LibTorch itself says of a
-// file of weights that a record is missing, which helps nobody who has one.
+// Detects what kind of file a model file is, by its first bytes and by the names in its ZIP directory.
+// LibTorch's own message for a file of weights is only that a record is missing, which does not help the
+// user.
 #pragma once
 
 #include <string>
@@ -8,16 +9,16 @@ namespace headroom::libtorch {
 
 enum class ArchiveKind {
   torchscript,
-  checkpoint,        // torch.save(): weights, or a pickled Python object
+  checkpoint,        // from torch.save(): weights, or a pickled Python object
   exported_program,  // torch.export.save()
-  damaged,           // begins as an archive and does not end as one
+  damaged,           // begins as an archive, but its directory is incomplete
   foreign,
 };
 
-// Reads no more than the file's ends and its directory.
+// Reads only the beginning, the end and the ZIP directory of the file.
 ArchiveKind archive_kind(const std::string& path);
 
-// Throws plugin::Failure unless the file is a TorchScript archive, and says what it is instead.
+// Throws plugin::Failure if the file is not a TorchScript archive; the message says what it is instead.
 void require_torchscript(const std::string& path);
 
 }  // namespace headroom::libtorch

@@ -1,4 +1,4 @@
-// What LibTorch's messages mean.
+// Interprets LibTorch's error messages.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace headroom::libtorch {
 
 using plugin::Failure;
 
-// True for the words with which LibTorch, CUDA's libraries or the C++ library say that memory was refused.
-// On a Jetson the caching allocator says it with an assertion of its own.
+// True if a message of LibTorch, CUDA's libraries or the C++ library reports refused memory. On a Jetson,
+// the caching allocator reports it with an assertion of its own.
 bool mentions_out_of_memory(std::string_view message);
 
-// One line: what failed, and in which function of the model; without the stacks of C++ and of the
-// interpreter, and without advice to developers.
+// Shortens a message to one line: what failed, and in which function of the model. Removes the stacks of
+// C++ and of the interpreter, and advice to developers.
 std::string clean_message(std::string_view message);
 
-// What a message of LibTorch means, in clean words.
+// Converts a message of LibTorch to a Failure with a short explanation.
 Failure classify(std::string_view message);
 
 }  // namespace headroom::libtorch

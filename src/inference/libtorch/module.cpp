@@ -23,9 +23,9 @@ using torch::jit::Module;
 
 constexpr const char* kConfigFile = "config.txt";
 
-// LibTorch's messages carry a stack of C++ frames, unless asked otherwise.
+// Runs `work` and converts its exceptions to Failures, without LibTorch's C++ stack traces.
 template <class Work>
-auto explained(Work&& work) {
+auto with_clean_errors(Work&& work) {
   try {
     return work();
   } catch (const c10::Error& error) {
@@ -42,9 +42,9 @@ struct Imported {
   std::string config;
 };
 
-// LibTorch 2 saves the inputs that a module was traced with, without their data, and can restore their shapes
-// itself. But on a GPU it would copy data that is not there ("CUDA error: invalid argument", 2.11), so they
-// are read on the CPU.
+// LibTorch 2 saves the inputs of the trace without their data, and can restore their shapes itself. On a
+// GPU, its own function would copy data that does not exist ("CUDA error: invalid argument", 2.11), so
+// this reads them on the CPU.
 void restore_traced_shapes(const std::string& path, const Module& module, c10::Device device) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (!reader.hasRecord("traced_inputs.pkl") || !module.find_method("forward")) return;
@@ -72,24 +72,25 @@ Imported import(const std::string& path, c10::Device device) {
       torch::jit::import_ir_module(std::make_shared<torch::jit::CompilationUnit>(), path, device, extra);
   module.eval();
   try {
-    explained([&] { restore_traced_shapes(path, module, device); });
-  } catch (const Failure& failure) {  // they are a help, and there are others
-    std::fprintf(stderr, "LibTorch: the shapes that the module was traced with cannot be read: %s\n",
+    with_clean_errors([&] { restore_traced_shapes(path, module, device); });
+  } catch (const Failure& failure) {  // the shapes are optional: read_signature() has other sources
+    std::fprintf(stderr, "LibTorch: cannot read the input shapes of the module's trace: %s\n",
                  failure.message.c_str());
   }
   return {module, extra[kConfigFile]};
 }
 
-// The module with `work` done; nothing where that cannot be, and all that can be is wanted.
+// Returns the module that `work` creates. If it fails: returns nothing with `best_effort`, otherwise
+// throws.
 template <class Work>
-std::optional<Module> worked(bool all_that_works, const char* what, Work&& work) {
+std::optional<Module> try_transform(bool best_effort, const char* what, Work&& work) {
   try {
-    return explained(work);
+    return with_clean_errors(work);
   } catch (const Failure& failure) {
     if (failure.kind != HR_ERROR_FAILED) throw;
-    if (!all_that_works)
-      throw Failure{HR_ERROR_FAILED, fmt::format("LibTorch cannot {} it: {}", what, failure.message)};
-    std::fprintf(stderr, "LibTorch: the module runs as it is, as LibTorch cannot %s it: %s\n", what,
+    if (!best_effort)
+      throw Failure{HR_ERROR_FAILED, fmt::format("LibTorch cannot {} the module: {}", what, failure.message)};
+    std::fprintf(stderr, "LibTorch: cannot %s the module, so it runs unchanged: %s\n", what,
                  failure.message.c_str());
     return std::nullopt;
   }
@@ -97,24 +98,26 @@ std::optional<Module> worked(bool all_that_works, const char* what, Work&& work)
 
 }  // namespace
 
-LoadedModule load_module(const std::string& path, c10::Device device, GraphWork work, bool all_that_works) {
+LoadedModule load_module(const std::string& path, c10::Device device, GraphOptimization optimization,
+                         bool best_effort) {
   require_torchscript(path);
-  Imported imported = explained([&] { return import(path, device); });
+  Imported imported = with_clean_errors([&] { return import(path, device); });
   Module& module = imported.module;
   if (!module.find_method("forward"))
-    throw Failure{HR_ERROR_FAILED, "the module has no forward(); save one that has"};
-  // A clone that shares the weights, until they are folded.
-  const bool folds = work == GraphWork::fold || work == GraphWork::optimize;
-  const bool for_signature_only = work == GraphWork::none;
-  const auto frozen = worked(all_that_works || for_signature_only, "freeze",
-                             [&] { return torch::jit::freeze(module, {}, folds); });
+    throw Failure{HR_ERROR_FAILED, "the module has no forward(); save a module that has one"};
+  // A clone that shares the weights until they are folded.
+  const bool folds_norms =
+      optimization == GraphOptimization::fold || optimization == GraphOptimization::optimize;
+  const bool for_signature_only = optimization == GraphOptimization::none;
+  const auto frozen = try_transform(best_effort || for_signature_only, "freeze",
+                                    [&] { return torch::jit::freeze(module, {}, folds_norms); });
   Signature signature =
-      explained([&] { return read_signature(module, frozen ? *frozen : module, imported.config); });
+      with_clean_errors([&] { return read_signature(module, frozen ? *frozen : module, imported.config); });
   if (for_signature_only || !frozen) return {module, std::move(signature)};
-  module = *frozen;  // the weights as they were saved are let go before the next are made
-  if (work == GraphWork::optimize)
-    if (const auto optimized =
-            worked(all_that_works, "optimize", [&] { return torch::jit::optimize_for_inference(module); }))
+  module = *frozen;  // frees the saved weights before the next ones are created
+  if (optimization == GraphOptimization::optimize)
+    if (const auto optimized = try_transform(best_effort, "optimize",
+                                             [&] { return torch::jit::optimize_for_inference(module); }))
       module = *optimized;
   return {module, std::move(signature)};
 }

@@ -1,4 +1,4 @@
-// A TorchScript file as it is run: loaded onto a device, frozen and optimized as the settings say.
+// Loads a TorchScript file onto a device, and freezes and optimizes it as the settings require.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -15,8 +15,9 @@ struct LoadedModule {
   Signature signature;
 };
 
-// `all_that_works`: a module that cannot be frozen or optimized runs as it is, and standard error says so;
-// else that is a Failure. Throws plugin::Failure.
-LoadedModule load_module(const std::string& path, c10::Device device, GraphWork work, bool all_that_works);
+// With `best_effort`, a module that cannot be frozen or optimized runs unchanged, and a line on standard
+// error reports it. Otherwise that is a Failure. Throws plugin::Failure.
+LoadedModule load_module(const std::string& path, c10::Device device, GraphOptimization optimization,
+                         bool best_effort);
 
 }  // namespace headroom::libtorch

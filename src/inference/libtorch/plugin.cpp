@@ -1,4 +1,4 @@
-// The C boundary of the LibTorch plug-in. No exception passes it.
+// The C interface of the LibTorch plug-in. No exception leaves it.
 #include <array>
 
 #include "inference/backend_plugin.h"

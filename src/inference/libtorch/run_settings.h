@@ -1,4 +1,5 @@
-// What the settings of a run come to with LibTorch, and which are refused. Without LibTorch's headers.
+// Maps Headroom's settings to LibTorch, and rejects those that LibTorch does not support. Does not need
+// LibTorch's headers.
 #pragma once
 
 #include <optional>
@@ -8,24 +9,25 @@
 
 namespace headroom::libtorch {
 
-// What is done to the graph once, at load: what ONNX Runtime calls its levels, in LibTorch's means.
-enum class GraphWork {
-  none,      // as it was saved
-  freeze,    // calls inlined, weights constants, constants folded
-  fold,      // and normalisation folded into convolutions
-  optimize,  // and fused, with weights laid out for oneDNN on the CPU
+// How the graph is transformed at load. Corresponds to ONNX Runtime's graph levels.
+enum class GraphOptimization {
+  none,      // unchanged
+  freeze,    // inline calls, make weights constant, fold constants
+  fold,      // also fold normalisation into convolutions
+  optimize,  // also fuse operators; on the CPU, convert weights to oneDNN's layout
 };
 
-struct Abilities {
-  std::optional<int> compute_capability;  // its first number; absent: the CPU
-  bool has_half_on_cpu = false;           // autocast to float16 there
+struct Capabilities {
+  std::optional<int> compute_capability;  // major number; absent: the CPU
+  bool has_half_on_cpu = false;           // the CPU supports autocast to float16
 };
 
-// Refuses what LibTorch has no means for, so that no figure is told of a setting that was never in force. All
-// throw plugin::Failure.
+// Throws plugin::Failure for settings that LibTorch does not support. Otherwise a report would show a
+// setting that had no effect.
 void check_settings(const hr_settings& settings, bool on_device);
-// The one that is asked for, or LibTorch's own choice: bfloat16 where the GPU computes in it.
-Precision precision_of(const hr_settings& settings, const Abilities& abilities);
-GraphWork graph_work_of(const hr_settings& settings, Precision precision);
+// The requested precision, or the default: bfloat16 if the GPU supports it, else float32. Throws
+// plugin::Failure.
+Precision precision_of(const hr_settings& settings, const Capabilities& capabilities);
+GraphOptimization graph_optimization_of(const hr_settings& settings, Precision precision);
 
 }  // namespace headroom::libtorch

@@ -33,7 +33,7 @@ namespace {
 
 constexpr int kComputeCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 
-// 2.4 brought autocast to half on the CPU, and functions that take the device.
+// LibTorch 2.4 added autocast to half on the CPU, and autocast functions with a device argument.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 constexpr bool kHasHalfOnCpu = true;
 void set_autocast(c10::DeviceType device, bool on, at::ScalarType type) {
@@ -53,8 +53,8 @@ void set_autocast(c10::DeviceType device, bool on, at::ScalarType type) {
 }
 #endif
 
-// While it lives, what this thread computes in float32 is computed in the asked type where LibTorch deems
-// that safe.
+// Enables autocast on this thread while it lives: LibTorch computes float32 operators in `precision` where
+// it considers that safe.
 class Autocast {
  public:
   Autocast(c10::DeviceType device, Precision precision)
@@ -80,7 +80,7 @@ class Autocast {
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, fmt::format("'{}' is no device; use cpu or cuda:N", name)};
+  if (!device) throw Failure{HR_ERROR_FAILED, fmt::format("'{}' is not a device; use cpu or cuda:N", name)};
   check_settings(settings, device->is_cuda);
   if (!device->is_cuda) return nullptr;
   require_cuda();
@@ -96,13 +96,13 @@ int compute_capability_major(const plugin::CudaDevice& device) {
   return major;
 }
 
-Abilities abilities_of(const plugin::CudaDevice* device) {
+Capabilities capabilities_of(const plugin::CudaDevice* device) {
   return {device == nullptr ? std::nullopt : std::optional(compute_capability_major(*device)), kHasHalfOnCpu};
 }
 
-// The caching allocator is told the limit that the preload library holds the process to: it then gives its
-// unused blocks back before it asks for more, and says out of memory in its own words, with its own figures.
-void bound_allocator(const plugin::CudaDevice& device) {
+// Passes the preload library's limit on this process to the caching allocator. The allocator then releases
+// its unused blocks before it requests more, and its own out-of-memory message has its own figures.
+void limit_caching_allocator(const plugin::CudaDevice& device) {
   const auto figures_of =
       reinterpret_cast<ledger::DeviceFiguresFunction>(::dlsym(RTLD_DEFAULT, ledger::kDeviceFiguresSymbol));
   ledger::DeviceFigures figures;
@@ -133,8 +133,8 @@ void flatten(const c10::IValue& value, const std::string& name, std::vector<std:
   }
 }
 
-// As the caller reads it: plain numbers, dense and in rows. What autocast left in half is float32, as the
-// module's own outputs are without it.
+// Converts an output to what the caller reads: plain numbers, dense and row-major. Halves that autocast
+// left become float32, like the outputs without autocast.
 at::Tensor readable(const at::Tensor& tensor, Precision precision) {
   if (!tensor.defined() || element_type_of(tensor.scalar_type()) == ElementType::unknown) return {};
   at::Tensor plain = tensor.layout() == at::kStrided ? tensor : tensor.to_dense();
@@ -147,7 +147,7 @@ at::Tensor readable(const at::Tensor& tensor, Precision precision) {
 
 Library::Library()
     : version_(fmt::format("{}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH)) {
-  static std::once_flag once;  // it can be said once in a process
+  static std::once_flag once;  // it may be called only once per process
   std::call_once(once, [] { at::set_num_interop_threads(1); });
   default_threads_ = at::get_num_threads();
 }
@@ -162,7 +162,7 @@ void prepare_device(const char* name, hr_device_facts& facts) {
 
 }  // namespace headroom::libtorch
 
-using namespace headroom::libtorch;  // for the one type that the C interface wants outside
+using namespace headroom::libtorch;  // because the C interface declares hr_session outside the namespace
 using headroom::ElementType;
 using headroom::Precision;
 using headroom::TensorSpec;
@@ -174,17 +174,18 @@ struct hr_session::State {
         cuda(make_device(settings)),
         device(cuda ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda->ordinal()))
                     : c10::Device(c10::DeviceType::CPU)),
-        precision(precision_of(settings, abilities_of(cuda.get()))),
+        precision(precision_of(settings, capabilities_of(cuda.get()))),
         threads(settings.threads > 0 ? settings.threads : library->default_threads()),
         times_convolutions(settings.conv_search == static_cast<int>(headroom::ConvSearch::exhaustive)) {
     const c10::InferenceMode inference;
     if (cuda) {
       stream = stream_of(cuda->stream(), cuda->ordinal());
-      bound_allocator(*cuda);
-      at::globalContext().setFloat32MatmulPrecision("high");  // TF32 where the GPU has it
+      limit_caching_allocator(*cuda);
+      at::globalContext().setFloat32MatmulPrecision("high");  // TF32 if the GPU supports it
       input_staging = std::make_unique<plugin::PinnedMemory>(*cuda);
     }
-    loaded = load_module(path, device, graph_work_of(settings, precision), settings.graph_level == 99);
+    loaded =
+        load_module(path, device, graph_optimization_of(settings, precision), settings.graph_level == 99);
     loaded.signature.metadata.emplace_back("headroom.precision", name_of(precision));
     forward = &loaded.module.get_method("forward").function();
     describe_inputs(tables);
@@ -212,7 +213,7 @@ struct hr_session::State {
   LoadedModule loaded;
   torch::jit::Function* forward = nullptr;
 
-  at::Tensor input;  // on a device: what the bound memory is copied to
+  at::Tensor input;  // on a device: the copy of the bound memory
   const void* host_input = nullptr;
   std::size_t input_bytes = 0;
   std::unique_ptr<plugin::PinnedInPlace> pinned_input;
@@ -220,12 +221,12 @@ struct hr_session::State {
 
   torch::jit::Stack stack;
   std::vector<at::Tensor> outputs;
-  std::vector<plugin::PinnedMemory> staging;  // of the outputs, with a device
+  std::vector<plugin::PinnedMemory> staging;  // of the outputs; only with a device
   bool has_outputs = false;
 
   plugin::SignatureTables tables;        // without outputs
-  std::vector<TensorSpec> output_specs;  // of the first run that succeeded; do not move after it
-  std::optional<plugin::SignatureTables> whole_tables;
+  std::vector<TensorSpec> output_specs;  // from the first successful run; must not move afterwards
+  std::optional<plugin::SignatureTables> tables_with_outputs;
 };
 
 void hr_session::State::check_input(const hr_tensor& tensor) const {
@@ -239,20 +240,20 @@ void hr_session::State::check_input(const hr_tensor& tensor) const {
   };
   if (given.type != spec.type ||
       !std::equal(spec.dims.begin(), spec.dims.end(), given.dims.begin(), given.dims.end(), agrees))
-    throw Failure{HR_ERROR_FAILED, fmt::format("input {} is {}, but {} was given", spec.name, spec.describe(),
-                                               given.describe())};
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe())};
   const std::size_t wanted = plugin::checked_bytes(spec.name, tensor, headroom::size_of(spec.type));
   if (tensor.bytes != wanted)
     throw Failure{HR_ERROR_FAILED,
-                  fmt::format("input {} needs {} bytes, but {} were given", spec.name, wanted, tensor.bytes)};
+                  fmt::format("input {} needs {} bytes, but got {}", spec.name, wanted, tensor.bytes)};
 }
 
-// A shape that was made up is named, as it may be the reason.
+// If the input's shape was guessed, the message names it, because a wrong guess may be the cause.
 void hr_session::State::fail(std::string_view message) const {
   Failure failure = classify(message);
   if (failure.kind == HR_ERROR_FAILED && loaded.signature.is_guess && output_specs.empty())
     failure.message += fmt::format(
-        "; the file does not tell the shape of its input, so {} was tried: another --imgsz may fit, or save "
+        "; the file does not record its input's shape, so Headroom tried {}; try another --imgsz, or save "
         "the module with its shape (docs/libtorch.md)",
         TensorSpec{"", input_spec().type, input.sizes().vec(), {}}.describe());
   throw failure;
@@ -268,9 +269,9 @@ void hr_session::State::learn_outputs(const std::vector<std::string>& names) {
     spec.dim_names.resize(spec.dims.size());
     output_specs.push_back(std::move(spec));
   }
-  whole_tables.emplace();
-  describe_inputs(*whole_tables);
-  for (const TensorSpec& spec : output_specs) whole_tables->add_output(spec);
+  tables_with_outputs.emplace();
+  describe_inputs(*tables_with_outputs);
+  for (const TensorSpec& spec : output_specs) tables_with_outputs->add_output(spec);
 }
 
 void hr_session::State::call() {
@@ -282,7 +283,7 @@ void hr_session::State::call() {
   const c10::IValue result = std::move(stack.front());
   stack.clear();
   std::vector<std::string> names;
-  const bool is_first = !whole_tables;
+  const bool is_first = !tables_with_outputs;
   flatten(result, "output", is_first ? &names : nullptr, outputs);
   for (at::Tensor& tensor : outputs) tensor = readable(tensor, precision);
   if (is_first) learn_outputs(names);
@@ -294,7 +295,7 @@ void hr_session::State::run_on_device() {
   cuda->make_current();
   cuda->begin_run();
   const void* from = host_input;
-  if (!pinned_input->worked() && input_bytes > 0)
+  if (!pinned_input->is_pinned() && input_bytes > 0)
     from = std::memcpy(input_staging->data(), host_input, input_bytes);
   cuda->copy_in(reinterpret_cast<headroom::cuda::Pointer>(input.data_ptr()), from, input_bytes);
   call();
@@ -317,8 +318,8 @@ hr_session::~hr_session() {
 }
 
 void hr_session::describe(hr_description& description) {
-  (state_->whole_tables ? *state_->whole_tables : state_->tables).fill(description);
-  if (!state_->whole_tables) description.output_count = -1;
+  (state_->tables_with_outputs ? *state_->tables_with_outputs : state_->tables).fill(description);
+  if (!state_->tables_with_outputs) description.output_count = -1;
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
@@ -339,13 +340,13 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   state.cuda->make_current();
   state.pinned_input.reset();
   state.pinned_input = std::make_unique<plugin::PinnedInPlace>(*state.cuda, tensor.data, tensor.bytes);
-  if (!state.pinned_input->worked()) state.input_staging->need(tensor.bytes);
+  if (!state.pinned_input->is_pinned()) state.input_staging->need(tensor.bytes);
   state.input = at::empty(dims, options.device(state.device));
 }
 
 void hr_session::run() {
   State& state = *state_;
-  if (!state.input.defined()) throw Failure{HR_ERROR_FAILED, "its input was not bound"};
+  if (!state.input.defined()) throw Failure{HR_ERROR_FAILED, "its input is not bound"};
   state.has_outputs = false;
   if (at::get_num_threads() != state.threads) at::set_num_threads(state.threads);
   const c10::InferenceMode inference;

@@ -1,4 +1,4 @@
-// A loaded TorchScript module with its bound input. LibTorch's headers stay behind it.
+// A loaded TorchScript module with its bound input. This header does not include LibTorch's headers.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace headroom::libtorch {
 
-// LibTorch is linked, so it is there before this is made.
+// Global state of LibTorch. The library itself is linked, so it is already loaded.
 class Library {
  public:
   Library();
-  const std::string& version() const { return version_; }  // that it was built with: "1.13.0"
+  const std::string& version() const { return version_; }  // version of the headers: "1.13.0"
   int default_threads() const { return default_threads_; }
 
  private:
@@ -21,7 +21,7 @@ class Library {
   int default_threads_ = 1;
 };
 
-// The device's context, and LibTorch's own start on it. Throws plugin::Failure.
+// Creates the device's context and initialises LibTorch on it. Throws plugin::Failure.
 void prepare_device(const char* name, hr_device_facts& facts);
 
 }  // namespace headroom::libtorch
@@ -35,13 +35,13 @@ struct hr_session {
   hr_session(const hr_session&) = delete;
   hr_session& operator=(const hr_session&) = delete;
 
-  // The outputs, once the module has run: its file does not tell them.
+  // The outputs are known only after a run, because a TorchScript file does not record them.
   void describe(hr_description& description);
-  // The memory itself is the tensor that the module is given (on a device: what is copied into it), so a
-  // module that changes its input in place changes it.
+  // On the CPU, the module's input tensor uses this memory directly, so a module that changes its input in
+  // place changes it. On a device, the memory is copied into the tensor.
   void bind_input(int32_t index, const hr_tensor& tensor);
   void run();
-  // One that this run did not give, or that is no tensor of plain numbers, has no data.
+  // Has no data if the last run did not return this output, or if it is not a tensor of plain numbers.
   hr_tensor output(int32_t index);
   hr_memory_stats memory_stats() const;
   void trim();

@@ -45,7 +45,7 @@ TensorSpec picture(const std::string& name, ElementType type, std::int64_t chann
   return spec_of(name, type, {-1, channels, -1, -1}, {"batch", "", "height", "width"});
 }
 
-// A weight as the graph has it; nothing where it is no constant.
+// A constant weight of the graph; nothing if the input is not a constant.
 std::optional<at::Tensor> constant_tensor(const Node& node, std::size_t input) {
   if (input >= node.inputs().size()) return std::nullopt;
   const auto value = torch::jit::toIValue(node.inputs()[input]);
@@ -65,7 +65,8 @@ bool constant_bool(const Node& node, std::size_t input) {
   return value && value->isBool() && value->toBool();
 }
 
-// What a convolution says of its input; `keeps_channels` is false where they were changed on the way to it.
+// The input that a convolution implies. `keeps_channels` is false if the channels changed between the
+// module's input and this node.
 std::optional<TensorSpec> input_of_convolution(const Node& node, const std::string& name,
                                                bool keeps_channels) {
   const std::string_view kind = node.kind().toQualString();
@@ -90,8 +91,8 @@ std::optional<TensorSpec> input_of_convolution(const Node& node, const std::stri
   }
 }
 
-std::optional<TensorSpec> input_told_by(const Node& node, const Value& value, const std::string& name,
-                                        bool keeps_channels) {
+std::optional<TensorSpec> input_of_operation(const Node& node, const Value& value, const std::string& name,
+                                             bool keeps_channels) {
   if (auto spec = input_of_convolution(node, name, keeps_channels)) return spec;
   const std::string_view kind = node.kind().toQualString();
   if (kind == "aten::embedding" && node.inputs().size() > 1 && node.inputs()[1] == &value)
@@ -102,7 +103,8 @@ std::optional<TensorSpec> input_told_by(const Node& node, const Value& value, co
   return std::nullopt;
 }
 
-// Operations whose result has the rank of their input, and those among them that may change its channels.
+// Operations whose result has the rank of their input. Those in changes_channels() may change its
+// channels.
 bool keeps_rank(std::string_view kind) {
   constexpr std::array<std::string_view, 20> kKinds{
       "aten::to",     "aten::contiguous", "aten::clone",
@@ -120,8 +122,8 @@ bool changes_channels(std::string_view kind) {
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
-// Follows the input to the first operation that tells its shape.
-std::optional<TensorSpec> told_by_graph(const Value& input, const std::string& name) {
+// Follows the input through the graph to the first operation that implies its shape.
+std::optional<TensorSpec> spec_from_graph(const Value& input, const std::string& name) {
   struct Step {
     const Value* value;
     bool keeps_channels;
@@ -132,7 +134,7 @@ std::optional<TensorSpec> told_by_graph(const Value& input, const std::string& n
   for (std::size_t i = 0; i < steps.size() && i < kMostSteps; ++i) {
     const Step step = steps[i];
     for (const torch::jit::Use& use : step.value->uses()) {
-      if (auto spec = input_told_by(*use.user, *step.value, name, step.keeps_channels)) return spec;
+      if (auto spec = input_of_operation(*use.user, *step.value, name, step.keeps_channels)) return spec;
       const std::string_view kind = use.user->kind().toQualString();
       const bool changes = changes_channels(kind);
       if (!changes && !keeps_rank(kind)) continue;
@@ -143,8 +145,8 @@ std::optional<TensorSpec> told_by_graph(const Value& input, const std::string& n
   return std::nullopt;
 }
 
-// The shape that the module was traced with, where the importer restored it.
-std::optional<TensorSpec> told_by_trace(const Value& input, const std::string& name) {
+// The shape of the module's trace, if the importer restored it.
+std::optional<TensorSpec> spec_from_trace(const Value& input, const std::string& name) {
   const auto type = input.type()->cast<c10::TensorType>();
   if (!type) return std::nullopt;
   const auto sizes = type->sizes().concrete_sizes();
@@ -154,8 +156,8 @@ std::optional<TensorSpec> told_by_trace(const Value& input, const std::string& n
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// "shape" as YOLOv5 writes it, "batch" and "imgsz" as Ultralytics does.
-std::optional<TensorSpec> told_by_config(const Json& config, const std::string& name, ElementType type) {
+// The shape in config.txt: "shape" from YOLOv5, "batch" and "imgsz" from Ultralytics.
+std::optional<TensorSpec> spec_from_config(const Json& config, const std::string& name, ElementType type) {
   const auto numbers = [&](const char* key) {
     Dims read;
     for (const Json& number : get_member(config, key))
@@ -171,27 +173,27 @@ std::optional<TensorSpec> told_by_config(const Json& config, const std::string& 
   return spec_of(name, type, std::move(shape), {});
 }
 
-// The one tensor that forward() takes, by its name.
+// The name of forward()'s only tensor argument.
 std::string name_of_input(const c10::FunctionSchema& schema) {
   std::string name;
   for (const c10::Argument& argument : schema.arguments()) {
     if (&argument == &schema.arguments().front() || argument.default_value()) continue;  // the module itself
     if (!argument.type()->isSubtypeOf(*c10::TensorType::get()))
       throw Failure{HR_ERROR_FAILED,
-                    fmt::format("its forward() takes '{}' of type {}, and Headroom gives tensors alone; wrap "
+                    fmt::format("its forward() takes '{}' of type {}, but Headroom passes only tensors; wrap "
                                 "it in a module whose forward() takes one tensor, and save that",
                                 argument.name(), argument.type()->str())};
     if (!name.empty())
       throw Failure{
           HR_ERROR_FAILED,
-          fmt::format("its forward() takes several tensors ('{}', '{}'), whose shapes a TorchScript "
-                      "file does not tell; wrap it in a module whose forward() takes one tensor, or "
-                      "export the model to .onnx",
-                      name, argument.name())};
+          fmt::format(
+              "its forward() takes several tensors ('{}', '{}'), whose shapes a TorchScript file does not "
+              "record; wrap it in a module whose forward() takes one tensor, or export the model to .onnx",
+              name, argument.name())};
     name = argument.name();
   }
   if (name.empty())
-    throw Failure{HR_ERROR_FAILED, "its forward() takes no tensor, so there is nothing to run it on"};
+    throw Failure{HR_ERROR_FAILED, "its forward() takes no tensor, so Headroom cannot run it"};
   return name;
 }
 
@@ -206,7 +208,8 @@ ElementType element_type_of(c10::ScalarType type) {
 c10::ScalarType scalar_type_of(ElementType type) {
   for (const TypePair& pair : kTypes)
     if (pair.ours == type) return pair.torch;
-  throw Failure{HR_ERROR_FAILED, fmt::format("LibTorch has no tensors of {}", headroom::name_of(type))};
+  throw Failure{HR_ERROR_FAILED,
+                fmt::format("LibTorch does not support tensors of {}", headroom::name_of(type))};
 }
 
 Signature read_signature(const torch::jit::Module& module, const torch::jit::Module& inlined,
@@ -215,12 +218,12 @@ Signature read_signature(const torch::jit::Module& module, const torch::jit::Mod
   Signature signature;
   const std::string name = name_of_input(forward.function().getSchema());
   const Value& first = *inlined.get_method("forward").graph()->inputs().at(1);
-  const auto by_graph = told_by_graph(first, name);
+  const auto by_graph = spec_from_graph(first, name);
   const ElementType type = by_graph ? by_graph->type : ElementType::float32;
-  std::optional<TensorSpec> recorded = told_by_trace(*forward.graph()->inputs().at(1), name);
+  std::optional<TensorSpec> recorded = spec_from_trace(*forward.graph()->inputs().at(1), name);
   if (auto config = parse_json(config_text, "config.txt"); config && config->is_object()) {
     for (const auto& [key, value] : config->items()) signature.metadata.emplace_back(key, text_of(value));
-    if (!recorded) recorded = told_by_config(*config, name, type);
+    if (!recorded) recorded = spec_from_config(*config, name, type);
   }
   signature.is_guess = !recorded;
   signature.inputs.push_back(recorded ? *recorded : by_graph ? *by_graph : picture(name, type, 3));

@@ -25,27 +25,27 @@ BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding,
     outputs_.push_back({&spec, {}, 0, Owned<OrtValue>(nullptr, api_.ReleaseValue), nullptr, false});
 }
 
-void BoundOutputs::keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& is_made_there) {
+void BoundOutputs::keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& produced_on_device) {
   device_ = std::move(device);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    outputs_[i].on_device = is_made_there[i] && has_numbers(*outputs_[i].spec);
+    outputs_[i].on_device = produced_on_device[i] && has_numbers(*outputs_[i].spec);
 }
 
 void BoundOutputs::bind_all() {
-  in_runtime_.clear();
+  runtime_allocated_.clear();
   learning_ = false;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     Output& output = outputs_[i];
     output.value.reset();
-    // Bound here as well as before the run: the order of the first binding is the order of the values.
-    bind_to_runtime(output);
-    in_runtime_.push_back(i);
+    // Also bound here, not only before the run: the order of the first binding is the order of the values.
+    bind_to_memory(output);
+    runtime_allocated_.push_back(i);
     learning_ = learning_ || (!varying_ && has_numbers(*output.spec));
   }
   bound_ = true;
 }
 
-void BoundOutputs::bind_to_runtime(const Output& output) {
+void BoundOutputs::bind_to_memory(const Output& output) {
   const OrtMemoryInfo* memory = output.on_device ? device_.get() : cpu_.get();
   runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), memory));
 }
@@ -59,30 +59,31 @@ void BoundOutputs::bind(Output& output, Owned<OrtValue> value, std::vector<int64
   output.value = std::move(value);
 }
 
-// ONNX Runtime would write into the values of the last run, which may have other shapes now.
-void BoundOutputs::rebind_to_runtime() {
+// Without a new binding, ONNX Runtime would write into the last run's values, whose shapes may no longer
+// fit.
+void BoundOutputs::rebind_to_memory() {
   fetched_.clear();
-  for (const std::size_t i : in_runtime_) bind_to_runtime(outputs_[i]);
+  for (const std::size_t i : runtime_allocated_) bind_to_memory(outputs_[i]);
 }
 
 void BoundOutputs::keep_shapes() {
   fetch();
-  std::vector<std::size_t> still_in_runtime;
-  for (const std::size_t i : in_runtime_) {
+  std::vector<std::size_t> still_allocated;
+  for (const std::size_t i : runtime_allocated_) {
     Output& output = outputs_[i];
     if (!has_numbers(*output.spec)) {
-      still_in_runtime.push_back(i);
+      still_allocated.push_back(i);
       continue;
     }
     std::vector<int64_t> dims = dims_of(*fetched_[i]);
     bind(output, std::move(fetched_[i]), std::move(dims));
   }
-  in_runtime_ = std::move(still_in_runtime);
+  runtime_allocated_ = std::move(still_allocated);
   learning_ = false;
   fetched_.clear();
 }
 
-bool BoundOutputs::give_up_own_memory() {
+bool BoundOutputs::stop_reusing_tensors() {
   const bool used =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& o) { return o.value != nullptr; });
   if (!used) return false;
@@ -101,7 +102,7 @@ void BoundOutputs::release() {
   fetched_.clear();
   for (Output& output : outputs_) {
     output.value.reset();
-    bind_to_runtime(output);  // the binding holds a reference of its own
+    bind_to_memory(output);  // the binding holds a second reference
   }
   bound_ = false;
 }

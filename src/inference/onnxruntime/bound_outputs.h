@@ -1,19 +1,25 @@
-// A session's outputs, bound so that a run allocates nothing beyond what ONNX Runtime itself does:
+// Binds a session's outputs so that Headroom adds no allocation to those of ONNX Runtime:
 //
-//   * an output keeps the tensor that ONNX Runtime made for it in the first run, because with inputs of the
-//     same shape most models keep their shapes;
-//   * where outputs really change from run to run (what is left after NMS, say), ONNX Runtime refuses the
-//     bound tensor. The run is then repeated, and all later ones are made, with memory of its own choice.
-//     Fetching such outputs costs an array and a handle an output: the least that the C API permits.
+//   - After the first run, each output keeps the tensor that ONNX Runtime allocated for it. Later runs write
+//   into the
+//     same tensors, because with inputs of the same shape most models keep their output shapes.
+//   - If an output's shape does change (results of NMS, for example), ONNX Runtime rejects the bound tensor.
+//   Headroom
+//     then repeats the run, and from then on lets ONNX Runtime allocate the outputs in each run. Reading such
+//     outputs costs one array and one handle per output, the minimum that the C API allows.
 //
-// So the tensors lie where a plain program's would: in the session's arena, in the order in which the first
-// run asked for them. Outputs in memory of ours would come on top of an arena that grows by powers of two all
-// the same (11 MiB more for the outputs of YOLOX at 1280 × 1280), and outputs that are made before the first
-// run move everything else in the arena, which alone made models up to 2 % slower or faster. A live output
-// pins the arena's region, so trimming lets them go first.
+// So the tensors lie in the session's arena, in the order of the first run, as in a program without
+// Headroom. Two alternatives were measured and rejected:
 //
-// On a device the tensors lie in its memory where the model makes them there, and fetching them to the host
-// is the session's (device_io.h).
+//   - Output memory of Headroom adds to the arena, which grows by powers of two anyway: 11 MiB more for the
+//   outputs of
+//     YOLOX at 1280 × 1280.
+//   - Allocating the outputs before the first run shifts everything else in the arena, which alone made
+//   models up to
+//     2 % slower or faster.
+//
+// A live output pins its region of the arena, so trim() releases the outputs first. On a device, an output
+// stays in device memory if the model computes it there; device_io.h copies it to the host.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -33,29 +39,29 @@ class BoundOutputs {
  public:
   // The references must outlive this object.
   BoundOutputs(const Runtime& runtime, OrtIoBinding& binding, const std::vector<TensorSpec>& specs);
-  // Before the first prepare(): outputs of numbers for which `is_made_there` is true stay in the device's
+  // Call it before the first prepare(). Numeric outputs with `produced_on_device` stay in the device's
   // memory.
-  void keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& is_made_there);
+  void keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& produced_on_device);
 
-  // Before each run. Nothing to do once every output has its tensor.
+  // Call it before each run. Does nothing once every output has its tensor.
   void prepare() {
     if (!bound_) bind_all();
-    if (!in_runtime_.empty()) rebind_to_runtime();
+    if (!runtime_allocated_.empty()) rebind_to_memory();
   }
-  // After each run that succeeded.
+  // Call it after each successful run.
   void run_succeeded() {
     fetched_.clear();
     if (learning_) keep_shapes();
   }
-  // After a run that failed: true if the shapes of the bound tensors may be the reason; they are then no
-  // longer used.
-  bool give_up_own_memory();
-  // Inputs of other shapes were bound.
+  // Call it after a failed run. If bound tensors were in use, their shapes may be the cause: stops using
+  // them and returns true.
+  bool stop_reusing_tensors();
+  // Call it after inputs of other shapes were bound.
   void forget_shapes();
-  // Lets go of all values; the next prepare() binds anew.
+  // Releases all output values. The next prepare() binds the outputs again.
   void release();
 
-  // The value after a run; without data if it is not plain numbers.
+  // The value after a run. It has no data if the output is not a tensor of plain numbers.
   hr_tensor view(std::size_t index);
   bool is_on_device(std::size_t index) const { return outputs_[index].on_device; }
   std::size_t count() const { return outputs_.size(); }
@@ -65,15 +71,15 @@ class BoundOutputs {
     const TensorSpec* spec;
     std::vector<int64_t> dims;
     std::size_t bytes = 0;
-    Owned<OrtValue> value;  // the bound tensor; absent while ONNX Runtime makes one in each run
-    void* data = nullptr;   // of it
+    Owned<OrtValue> value;  // the bound tensor; absent while ONNX Runtime allocates it in each run
+    void* data = nullptr;   // address of the tensor's data
     bool on_device = false;
   };
 
   void bind_all();
   void bind(Output& output, Owned<OrtValue> value, std::vector<int64_t> dims);
-  void bind_to_runtime(const Output& output);
-  void rebind_to_runtime();
+  void bind_to_memory(const Output& output);
+  void rebind_to_memory();
   void keep_shapes();
   void fetch();
   std::vector<int64_t> dims_of(const OrtValue& value) const;
@@ -83,11 +89,12 @@ class BoundOutputs {
   OrtIoBinding& binding_;
   Owned<OrtMemoryInfo> cpu_, device_;
   std::vector<Output> outputs_;
-  std::vector<std::size_t> in_runtime_;   // outputs that ONNX Runtime allocates in each run
-  std::vector<Owned<OrtValue>> fetched_;  // of the last run, all outputs in order; empty until asked for
+  std::vector<std::size_t> runtime_allocated_;  // outputs that ONNX Runtime allocates in each run
+  std::vector<Owned<OrtValue>>
+      fetched_;  // all outputs of the last run, in order; empty until the first view()
   bool bound_ = false;
-  bool learning_ = false;  // the next run shows the shapes
-  bool varying_ = false;   // a bound tensor was refused once
+  bool learning_ = false;  // the next run shows the output shapes
+  bool varying_ = false;   // ONNX Runtime rejected a bound tensor once
 };
 
 }  // namespace headroom::onnxruntime

@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Provider {
-  std::string_view name, title;  // ONNX Runtime's, and a person's
+  std::string_view name, title;  // ONNX Runtime's name, and the name for error messages
   const char* file;
-  const char* libraries;  // that it was built with
+  const char* libraries;  // the libraries that it needs
 };
 constexpr Provider kCuda{"CUDAExecutionProvider", "CUDA", "libonnxruntime_providers_cuda.so",
                          "CUDA and cuDNN"};
@@ -41,30 +41,29 @@ bool was_built_with(const Runtime& runtime, const Provider& provider) {
 const char* search_name(int32_t search) {
   constexpr std::array<const char*, 3> kNames{"EXHAUSTIVE", "HEURISTIC", "DEFAULT"};
   if (search < 0 || static_cast<std::size_t>(search) >= kNames.size())
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("convolution search {} does not exist; use 0, 1 or 2", search)};
+    throw Failure{HR_ERROR_FAILED, fmt::format("invalid convolution search {}; use 0, 1 or 2", search)};
   return kNames.at(static_cast<std::size_t>(search));
 }
 
-// What is missing, in words that help: the library's own name neither the folder nor a way out.
-Failure why_it_does_not_load(const Runtime& runtime, const Provider& provider, std::string_view message) {
+// Explains what is missing. ONNX Runtime's own message names neither the searched folder nor a fix.
+Failure explain_load_failure(const Runtime& runtime, const Provider& provider, std::string_view message) {
   const fs::path folder = fs::path(runtime.file()).parent_path();
   std::error_code error;
   if (!fs::exists(folder / provider.file, error))
-    return {HR_ERROR_UNAVAILABLE,
-            fmt::format("ONNX Runtime {} has no {} provider: {} does not lie beside {}; put it there with "
-                        "libonnxruntime_providers_shared.so, or name a library that has one in "
-                        "HEADROOM_ONNXRUNTIME",
-                        runtime.version(), provider.title, provider.file, runtime.file())};
-  return {HR_ERROR_UNAVAILABLE,
-          fmt::format("ONNX Runtime's {} provider does not load: {}; the libraries of {} that it "
-                      "was built with must be found (LD_LIBRARY_PATH)",
-                      provider.title, clean_message(message), provider.libraries)};
+    return {
+        HR_ERROR_UNAVAILABLE,
+        fmt::format(
+            "ONNX Runtime {} has no {} provider: {} is missing next to {}; put it there with "
+            "libonnxruntime_providers_shared.so, or set HEADROOM_ONNXRUNTIME to a library with this provider",
+            runtime.version(), provider.title, provider.file, runtime.file())};
+  return {HR_ERROR_UNAVAILABLE, fmt::format("ONNX Runtime's {} provider does not load: {}; install the "
+                                            "libraries of {}, or add their folder to LD_LIBRARY_PATH",
+                                            provider.title, clean_message(message), provider.libraries)};
 }
 
 using Options = std::vector<std::pair<const char*, std::string>>;
 
-// As the C API takes them; points into the options.
+// The options as the C API takes them. The pointers refer to the options.
 struct OptionArrays {
   std::vector<const char*> keys, values;
 };
@@ -86,35 +85,36 @@ Options options_for(const hr_settings& settings, const plugin::CudaDevice& devic
           {"enable_cuda_graph", captures ? "1" : "0"}};
 }
 
-// The API, once it is clear that this library was built with the provider.
+// Returns the API. Throws if this library was built without the provider.
 const OrtApi& api_with(const Runtime& runtime, const Provider& provider) {
   const OrtApi* api = runtime.newer_api(kOldestApiForCuda);
   if (api == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("ONNX Runtime {} is too old for a CUDA device: 1.{} or "
-                                                    "newer is needed",
-                                                    runtime.version(), kOldestApiForCuda)};
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  fmt::format("ONNX Runtime {} is too old for a CUDA device; install 1.{} or newer",
+                              runtime.version(), kOldestApiForCuda)};
   if (!was_built_with(runtime, provider))
     throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("ONNX Runtime {} ({}) was built without its {} provider; name a library that "
-                              "has one in HEADROOM_ONNXRUNTIME",
+                  fmt::format("ONNX Runtime {} ({}) was built without the {} provider; set "
+                              "HEADROOM_ONNXRUNTIME to a library with this provider",
                               runtime.version(), runtime.file(), provider.title)};
   return *api;
 }
 
-// Calls `add`, and explains what keeps the provider from loading.
+// Calls `add`. If the provider does not load, throws a Failure that explains why.
 template <class Add>
 void add_or_explain(const Runtime& runtime, const Provider& provider, const Add& add) {
   try {
     add();
   } catch (const Failure& failure) {
-    throw why_it_does_not_load(runtime, provider, failure.message);
+    throw explain_load_failure(runtime, provider, failure.message);
   } catch (
-      const std::exception& exception) {  // thrown through the C API by 1.29 when a provider does not load
-    throw why_it_does_not_load(runtime, provider, exception.what());
+      // Version 1.29 throws this through the C API when a provider does not load.
+      const std::exception& exception) {
+    throw explain_load_failure(runtime, provider, exception.what());
   }
 }
 
-// What every session on a device records: it costs nothing at run time, and tells what stayed on the CPU.
+// Records which provider runs which node. This costs nothing at run time.
 void record_placement(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options) {
   if (runtime.newer_api(kApiWithPlacement) != nullptr)
     runtime.check(api.AddSessionConfigEntry(&options, "session.record_ep_graph_assignment_info", "1"));

@@ -1,4 +1,4 @@
-// ONNX Runtime's CUDA provider: asked for in a session's options, and asked afterwards what it took.
+// Adds ONNX Runtime's CUDA and TensorRT providers to a session, and reads which nodes they took.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -11,27 +11,31 @@
 
 namespace headroom::onnxruntime {
 
-// 1.16 brought the way to hand over a stream.
+// 1.16 is the first version that accepts a stream from outside.
 constexpr uint32_t kOldestApiForCuda = 16;
 
-// Adds the provider on this device. arena_same_as_requested, conv_search, conv_small_workspace and
-// device_graph of the settings are the provider's arena_extend_strategy, cudnn_conv_algo_search,
-// cudnn_conv_use_max_workspace and enable_cuda_graph. Throws Failure: HR_ERROR_UNAVAILABLE where the library
-// has no such provider, or it does not load.
+// Adds the CUDA provider on this device. These settings map to provider options:
+//   arena_same_as_requested → arena_extend_strategy
+//   conv_search             → cudnn_conv_algo_search
+//   conv_small_workspace    → cudnn_conv_use_max_workspace
+//   device_graph            → enable_cuda_graph
+// Throws Failure: HR_ERROR_UNAVAILABLE if the library has no CUDA provider, or if the provider does not
+// load.
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
                  const plugin::CudaDevice& device);
 
-// Adds the TensorRT provider before the CUDA provider, which takes what that leaves. Engines that it builds
-// are kept in `cache`, by model, GPU and version (ONNX Runtime's own check); building one takes minutes, and
-// is a part of the load. device_graph is its trt_cuda_graph_enable. Throws Failure as append_cuda().
+// Adds the TensorRT provider, then the CUDA provider for the nodes that TensorRT does not support. The
+// engines that it builds are stored in `cache`, by model, GPU and version (checked by ONNX Runtime).
+// Building an engine takes minutes and counts as part of the load. device_graph sets
+// trt_cuda_graph_enable. Throws Failure like append_cuda().
 void append_tensorrt(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
                      const plugin::CudaDevice& device, const std::string& cache);
 
-// How many nodes of the graph went to the providers, and which stayed on the CPU; -1 before 1.24. For a
-// session whose options append_cuda() was given.
+// How many nodes of the graph the providers run, and which nodes stayed on the CPU; -1 before ONNX Runtime
+// 1.24. Only for a session whose options went through append_cuda() or append_tensorrt().
 hr_placement placement_of(const Runtime& runtime, const OrtSession& session);
 
-// The memory of the device, for binding.
+// Describes the device's memory, for binding.
 Owned<OrtMemoryInfo> cuda_memory(const Runtime& runtime, unsigned ordinal);
 
 }  // namespace headroom::onnxruntime

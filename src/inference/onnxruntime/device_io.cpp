@@ -8,14 +8,14 @@
 namespace headroom::onnxruntime {
 namespace {
 
-constexpr uint32_t kApiWithPlaces = 23;  // SessionGetMemoryInfoForInputs and …ForOutputs
+constexpr uint32_t kApiWithLocations = 23;  // SessionGetMemoryInfoForInputs and …ForOutputs
 
-using GetPlaces = OrtStatus*(ORT_API_CALL*)(const OrtSession*, const OrtMemoryInfo**, size_t);
+using GetLocations = OrtStatus*(ORT_API_CALL*)(const OrtSession*, const OrtMemoryInfo**, size_t);
 
-// By input or output: whether its place is the device. Pinned memory is the CPU's.
-std::vector<bool> places(const Runtime& runtime, const OrtSession& session, GetPlaces get,
-                         std::size_t count) {
-  const OrtApi* api = runtime.newer_api(kApiWithPlaces);
+// For each input or output: true if it lies in device memory. Pinned memory counts as the CPU's.
+std::vector<bool> locations_on_device(const Runtime& runtime, const OrtSession& session, GetLocations get,
+                                      std::size_t count) {
+  const OrtApi* api = runtime.newer_api(kApiWithLocations);
   std::vector<const OrtMemoryInfo*> infos(count);
   if (count > 0) runtime.check(get(&session, infos.data(), count));
   std::vector<bool> on_device;
@@ -40,17 +40,19 @@ DeviceIo::DeviceIo(const Runtime& runtime, const plugin::CudaDevice& device, con
       signature_(signature),
       outputs_bound_(outputs),
       allocator_(nullptr, api_.ReleaseAllocator),
-      taken_on_device_(signature.inputs.size(), true) {
+      input_on_device_(signature.inputs.size(), true) {
   auto memory = cuda_memory(runtime, device.ordinal());
   OrtAllocator* made = nullptr;
   runtime_.check(api_.CreateAllocator(&session, memory.get(), &made));
   allocator_.reset(made);
   std::vector<bool> made_on_device(signature.outputs.size(), true);
-  if (const OrtApi* api = runtime.newer_api(kApiWithPlaces)) {
-    taken_on_device_ = places(runtime, session, api->SessionGetMemoryInfoForInputs, signature.inputs.size());
-    made_on_device = places(runtime, session, api->SessionGetMemoryInfoForOutputs, signature.outputs.size());
+  if (const OrtApi* api = runtime.newer_api(kApiWithLocations)) {
+    input_on_device_ =
+        locations_on_device(runtime, session, api->SessionGetMemoryInfoForInputs, signature.inputs.size());
+    made_on_device =
+        locations_on_device(runtime, session, api->SessionGetMemoryInfoForOutputs, signature.outputs.size());
   } else {
-    binds_at_each_run_ = true;
+    rebinds_each_run_ = true;
   }
   outputs_bound_.keep_on_device(std::move(memory), made_on_device);
   for (std::size_t i = 0; i < signature.inputs.size(); ++i)
@@ -76,14 +78,14 @@ void DeviceIo::bind(const Input& input, std::size_t index) {
 }
 
 bool DeviceIo::bind_input(std::size_t index, const hr_tensor& tensor) {
-  if (!taken_on_device_[index]) return false;
+  if (!input_on_device_[index]) return false;
   Input& input = inputs_[index];
   const std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
-  // The same tensor for the same shape: a captured graph has its address.
+  // Keep the tensor while the shape stays the same, because a captured graph uses its address.
   if (!input.value || input.dims != dims) make_tensor(input, index, tensor);
   input.pinned.reset();
   input.pinned = std::make_unique<plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
-  if (!input.pinned->worked() && tensor.bytes > 0) {
+  if (!input.pinned->is_pinned() && tensor.bytes > 0) {
     input.staging = std::make_unique<plugin::PinnedMemory>(device_);
     input.staging->need(tensor.bytes);
   } else {
@@ -102,7 +104,7 @@ void DeviceIo::copy_inputs() {
     if (input.staging) from = std::memcpy(input.staging->data(), input.host, input.bytes);
     device_.copy_in(input.memory, from, input.bytes);
   }
-  if (!binds_at_each_run_) return;
+  if (!rebinds_each_run_) return;
   device_.wait();
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].value) bind(inputs_[i], i);

@@ -1,6 +1,7 @@
-// The inputs and outputs of a session on a CUDA device. A run is: the inputs are copied from pinned memory to
-// tensors of the device, the model runs, the outputs are copied to pinned memory; all in one stream, with one
-// wait at its end. What the model takes or makes on the CPU is bound there and not copied at all.
+// The inputs and outputs of a session on a CUDA device. One run has these steps, all in one stream with
+// one wait at the end: copy the inputs from pinned memory to the device, run the model, copy the outputs
+// to pinned memory. Inputs that the model reads on the CPU, and outputs that it writes there, are bound in
+// host memory and not copied.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -22,11 +23,12 @@ class DeviceIo {
   DeviceIo(const Runtime& runtime, const plugin::CudaDevice& device, const OrtSession& session,
            OrtIoBinding& binding, const Signature& signature, BoundOutputs& outputs);
 
-  // Binds host memory that is read at each run. False: this input is the CPU's, to be bound like one.
+  // Binds host memory, which each run reads. Returns false if the model reads this input on the CPU; the
+  // caller must then bind it there.
   bool bind_input(std::size_t index, const hr_tensor& tensor);
   void copy_inputs();
   void copy_outputs();
-  // As copied by the last copy_outputs().
+  // The output that the last copy_outputs() copied.
   hr_tensor output(std::size_t index);
 
  private:
@@ -36,11 +38,11 @@ class DeviceIo {
     cuda::Pointer memory = 0;
     const void* host = nullptr;
     std::size_t bytes = 0;
-    std::unique_ptr<plugin::PinnedInPlace> pinned;  // the host memory itself, or
-    std::unique_ptr<plugin::PinnedMemory> staging;  // a copy of it, where it cannot be pinned
+    std::unique_ptr<plugin::PinnedInPlace> pinned;  // pins the host memory itself
+    std::unique_ptr<plugin::PinnedMemory> staging;  // pinned copy, if the host memory cannot be pinned
   };
   struct Output {
-    hr_tensor tensor{};  // on the device, as the last run made it
+    hr_tensor tensor{};  // on the device, from the last run
     plugin::PinnedMemory host;
   };
   void make_tensor(Input& input, std::size_t index, const hr_tensor& tensor);
@@ -53,9 +55,10 @@ class DeviceIo {
   const Signature& signature_;
   BoundOutputs& outputs_bound_;
   Owned<OrtAllocator> allocator_;
-  std::vector<bool> taken_on_device_;  // by input
-  // A library that does not say where inputs are taken: bound at each run, it moves them there itself.
-  bool binds_at_each_run_ = false;
+  std::vector<bool> input_on_device_;  // by input
+  // True for old libraries, which do not report where inputs are read. Inputs are then bound before each
+  // run, and ONNX Runtime moves them if necessary.
+  bool rebinds_each_run_ = false;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
 };

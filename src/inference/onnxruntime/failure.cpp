@@ -15,13 +15,13 @@ std::string_view without_load_prefix(std::string_view text) {
   return at == std::string_view::npos ? text : text.substr(at + kFailed.size());
 }
 
-// What the runtime's words mean to the person who has the file.
-std::string_view meaning_of(std::string_view message) {
+// An explanation for the user, to put in front of the runtime's message.
+std::string_view explanation_of(std::string_view message) {
   const auto mentions = [&](std::string_view words) { return message.find(words) != std::string_view::npos; };
   if (mentions("Protobuf parsing failed") || mentions("ModelProto does not have a graph"))
-    return "the file is damaged or is no ONNX model: ";
+    return "the file is damaged or not an ONNX model: ";
   if (mentions("is not a registered function/op"))
-    return "it uses an operator that this runtime does not have: ";
+    return "it uses an operator that this runtime does not support: ";
   return {};
 }
 
@@ -49,7 +49,7 @@ std::string clean_message(std::string_view message) {
 
 Failure classify(std::string_view message) {
   return {mentions_out_of_memory(message) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
-          std::string(meaning_of(message)) + clean_message(message)};
+          std::string(explanation_of(message)) + clean_message(message)};
 }
 
 }  // namespace headroom::onnxruntime

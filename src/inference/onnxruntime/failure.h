@@ -1,4 +1,4 @@
-// What ONNX Runtime's messages mean.
+// Interprets ONNX Runtime's error messages.
 #pragma once
 
 #include <string>
@@ -10,15 +10,14 @@ namespace headroom::onnxruntime {
 
 using plugin::Failure;
 
-// True for the words with which ONNX Runtime, the C++ library or the kernel says that an allocation was
-// refused.
+// True if a message of ONNX Runtime, the C++ library or the kernel reports a refused allocation.
 bool mentions_out_of_memory(std::string_view message);
 
-// One line, without what helps only ONNX Runtime's own developers (plugin::without_source_places()) and
-// without the path of the model, which the caller names already.
+// Shortens a message to one line. Removes source positions (plugin::without_source_places()) and the
+// model's path, which the caller reports anyway.
 std::string clean_message(std::string_view message);
 
-// What a message of ONNX Runtime means, in clean words.
+// Converts a message of ONNX Runtime to a Failure with a short explanation.
 Failure classify(std::string_view message);
 
 }  // namespace headroom::onnxruntime

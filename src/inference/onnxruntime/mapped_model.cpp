@@ -18,8 +18,9 @@ namespace headroom::onnxruntime {
 namespace {
 namespace fs = std::filesystem;
 
-// What an optimized graph depends on beside the model: its layouts are chosen for the processor.
-std::string processor_abilities() {
+// Returns the processor's feature flags. An optimized graph depends on them, because its layouts are
+// chosen for the processor.
+std::string processor_features() {
   std::ifstream processors("/proc/cpuinfo");
   for (std::string line; std::getline(processors, line);)
     if (line.starts_with("flags") || line.starts_with("Features")) return line;
@@ -31,15 +32,15 @@ fs::path prepared_file(const Runtime& runtime, const fs::path& model, const hr_s
   const auto size = fs::file_size(model, error);
   const auto changed = fs::last_write_time(model, error).time_since_epoch().count();
   if (error)
-    throw Failure{HR_ERROR_FAILED, fmt::format("cannot look at {}: {}", model.string(), error.message())};
+    throw Failure{HR_ERROR_FAILED, fmt::format("cannot read {}: {}", model.string(), error.message())};
   const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", fs::absolute(model, error).string(), size, changed,
-                                      runtime.version(), settings.graph_level, processor_abilities());
+                                      runtime.version(), settings.graph_level, processor_features());
   return fs::path(engine_cache()) /
          fmt::format("{}-{:016x}.ort", model.stem().string(), std::hash<std::string>{}(key));
 }
 
-// The files that the model keeps weights in, as they are now: the prepared file has their content, and a
-// model's own file need not change when they do. A line for each: its bytes, its time of change, its name.
+// The state of the model's external weight files, one line per file: size, modification time, name. The
+// prepared file contains their weights, and they can change while the model's own file stays the same.
 std::string state_of(const std::set<std::string>& names, const fs::path& folder) {
   std::string state;
   for (const std::string& name : names) {
@@ -56,7 +57,7 @@ std::set<std::string> external_files(const fs::path& model) {
   return finder.names();
 }
 fs::path state_path(const fs::path& prepared) { return prepared.string() + ".weights"; }
-bool is_of_these_weights(const fs::path& prepared, const fs::path& folder) {
+bool matches_weights(const fs::path& prepared, const fs::path& folder) {
   std::ifstream file(state_path(prepared));
   std::string state;
   std::set<std::string> names;
@@ -81,7 +82,7 @@ void make(Runtime& runtime, const std::string& model, const hr_settings& setting
     fs::remove(unfinished, error);
     throw;
   }
-  // Before the file, so that no file is there without it.
+  // Write the state first, so that a prepared file never exists without it.
   if (auto written = write_file_atomically(state_path(file), weights); !written)
     throw Failure{HR_ERROR_FAILED, written.error().sentence()};
   fs::rename(unfinished, file, error);
@@ -95,7 +96,7 @@ std::string mapped_model(Runtime& runtime, const std::string& path, const hr_set
   if (fs::path(path).extension() == ".ort") return path;
   const fs::path file = prepared_file(runtime, path, settings);
   std::error_code error;
-  if (!fs::exists(file, error) || !is_of_these_weights(file, fs::path(path).parent_path()))
+  if (!fs::exists(file, error) || !matches_weights(file, fs::path(path).parent_path()))
     make(runtime, path, settings, file);
   return file.string();
 }
@@ -113,8 +114,7 @@ void require_mapped(const Runtime& runtime, const std::string& file) {
   for (std::string line; std::getline(maps, line);)
     if (!error && line.ends_with(whole)) return;
   throw Failure{HR_ERROR_UNAVAILABLE,
-                fmt::format("ONNX Runtime {} does not map models; use a newer one (1.29 does), or leave "
-                            "mapped=on out",
+                fmt::format("ONNX Runtime {} cannot map models; use version 1.29 or newer, or omit mapped=on",
                             runtime.version())};
 }
 

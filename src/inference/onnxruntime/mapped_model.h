@@ -1,6 +1,6 @@
-// A model in ONNX Runtime's own format, whose weights the session maps from the file: they are pages of a
-// file, which the system can drop and read again, and loading makes no copy of them beside the file's text.
-// ch_PP-OCRv4_rec (10.8 MB): 14.8 MB of anonymous memory once it is loaded, and 35.5 from the .onnx.
+// Models in ONNX Runtime's own format (.ort), whose weights the session maps from the file. The system can
+// drop such pages and read them again, and loading does not copy the weights. Example: ch_PP-OCRv4_rec
+// (10.8 MB) needs 14.8 MB of anonymous memory after loading, instead of 35.5 MB from the .onnx file.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace headroom::onnxruntime {
 
-// The file of this model, optimized for this machine, in HEADROOM_ENGINE_CACHE. It is made once, by a whole
-// session, so the first call takes what loading takes without it. Throws Failure.
+// Returns the .ort file of this model, optimized for this machine, in HEADROOM_ENGINE_CACHE. The first
+// call makes the file with a complete session, so it needs as much memory as an ordinary load. Throws
+// Failure.
 std::string mapped_model(Runtime& runtime, const std::string& path, const hr_settings& settings);
-// What a session on it needs beside the usual.
+// Adds the session options that map the weights.
 void add_mapping(const Runtime& runtime, OrtSessionOptions& options);
-// Libraries that do not know the option ignore it without a word, and the figures would be of another
-// loading. Throws Failure if no part of the file is mapped in this process.
+// Throws Failure if this process has not mapped the file. Old libraries silently ignore the option, and
+// the measured figures would then be those of an ordinary load.
 void require_mapped(const Runtime& runtime, const std::string& file);
 
 }  // namespace headroom::onnxruntime

@@ -1,4 +1,4 @@
-// The C boundary of the ONNX Runtime plug-in. No exception passes it.
+// The C interface of the ONNX Runtime plug-in. No exception leaves it.
 #include <array>
 
 #include "inference/backend_plugin.h"

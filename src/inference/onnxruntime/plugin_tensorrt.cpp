@@ -1,5 +1,5 @@
-// The same plug-in by the name of onnxruntime_tensorrt: on a device its sessions have ONNX Runtime's TensorRT
-// provider, and what that leaves is the CUDA provider's. One name is one way of running, so that a report
-// says which it was.
+// The same plug-in under the name onnxruntime_tensorrt. On a device, its sessions use ONNX Runtime's
+// TensorRT provider, and the CUDA provider for the remaining nodes. It has its own name so that a report
+// shows which provider was used.
 #define HEADROOM_PROVIDER_TENSORRT
 #include "inference/onnxruntime/plugin.cpp"  // NOLINT(bugprone-suspicious-include)

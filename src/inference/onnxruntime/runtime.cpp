@@ -19,14 +19,14 @@ namespace headroom::onnxruntime {
 namespace {
 namespace fs = std::filesystem;
 
-// Version 9's table of functions ends with CreateSessionFromArrayWithPrepackedWeightsContainer; the two
-// youngest functions used without a look at the version lie before its end.
+// Version 9's function table ends with CreateSessionFromArrayWithPrepackedWeightsContainer. The two newest
+// functions that are used without a version check must lie before its end.
 static_assert(offsetof(OrtApi, CreateArenaCfgV2) <
               offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
 static_assert(offsetof(OrtApi, AddRunConfigEntry) <
               offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
 
-// y = Identity(x), one float: an ONNX file of opset 13 as the bytes of its protocol buffer.
+// The ONNX file (protocol buffer bytes) of y = Identity(x) with one float, opset 13.
 constexpr std::string_view kIdentityModel(
     "\x08\x07\x3a\x37"                                                   // ir_version 7, graph of 55 bytes
     "\x0a\x10\x0a\x01x\x12\x01y\x22\x08Identity"                         // node: input, output, operator
@@ -41,7 +41,7 @@ std::string last_dl_error() {
   return text == nullptr ? "it cannot be loaded" : text;
 }
 
-// The file that holds this address.
+// The path of the library or program that contains this address.
 fs::path file_of(const void* address) {
   Dl_info info{};
   if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
@@ -58,7 +58,7 @@ void* open_library() {
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
   if (const char* named = std::getenv("HEADROOM_ONNXRUNTIME"); named != nullptr && *named != '\0') {
     if (void* library = ::dlopen(named, kFlags)) return library;
-    throw Failure{HR_ERROR_UNAVAILABLE, "HEADROOM_ONNXRUNTIME names a library that does not open: " +
+    throw Failure{HR_ERROR_UNAVAILABLE, "cannot open the library in HEADROOM_ONNXRUNTIME: " +
                                             last_dl_error() + "; correct or unset it"};
   }
   const fs::path beside = folder_of_this_plugin() / "libonnxruntime.so.1";
@@ -68,11 +68,11 @@ void* open_library() {
     if (void* library = ::dlopen(name.c_str(), kFlags)) return library;
     tried += (tried.empty() ? "" : "; ") + last_dl_error();
   }
-  throw Failure{HR_ERROR_UNAVAILABLE, "the ONNX Runtime library was not found (" + tried +
-                                          "); install it or name its file in HEADROOM_ONNXRUNTIME"};
+  throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime library not found (" + tried +
+                                          "); install it, or set HEADROOM_ONNXRUNTIME to its file"};
 }
 
-// "1.29.0" → 29; 0 if it is no such version.
+// "1.29.0" → 29; 0 for an invalid version.
 uint32_t minor_of(const std::string& version) {
   const std::size_t dot = version.find('.');
   if (dot == std::string::npos) return 0;
@@ -86,16 +86,17 @@ Runtime::Runtime() : library_(open_library()) {
   const auto get_base = reinterpret_cast<GetApiBase>(::dlsym(library_, "OrtGetApiBase"));
   if (get_base == nullptr)
     throw Failure{HR_ERROR_UNAVAILABLE,
-                  "the library that was opened is not ONNX Runtime: it has no OrtGetApiBase"};
+                  "the opened library is not ONNX Runtime: it has no OrtGetApiBase; set HEADROOM_ONNXRUNTIME "
+                  "to ONNX Runtime's library"};
   base_ = get_base();
   version_ = base_->GetVersionString();
   minor_version_ = minor_of(version_);
   api_ = base_->GetApi(kOldestApi);
   if (api_ == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + version_ + " is too old: 1." +
-                                            std::to_string(kOldestApi) + " or newer is needed"};
+    throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + version_ + " is too old; install 1." +
+                                            std::to_string(kOldestApi) + " or newer"};
 #if defined(HEADROOM_LEAK_SANITIZER)
-  const __lsan::ScopedDisabler known_leak;  // of 14 bytes, in CreateEnv itself (1.29), released or not
+  const __lsan::ScopedDisabler known_leak;  // CreateEnv (1.29) leaks 14 bytes, even after ReleaseEnv
 #endif
   check(api_->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "headroom", &env_));
 }
@@ -107,7 +108,7 @@ Runtime::~Runtime() {
 std::string Runtime::file() const { return file_of(::dlsym(library_, "OrtGetApiBase")).string(); }
 
 const OrtApi* Runtime::newer_api(uint32_t version) const {
-  // GetApi complains on stderr about versions that it does not have, so ask only for what must be there.
+  // GetApi prints to stderr if it lacks the version, so request only versions that the library must have.
   return minor_version_ < version ? nullptr : base_->GetApi(version);
 }
 
@@ -120,8 +121,8 @@ void Runtime::check(OrtStatus* status) const {
 bool Runtime::make_arena(std::int64_t first_bytes) {
   const std::lock_guard lock(arena_mutex_);
   if (has_arena_) return false;
-  // An arena that grows as requested has no first size. One that doubles has, and what it doubles can be
-  // bounded (older libraries do not know the bound, and refuse it).
+  // An arena that grows as requested has no initial size. An arena that doubles has one, and its doubling
+  // can be bounded. Older libraries reject the bound.
   constexpr std::array<const char*, 3> kKeys{"arena_extend_strategy", "initial_chunk_size_bytes",
                                              "max_power_of_two_extend_bytes"};
   constexpr size_t kAsRequested = 1, kDoubling = 0, kMostDoubled = size_t{1} << 20;
@@ -136,8 +137,9 @@ bool Runtime::make_arena(std::int64_t first_bytes) {
   return true;
 }
 
-// The arena is to be had by a session alone, so there is one, of kIdentityModel, for this. One block of the
-// arena's size becomes its first region, which it keeps when the block is freed and the session is gone.
+// The C API reaches the arena only through a session, so this creates one of kIdentityModel. One
+// allocation of the arena's size becomes the arena's first region. The arena keeps that region after the
+// block and the session are freed.
 void Runtime::fill_shared_arena(std::int64_t bytes) {
   if (!make_arena(bytes)) return;
   OrtSessionOptions* made_options = nullptr;

@@ -1,4 +1,4 @@
-// The ONNX Runtime library: found and opened at run time, never linked, so that a board's own build of it
+// The ONNX Runtime library. It is opened at run time and never linked, so that a board's own build of it
 // (with its own execution providers) can be used.
 #pragma once
 
@@ -14,15 +14,15 @@ namespace headroom::onnxruntime {
 template <class T>
 using Owned = std::unique_ptr<T, void(ORT_API_CALL*)(T*)>;
 
-// The oldest interface that has all that is used here: 1.9 brought AddRunConfigEntry and CreateArenaCfgV2.
-// Asking for it, rather than for that of the headers, lets libraries from 1.9 on serve (JetPack 5 has 1.11
-// to 1.16).
+// The oldest interface version with all functions used here: 1.9 added AddRunConfigEntry and
+// CreateArenaCfgV2. Requesting this version, not that of the headers, allows all libraries from 1.9 on
+// (JetPack 5 has 1.11 to 1.16).
 constexpr uint32_t kOldestApi = 9;
 
 class Runtime {
  public:
-  // Opens the library and makes the environment. The library is HEADROOM_ONNXRUNTIME, or libonnxruntime.so.1
-  // beside this plug-in, or the system's. Throws Failure.
+  // Opens the library and creates the environment. Searches HEADROOM_ONNXRUNTIME, then libonnxruntime.so.1
+  // next to this plug-in, then the system's library. Throws Failure.
   Runtime();
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -31,25 +31,26 @@ class Runtime {
   const OrtApi& api() const { return *api_; }
   OrtEnv* env() const { return env_; }
   const std::string& version() const { return version_; }  // "1.29.0"
-  std::string file() const;                                // of the library, as it was found
-  // The interface of `version` if the library has it, else nullptr; for functions newer than kOldestApi.
+  std::string file() const;                                // path of the library
+  // The interface of `version`, or nullptr if the library is too old. For functions newer than kOldestApi.
   const OrtApi* newer_api(uint32_t version) const;
-  // Throws Failure for a status that is not a success; releases it.
+  // Throws Failure if the status is an error, and releases it.
   void check(OrtStatus* status) const;
 
-  // Makes the environment's shared arena, which grows by just what is asked for. Sessions get it by
-  // session.use_env_allocators; others keep an arena of their own. Throws where this library has no such
-  // arena.
+  // Creates the environment's shared arena, which grows by exactly the requested size. Sessions use it if
+  // they set session.use_env_allocators; other sessions have their own arena. Throws if this library has
+  // no such arena.
   void make_exact_arena() { make_arena(0); }
-  // The same, which takes this many bytes at its first use and then grows by just what is asked for. There is
-  // one such arena in a process: if it is there already, it stays as it is.
+  // Creates the environment's shared arena with this size at its first use. Later it grows by the
+  // requested size. A process has one such arena: if it exists already, it stays unchanged.
   void make_shared_arena(std::int64_t bytes) { make_arena(bytes); }
-  // The same, all of it touched: ONNX Runtime's first use alone gives it addresses, and no memory.
+  // Like make_shared_arena(), and touches all pages. ONNX Runtime's first use only reserves addresses, not
+  // memory.
   void fill_shared_arena(std::int64_t bytes);
 
  private:
-  bool make_arena(std::int64_t first_bytes);  // false: there is one
-  void* library_ = nullptr;  // stays open: its threads and thread-local objects may outlive an unload
+  bool make_arena(std::int64_t first_bytes);  // false if an arena exists already
+  void* library_ = nullptr;  // never closed: its threads and thread-local objects may outlive an unload
   const OrtApiBase* base_ = nullptr;
   const OrtApi* api_ = nullptr;
   OrtEnv* env_ = nullptr;
@@ -59,10 +60,10 @@ class Runtime {
   bool has_arena_ = false;
 };
 
-// The configuration entry by which a session takes the environment's allocators.
+// The configuration entry that makes a session use the environment's allocators.
 inline constexpr const char* kUseEnvAllocators = "session.use_env_allocators";
 
-// The memory of the CPU; `type` says whether an arena is meant.
+// Describes CPU memory; `type` selects the arena or plain allocations.
 Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type);
 
 }  // namespace headroom::onnxruntime

@@ -19,21 +19,23 @@ constexpr uint32_t kApiWithStats = 23;  // AllocatorGetStats
 #if defined(__x86_64__)
 constexpr bool kOldLibrariesHaveExactArena = true;
 #else
-// Libraries before 1.23 silently take no arena at all here, and have no statistics that would show it.
+// On this processor, libraries before 1.23 silently use no arena, and have no statistics that would reveal
+// it.
 constexpr bool kOldLibrariesHaveExactArena = false;
 #endif
 
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, "'" + name + "' is no device; use cpu or cuda:N"};
+  if (!device) throw Failure{HR_ERROR_FAILED, "'" + name + "' is not a device; use cpu or cuda:N"};
   return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 
 std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
                                            const plugin::CudaDevice* device) {
   if (settings.mapped != 0 && device != nullptr)
-    throw Failure{HR_ERROR_FAILED, "a GPU has its own copy of the weights; leave mapped=on out"};
+    throw Failure{HR_ERROR_FAILED,
+                  "a GPU session copies the weights to the GPU, so they cannot be mapped; omit mapped=on"};
   const auto options = make_session_options(runtime, settings, device);
   const std::string file = settings.mapped != 0 ? mapped_model(runtime, path, settings) : path;
   if (settings.mapped != 0) add_mapping(runtime, *options);
@@ -44,8 +46,9 @@ std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, c
   return session;
 }
 
-// A device's input and output memory, and its stream, belong to one session.
-const hr_session& on_cpu(const hr_session& session, bool has_device) {
+// Returns `session` if it runs on the CPU. A device session cannot be shared: its input and output memory
+// and its stream belong to one session.
+const hr_session& require_cpu(const hr_session& session, bool has_device) {
   if (has_device) throw Failure{HR_ERROR_FAILED, "sessions on a GPU do not share their weights"};
   return session;
 }
@@ -63,9 +66,10 @@ Owned<OrtIoBinding> create_binding(const Runtime& runtime, OrtSession& session) 
   return {made, runtime.api().ReleaseIoBinding};
 }
 
-// On a device a run waits for itself, though the session waits again when the outputs are copied: with
-// disable_synchronize_execution_providers ONNX Runtime (1.29) keeps the pinned memory that operators such as
-// Concat take in each run, 0.6 MB a run of densenet121, and aborts the process when the session ends.
+// ONNX Runtime waits at the end of a run on a device, although Headroom waits again after copying the
+// outputs. The option disable_synchronize_execution_providers would avoid the first wait. But with it,
+// ONNX Runtime 1.29 leaks the pinned memory of operators such as Concat (0.6 MB per run of densenet121)
+// and aborts the process when the session ends.
 Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
   OrtRunOptions* made = nullptr;
   runtime.check(runtime.api().CreateRunOptions(&made));
@@ -78,7 +82,7 @@ std::string dims_text(const TensorSpec& spec, const hr_tensor& tensor) {
   return given.describe();
 }
 
-// True if values of these dimensions can be given where the model states `spec`.
+// True if the tensor's dimensions match the model's `spec`.
 bool fits(const TensorSpec& spec, const hr_tensor& tensor) {
   if (static_cast<std::size_t>(tensor.rank) != spec.dims.size()) return false;
   for (std::size_t i = 0; i < spec.dims.size(); ++i)
@@ -89,7 +93,7 @@ bool fits(const TensorSpec& spec, const hr_tensor& tensor) {
 }  // namespace
 }  // namespace headroom::onnxruntime
 
-using namespace headroom::onnxruntime;  // for the one type that the C interface wants outside
+using namespace headroom::onnxruntime;  // because the C interface declares hr_session outside the namespace
 
 hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const hr_settings& settings)
     : runtime_(std::move(runtime)),
@@ -113,7 +117,7 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
 }
 
 hr_session::hr_session(const hr_session& other)
-    : runtime_(on_cpu(other, other.device_ != nullptr).runtime_),
+    : runtime_(require_cpu(other, other.device_ != nullptr).runtime_),
       api_(runtime_->api()),
       has_arena_(other.has_arena_),
       has_device_graph_(false),
@@ -127,31 +131,30 @@ hr_session::hr_session(const hr_session& other)
       unbound_inputs_(inputs_.size()),
       outputs_(*runtime_, *binding_, signature_.outputs) {}
 
-// Where ONNX Runtime takes no arena for the environment's allocator, it says nothing, and figures that were
-// to show the arena's growth would show plain malloc.
+// Throws if ONNX Runtime silently uses no arena for the environment's allocator. The figures would then
+// show plain malloc instead of the arena's growth.
 void hr_session::require_exact_arena() const {
   const bool has_stats = runtime_->newer_api(kApiWithStats) != nullptr;
   if (has_stats ? memory_stats().arena_extensions >= 0 : kOldLibrariesHaveExactArena) return;
-  throw Failure{HR_ERROR_UNAVAILABLE,
-                "ONNX Runtime " + runtime_->version() +
-                    " has no arena that grows by what is requested on this processor; use "
-                    "next_power_of_two, or no arena"};
+  throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + runtime_->version() +
+                                          " has no arena with extend=same_as_requested on this processor; "
+                                          "use extend=next_power_of_two, or arena=off"};
 }
 
 void hr_session::check_input(const headroom::TensorSpec& spec, const hr_tensor& tensor) const {
   using headroom::ElementType;
   if (spec.type == ElementType::string)
-    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " takes strings, which Headroom cannot give"};
+    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " takes strings, which Headroom does not support"};
   if (spec.type == ElementType::unknown)
     throw Failure{HR_ERROR_FAILED,
-                  "input " + spec.name + " is not a tensor of numbers, so Headroom cannot give it"};
+                  "input " + spec.name + " is not a tensor of numbers, so Headroom cannot bind it"};
   if (static_cast<ElementType>(tensor.element_type) != spec.type || !fits(spec, tensor))
-    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " is " + spec.describe() + ", but " +
-                                       dims_text(spec, tensor) + " was given"};
+    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " needs " + spec.describe() + ", but got " +
+                                       dims_text(spec, tensor)};
   const std::size_t wanted = headroom::plugin::checked_bytes(spec.name, tensor, headroom::size_of(spec.type));
   if (tensor.bytes != wanted)
     throw Failure{HR_ERROR_FAILED, "input " + spec.name + " needs " + std::to_string(wanted) +
-                                       " bytes, but " + std::to_string(tensor.bytes) + " were given"};
+                                       " bytes, but got " + std::to_string(tensor.bytes)};
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
@@ -160,9 +163,9 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   check_input(spec, tensor);
   Input& input = inputs_[position];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
-  // Before anything is bound: the graph has the addresses of what it was captured with.
+  // Check before binding: the captured graph holds the addresses of its inputs.
   if (has_device_graph_ && has_run_ && input.dims != dims)
-    throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
+    throw Failure{HR_ERROR_FAILED, "a captured graph accepts only one input shape; omit --capture-graph"};
   if (device_) device_->make_current();
   if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
   if (!input.bound) --unbound_inputs_;
@@ -171,19 +174,19 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
 }
 
 void hr_session::bind_on_cpu(const headroom::TensorSpec& spec, const hr_tensor& tensor) {
-  static char nothing;  // the address of tensors without elements
+  static char empty_tensor;  // address for tensors without elements
   const auto cpu = cpu_memory(*runtime_, OrtDeviceAllocator);
   OrtValue* made = nullptr;
   runtime_->check(api_.CreateTensorWithDataAsOrtValue(
-      cpu.get(), tensor.data == nullptr ? &nothing : tensor.data, tensor.bytes, tensor.dims,
+      cpu.get(), tensor.data == nullptr ? &empty_tensor : tensor.data, tensor.bytes, tensor.dims,
       static_cast<std::size_t>(tensor.rank), onnx_type_of(spec.type), &made));
-  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a reference of its own
+  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a second reference
   runtime_->check(api_.BindInput(binding_.get(), spec.name.c_str(), made));
 }
 
 void hr_session::run() {
   if (unbound_inputs_ > 0)
-    throw Failure{HR_ERROR_FAILED, std::to_string(unbound_inputs_) + " of its inputs were not bound"};
+    throw Failure{HR_ERROR_FAILED, std::to_string(unbound_inputs_) + " of its inputs are not bound"};
   outputs_.prepare();
   if (device_) {
     run_on_device();
@@ -207,11 +210,12 @@ void hr_session::run_on_device() {
   device_->end_run();
 }
 
-// Runs again without own memory for the outputs, if that may be the reason of the failure.
+// Runs again with outputs that ONNX Runtime allocates, if the bound output tensors may be the cause of the
+// failure.
 void hr_session::recover(OrtStatus* status) {
   const Owned<OrtStatus> owned(status, api_.ReleaseStatus);
   const Failure failure = classify(api_.GetErrorMessage(status));
-  if (failure.kind == HR_ERROR_OUT_OF_MEMORY || !outputs_.give_up_own_memory()) throw failure;
+  if (failure.kind == HR_ERROR_OUT_OF_MEMORY || !outputs_.stop_reusing_tensors()) throw failure;
   outputs_.prepare();
   OrtStatus* again = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
   if (again == nullptr) return;
@@ -264,7 +268,7 @@ void hr_session::shrink_arena() {
   const std::string arenas = device_ ? "cpu:0;gpu:" + std::to_string(device_->ordinal()) : "cpu:0";
   runtime_->check(
       api_.AddRunConfigEntry(options.get(), "memory.enable_memory_arena_shrinkage", arenas.c_str()));
-  outputs_.release();  // nobody reads these outputs, and live ones would pin their region
+  outputs_.release();  // these outputs are not read, and live ones would pin their region of the arena
   runtime_->check(api_.RunWithBinding(session_.get(), options.get(), binding_.get()));
   outputs_.release();
 }

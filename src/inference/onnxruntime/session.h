@@ -20,25 +20,28 @@ struct hr_session {
  public:
   hr_session(std::shared_ptr<headroom::onnxruntime::Runtime> runtime, const char* path,
              const hr_settings& settings);
-  // Another one of the same loaded model, which runs for several threads at once: weights, also packed ones,
-  // arena and threads are the same, inputs and outputs its own. On the CPU; `other` may be running.
+  // Creates another session of the same loaded model; ONNX Runtime can run it on several threads at once.
+  // Weights (including packed ones), arena and threads are shared. Inputs and outputs are separate. CPU
+  // only. `other` may be running.
   explicit hr_session(const hr_session& other);
   hr_session& operator=(const hr_session&) = delete;
 
   void describe(hr_description& description) const { tables_.fill(description); }
   void bind_input(int32_t index, const hr_tensor& tensor);
   void run();
-  // After a run that succeeded.
+  // Call it after a successful run.
   hr_tensor output(int32_t index);
   hr_memory_stats memory_stats() const;
-  // Gives the arena's unused regions back to the C library, and what that caches back to the system. ONNX
-  // Runtime shrinks an arena only at the end of a run that asks for it, so the model runs once more on the
-  // bound inputs, if it has run at all. (OrtAllocator::Shrink exists since 1.25, but up to 1.30 a session's
-  // CPU allocator leaves it empty.) An arena that grows by powers of two keeps its first region. A captured
-  // graph has the addresses of what lies in the device's arena, so with one nothing is given back.
+  // Returns the arena's unused regions to the C library, and that library's free memory to the system.
+  //
+  // ONNX Runtime shrinks an arena only at the end of a run that requests it. So the model runs once more
+  // on the bound inputs, if it has run before. (OrtAllocator::Shrink exists since 1.25, but up to 1.30 it
+  // does nothing for a session's CPU allocator.) An arena that grows by powers of two keeps its first
+  // region. With a captured graph, trim() does nothing, because the graph holds addresses in the device's
+  // arena.
   void trim();
 
-  // Of a session on the CPU: no node is elsewhere.
+  // Unknown (-1) for a session on the CPU.
   hr_placement placement() const;
   std::int64_t device_time_ns() const { return device_ ? device_->last_run_ns() : -1; }
 
@@ -62,7 +65,7 @@ struct hr_session {
   const bool has_arena_, has_device_graph_;
   const std::unique_ptr<headroom::plugin::CudaDevice> device_;  // absent: the CPU
   const std::shared_ptr<OrtSession> session_;
-  const Owned<OrtAllocator> allocator_;  // the session's own
+  const Owned<OrtAllocator> allocator_;  // this session's allocator
   const Owned<OrtIoBinding> binding_;
   const Owned<OrtRunOptions> run_options_;
   const headroom::onnxruntime::Signature signature_;
@@ -70,7 +73,7 @@ struct hr_session {
   std::vector<Input> inputs_;
   std::size_t unbound_inputs_;
   headroom::onnxruntime::BoundOutputs outputs_;
-  const std::unique_ptr<headroom::onnxruntime::DeviceIo> device_io_;  // with a device
+  const std::unique_ptr<headroom::onnxruntime::DeviceIo> device_io_;  // only with a device
   bool has_run_ = false;
-  bool has_outputs_ = false;  // a run's outputs are there; trim() lets them go
+  bool has_outputs_ = false;  // the last run's outputs are valid; trim() releases them
 };

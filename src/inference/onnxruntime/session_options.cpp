@@ -22,8 +22,7 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
     case 99:
       return ORT_ENABLE_ALL;
     default:
-      throw Failure{HR_ERROR_FAILED,
-                    "graph level " + std::to_string(level) + " does not exist; use 0, 1, 2 or 99"};
+      throw Failure{HR_ERROR_FAILED, "invalid graph level " + std::to_string(level) + "; use 0, 1, 2 or 99"};
   }
 }
 }  // namespace
@@ -35,7 +34,7 @@ std::string engine_cache() {
   std::filesystem::create_directories(folder, error);
   if (error)
     throw Failure{HR_ERROR_FAILED,
-                  "cannot make " + folder + ", which engines are kept in: " + error.message()};
+                  "cannot create " + folder + ", the folder for prepared models: " + error.message()};
   return folder;
 }
 
@@ -43,17 +42,16 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
                                               const plugin::CudaDevice* device) {
   if (settings.threads < 0)
     throw Failure{HR_ERROR_FAILED,
-                  std::to_string(settings.threads) + " threads cannot be; use 0 for the runtime's choice"};
+                  std::to_string(settings.threads) + " threads is invalid; use 0 for the runtime's choice"};
   if (settings.precision > static_cast<int32_t>(Precision::fp32))
     throw Failure{HR_ERROR_FAILED,
-                  "ONNX Runtime computes in the types that the model's file has; export the model in another "
-                  "one, or leave --precision out"};
-  // DisableCpuMemArena() is of the processor's alone.
+                  "ONNX Runtime computes in the types of the model's file; export the model in another type, "
+                  "or omit --precision"};
+  // DisableCpuMemArena() affects only the CPU's arena.
   if (device != nullptr && settings.arena == 0)
-    throw Failure{
-        HR_ERROR_FAILED,
-        "ONNX Runtime cannot do without the arena of a GPU; leave arena=off out, or let it grow by what "
-        "is asked for with extend=same_as_requested"};
+    throw Failure{HR_ERROR_FAILED,
+                  "ONNX Runtime cannot disable the arena of a GPU; omit arena=off, or use "
+                  "extend=same_as_requested for exact growth"};
   const OrtApi& api = runtime.api();
   OrtSessionOptions* made = nullptr;
   runtime.check(api.CreateSessionOptions(&made));
@@ -75,11 +73,11 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
       append_cuda(runtime, *made, settings, *device);
   } else if (device_provider == DeviceProvider::tensorrt) {
     throw Failure{HR_ERROR_UNAVAILABLE,
-                  "TensorRT runs on GPUs alone; give --device cuda:N, or --backend onnxruntime"};
+                  "TensorRT runs on GPUs only; use --device cuda:N, or --backend onnxruntime"};
   } else if (settings.shared_arena_bytes > 0) {
     runtime.make_shared_arena(settings.shared_arena_bytes);
     runtime.check(api.AddSessionConfigEntry(made, kUseEnvAllocators, "1"));
-    // Weights would leave holes in it when a session ends.
+    // Keep weights out of the arena: they would leave holes in it when a session ends.
     runtime.check(api.AddSessionConfigEntry(made, "session.use_device_allocator_for_initializers", "1"));
   } else if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
     runtime.make_exact_arena();

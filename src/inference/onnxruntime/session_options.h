@@ -1,4 +1,4 @@
-// Headroom's settings as ONNX Runtime's session options.
+// Converts Headroom's settings to ONNX Runtime's session options.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -11,21 +11,25 @@
 
 namespace headroom::onnxruntime {
 
-// The provider of a device. A plug-in has one: that of ONNX Runtime has CUDA's, a second one of the same code
-// TensorRT's.
+// The provider for device sessions: CUDA in the plug-in onnxruntime, TensorRT in the plug-in
+// onnxruntime_tensorrt, which is built from the same code.
 enum class DeviceProvider { cuda, tensorrt };
-inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, before anything else
+inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, before any other call
 
-// threads → intra-op threads (operators run one after another); arena, memory_pattern, prepacking,
-// graph_level and spinning → the options of these names. arena_same_as_requested takes the arena of the
-// environment, which all such sessions of the process share, because a session's own arena always grows by
-// powers of two. With a `device` it is that device's arena that is meant, and the CPU's stays as it is
+// Maps the settings to session options:
+//   threads → intra-op threads (operators run one after another)
+//   arena, memory_pattern, prepacking, graph_level, spinning → the options of these names
+//   arena_same_as_requested → the environment's arena, which all such sessions of the process share, because
+//   a session's
+//     own arena always grows by powers of two
+//
+// With a `device`, the arena settings apply to the device's arena and the CPU's arena keeps its default
 // (cuda_provider.h). Throws Failure.
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
                                               const plugin::CudaDevice* device);
 
-// The folder that is kept from run to run: what is prepared of models lies there. Made if it is not there.
-// Throws Failure.
+// Returns the folder for prepared models and engines, which persists across runs; creates it if it is
+// missing. Throws Failure.
 std::string engine_cache();
 
 }  // namespace headroom::onnxruntime

@@ -24,7 +24,7 @@ constexpr std::array<TypePair, 14> kTypes{{{ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
                                            {ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, ElementType::boolean},
                                            {ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, ElementType::string}}};
 
-// Reads with ONNX Runtime's default allocator, which its strings come from.
+// Reads a signature. Strings come from ONNX Runtime's default allocator and are freed with it.
 class Reader {
  public:
   Reader(const Runtime& runtime, const OrtSession& session)

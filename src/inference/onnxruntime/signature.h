@@ -1,4 +1,4 @@
-// What a loaded ONNX model says of itself.
+// Reads the signature of a loaded ONNX model: inputs, outputs and metadata.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -17,14 +17,15 @@ ElementType element_type_of(ONNXTensorElementDataType type);
 ONNXTensorElementDataType onnx_type_of(ElementType type);
 
 struct Signature {
-  std::vector<TensorSpec> inputs, outputs;                    // type unknown: a sequence, map or optional
-  std::vector<std::pair<std::string, std::string>> metadata;  // the custom ones, producer_name, graph_name
+  std::vector<TensorSpec> inputs, outputs;  // type unknown: a sequence, map or optional
+  std::vector<std::pair<std::string, std::string>>
+      metadata;  // the custom entries, producer_name and graph_name
 };
 
 // Throws Failure.
 Signature read_signature(const Runtime& runtime, const OrtSession& session);
 
-// Points into the signature, which must not change or move.
+// The tables point into the signature, which must not change or move.
 plugin::SignatureTables tables_of(const Signature& signature);
 
 }  // namespace headroom::onnxruntime

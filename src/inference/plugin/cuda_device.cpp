@@ -14,7 +14,7 @@
 namespace headroom::plugin {
 namespace {
 
-constexpr unsigned kStreamNonBlocking = 1;  // not in the order of the default stream
+constexpr unsigned kStreamNonBlocking = 1;  // does not synchronize with the default stream
 
 void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
   if (code == cuda::kSuccess) return;
@@ -22,7 +22,7 @@ void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
                 fmt::format("{} failed with {}", call, driver.name_of(code))};
 }
 
-// Context by ordinal, kept once made.
+// The contexts by ordinal. A context is never released.
 cuda::Handle& context_of(unsigned ordinal) {
   static std::array<cuda::Handle, kMostCudaDevices> contexts{};
   return contexts.at(ordinal);

@@ -1,5 +1,6 @@
-// The CUDA device that a session runs on: its context, a stream of Headroom's own and the events that time a
-// run. The runtime is given the stream, so that copies, kernels and time stamps are in one order.
+// The CUDA device of a session: its context, a stream, and the events that time a run. Headroom creates
+// the stream and passes it to the runtime, so that copies, kernels and time stamps are ordered in one
+// stream.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@
 
 namespace headroom::plugin {
 
-// Makes the device's primary context, which every library of the process uses, and keeps it until the process
-// ends. Throws Failure: HR_ERROR_UNAVAILABLE without a driver or a device of that number.
+// Creates the device's primary context, which all libraries of the process share, and keeps it until the
+// process ends. Throws Failure: HR_ERROR_UNAVAILABLE if there is no driver or no such device.
 const cuda::Driver& prepare_cuda(unsigned ordinal);
-// For the call of this name: makes the device ready and says what it is. `runs_on`, "cpu and cuda:N", is for
-// the Failure of a name that is no CUDA device.
+// Implements the plug-in call of this name: creates the device's context and returns facts about it.
+// Throws Failure if `name` is not a CUDA device; the message contains `runs_on` ("cpu and cuda:N").
 void prepare_device(const char* name, std::string_view runs_on, hr_device_facts& facts);
 
 // All members but the destructor throw Failure.
@@ -28,18 +29,19 @@ class CudaDevice {
 
   unsigned ordinal() const { return ordinal_; }
   void* stream() const { return stream_; }
-  // The calling thread's driver calls go to this device.
+  // Makes this device current for the calling thread's driver calls.
   void make_current() const;
-  // The same for destructors, which may run in a thread that never had it (a pool's lease that outlives it).
+  // Like make_current(), but does not throw. For destructors, which may run on a thread that never used
+  // the device (a pool's session that outlives the pool).
   void try_to_make_current() const;
 
   void begin_run();
   void copy_in(cuda::Pointer to, const void* from, std::size_t bytes) const;
   void copy_out(void* to, cuda::Pointer from, std::size_t bytes) const;
   void wait() const;
-  // Waits until all is done that was begun.
+  // Waits until all work since begin_run() is complete.
   void end_run();
-  // Between begin_run() and end_run() by the device's clock; -1 before the first.
+  // Time between begin_run() and end_run() by the device's clock; -1 before the first run.
   std::int64_t last_run_ns() const { return last_run_ns_; }
 
   const cuda::Driver& driver() const { return driver_; }
@@ -54,8 +56,8 @@ class CudaDevice {
   std::int64_t last_run_ns_ = -1;
 };
 
-// Memory of the machine that the device reads and writes directly. Copies from and to any other go through a
-// buffer of the driver's, at a fraction of the speed.
+// Pinned host memory, which the device reads and writes directly. Copies from and to other memory pass
+// through a buffer of the driver, at a fraction of the speed.
 class PinnedMemory {
  public:
   explicit PinnedMemory(const CudaDevice& device) : device_(&device) {}
@@ -63,7 +65,7 @@ class PinnedMemory {
   PinnedMemory(PinnedMemory&& other) noexcept;
   PinnedMemory& operator=(PinnedMemory&&) = delete;
 
-  // Makes it at least so large; what was in it is lost. Throws Failure.
+  // Grows the memory to at least this size; the content is lost. Throws Failure.
   void* need(std::size_t bytes);
   void* data() const { return data_; }
 
@@ -74,15 +76,15 @@ class PinnedMemory {
   std::size_t bytes_ = 0;
 };
 
-// Memory that somebody else made, pinned for as long as this lives. Pages may be pinned only once, so small
-// buffers that share a page with another one cannot be.
+// Pins existing memory while the object lives. A page can be pinned only once, so pinning fails for small
+// buffers that share a page with another pinned buffer.
 class PinnedInPlace {
  public:
   PinnedInPlace(const CudaDevice& device, void* memory, std::size_t bytes);
   ~PinnedInPlace();
   PinnedInPlace(const PinnedInPlace&) = delete;
   PinnedInPlace& operator=(const PinnedInPlace&) = delete;
-  bool worked() const { return memory_ != nullptr; }
+  bool is_pinned() const { return memory_ != nullptr; }
 
  private:
   const CudaDevice& device_;

@@ -1,6 +1,6 @@
-// What the plug-ins' tables of calls (backend_plugin.h) have in common: nothing that is thrown passes the C
-// boundary, the runtime is started once, and most calls are a session's member function of the same name.
-// Templates over the plug-in's own hr_session and runtime, of which nothing else is asked.
+// Common code of the plug-ins' function tables (backend_plugin.h): it converts exceptions to errors at the
+// C interface, starts the runtime once, and forwards most calls to a session's member function of the same
+// name. The templates take the plug-in's own hr_session and runtime.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace headroom::plugin {
 
-// Tells in `error` what is being thrown. Always 1, for the caller to return.
+// Writes the current exception to `error`. Always returns 1, the error code.
 int report_exception(hr_error* error) noexcept;
 
-// Does the work and turns whatever it throws into an hr_error.
+// Runs `work` and converts any exception to an hr_error.
 template <class Work>
 int guarded(hr_error* error, Work&& work) noexcept {
   try {
@@ -28,8 +28,9 @@ int guarded(hr_error* error, Work&& work) noexcept {
   }
 }
 
-// The runtime from the first start() to the last stop(). Sessions hold a share of it, so it outlives stop()
-// where a session does. Two pools of models may start and stop it on different threads.
+// Owns the runtime from the first start() to the last stop(). Sessions share ownership, so the runtime
+// outlives stop() while a session exists. Thread-safe, because two model pools may start and stop it on
+// different threads.
 template <class Runtime>
 class StartedRuntime {
  public:
@@ -43,11 +44,11 @@ class StartedRuntime {
     });
   }
   void stop() {
-    std::shared_ptr<Runtime> last;  // ends behind the lock
+    std::shared_ptr<Runtime> last;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     if (starts_ > 0 && --starts_ == 0) last = std::move(runtime_);
   }
-  // Until the last stop().
+  // Valid until the last stop().
   const char* version() const {
     const std::lock_guard lock(mutex_);
     return runtime_ ? runtime_->version().c_str() : "";
@@ -64,7 +65,9 @@ class StartedRuntime {
     return guarded(error, [&] {
       const std::shared_ptr<Runtime> runtime = get();
       if (settings->struct_size < sizeof(hr_settings))
-        throw Failure{HR_ERROR_UNAVAILABLE, "the settings come from an older Headroom than this plug-in"};
+        throw Failure{
+            HR_ERROR_UNAVAILABLE,
+            "the settings come from an older Headroom than this plug-in; install both from the same version"};
       *session = std::make_unique<Session>(runtime, path, *settings).release();
     });
   }
@@ -81,7 +84,7 @@ void unload(Session* session) {
   delete session;
 }
 
-// For sessions that are made of another one.
+// For sessions that can be created from another session.
 template <class Session>
 int share(Session* of, Session** session, hr_error* error) {
   return guarded(error, [&] { *session = std::make_unique<Session>(*of).release(); });

@@ -10,7 +10,8 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// The end of a "file.cc:123 " token that begins with a slash at `start`, or nothing if it is something else.
+// The end of a "file.cc:123" token that begins with the slash at `start`, or nothing if it is not such a
+// token.
 std::optional<std::size_t> end_of_source_place(std::string_view text, std::size_t start) {
   constexpr std::array<std::string_view, 5> kEndings{".cc:", ".h:", ".cpp:", ".hpp:", ".cu:"};
   const std::size_t space = std::min(text.find(' ', start), text.size());
@@ -26,11 +27,11 @@ std::optional<std::size_t> end_of_source_place(std::string_view text, std::size_
   return std::nullopt;
 }
 
-// The end of the function's signature that follows a source place: up to its balanced closing parenthesis,
-// with a trailing " const" and "[with T = …]". Without one, `start` itself.
+// The end of the function signature that follows a source position: the matching closing parenthesis, plus
+// an optional " const" and "[with T = …]". Returns `start` if there is no signature.
 std::size_t end_of_signature(std::string_view text, std::size_t start) {
   const std::size_t open = text.find('(', start);
-  // A signature names a scope or a return type first; a sentence with a parenthesis later on is a message.
+  // A signature has a "::" before the parenthesis. A parenthesis without it belongs to a sentence.
   if (open == std::string_view::npos || text.substr(start, open - start).find("::") == std::string_view::npos)
     return start;
   int depth = 0;
@@ -50,7 +51,7 @@ std::size_t end_of_signature(std::string_view text, std::size_t start) {
   return end;
 }
 
-// Runs of white space become one space; none at the ends.
+// Replaces each run of white space by one space, and trims the ends and a final full stop.
 std::string on_one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
@@ -68,7 +69,7 @@ std::string on_one_line(std::string_view text) {
 
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count)
-    throw Failure{HR_ERROR_FAILED, "there is no " + std::string(what) + " " + std::to_string(index) +
+    throw Failure{HR_ERROR_FAILED, "invalid " + std::string(what) + " index " + std::to_string(index) +
                                        "; the model has " + std::to_string(count)};
   return static_cast<std::size_t>(index);
 }
@@ -77,8 +78,8 @@ std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::
   std::size_t bytes = element_bytes;
   for (std::int32_t i = 0; i < tensor.rank; ++i)
     if (tensor.dims[i] < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(tensor.dims[i]), &bytes))
-      throw Failure{HR_ERROR_FAILED, "the dimensions of input " + std::string(input) +
-                                         " are negative, or more than memory can hold"};
+      throw Failure{HR_ERROR_FAILED,
+                    "the dimensions of input " + std::string(input) + " are negative or too large"};
   return bytes;
 }
 

@@ -1,6 +1,6 @@
-// Failures inside a plug-in. A runtime's calls, allocations and container operations can all fail, so a
-// plug-in throws inside and turns whatever arrives at the C boundary into an hr_error there (plugin_calls.h):
-// one place, and the code between reads straight.
+// Failures inside a plug-in. Almost every step can fail: runtime calls, allocations, container operations.
+// So the plug-in throws, and plugin_calls.h converts the exception to an hr_error in one place, at the C
+// interface.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,23 @@ struct Failure {
   std::string message;
 };
 
-// What a Result of Headroom's own code holds, or its error as a Failure of this kind.
+// Returns the value of a Result, or throws its error as a Failure of this kind.
 template <class T>
 T value_or_throw(Result<T> result, hr_error_kind kind = HR_ERROR_FAILED) {
   if (!result) throw Failure{kind, result.error().sentence()};
   return std::move(*result);
 }
 
-// The index of one of `count` inputs or outputs, as `what` says. Throws Failure where there is none.
+// Checks the index of an input or output; `what` is "input" or "output". Throws Failure if it is out of
+// range.
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count);
 
-// The bytes of a tensor of these dimensions. Throws Failure where one is negative or they are more than can
-// be.
+// The size of a tensor in bytes. Throws Failure if a dimension is negative or the size overflows.
 std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes);
 
-// A runtime's message on one line, without what helps only its own developers: "…/core/graph/model.cc:181
-// onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version: 14".
+// Puts a runtime's message on one line and removes source positions: "…/core/graph/model.cc:181
+// onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version:
+// 14".
 std::string without_source_places(std::string_view message);
 
 }  // namespace headroom::plugin

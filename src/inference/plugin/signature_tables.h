@@ -1,4 +1,4 @@
-// What a loaded model says of itself, as the plain C arrays that the plug-in interface hands out.
+// A loaded model's signature, as the plain C arrays of the plug-in interface.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace headroom::plugin {
 
-// Points into what it was given, which must not change or move for as long as descriptions are in use.
+// The arrays point into the arguments, which must not change or move while a description is in use.
 class SignatureTables {
  public:
   void add_input(const TensorSpec& spec) { add(inputs_, spec); }
@@ -20,7 +20,8 @@ class SignatureTables {
  private:
   void add(std::vector<hr_tensor_spec>& table, const TensorSpec& spec);
 
-  std::vector<std::vector<const char*>> dim_names_;  // may move; what each holds stays in place
+  std::vector<std::vector<const char*>>
+      dim_names_;  // the outer vector may move the inner ones; their content stays in place
   std::vector<hr_tensor_spec> inputs_, outputs_;
   std::vector<const char*> keys_, values_;
 };

@@ -1,4 +1,4 @@
-// Text in the fixed fields of the plug-in interface.
+// Copies text into the fixed-size fields of the plug-in interface.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace headroom::plugin {
 
-// Zero-terminated; what does not fit is cut off.
+// Copies and zero-terminates; cuts text that does not fit.
 template <std::size_t size>
 void copy_text(char (&to)[size], std::string_view from) {
   const std::size_t length = std::min(from.size(), size - 1);

@@ -1,7 +1,7 @@
-// BlazeFace of MediaPipe: 896 anchors of unit size, 512 on a 16×16 grid (two a cell) and 384 on an 8×8 grid
-// (six a cell); the front model has a 128×128 input (strides 8, 16), the back model 256×256 (strides 16, 32).
-// Scores are logits, boxes [x, y, w, h] and six landmarks in input pixels from the anchor's centre.
-// Input: RGB in −1..1, letterboxed with black.
+// BlazeFace of MediaPipe. 896 anchors of unit size: 512 on a 16×16 grid (two per cell) and 384 on an 8×8
+// grid (six per cell). The front model has a 128×128 input (strides 8, 16), the back model 256×256
+// (strides 16, 32). Scores are logits. Boxes [x, y, w, h] and six landmarks are in input pixels, relative
+// to the anchor's centre. Input: RGB in −1..1, letterboxed with black.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,10 +17,10 @@ struct Grid {
   std::int64_t anchors() const { return std::int64_t{cells} * cells * anchors_per_cell; }
 };
 constexpr std::array kGrids{Grid{16, 2}, Grid{8, 6}};
-constexpr int kColumns = 16;          // box and six landmarks
-constexpr float kLargestLogit = 100;  // as MediaPipe clips scores
+constexpr int kColumns = 16;          // a box and six landmarks
+constexpr float kLargestLogit = 100;  // MediaPipe clips scores to this range
 
-// Where the two outputs of each grid stand among the model's outputs.
+// Indices of a grid's two outputs among the model's outputs.
 struct GridOutputs {
   std::size_t scores = 0, boxes = 0;
 };
@@ -44,14 +44,14 @@ class BlazeFace final : public TaskBase {
       add_grid(kGrids[g], scores, boxes[g], first_anchor);
       first_anchor += static_cast<std::uint32_t>(kGrids[g].anchors());
     }
-    const WayBack way_back(transform);
+    const FrameMapping to_frame(transform);
     const auto first = static_cast<std::uint32_t>(kGrids[0].anchors());
     findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
     for (const std::uint32_t index : collector_.suppress()) {
       const Candidate& face = collector_.candidate(index);
       const std::size_t g = face.anchor < first ? 0 : 1;
       const std::uint32_t anchor = g == 0 ? face.anchor : face.anchor - first;
-      Detection detection = to_detection(face, way_back);
+      Detection detection = to_detection(face, to_frame);
       const auto [x, y] = centre(kGrids[g], anchor);
       const float* row = boxes[g] + std::size_t{anchor} * kColumns;
       std::array<float, 12> landmarks{};
@@ -59,13 +59,13 @@ class BlazeFace final : public TaskBase {
         landmarks[k] = row[4 + k] + x;
         landmarks[k + 1] = row[5 + k] + y;
       }
-      set_landmarks(detection, landmarks, way_back);
+      set_landmarks(detection, landmarks, to_frame);
       findings.detections.push_back(detection);
     }
   }
 
  private:
-  // Of an anchor's cell, in input pixels.
+  // The centre of an anchor's cell, in input pixels.
   std::pair<float, float> centre(const Grid& grid, std::uint32_t anchor) const {
     const int cell = static_cast<int>(anchor) / grid.anchors_per_cell;
     const float step = static_cast<float>(input().width) / static_cast<float>(grid.cells);
@@ -100,16 +100,17 @@ std::optional<GridOutputs> find_grid(const ModelDescription& model, const Grid& 
 
 }  // namespace
 
-MadeTask make_blazeface(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "a square picture of 128 or 256 pixels in and outputs [1,512,1], [1,384,1], [1,512,16], [1,384,16]";
+TaskResult make_blazeface(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "a square picture of 128 or 256 pixels as input, and outputs [1,512,1], [1,384,1], [1,512,16], "
+      "[1,384,16]";
   auto image = find_image_input(model, 128, 128);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.width != image->spec.height ||
       image->spec.width % 128 != 0)
-    return does_not_fit("blazeface", kWants);
+    return does_not_fit("blazeface", kNeeds);
   const auto fine = find_grid(model, kGrids[0]);
   const auto coarse = find_grid(model, kGrids[1]);
-  if (!fine || !coarse) return does_not_fit("blazeface", kWants);
+  if (!fine || !coarse) return does_not_fit("blazeface", kNeeds);
   image->spec.pad = 0;
   normalise(image->spec, {127.5F, 127.5F, 127.5F}, {1 / 127.5F, 1 / 127.5F, 1 / 127.5F});
   return std::make_unique<BlazeFace>(options, *image, std::array{*fine, *coarse});

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 80> kCoco{"person",        "bicycle",    
 
 constexpr std::size_t kMostClasses = 100000;
 
-// Reads a quoted Python string at the front of `text` and removes it; nothing if there is none.
+// Reads a quoted Python string at the front of `text` and removes it; returns nothing if there is none.
 std::optional<std::string> take_quoted(std::string_view& text) {
   if (text.empty() || (text.front() != '\'' && text.front() != '"')) return std::nullopt;
   const char quote = text.front();
@@ -52,7 +52,7 @@ std::optional<std::string> take_quoted(std::string_view& text) {
   return std::nullopt;
 }
 
-// "12:" at the front of `text`.
+// Reads a key such as "12:" at the front of `text` and removes it.
 std::optional<std::size_t> take_key(std::string_view& text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return std::nullopt;

@@ -1,5 +1,6 @@
-// Classification: [1, classes]. The answer is one detection that covers the frame, with the likeliest class.
-// Recognised by ultralytics' metadata only: a vector of N numbers may as well be an embedding.
+// Classification: [1, classes]. The finding is one detection that covers the frame and has the most likely
+// class. The task is recognised only by ultralytics' metadata, because a vector of N numbers could also be
+// an embedding.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +34,8 @@ class Classification final : public TaskBase {
   }
 
  private:
-  // Of the best class: as it is if the scores are probabilities (they sum to one), else by softmax.
+  // The probability of the best class: its score if the scores are probabilities (they sum to one), else
+  // its softmax.
   static float probability(const float* scores, std::int64_t classes, float best) {
     double sum = 0, exponentials = 0;
     bool negative = false;
@@ -51,14 +53,14 @@ class Classification final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_classification(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants = "one picture in and one output [1,classes] of float32";
+TaskResult make_classification(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds = "one picture as input, and one output [1,classes] of float32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1 ||
       !is_float(model.outputs[0]) || !fits(model.outputs[0].dims, {1, -1}))
-    return does_not_fit("classification", kWants);
+    return does_not_fit("classification", kNeeds);
   if (options.forced.empty() && model.metadata_value("task") != "classify")
-    return does_not_fit("classification", "an export that says it is one");
+    return does_not_fit("classification", "an export with the metadata task=classify");
   image->spec.resize = Resize::stretch;
   return std::make_unique<Classification>(model, options, *image);
 }

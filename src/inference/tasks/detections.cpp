@@ -9,7 +9,7 @@
 namespace headroom::inference {
 namespace {
 
-// A vector of GCC and Clang: SSE on x86, NEON on aarch64.
+// A vector type of GCC and Clang: SSE on x86, NEON on aarch64.
 using FourFloats = float __attribute__((vector_size(16)));
 
 FourFloats four_at(const float* from) {
@@ -40,7 +40,7 @@ float highest_of(const float* values, std::int64_t count) {
 
 DetectionCollector::DetectionCollector(const TaskOptions& options, std::int64_t most_candidates)
     : confidence_(options.confidence), nms_(options.iou) {
-  // Pages that no frame fills are never touched (25,200 anchors: 0.6 MiB of address space).
+  // Unused pages of the reservation are never touched (25,200 anchors: 0.6 MiB of address space).
   const auto n = static_cast<std::size_t>(std::clamp<std::int64_t>(most_candidates, 0, 1 << 20));
   candidates_.reserve(n);
   nms_.reserve(n);
@@ -50,10 +50,10 @@ void DetectionCollector::add(const Candidate& candidate) {
   if (is_finite(candidate)) candidates_.push_back(candidate);
 }
 
-void DetectionCollector::finish(const WayBack& way_back, FrameFindings& findings) {
+void DetectionCollector::finish(const FrameMapping& to_frame, FrameFindings& findings) {
   findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
   for (const std::uint32_t index : suppress())
-    findings.detections.push_back(to_detection(candidates_[index], way_back));
+    findings.detections.push_back(to_detection(candidates_[index], to_frame));
 }
 
 bool is_finite(const Candidate& candidate) {
@@ -61,22 +61,22 @@ bool is_finite(const Candidate& candidate) {
          std::isfinite(candidate.bottom) && std::isfinite(candidate.score);
 }
 
-Detection to_detection(const Candidate& candidate, const WayBack& way_back) {
+Detection to_detection(const Candidate& candidate, const FrameMapping& to_frame) {
   Detection detection;
-  detection.left = way_back.clamped_x(candidate.left);
-  detection.top = way_back.clamped_y(candidate.top);
-  detection.right = way_back.clamped_x(candidate.right);
-  detection.bottom = way_back.clamped_y(candidate.bottom);
+  detection.left = to_frame.clamped_x(candidate.left);
+  detection.top = to_frame.clamped_y(candidate.top);
+  detection.right = to_frame.clamped_x(candidate.right);
+  detection.bottom = to_frame.clamped_y(candidate.bottom);
   detection.score = candidate.score;
   detection.class_id = candidate.class_id;
   return detection;
 }
 
-void set_landmarks(Detection& detection, std::span<const float> pixels, const WayBack& way_back) {
+void set_landmarks(Detection& detection, std::span<const float> pixels, const FrameMapping& to_frame) {
   if (pixels.size() > detection.landmarks.size()) return;
   for (std::size_t i = 0; i + 1 < pixels.size(); i += 2) {
-    detection.landmarks[i] = way_back.x(pixels[i]);
-    detection.landmarks[i + 1] = way_back.y(pixels[i + 1]);
+    detection.landmarks[i] = to_frame.x(pixels[i]);
+    detection.landmarks[i + 1] = to_frame.y(pixels[i + 1]);
   }
   const auto broken = [](float coordinate) { return !std::isfinite(coordinate); };
   if (std::any_of(detection.landmarks.begin(), detection.landmarks.end(), broken)) {
@@ -93,12 +93,13 @@ Candidate from_centre(float x, float y, float width, float height, float score, 
   return {x - half_width, y - half_height, x + half_width, y + half_height, score, class_id, anchor};
 }
 
-// Sixteen running maxima in vector registers, then a search for where the maximum was: one running maximum
-// with its index waits for itself at every step and takes four times as long.
+// Keeps sixteen running maxima in vector registers, then searches for the position of the maximum. One
+// running maximum with its index would depend on the previous step each time, and takes four times as
+// long.
 BestClass best_class(const float* scores, std::int64_t count, float objectness) {
   const float highest = highest_of(scores, count);
-  // Rounding keeps the order, so the product with the highest score is the highest product; a lower class may
-  // round to the same.
+  // Rounding is monotonic, so the highest score gives the highest product. A lower class score may round
+  // to the same product; then the first class wins.
   const float best = highest * objectness;
   for (std::int64_t i = 0; i < count; ++i)
     if (scores[i] * objectness == best) return {static_cast<std::int32_t>(i), best};

@@ -1,4 +1,4 @@
-// From candidates to detections: the shared end of every box detector.
+// Turns candidates into detections; the last step of every box detector.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@ class DetectionCollector {
 
   float confidence() const { return confidence_; }
   void start() { candidates_.clear(); }
-  // Takes a candidate unless a number in it is not finite.
+  // Adds a candidate, unless one of its numbers is not finite.
   void add(const Candidate& candidate);
-  // The kept candidates of the last suppress(), best first.
+  // Runs non-maximum suppression and returns the indices of the kept candidates, best first.
   std::span<const std::uint32_t> suppress() { return nms_.run(candidates_); }
   const Candidate& candidate(std::uint32_t index) const { return candidates_[index]; }
-  // Suppresses and appends what is left, in pixels of the frame, clipped to it.
-  void finish(const WayBack& way_back, FrameFindings& findings);
+  // Runs suppression and appends the kept candidates as detections, in frame pixels, clipped to the frame.
+  void finish(const FrameMapping& to_frame, FrameFindings& findings);
 
  private:
   float confidence_;
@@ -29,13 +29,14 @@ class DetectionCollector {
 };
 
 bool is_finite(const Candidate& candidate);
-Detection to_detection(const Candidate& candidate, const WayBack& way_back);
-// Sets landmarks from x, y pairs in input pixels; none if one of them is not finite.
-void set_landmarks(Detection& detection, std::span<const float> pixels, const WayBack& way_back);
-// Box of centre and size.
+Detection to_detection(const Candidate& candidate, const FrameMapping& to_frame);
+// Sets the landmarks from x, y pairs in input pixels. Sets none if a number is not finite.
+void set_landmarks(Detection& detection, std::span<const float> pixels, const FrameMapping& to_frame);
+// Makes a box from its centre and size.
 Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,
                       std::uint32_t anchor);
-// The highest product of `objectness` and a class score, and the first class that has it; NaN never wins.
+// The highest product of `objectness` and a class score, and the first class with that product. Ignores
+// NaN.
 struct BestClass {
   std::int32_t id = 0;
   float score = 0;

@@ -1,6 +1,6 @@
-// FastestDet: [1, 5 + classes, H/16, W/16], planes of objectness, four box values, and class probabilities.
-// Score = objectness^0.6 · class^0.4; centre = (tanh(output) + cell) · 16; width and height are sigmoid,
-// in fractions of the picture. Input: BGR/255, stretched.
+// FastestDet: [1, 5 + classes, H/16, W/16], with planes of objectness, four box values, and class
+// probabilities. Score = objectness^0.6 · class^0.4; centre = (tanh(output) + cell) · 16; width and height
+// = sigmoid(output), as fractions of the picture. Input: BGR/255, stretched.
 #include <cmath>
 
 #include "inference/tasks/detections.h"
@@ -29,11 +29,11 @@ class FastestDet final : public TaskBase {
     const std::int64_t classes = outputs[0].dim(1) - 5;
     collector_.start();
     for (std::int64_t i = 0; i < cells; ++i) add(planes + i, cells, classes, i);
-    collector_.finish(WayBack(transform), findings);
+    collector_.finish(FrameMapping(transform), findings);
   }
 
  private:
-  // `value` is the cell's first value; the next is `cells` further.
+  // `value` points to the cell's first value; the next value of the cell is `cells` elements further.
   void add(const float* value, std::int64_t cells, std::int64_t classes, std::int64_t i) {
     const float confidence = collector_.confidence();
     const float objectness = std::pow(value[0], 0.6F);
@@ -57,19 +57,19 @@ class FastestDet final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_fastestdet(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants = "a picture in and one output [1,5+classes,H/16,W/16] of float32";
+TaskResult make_fastestdet(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds = "a picture as input, and one output [1,5+classes,H/16,W/16] of float32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || model.outputs.size() != 1)
-    return does_not_fit("fastestdet", kWants);
+    return does_not_fit("fastestdet", kNeeds);
   InputSpec& spec = image->spec;
   const TensorSpec& output = model.outputs[0];
   if (!is_float(output) || spec.width % kStride != 0 || spec.height % kStride != 0 ||
       !fits(output.dims, {1, -1, spec.height / kStride, spec.width / kStride}) ||
       (output.dims[1] >= 0 && output.dims[1] < 6))
-    return does_not_fit("fastestdet", kWants);
+    return does_not_fit("fastestdet", kNeeds);
   if (options.forced.empty() && (!output.is_static() || spec.layout != Layout::nchw))
-    return does_not_fit("fastestdet", kWants);
+    return does_not_fit("fastestdet", kNeeds);
   spec.channels = ChannelOrder::bgr;
   spec.resize = Resize::stretch;
   return std::make_unique<FastestDet>(model, options, *image);

@@ -1,6 +1,7 @@
-// M-LSD line segments, in the export with suppression inside: scores [1, h, w, 1] of line centres (sigmoid,
-// and zero where a neighbour is higher) and offsets [1, h, w, 4] from the centre to both ends, in map pixels;
-// the map has half the input's sides. Input: RGB 0..255 with a fourth channel of ones, stretched.
+// M-LSD line segments, in the export with built-in suppression. Output 1: scores [1, h, w, 1] of line
+// centres (sigmoid; zero if a neighbour is higher). Output 2: offsets [1, h, w, 4] from the centre to both
+// ends, in map pixels. The map has half the input's sides. Input: RGB 0..255 with a fourth channel of
+// ones, stretched.
 #include <algorithm>
 #include <cmath>
 
@@ -47,14 +48,14 @@ class Mlsd final : public TaskBase {
   void add(std::int64_t cell, float score, const float* offset, const FrameTransform& transform) {
     const float length = std::hypot(offset[2] - offset[0], offset[3] - offset[1]);
     if (!(length > kShortestLine) || !std::isfinite(length)) return;
-    const WayBack way_back(transform);
+    const FrameMapping to_frame(transform);
     const float step_x = static_cast<float>(input().width) / static_cast<float>(columns_);
     const float step_y = static_cast<float>(input().height) / static_cast<float>(rows_);
     const auto x = static_cast<float>(cell % columns_);
     const auto y = static_cast<float>(cell / columns_);
     found_.push_back(
-        {way_back.clamped_x((x + offset[0]) * step_x), way_back.clamped_y((y + offset[1]) * step_y),
-         way_back.clamped_x((x + offset[2]) * step_x), way_back.clamped_y((y + offset[3]) * step_y), score});
+        {to_frame.clamped_x((x + offset[0]) * step_x), to_frame.clamped_y((y + offset[1]) * step_y),
+         to_frame.clamped_x((x + offset[2]) * step_x), to_frame.clamped_y((y + offset[3]) * step_y), score});
   }
 
   float confidence_;
@@ -65,23 +66,23 @@ class Mlsd final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_mlsd(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "a picture of four channels in and outputs [1,h,w,1] (scores) and [1,h,w,4] (offsets)";
+TaskResult make_mlsd(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "a picture of four channels as input, and outputs [1,h,w,1] (scores) and [1,h,w,4] (offsets)";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgba || image->spec.type != ElementType::float32 ||
       model.outputs.size() != 2)
-    return does_not_fit("mlsd", kWants);
+    return does_not_fit("mlsd", kNeeds);
   const std::size_t scores = fits(model.outputs[0].dims, {1, -1, -1, 1}) ? 0 : 1;
   const std::vector<std::int64_t>& score_dims = model.outputs[scores].dims;
   const std::vector<std::int64_t>& offset_dims = model.outputs[1 - scores].dims;
   if (!fits(score_dims, {1, -1, -1, 1}) || !fits(offset_dims, {1, -1, -1, 4}) ||
       !is_float(model.outputs[0]) || !is_float(model.outputs[1]))
-    return does_not_fit("mlsd", kWants);
+    return does_not_fit("mlsd", kNeeds);
   const int rows = image->spec.height / 2;
   const int columns = image->spec.width / 2;
   if (!fits(score_dims, {1, rows, columns, 1}) || !fits(offset_dims, {1, rows, columns, 4}))
-    return does_not_fit("mlsd", "maps with half the sides of the picture");
+    return does_not_fit("mlsd", "maps with half the picture's sides");
   image->spec.resize = Resize::stretch;
   image->spec.scale = {1, 1, 1};
   return std::make_unique<Mlsd>(options, *image, scores, 1 - scores, rows, columns);

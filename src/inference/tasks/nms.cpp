@@ -1,8 +1,10 @@
-// How: candidates are radix-sorted by score, then each is compared with the boxes kept so far, at most 300 in
-// arrays that the compiler turns into vector code, and the walk ends with the 300th. The result is that of
-// the usual "mark all that overlap" loop, whose cost grows with the square of the candidates: the kept boxes
-// that a candidate meets are the same. IoU is computed on the offset boxes in float, as torchvision does, so
-// ties fall alike.
+// Algorithm. Candidates are radix-sorted by score. Then each one is compared with the boxes kept so far,
+// at most 300, in arrays that the compiler turns into vector code. The loop stops when 300 boxes are kept.
+//
+// The result equals that of the usual loop, in which each kept box marks all later boxes that it overlaps:
+// a candidate is compared with the same kept boxes. But the cost of the usual loop grows with the square
+// of the candidates. IoU is computed on the offset boxes in float, as torchvision does, so that ties are
+// resolved in the same way.
 #include "inference/tasks/nms.h"
 
 #include <algorithm>
@@ -18,7 +20,7 @@ constexpr std::size_t kBlock = 16;        // boxes compared at once
 constexpr std::uint32_t kDigitBits = 11;  // three passes over a 32-bit key
 constexpr std::size_t kDigits = 1U << kDigitBits;
 
-// A key that ascends as the score descends, for any finite float.
+// A sort key that ascends while the score descends, for any finite float.
 std::uint32_t descending_key(float score) {
   const auto bits = std::bit_cast<std::uint32_t>(score);
   const std::uint32_t ascending = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;

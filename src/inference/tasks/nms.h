@@ -1,5 +1,5 @@
-// Non-maximum suppression with the definitions of the YOLO family: classes kept apart by an offset of 7680
-// pixels, the best 30,000 candidates, at most 300 boxes, suppression at IoU > threshold.
+// Non-maximum suppression as in the YOLO family: an offset of 7680 pixels separates the classes; at most
+// the best 30,000 candidates are considered and 300 boxes kept; a box is suppressed if IoU > threshold.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Candidate {
   float left = 0, top = 0, right = 0, bottom = 0;
   float score = 0;
   std::int32_t class_id = 0;
-  std::uint32_t anchor = 0;  // where it stands in the model's output (landmarks, mask coefficients)
+  std::uint32_t anchor = 0;  // index in the model's output (for landmarks, mask coefficients)
 };
 
 class NonMaximumSuppression {
@@ -23,10 +23,10 @@ class NonMaximumSuppression {
   static constexpr std::size_t kMaximumKept = 300;
 
   explicit NonMaximumSuppression(float iou_threshold) : threshold_(iou_threshold) {}
-  // Takes the memory for this many candidates now, so that run() allocates nothing up to there.
+  // Allocates memory for this many candidates, so that run() does not allocate up to this number.
   void reserve(std::size_t candidates);
-  // Indices of the kept candidates, best first; equal scores in the order of the candidates. Scores are
-  // finite. The span is valid until the next run.
+  // Returns the indices of the kept candidates, best first; candidates with equal scores keep their order.
+  // All scores must be finite. The span is valid until the next run().
   std::span<const std::uint32_t> run(std::span<const Candidate> candidates);
 
  private:
@@ -40,7 +40,7 @@ class NonMaximumSuppression {
   void keep(float left, float top, float right, float bottom, float area, std::uint32_t index);
 
   float threshold_;
-  std::vector<std::uint64_t> order_, order_scratch_;  // score key above, index below
+  std::vector<std::uint64_t> order_, order_scratch_;  // score key in the upper half, index in the lower half
   std::vector<std::uint32_t> kept_;
   KeptBoxes boxes_{};
 };

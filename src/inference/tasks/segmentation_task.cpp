@@ -1,7 +1,7 @@
-// Masks of the whole picture: [1, 1, h, w] or [1, h, w, 1] with the probability (or its logit) of a person or
-// another foreground, or N channels of which the highest names the pixel's class (channel 0 is the
-// background). Selfie segmentation wants RGB 0..1, BodyPix −1..1, networks of N channels ImageNet's mean and
-// deviation.
+// Masks of the whole picture. Either one channel, [1, 1, h, w] or [1, h, w, 1], with the probability (or
+// its logit) of a person or another foreground. Or N channels, of which the highest gives the pixel's
+// class (channel 0 is the background). Input: RGB 0..1 for selfie segmentation, −1..1 for BodyPix,
+// ImageNet's mean and deviation for networks with N channels.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostClasses = 256;
 constexpr std::string_view kBodyPixMap = "segments";
 constexpr int kBodyPixStep = 16;
-constexpr int kCoarsest = 32;  // map pixels are at most this many input pixels wide
+constexpr int kCoarsest = 32;  // a map pixel is at most this many input pixels wide
 
 class Segmentation final : public TaskBase {
  public:
@@ -53,18 +53,18 @@ class Segmentation final : public TaskBase {
     mask.width = static_cast<std::int32_t>(map.width);
     mask.height = static_cast<std::int32_t>(map.height);
     mask.values.resize(map.pixels());
-    // The picture was stretched: all of it, and what the map has beyond it.
-    const WayBack way_back(transform);
+    // The stretched picture fills the input. The mask also covers the map's overhang beyond it.
+    const FrameMapping to_frame(transform);
     const float beyond_x = overhang(input().width, map.width);
     const float beyond_y = overhang(input().height, map.height);
-    mask.left = way_back.x(-beyond_x);
-    mask.top = way_back.y(-beyond_y);
-    mask.right = way_back.x(static_cast<float>(input().width) + beyond_x);
-    mask.bottom = way_back.y(static_cast<float>(input().height) + beyond_y);
+    mask.left = to_frame.x(-beyond_x);
+    mask.top = to_frame.y(-beyond_y);
+    mask.right = to_frame.x(static_cast<float>(input().width) + beyond_x);
+    mask.bottom = to_frame.y(static_cast<float>(input().height) + beyond_y);
     return mask;
   }
 
-  // How far the map reaches beyond the input on each side, in input pixels.
+  // How far the map extends beyond the input on each side, in input pixels.
   float overhang(int side, std::int64_t cells) const {
     if (!corners_meet_ || cells < 2) return 0;
     const float cell = static_cast<float>(side - 1) / static_cast<float>(cells - 1);
@@ -73,10 +73,12 @@ class Segmentation final : public TaskBase {
 
   void add_soft(const float* values, const Map& map, const FrameTransform& transform,
                 FrameFindings& findings) {
-    // Resizing inside a network overshoots 0 and 1 by a rounding; a logit that says something is well beyond.
+    // Resizing inside a network can overshoot 0 and 1 by a rounding error. A meaningful logit lies well
+    // outside.
     constexpr float kOvershoot = 0.05F;
     const auto outside = [](float value) { return value < -kOvershoot || value > 1 + kOvershoot; };
-    // A network gives one or the other, so what one frame has shown holds for all that follow.
+    // A network outputs either probabilities or logits, so one frame with logits decides for all following
+    // frames.
     gives_logits_ = gives_logits_ || std::any_of(values, values + map.pixels(), outside);
     const auto probability = [logits = gives_logits_](float value) {
       return logits ? sigmoid(value) : value;
@@ -97,8 +99,8 @@ class Segmentation final : public TaskBase {
     const std::size_t next_pixel = planes_ ? 1 : channels;
     best_.resize(map.pixels());
     seen_.assign(channels, 0);
-    // A tile of pixels at a time and the channels outside: with planes, the reads of a channel then lie
-    // together (150 classes at 512 × 512 took 150 ms the other way round).
+    // Loop over tiles of pixels, then channels: with planes, the reads of one channel are then contiguous.
+    // The other loop order took 150 ms for 150 classes at 512 × 512.
     constexpr std::size_t kTile = 256;
     for (std::size_t tile = 0; tile < map.pixels(); tile += kTile) {
       const std::size_t count = std::min(kTile, map.pixels() - tile);
@@ -134,12 +136,12 @@ class Segmentation final : public TaskBase {
   std::vector<std::uint8_t> best_, seen_;  // class of each pixel; classes that occur
 };
 
-bool sounds_like_mask(std::string_view output_name) {
+bool has_mask_name(std::string_view output_name) {
   const std::string name = to_lower(output_name);
   return name.find("seg") != std::string::npos || name.find("mask") != std::string::npos;
 }
 
-// BodyPix gives eight maps of which "segments" is the person; other models give one output.
+// BodyPix has eight outputs, of which "segments" shows the person. Other models have one output.
 std::optional<std::size_t> find_map(const ModelDescription& model) {
   for (std::size_t i = 0; i < model.outputs.size(); ++i)
     if (model.outputs[i].name == kBodyPixMap) return i;
@@ -157,7 +159,7 @@ void add_one_to_dynamic_sides(const ModelDescription& model, ImageInput& image) 
   image.dims[spec.input_index][rows + 1] = spec.width;
 }
 
-// Where in the dims the map's sides are, if they divide the picture's evenly.
+// True if the map's sides, which start at `rows` in its dims, fit the picture's sides.
 bool sides_fit(const TensorSpec& output, std::size_t rows, const InputSpec& input) {
   const auto fits_side = [](std::int64_t side, int input_side) {
     return side < 0 || (side > 0 && side <= input_side && input_side <= side * kCoarsest);
@@ -167,15 +169,15 @@ bool sides_fit(const TensorSpec& output, std::size_t rows, const InputSpec& inpu
 
 }  // namespace
 
-MadeTask make_segmentation(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "a picture in and one output [1,N,h,w] or [1,h,w,N] of float32 with at most 256 channels";
+TaskResult make_segmentation(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "a picture as input, and one output [1,N,h,w] or [1,h,w,N] of float32 with at most 256 channels";
   auto image = find_image_input(model, options.image_size, 32);
   const auto output = find_map(model);
   if (!image || image->spec.channels != ChannelOrder::rgb || !output)
-    return does_not_fit("segmentation", kWants);
+    return does_not_fit("segmentation", kNeeds);
   const TensorSpec& map = model.outputs[*output];
-  if (!is_float(map) || map.dims.size() != 4 || map.dims[0] > 1) return does_not_fit("segmentation", kWants);
+  if (!is_float(map) || map.dims.size() != 4 || map.dims[0] > 1) return does_not_fit("segmentation", kNeeds);
   InputSpec& spec = image->spec;
   const auto channels_at = [&](std::size_t at, std::size_t rows) {
     const std::int64_t channels = map.dims[at];
@@ -183,12 +185,12 @@ MadeTask make_segmentation(const ModelDescription& model, const TaskOptions& opt
   };
   const bool pixels_last = channels_at(3, 1);
   const bool planes = channels_at(1, 2) && !(pixels_last && spec.layout == Layout::nhwc);
-  if (!planes && !pixels_last) return does_not_fit("segmentation", kWants);
+  if (!planes && !pixels_last) return does_not_fit("segmentation", kNeeds);
   const std::int64_t channels = map.dims[planes ? 1 : 3];
   if (options.forced.empty()) {
     const bool classes_at_full_size =
         channels > 1 && map.dims[planes ? 2 : 1] == spec.height && map.dims[planes ? 3 : 2] == spec.width;
-    if (!sounds_like_mask(map.name) && !classes_at_full_size)
+    if (!has_mask_name(map.name) && !classes_at_full_size)
       return does_not_fit("segmentation", "an output named after a mask, or classes at full size");
   }
   spec.resize = Resize::stretch;

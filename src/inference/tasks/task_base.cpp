@@ -8,7 +8,7 @@
 namespace headroom::inference {
 namespace {
 
-constexpr int kLargestSide = 16384;  // larger is no picture but a broken or hostile model
+constexpr int kLargestSide = 16384;  // a larger side means a broken or hostile model
 
 bool is_channel_count(std::int64_t n) { return n == 1 || n == 3 || n == 4; }
 
@@ -85,7 +85,7 @@ const float* float_data(std::span<const TensorView> outputs, std::size_t index, 
   return view.as_float();
 }
 
-WayBack::WayBack(const FrameTransform& transform)
+FrameMapping::FrameMapping(const FrameTransform& transform)
     : inverse_x(1 / transform.scale_x),
       inverse_y(1 / transform.scale_y),
       offset_x(transform.offset_x),
@@ -93,13 +93,12 @@ WayBack::WayBack(const FrameTransform& transform)
       width(static_cast<float>(transform.frame_width)),
       height(static_cast<float>(transform.frame_height)) {}
 
-float WayBack::clamped_x(float input_x) const { return std::clamp(x(input_x), 0.0F, width); }
-float WayBack::clamped_y(float input_y) const { return std::clamp(y(input_y), 0.0F, height); }
+float FrameMapping::clamped_x(float input_x) const { return std::clamp(x(input_x), 0.0F, width); }
+float FrameMapping::clamped_y(float input_y) const { return std::clamp(y(input_y), 0.0F, height); }
 
-tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view wants) {
+tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view needs) {
   return usage_error(fmt::format("the model does not fit the task {}", task),
-                     fmt::format("it wants {}", wants),
-                     "leave out --task to have it recognised, or choose another");
+                     fmt::format("it needs {}", needs), "omit --task to detect the task, or choose another");
 }
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }

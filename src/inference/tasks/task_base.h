@@ -1,5 +1,5 @@
-// What most tasks share: the image input of a model, the members of Task that are plain data, class names,
-// and the way back from input pixels to frame pixels.
+// Code that most tasks share: the image input of a model, the plain data of a Task, class names, and the
+// mapping from input pixels to frame pixels.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace headroom::inference {
 
-// The part of Task that is the same everywhere: data set at construction.
+// The part of Task that is equal in all tasks: data set at construction.
 class TaskBase : public Task {
  public:
   std::string_view name() const final { return name_; }
@@ -38,51 +38,51 @@ class TaskBase : public Task {
   std::vector<std::string> class_names_;
 };
 
-// The input of a model that takes a picture: rank 4, float32 or uint8, 1, 3 or 4 channels.
+// The image input of a model: rank 4, float32 or uint8, 1, 3 or 4 channels.
 struct ImageInput {
-  InputSpec spec;  // layout, type, index and channels are set; width and height are final
-  std::vector<std::vector<std::int64_t>> dims;  // of every input, concrete
+  InputSpec spec;                               // layout, type, index, channels, width and height are set
+  std::vector<std::vector<std::int64_t>> dims;  // dims of all inputs, without dynamic ones
 };
 
-// Finds it and makes every dimension concrete: a dynamic height or width becomes `image_size`, rounded up to
-// a multiple of `multiple`; other dynamic dimensions become 1. Nothing if the model has no such input, or
-// wants more than one picture at a time.
-// An input of bytes gets the scale 1: pixels go in as they are.
+// Finds the image input and resolves all dynamic dimensions: height and width become `image_size`, rounded
+// up to a multiple of `multiple`; others become 1. Returns nothing if the model has no such input, or
+// needs more than one picture at a time. An input of bytes gets scale 1, so pixels are copied unchanged.
 std::optional<ImageInput> find_image_input(const ModelDescription& model, int image_size, int multiple);
 
-// Sets what is subtracted from a pixel and what the rest is multiplied with; an input of bytes is left as it
-// is.
+// Sets mean and scale. Leaves an input of bytes unchanged.
 void normalise(InputSpec& input, std::array<float, 3> mean, std::array<float, 3> scale);
 
-// Names from "names" of an ultralytics export ({0: 'person', 1: …}), else COCO's if there are 80 classes,
-// else none. The size is `count` or 0.
+// Class names from the metadata "names" of an ultralytics export ({0: 'person', 1: …}), else COCO's if
+// there are 80 classes, else none. The result has `count` names or 0.
 std::vector<std::string> class_names_of(const ModelDescription& model, std::int64_t count);
-// The text of a Python dict or list of names: "{0: 'person', 1: \"driver's seat\"}". Empty if it is neither.
+// Parses a Python dict or list of names: "{0: 'person', 1: \"driver's seat\"}". Returns nothing if it is
+// neither.
 std::vector<std::string> parse_names(std::string_view text);
 std::span<const std::string_view> coco_class_names();
 
-// True if the shapes are equal; -1 in `pattern` stands for anything, a dynamic dimension fits everything.
+// True if the shapes match. -1 in `pattern` matches any size; a dynamic dimension matches any pattern.
 bool fits(const std::vector<std::int64_t>& dims, std::initializer_list<std::int64_t> pattern);
 bool is_float(const TensorSpec& spec);
 
-// Cells of the grids with these strides: 640×640 at {8, 16, 32} is 8,400.
+// The number of cells in the grids with these strides: 640×640 at {8, 16, 32} has 8,400.
 std::int64_t grid_cells(int width, int height, std::initializer_list<int> strides);
 
-// A view as float32 with the wanted number of elements at least; null otherwise (another type, no data).
+// The data of an output as float32. Null if it has fewer than `at_least` elements, another type or no
+// data.
 const float* float_data(std::span<const TensorView> outputs, std::size_t index, std::int64_t at_least);
 
-// From input pixels to frame pixels.
-struct WayBack {
+// Maps input pixels to frame pixels.
+struct FrameMapping {
   float inverse_x = 1, inverse_y = 1, offset_x = 0, offset_y = 0, width = 0, height = 0;
-  explicit WayBack(const FrameTransform& transform);
+  explicit FrameMapping(const FrameTransform& transform);
   float x(float input_x) const { return (input_x - offset_x) * inverse_x; }
   float y(float input_y) const { return (input_y - offset_y) * inverse_y; }
   float clamped_x(float input_x) const;
   float clamped_y(float input_y) const;
 };
 
-// An error that says why a forced task does not fit.
-tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view wants);
+// Creates the error that explains why a forced task does not fit.
+tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view needs);
 
 float sigmoid(float x);
 

@@ -11,34 +11,32 @@ namespace {
 
 struct TaskKind {
   TaskName name;
-  MadeTask (*make)(const ModelDescription&, const TaskOptions&);
+  TaskResult (*make)(const ModelDescription&, const TaskOptions&);
 };
 
-// In the order in which models are tried: the more particular signature first (yolo_end2end takes any few
-// rows of six, so the heads whose row count follows from the picture's size come before it).
+// In the order in which a model is tried, more specific signatures first. yolo_end2end accepts any small
+// number of rows of six, so heads whose row count follows from the picture's size come before it.
 constexpr std::array kTasks{
     TaskKind{{"blazeface", "faces, BlazeFace front (128) and back (256)"}, make_blazeface},
     TaskKind{{"yunet", "faces with landmarks, YuNet"}, make_yunet},
     TaskKind{{"ultraface", "faces, Ultra-Light-Fast-Generic-Face-Detector"}, make_ultraface},
-    TaskKind{{"db_text", "text regions, DB as of PP-OCR", Thresholds::none}, make_db_text},
+    TaskKind{{"db_text", "text regions, DB of PP-OCR", Thresholds::none}, make_db_text},
     TaskKind{{"yolov5", "boxes of YOLOv5, [1,N,5+classes]"}, make_yolov5},
     TaskKind{{"yolox", "boxes of YOLOX, [1,N,5+classes] on strides 8, 16, 32"}, make_yolox},
-    TaskKind{
-        {"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,N,6]", Thresholds::confidence},
-        make_yolo_end2end},
+    TaskKind{{"yolo_end2end", "boxes of a YOLO export with built-in NMS, [1,N,6]", Thresholds::confidence},
+             make_yolo_end2end},
     TaskKind{{"yolov8", "boxes of YOLOv8 and YOLO11, [1,4+classes,N]"}, make_yolov8},
     TaskKind{{"yolo_segmentation", "boxes and masks of YOLOv8-seg and YOLO11-seg"}, make_yolo_segmentation},
     TaskKind{{"mlsd", "line segments, M-LSD", Thresholds::confidence}, make_mlsd},
     TaskKind{{"fastestdet", "boxes of FastestDet, [1,5+classes,H/16,W/16]"}, make_fastestdet},
     TaskKind{{"segmentation", "masks of the whole picture: people, or N classes", Thresholds::none},
              make_segmentation},
-    TaskKind{{"classification", "the likeliest class, [1,classes]", Thresholds::confidence},
+    TaskKind{{"classification", "the most likely class, [1,classes]", Thresholds::confidence},
              make_classification},
 };
 
-// Forced, it makes any model one without a task: measured on inputs made from its signature, without a
-// source.
-constexpr TaskName kNone{"none", "nothing: inputs are made up and outputs are not read", Thresholds::none};
+// Treats any model as one without a task: it runs on synthetic inputs, without a source.
+constexpr TaskName kNone{"none", "no task: synthetic inputs, outputs ignored", Thresholds::none};
 
 constexpr auto kNames = [] {
   std::array<TaskName, kTasks.size() + 1> names{};
@@ -47,7 +45,7 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-MadeTask make_forced(const ModelDescription& model, const TaskOptions& options) {
+TaskResult make_forced(const ModelDescription& model, const TaskOptions& options) {
   if (options.forced == kNone.name) return nullptr;
   std::vector<std::string> known;
   for (const TaskKind& kind : kTasks) {
@@ -55,7 +53,7 @@ MadeTask make_forced(const ModelDescription& model, const TaskOptions& options) 
     known.emplace_back(kind.name.name);
   }
   const std::string close = closest_match(options.forced, known);
-  return usage_error(fmt::format("there is no task \"{}\"", options.forced), {},
+  return usage_error(fmt::format("unknown task \"{}\"", options.forced), {},
                      close.empty() ? fmt::format("choose one of {}", fmt::join(known, ", "))
                                    : fmt::format("did you mean \"{}\"?", close));
 }

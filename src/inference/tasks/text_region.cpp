@@ -11,9 +11,10 @@ float cross(Point origin, Point a, Point b) {
   return (a.x - origin.x) * (b.y - origin.y) - (a.y - origin.y) * (b.x - origin.x);
 }
 
-// Andrew's monotone chain, one half: pops what would make a turn to the right.
-void extend(std::vector<Point>& hull, std::size_t floor, Point point) {
-  while (hull.size() >= floor + 2 && cross(hull[hull.size() - 2], hull.back(), point) <= 0) hull.pop_back();
+// One half of Andrew's monotone chain: removes the points that would make a right turn, down to index
+// `base`.
+void extend(std::vector<Point>& hull, std::size_t base, Point point) {
+  while (hull.size() >= base + 2 && cross(hull[hull.size() - 2], hull.back(), point) <= 0) hull.pop_back();
   hull.push_back(point);
 }
 
@@ -45,9 +46,9 @@ std::array<Point, 4> RotatedRectangle::corners() const {
 void convex_hull(std::span<const Point> points, std::vector<Point>& hull) {
   hull.clear();
   for (const Point point : points) extend(hull, 0, point);
-  const std::size_t floor = hull.empty() ? 0 : hull.size() - 1;
-  for (std::size_t i = points.size(); i-- > 0;) extend(hull, floor, points[i]);
-  if (hull.size() > 1) hull.pop_back();  // the first point again
+  const std::size_t base = hull.empty() ? 0 : hull.size() - 1;
+  for (std::size_t i = points.size(); i-- > 0;) extend(hull, base, points[i]);
+  if (hull.size() > 1) hull.pop_back();  // the first point, repeated
 }
 
 RotatedRectangle smallest_rectangle(std::span<const Point> hull) {
@@ -58,7 +59,7 @@ RotatedRectangle smallest_rectangle(std::span<const Point> hull) {
     const Point to = hull[(i + 1) % hull.size()];
     const float length = std::hypot(to.x - from.x, to.y - from.y);
     const Point along = length > 0 ? Point{(to.x - from.x) / length, (to.y - from.y) / length} : Point{1, 0};
-    float low = 0, high = 0, near = 0, far = 0;  // extents along and across, from `from`
+    float low = 0, high = 0, near = 0, far = 0;  // extents along and across the side, relative to `from`
     for (const Point point : hull) {
       const Point d{point.x - from.x, point.y - from.y};
       const float a = d.x * along.x + d.y * along.y;
@@ -114,8 +115,8 @@ float mean_inside(const float* map, int width, int height, const RotatedRectangl
 }
 
 RegionFinder::RegionFinder(int width, int height) : width_(width), height_(height) {
-  // Room for a run every 32 pixels, which no page of text comes near; a worse map (at worst every second
-  // pixel a run of its own) makes it grow. Not more: RLIMIT_DATA counts address space as if it were used.
+  // Reserve one run per 32 pixels, more than any page of text needs. A worse map (at worst, every second
+  // pixel is a run) makes the vectors grow. Don't reserve more: RLIMIT_DATA counts reserved address space.
   const auto most = static_cast<std::size_t>(height) * (static_cast<std::size_t>(width) / 32 + 1);
   runs_.reserve(most);
   first_runs_.reserve(most);
@@ -132,7 +133,7 @@ std::int32_t RegionFinder::root(std::int32_t run) {
 void RegionFinder::join(std::int32_t a, std::int32_t b) {
   a = root(a);
   b = root(b);
-  // The earlier run is the root, so that a region is met first at its root.
+  // The earlier run becomes the root, so that a scan meets a region's root first.
   if (a < b) runs_[static_cast<std::size_t>(b)].parent = a;
   if (b < a) runs_[static_cast<std::size_t>(a)].parent = b;
 }
@@ -146,7 +147,7 @@ void RegionFinder::add_row(const float* values, int row, float threshold) {
   }
 }
 
-// Joins runs of two neighbouring rows that touch, diagonally too.
+// Joins touching runs of two neighbouring rows, including diagonal contact.
 void RegionFinder::join_rows(std::int32_t above, std::int32_t above_end, std::int32_t below_end) {
   std::int32_t below = above_end;
   while (above < above_end && below < below_end) {

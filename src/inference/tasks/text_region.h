@@ -1,4 +1,4 @@
-// From a probability map to rotated rectangles: the geometry of DB text detection.
+// The geometry of DB text detection: from a probability map to rotated rectangles.
 #pragma once
 
 #include <array>
@@ -12,33 +12,34 @@ struct Point {
   float x = 0, y = 0;
 };
 
-// A rectangle of any rotation: `along` is the unit vector of its width.
+// A rotated rectangle; `along` is the unit vector along its width.
 struct RotatedRectangle {
   Point centre, along{1, 0};
   float width = 0, height = 0;
   float short_side() const { return width < height ? width : height; }
-  // Each side moved outwards.
+  // Moves each side outwards by `distance`.
   RotatedRectangle grown(float distance) const;
-  // Clockwise from the top left, as PaddleOCR orders them.
+  // Clockwise from the top left, in PaddleOCR's order.
   std::array<Point, 4> corners() const;
 };
 
-// The convex hull of points that are sorted by row, then column; into `hull`, counter-clockwise in
+// Computes the convex hull of points that are sorted by row, then column. `hull` is counter-clockwise in
 // mathematical axes.
 void convex_hull(std::span<const Point> points, std::vector<Point>& hull);
-// The smallest rectangle around a convex polygon: one of its sides lies on a side of the polygon.
+// The smallest rectangle around a convex polygon. One of its sides lies on a side of the polygon.
 RotatedRectangle smallest_rectangle(std::span<const Point> hull);
-// The mean of a map at the pixels inside a rectangle; 0 if there are none.
+// The mean of a map's pixels inside a rectangle; 0 if there are none.
 float mean_inside(const float* map, int width, int height, const RotatedRectangle& rectangle);
 
-// Connected regions (eight neighbours) of a map above a threshold, as runs of pixels: one walk finds the runs
-// and joins those that touch with union-find. Memory is taken once, for the worst map of the size.
+// Finds the connected regions (eight neighbours) of a map above a threshold, as runs of pixels. One pass
+// over the map finds the runs and joins touching runs with union-find. Memory is allocated at
+// construction.
 class RegionFinder {
  public:
   RegionFinder(int width, int height);
   // Returns the number of regions.
   std::size_t find(const float* map, float threshold);
-  // The ends of the runs of one region, sorted by row, then column: the hull of these is the region's. The
+  // The end points of a region's runs, sorted by row, then column. Their hull is the region's hull. The
   // span is valid until the next call.
   std::span<const Point> outline(std::size_t region);
 
@@ -46,8 +47,8 @@ class RegionFinder {
   static constexpr std::int32_t kNone = -1;
   struct Run {
     std::int32_t row, first, last;
-    std::int32_t parent;  // union-find; the root of a region is its first run
-    std::int32_t next;    // of the same region
+    std::int32_t parent;  // union-find; a region's root is its first run
+    std::int32_t next;    // next run of the same region
   };
   std::int32_t root(std::int32_t run);
   void join(std::int32_t a, std::int32_t b);
@@ -56,7 +57,7 @@ class RegionFinder {
 
   int width_, height_;
   std::vector<Run> runs_;
-  std::vector<std::int32_t> first_runs_, last_runs_;  // of each region; `last` is indexed by root run
+  std::vector<std::int32_t> first_runs_, last_runs_;  // of each region; last_runs_ is indexed by root run
   std::vector<Point> outline_;
 };
 

@@ -1,5 +1,6 @@
-// End-to-end YOLO exports (YOLOv10, or with nms=True): [1, 300, 6] rows of left, top, right, bottom in input
-// pixels, score, class. Suppression is inside the model, so only the confidence filters.
+// End-to-end YOLO exports (YOLOv10, or exported with nms=True): [1, 300, 6], rows of left, top, right,
+// bottom in input pixels, score, class. The model itself suppresses overlaps, so only the confidence
+// threshold applies.
 #include "inference/tasks/task_list.h"
 #include "inference/tasks/yolo_head.h"
 
@@ -18,19 +19,19 @@ class YoloEnd2End final : public TaskBase {
               FrameFindings& findings) override {
     const float* rows = float_data(outputs, 0, 1);
     if (rows == nullptr || outputs[0].rank != 3 || outputs[0].dim(2) != 6) return;
-    const WayBack way_back(transform);
+    const FrameMapping to_frame(transform);
     findings.detections.reserve(static_cast<std::size_t>(std::min(outputs[0].dim(1), kMostRows)));
     for (std::int64_t i = 0; i < outputs[0].dim(1); ++i) {
       const float* row = rows + i * 6;
       if (!(row[4] > confidence_) || !(row[5] >= 0 && row[5] < kMostClasses)) continue;
       const Candidate box{row[0], row[1], row[2], row[3], row[4], static_cast<std::int32_t>(row[5]), 0};
-      if (is_finite(box)) findings.detections.push_back(to_detection(box, way_back));
+      if (is_finite(box)) findings.detections.push_back(to_detection(box, to_frame));
     }
   }
 
  private:
-  // The output does not tell how many classes there are; without names it is COCO's unless the model says
-  // otherwise.
+  // The output does not show the number of classes. Without metadata "names", the classes are assumed to
+  // be COCO's.
   static std::vector<std::string> names_of(const ModelDescription& model) {
     if (model.metadata_value("names").empty()) return class_names_of(model, 80);
     return class_names_of(model, -1);
@@ -41,17 +42,17 @@ class YoloEnd2End final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_yolo_end2end(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants = "one picture in and one output [1,N,6] of float32";
+TaskResult make_yolo_end2end(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds = "one picture as input, and one output [1,N,6] of float32";
   const auto image = find_yolo_input(model, options.image_size);
-  if (!image || model.outputs.size() != 1) return does_not_fit("yolo_end2end", kWants);
+  if (!image || model.outputs.size() != 1) return does_not_fit("yolo_end2end", kNeeds);
   const TensorSpec& output = model.outputs[0];
-  if (!is_float(output) || !fits(output.dims, {1, -1, 6})) return does_not_fit("yolo_end2end", kWants);
+  if (!is_float(output) || !fits(output.dims, {1, -1, 6})) return does_not_fit("yolo_end2end", kNeeds);
   if (options.forced.empty()) {
     const std::int64_t rows = output.dims[1];
-    const bool says_so = model.metadata_value("task") == "detect";
+    const bool declares_task = model.metadata_value("task") == "detect";
     if (!may_be_ultralytics(model, "detect") || output.dims[2] != 6 ||
-        (rows >= 0 ? rows > kMostRows : !says_so))
+        (rows >= 0 ? rows > kMostRows : !declares_task))
       return does_not_fit("yolo_end2end", "at most 1,000 rows");
   }
   return std::make_unique<YoloEnd2End>(model, options, *image);

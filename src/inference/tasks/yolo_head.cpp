@@ -8,7 +8,8 @@
 namespace headroom::inference {
 namespace {
 
-// Anchors at a time: their running maxima (2 KiB) stay in the first-level cache while 80 rows stream by.
+// Anchors per tile: their running maxima (2 KiB) stay in the first-level cache while 80 rows stream
+// through.
 constexpr std::int64_t kTile = 256;
 
 int stride_of(const ModelDescription& model) {
@@ -19,8 +20,8 @@ int stride_of(const ModelDescription& model) {
 }  // namespace
 
 bool may_be_ultralytics(const ModelDescription& model, std::string_view task) {
-  const std::string said = model.metadata_value("task");
-  return said.empty() || said == task;
+  const std::string declared = model.metadata_value("task");
+  return declared.empty() || declared == task;
 }
 
 std::optional<ImageInput> find_yolo_input(const ModelDescription& model, int image_size) {

@@ -1,6 +1,7 @@
-// YOLOv8-seg and YOLO11-seg: [1, 4 + classes + 32, N] as of YOLOv8 with 32 mask coefficients a box, and
-// prototypes [1, 32, h, w] at a quarter of the input's sides. A box's mask is the sigmoid of the prototypes
-// weighted by its coefficients, cut to the box. Each detection has the mask of the same index.
+// YOLOv8-seg and YOLO11-seg. Output 1: [1, 4 + classes + 32, N], like YOLOv8's with 32 mask coefficients
+// per box. Output 2: prototypes [1, 32, h, w] at a quarter of the input's sides. A box's mask is the
+// sigmoid of the prototypes weighted by its coefficients, clipped to the box. Each detection has the mask
+// of the same index.
 #include <algorithm>
 #include <cmath>
 
@@ -38,20 +39,20 @@ class YoloSegmentation final : public TaskBase {
     if (classes < 1) return;
     collector_.start();
     add_v8_candidates(rows, anchors, classes, collector_);
-    const WayBack way_back(transform);
+    const FrameMapping to_frame(transform);
     findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
     findings.masks.reserve(NonMaximumSuppression::kMaximumKept);
     for (const std::uint32_t index : collector_.suppress()) {
       const Candidate& box = collector_.candidate(index);
-      findings.detections.push_back(to_detection(box, way_back));
-      add_mask(box, rows + (4 + classes) * anchors + box.anchor, anchors, prototypes, way_back, findings);
+      findings.detections.push_back(to_detection(box, to_frame));
+      add_mask(box, rows + (4 + classes) * anchors + box.anchor, anchors, prototypes, to_frame, findings);
     }
   }
 
  private:
-  // `coefficient` is the first; the next is `anchors` further.
+  // `coefficient` points to the first coefficient; the next one is `anchors` elements further.
   void add_mask(const Candidate& box, const float* coefficient, std::int64_t anchors,
-                const Prototypes& prototypes, const WayBack& way_back, FrameFindings& findings) {
+                const Prototypes& prototypes, const FrameMapping& to_frame, FrameFindings& findings) {
     const float step_x = static_cast<float>(input().width) / static_cast<float>(prototypes.width);
     const float step_y = static_cast<float>(input().height) / static_cast<float>(prototypes.height);
     const auto low = [](float value, float step, int most) {
@@ -68,10 +69,10 @@ class YoloSegmentation final : public TaskBase {
     mask.class_id = box.class_id;
     mask.width = right - left;
     mask.height = bottom - top;
-    mask.left = way_back.x(static_cast<float>(left) * step_x);
-    mask.right = way_back.x(static_cast<float>(right) * step_x);
-    mask.top = way_back.y(static_cast<float>(top) * step_y);
-    mask.bottom = way_back.y(static_cast<float>(bottom) * step_y);
+    mask.left = to_frame.x(static_cast<float>(left) * step_x);
+    mask.right = to_frame.x(static_cast<float>(right) * step_x);
+    mask.top = to_frame.y(static_cast<float>(top) * step_y);
+    mask.bottom = to_frame.y(static_cast<float>(bottom) * step_y);
     mask.values.reserve(static_cast<std::size_t>(prototypes.width) *
                         static_cast<std::size_t>(prototypes.height));
     mask.values.resize(static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height));
@@ -100,22 +101,22 @@ class YoloSegmentation final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "one picture in and outputs [1,4+classes+n,N] and prototypes [1,n,h,w] of float32";
+TaskResult make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "one picture as input, and outputs [1,4+classes+n,N] and prototypes [1,n,h,w] of float32";
   const auto image = find_yolo_input(model, options.image_size);
-  if (!image || model.outputs.size() != 2) return does_not_fit("yolo_segmentation", kWants);
+  if (!image || model.outputs.size() != 2) return does_not_fit("yolo_segmentation", kNeeds);
   const std::size_t rows = model.outputs[0].dims.size() == 3 ? 0 : 1;
   const TensorSpec& boxes = model.outputs[rows];
   const TensorSpec& maps = model.outputs[1 - rows];
   if (!is_float(boxes) || !is_float(maps) || !fits(boxes.dims, {1, -1, -1}) ||
       !fits(maps.dims, {1, -1, -1, -1}))
-    return does_not_fit("yolo_segmentation", kWants);
+    return does_not_fit("yolo_segmentation", kNeeds);
   const std::int64_t prototypes = maps.dims[1];
   const std::int64_t anchors = grid_cells(image->spec.width, image->spec.height, {8, 16, 32});
   if (prototypes < 1 || boxes.dims[1] < 5 + prototypes || !fits(boxes.dims, {1, boxes.dims[1], anchors}) ||
       !may_be_ultralytics(model, "segment"))
-    return does_not_fit("yolo_segmentation", kWants);
+    return does_not_fit("yolo_segmentation", kNeeds);
   return std::make_unique<YoloSegmentation>(model, options, *image, rows, prototypes, anchors);
 }
 

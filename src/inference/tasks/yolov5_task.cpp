@@ -1,6 +1,6 @@
-// YOLOv5: [1, N, 5 + classes], centre and size in input pixels, objectness, class scores, all sigmoid; three
-// anchors a cell, so N is 25,200 at 640×640. The objectness of 25,200 rows is read first: 95 to 99 % of the
-// rows end there, after one of their six cache lines.
+// YOLOv5: [1, N, 5 + classes], with centre and size in input pixels, objectness and class scores, all
+// after sigmoid. Three anchors per cell, so N is 25,200 at 640×640. The decoder reads each row's
+// objectness first: 95 to 99 % of the rows end there, after one of their six cache lines.
 #include "inference/tasks/task_list.h"
 #include "inference/tasks/yolo_head.h"
 
@@ -33,8 +33,8 @@ class YoloV5 final : public TaskBase {
                                  static_cast<std::uint32_t>(anchor)));
   }
 
-  // YOLOv5 maps boxes back with half the padding as it is, not as it was rounded for the picture.
-  WayBack unrounded(const FrameTransform& transform) const {
+  // YOLOv5 maps boxes back with exactly half the padding, not with the rounded padding of the picture.
+  FrameMapping unrounded(const FrameTransform& transform) const {
     FrameTransform exact = transform;
     if (input().resize == Resize::letterbox) {
       const auto padding = [](int side, int frame_side, float scale) {
@@ -43,7 +43,7 @@ class YoloV5 final : public TaskBase {
       exact.offset_x = padding(input().width, transform.frame_width, transform.scale_x);
       exact.offset_y = padding(input().height, transform.frame_height, transform.scale_y);
     }
-    return WayBack(exact);
+    return FrameMapping(exact);
   }
 
   DetectionCollector collector_;
@@ -51,23 +51,24 @@ class YoloV5 final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_yolov5(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants = "one picture in and a first output [1,N,5+classes] of float32";
+TaskResult make_yolov5(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds = "one picture as input, and a first output [1,N,5+classes] of float32";
   const auto image = find_yolo_input(model, options.image_size);
-  if (!image || model.outputs.empty()) return does_not_fit("yolov5", kWants);
+  if (!image || model.outputs.empty()) return does_not_fit("yolov5", kNeeds);
   const TensorSpec& output = model.outputs[0];
-  if (!is_float(output) || !fits(output.dims, {1, -1, -1})) return does_not_fit("yolov5", kWants);
+  if (!is_float(output) || !fits(output.dims, {1, -1, -1})) return does_not_fit("yolov5", kNeeds);
   const std::int64_t columns = output.dims[2];
-  if (columns >= 0 && columns < 6) return does_not_fit("yolov5", kWants);
+  if (columns >= 0 && columns < 6) return does_not_fit("yolov5", kNeeds);
   const InputSpec& spec = image->spec;
   const std::int64_t anchors = 3 * grid_cells(spec.width, spec.height, {8, 16, 32});
   if (options.forced.empty()) {
-    // "stride" without "task" is what YOLOv5's exporter writes.
-    const bool says_so = !model.metadata_value("stride").empty() && model.metadata_value("task").empty();
+    // YOLOv5's exporter writes "stride" and no "task".
+    const bool declares_yolov5 =
+        !model.metadata_value("stride").empty() && model.metadata_value("task").empty();
     const std::int64_t n = output.dims[1];
     const bool four_grids = n == 3 * grid_cells(spec.width, spec.height, {8, 16, 32, 64});
-    if (columns < 6 || model.outputs.size() != 1 || (n >= 0 ? n != anchors && !four_grids : !says_so))
-      return does_not_fit("yolov5", "an N of three anchors a cell of strides 8, 16 and 32");
+    if (columns < 6 || model.outputs.size() != 1 || (n >= 0 ? n != anchors && !four_grids : !declares_yolov5))
+      return does_not_fit("yolov5", "N equal to three anchors per cell of strides 8, 16 and 32");
   }
   return std::make_unique<YoloV5>(model, options, *image, anchors);
 }

@@ -1,6 +1,6 @@
-// YOLOX: [1, N, 5 + classes], one anchor a cell of strides 8, 16, 32. The exports leave the decoding to the
-// host: centre = (output + cell) · stride, size = exp(output) · stride; objectness and classes are sigmoid
-// already. Input as of YOLOX 0.2: BGR 0..255 without scaling, letterboxed to the top left with 114.
+// YOLOX: [1, N, 5 + classes], one anchor per cell of strides 8, 16, 32. The exports leave the decoding to
+// the host: centre = (output + cell) · stride, size = exp(output) · stride; objectness and classes are
+// after sigmoid. Input as in YOLOX 0.2: BGR 0..255 without scaling, letterboxed to the top left with 114.
 #include <array>
 #include <cmath>
 
@@ -32,7 +32,7 @@ class YoloX final : public TaskBase {
       for (int y = 0; y < input().height / stride; ++y)
         for (int x = 0; x < input().width / stride; ++x, row += columns, ++anchor)
           if (row[4] > collector_.confidence()) add(row, columns, x, y, stride, anchor);
-    collector_.finish(WayBack(transform), findings);
+    collector_.finish(FrameMapping(transform), findings);
   }
 
  private:
@@ -51,20 +51,21 @@ class YoloX final : public TaskBase {
 
 }  // namespace
 
-MadeTask make_yolox(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "one picture in and one output [1,N,5+classes] of float32, N the cells of strides 8, 16 and 32";
+TaskResult make_yolox(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "one picture as input, and one output [1,N,5+classes] of float32, with N equal to the number of cells "
+      "of strides 8, 16 and 32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1)
-    return does_not_fit("yolox", kWants);
+    return does_not_fit("yolox", kNeeds);
   InputSpec& spec = image->spec;
   const std::int64_t anchors = grid_cells(spec.width, spec.height, {8, 16, 32});
   const TensorSpec& output = model.outputs[0];
   if (!is_float(output) || !fits(output.dims, {1, anchors, -1}) ||
       (output.dims[2] >= 0 && output.dims[2] < 6))
-    return does_not_fit("yolox", kWants);
+    return does_not_fit("yolox", kNeeds);
   if (options.forced.empty() && (output.dims[1] < 0 || output.dims[2] < 6))
-    return does_not_fit("yolox", kWants);
+    return does_not_fit("yolox", kNeeds);
   if (spec.channels == ChannelOrder::rgb) spec.channels = ChannelOrder::bgr;
   spec.resize = Resize::letterbox_top_left;
   spec.scale = {1, 1, 1};

@@ -1,6 +1,6 @@
-// YuNet: twelve outputs, cls, obj, bbox and kps for each of the strides 8, 16 and 32, one row a cell. Score
-// is √(cls · obj); box centre = (cell + output) · stride, size = exp(output) · stride; five landmarks. Input:
-// BGR 0..255, sides a multiple of 32, padded to the right and below with black.
+// YuNet: twelve outputs, cls, obj, bbox and kps for each of the strides 8, 16 and 32, one row per cell.
+// Score = √(cls · obj); box centre = (cell + output) · stride, size = exp(output) · stride; five
+// landmarks. Input: BGR 0..255, sides a multiple of 32, padded right and bottom with black.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kStrides{8, 16, 32};
 constexpr int kLandmarks = 5;
 
-// Indices among the model's outputs.
+// Indices of a stride's outputs among the model's outputs.
 struct StrideOutputs {
   std::size_t cls = 0, obj = 0, bbox = 0, kps = 0;
 };
@@ -47,12 +47,12 @@ class YuNet final : public TaskBase {
           add(bbox + std::size_t{i} * 4, cell_at(s, i), score, first + i);
       first += static_cast<std::uint32_t>(cells);
     }
-    const WayBack way_back(transform);
+    const FrameMapping to_frame(transform);
     findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
     for (const std::uint32_t index : collector_.suppress()) {
       const Candidate& face = collector_.candidate(index);
-      Detection detection = to_detection(face, way_back);
-      add_landmarks(outputs, face.anchor, way_back, detection);
+      Detection detection = to_detection(face, to_frame);
+      add_landmarks(outputs, face.anchor, to_frame, detection);
       findings.detections.push_back(detection);
     }
   }
@@ -74,7 +74,7 @@ class YuNet final : public TaskBase {
                                anchor));
   }
 
-  void add_landmarks(std::span<const TensorView> outputs, std::uint32_t anchor, const WayBack& way_back,
+  void add_landmarks(std::span<const TensorView> outputs, std::uint32_t anchor, const FrameMapping& to_frame,
                      Detection& detection) const {
     std::size_t s = 0;
     for (; anchor >= cells_of(kStrides[s]); ++s) anchor -= static_cast<std::uint32_t>(cells_of(kStrides[s]));
@@ -85,7 +85,7 @@ class YuNet final : public TaskBase {
       pixels[k] = (points[k] + cell.x) * cell.stride;
       pixels[k + 1] = (points[k + 1] + cell.y) * cell.stride;
     }
-    set_landmarks(detection, pixels, way_back);
+    set_landmarks(detection, pixels, to_frame);
   }
 
   Outputs outputs_;
@@ -104,13 +104,14 @@ std::optional<std::size_t> find_output(const ModelDescription& model, std::strin
 
 }  // namespace
 
-MadeTask make_yunet(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kWants =
-      "a picture with sides that are multiples of 32 in and outputs cls_, obj_, bbox_, kps_ of 8, 16 and 32";
+TaskResult make_yunet(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kNeeds =
+      "a picture whose sides are multiples of 32 as input, and outputs cls_, obj_, bbox_ and kps_ of strides "
+      "8, 16 and 32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.width % 32 != 0 ||
       image->spec.height % 32 != 0)
-    return does_not_fit("yunet", kWants);
+    return does_not_fit("yunet", kNeeds);
   Outputs outputs;
   for (std::size_t s = 0; s < kStrides.size(); ++s) {
     const std::int64_t cells = grid_cells(image->spec.width, image->spec.height, {kStrides[s]});
@@ -118,7 +119,7 @@ MadeTask make_yunet(const ModelDescription& model, const TaskOptions& options) {
     const auto obj = find_output(model, "obj", kStrides[s], cells, 1);
     const auto bbox = find_output(model, "bbox", kStrides[s], cells, 4);
     const auto kps = find_output(model, "kps", kStrides[s], cells, std::int64_t{2} * kLandmarks);
-    if (!cls || !obj || !bbox || !kps) return does_not_fit("yunet", kWants);
+    if (!cls || !obj || !bbox || !kps) return does_not_fit("yunet", kNeeds);
     outputs[s] = {*cls, *obj, *bbox, *kps};
   }
   image->spec.channels = ChannelOrder::bgr;

@@ -1,4 +1,4 @@
-// Builds an engine of an ONNX model and writes it with its record.
+// Builds an engine from an ONNX model, and writes the engine and its record.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,9 @@
 
 namespace headroom::tensorrt {
 
-// Throws Failure. An engine that is there and cannot be taken for the one that is asked for is not replaced
-// without `force`: the failure says whether it is foreign, stale, of other settings, or not known.
-void build_engine(Library& library, const hr_engine_order& order, hr_engine_outcome& outcome);
+// Throws Failure. Without `force`, an existing engine is replaced only if it cannot be used: the function
+// returns early if the engine matches the request, and fails otherwise. The failure says whether the
+// engine is incompatible, stale, built with other settings, or of unknown origin.
+void build_engine(Library& library, const hr_engine_request& request, hr_engine_outcome& outcome);
 
 }  // namespace headroom::tensorrt

@@ -15,7 +15,7 @@ using cuda::Handle;
 
 constexpr int kThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
-// Of the driver, which is open by now and global; null where it has none.
+// Functions of the CUDA driver, which is already loaded with global symbols.
 struct Calls {
   Code (*begin)(Handle, int);
   Code (*end)(Handle, Handle*);
@@ -29,8 +29,7 @@ template <class Function>
 Function find(const char* name) {
   const auto function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
   if (function == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("the CUDA driver has no {}; leave --capture-graph out", name)};
+    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("the CUDA driver has no {}; omit --capture-graph", name)};
   return function;
 }
 
@@ -53,8 +52,8 @@ void DeviceGraph::capture(const std::function<void()>& work) {
     if (code == cuda::kSuccess) return;
     throw Failure{
         code == cuda::kOutOfMemory ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
-        fmt::format("its runs cannot be captured as a graph ({} failed with {}); leave --capture-graph out",
-                    name, device_.driver().name_of(code))};
+        fmt::format("cannot capture a run as a CUDA graph ({} failed with {}); omit --capture-graph", name,
+                    device_.driver().name_of(code))};
   };
   check(call.begin(device_.stream(), kThreadLocal), "cuStreamBeginCapture");
   Handle graph = nullptr;

@@ -1,4 +1,4 @@
-// Work that was recorded from a stream once and is handed to the device again with one call.
+// Records the work of a stream once as a CUDA graph. Later, one call submits all of it again.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ class DeviceGraph {
   DeviceGraph& operator=(const DeviceGraph&) = delete;
 
   bool is_captured() const { return exec_ != nullptr; }
-  // Records what `work` puts into the device's stream; nothing of it runs. Throws Failure; so may `work`, and
-  // the stream is then out of its capture again.
+  // Records the work that `work` submits to the device's stream, without running it. Throws Failure;
+  // `work` may also throw. In both cases the stream's capture is ended.
   void capture(const std::function<void()>& work);
-  // Runs it, in the stream.
+  // Runs the graph in the device's stream.
   void launch() const;
   void forget();
 

@@ -1,4 +1,5 @@
-// The builder of the TensorRT plug-in, from C++. To be called in a child process: what it loads stays.
+// Calls the engine builder of the TensorRT plug-in. Call it in a child process, because the libraries that
+// it loads stay loaded.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +12,26 @@
 
 namespace headroom::tensorrt {
 
-struct EngineOrder {
+struct EngineRequest {
   std::filesystem::path model, engine;
   std::string device = "cuda:0";
   std::string creator, created_at;  // for the record: Headroom's version, and the time
   int image_size = 640;
   Precision precision = Precision::fp32;
-  Bytes workspace;  // 0: TensorRT's own bound
+  Bytes workspace;  // 0: TensorRT's default limit
   bool force = false;
 };
 
 struct EngineOutcome {
-  bool was_there = false;  // and is what was asked for: nothing was done
-  Bytes device_peak;       // through the builder's allocator
+  bool already_built = false;  // a matching engine existed, so nothing was built
+  Bytes device_peak;           // largest amount of device memory allocated by the builder
   std::int64_t refused = 0;
   std::string note;
 };
 
-// Errors: no builder in this plug-in, TensorRT or a driver missing (ErrorKind::input), what the builder says
-// (failed; `why` begins with "out of memory" where memory was refused).
-Result<EngineOutcome> build_engine_with(const std::filesystem::path& plugin, const EngineOrder& order,
+// Errors of ErrorKind::input: the plug-in has no builder, or TensorRT or the driver is missing. Errors of
+// ErrorKind::failed: the builder failed; `why` begins with "out of memory" if an allocation was refused.
+Result<EngineOutcome> build_engine_with(const std::filesystem::path& plugin, const EngineRequest& request,
                                         const std::function<void(const std::string&)>& progress);
 
 }  // namespace headroom::tensorrt

@@ -26,7 +26,7 @@ EngineParts parts_of(std::span<const std::byte> file) {
   EngineParts whole{file, {}};
   std::uint32_t length = 0;
   if (file.size() <= kLengthBytes) return whole;
-  std::memcpy(&length, file.data(), kLengthBytes);  // little-endian, as every machine that TensorRT runs on
+  std::memcpy(&length, file.data(), kLengthBytes);  // little-endian, like all machines that TensorRT supports
   const auto rest = file.subspan(kLengthBytes);
   if (length < 2 || length > kLongestMetadata || length >= rest.size()) return whole;
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), length);

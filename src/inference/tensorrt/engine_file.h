@@ -1,4 +1,5 @@
-// An engine's file in memory. What other tools put before the engine is told apart from it.
+// An engine's file in memory. Some tools write metadata in front of the engine; parts_of() separates the
+// two.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,18 @@
 
 namespace headroom::tensorrt {
 
-// The parts of a file's bytes.
+// The parts of an engine file.
 struct EngineParts {
   std::span<const std::byte> engine;
-  // Of files that Ultralytics exports: "task", "names", "imgsz", …, as a model's metadata.
+  // Metadata of a file exported by Ultralytics: "task", "names", "imgsz", …
   std::vector<std::pair<std::string, std::string>> metadata;
 };
-// Ultralytics writes four bytes with the length of a JSON text, the text, and then the engine. Anything else
-// is an engine as a whole.
+// Splits a file. Ultralytics writes four bytes with the length of a JSON text, the text, then the engine.
+// Any other file is an engine as a whole.
 EngineParts parts_of(std::span<const std::byte> file);
 
-// Mapped, not read: TensorRT copies what it needs, and no second copy is ever in memory.
+// A read-only mapping of a file. It avoids a second copy in memory, because TensorRT copies the engine
+// anyway.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);

@@ -39,11 +39,11 @@ FileState state_from_json(const Json& object) {
           get_integer(object, "modified_ns").value_or(0)};
 }
 
-// "it was built for X, and this machine has Y", or nothing.
+// "it was built for X, but this machine has Y", or nothing.
 std::optional<std::string> difference(std::string_view what, const std::string& built,
                                       const std::string& here) {
   if (built == here || built.empty() || here.empty()) return std::nullopt;
-  return fmt::format("it was built {} {}, and here is {}", what, built, here);
+  return fmt::format("it was built {} {}, but this machine has {}", what, built, here);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Result<EngineRecord> record_from_json(const Json& document) {
   const auto version = get_integer(document, "schema_version");
   if (version != kSchemaVersion)
     return input_error(
-        "it is no record of an engine that this Headroom can read",
+        "unsupported engine record",
         version ? fmt::format("its schema_version is {}", *version) : "it has no schema_version",
         "build the engine again with headroom build-engine");
   EngineRecord record;
@@ -117,7 +117,7 @@ Result<EngineRecord> record_from_json(const Json& document) {
   record.model_path = get_text(get_member(document, "model"), "path");
   record.engine = state_from_json(get_member(document, "engine"));
   if (record.machine.tensorrt_version.empty() || record.engine.fingerprint.empty())
-    return input_error("the record of the engine is incomplete", "it lacks a version or a fingerprint",
+    return input_error("incomplete engine record", "it lacks a version or a fingerprint",
                        "build the engine again with headroom build-engine");
   return record;
 }
@@ -142,7 +142,7 @@ Result<std::optional<EngineRecord>> read_record(const fs::path& engine) {
   return std::optional(std::move(*record));
 }
 
-std::optional<std::string> why_foreign(const EngineRecord& record, const EngineMachine& here) {
+std::optional<std::string> why_incompatible(const EngineRecord& record, const EngineMachine& here) {
   if (auto why = difference("by TensorRT", record.machine.tensorrt_version, here.tensorrt_version))
     return why;
   if (auto why = difference("for", record.machine.gpu, here.gpu)) return why;
@@ -154,12 +154,13 @@ Result<std::optional<std::string>> why_stale(const EngineRecord& record, const f
   if (!same_engine) return tl::unexpected<Error>(same_engine.error());
   if (!*same_engine)
     return std::optional(
-        fmt::format("it is not the file that {} describes", record_path(engine).filename().string()));
+        fmt::format("it does not match its record, {}", record_path(engine).filename().string()));
   std::error_code code;
   if (record.model_path.empty() || !fs::exists(record.model_path, code)) return std::optional<std::string>();
   const auto same_model = is_unchanged(record.model_path, record.model);
   if (!same_model) return tl::unexpected<Error>(same_model.error());
-  if (!*same_model) return std::optional(fmt::format("{} has changed since it was built", record.model_path));
+  if (!*same_model)
+    return std::optional(fmt::format("{} has changed since the engine was built", record.model_path));
   return std::optional<std::string>();
 }
 

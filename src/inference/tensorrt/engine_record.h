@@ -1,6 +1,7 @@
-// What is written beside a TensorRT engine: where, with what and of which model it was built. An engine is
-// machine code for one model of GPU and one version of TensorRT, so one that comes from elsewhere, or whose
-// model has changed since, is refused with that reason instead of failing (or measuring) something else.
+// The record next to a TensorRT engine: the machine, the versions, the settings and the model that it was
+// built with. An engine is machine code for one GPU model and one TensorRT version. The record lets
+// Headroom reject an engine from another machine, or one whose model has changed, with a clear reason.
+// Without it, such an engine would fail or give figures of another model.
 #pragma once
 
 #include <filesystem>
@@ -15,31 +16,33 @@
 
 namespace headroom::tensorrt {
 
-// Texts are empty where the machine does not say.
+// The machine that an engine was built on. Unknown texts are empty.
 struct EngineMachine {
   std::string gpu;                 // "NVIDIA H200"
   std::string compute_capability;  // "9.0"
   std::string uuid;                // "GPU-…"
   std::string driver_version;      // "580.159.04"
-  std::string cuda_version;        // of the driver's interface: "13.0"
+  std::string cuda_version;        // CUDA version that the driver supports: "13.0"
   std::string tensorrt_version;    // "10.16.1"
 };
 
 struct EngineSettings {
   std::string precision = "fp32";  // precision.h
-  int image_size = 640;            // for inputs that leave it open
-  Bytes workspace;                 // 0: TensorRT's own bound
+  int image_size = 640;            // for dynamic sides of the inputs
+  Bytes workspace;                 // 0: TensorRT's default limit
   friend bool operator==(const EngineSettings&, const EngineSettings&) = default;
 };
 
-// A file as it was when the engine was built. The time of change spares reading it again.
+// The state of a file when the engine was built. If the modification time is unchanged, the file is not
+// read again.
 struct FileState {
   std::string fingerprint;  // file_fingerprint()
   Bytes bytes;
   std::int64_t modified_ns = 0;
 };
 Result<FileState> state_of(const std::filesystem::path& file);
-// Whether the file is the same still: by size and time, and where the time differs by its content.
+// True if the file is unchanged. Compares size and modification time; if only the time differs, compares
+// the content.
 Result<bool> is_unchanged(const std::filesystem::path& file, const FileState& state);
 
 struct EngineRecord {
@@ -53,22 +56,21 @@ struct EngineRecord {
 
 // "model.engine.json" of "model.engine".
 std::filesystem::path record_path(const std::filesystem::path& engine);
-// The engine that `headroom build-engine` makes of a model if nothing else is asked for: "model.engine" of
-// "model.onnx".
+// The default output of `headroom build-engine`: "model.engine" for "model.onnx".
 std::filesystem::path engine_path(const std::filesystem::path& model);
 
 nlohmann::ordered_json to_json(const EngineRecord& record);
 Result<EngineRecord> record_from_json(const nlohmann::ordered_json& document);
 Status write_record(const std::filesystem::path& engine, const EngineRecord& record);
-// Nothing if there is none beside the engine: it was not built by Headroom, and TensorRT itself must judge
+// Returns nothing if there is no record: Headroom did not build the engine, and only TensorRT can check
 // it.
 Result<std::optional<EngineRecord>> read_record(const std::filesystem::path& engine);
 
-// Why the engine cannot run on `here`, or nothing. TensorRT's version (all of it), the GPU's name and its
-// compute capability must be the same; another GPU of the same name, and another driver, are not foreign.
-std::optional<std::string> why_foreign(const EngineRecord& record, const EngineMachine& here);
-// Why it is no longer what the record says, or nothing: the engine's file was changed, or its model was. A
-// model that is no longer there says nothing against the engine.
+// Returns why the engine cannot run on `here`, or nothing. TensorRT's full version, the GPU's name and its
+// compute capability must match. Another GPU of the same name and another driver are compatible.
+std::optional<std::string> why_incompatible(const EngineRecord& record, const EngineMachine& here);
+// Returns why the engine no longer matches its record, or nothing: the engine file or its model was
+// changed. A missing model is not an error.
 Result<std::optional<std::string>> why_stale(const EngineRecord& record, const std::filesystem::path& engine);
 
 }  // namespace headroom::tensorrt

@@ -1,4 +1,4 @@
-// Which of TensorRT's messages are of refused memory.
+// Recognises TensorRT's messages about refused memory.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@ namespace headroom::tensorrt {
 using plugin::Failure;
 using plugin::value_or_throw;
 
-// True for the words with which TensorRT says that memory was refused. "Could not find any implementation for
-// node" is one of them only where the allocator refused something, too.
+// True if the message reports refused memory. "Could not find any implementation for node" is not
+// included: it means refused memory only if the allocator refused a request, which the caller checks.
 bool mentions_out_of_memory(std::string_view message);
 
 }  // namespace headroom::tensorrt

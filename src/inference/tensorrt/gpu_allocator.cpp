@@ -14,18 +14,19 @@ DriverMemory::DriverMemory(const cuda::Driver& driver, unsigned ordinal)
       figures_of_(reinterpret_cast<ledger::DeviceFiguresFunction>(
           ::dlsym(RTLD_DEFAULT, ledger::kDeviceFiguresSymbol))) {}
 
-std::uint64_t DriverMemory::take(std::uint64_t bytes) {
+std::uint64_t DriverMemory::allocate(std::uint64_t bytes) {
   cuda::Pointer memory = 0;
   const cuda::Code code = driver_.call().cuMemAlloc_v2(&memory, bytes);
   if (code == cuda::kSuccess) return memory;
   if (code == cuda::kOutOfMemory) return 0;
-  throw Failure{HR_ERROR_FAILED,
-                fmt::format("cuMemAlloc of {} failed: {}; the device or an earlier call is at fault, and not "
-                            "the memory",
-                            format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), driver_.name_of(code))};
+  throw Failure{
+      HR_ERROR_FAILED,
+      fmt::format(
+          "cuMemAlloc of {} failed: {}; the cause is the device or an earlier call, not a lack of memory",
+          format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), driver_.name_of(code))};
 }
 
-bool DriverMemory::give_back(std::uint64_t address) {
+bool DriverMemory::free(std::uint64_t address) {
   return driver_.call().cuMemFree_v2(address) == cuda::kSuccess;
 }
 
@@ -41,17 +42,17 @@ std::uint64_t DriverMemory::limit() {
   return limit == ~std::uint64_t{0} ? 0 : limit;
 }
 
-std::uint64_t DriverMemory::held_by_all() { return figures().charged_all; }
+std::uint64_t DriverMemory::live_of_all_processes() { return figures().charged_all; }
 
 void* GpuAllocator::allocateAsync(uint64_t size, uint64_t /*alignment: the driver's is 256 at least*/,
                                   nvinfer1::AllocatorFlags /*flags*/, cudaStream_t /*stream*/) noexcept {
   try {
-    return reinterpret_cast<void*>(account_.take(size));
+    return reinterpret_cast<void*>(account_.allocate(size));
   } catch (const Failure& failure) {
     const std::lock_guard lock(mutex_);
     if (fault_.empty()) fault_ = failure.message;
     return nullptr;
-  } catch (...) {  // no memory for the account's own table
+  } catch (...) {  // no memory for the account's table
     return nullptr;
   }
 }
@@ -64,7 +65,7 @@ std::string GpuAllocator::fault() const {
 bool GpuAllocator::deallocateAsync(void* memory, cudaStream_t /*stream*/) noexcept {
   if (memory == nullptr) return true;
   try {
-    return account_.give_back(reinterpret_cast<std::uint64_t>(memory));
+    return account_.free(reinterpret_cast<std::uint64_t>(memory));
   } catch (...) {
     return false;
   }

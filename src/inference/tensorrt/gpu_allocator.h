@@ -1,6 +1,6 @@
-// The allocator that TensorRT is given: every byte of weights, contexts and the builder's trials comes from
-// the driver through it, is counted, and where the limit refuses it TensorRT is told so instead of failing
-// somewhere behind.
+// The allocator that Headroom passes to TensorRT. All device memory for weights, execution contexts and
+// the builder's trials goes through it. It counts the memory, and when the limit refuses a request,
+// TensorRT gets a null pointer at once instead of failing later.
 #pragma once
 
 #include <NvInfer.h>
@@ -14,15 +14,15 @@
 
 namespace headroom::tensorrt {
 
-// The driver's memory of the current device; what the preload library says of the limit.
+// Allocates memory of the current device from the driver, and reads the limit from the preload library.
 class DriverMemory final : public MemorySource {
  public:
   DriverMemory(const cuda::Driver& driver, unsigned ordinal);
-  // 0 where there is no memory; any other error of the driver throws Failure, which names it.
-  std::uint64_t take(std::uint64_t bytes) override;
-  bool give_back(std::uint64_t address) override;
+  // Returns 0 if out of memory. Any other driver error throws a Failure that names the error.
+  std::uint64_t allocate(std::uint64_t bytes) override;
+  bool free(std::uint64_t address) override;
   std::uint64_t limit() override;
-  std::uint64_t held_by_all() override;
+  std::uint64_t live_of_all_processes() override;
 
  private:
   ledger::DeviceFigures figures() const;
@@ -31,8 +31,8 @@ class DriverMemory final : public MemorySource {
   ledger::DeviceFiguresFunction figures_of_;  // null without the preload library
 };
 
-// Must outlive what it is given to. Nothing is ordered by the stream: cuMemFree waits for the device, so what
-// kernels still use is never given away.
+// TensorRT's allocator interface. It must outlive the TensorRT objects that use it. It ignores the stream:
+// cuMemFree waits for the device, so memory that kernels still use is never reused.
 class GpuAllocator final : public nvinfer1::IGpuAsyncAllocator {
  public:
   GpuAllocator(const cuda::Driver& driver, unsigned ordinal) : source_(driver, ordinal), account_(source_) {}
@@ -41,7 +41,8 @@ class GpuAllocator final : public nvinfer1::IGpuAsyncAllocator {
   bool deallocateAsync(void* memory, cudaStream_t stream) noexcept override;
   MemoryAccount& account() { return account_; }
   const MemoryAccount& account() const { return account_; }
-  // The first error of the driver that is none of memory, or nothing. TensorRT cannot be told it.
+  // The first driver error other than out of memory, or empty. TensorRT's interface has no way to report
+  // it.
   std::string fault() const;
 
  private:

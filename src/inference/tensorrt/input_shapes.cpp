@@ -8,20 +8,20 @@
 
 namespace headroom::tensorrt {
 
-Result<std::vector<std::int64_t>> settle_shape(const std::string& name, const std::vector<std::int64_t>& dims,
-                                               int image_size) {
-  std::vector<std::int64_t> settled = dims;
-  if (!settled.empty() && settled.front() < 0) settled.front() = 1;
-  const auto open = std::count_if(settled.begin(), settled.end(), [](auto dim) { return dim < 0; });
-  const bool is_picture = settled.size() == 3 || settled.size() == 4;
+Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
+                                                const std::vector<std::int64_t>& dims, int image_size) {
+  std::vector<std::int64_t> resolved = dims;
+  if (!resolved.empty() && resolved.front() < 0) resolved.front() = 1;
+  const auto open = std::count_if(resolved.begin(), resolved.end(), [](auto dim) { return dim < 0; });
+  const bool is_picture = resolved.size() == 3 || resolved.size() == 4;
   if (open > 0 && !(is_picture && open <= 2))
-    return failure(fmt::format("the shape of input {} is open", name),
-                   fmt::format("it is [{}], which an image size does not settle",
+    return failure(fmt::format("input {} has a dynamic shape", name),
+                   fmt::format("an image size does not determine {}",
                                TensorSpec{"", ElementType::unknown, dims, {}}.describe()),
                    "export the model with fixed shapes");
   std::replace_if(
-      settled.begin(), settled.end(), [](auto dim) { return dim < 0; }, std::int64_t{image_size});
-  return settled;
+      resolved.begin(), resolved.end(), [](auto dim) { return dim < 0; }, std::int64_t{image_size});
+  return resolved;
 }
 
 }  // namespace headroom::tensorrt

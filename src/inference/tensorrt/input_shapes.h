@@ -1,4 +1,4 @@
-// The shapes for which an engine is built where the model leaves them open. It knows no TensorRT.
+// Chooses fixed shapes for a model's dynamic inputs when an engine is built. Does not depend on TensorRT.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace headroom::tensorrt {
 
-// `dims` with every -1 settled: the first is a batch of one; two open sides of a picture (three or four
-// dimensions) are `image_size`. An error names an input that this does not settle (the length of a text,
-// say).
-Result<std::vector<std::int64_t>> settle_shape(const std::string& name, const std::vector<std::int64_t>& dims,
-                                               int image_size);
+// Returns `dims` with every -1 resolved. The first dimension is a batch of one. Up to two dynamic sides of
+// a picture (three or four dimensions) become `image_size`. Fails for any other dynamic dimension (the
+// length of a text, for example).
+Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
+                                                const std::vector<std::int64_t>& dims, int image_size);
 
 }  // namespace headroom::tensorrt

@@ -12,10 +12,10 @@
 namespace headroom::tensorrt {
 namespace {
 
-// What a person does about a missing library.
+// How to fix a missing library.
 constexpr const char* kHowToGetIt =
-    "install TensorRT {0} (on a Jetson it comes with JetPack), or name the folder of its libraries in "
-    "HEADROOM_TENSORRT";
+    "install TensorRT {0} (on a Jetson, it is part of JetPack), or set HEADROOM_TENSORRT to the folder of "
+    "its libraries";
 
 std::string last_dl_error() {
   const char* text = ::dlerror();
@@ -24,12 +24,12 @@ std::string last_dl_error() {
 
 std::string file_of(const char* name) { return fmt::format("lib{}.so.{}", name, NV_TENSORRT_MAJOR); }
 
-// libNAME.so.MAJOR, of the folder that is named or of the system; null with dlerror().
+// Opens libNAME.so.MAJOR from HEADROOM_TENSORRT or the system. Returns null on failure; see dlerror().
 void* try_library(const char* name) {
   const char* folder = std::getenv("HEADROOM_TENSORRT");
   const bool named = folder != nullptr && *folder != '\0';
   const std::string path = named ? std::string(folder) + "/" + file_of(name) : file_of(name);
-  // Global: libnvinfer opens its builder's resources by itself, and they take its symbols.
+  // RTLD_GLOBAL, because the builder resources that libnvinfer opens need its symbols.
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
 }
 void* open_library(const char* name) {
@@ -39,9 +39,9 @@ void* open_library(const char* name) {
                             fmt::format(fmt::runtime(kHowToGetIt), NV_TENSORRT_MAJOR))};
 }
 
-// TensorRT's own layers beyond ONNX's (EfficientNMS_TRT, which most exported detectors end in) are in a
-// library of their own, which registers them when it is asked to. Not every installation has it, nor every
-// engine need.
+// Registers TensorRT's plug-in layers, which ONNX does not have (EfficientNMS_TRT, with which most
+// exported detectors end). They are in a separate library, which not every installation has and not every
+// engine needs.
 bool register_plugins(Logger& logger) {
   using Register = bool (*)(void* logger, const char* name_space);
   void* const library = try_library("nvinfer_plugin");
@@ -51,7 +51,7 @@ bool register_plugins(Logger& logger) {
 }
 
 // "Cannot find plugin: EfficientNMS_TRT", "getPluginCreator could not find plugin: …"
-bool misses_a_plugin(std::string_view errors) {
+bool reports_missing_plugin(std::string_view errors) {
   const std::string words = to_lower(errors);
   return words.find("cannot find plugin") != std::string::npos ||
          words.find("could not find plugin") != std::string::npos;
@@ -62,7 +62,7 @@ Function find(void* library, const char* library_name, const char* name) {
   const auto function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function == nullptr)
     throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("the {} that was opened is not TensorRT's: it has no {}", library_name, name)};
+                  fmt::format("the opened {} is not TensorRT's library: it has no {}", library_name, name)};
   return function;
 }
 
@@ -85,7 +85,7 @@ void Logger::log(Severity severity, const nvinfer1::AsciiChar* message) noexcept
     std::string text = plugin::without_source_places(message);
     if (first_.empty()) first_ = text;
     last_ = std::move(text);
-  } catch (...) {  // without memory for its text the error is still the caller's
+  } catch (...) {  // out of memory for the text: the caller still sees that its call failed
   }
 }
 
@@ -101,12 +101,10 @@ Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()
   const auto version_of = find<std::int32_t (*)()>(runtime_, "libnvinfer", "getInferLibVersion");
   version_ = version_text(version_of());
   if (major_of(version_of()) != NV_TENSORRT_MAJOR)
-    throw Failure{
-        HR_ERROR_UNAVAILABLE,
-        fmt::format(
-            "this plug-in was built for TensorRT {} and found {}; build Headroom with the headers of that "
-            "version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
-            NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR)};
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  fmt::format("this plug-in was built for TensorRT {}, but found {}; build Headroom with the "
+                              "headers of that version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
+                              NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR)};
   has_plugins_ = register_plugins(logger_);
 }
 
@@ -135,14 +133,14 @@ void* Library::make_onnx_parser(nvinfer1::INetworkDefinition& network, int versi
 Failure Library::failure_of(std::string what, hr_error_kind kind) {
   const std::string errors = logger_.take_errors();
   if (mentions_out_of_memory(errors)) kind = HR_ERROR_OUT_OF_MEMORY;
-  if (misses_a_plugin(errors))
-    return {kind,
-            fmt::format("{}: {}",
-                        has_plugins_ ? "it needs a plug-in that is not TensorRT's own, which Headroom does "
-                                       "not load"
-                                     : "it needs TensorRT's plug-ins, and " + file_of("nvinfer_plugin") +
-                                           " was not found",
-                        errors)};
+  if (reports_missing_plugin(errors))
+    return {
+        kind,
+        fmt::format("{}: {}",
+                    has_plugins_
+                        ? "it needs a plug-in that TensorRT does not include, which Headroom cannot load"
+                        : "it needs TensorRT's plug-ins, but " + file_of("nvinfer_plugin") + " was not found",
+                    errors)};
   return {kind, errors.empty() ? std::move(what) : fmt::format("{}: {}", what, errors)};
 }
 

@@ -1,5 +1,5 @@
-// TensorRT's libraries: found and opened at run time, never linked, so that the plug-in is built from the
-// public headers alone and says what is missing where TensorRT is absent.
+// TensorRT's libraries. They are opened at run time and never linked. So the plug-in needs only the public
+// headers to build, and reports what is missing on a machine without TensorRT.
 #pragma once
 
 #include <NvInfer.h>
@@ -15,15 +15,15 @@
 namespace headroom::tensorrt {
 
 template <class T>
-using Owned = std::unique_ptr<T>;  // TensorRT's objects are deleted since version 8
+using Owned = std::unique_ptr<T>;  // since version 8, TensorRT's objects are freed with delete
 
-// Keeps TensorRT's errors for the sentence that is made of them; warnings go to standard error (the run's
-// log).
+// Collects TensorRT's errors for Headroom's error message. Warnings and errors also go to standard error
+// (the run's log).
 class Logger final : public nvinfer1::ILogger {
  public:
   void log(Severity severity, const nvinfer1::AsciiChar* message) noexcept override;
-  // The errors since the last call, on one line: the first and the last, which is what all others follow from
-  // and what they came to. Empty if there were none.
+  // Returns the errors since the last call on one line, and clears them. Only the first and the last are
+  // kept: the cause, and its final effect.
   std::string take_errors();
 
  private:
@@ -33,9 +33,9 @@ class Logger final : public nvinfer1::ILogger {
 
 class Library {
  public:
-  // Opens libnvinfer of the headers' major version: in the folder HEADROOM_TENSORRT, else the system's; and
-  // registers the layers of libnvinfer_plugin, where that is.
-  // Throws Failure of HR_ERROR_UNAVAILABLE, which names what is missing.
+  // Opens libnvinfer of the headers' major version, from the folder HEADROOM_TENSORRT or from the system.
+  // Registers the layers of libnvinfer_plugin if that library exists. Throws Failure
+  // (HR_ERROR_UNAVAILABLE), which names what is missing.
   Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -44,11 +44,10 @@ class Library {
   Logger& logger() { return logger_; }
   Owned<nvinfer1::IRuntime> make_runtime();
   Owned<nvinfer1::IBuilder> make_builder();
-  // createNvOnnxParser_INTERNAL() of libnvonnxparser, opened at the first need; `network` and the result are
-  // as there.
+  // Calls createNvOnnxParser_INTERNAL() of libnvonnxparser, which is opened at the first call.
   void* make_onnx_parser(nvinfer1::INetworkDefinition& network, int version);
 
-  // The failure of a call of TensorRT: `what` with the errors that it logged.
+  // Creates the Failure of a TensorRT call: `what`, followed by the errors that TensorRT logged.
   Failure failure_of(std::string what, hr_error_kind kind = HR_ERROR_FAILED);
 
  private:
@@ -56,7 +55,7 @@ class Library {
   void* parser_ = nullptr;
   bool has_plugins_ = false;
   std::string version_;
-  Logger& logger_;  // TensorRT keeps the first one that it is given for its own use: it is never destroyed
+  Logger& logger_;  // TensorRT keeps the first logger for its own use, so it is never destroyed
 };
 
 }  // namespace headroom::tensorrt

@@ -45,21 +45,22 @@ EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal,
           tensorrt_version};
 }
 
-void refuse_foreign(const std::filesystem::path& engine, const EngineMachine& here) {
+void require_compatible_engine(const std::filesystem::path& engine, const EngineMachine& here) {
   const auto record = value_or_throw(read_record(engine));
   if (!record) return;
-  auto why = why_foreign(*record, here);
+  auto why = why_incompatible(*record, here);
   if (!why) why = value_or_throw(why_stale(*record, engine));
   if (!why) return;
   const std::string model = record->model_path.empty() ? "MODEL.onnx" : shell_word(record->model_path);
-  // Built otherwise, its figures would be another engine's.
-  std::string as_before = fmt::format("--imgsz {}", record->settings.image_size);
-  if (record->settings.precision != name_of(Precision::fp32)) as_before += " --" + record->settings.precision;
+  // The fix repeats the engine's settings, so that the new engine gives comparable figures.
+  std::string same_settings = fmt::format("--imgsz {}", record->settings.image_size);
+  if (record->settings.precision != name_of(Precision::fp32))
+    same_settings += " --" + record->settings.precision;
   if (record->settings.workspace > Bytes{})
-    as_before += fmt::format(" --workspace {}", exact_size(record->settings.workspace));
+    same_settings += fmt::format(" --workspace {}", exact_size(record->settings.workspace));
   throw Failure{HR_ERROR_FAILED,
-                fmt::format("{}; build it here with headroom build-engine {} {} --out {} --force", *why,
-                            model, as_before, shell_word(engine.string()))};
+                fmt::format("{}; rebuild it with: headroom build-engine {} {} --out {} --force", *why, model,
+                            same_settings, shell_word(engine.string()))};
 }
 
 }  // namespace headroom::tensorrt

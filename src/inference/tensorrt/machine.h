@@ -1,4 +1,4 @@
-// What an engine is bound to, as it is here.
+// Describes this machine, and checks whether an engine can run on it.
 #pragma once
 
 #include "cuda/driver.h"
@@ -8,9 +8,8 @@ namespace headroom::tensorrt {
 
 EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal, const std::string& tensorrt_version);
 
-// Throws Failure with the reason and what to do if what is written beside
-// the engine says that it is foreign or stale. Nothing beside it: nothing is known, and TensorRT itself must
-// judge.
-void refuse_foreign(const std::filesystem::path& engine, const EngineMachine& here);
+// Throws Failure, with the reason and the fix, if the engine's record shows that the engine is
+// incompatible or stale. Without a record, it accepts the engine, and TensorRT itself must check it.
+void require_compatible_engine(const std::filesystem::path& engine, const EngineMachine& here);
 
 }  // namespace headroom::tensorrt

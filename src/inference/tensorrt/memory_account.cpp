@@ -14,40 +14,40 @@ std::string amount(std::uint64_t bytes) { return format_bytes(Bytes{static_cast<
 }  // namespace
 
 MemoryAccount::~MemoryAccount() {
-  for (const auto& [address, bytes] : blocks_) source_.give_back(address);
+  for (const auto& [address, bytes] : blocks_) source_.free(address);
 }
 
-std::uint64_t MemoryAccount::take(std::uint64_t bytes) {
+std::uint64_t MemoryAccount::allocate(std::uint64_t bytes) {
   if (bytes == 0) return 0;
   const std::lock_guard lock(mutex_);
-  const std::uint64_t address = source_.take(bytes);
+  const std::uint64_t address = source_.allocate(bytes);
   if (address != 0) {
     try {
       blocks_.emplace(address, bytes);
     } catch (...) {
-      source_.give_back(address);
+      source_.free(address);
       throw;
     }
-    figures_.held += bytes;
-    figures_.peak = std::max(figures_.peak, figures_.held);
+    figures_.live += bytes;
+    figures_.peak = std::max(figures_.peak, figures_.live);
     ++figures_.allocations;
     return address;
   }
   ++figures_.refused;
   figures_.last_refused_bytes = bytes;
-  figures_.held_at_refusal = figures_.held;
+  figures_.live_at_refusal = figures_.live;
   figures_.limit_at_refusal = source_.limit();
-  figures_.all_at_refusal = source_.held_by_all();
+  figures_.all_at_refusal = source_.live_of_all_processes();
   return 0;
 }
 
-bool MemoryAccount::give_back(std::uint64_t address) {
+bool MemoryAccount::free(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return false;
-  figures_.held -= block->second;
+  figures_.live -= block->second;
   blocks_.erase(block);
-  return source_.give_back(address);
+  return source_.free(address);
 }
 
 MemoryFigures MemoryAccount::figures() const {
@@ -58,10 +58,10 @@ MemoryFigures MemoryAccount::figures() const {
 std::string MemoryAccount::refusal_text() const {
   const MemoryFigures figures = this->figures();
   if (figures.refused == 0) return {};
-  std::string text = fmt::format("it asked for {} of the device's memory while it held {}",
-                                 amount(figures.last_refused_bytes), amount(figures.held_at_refusal));
+  std::string text = fmt::format("it requested {} of device memory while it held {}",
+                                 amount(figures.last_refused_bytes), amount(figures.live_at_refusal));
   if (figures.limit_at_refusal > 0)
-    text += fmt::format(", and all that share the limit of {} held {}", amount(figures.limit_at_refusal),
+    text += fmt::format(", and all processes under the limit of {} held {}", amount(figures.limit_at_refusal),
                         amount(figures.all_at_refusal));
   return text;
 }

@@ -1,5 +1,5 @@
-// What TensorRT has of a device through the allocator that it is given, and what it was refused. It knows no
-// TensorRT.
+// Counts the device memory that TensorRT allocates through Headroom's allocator, and the requests that
+// were refused. Does not depend on TensorRT.
 #pragma once
 
 #include <cstdint>
@@ -9,44 +9,44 @@
 
 namespace headroom::tensorrt {
 
-// Where the memory comes from: the driver, or a test's own.
+// The source of memory: the driver, or a test double.
 struct MemorySource {
   virtual ~MemorySource() = default;
-  // 0 if it is refused. What is no refusal of memory throws.
-  virtual std::uint64_t take(std::uint64_t bytes) = 0;
-  virtual bool give_back(std::uint64_t address) = 0;
-  // The limit that holds for this process' memory of the device, and what all processes under it hold; 0: no
+  // Returns 0 if the request is refused. Any other error throws.
+  virtual std::uint64_t allocate(std::uint64_t bytes) = 0;
+  virtual bool free(std::uint64_t address) = 0;
+  // The limit on this process's memory of the device, and the live bytes of all processes under it. 0: no
   // limit is known.
   virtual std::uint64_t limit() { return 0; }
-  virtual std::uint64_t held_by_all() { return 0; }
+  virtual std::uint64_t live_of_all_processes() { return 0; }
 };
 
 struct MemoryFigures {
-  std::uint64_t held = 0, peak = 0, allocations = 0;
-  std::uint64_t refused = 0;                               // requests
-  std::uint64_t last_refused_bytes = 0;                    // of the last of them
-  std::uint64_t held_at_refusal = 0;                       // by this account, then
+  std::uint64_t live = 0, peak = 0, allocations = 0;
+  std::uint64_t refused = 0;                               // refused requests
+  std::uint64_t last_refused_bytes = 0;                    // size of the last refused request
+  std::uint64_t live_at_refusal = 0;                       // this account's live bytes at that time
   std::uint64_t limit_at_refusal = 0, all_at_refusal = 0;  // 0: no limit was known
 };
 
-// Safe to use from any thread: TensorRT's builder allocates from several.
+// Thread-safe, because TensorRT's builder allocates from several threads.
 class MemoryAccount {
  public:
   explicit MemoryAccount(MemorySource& source) : source_(source) {}
-  // What is still held goes back.
+  // Frees all live blocks.
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // 0 if it is refused, and of no bytes. Nothing is refused that the source grants: with the preload library
-  // the source's driver is the limit itself, exact among threads and processes, and its refusal is in the
-  // ledger with its stack.
-  std::uint64_t take(std::uint64_t bytes);
-  // False if nothing was taken at this address.
-  bool give_back(std::uint64_t address);
+  // Returns 0 for a refused request and for 0 bytes. The account itself refuses nothing: with the preload
+  // library, the driver enforces the limit, exactly across threads and processes, and records each refusal
+  // with its call stack.
+  std::uint64_t allocate(std::uint64_t bytes);
+  // Returns false if the address is not a live block.
+  bool free(std::uint64_t address);
   MemoryFigures figures() const;
-  // "it asked for 512.0 MiB while it held 1.20 GiB, and all that share the limit of 2.00 GiB held 1.70 GiB";
-  // empty if nothing was refused.
+  // "it requested 512.0 MiB of device memory while it held 1.20 GiB, and all processes under the limit of
+  // 2.00 GiB held 1.70 GiB"; empty if nothing was refused.
   std::string refusal_text() const;
 
  private:

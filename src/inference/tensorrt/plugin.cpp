@@ -1,4 +1,4 @@
-// The C boundary of the TensorRT plug-in. No exception passes it.
+// The C interface of the TensorRT plug-in. No exception leaves it.
 #include <array>
 #include <memory>
 
@@ -26,14 +26,14 @@ int load(const char* path, const hr_settings* settings, hr_session** session, hr
   return library().load(path, settings, session, error);
 }
 
-// Everything that a session holds is in use at each run: there is no cache.
+// There is nothing to trim: each run uses all memory of its session.
 int trim(hr_session*, hr_error*) { return 0; }
 
 int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) {
   return plugin::guarded(error, [&] { plugin::prepare_device(device, "cuda:N", *facts); });
 }
 
-// .onnx: the engine that was built of it and lies beside it.
+// .onnx stands for the engine that was built from it and lies next to it.
 constexpr std::array<const char*, 4> kExtensions{".engine", ".plan", ".onnx", nullptr};
 
 const hr_backend kBackend{HEADROOM_BACKEND_ABI,
@@ -63,13 +63,15 @@ extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_bac
   return &kBackend;
 }
 
-extern "C" __attribute__((visibility("default"))) int headroom_build_engine(const hr_engine_order* order,
+extern "C" __attribute__((visibility("default"))) int headroom_build_engine(const hr_engine_request* request,
                                                                             hr_engine_outcome* outcome,
                                                                             hr_error* error) {
   return plugin::guarded(error, [&] {
-    if (order->struct_size < sizeof(hr_engine_order) || outcome->struct_size < sizeof(hr_engine_outcome))
-      throw plugin::Failure{HR_ERROR_UNAVAILABLE, "the order comes from an older Headroom than this plug-in"};
+    if (request->struct_size < sizeof(hr_engine_request) || outcome->struct_size < sizeof(hr_engine_outcome))
+      throw plugin::Failure{
+          HR_ERROR_UNAVAILABLE,
+          "the request comes from an older Headroom than this plug-in; install both from the same version"};
     const auto opened = std::make_shared<Library>();
-    headroom::tensorrt::build_engine(*opened, *order, *outcome);
+    headroom::tensorrt::build_engine(*opened, *request, *outcome);
   });
 }

@@ -32,15 +32,15 @@ std::optional<std::string> why_not(Precision precision, int tensorrt_major, bool
   if (precision == Precision::fp32) return std::nullopt;
   if (precision == Precision::int8) {
     if (is_quantized) return std::nullopt;
-    return "the model has no QuantizeLinear and DequantizeLinear nodes, and Headroom has no calibrator that "
-           "would find "
-           "the scales; quantize the model first (onnxruntime.quantization, NVIDIA Model Optimizer) and "
-           "build that file";
+    return "the model has no QuantizeLinear and DequantizeLinear nodes, and Headroom has no calibrator to "
+           "find the scales; quantize the model first (onnxruntime.quantization, NVIDIA Model Optimizer), "
+           "then build the quantized file";
   }
   if (tensorrt_major < kFirstStronglyTyped) return std::nullopt;
   return fmt::format(
-      "TensorRT {} builds a model in the types that its file says and has no {} flag any more; convert the "
-      "model itself and build it without --{}",
+      "TensorRT {} builds a model in the types of its file and no longer has the flag {}; convert the "
+      "model's "
+      "file and build it without --{}",
       tensorrt_major, precision == Precision::fp16 ? "FP16" : "BF16", name_of(precision));
 }
 

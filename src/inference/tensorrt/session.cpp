@@ -19,48 +19,44 @@ namespace headroom::tensorrt {
 namespace {
 namespace fs = std::filesystem;
 
-// The ordinal of the device that is asked for, once it is clear that the other settings can be met.
+// Returns the ordinal of the requested device. Throws Failure if a setting is not supported.
 unsigned check_settings(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
   if (!device || !device->is_cuda)
     throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("TensorRT runs on GPUs alone, not on {}; give --device cuda:N", name)};
+                  fmt::format("TensorRT runs on GPUs only, not on {}; use --device cuda:N", name)};
   if (settings.conv_search != 0 || settings.conv_small_workspace != 0)
-    throw Failure{
-        HR_ERROR_FAILED,
-        "TensorRT chose the algorithms and their workspace when the engine was built; leave the search of "
-        "convolutions at exhaustive, or build another engine with --workspace"};
+    throw Failure{HR_ERROR_FAILED,
+                  "TensorRT chose the algorithms and their workspace when the engine was built; omit the "
+                  "settings convolutions and workspace, or build another engine with --workspace"};
   if (settings.precision > static_cast<int32_t>(headroom::Precision::fp32))
-    throw Failure{
-        HR_ERROR_FAILED,
-        "an engine computes in the types that it was built with; build it with headroom build-engine "
-        "--fp16 or --bf16, and leave --precision out"};
+    throw Failure{HR_ERROR_FAILED,
+                  "an engine computes in the types that it was built with; build it with headroom "
+                  "build-engine --fp16 or --bf16, and omit --precision"};
   if (settings.mapped != 0)
-    throw Failure{HR_ERROR_FAILED, "TensorRT copies an engine's weights to the GPU; leave mapped=on out"};
+    throw Failure{HR_ERROR_FAILED, "TensorRT copies an engine's weights to the GPU; omit mapped=on"};
   if (settings.arena == 0 || settings.arena_same_as_requested != 0)
-    throw Failure{HR_ERROR_FAILED, "TensorRT has no arena whose growth could be set"};
-  // The number of threads may be all models'; these are said of one.
+    throw Failure{HR_ERROR_FAILED, "TensorRT has no arena; omit arena and extend"};
+  // `threads` is ignored, because it may be set for all models. The following settings are set per model,
+  // so they are rejected.
   if (settings.memory_pattern == 0 || settings.prepacking == 0 || settings.spinning == 0 ||
       settings.graph_level != RuntimeSettings{}.graph_level)
-    throw Failure{
-        HR_ERROR_FAILED,
-        "memory patterns, prepacking, spinning and levels of the graph are ONNX Runtime's own; leave "
-        "pattern, prepack, spinning and graph out"};
+    throw Failure{HR_ERROR_FAILED,
+                  "memory patterns, prepacking, spinning and graph levels are settings of ONNX Runtime; omit "
+                  "pattern, prepack, spinning and graph"};
   return device->ordinal;
 }
 
-// The engine that is meant by `path`: itself, or the one that was built of this ONNX model.
+// The engine file for `path`: the path itself, or the engine that was built from this ONNX model.
 fs::path engine_of(const std::string& path) {
   if (to_lower(fs::path(path).extension().string()) != ".onnx") return path;
   fs::path engine = engine_path(path);
   std::error_code code;
   if (fs::exists(engine, code)) return engine;
-  throw Failure{
-      HR_ERROR_FAILED,
-      fmt::format("TensorRT runs engines, and none was built of this model yet; build one with headroom "
-                  "build-engine {}",
-                  shell_word(path))};
+  throw Failure{HR_ERROR_FAILED, fmt::format("TensorRT needs an engine, but none was built from this model; "
+                                             "build one with: headroom build-engine {}",
+                                             shell_word(path))};
 }
 
 std::size_t bytes_of(const std::vector<std::int64_t>& dims, ElementType type) {
@@ -91,7 +87,7 @@ void ShapeReceiver::notifyShape(char const* /*name*/, nvinfer1::Dims const& dims
 
 }  // namespace headroom::tensorrt
 
-using namespace headroom::tensorrt;  // for the one type that the C interface wants outside
+using namespace headroom::tensorrt;  // because the C interface declares hr_session outside the namespace
 using headroom::ElementType;
 
 hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings)
@@ -101,23 +97,22 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
       scratch_(SharedScratch::of(device_.driver(), device_.ordinal())),
       graph_(device_),
       wants_graph_(settings.device_graph != 0) {
-  library_->logger().take_errors();  // of another's failure
+  library_->logger().take_errors();  // discard errors of an earlier failure
   const fs::path engine = engine_of(path);
-  refuse_foreign(engine, machine_here(device_.driver(), device_.ordinal(), library_->version()));
+  require_compatible_engine(engine, machine_here(device_.driver(), device_.ordinal(), library_->version()));
   deserialize(engine.string());
   read_signature();
   make_context();
 }
 
 hr_session::~hr_session() {
-  // The order of the members' ends is the reverse of their making: context, engine, runtime, then what they
-  // allocated with.
+  // Members are destroyed in reverse order: context, engine, runtime, then the memory that they used.
   device_.try_to_make_current();
   graph_.forget();
   context_.reset();
   for (std::vector<BoundTensor>* list : {&inputs_, &outputs_})
     for (const BoundTensor& tensor : *list)
-      if (tensor.device != 0) allocator_.account().give_back(tensor.device);
+      if (tensor.device != 0) allocator_.account().free(tensor.device);
 }
 
 Failure hr_session::failure_of(std::string what) {
@@ -138,11 +133,11 @@ void hr_session::deserialize(const std::string& path) {
   runtime_->setGpuAllocator(&allocator_);
   engine_.reset(runtime_->deserializeCudaEngine(parts.engine.data(), parts.engine.size()));
   if (!engine_ && allocator_.account().figures().refused > 0)
-    throw failure_of("the memory of its weights was refused");
-  if (!engine_ && !allocator_.fault().empty()) throw failure_of("the memory of its weights could not be had");
+    throw failure_of("memory for its weights was refused");
+  if (!engine_ && !allocator_.fault().empty()) throw failure_of("cannot allocate memory for its weights");
   if (!engine_)
     throw failure_of(
-        fmt::format("TensorRT {} does not take this engine (damaged, or of another version or GPU)",
+        fmt::format("TensorRT {} rejects this engine (damaged, or built for another version or GPU)",
                     library_->version()));
 }
 
@@ -157,15 +152,13 @@ void hr_session::read_signature() {
     tensor.spec.dim_names.resize(tensor.spec.dims.size());
     tensor.on_host = engine_->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
     if (tensor.spec.type == ElementType::unknown)
-      throw Failure{
-          HR_ERROR_FAILED,
-          fmt::format(
-              "its tensor {} is of a type that Headroom cannot hold (8 bits or fewer of a float); build "
-              "the engine with inputs and outputs of float32 or float16",
-              name)};
+      throw Failure{HR_ERROR_FAILED,
+                    fmt::format("its tensor {} has an unsupported type (a float of 8 bits or fewer); build "
+                                "the engine with inputs and outputs of float32 or float16",
+                                name)};
     if (engine_->getTensorFormat(name) != nvinfer1::TensorFormat::kLINEAR)
       throw Failure{HR_ERROR_FAILED,
-                    fmt::format("its tensor {} is laid out as {}; build the engine with rows as in a C array",
+                    fmt::format("its tensor {} has the layout {}; build the engine with row-major tensors",
                                 name, engine_->getTensorFormatDesc(name))};
     const bool is_input = engine_->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
     (is_input ? inputs_ : outputs_).push_back(std::move(tensor));
@@ -183,8 +176,9 @@ void hr_session::make_context() {
 #endif
   context_.reset(
       engine_->createExecutionContext(nvinfer1::ExecutionContextAllocationStrategy::kUSER_MANAGED));
-  if (!context_) throw failure_of("TensorRT makes no context for this engine");
-  // Names are enough for layers; the engine may have been built to tell more at each.
+  if (!context_) throw failure_of("TensorRT cannot create an execution context for this engine");
+  // Layer names suffice. An engine may have been built with more detailed profiling, which costs time per
+  // layer.
   context_->setNvtxVerbosity(nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY);
   const auto lock = scratch_->lock();
   take_scratch();
@@ -193,11 +187,10 @@ void hr_session::make_context() {
 void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
   if (!tensor.staging) tensor.staging = std::make_unique<headroom::plugin::PinnedMemory>(device_);
   if (tensor.on_host || (tensor.device != 0 && bytes <= tensor.device_bytes)) return;
-  if (tensor.device != 0) allocator_.account().give_back(tensor.device);
+  if (tensor.device != 0) allocator_.account().free(tensor.device);
   tensor.device_bytes = 0;
-  tensor.device = allocator_.account().take(std::max<std::size_t>(bytes, 1));
-  if (tensor.device == 0)
-    throw failure_of(fmt::format("the memory of tensor {} was refused", tensor.spec.name));
+  tensor.device = allocator_.account().allocate(std::max<std::size_t>(bytes, 1));
+  if (tensor.device == 0) throw failure_of(fmt::format("memory for tensor {} was refused", tensor.spec.name));
   tensor.device_bytes = bytes;
 }
 
@@ -209,33 +202,31 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
       tensor.bytes != headroom::plugin::checked_bytes(input.spec.name, tensor, headroom::size_of(given)))
     throw Failure{
         HR_ERROR_FAILED,
-        fmt::format("input {} is {}, but {} of {} bytes was given", input.spec.name, input.spec.describe(),
+        fmt::format("input {} needs {}, but got {} of {} bytes", input.spec.name, input.spec.describe(),
                     headroom::TensorSpec{"", given, shape, {}}.describe(), tensor.bytes)};
   device_.make_current();
   const bool is_new_shape = !input.is_bound || input.shape != shape;
   if (graph_.is_captured() && is_new_shape)
-    throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
+    throw Failure{HR_ERROR_FAILED, "a captured graph accepts only one input shape; omit --capture-graph"};
   const char* name = input.spec.name.c_str();
   if (is_new_shape && !context_->setInputShape(name, to_dims(tensor))) {
     const nvinfer1::Dims least = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMIN);
     const nvinfer1::Dims most = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMAX);
     library_->logger().take_errors();
-    throw Failure{
-        HR_ERROR_FAILED,
-        fmt::format(
-            "input {} takes {} to {}, for which the engine was built, but {} was given; build it with "
-            "another --imgsz, or give that of the engine",
-            name, dims_text(least), dims_text(most), headroom::TensorSpec{"", given, shape, {}}.describe())};
+    throw Failure{HR_ERROR_FAILED, fmt::format("input {} of this engine accepts {} to {}, but got {}; use "
+                                               "the engine's --imgsz, or rebuild the engine",
+                                               name, dims_text(least), dims_text(most),
+                                               headroom::TensorSpec{"", given, shape, {}}.describe())};
   }
   reserve(input, tensor.bytes);
   input.pinned.reset();
   if (!input.on_host) {
     input.pinned = std::make_unique<headroom::plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
-    if (!input.pinned->worked() && tensor.bytes > 0) input.staging->need(tensor.bytes);
+    if (!input.pinned->is_pinned() && tensor.bytes > 0) input.staging->need(tensor.bytes);
   }
   void* const address = input.on_host ? tensor.data : reinterpret_cast<void*>(input.device);
   if (!context_->setInputTensorAddress(name, address))
-    throw failure_of(fmt::format("TensorRT does not take input {}", name));
+    throw failure_of(fmt::format("TensorRT rejects input {}", name));
   input.host = tensor.data;
   input.bytes = tensor.bytes;
   input.shape = std::move(shape);
@@ -249,39 +240,37 @@ void hr_session::bind_outputs() {
     const char* name = output.spec.name.c_str();
     const nvinfer1::Dims dims = context_->getTensorShape(name);
     output.shape.assign(dims.d, dims.d + std::max(dims.nbDims, 0));
-    const bool is_open =
+    const bool is_dynamic =
         std::any_of(output.shape.begin(), output.shape.end(), [](auto dim) { return dim < 0; });
-    const std::size_t room =
-        is_open ? static_cast<std::size_t>(std::max<std::int64_t>(context_->getMaxOutputSize(name), 0))
-                : bytes_of(output.shape, output.spec.type);
-    output.bytes = is_open ? 0 : room;
-    reserve(output, room);
-    void* const staging = output.staging->need(room);
-    if (is_open && wants_graph_)
-      throw Failure{
-          HR_ERROR_FAILED,
-          fmt::format("the size of output {} is found while it runs, which a captured graph cannot; leave "
-                      "--capture-graph out",
-                      name)};
+    const std::size_t capacity =
+        is_dynamic ? static_cast<std::size_t>(std::max<std::int64_t>(context_->getMaxOutputSize(name), 0))
+                   : bytes_of(output.shape, output.spec.type);
+    output.bytes = is_dynamic ? 0 : capacity;
+    reserve(output, capacity);
+    void* const staging = output.staging->need(capacity);
+    if (is_dynamic && wants_graph_)
+      throw Failure{HR_ERROR_FAILED, fmt::format("the size of output {} is known only during a run, so the "
+                                                 "run cannot be captured; omit --capture-graph",
+                                                 name)};
     bool taken = false;
-    if (is_open) {
+    if (is_dynamic) {
       receivers_.push_back(std::make_unique<ShapeReceiver>(output));
       taken = context_->setOutputAllocator(name, receivers_.back().get());
     } else {
       taken =
           context_->setTensorAddress(name, output.on_host ? staging : reinterpret_cast<void*>(output.device));
     }
-    if (!taken) throw failure_of(fmt::format("TensorRT does not take the memory of output {}", name));
+    if (!taken) throw failure_of(fmt::format("TensorRT rejects the memory of output {}", name));
   }
   outputs_bound_ = true;
 }
 
-// Under the lock of the scratch memory.
+// The caller holds the lock of the scratch memory.
 void hr_session::take_scratch() {
   if (scratch_bytes_ == 0) return;
   scratch_->need(scratch_bytes_);
   if (scratch_->generation() == scratch_generation_) return;
-  graph_.forget();  // it has the old address
+  graph_.forget();  // it holds the old address
 #if NV_TENSORRT_MAJOR > 10 || NV_TENSORRT_MINOR >= 1
   context_->setDeviceMemoryV2(scratch_->data(), static_cast<std::int64_t>(scratch_->bytes()));
 #else
@@ -296,7 +285,8 @@ void hr_session::enqueue() {
 }
 
 void hr_session::compute() {
-  // The first run does what a capture may not: it loads kernels and sets up what belongs to the shapes.
+  // The first run is never captured: it loads kernels and prepares for the shapes, which is not allowed in
+  // a capture.
   if (!wants_graph_ || !has_run_) return enqueue();
   if (!graph_.is_captured()) graph_.capture([&] { enqueue(); });
   graph_.launch();
@@ -306,7 +296,7 @@ void hr_session::copy_inputs() {
   for (const BoundTensor& input : inputs_) {
     if (input.on_host) continue;
     const void* from = input.host;
-    if (!input.pinned->worked() && input.bytes > 0)
+    if (!input.pinned->is_pinned() && input.bytes > 0)
       from = std::memcpy(input.staging->data(), input.host, input.bytes);
     device_.copy_in(input.device, from, input.bytes);
   }
@@ -320,7 +310,7 @@ void hr_session::copy_outputs() {
 void hr_session::run() {
   const auto unbound =
       std::count_if(inputs_.begin(), inputs_.end(), [](const auto& input) { return !input.is_bound; });
-  if (unbound > 0) throw Failure{HR_ERROR_FAILED, fmt::format("{} of its inputs were not bound", unbound)};
+  if (unbound > 0) throw Failure{HR_ERROR_FAILED, fmt::format("{} of its inputs are not bound", unbound)};
   const auto lock = scratch_->lock();
   device_.make_current();
   if (!outputs_bound_) bind_outputs();
@@ -343,8 +333,8 @@ hr_tensor hr_session::output(int32_t index) {
 hr_memory_stats hr_session::memory_stats() const {
   const MemoryFigures figures = allocator_.account().figures();
   return {sizeof(hr_memory_stats),
-          static_cast<int64_t>(figures.held),
-          static_cast<int64_t>(figures.held),
+          static_cast<int64_t>(figures.live),
+          static_cast<int64_t>(figures.live),
           static_cast<int64_t>(figures.peak),
           static_cast<int64_t>(figures.allocations),
           -1};

@@ -1,5 +1,6 @@
-// A loaded engine with its bound inputs and outputs. A run is: inputs from pinned memory to the device, the
-// engine's kernels (or their captured graph), outputs to pinned memory; one stream, one wait.
+// A loaded engine with its bound inputs and outputs. One run has these steps, in one stream with one wait
+// at the end: copy the inputs from pinned memory to the device, run the engine's kernels (or their
+// captured graph), copy the outputs to pinned memory.
 #pragma once
 
 #include <NvInfer.h>
@@ -21,23 +22,23 @@
 
 namespace headroom::tensorrt {
 
-// The memory of one input or output, on the device and pinned.
+// One input or output, with its device memory and its pinned memory.
 struct BoundTensor {
-  TensorSpec spec;       // as the engine says; -1: open
-  bool on_host = false;  // its place is the machine's memory (the values of shapes)
+  TensorSpec spec;       // from the engine; -1: dynamic
+  bool on_host = false;  // TensorRT reads or writes it in host memory (shape values)
   nvinfer1::Dims dims{};
-  std::vector<std::int64_t> shape;  // of the last run
+  std::vector<std::int64_t> shape;  // in the last run
   std::uint64_t device = 0;
   std::size_t device_bytes = 0, bytes = 0;
   std::unique_ptr<plugin::PinnedMemory> staging;
-  // Of inputs:
+  // Only for inputs:
   const void* host = nullptr;
   std::unique_ptr<plugin::PinnedInPlace> pinned;
   bool is_bound = false;
 };
 
-// How large an output became whose size the data decides (what is left after NMS, say). Its memory is of the
-// largest size.
+// Receives the shape of an output whose size depends on the data (results of NMS, for example). Its memory
+// has the largest possible size.
 class ShapeReceiver final : public nvinfer1::IOutputAllocator {
  public:
   explicit ShapeReceiver(BoundTensor& tensor) : tensor_(tensor) {}

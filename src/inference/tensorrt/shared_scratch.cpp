@@ -20,19 +20,18 @@ std::shared_ptr<SharedScratch> SharedScratch::of(const cuda::Driver& driver, uns
 }
 
 SharedScratch::~SharedScratch() {
-  if (address_ != 0) account_.give_back(address_);
+  if (address_ != 0) account_.free(address_);
 }
 
 void SharedScratch::need(std::uint64_t bytes) {
   if (bytes <= bytes_) return;
-  if (address_ != 0) account_.give_back(address_);
+  if (address_ != 0) account_.free(address_);
   bytes_ = generation_ = 0;
-  address_ = account_.take(bytes);
+  address_ = account_.allocate(bytes);
   if (address_ == 0)
-    throw Failure{
-        HR_ERROR_OUT_OF_MEMORY,
-        fmt::format("the {} of scratch memory that its engine runs in were refused: {}",
-                    format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), account_.refusal_text())};
+    throw Failure{HR_ERROR_OUT_OF_MEMORY, fmt::format("{} of scratch memory for its engine were refused: {}",
+                                                      format_bytes(Bytes{static_cast<std::int64_t>(bytes)}),
+                                                      account_.refusal_text())};
   bytes_ = bytes;
   generation_ = ++blocks_made_;
 }

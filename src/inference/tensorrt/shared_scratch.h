@@ -1,6 +1,6 @@
-// The scratch memory of execution contexts: one block of a device for all engines of the process, as large as
-// the largest needs, since a pipeline runs them one after another. A session that runs holds it (lock()) for
-// the length of its run.
+// The scratch memory of execution contexts. All engines of the process on one device share one block, as
+// large as the largest engine needs, because a pipeline runs them one after another. A running session
+// holds lock() during its run.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace headroom::tensorrt {
 
 class SharedScratch {
  public:
-  // Of a device; all sessions on it hold a share, and the last one gives the memory back.
+  // Returns the scratch memory of a device. All sessions on the device share it; the last one frees it.
   static std::shared_ptr<SharedScratch> of(const cuda::Driver& driver, unsigned ordinal);
   SharedScratch(const cuda::Driver& driver, unsigned ordinal) : source_(driver, ordinal), account_(source_) {}
   ~SharedScratch();
   SharedScratch(const SharedScratch&) = delete;
   SharedScratch& operator=(const SharedScratch&) = delete;
 
-  // Makes it at least so large; the address may change, and with it generation(). The old block goes back
-  // first, so that there are never two. Throws Failure, HR_ERROR_OUT_OF_MEMORY where it is refused; what was
-  // there is then gone, and the next call tries again.
+  // Grows the block to at least this size. The address and generation() may change. The old block is freed
+  // first, so that two blocks never exist at once. Throws Failure, HR_ERROR_OUT_OF_MEMORY if the memory is
+  // refused; the old block is then gone, and the next call tries again.
   void need(std::uint64_t bytes);
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  // The block and its size, under lock().
+  // The block and its size. The caller holds lock().
   void* data() const { return reinterpret_cast<void*>(address_); }
   std::uint64_t bytes() const { return bytes_; }
-  // Another number for each block; 0: there is none.
+  // A new number for each block; 0: there is no block.
   std::uint64_t generation() const { return generation_; }
 
  private:

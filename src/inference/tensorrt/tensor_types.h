@@ -1,4 +1,4 @@
-// TensorRT's element types and dimensions as Headroom's.
+// Converts TensorRT's element types and dimensions to Headroom's.
 #pragma once
 
 #include <NvInferRuntime.h>
@@ -9,7 +9,7 @@
 
 namespace headroom::tensorrt {
 
-// `unknown` for what has less than a byte an element, or 8-bit floats.
+// Returns `unknown` for types with less than a byte per element and for 8-bit floats.
 ElementType element_type_of(nvinfer1::DataType type);
 // "[1,3,640,640]"
 std::string dims_text(const nvinfer1::Dims& dims);
