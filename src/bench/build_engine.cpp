@@ -17,9 +17,9 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Nanoseconds kSignInterval{200'000'000};  // builders tell hundreds of steps a second
+constexpr Nanoseconds kSignInterval{200'000'000};  // builders report hundreds of steps a second
 
-Json to_json(const tensorrt::EngineOrder& order, const fs::path& plugin) {
+Json to_json(const tensorrt::EngineRequest& order, const fs::path& plugin) {
   Json job;
   job["plugin"] = plugin.string();
   job["model"] = order.model.string();
@@ -32,8 +32,8 @@ Json to_json(const tensorrt::EngineOrder& order, const fs::path& plugin) {
   return job;
 }
 
-tensorrt::EngineOrder order_from_json(const Json& job) {
-  tensorrt::EngineOrder order;
+tensorrt::EngineRequest order_from_json(const Json& job) {
+  tensorrt::EngineRequest order;
   order.model = get_text(job, "model");
   order.engine = get_text(job, "engine");
   order.device = get_text(job, "device");
@@ -60,25 +60,25 @@ Result<Json> build(const Json& job) {
   const auto outcome = tensorrt::build_engine_with(get_text(job, "plugin"), order_from_json(job), progress);
   if (!outcome) return tl::unexpected<Error>(outcome.error());
   Json answer;
-  answer["was_there"] = outcome->was_there;
+  answer["was_there"] = outcome->already_built;
   answer["device_peak_bytes"] = outcome->device_peak.count;
   answer["refused"] = outcome->refused;
   answer["note"] = outcome->note;
   return answer;
 }
 
-// What would only be found out after the minutes of building.
-Status check_paths(const tensorrt::EngineOrder& order) {
+// Checks before the build, which takes minutes.
+Status check_paths(const tensorrt::EngineRequest& order) {
   std::error_code code;
   if (!fs::is_regular_file(order.model, code))
     return input_error(fmt::format("cannot open model {}", order.model.string()),
-                       code ? code.message() : "it is no file", "check the path");
+                       code ? code.message() : "not a file", "check the path");
   const fs::path folder = fs::absolute(order.engine, code).parent_path();
   if (fs::is_directory(order.engine, code))
-    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "", "name the file in it");
+    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "", "give the name of a file in it, as --out DIR/model.engine");
   if (::access(folder.c_str(), W_OK) != 0)
     return usage_error(fmt::format("cannot write into {}", folder.string()), errno_text(errno),
-                       "choose a writable place with --out");
+                       "choose a writable folder with --out");
   return {};
 }
 
@@ -86,20 +86,20 @@ Status check_paths(const tensorrt::EngineOrder& order) {
 
 Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                                  const std::function<void(const std::string&)>& progress) {
-  if (auto sound = check_paths(options.order); !sound) return forward_error(sound);
+  if (auto valid = check_paths(options.order); !valid) return forward_error(valid);
   const auto plugin = inference::choose_backend(options.order.model, "tensorrt", options.order.device);
   if (!plugin) return tl::unexpected<Error>(plugin.error());
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   HelperPlan plan;
   plan.verb = "_build_engine";
-  plan.purpose = "building an engine of " + options.order.model.string();
+  plan.purpose = "building an engine from " + options.order.model.string();
   plan.timeout = options.timeout;
-  std::string at_work;
-  plan.under_way = [&] { return at_work; };
+  std::string current_step;
+  plan.current_step = [&] { return current_step; };
   plan.on_event = [&](const Json& event) {
-    at_work = get_text(event, "text");
-    progress(at_work);
+    current_step = get_text(event, "text");
+    progress(current_step);
   };
   if (options.gpu_limits.any()) {
     const auto library = trace::gpu_tracer_library();
@@ -127,7 +127,7 @@ Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                    get_integer(*done, "refused").value_or(0), get_text(*done, "note")};
   auto record = tensorrt::read_record(options.order.engine);
   if (!record) return forward_error(record);
-  if (!*record) return internal_error("the engine has no record", "it was taken away meanwhile");
+  if (!*record) return internal_error("the engine has no record", "another process removed it");
   built.record = std::move(**record);
   return built;
 }

@@ -1,17 +1,24 @@
-// A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
-//   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
-//   load threads 300 (that wait) |
-//   load share 100 (MiB of shared memory, kept) | load say (a coloured warning) | run kill (SIGKILL) |
-//   pattern allocate 200 (while it loads with the setting memory_pattern) |
-//   pattern vary 60 (MiB, once to seven times: another process, another number) |
-//   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
-//   trim release (what was kept, as an arena that shrinks) |
-//   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
-//   run crash_after 3 | run kill_after 3 (runs of the session) |
-//   run crash_beside | run fail_beside | run allocate_beside 8 (while another model is loaded in the process)
-//   | exit hang (in a static destructor, when all was done) | segment noise 4096 (takes a picture of 4096 x
-//   4096 and gives a soft mask of its size: noise, or even)
-// It shows that the conductor survives whatever a runtime does.
+// A backend that misbehaves on command, to show that the conductor survives any fault of a runtime. Its
+// "models" are text files. Each line is a command: a stage, an action and an optional number.
+//
+//   load hang | load crash | load fail | run hang | run crash | run fail | run abort
+//   load allocate 300      allocates 300 MiB and keeps it
+//   load threads 300       starts 300 threads that wait
+//   load share 100         allocates 100 MiB of shared memory and keeps it
+//   load say               writes a coloured warning
+//   load device 64         allocates 64 MiB of GPU memory until the model is unloaded; also run device 1
+//   pattern allocate 200   allocates while it loads with the setting memory_pattern
+//   pattern vary 60        allocates 60 MiB one to seven times; the number varies between processes
+//   run allocate 8         allocates 8 MiB per run and keeps it: a leak
+//   run sleep 5            sleeps 5 ms
+//   run exit 7 | run kill (SIGKILL) | run bad_alloc
+//   run crash_after 3      crashes after 3 runs of the session; also run kill_after 3
+//   run crash_beside       crashes while another model is loaded in the process; also run fail_beside,
+//                          run allocate_beside 8
+//   trim release           frees the kept memory, like an arena that shrinks
+//   exit hang              hangs in an exit handler, after all work
+//   segment noise 4096     takes a picture of 4096 x 4096 and returns a soft mask of its size; "noise" or
+//   uniform
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,7 +54,8 @@ struct hr_session {
   long runs = 0;
   float input[4] = {};
   std::vector<float> output = std::vector<float>(4);
-  int64_t picture_dims[4] = {1, 3, 0, 0}, mask_dims[4] = {1, 1, 0, 0};  // of a model that segments
+  int64_t picture_dims[4] = {1, 3, 0, 0},
+          mask_dims[4] = {1, 1, 0, 0};  // for a model with the command "segment"
   hr_tensor_spec picture{"picture", 1, 4, picture_dims, kNoNames}, mask{"mask", 1, 4, mask_dims, kNoNames};
 };
 
@@ -66,7 +74,7 @@ int fail(hr_error* error, int32_t kind, const char* message) {
   return 1;
 }
 
-// The CUDA driver's functions that it needs, by name; null where there is no driver.
+// Returns a function of the CUDA driver; null if there is no driver.
 template <class Function>
 Function driver(const char* name) {
   static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -105,11 +113,12 @@ int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
 
 std::atomic<int> loaded_sessions = 0;
 
-// 1 to 7, from process to process in no order that a comparison in turns could know.
+// Returns 1 to 7, different for consecutive processes. The irregular order prevents that runs in turns
+// compare equal values.
 long turn_of(const std::string& path) {
   static const long turn = [&] {
-    constexpr std::array kTurns{1L, 6L, 2L, 7L,
-                                3L, 5L, 4L};  // a prime number of them: a run has several processes
+    constexpr std::array kTurns{
+        1L, 6L, 2L, 7L, 3L, 5L, 4L};  // a prime number of entries, because a run has several processes
     std::size_t calls = 0;
     const std::string counter = path + ".turns";
     std::ifstream(counter) >> calls;

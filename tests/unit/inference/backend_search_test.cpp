@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Two folders of plug-ins (empty files: a search opens none).
+// Two folders with plug-ins. They are empty files, because a search does not open them.
 class BackendSearch : public ::testing::Test {
  protected:
   BackendSearch() {
@@ -29,7 +29,7 @@ class BackendSearch : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(BackendSearch, FindsPluginsInTheOrderOfThePathAndTheFirstOfANameWins) {
+TEST_F(BackendSearch, FirstPluginOfANameInPathWins) {
   install("first", "beta");
   install("first", "alpha");
   install("second", "alpha");
@@ -56,7 +56,7 @@ TEST(BackendsForExtension, PrefersTensorRtThenOnnxRuntimeThenLibTorch) {
   EXPECT_THAT(backends_for_extension(""), IsEmpty());
 }
 
-TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
+TEST_F(BackendSearch, ReturnsFallbacksAfterTheBestBackend) {
   install("first", "onnxruntime");
   install("first", "tensorrt");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
@@ -67,19 +67,20 @@ TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
     return all;
   };
   const std::string model = folder_ / "model.onnx";
-  test::write_text(folder_ / "model.engine", "an engine of it");
+  test::write_text(folder_ / "model.engine", "an engine built from it");
   EXPECT_THAT(names(choose_backends(model, "", "cuda:0")), ElementsAre("tensorrt", "onnxruntime"));
   EXPECT_THAT(names(choose_backends(model, "onnxruntime", "cuda:0")), ElementsAre("onnxruntime"));
   EXPECT_THAT(names(choose_backends(model, "", "cpu")), ElementsAre("onnxruntime"));
-  EXPECT_THAT(names(choose_backends(model, "tensorrt", "cpu")), ElementsAre("tensorrt")) << "it says why not";
+  EXPECT_THAT(names(choose_backends(model, "tensorrt", "cpu")), ElementsAre("tensorrt"))
+      << "the plug-in explains why it cannot run";
   EXPECT_THAT(names(choose_backends("other.onnx", "", "cuda:0")), ElementsAre("onnxruntime"))
-      << "no engine was built of it";
+      << "no engine was built from it";
   std::filesystem::remove(folder_ / "first/libheadroom_backend_onnxruntime.so");
   EXPECT_THAT(names(choose_backends("other.onnx", "", "cuda:0")), ElementsAre("tensorrt"))
-      << "it says what to do";
+      << "the plug-in explains what to do";
 }
 
-TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
+TEST_F(BackendSearch, ChoosesBestInstalledBackend) {
   install("first", "onnxruntime");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   auto chosen = choose_backend("model.onnx", "", "cuda:0");
@@ -87,7 +88,7 @@ TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
   EXPECT_EQ(chosen->name, "onnxruntime");
   install("second", "tensorrt");
   const std::string model = folder_ / "model.onnx";
-  test::write_text(folder_ / "model.engine", "an engine of it");
+  test::write_text(folder_ / "model.engine", "an engine built from it");
   chosen = choose_backend(model, "", "cuda:0");
   ASSERT_TRUE(chosen) << chosen.error().sentence();
   EXPECT_EQ(chosen->path, folder_ / "second/libheadroom_backend_tensorrt.so");
@@ -96,7 +97,7 @@ TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
   EXPECT_EQ(chosen->name, "onnxruntime");
 }
 
-TEST_F(BackendSearch, ForcesAPluginOfAnyMakerForAnyFile) {
+TEST_F(BackendSearch, ForcedThirdPartyPluginOpensAnyFile) {
   install("first", "mine");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   const auto chosen = choose_backend("model.whatever", "mine", "cuda:0");
@@ -104,54 +105,54 @@ TEST_F(BackendSearch, ForcesAPluginOfAnyMakerForAnyFile) {
   EXPECT_EQ(chosen->name, "mine");
 }
 
-TEST_F(BackendSearch, NamesTheClosestBackendForATypingSlip) {
+TEST_F(BackendSearch, SuggestsClosestBackendForTypo) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   const auto chosen = choose_backend("model.onnx", "onnxruntme", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
-  EXPECT_EQ(chosen.error().what, "there is no backend 'onnxruntme'");
+  EXPECT_EQ(chosen.error().what, "unknown backend 'onnxruntme'");
   EXPECT_EQ(chosen.error().fix, "did you mean 'onnxruntime'?");
 }
 
-TEST_F(BackendSearch, ListsTheBackendsForAnUnknownName) {
+TEST_F(BackendSearch, ListsBackendsForUnknownName) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   const auto chosen = choose_backend("model.onnx", "quantum", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_THAT(chosen.error().why,
-              HasSubstr("libheadroom_backend_quantum.so was looked for in " + (folder_ / "first").string() +
-                        ", " + (folder_ / "absent").string() + ", " + (folder_ / "second").string()));
+              HasSubstr("libheadroom_backend_quantum.so not found in " + (folder_ / "first").string() + ", " +
+                        (folder_ / "absent").string() + ", " + (folder_ / "second").string()));
   EXPECT_THAT(chosen.error().fix, HasSubstr("tensorrt"));
   EXPECT_THAT(chosen.error().fix, HasSubstr("libtorch"));
 }
 
-TEST_F(BackendSearch, SaysWhereItLookedForAMissingBackendAndHowToGetIt) {
+TEST_F(BackendSearch, MissingBackendErrorListsFoldersAndFix) {
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   for (const char* forced : {"", "tensorrt"}) {
     const auto chosen = choose_backend("model.engine", forced, "cuda:0");
     ASSERT_FALSE(chosen);
     EXPECT_EQ(chosen.error().kind, ErrorKind::input);
-    EXPECT_THAT(chosen.error().why, HasSubstr("libheadroom_backend_tensorrt.so was looked for in"));
+    EXPECT_THAT(chosen.error().why, HasSubstr("libheadroom_backend_tensorrt.so not found in"));
     EXPECT_THAT(chosen.error().why,
                 HasSubstr((executable_folder() / "../lib/headroom").lexically_normal().string()));
     EXPECT_THAT(chosen.error().fix, HasSubstr("docs/tensorrt.md"));
   }
 }
 
-TEST_F(BackendSearch, RefusesABackendThatCannotReadTheFile) {
+TEST_F(BackendSearch, RejectsBackendThatCannotReadTheFile) {
   install("first", "libtorch");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   const auto chosen = choose_backend("model.onnx", "libtorch", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().sentence(),
             "backend 'libtorch' cannot open model.onnx: it reads .torchscript, .pt, .pth, .ts; use --backend "
-            "tensorrt or leave it out");
+            "tensorrt, or omit --backend");
 }
 
-TEST_F(BackendSearch, SaysWhichFilesItReadsForAnUnknownExtension) {
+TEST_F(BackendSearch, ListsReadableExtensionsForUnknownExtension) {
   const auto chosen = choose_backend("model.tflite", "", "cuda:0");
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
-  EXPECT_EQ(chosen.error().why, "no backend is known for '.tflite'");
+  EXPECT_EQ(chosen.error().why, "no known backend reads '.tflite' files");
   EXPECT_THAT(chosen.error().fix, HasSubstr(".onnx"));
   const auto nameless = choose_backend("model", "", "cuda:0");
   ASSERT_FALSE(nameless);

@@ -1,4 +1,5 @@
-// A plug-in that is wrong in one way, chosen by a macro: each must be refused with a sentence, not a crash.
+// A plug-in with one fault, chosen by a macro. Headroom must reject each of them with an error message and
+// not crash.
 #include "inference/backend_plugin.h"
 
 namespace {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* kExtensions[] = {".faulty", nullptr};
 
-// Whole but for trim, which is absent.
+// Complete except for trim, which is null.
 [[maybe_unused]] hr_backend table() {
   return {HEADROOM_BACKEND_ABI,
           sizeof(hr_backend),

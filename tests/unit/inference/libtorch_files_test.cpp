@@ -1,4 +1,4 @@
-// What Headroom knows of LibTorch without it: files, messages, settings. Nothing here needs LibTorch.
+// Tests the code that does not need LibTorch: file kinds, messages, settings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::string bytes_of(Number number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-// The directory of a ZIP file whose entries have these names, without their content: nobody reads it.
+// A ZIP file's directory with these entry names. The entries have no content, because nothing reads it.
 std::string zip_with(const std::vector<std::string>& names, bool large = false) {
   const std::string content = "PK\x03\x04 the entries";
   std::string directory;
@@ -51,7 +51,7 @@ class ArchiveKinds : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(ArchiveKinds, AreToldByTheNamesInside) {
+TEST_F(ArchiveKinds, AreRecognisedByEntryNames) {
   for (const bool large : {false, true}) {
     EXPECT_EQ(kind_of(zip_with({"m/data.pkl", "m/code/__torch__.py", "m/version"}, large)),
               ArchiveKind::torchscript);
@@ -67,8 +67,8 @@ TEST_F(ArchiveKinds, AreToldByTheNamesInside) {
   EXPECT_EQ(archive_kind((folder_ / "absent").string()), ArchiveKind::foreign);
 }
 
-// Whatever is cut off or turned over: an answer, and nothing read that is not there.
-TEST_F(ArchiveKinds, DamageIsAnAnswer) {
+// Truncated and corrupted archives: the function must return a kind, and must not read out of bounds.
+TEST_F(ArchiveKinds, HandlesDamagedArchives) {
   for (const bool large : {false, true}) {
     const std::string whole = zip_with({"m/data.pkl", "m/code/__torch__.py"}, large);
     for (std::size_t length = 2; length + 7 + 2 < whole.size(); ++length)
@@ -116,19 +116,19 @@ TEST(TorchMessages, RefusedMemoryKeepsItsFigures) {
       cuda.message,
       "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.44 GiB total capacity; 5.01 GiB already "
       "allocated)");
-  // As the allocator of a Jetson says it.
+  // The message of the caching allocator on a Jetson.
   EXPECT_EQ(
       classify("NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/opt/CUDACachingAllocator.cpp\":838").kind,
       HR_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(classify("expected input to have 3 channels").kind, HR_ERROR_FAILED);
 }
 
-TEST(TorchPrecision, FollowsTheDevice) {
-  const Abilities cpu{}, new_cpu{std::nullopt, true}, ampere{8, true}, volta{7, true};
+TEST(TorchPrecision, DependsOnDevice) {
+  const Capabilities cpu{}, new_cpu{std::nullopt, true}, ampere{8, true}, volta{7, true};
   hr_settings settings{};
-  const auto with = [&](Precision precision, const Abilities& abilities) {
+  const auto with = [&](Precision precision, const Capabilities& capabilities) {
     settings.precision = static_cast<std::int32_t>(precision);
-    return precision_of(settings, abilities);
+    return precision_of(settings, capabilities);
   };
   EXPECT_EQ(with(Precision::automatic, cpu), Precision::fp32);
   EXPECT_EQ(with(Precision::automatic, volta), Precision::fp32);
@@ -141,20 +141,20 @@ TEST(TorchPrecision, FollowsTheDevice) {
   EXPECT_THROW(with(Precision::bf16, volta), plugin::Failure);
 }
 
-// Autocast changes no type of what was fused or laid out for oneDNN.
-TEST(TorchGraphWork, FusesOnlyInFloat32) {
+// Autocast cannot change the type of fused or oneDNN operators.
+TEST(TorchGraphOptimization, FusesOnlyInFloat32) {
   hr_settings settings{};
   settings.graph_level = 99;
   settings.prepacking = 1;
-  EXPECT_EQ(graph_work_of(settings, Precision::fp32), GraphWork::optimize);
-  EXPECT_EQ(graph_work_of(settings, Precision::bf16), GraphWork::fold);
+  EXPECT_EQ(graph_optimization_of(settings, Precision::fp32), GraphOptimization::optimize);
+  EXPECT_EQ(graph_optimization_of(settings, Precision::bf16), GraphOptimization::fold);
   settings.prepacking = 0;
-  EXPECT_EQ(graph_work_of(settings, Precision::fp32), GraphWork::fold);
+  EXPECT_EQ(graph_optimization_of(settings, Precision::fp32), GraphOptimization::fold);
   settings.graph_level = 0;
-  EXPECT_EQ(graph_work_of(settings, Precision::bf16), GraphWork::none);
+  EXPECT_EQ(graph_optimization_of(settings, Precision::bf16), GraphOptimization::none);
 }
 
-TEST(TorchSettings, OfAGpuAreRefusedWhereThereIsNoMeans) {
+TEST(TorchSettings, RejectsUnsupportedGpuSettings) {
   hr_settings settings{};
   settings.arena = settings.memory_pattern = settings.spinning = 1;
   EXPECT_NO_THROW(check_settings(settings, true));

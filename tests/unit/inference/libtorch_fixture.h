@@ -1,5 +1,5 @@
-// The LibTorch plug-in of this build, started once for a test program, and the modules that PyTorch made for
-// it (torchscript_models.py).
+// The LibTorch plug-in of this build, started once per test program, and the modules that
+// torchscript_models.py made with PyTorch.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace headroom::test {
 
 using Dims = std::vector<std::int64_t>;
 
-// The input that torchscript_models.py made its expectations with.
+// The input for which torchscript_models.py stored the expected results.
 inline std::vector<float> filled(const Dims& dims) {
   std::vector<float> values(static_cast<std::size_t>(
       std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>())));
@@ -31,7 +31,7 @@ inline std::vector<float> floats_of(const std::string& bytes) {
   return values;
 }
 
-// The values of all float outputs, one after another.
+// The values of all float outputs, in order.
 inline std::vector<float> values_of(const std::vector<TensorView>& views) {
   std::vector<float> values;
   for (const TensorView& view : views)

@@ -1,4 +1,4 @@
-// TorchScript modules against what PyTorch itself gives for the same files.
+// Compares the plug-in's results for TorchScript modules with PyTorch's results for the same files.
 #include <cmath>
 
 #include "libtorch_fixture.h"
@@ -39,12 +39,12 @@ class TorchScriptModels : public test::LibTorch {
     ASSERT_TRUE(session_->learn_outputs());
     ASSERT_TRUE(session_->outputs(views_));
   }
-  std::vector<float> input_;  // before the session, which reads it
+  std::vector<float> input_;  // declared before the session, which reads it
   std::optional<Session> session_;
   std::vector<TensorView> views_;
 };
 
-TEST_F(TorchScriptModels, GiveWhatPyTorchGives) {
+TEST_F(TorchScriptModels, MatchPyTorch) {
   for (const char* name : {"script", "trace", "frozen", "yolov5_config"}) {
     ASSERT_NO_FATAL_FAILURE(run(name, {1, 3, 64, 64})) << name;
     EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
@@ -52,7 +52,7 @@ TEST_F(TorchScriptModels, GiveWhatPyTorchGives) {
   }
 }
 
-TEST_F(TorchScriptModels, EveryGraphLevelGivesTheSame) {
+TEST_F(TorchScriptModels, ResultDoesNotDependOnGraphLevel) {
   for (const int level : {0, 1, 2, 99}) {
     RuntimeSettings settings = one_thread();
     settings.graph_level = level;
@@ -61,18 +61,18 @@ TEST_F(TorchScriptModels, EveryGraphLevelGivesTheSame) {
   }
 }
 
-TEST_F(TorchScriptModels, AModuleSavedInTrainingRunsInEvaluation) {
+TEST_F(TorchScriptModels, ModuleSavedInTrainingModeRunsInEvaluationMode) {
   ASSERT_NO_FATAL_FAILURE(run("in_training", {1, 3, 64, 64}));
   expect_near(test::values_of(views_), expected("script"), 1e-5F);
 }
 
-// What changes as it runs stays an attribute; the rest is frozen all the same, or not at all.
-TEST_F(TorchScriptModels, AModuleThatChangesItselfRuns) {
+// The attribute that changes stays an attribute. LibTorch may freeze the rest, or nothing.
+TEST_F(TorchScriptModels, RunsModuleThatChangesItsAttributes) {
   ASSERT_NO_FATAL_FAILURE(run("counting", {1, 3, 64, 64}));
   expect_near(test::values_of(views_), expected("counting"), 1e-5F);
 }
 
-TEST_F(TorchScriptModels, TheInputIsToldByItsFirstConvolution) {
+TEST_F(TorchScriptModels, FindsInputShapeFromFirstConvolution) {
   const auto session = backend_->load(module("dictionary"), one_thread());
   ASSERT_TRUE(session) << session.error().sentence();
   EXPECT_FALSE(session->knows_outputs());
@@ -81,7 +81,7 @@ TEST_F(TorchScriptModels, TheInputIsToldByItsFirstConvolution) {
   EXPECT_EQ(session->description().inputs[0].describe(), "float32[batch,1,height,width]");
 }
 
-TEST_F(TorchScriptModels, TheInputHasTheShapeThatItWasTracedWith) {
+TEST_F(TorchScriptModels, UsesTracedInputShape) {
   auto session = backend_->load(module("traced_shape"), one_thread());
   ASSERT_TRUE(session) << session.error().sentence();
   EXPECT_EQ(session->description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
@@ -89,7 +89,7 @@ TEST_F(TorchScriptModels, TheInputHasTheShapeThatItWasTracedWith) {
   EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{2, 10}}));
 }
 
-TEST_F(TorchScriptModels, ADictionaryHasItsKeysAsNames) {
+TEST_F(TorchScriptModels, DictionaryKeysNameOutputs) {
   ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
   EXPECT_TRUE(session_->knows_outputs());
   const auto& outputs = session_->description().outputs;
@@ -99,7 +99,7 @@ TEST_F(TorchScriptModels, ADictionaryHasItsKeysAsNames) {
   expect_near(test::values_of(views_), expected("dictionary"), 1e-5F);
 }
 
-TEST_F(TorchScriptModels, TuplesAndListsAreTakenApart) {
+TEST_F(TorchScriptModels, FlattensTuplesAndLists) {
   ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
   std::vector<std::string> names;
   for (const TensorSpec& output : session_->description().outputs) names.push_back(output.name);
@@ -108,7 +108,7 @@ TEST_F(TorchScriptModels, TuplesAndListsAreTakenApart) {
   expect_near(test::values_of(views_), expected("nested"), 1e-5F);
 }
 
-TEST_F(TorchScriptModels, AnEmbeddingTakesWholeNumbers) {
+TEST_F(TorchScriptModels, EmbeddingTakesIntegers) {
   auto session = backend_->load(module("tokens"), one_thread());
   ASSERT_TRUE(session) << session.error().sentence();
   EXPECT_EQ(session->description().inputs[0].describe(), "int64[batch,sequence]");
@@ -122,7 +122,7 @@ TEST_F(TorchScriptModels, AnEmbeddingTakesWholeNumbers) {
   expect_near(test::values_of(views_), expected("tokens"), 1e-6F);
 }
 
-TEST_F(TorchScriptModels, ShapesAndNamesAreReadFromAnExportersConfig) {
+TEST_F(TorchScriptModels, ReadsShapesAndNamesFromExporterConfig) {
   auto yolov5 = backend_->load(module("yolov5_config"), one_thread());
   ASSERT_TRUE(yolov5) << yolov5.error().sentence();
   EXPECT_EQ(yolov5->description().inputs[0].describe(), "float32[1,3,64,64]");
@@ -134,7 +134,7 @@ TEST_F(TorchScriptModels, ShapesAndNamesAreReadFromAnExportersConfig) {
   expect_near(test::values_of(views_), expected("ultralytics_config"), 1e-5F);
 }
 
-TEST_F(TorchScriptModels, TheBoundMemoryIsReadAtEachRun) {
+TEST_F(TorchScriptModels, ReadsBoundMemoryAtEachRun) {
   ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
   const float before = views_[0].as_float()[5];
   input_[5] += 10;
@@ -143,7 +143,7 @@ TEST_F(TorchScriptModels, TheBoundMemoryIsReadAtEachRun) {
   EXPECT_FLOAT_EQ(views_[0].as_float()[5], before + 10);
 }
 
-TEST_F(TorchScriptModels, TrimLetsTheOutputsGoAndRunsGoOn) {
+TEST_F(TorchScriptModels, TrimReleasesOutputsAndRunsContinue) {
   ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
   ASSERT_TRUE(session_->trim());
   EXPECT_FALSE(session_->outputs(views_));
@@ -152,15 +152,15 @@ TEST_F(TorchScriptModels, TrimLetsTheOutputsGoAndRunsGoOn) {
   expect_near(test::values_of(views_), expected("script"), 1e-5F);
 }
 
-// Another shape than the first needs no new session.
-TEST_F(TorchScriptModels, ShapesMayChange) {
+// Another input shape does not need a new session.
+TEST_F(TorchScriptModels, InputShapeMayChange) {
   ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
   std::vector<float> larger = test::filled({2, 1, 32, 48});
   ASSERT_TRUE(bind(*session_, larger, {2, 1, 32, 48}));
   ASSERT_TRUE(session_->run());
   ASSERT_TRUE(session_->outputs(views_));
   EXPECT_EQ(shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
-  session_.reset();  // before what it reads
+  session_.reset();  // must end before the memory that it reads
 }
 
 TEST_F(TorchScriptModels, SessionsAreIndependent) {
@@ -173,8 +173,8 @@ TEST_F(TorchScriptModels, SessionsAreIndependent) {
   expect_near(test::values_of(views_), expected("script"), 1e-5F);
 }
 
-// The same network by two runtimes.
-TEST_F(TorchScriptModels, YoloxGivesWhatOnnxRuntimeGives) {
+// Runs the same network on two runtimes.
+TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
   const auto script = test::shared_data("models/yolox_nano_640x640.torchscript.pt");
   const auto onnx = test::shared_data("models/yolox_nano_640x640.onnx");
   if (!script || !onnx) GTEST_SKIP() << test::absent_message("yolox_nano_640x640");

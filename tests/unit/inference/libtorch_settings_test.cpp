@@ -1,4 +1,4 @@
-// That each setting really reaches LibTorch or is refused; and what it computes in.
+// Tests that each setting reaches LibTorch or is rejected, and in which precision LibTorch computes.
 #include "base/files.h"
 #include "base/text.h"
 #include "libtorch_fixture.h"
@@ -41,24 +41,24 @@ class TorchScriptSettings : public test::LibTorch {
   std::string precision_;
 };
 
-TEST_F(TorchScriptSettings, ThreadsAreStarted) {
+TEST_F(TorchScriptSettings, StartsThreads) {
   const std::int64_t before = threads_of_this_process();
   (void)values_with(one_thread());
   EXPECT_EQ(threads_of_this_process(), before);
   RuntimeSettings settings;
   settings.threads = 3;
   (void)values_with(settings);
-  // The caller is the third; a pool of another kind, which quantized operators use, has as many.
+  // The calling thread is the third. A second pool, for quantized operators, has as many threads.
   EXPECT_GE(threads_of_this_process(), before + 2);
 }
 
-TEST_F(TorchScriptSettings, OnTheCpuItComputesInTheTypesOfTheFile) {
+TEST_F(TorchScriptSettings, CpuComputesInFileTypes) {
   (void)values_with(one_thread());
   EXPECT_EQ(precision_, "fp32");
 }
 
-// Within the 8 bits of bfloat16's mantissa of the exact values, and not the same.
-TEST_F(TorchScriptSettings, Bf16IsComputedInAndGivenAsFloat32) {
+// The results differ from the exact values, but only within the 8 bits of bfloat16's mantissa.
+TEST_F(TorchScriptSettings, ComputesInBf16AndReturnsFloat32) {
   RuntimeSettings settings = one_thread();
   const std::vector<float> exact = values_with(settings);
   settings.precision = Precision::bf16;
@@ -69,10 +69,10 @@ TEST_F(TorchScriptSettings, Bf16IsComputedInAndGivenAsFloat32) {
   EXPECT_NE(exact, rounded);
   for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(rounded[i], exact[i], 0.02);
   settings.precision = Precision::fp32;
-  EXPECT_EQ(values_with(settings), exact);  // nothing of it stays behind
+  EXPECT_EQ(values_with(settings), exact);  // autocast is off again
 }
 
-TEST_F(TorchScriptSettings, WhatLibTorchHasNoMeansForIsRefused) {
+TEST_F(TorchScriptSettings, RejectsUnsupportedSettings) {
   EXPECT_THAT(why_refused([](RuntimeSettings& s) { s.arena = false; }), HasSubstr("no arena on the CPU"));
   EXPECT_THAT(why_refused([](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; }),
               HasSubstr("no arena on the CPU"));
@@ -82,8 +82,8 @@ TEST_F(TorchScriptSettings, WhatLibTorchHasNoMeansForIsRefused) {
   EXPECT_THAT(why_refused([](RuntimeSettings& s) { s.threads = -1; }), HasSubstr("-1 threads"));
 }
 
-// The CPU's allocator keeps no figures.
-TEST_F(TorchScriptSettings, NoFiguresWhereThereAreNone) {
+// LibTorch's CPU allocator has no figures.
+TEST_F(TorchScriptSettings, ReportsNoAllocatorFiguresOnCpu) {
   auto session = backend_->load(module("script"), one_thread());
   ASSERT_TRUE(session) << session.error().sentence();
   const MemoryStats stats = session->memory_stats();

@@ -1,5 +1,6 @@
-// Headroom's own code adds no allocation to those of a bare loop over RunWithBinding: both are counted, in
-// one process, with the same library, by replacing malloc and its kin (operator new goes through them).
+// Tests that Headroom's code adds no allocations to those of a bare loop over RunWithBinding. Both are
+// counted in one process, with the same library, by replacing malloc and related functions (operator new
+// calls them).
 #include <dlfcn.h>
 #include <onnxruntime_c_api.h>
 
@@ -53,8 +54,8 @@ std::int64_t count_allocations(Work&& work) {
   return allocations.load() - before;
 }
 
-// The same model in the plainest loop that the C API permits: everything bound once, outputs in memory of the
-// shapes that Headroom's session found.
+// The same model in the simplest loop that the C API permits: everything is bound once, and the outputs
+// have the shapes that Headroom's session found.
 class BareLoop {
  public:
   BareLoop(const std::filesystem::path& path, std::vector<SyntheticInput>& inputs,
@@ -123,7 +124,7 @@ class BareLoop {
 
 class AllocationCount : public test::OnnxRuntime, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(AllocationCount, IsThatOfABareLoop) {
+TEST_P(AllocationCount, EqualsBareLoop) {
   auto path = test::shared_data(std::string("models/") + GetParam());
   if (!path) path = test::dependency_file(std::string("models/") + GetParam());
   if (!path) GTEST_SKIP() << test::absent_message(GetParam());
@@ -144,7 +145,7 @@ TEST_P(AllocationCount, IsThatOfABareLoop) {
     for (int run = 0; run < kRuns; ++run) bare.run();
   });
   EXPECT_TRUE(all_ran);
-  EXPECT_GT(bares, 0);  // the counter sees the runtime's own
+  EXPECT_GT(bares, 0);  // the counter sees the runtime's allocations
   EXPECT_LE(ours, bares);
 }
 

@@ -1,4 +1,4 @@
-// What goes wrong, and what is said about it.
+// Tests the errors of the ONNX Runtime plug-in and their messages.
 #include <unistd.h>
 
 #include "onnxruntime_fixture.h"
@@ -33,7 +33,7 @@ TEST_F(Errors, UnknownOperatorFailsTheLoad) {
   EXPECT_FALSE(is_out_of_memory(error));
 }
 
-TEST_F(Errors, AFailingOperatorFailsTheRun) {
+TEST_F(Errors, FailingOperatorFailsTheRun) {
   const auto path = test::shared_data("models_bad/bodypix_mbv1_050_s8.onnx");
   if (!path) GTEST_SKIP() << test::absent_message("bodypix_mbv1_050_s8.onnx");
   auto model = load(*path, one_thread());
@@ -47,7 +47,7 @@ TEST_F(Errors, AFailingOperatorFailsTheRun) {
   EXPECT_FALSE(model->session.outputs(views));
 }
 
-TEST_F(Errors, DamagedFiles) {
+TEST_F(Errors, RejectsDamagedFiles) {
   const auto whole = test::shared_data("models/mnist.onnx");
   if (!whole) GTEST_SKIP() << test::absent_message("mnist.onnx");
   const std::string bytes = test::read_text(*whole);
@@ -64,7 +64,7 @@ TEST_F(Errors, DamagedFiles) {
   EXPECT_THAT(error_of_loading(folder_ / "text.onnx").why, HasSubstr("Protobuf parsing failed"));
 }
 
-TEST_F(Errors, FilesThatAreNotThere) {
+TEST_F(Errors, RejectsMissingAndUnreadableFiles) {
   const Error absent = error_of_loading(folder_ / "absent.onnx");
   EXPECT_EQ(absent.kind, ErrorKind::input);
   EXPECT_EQ(absent.sentence(), "cannot open model " + (folder_ / "absent.onnx").string() +
@@ -80,7 +80,7 @@ TEST_F(Errors, FilesThatAreNotThere) {
   EXPECT_EQ(error_of_loading(folder_ / "locked.onnx").why, "Permission denied");
 }
 
-TEST_F(Errors, InputsThatDoNotFit) {
+TEST_F(Errors, RejectsInputsThatDoNotFit) {
   const auto path = test::shared_data("models/mnist.onnx");
   if (!path) GTEST_SKIP() << test::absent_message("mnist.onnx");
   auto session = backend_->load(*path, one_thread());
@@ -94,22 +94,22 @@ TEST_F(Errors, InputsThatDoNotFit) {
     return bound ? std::string() : bound.error().why;
   };
   EXPECT_EQ(why(0, bytes, ElementType::float32, {1, 1, 14, 56}),
-            "input Input3 is float32[1,1,28,28], but float32[1,1,14,56] was given");
+            "input Input3 needs float32[1,1,28,28], but got float32[1,1,14,56]");
   EXPECT_EQ(why(0, bytes, ElementType::int32, {1, 1, 28, 28}),
-            "input Input3 is float32[1,1,28,28], but int32[1,1,28,28] was given");
+            "input Input3 needs float32[1,1,28,28], but got int32[1,1,28,28]");
   EXPECT_EQ(why(0, bytes, ElementType::float32, {1, 28, 28}),
-            "input Input3 is float32[1,1,28,28], but float32[1,28,28] was given");
+            "input Input3 needs float32[1,1,28,28], but got float32[1,28,28]");
   EXPECT_EQ(why(0, bytes - 4, ElementType::float32, {1, 1, 28, 28}),
-            "input Input3 needs 3136 bytes, but 3132 were given");
-  EXPECT_EQ(why(1, bytes, ElementType::float32, {1, 1, 28, 28}), "there is no input 1; the model has 1");
+            "input Input3 needs 3136 bytes, but got 3132 bytes");
+  EXPECT_EQ(why(1, bytes, ElementType::float32, {1, 1, 28, 28}), "invalid input index 1; the model has 1");
   const Status ran = session->run();
   ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().why, "1 of its inputs were not bound");
+  EXPECT_EQ(ran.error().why, "1 of its inputs are not bound");
 }
 
-TEST_F(Errors, ALibraryThatDoesNotOpen) {
+TEST_F(Errors, ReportsLibraryThatDoesNotOpen) {
   const test::ScopedEnvironment library("HEADROOM_ONNXRUNTIME", (folder_ / "absent.so").string());
-  backend_.reset();  // it was the last one, so that the next start opens the library anew
+  backend_.reset();  // it is the last backend, so the next start opens the library again
   auto opened = Backend::open({"onnxruntime", test::onnxruntime_plugin()});
   ASSERT_TRUE(opened);
   const Status started = opened->start();

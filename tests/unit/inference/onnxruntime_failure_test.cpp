@@ -1,4 +1,4 @@
-// Messages as ONNX Runtime 1.11 to 1.30 write them.
+// Messages that ONNX Runtime 1.11 to 1.30 write.
 #include "inference/onnxruntime/failure.h"
 
 #include "support/test_support.h"
@@ -11,7 +11,7 @@ TEST(CleanMessage, DropsThePathOfTheModel) {
             "Protobuf parsing failed");
 }
 
-TEST(CleanMessage, DropsSourcePlacesAndSignatures) {
+TEST(CleanMessage, DropsSourcePositionsAndSignatures) {
   EXPECT_EQ(
       clean_message(
           "Load model from m.onnx failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:181 "
@@ -41,7 +41,7 @@ TEST(CleanMessage, KeepsPathsAndParenthesesOfSentences) {
 
 TEST(CleanMessage, IsOneLine) { EXPECT_EQ(clean_message(" first\n\n  second.\n"), "first second"); }
 
-TEST(Classify, TellsRefusedAllocations) {
+TEST(Classify, RecognisesRefusedAllocations) {
   const auto kind = [](const char* message) { return classify(message).kind; };
   EXPECT_EQ(kind("Exception during initialization: std::bad_alloc"), HR_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(

@@ -15,7 +15,7 @@ inline std::filesystem::path onnxruntime_plugin() {
   return std::filesystem::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_onnxruntime.so";
 }
 
-// A model with the inputs that were made for it.
+// A model with its synthetic inputs.
 struct LoadedModel {
   inference::Session session;
   std::vector<inference::SyntheticInput> inputs;
@@ -38,7 +38,7 @@ class OnnxRuntime : public ::testing::Test {
     return settings;
   }
 
-  // Loads a model and binds made-up inputs.
+  // Loads a model and binds synthetic inputs.
   static Result<LoadedModel> load(const std::filesystem::path& path, const RuntimeSettings& settings,
                                   int image_size = 320) {
     auto session = backend_->load(path, settings);

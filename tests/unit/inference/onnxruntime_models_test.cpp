@@ -1,4 +1,4 @@
-// Real models, loaded and run on made-up inputs.
+// Loads real models and runs them on synthetic inputs.
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -25,19 +25,19 @@ std::vector<Dims> shapes_of(const std::vector<TensorView>& views) {
 
 struct ModelCase {
   std::string file;
-  std::vector<Dims> outputs;  // at an image size of 320 where the model leaves it open
+  std::vector<Dims> outputs;  // dynamic sides have an image size of 320
 };
 void PrintTo(const ModelCase& model, std::ostream* out) { *out << model.file; }
 
 class Models : public test::OnnxRuntime, public ::testing::WithParamInterface<ModelCase> {};
 
-TEST_P(Models, RunsAndGivesTheKnownShapes) {
+TEST_P(Models, OutputsHaveKnownShapes) {
   const auto path = find_model(GetParam().file);
   if (!path) GTEST_SKIP() << test::absent_message(GetParam().file);
   auto model = load(*path, one_thread());
   ASSERT_TRUE(model) << model.error().sentence();
   std::vector<TensorView> views;
-  // The second run writes into memory that the first one found the size of; both must agree.
+  // The second run writes into memory whose size the first run found. Both results must be equal.
   std::vector<std::vector<float>> first;
   for (int run = 0; run < 2; ++run) {
     const Status ran = model->session.run();
@@ -140,7 +140,7 @@ TEST_F(Sessions, ReadTheBoundMemoryAtEachRun) {
   EXPECT_NE(views[0].as_float()[0], before);
 }
 
-TEST_F(Sessions, TakeInputsOfAnotherShape) {
+TEST_F(Sessions, AcceptInputsOfAnotherShape) {
   const auto path = test::shared_data("models/yunet_n_dynamic.onnx");
   if (!path) GTEST_SKIP() << test::absent_message("yunet_n_dynamic.onnx");
   auto model = load(*path, one_thread());
@@ -190,7 +190,7 @@ TEST_F(Sessions, ShareTheirWeightsAndRunAtTheSameTime) {
   auto shared = first->session.share();
   ASSERT_TRUE(shared) << shared.error().sentence();
   EXPECT_EQ(shared->description().inputs.size(), first->session.description().inputs.size());
-  EXPECT_FALSE(shared->run());  // its inputs are its own, and not bound
+  EXPECT_FALSE(shared->run());  // it has separate inputs, which are not bound yet
 
   auto inputs = inference::make_synthetic_inputs(shared->description(), 128, 2);
   ASSERT_TRUE(inputs);
@@ -210,11 +210,11 @@ TEST_F(Sessions, ShareTheirWeightsAndRunAtTheSameTime) {
   std::thread other([&] { repeat(*shared, of_second); });
   repeat(first->session, of_first);
   other.join();
-  { const Session ended = std::move(first->session); }  // the weights stay for the other
+  { const Session ended = std::move(first->session); }  // the other session keeps the weights
   repeat(*shared, of_second);
 }
 
-TEST_F(Sessions, ShareAnArenaThatWasTakenWhole) {
+TEST_F(Sessions, ShareOnePreallocatedArena) {
   const auto path = test::dependency_file("models/face_detection_front_128x128_barracuda.onnx");
   if (!path) GTEST_SKIP() << test::absent_message("face_detection_front_128x128_barracuda.onnx");
   RuntimeSettings settings = one_thread();
@@ -224,7 +224,7 @@ TEST_F(Sessions, ShareAnArenaThatWasTakenWhole) {
     ASSERT_TRUE(model) << model.error().sentence();
     ASSERT_TRUE(model->session.run());
     const MemoryStats stats = model->session.memory_stats();
-    if (!stats.arena_total) GTEST_SKIP() << "this ONNX Runtime tells nothing of its arena";
+    if (!stats.arena_total) GTEST_SKIP() << "this ONNX Runtime has no arena statistics";
     EXPECT_GE(*stats.arena_total, mebibytes(32));
     EXPECT_LE(*stats.arena_total, mebibytes(40));
   }

@@ -1,4 +1,5 @@
-// That each setting really reaches ONNX Runtime, told by what it then shows of itself; and out of memory.
+// Tests that each setting reaches ONNX Runtime, by effects that the runtime shows; and the report of out
+// of memory.
 #include <sys/resource.h>
 
 #include "base/files.h"
@@ -24,7 +25,7 @@ class Settings : public test::OnnxRuntime {
     path_ = test::dependency_file("models/ch_PP-OCRv4_det_infer.onnx");
     if (!path_) GTEST_SKIP() << test::absent_message("ch_PP-OCRv4_det_infer.onnx");
   }
-  // The statistics after two runs; nothing if the library keeps none.
+  // The statistics after two runs; nothing if loading fails.
   std::optional<MemoryStats> stats_with(const RuntimeSettings& settings) {
     auto model = load(*path_, settings);
     EXPECT_TRUE(model) << model.error().sentence();
@@ -38,19 +39,19 @@ class Settings : public test::OnnxRuntime {
   std::optional<std::filesystem::path> path_;
 };
 
-TEST_F(Settings, ThreadsAreStarted) {
+TEST_F(Settings, StartsThreads) {
   const std::int64_t before = threads_of_this_process();
   RuntimeSettings settings;
   settings.threads = 3;
   auto three = load(*path_, settings);
   ASSERT_TRUE(three) << three.error().sentence();
-  EXPECT_EQ(threads_of_this_process(), before + 2);  // the caller is the third
+  EXPECT_EQ(threads_of_this_process(), before + 2);  // the calling thread is the third
   auto one = load(*path_, one_thread());
   ASSERT_TRUE(one) << one.error().sentence();
   EXPECT_EQ(threads_of_this_process(), before + 2);
 }
 
-TEST_F(Settings, WithoutAnArenaThereAreNoFiguresOfOne) {
+TEST_F(Settings, ReportsNoArenaFiguresWithoutArena) {
   RuntimeSettings settings = one_thread();
   settings.arena = false;
   const auto stats = stats_with(settings);
@@ -59,7 +60,7 @@ TEST_F(Settings, WithoutAnArenaThereAreNoFiguresOfOne) {
   EXPECT_FALSE(stats->arena_extensions);
 }
 
-TEST_F(Settings, TheArenaGrowsAsAsked) {
+TEST_F(Settings, ArenaGrowsAsRequested) {
   const auto doubling = stats_with(one_thread());
   RuntimeSettings settings = one_thread();
   settings.arena_extend = ArenaExtend::same_as_requested;
@@ -67,7 +68,7 @@ TEST_F(Settings, TheArenaGrowsAsAsked) {
   const auto exact = stats_with(settings);
   ASSERT_TRUE(doubling && exact);
   if (!doubling->arena_total) GTEST_SKIP() << "this ONNX Runtime keeps no statistics";
-  // Doubling takes few large steps, exact growth many small ones.
+  // Doubling needs few large extensions, exact growth many small ones.
   EXPECT_LT(*doubling->arena_extensions, *exact->arena_extensions);
   EXPECT_GE(*doubling->arena_total, *doubling->arena_in_use);
   EXPECT_GE(*doubling->arena_peak, *doubling->arena_in_use);
@@ -83,7 +84,7 @@ TEST_F(Settings, MemoryPatternPlansOneBlock) {
   EXPECT_LT(*planned->allocations, *unplanned->allocations);
 }
 
-TEST_F(Settings, PrepackingSpinningAndEveryGraphLevelGiveTheSameAnswer) {
+TEST_F(Settings, ResultDoesNotDependOnPrepackingSpinningOrGraphLevel) {
   RuntimeSettings plain = one_thread();
   plain.prepacking = false;
   plain.spinning = false;
@@ -103,7 +104,7 @@ TEST_F(Settings, PrepackingSpinningAndEveryGraphLevelGiveTheSameAnswer) {
   plain.graph_level = 7;
   const auto refused = backend_->load(*path_, plain);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, "graph level 7 does not exist; use 0, 1, 2 or 99");
+  EXPECT_EQ(refused.error().why, "invalid graph level 7; use 0, 1, 2 or 99");
 }
 
 TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
@@ -122,7 +123,7 @@ TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
   const std::vector<float> expected = values_with(mapped);
   mapped.mapped = true;
   const std::vector<float> first = values_with(mapped);
-  if (first.empty()) GTEST_SKIP() << "this ONNX Runtime does not map models";
+  if (first.empty()) GTEST_SKIP() << "this ONNX Runtime cannot map models";
   EXPECT_THAT(first, ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
   const auto files = [&] {
     return std::count_if(std::filesystem::directory_iterator(folder / "cache"),
@@ -131,26 +132,27 @@ TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
   };
   EXPECT_EQ(files(), 1);
   EXPECT_EQ(values_with(mapped), first);
-  EXPECT_EQ(files(), 1) << "it was made once";
+  EXPECT_EQ(files(), 1) << "the file was made only once";
   mapped.graph_level = 1;
   EXPECT_THAT(values_with(mapped), ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
-  EXPECT_EQ(files(), 2) << "another graph is another file";
-  // While the session lives, the file is a part of the process.
+  EXPECT_EQ(files(), 2) << "another graph level needs another file";
+  // While the session exists, the process maps the file.
   auto model = load(*path_, mapped, 64);
   ASSERT_TRUE(model) << model.error().sentence();
   EXPECT_THAT(test::read_text("/proc/self/maps"), ::testing::HasSubstr((folder / "cache").string()));
 }
 
-TEST_F(Settings, APreparedFileOfOtherWeightsIsMadeAnew) {
+TEST_F(Settings, RebuildsPreparedFileWhenWeightsChange) {
   const test::TemporaryFolder folder;
   const test::ScopedEnvironment cache("HEADROOM_ENGINE_CACHE", (folder / "cache").string());
-  // A property of the model (ModelProto.metadata_props) that reads as the entry of a file of weights.
+  // A property of the model (ModelProto.metadata_props) that looks like the entry of an external weight
+  // file.
   const std::filesystem::path model = folder / "m.onnx";
   test::write_text(model, test::read_text(*path_) + "\x72\x11\x0A\x08location\x12\x05w.bin");
   test::write_text(folder / "w.bin", "weights");
   RuntimeSettings mapped = one_thread();
   mapped.mapped = true;
-  if (!backend_->load(model, mapped)) GTEST_SKIP() << "this ONNX Runtime does not map models";
+  if (!backend_->load(model, mapped)) GTEST_SKIP() << "this ONNX Runtime cannot map models";
   const auto prepared = [&] {
     for (const auto& entry : std::filesystem::directory_iterator(folder / "cache"))
       if (entry.path().extension() == ".ort") return entry.last_write_time();
@@ -158,35 +160,35 @@ TEST_F(Settings, APreparedFileOfOtherWeightsIsMadeAnew) {
   };
   const auto first = prepared();
   ASSERT_TRUE(backend_->load(model, mapped));
-  EXPECT_EQ(prepared(), first) << "it was made once";
+  EXPECT_EQ(prepared(), first) << "the file was made only once";
   test::write_text(folder / "w.bin", "other weights");
   ASSERT_TRUE(backend_->load(model, mapped));
   EXPECT_NE(prepared(), first);
 }
 
-TEST_F(Settings, OtherDevicesAreRefused) {
+TEST_F(Settings, RejectsUnknownDevices) {
   RuntimeSettings settings = one_thread();
   settings.device = "tpu:0";
   const auto refused = backend_->load(*path_, settings);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, "'tpu:0' is no device; use cpu or cuda:N");
+  EXPECT_EQ(refused.error().why, "'tpu:0' is not a device; use cpu or cuda:N");
   const auto unprepared = backend_->prepare_device("tpu:0");
   ASSERT_FALSE(unprepared);
   EXPECT_EQ(unprepared.error().why, "it runs on cpu and cuda:N, not on 'tpu:0'");
 }
 
-// The types are the file's; nothing is said to run in others.
-TEST_F(Settings, AnotherPrecisionIsRefused) {
+// ONNX Runtime computes in the file's types, so a report must not show another precision.
+TEST_F(Settings, RejectsOtherPrecision) {
   RuntimeSettings settings = one_thread();
   settings.precision = Precision::fp32;
   EXPECT_TRUE(backend_->load(*path_, settings));
   settings.precision = Precision::bf16;
   const auto refused = backend_->load(*path_, settings);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().why, testing::HasSubstr("in the types that the model's file has"));
+  EXPECT_THAT(refused.error().why, testing::HasSubstr("in the types of the model's file"));
 }
 
-TEST_F(Settings, OnTheCpuNoRunHasATimeOfADevice) {
+TEST_F(Settings, CpuRunHasNoDeviceTime) {
   auto model = load(*path_, one_thread());
   ASSERT_TRUE(model) << model.error().sentence();
   ASSERT_TRUE(model->session.run());
@@ -194,13 +196,13 @@ TEST_F(Settings, OnTheCpuNoRunHasATimeOfADevice) {
   EXPECT_FALSE(model->session.placement());
 }
 
-TEST_F(Settings, TrimGivesTheArenaBack) {
+TEST_F(Settings, TrimReleasesTheArena) {
   for (const ArenaExtend extend : {ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested}) {
     RuntimeSettings settings = one_thread();
     settings.arena_extend = extend;
     auto model = load(*path_, settings);
     ASSERT_TRUE(model) << model.error().sentence();
-    EXPECT_TRUE(model->session.trim());  // before any run
+    EXPECT_TRUE(model->session.trim());  // before the first run
     ASSERT_TRUE(model->session.run());
     const MemoryStats before = model->session.memory_stats();
     const Status trimmed = model->session.trim();
@@ -219,10 +221,11 @@ TEST_F(Settings, TrimGivesTheArenaBack) {
   EXPECT_TRUE(model->session.trim());
 }
 
-// A child with little address space left: an allocation of the runtime is refused, and the error says so.
-TEST_F(Settings, ARefusedAllocationIsToldAsSuch) {
+// In a child process with little address space, ONNX Runtime's allocation is refused, and the error says
+// so.
+TEST_F(Settings, ReportsRefusedAllocationAsOutOfMemory) {
 #if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer needs the address space that this test takes away";
+  GTEST_SKIP() << "a sanitizer needs more address space than this test allows";
 #endif
   RuntimeSettings settings = one_thread();
   settings.arena = false;

@@ -1,4 +1,4 @@
-// Shapes and types that the public models do not have.
+// Tests shapes and types that the public models do not have.
 #include "onnxruntime_fixture.h"
 #include "tiny_onnx.h"
 
@@ -36,8 +36,8 @@ TEST_F(Shapes, ReadsMetadata) {
   EXPECT_EQ(session->description().outputs[0].describe(), "int64[1,found]");
 }
 
-// As after NMS: the number of results differs from frame to frame, down to none, and back.
-TEST_F(Shapes, OutputsMayChangeTheirShapeFromRunToRun) {
+// As after NMS: the number of results changes from frame to frame, also to zero and back.
+TEST_F(Shapes, OutputShapesMayChangeBetweenRuns) {
   auto session = load_node(kNonZero);
   ASSERT_TRUE(session) << session.error().sentence();
   std::vector<float> values{1, 0, 1, 0};
@@ -64,7 +64,7 @@ TEST_F(Shapes, OutputsMayChangeTheirShapeFromRunToRun) {
   EXPECT_THAT(dims_of(views[0]), ElementsAre(1, 4));
 }
 
-TEST_F(Shapes, ScalarsAndEmptyTensors) {
+TEST_F(Shapes, SupportsScalarsAndEmptyTensors) {
   auto session = load_node({"Identity", {{"x", OnnxType::float32, {}}}, {{"y", OnnxType::float32, {}}}});
   ASSERT_TRUE(session) << session.error().sentence();
   std::vector<float> one{42};
@@ -89,8 +89,9 @@ TEST_F(Shapes, ScalarsAndEmptyTensors) {
   EXPECT_THAT(dims_of(views[0]), ElementsAre(0, 3));
 }
 
-// A model that states a shape which it does not keep: ONNX Runtime only warns, so Headroom must not refuse.
-TEST_F(Shapes, AStatedShapeMayBeWrong) {
+// The model declares a shape that its output contradicts. ONNX Runtime only warns, so Headroom must not
+// fail.
+TEST_F(Shapes, AcceptsOutputsThatContradictTheDeclaredShape) {
   auto session =
       load_node({"NonZero", {{"x", OnnxType::float32, {"4"}}}, {{"y", OnnxType::int64, {"1", "2"}}}});
   ASSERT_TRUE(session) << session.error().sentence();
@@ -103,7 +104,7 @@ TEST_F(Shapes, AStatedShapeMayBeWrong) {
   EXPECT_THAT(dims_of(views[0]), ElementsAre(1, 3));
 }
 
-TEST_F(Shapes, StringInputsAreRefused) {
+TEST_F(Shapes, RejectsStringInputs) {
   auto session =
       load_node({"Identity", {{"words", OnnxType::string, {"2"}}}, {{"y", OnnxType::string, {"2"}}}});
   ASSERT_TRUE(session) << session.error().sentence();
@@ -111,10 +112,10 @@ TEST_F(Shapes, StringInputsAreRefused) {
   const Status bound = session->bind_input(0, nullptr, 0, ElementType::string, {2});
   ASSERT_FALSE(bound);
   EXPECT_EQ(bound.error().sentence(),
-            "cannot give tiny.onnx its input: input words takes strings, which Headroom cannot give");
+            "cannot bind an input of tiny.onnx: input words takes strings, which Headroom does not support");
 }
 
-TEST_F(Shapes, SequencesAreOutputsWithoutData) {
+TEST_F(Shapes, SequenceOutputsHaveNoData) {
   auto session = load_node(
       {"SequenceConstruct", {{"x", OnnxType::float32, {"2"}}}, {{"y", OnnxType::float32, {"2"}, true}}});
   ASSERT_TRUE(session) << session.error().sentence();

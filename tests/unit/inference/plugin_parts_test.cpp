@@ -1,4 +1,4 @@
-// What every plug-in of this tree takes from src/inference/plugin/, tried with a runtime that does nothing.
+// Tests the code that all plug-ins share (src/inference/plugin/), with a runtime that does nothing.
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -43,7 +43,7 @@ hr_error error_of(Work&& work) {
   return error;
 }
 
-TEST(PluginCalls, WhateverIsThrownIsAnErrorOfItsKind) {
+TEST(PluginCalls, ConvertsExceptionsToErrors) {
   hr_error none{};
   EXPECT_EQ(guarded(&none, [] {}), 0);
   EXPECT_EQ(none.kind, 0);
@@ -57,7 +57,7 @@ TEST(PluginCalls, WhateverIsThrownIsAnErrorOfItsKind) {
   EXPECT_EQ(error_of([] { throw 1; }).kind, HR_ERROR_FAILED);
 }
 
-TEST(PluginCalls, AMessageThatIsTooLongIsCutOff) {
+TEST(PluginCalls, CutsLongMessages) {
   const hr_error error = error_of([] { throw Failure{HR_ERROR_FAILED, std::string(5000, 'x')}; });
   EXPECT_EQ(std::string(error.message), std::string(sizeof error.message - 1, 'x'));
   char small[4];
@@ -78,7 +78,7 @@ class PluginRuntime : public testing::Test {
   FakeSession* session_ = nullptr;
 };
 
-TEST_F(PluginRuntime, IsThereFromTheFirstStartToTheLastStop) {
+TEST_F(PluginRuntime, LivesFromFirstStartToLastStop) {
   runtime_.stop();
   EXPECT_STREQ(runtime_.version(), "");
   EXPECT_EQ(runtime_.start(&error_), 0);
@@ -91,7 +91,7 @@ TEST_F(PluginRuntime, IsThereFromTheFirstStartToTheLastStop) {
   EXPECT_EQ(FakeRuntime::alive, 0);
 }
 
-TEST_F(PluginRuntime, OutlivesTheStopWithASession) {
+TEST_F(PluginRuntime, OutlivesStopWhileASessionExists) {
   EXPECT_EQ(runtime_.start(&error_), 0);
   ASSERT_EQ(load("good"), 0) << error_.message;
   runtime_.stop();
@@ -99,13 +99,13 @@ TEST_F(PluginRuntime, OutlivesTheStopWithASession) {
   hr_tensor tensor{};
   EXPECT_EQ(output(session_, 1, &tensor, &error_), 0);
   EXPECT_EQ(output(session_, 2, &tensor, &error_), 1);
-  EXPECT_STREQ(error_.message, "there is no output 2; the model has 2");
+  EXPECT_STREQ(error_.message, "invalid output index 2; the model has 2");
   EXPECT_EQ(output(session_, -1, &tensor, &error_), 1);
   unload(session_);
   EXPECT_EQ(FakeRuntime::alive, 0);
 }
 
-TEST_F(PluginRuntime, SaysWhyALoadCannotBe) {
+TEST_F(PluginRuntime, ReportsWhyLoadFails) {
   EXPECT_EQ(load("good"), 1);
   EXPECT_EQ(error_.kind, HR_ERROR_UNAVAILABLE);
   EXPECT_STREQ(error_.message, "Fake Runtime was not started");
@@ -115,11 +115,13 @@ TEST_F(PluginRuntime, SaysWhyALoadCannotBe) {
   settings_.struct_size = sizeof settings_ - 1;
   EXPECT_EQ(load("good"), 1);
   EXPECT_EQ(error_.kind, HR_ERROR_UNAVAILABLE);
-  EXPECT_STREQ(error_.message, "the settings come from an older Headroom than this plug-in");
+  EXPECT_STREQ(
+      error_.message,
+      "the settings come from an older Headroom than this plug-in; install both from the same version");
   EXPECT_EQ(session_, nullptr);
 }
 
-TEST(PluginCalls, ADeviceThatIsNoGpuIsRefusedByName) {
+TEST(PluginCalls, RejectsDeviceThatIsNotAGpu) {
   hr_device_facts facts{};
   const hr_error error = error_of([&] { prepare_device("cpu", "cpu and cuda:N", facts); });
   EXPECT_EQ(error.kind, HR_ERROR_UNAVAILABLE);
@@ -127,7 +129,7 @@ TEST(PluginCalls, ADeviceThatIsNoGpuIsRefusedByName) {
   EXPECT_EQ(error_of([&] { prepare_device("tpu:0", "cuda:N", facts); }).kind, HR_ERROR_UNAVAILABLE);
 }
 
-TEST(SignatureTables, PointIntoWhatTheyWereGiven) {
+TEST(SignatureTables, PointIntoTheirArguments) {
   const TensorSpec x{"x", ElementType::float32, {-1, 3}, {"batch", ""}}, y{"y", ElementType::int64, {}, {}};
   const std::string key = "task", value = "detect";
   SignatureTables filled;

@@ -38,7 +38,7 @@ std::vector<Element> values_of(const SyntheticInput& input) {
   return values;
 }
 
-TEST(SyntheticInput, KeepsStatedShapes) {
+TEST(SyntheticInput, KeepsFixedShapes) {
   EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, 240, 320})), ElementsAre(1, 3, 240, 320));
   EXPECT_THAT(dims_of(spec("scalar", ElementType::float32, {})), ElementsAre());
   EXPECT_THAT(dims_of(spec("empty", ElementType::float32, {0, 4})), ElementsAre(0, 4));
@@ -52,7 +52,7 @@ TEST(SyntheticInput, ResolvesDimensionsByName) {
   EXPECT_THAT(
       dims_of(spec("past.0.key", ElementType::float32, {-1, 8, -1, 64}, {"batch", "", "past_length", ""})),
       ElementsAre(1, 8, 0, 64));
-  // A decoder's mask covers what is past and what is new.
+  // A decoder's mask covers past and new tokens.
   EXPECT_THAT(dims_of(spec("attention_mask", ElementType::int64, {-1, -1},
                            {"batch_size", "past_sequence_length + sequence_length"})),
               ElementsAre(1, 16));
@@ -69,12 +69,12 @@ TEST(SyntheticInput, ResolvesUnnamedPicturesByTheirChannels) {
   EXPECT_THAT(dims_of(spec("all open", ElementType::float32, {-1, -1, -1, -1})), ElementsAre(1, 3, 320, 320));
 }
 
-TEST(SyntheticInput, RoundsPicturesUpToTheStrideOfNetworks) {
+TEST(SyntheticInput, RoundsPicturesUpToNetworkStride) {
   EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, -1, -1}), 300), ElementsAre(1, 3, 320, 320));
   EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, -1, -1}), 0), ElementsAre(1, 3, 32, 32));
 }
 
-TEST(SyntheticInput, MakesWhatSileroWants) {
+TEST(SyntheticInput, MakesSileroInputs) {
   const auto inputs =
       make({spec("input", ElementType::float32, {-1, -1}), spec("state", ElementType::float32, {2, -1, 128}),
             spec("sr", ElementType::int64, {})});
@@ -119,14 +119,13 @@ TEST(SyntheticInput, IsTheSameForTheSameSeed) {
   EXPECT_NE(first->front().data, make_synthetic_inputs(model, 320, 2)->front().data);
 }
 
-TEST(SyntheticInput, RefusesWhatItCannotMake) {
+TEST(SyntheticInput, RejectsUnsupportedInputs) {
   ModelDescription model;
   model.inputs = {spec("words", ElementType::string, {1})};
   EXPECT_EQ(make_synthetic_inputs(model, 320, 1).error().sentence(),
-            "cannot make up input words: it takes strings; export the model without this input");
+            "cannot create input words: it takes strings; export the model without this input");
   model.inputs = {spec("huge", ElementType::float32, {1, 3, -1, -1})};
-  EXPECT_THAT(make_synthetic_inputs(model, 1 << 16, 1).error().why,
-              HasSubstr("would take more than 2.00 GiB"));
+  EXPECT_THAT(make_synthetic_inputs(model, 1 << 16, 1).error().why, HasSubstr("needs more than 2.00 GiB"));
   model.inputs = {spec("overflow", ElementType::float32, {std::int64_t{1} << 40, std::int64_t{1} << 40})};
   EXPECT_FALSE(make_synthetic_inputs(model, 320, 1));
 }

@@ -1,5 +1,5 @@
-// What Headroom knows of engines without TensorRT: records, precisions, shapes, what surrounds an engine in
-// its file.
+// Tests the code for engines that does not need TensorRT: records, precisions, shapes, metadata in an
+// engine's file.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 const EngineMachine kHere{"NVIDIA H200", "9.0", "GPU-1", "580.1", "13.0", "10.16.1"};
 
-// An engine with its record in a folder of its own, as it was just built.
+// A newly built engine with its record, in a temporary folder.
 class Engine : public testing::Test {
  protected:
   void SetUp() override {
@@ -49,7 +49,7 @@ class Engine : public testing::Test {
   EngineRecord record_;
 };
 
-TEST_F(Engine, ItsRecordComesBackAsItWasWritten) {
+TEST_F(Engine, RecordRoundTrips) {
   ASSERT_TRUE(write_record(engine_, record_));
   EXPECT_TRUE(fs::exists(folder_.path() / "m.engine.json"));
   const auto read = read_record(engine_);
@@ -60,13 +60,13 @@ TEST_F(Engine, ItsRecordComesBackAsItWasWritten) {
   EXPECT_EQ((*read)->machine.driver_version, "580.1");
 }
 
-TEST_F(Engine, WithoutARecordNothingIsKnown) {
+TEST_F(Engine, MissingRecordIsNotAnError) {
   const auto read = read_record(engine_);
   ASSERT_TRUE(read);
   EXPECT_FALSE(*read);
 }
 
-TEST_F(Engine, ARecordThatCannotBeReadIsNamed) {
+TEST_F(Engine, UnreadableRecordErrorNamesTheFile) {
   for (const char* text :
        {"", "{}", "[1]", R"({"schema_version": 2})", R"({"schema_version": 1})", "no JSON"}) {
     write_text(record_path(engine_), text);
@@ -77,55 +77,57 @@ TEST_F(Engine, ARecordThatCannotBeReadIsNamed) {
   }
 }
 
-TEST_F(Engine, IsForeignByVersionGpuAndCapabilityAndByNothingElse) {
-  EXPECT_EQ(why_foreign(record_, kHere), std::nullopt);
+TEST_F(Engine, IncompatibleOnlyByVersionGpuOrCapability) {
+  EXPECT_EQ(why_incompatible(record_, kHere), std::nullopt);
   EngineMachine other = kHere;
   other.uuid = "GPU-2";
   other.driver_version = "590.2";
   other.cuda_version = "13.1";
-  EXPECT_EQ(why_foreign(record_, other), std::nullopt) << "another GPU of the same name, another driver";
+  EXPECT_EQ(why_incompatible(record_, other), std::nullopt) << "another GPU of the same name, another driver";
   other = kHere;
   other.tensorrt_version = "10.16.2";
-  EXPECT_EQ(why_foreign(record_, other), "it was built by TensorRT 10.16.1, and here is 10.16.2");
+  EXPECT_EQ(why_incompatible(record_, other),
+            "it was built by TensorRT 10.16.1, but this machine has 10.16.2");
   other = kHere;
   other.gpu = "Orin";
-  EXPECT_EQ(why_foreign(record_, other), "it was built for NVIDIA H200, and here is Orin");
+  EXPECT_EQ(why_incompatible(record_, other), "it was built for NVIDIA H200, but this machine has Orin");
   other = kHere;
   other.compute_capability = "8.7";
-  EXPECT_EQ(why_foreign(record_, other), "it was built for compute capability 9.0, and here is 8.7");
+  EXPECT_EQ(why_incompatible(record_, other),
+            "it was built for compute capability 9.0, but this machine has 8.7");
 }
 
-TEST_F(Engine, IsStaleWhenItsModelOrItselfHasChanged) {
+TEST_F(Engine, StaleWhenModelOrEngineChanged) {
   EXPECT_EQ(stale(), std::nullopt);
   write_text(model_, "another");
-  EXPECT_EQ(stale(), model_.string() + " has changed since it was built");
-  write_text(model_, "a model");  // the same content at another time
+  EXPECT_EQ(stale(), model_.string() + " has changed since the engine was built");
+  write_text(model_, "a model");  // same content, other modification time
   EXPECT_EQ(stale(), std::nullopt);
   fs::remove(model_);
-  EXPECT_EQ(stale(), std::nullopt) << "the model is no longer needed";
+  EXPECT_EQ(stale(), std::nullopt) << "the engine does not need the model";
   write_text(engine_, "AN engine");
   fs::last_write_time(engine_, fs::last_write_time(engine_) + std::chrono::seconds(2));
-  EXPECT_EQ(stale(), "it is not the file that m.engine.json describes");
+  EXPECT_EQ(stale(), "it does not match its record, m.engine.json");
 }
 
-TEST_F(Engine, ThatIsGoneIsAnError) {
+TEST_F(Engine, MissingEngineIsAnError) {
   fs::remove(engine_);
   EXPECT_FALSE(why_stale(record_, engine_));
 }
 
-TEST(EnginePath, IsBesideTheModel) {
+TEST(EnginePath, LiesNextToTheModel) {
   EXPECT_EQ(engine_path("/a/yolo11n.onnx"), "/a/yolo11n.engine");
   EXPECT_EQ(record_path("/a/yolo11n.engine"), "/a/yolo11n.engine.json");
 }
 
-TEST(Precision, EachVersionHasItsOwnWays) {
+TEST(Precision, DependsOnTensorRtVersion) {
   for (const int major : {10, 11, 12}) EXPECT_EQ(why_not(Precision::fp32, major, false), std::nullopt);
   for (const Precision half : {Precision::fp16, Precision::bf16}) {
     EXPECT_EQ(why_not(half, 10, false), std::nullopt);
     EXPECT_TRUE(needs_flag(half, 10));
     EXPECT_FALSE(needs_flag(half, 11));
   }
-  EXPECT_THAT(why_not(Precision::fp16, 11, false).value_or(""), HasSubstr("has no FP16 flag any more"));
+  EXPECT_THAT(why_not(Precision::fp16, 11, false).value_or(""), HasSubstr("no longer has the flag FP16"));
   EXPECT_THAT(why_not(Precision::bf16, 11, true).value_or(""), HasSubstr("build it without --bf16"));
   for (const int major : {10, 11}) {
     EXPECT_EQ(why_not(Precision::int8, major, true), std::nullopt);
@@ -137,7 +139,7 @@ TEST(Precision, EachVersionHasItsOwnWays) {
   EXPECT_EQ(parse_precision("fp8"), std::nullopt);
 }
 
-TEST(TensorRtVersion, CountsOtherwiseSinceTen) {
+TEST(TensorRtVersion, DecodesBothNumberFormats) {
   EXPECT_EQ(version_text(101601), "10.16.1");
   EXPECT_EQ(version_text(110106), "11.1.6");
   EXPECT_EQ(version_text(8601), "8.6.1");
@@ -145,17 +147,17 @@ TEST(TensorRtVersion, CountsOtherwiseSinceTen) {
   EXPECT_EQ(major_of(8601), 8);
 }
 
-TEST(SettleShape, ABatchOfOneAndTheSidesOfAPicture) {
+TEST(ResolveShape, SetsBatchToOneAndPictureSidesToImageSize) {
   using Dims = std::vector<std::int64_t>;
-  EXPECT_EQ(settle_shape("x", {-1, 3, -1, -1}, 640).value_or(Dims{}), (Dims{1, 3, 640, 640}));
-  EXPECT_EQ(settle_shape("x", {-1, -1, -1, 3}, 320).value_or(Dims{}), (Dims{1, 320, 320, 3}));
-  EXPECT_EQ(settle_shape("x", {2, 3, 8, 9}, 640).value_or(Dims{}), (Dims{2, 3, 8, 9}));
-  EXPECT_EQ(settle_shape("x", {-1, 10}, 640).value_or(Dims{}), (Dims{1, 10}));
-  EXPECT_EQ(settle_shape("x", {}, 640).value_or(Dims{9}), Dims{});
+  EXPECT_EQ(resolve_shape("x", {-1, 3, -1, -1}, 640).value_or(Dims{}), (Dims{1, 3, 640, 640}));
+  EXPECT_EQ(resolve_shape("x", {-1, -1, -1, 3}, 320).value_or(Dims{}), (Dims{1, 320, 320, 3}));
+  EXPECT_EQ(resolve_shape("x", {2, 3, 8, 9}, 640).value_or(Dims{}), (Dims{2, 3, 8, 9}));
+  EXPECT_EQ(resolve_shape("x", {-1, 10}, 640).value_or(Dims{}), (Dims{1, 10}));
+  EXPECT_EQ(resolve_shape("x", {}, 640).value_or(Dims{9}), Dims{});
   for (const Dims& open : {Dims{1, -1}, Dims{-1, -1, -1, -1}, Dims{1, 3, 8, 8, -1}}) {
-    const auto settled = settle_shape("ids", open, 640);
+    const auto settled = resolve_shape("ids", open, 640);
     ASSERT_FALSE(settled);
-    EXPECT_THAT(settled.error().sentence(), HasSubstr("the shape of input ids is open"));
+    EXPECT_THAT(settled.error().sentence(), HasSubstr("input ids has a dynamic shape"));
     EXPECT_THAT(settled.error().sentence(), HasSubstr("export the model with fixed shapes"));
   }
 }
@@ -168,7 +170,7 @@ std::string with_length(const std::string& text) {
   return file + text;
 }
 
-TEST(EngineFile, WhatUltralyticsPutsBeforeAnEngineIsItsMetadata) {
+TEST(EngineFile, ReadsUltralyticsMetadata) {
   const std::string file =
       with_length(R"({"task": "detect", "imgsz": [640, 640], "names": {"0": "person"}})") + "ftrt…";
   const EngineParts parts = parts_of(bytes_of(file));
@@ -179,7 +181,7 @@ TEST(EngineFile, WhatUltralyticsPutsBeforeAnEngineIsItsMetadata) {
                                           Pair("names", R"({"0":"person"})")));
 }
 
-TEST(EngineFile, AnythingElseIsAnEngineAsAWhole) {
+TEST(EngineFile, TreatsAnyOtherFileAsEngine) {
   for (const std::string& file :
        {std::string(), std::string("f"), std::string("ftrt and much more behind it"),
         with_length("{\"task\": }") + "x", with_length("{\"a\": 1}"), with_length("[1]") + "x",
@@ -190,7 +192,7 @@ TEST(EngineFile, AnythingElseIsAnEngineAsAWhole) {
   }
 }
 
-TEST(EngineFile, IsMappedOrTheReasonIsGiven) {
+TEST(EngineFile, MapsFileOrExplainsFailure) {
   TemporaryFolder folder;
   write_text(folder.path() / "e", "text");
   write_text(folder.path() / "empty", "");
@@ -201,7 +203,7 @@ TEST(EngineFile, IsMappedOrTheReasonIsGiven) {
   EXPECT_THAT(MappedFile::open(folder.path() / "none").error().sentence(), HasSubstr("No such file"));
 }
 
-TEST(EngineBuilder, APlugInWithoutABuilderIsNamed) {
+TEST(EngineBuilder, RejectsPluginWithoutBuilder) {
   const auto built =
       build_engine_with(fs::path(HEADROOM_FAKE_CUDA) / "libcuda.so.1", {}, [](const std::string&) {});
   ASSERT_FALSE(built);

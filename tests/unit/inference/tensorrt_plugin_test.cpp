@@ -1,5 +1,6 @@
-// The TensorRT plug-in against a fake libnvinfer and a fake driver: the calls that it makes, in their order,
-// and what it makes of refusals. What a real TensorRT does with them is not shown here (docs/tensorrt.md).
+// Tests the TensorRT plug-in with a fake libnvinfer and a fake driver: the calls that it makes, their
+// order, and its reaction to refusals. These tests do not show how a real TensorRT reacts
+// (docs/tensorrt.md).
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace headroom::tensorrt {
 namespace {
 
 #ifndef HEADROOM_FAKE_TENSORRT
-TEST(TensorRtPlugin, IsHeldToTheCallsOfAFakeLibrary) {
+TEST(TensorRtPlugin, RunsAgainstFakeLibrary) {
   GTEST_SKIP() << "NvInfer.h was not found when this was built (-DTENSORRT_INCLUDE_DIR=…)";
 }
 #else
@@ -41,7 +42,7 @@ fs::path plugin() { return fs::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_back
 class TensorRtPlugin : public testing::Test {
  protected:
   void SetUp() override {
-    // Loaded once by its whole path; later the plug-in finds it by its name.
+    // Load the driver once by its full path; the plug-in then finds it by its name.
     driver_ = ::dlopen((std::string(HEADROOM_FAKE_CUDA) + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL);
     ASSERT_NE(driver_, nullptr) << ::dlerror();
   }
@@ -53,7 +54,7 @@ class TensorRtPlugin : public testing::Test {
     write_text(path, "ftrt\n" + lines);
     return path;
   }
-  // The calls since the last look at them.
+  // Returns the calls since the last calls().
   std::vector<std::string> calls() {
     std::vector<std::string> lines;
     std::ifstream file(log_);
@@ -73,7 +74,7 @@ class TensorRtPlugin : public testing::Test {
     settings.device = "cuda:0";
     return settings;
   }
-  // Loads it and binds its first input, float32[1,4].
+  // Loads an engine and binds its first input, float32[1,4].
   Result<inference::Session> load(inference::Backend& backend, const fs::path& path,
                                   RuntimeSettings settings = on_gpu()) {
     auto session = backend.load(path, settings);
@@ -82,7 +83,7 @@ class TensorRtPlugin : public testing::Test {
       return forward_error(bound);
     return session;
   }
-  Result<EngineOutcome> build(const std::string& model, EngineOrder order = {}) {
+  Result<EngineOutcome> build(const std::string& model, EngineRequest order = {}) {
     order.model = folder_.path() / "m.onnx";
     if (!model.empty()) write_text(order.model, model);
     if (order.engine.empty()) order.engine = engine_path(order.model);
@@ -100,7 +101,7 @@ class TensorRtPlugin : public testing::Test {
 
 constexpr const char* kSmall = "input x 1 4\noutput y 1 2\nscratch 1048576\nweights 2097152\n";
 
-TEST_F(TensorRtPlugin, ARunIsTheCallsOfTheHeadersInTheirOrder) {
+TEST_F(TensorRtPlugin, RunMakesTheExpectedCallsInOrder) {
   const std::uint64_t before = in_use();
   {
     auto backend = start();
@@ -131,10 +132,10 @@ TEST_F(TensorRtPlugin, ARunIsTheCallsOfTheHeadersInTheirOrder) {
     EXPECT_GE(in_use(), before + 3 * kMiB + 24);
   }
   EXPECT_THAT(calls(), ElementsAre("~context", "~engine", "~runtime"));
-  EXPECT_EQ(in_use(), before) << "all goes back";
+  EXPECT_EQ(in_use(), before) << "all memory is freed";
 }
 
-TEST_F(TensorRtPlugin, ACapturedGraphIsOneEnqueueForAllLaterRuns) {
+TEST_F(TensorRtPlugin, CapturedGraphNeedsOneEnqueue) {
   auto backend = start();
   RuntimeSettings settings = on_gpu();
   settings.device_graph = true;
@@ -142,10 +143,11 @@ TEST_F(TensorRtPlugin, ACapturedGraphIsOneEnqueueForAllLaterRuns) {
   ASSERT_TRUE(session) << session.error().sentence();
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->run());
   const auto seen = calls();
-  EXPECT_EQ(std::count(seen.begin(), seen.end(), "enqueueV3"), 2) << "one run without, one into the graph";
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), "enqueueV3"), 2)
+      << "one run without a graph, one in the capture";
 }
 
-TEST_F(TensorRtPlugin, EnginesShareOneScratchMemoryAsLargeAsTheLargestNeeds) {
+TEST_F(TensorRtPlugin, EnginesShareScratchOfLargestSize) {
   auto backend = start();
   const std::uint64_t before = in_use();
   auto small = load(backend, engine("small", "input x 1 4\noutput y 1 2\nscratch 4194304\n"));
@@ -161,10 +163,10 @@ TEST_F(TensorRtPlugin, EnginesShareOneScratchMemoryAsLargeAsTheLargestNeeds) {
   }
   const auto seen = calls();
   EXPECT_EQ(std::count(seen.begin(), seen.end(), kScratchCall + " 16777216"), 1)
-      << "the small one is told of the move once";
+      << "the small engine gets the new address once";
 }
 
-TEST_F(TensorRtPlugin, AGraphIsCapturedAnewWhenTheScratchMemoryMoves) {
+TEST_F(TensorRtPlugin, RecapturesGraphWhenScratchMoves) {
   auto backend = start();
   RuntimeSettings settings = on_gpu();
   settings.device_graph = true;
@@ -178,7 +180,7 @@ TEST_F(TensorRtPlugin, AGraphIsCapturedAnewWhenTheScratchMemoryMoves) {
   EXPECT_THAT(calls(), ElementsAre(kScratchCall + " 16777216", "enqueueV3"));
 }
 
-TEST_F(TensorRtPlugin, AnOutputWhoseSizeIsFoundAtRunTimeHasTheSizeThatWasFound) {
+TEST_F(TensorRtPlugin, DynamicOutputHasActualSize) {
   auto backend = start();
   auto session = load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n"));
   ASSERT_TRUE(session) << session.error().sentence();
@@ -192,10 +194,10 @@ TEST_F(TensorRtPlugin, AnOutputWhoseSizeIsFoundAtRunTimeHasTheSizeThatWasFound) 
   settings.device_graph = true;
   auto captured = load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n"), settings);
   ASSERT_TRUE(captured);
-  EXPECT_THAT(captured->run().error().sentence(), HasSubstr("leave --capture-graph out"));
+  EXPECT_THAT(captured->run().error().sentence(), HasSubstr("omit --capture-graph"));
 }
 
-TEST_F(TensorRtPlugin, RefusedMemoryIsOutOfMemoryWithItsFigures) {
+TEST_F(TensorRtPlugin, ReportsRefusedMemoryWithFigures) {
   auto backend = start();
   const std::uint64_t before = in_use();
   for (const char* lines : {"input x 1 4\noutput y 1 2\nweights 100000000000\n",
@@ -204,21 +206,21 @@ TEST_F(TensorRtPlugin, RefusedMemoryIsOutOfMemoryWithItsFigures) {
     ASSERT_FALSE(session);
     EXPECT_TRUE(inference::is_out_of_memory(session.error())) << session.error().sentence();
     EXPECT_THAT(session.error().sentence(),
-                HasSubstr("it asked for 93.13 GiB of the device's memory while it held 0 B"));
+                HasSubstr("it requested 93.13 GiB of device memory while it held 0 B"));
   }
   EXPECT_EQ(in_use(), before);
 }
 
-TEST_F(TensorRtPlugin, EnginesMayHaveTensorRtsOwnPlugIns) {
+TEST_F(TensorRtPlugin, SupportsOnlyTensorRtsOwnPlugins) {
   auto backend = start();
   EXPECT_TRUE(backend.load(engine("nms", std::string(kSmall) + "plugin EfficientNMS_TRT\n"), on_gpu()));
   const auto other = backend.load(engine("other", std::string(kSmall) + "plugin Mine\n"), on_gpu());
   ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().sentence(), AllOf(HasSubstr("a plug-in that is not TensorRT's own"),
+  EXPECT_THAT(other.error().sentence(), AllOf(HasSubstr("a plug-in that TensorRT does not include"),
                                               HasSubstr("Cannot find plugin: Mine")));
 }
 
-TEST_F(TensorRtPlugin, AFaultOfTheDeviceIsNoLackOfMemory) {
+TEST_F(TensorRtPlugin, DeviceFaultIsNotOutOfMemory) {
   auto backend = start();
   const auto fail = reinterpret_cast<void (*)(int)>(::dlsym(driver_, "fake_cuda_fails"));
   ASSERT_NE(fail, nullptr);
@@ -229,11 +231,11 @@ TEST_F(TensorRtPlugin, AFaultOfTheDeviceIsNoLackOfMemory) {
   for (const Error& error : {session ? Error{} : session.error(), built ? Error{} : built.error()}) {
     EXPECT_FALSE(inference::is_out_of_memory(error));
     EXPECT_THAT(error.sentence(),
-                AllOf(HasSubstr("failed: CUDA_ERROR_OTHER"), HasSubstr("and not the memory")));
+                AllOf(HasSubstr("failed: CUDA_ERROR_OTHER"), HasSubstr("not a lack of memory")));
   }
 }
 
-TEST_F(TensorRtPlugin, WhatCannotBeIsRefusedWithItsReason) {
+TEST_F(TensorRtPlugin, RejectsUnsupportedSettingsWithReason) {
   auto backend = start();
   const auto why = [&](const std::string& lines, RuntimeSettings settings) {
     const auto session = load(backend, engine("a", lines), settings);
@@ -241,7 +243,7 @@ TEST_F(TensorRtPlugin, WhatCannotBeIsRefusedWithItsReason) {
   };
   RuntimeSettings settings;
   EXPECT_THAT(why(kSmall, settings),
-              HasSubstr("TensorRT runs on GPUs alone, not on cpu; give --device cuda:N"));
+              HasSubstr("TensorRT runs on GPUs only, not on cpu; use --device cuda:N"));
   settings = on_gpu();
   settings.conv_search = ConvSearch::heuristic;
   EXPECT_THAT(why(kSmall, settings), HasSubstr("chose the algorithms"));
@@ -254,15 +256,16 @@ TEST_F(TensorRtPlugin, WhatCannotBeIsRefusedWithItsReason) {
            [](RuntimeSettings& s) { s.graph_level = 1; }}) {
     settings = on_gpu();
     set(settings);
-    EXPECT_THAT(why(kSmall, settings), HasSubstr("are ONNX Runtime's own; leave pattern"));
+    EXPECT_THAT(why(kSmall, settings), HasSubstr("are settings of ONNX Runtime; omit pattern"));
   }
-  EXPECT_THAT(why("input x 1 8\noutput y 1 2\n", on_gpu()), HasSubstr("input x takes [1,8] to [1,8]"));
+  EXPECT_THAT(why("input x 1 8\noutput y 1 2\n", on_gpu()),
+              HasSubstr("input x of this engine accepts [1,8] to [1,8]"));
   write_text(folder_.path() / "b.engine", "garbage");
   EXPECT_THAT(backend.load(folder_.path() / "b.engine", on_gpu()).error().sentence(),
-              AllOf(HasSubstr("does not take this engine"), HasSubstr("the magic tag does not match")));
+              AllOf(HasSubstr("rejects this engine"), HasSubstr("the magic tag does not match")));
 }
 
-TEST_F(TensorRtPlugin, IsAbsentInOneSentence) {
+TEST_F(TensorRtPlugin, ReportsMissingTensorRtInOneSentence) {
   const TemporaryFolder empty;
   const ScopedEnvironment nowhere("HEADROOM_TENSORRT", empty.path().string());
   auto backend = inference::Backend::open({"tensorrt", plugin()});
@@ -274,23 +277,23 @@ TEST_F(TensorRtPlugin, IsAbsentInOneSentence) {
               AllOf(HasSubstr("libnvinfer.so."), HasSubstr("was not found"), HasSubstr("HEADROOM_TENSORRT")));
 }
 
-TEST_F(TensorRtPlugin, AnotherMajorVersionIsRefused) {
+TEST_F(TensorRtPlugin, RejectsOtherMajorVersion) {
   const ScopedEnvironment version("FAKE_TENSORRT_VERSION", "120001");
   auto backend = inference::Backend::open({"tensorrt", plugin()});
   ASSERT_TRUE(backend);
-  EXPECT_THAT(backend->start().error().sentence(), HasSubstr("and found 12.0.1"));
+  EXPECT_THAT(backend->start().error().sentence(), HasSubstr("but found 12.0.1"));
 }
 
 // --- building
 
 TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
-  EngineOrder order;
+  EngineRequest order;
   order.workspace = mebibytes(64);
   order.image_size = 320;
   order.creator = "1.2.3";
   const auto built = build("input x -1 3 -1 -1\noutput y 1 2\ntrial 1048576\n", order);
   ASSERT_TRUE(built) << built.error().sentence();
-  EXPECT_FALSE(built->was_there);
+  EXPECT_FALSE(built->already_built);
   EXPECT_EQ(built->device_peak, mebibytes(1));
   EXPECT_EQ(built->note, "");
   EXPECT_THAT(calls(), ElementsAre("createInferBuilder of the headers", "createNetworkV2 0",
@@ -312,65 +315,66 @@ TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
   order.engine.clear();
   const auto again = build("", order);
   ASSERT_TRUE(again) << again.error().sentence();
-  EXPECT_TRUE(again->was_there);
+  EXPECT_TRUE(again->already_built);
   EXPECT_THAT(calls(), Not(Contains("buildSerializedNetwork")));
 }
 
-TEST_F(TensorRtPlugin, WhatIsThereAndIsAnotherEngineIsNotReplacedUnlessForced) {
+TEST_F(TensorRtPlugin, ReplacesOtherEngineOnlyIfForced) {
   const std::string model = "input x 1 4\noutput y 1 2\n";
-  const auto why = [&](const EngineOrder& order, const std::string& text = "") {
+  const auto why = [&](const EngineRequest& order, const std::string& text = "") {
     const auto built = build(text, order);
     return built ? std::string("it was built") : built.error().sentence();
   };
   ASSERT_TRUE(build(model));
-  EngineOrder smaller;
+  EngineRequest smaller;
   smaller.image_size = 320;
   EXPECT_THAT(why(smaller),
-              HasSubstr("it was built with other settings (fp32, image size 640, workspace not bounded)"));
-  EXPECT_THAT(why({}, model + "weights 1\n"), HasSubstr("m.onnx has changed since it was built"));
+              HasSubstr("it was built with other settings (fp32, image size 640, workspace unlimited)"));
+  EXPECT_THAT(why({}, model + "weights 1\n"), HasSubstr("m.onnx has changed since the engine was built"));
   write_text(folder_.path() / "m.onnx", model);
   {
     const ScopedEnvironment version("FAKE_TENSORRT_VERSION",
                                     std::to_string(HEADROOM_TENSORRT_MAJOR) + "9907");
-    EXPECT_THAT(why({}), AllOf(HasSubstr("it was built by TensorRT"), HasSubstr(".99.7; give --force")));
-    EngineOrder forced;
+    EXPECT_THAT(why({}), AllOf(HasSubstr("it was built by TensorRT"), HasSubstr(".99.7; add --force")));
+    EngineRequest forced;
     forced.force = true;
     EXPECT_TRUE(build("", forced));
   }
-  EXPECT_THAT(why({}), HasSubstr(".99.7, and here is")) << "now it is the other version's";
+  EXPECT_THAT(why({}), HasSubstr(".99.7, but this machine has")) << "the engine is now the other version's";
   fs::remove(folder_.path() / "m.engine.json");
   EXPECT_THAT(why({}), HasSubstr("Headroom did not build it"));
 }
 
-TEST_F(TensorRtPlugin, AForeignOrStaleEngineIsNotRun) {
+TEST_F(TensorRtPlugin, RejectsIncompatibleOrStaleEngine) {
   const std::string model = "input x 1 4\noutput y 1 2\n";
-  EngineOrder order;
+  EngineRequest order;
   order.image_size = 320;
   order.workspace = mebibytes(64);
   ASSERT_TRUE(build(model, order));
   const fs::path built = folder_.path() / "m.engine";
   auto backend = start();
   EXPECT_TRUE(backend.load(built, on_gpu()));
-  EXPECT_TRUE(backend.load(folder_.path() / "m.onnx", on_gpu())) << "by the engine beside it";
+  EXPECT_TRUE(backend.load(folder_.path() / "m.onnx", on_gpu())) << "by the engine next to it";
   write_text(folder_.path() / "m.onnx", model + "weights 1\n");
   for (const char* name : {"m.engine", "m.onnx"})
-    EXPECT_THAT(backend.load(folder_.path() / name, on_gpu()).error().sentence(),
-                AllOf(HasSubstr("m.onnx has changed since it was built"), HasSubstr("headroom build-engine"),
-                      HasSubstr("m.onnx --imgsz 320 --workspace 64MiB --out"), HasSubstr("--force")));
+    EXPECT_THAT(
+        backend.load(folder_.path() / name, on_gpu()).error().sentence(),
+        AllOf(HasSubstr("m.onnx has changed since the engine was built"), HasSubstr("headroom build-engine"),
+              HasSubstr("m.onnx --imgsz 320 --workspace 64MiB --out"), HasSubstr("--force")));
   auto record = read_record(built);
   ASSERT_TRUE(record && *record);
   (*record)->machine.gpu = "Orin";
   ASSERT_TRUE(write_record(built, **record));
   EXPECT_THAT(backend.load(built, on_gpu()).error().sentence(),
-              HasSubstr("it was built for Orin, and here is Fake GPU 0"));
+              HasSubstr("it was built for Orin, but this machine has Fake GPU 0"));
   write_text(folder_.path() / "other.onnx", model);
   EXPECT_THAT(backend.load(folder_.path() / "other.onnx", on_gpu()).error().sentence(),
-              HasSubstr("none was built of this model yet"));
+              HasSubstr("none was built from this model"));
 }
 
-TEST_F(TensorRtPlugin, PrecisionsAreThoseOfTheVersion) {
+TEST_F(TensorRtPlugin, PrecisionDependsOnVersion) {
   const std::string model = "input x 1 4\noutput y 1 2\n";
-  EngineOrder order;
+  EngineRequest order;
   order.precision = Precision::fp16;
   const auto half = build(model, order);
   if (HEADROOM_TENSORRT_MAJOR < 11) {
@@ -378,30 +382,29 @@ TEST_F(TensorRtPlugin, PrecisionsAreThoseOfTheVersion) {
     EXPECT_THAT(calls(), Contains("setFlag 0"));
   } else {
     ASSERT_FALSE(half);
-    EXPECT_THAT(
-        half.error().sentence(),
-        HasSubstr("--fp16 cannot be had: TensorRT 11 builds a model in the types that its file says"));
+    EXPECT_THAT(half.error().sentence(),
+                HasSubstr("--fp16 is not available: TensorRT 11 builds a model in the types of its file"));
   }
   order.precision = Precision::int8;
   order.engine = folder_.path() / "int8.engine";
   EXPECT_THAT(build(model, order).error().sentence(),
-              HasSubstr("--int8 cannot be had: the model has no QuantizeLinear"));
+              HasSubstr("--int8 is not available: the model has no QuantizeLinear"));
   calls();
   EXPECT_TRUE(build(model + "quantized\n", order));
   EXPECT_EQ(testing::Value(calls(), Contains("setFlag 1")), HEADROOM_TENSORRT_MAJOR < 11);
 }
 
-TEST_F(TensorRtPlugin, WhatTheParserAndTheBuilderSayIsTheReason) {
+TEST_F(TensorRtPlugin, ReportsParserAndBuilderErrors) {
   EXPECT_THAT(build("input x 1 4\nbad No importer registered for op: Odd\n").error().sentence(),
               AllOf(HasSubstr("cannot read the model: No importer registered for op: Odd (node 7)")));
   EXPECT_THAT(build("input ids 1 -1\noutput y 1 2\n").error().sentence(),
-              HasSubstr("the shape of input ids is open"));
+              HasSubstr("input ids has a dynamic shape"));
   const auto hungry = build("input x 1 4\noutput y 1 2\ntrial 100000000000\n");
   ASSERT_FALSE(hungry);
   EXPECT_TRUE(inference::is_out_of_memory(hungry.error())) << hungry.error().sentence();
   EXPECT_THAT(hungry.error().sentence(),
               AllOf(HasSubstr("Could not find any implementation for node Conv_1"),
-                    HasSubstr("it asked for 93.13 GiB"), HasSubstr("a smaller --workspace")));
+                    HasSubstr("it requested 93.13 GiB"), HasSubstr("a smaller --workspace")));
   EXPECT_FALSE(fs::exists(folder_.path() / "m.engine"));
 }
 

@@ -1,5 +1,5 @@
-// ONNX files of one node, written byte by byte (protobuf), for behaviours that no small public model shows:
-// outputs whose shape depends on values, strings, sequences, empty tensors.
+// Writes ONNX files with one node, byte by byte (protobuf). They cover behaviour that no small public
+// model shows: outputs whose shape depends on values, strings, sequences, empty tensors.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace headroom::test {
 
-// Element types as ONNX numbers them.
+// Element types, with ONNX's numbers.
 enum class OnnxType : std::uint64_t { float32 = 1, int64 = 7, string = 8 };
 
 struct OnnxValue {

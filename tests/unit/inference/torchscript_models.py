@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the TorchScript modules of the LibTorch plug-in's tests, and what PyTorch itself gives for each.
+"""Makes the TorchScript modules for the tests of the LibTorch plug-in, and PyTorch's own results for each.
 
     torchscript_models.py FOLDER
 
-NAME.pt is the module; NAME.expected the float32 values of its outputs, one after another, on an input of
-filled(shape): (i * 7919 % 251) / 251 for element i, which the tests make, too.
+NAME.pt is the module. NAME.expected has the float32 values of its outputs, in order, for an input of
+filled(shape): element i is (i * 7919 % 251) / 251. The tests make the same input.
 """
 import io
 import json
@@ -22,7 +22,7 @@ def filled(shape):
 
 
 class Net(nn.Module):
-    """Convolutions, a normalisation with figures of its own, a product: what freezing folds and fuses."""
+    """Convolutions, a normalisation with non-trivial statistics, a product: all that freezing folds and fuses."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class Dictionary(nn.Module):
 
 
 class Nested(nn.Module):
-    """A tuple with a list in it, and a value that is no tensor."""
+    """Returns a tuple with a list, and a value that is not a tensor."""
 
     def forward(self, x: torch.Tensor):
         return x + 1, [x * 2, x.sum()], 3
@@ -74,7 +74,7 @@ class Number(nn.Module):
 
 
 class Counting(nn.Module):
-    """Changes an attribute as it runs, so that it cannot be frozen whole."""
+    """Changes an attribute during a run, so it cannot be frozen completely."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ class OnlyExport(nn.Module):
 
 
 class Fixed(nn.Module):
-    """Runs with one size of picture alone."""
+    """Accepts only one picture size."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class Fixed(nn.Module):
 
 
 class Large(nn.Module):
-    """Takes 512 MiB while it runs, from a picture of 64 x 64."""
+    """Allocates 512 MiB during a run, from a picture of 64 x 64."""
 
     def __init__(self):
         super().__init__()
@@ -145,14 +145,15 @@ def with_unknown_operator(source, target):
 
 
 def with_traced_shape(source, target, shape):
-    """As torch.jit.trace of PyTorch 2 saves it: the input that it was traced with, without its data."""
+    """Adds the input of the trace without its data, as torch.jit.trace of PyTorch 2 saves it."""
     buffer = io.BytesIO()
     torch.save({"forward": [torch.zeros(shape)]}, buffer)
     with zipfile.ZipFile(buffer) as inputs:
         pickle = next(inputs.read(entry) for entry in inputs.infolist() if entry.filename.endswith("data.pkl"))
-    # Python adds the one item of a list or dict by opcodes that LibTorch's own reader does not know; it takes those for several.
+    # Python adds a single item of a list or dict with opcodes that LibTorch's own reader does not know.
+    # LibTorch reads the opcodes for several items.
     for begin in (b"}", b"]"):
-        at = pickle.index(begin) + 3  # behind the number that it is kept under
+        at = pickle.index(begin) + 3  # after the number under which it is stored
         pickle = pickle[:at] + b"(" + pickle[at:]
     pickle = pickle.replace(b"as.", b"eu.")
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
@@ -196,7 +197,7 @@ def main():
     torch.save(net.state_dict(), folder / "old_weights.pt", _use_new_zipfile_serialization=False)
     whole = (folder / "script.pt").read_bytes()
     (folder / "cut.pt").write_bytes(whole[: len(whole) * 2 // 3])
-    # Its directory is whole, and a weight is not what it says.
+    # The ZIP directory is complete, but the pickle is truncated.
     buffer = io.BytesIO(whole)
     with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(folder / "damaged.pt", "w") as new:
         for entry in old.infolist():

@@ -1,5 +1,5 @@
-// After warm-up neither pre-processing nor decoding allocates. A program of its own: it replaces operator
-// new.
+// Tests that pre-processing and decoding do not allocate after warm-up. It is a separate program, because
+// it replaces operator new.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace {
 std::size_t allocations = 0;
 }
 
-// NOLINTBEGIN: what the standard asks of a replacement
+// NOLINTBEGIN: signatures that the standard requires of a replacement
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
@@ -31,7 +31,7 @@ using test::Output;
 using test::picture_model;
 using test::spec;
 
-// Decodes a light frame, then heavier ones; only the first may allocate.
+// Decodes a frame with few findings, then frames with more. Only the first may allocate.
 void expect_no_allocation(const ModelDescription& description, float lowest, float highest) {
   auto task = create_task(description, {});
   ASSERT_TRUE(task && *task);
@@ -44,7 +44,7 @@ void expect_no_allocation(const ModelDescription& description, float lowest, flo
   FrameFindings findings;
   std::int64_t most = 0;
   for (int round = 0; round < 6; ++round) {
-    // The share of strong values grows from frame to frame, so later frames have more candidates.
+    // The share of high scores grows with each frame, so later frames have more candidates.
     std::uniform_real_distribution<float> value(
         lowest, lowest + (highest - lowest) * static_cast<float>(2 + round) / 8);
     for (Output& output : outputs)
@@ -74,7 +74,7 @@ TEST(Allocation, DetectionHeadsAllocateInTheFirstFrameOnly) {
 }
 
 TEST(Allocation, TextAndLinesAllocateInTheFirstFrameOnly) {
-  // 0.3..1: the whole map is one region and surely text; the outline is longest then.
+  // 0.3..1: the whole map is one region of text, whose outline is as long as possible.
   expect_no_allocation(model({spec("x", {1, 3, 320, 320})}, {spec("sigmoid_0", {1, 1, 320, 320})}), 0.2F,
                        1.6F);
   expect_no_allocation(
@@ -82,7 +82,7 @@ TEST(Allocation, TextAndLinesAllocateInTheFirstFrameOnly) {
       40);
 }
 
-TEST(Allocation, MaskMemoryIsUsedAgain) {
+TEST(Allocation, ReusesMaskMemory) {
   const auto description = model({spec("in", {1, 3, 64, 64})}, {spec("mask", {1, 1, 64, 64})});
   auto task = create_task(description, {});
   ASSERT_TRUE(task && *task);
@@ -100,7 +100,7 @@ TEST(Allocation, MaskMemoryIsUsedAgain) {
   }
 }
 
-TEST(Allocation, PreprocessorAllocatesNothingWhateverTheFrameSize) {
+TEST(Allocation, PreprocessorNeverAllocates) {
   const std::vector<std::uint8_t> frame(std::size_t{3} * 320 * 240, 100);
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     InputSpec input;

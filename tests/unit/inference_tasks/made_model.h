@@ -1,4 +1,4 @@
-// Models that exist only as a signature, and outputs made for them.
+// Models that are only a signature, and hand-made outputs for them.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ inline ModelDescription model(std::vector<TensorSpec> inputs, std::vector<Tensor
   return {std::move(inputs), std::move(outputs), std::move(metadata)};
 }
 
-// One picture of 640×640 in, the given outputs.
+// A model with one picture of 640×640 as input, and these outputs.
 inline ModelDescription picture_model(std::vector<TensorSpec> outputs, Metadata metadata = {}) {
   return model({spec("images", {1, 3, 640, 640})}, std::move(outputs), std::move(metadata));
 }
 
-// A tensor with its own values.
+// A tensor that owns its values.
 class Output {
  public:
   explicit Output(Dims dims, float fill = 0)
       : dims_(std::move(dims)),
         values_(static_cast<std::size_t>(std::max<std::int64_t>(element_count(dims_), 0)), fill) {}
-  // Element by its indices.
+  // The element at these indices.
   float& at(const Dims& indices) {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < dims_.size(); ++i) offset = offset * dims_[i] + indices[i];
@@ -48,7 +48,7 @@ class Output {
   std::vector<float> values_;
 };
 
-// The name of the task that is made, or "none".
+// The name of the task that is created, or "none".
 inline std::string task_of(const ModelDescription& description, const inference::TaskOptions& options = {}) {
   auto task = inference::create_task(description, options);
   if (!task) return "error: " + task.error().sentence();

@@ -1,4 +1,5 @@
-// Runs a real model on a picture the way a worker does: backend, task, pre-processing, decoding.
+// Runs a real model on a picture, with the same steps as a worker: backend, task, pre-processing,
+// decoding.
 #pragma once
 
 #include <array>
@@ -14,21 +15,22 @@
 
 namespace headroom::test {
 
-// Pictures and a video of Debian's package opencv-doc.
+// The folder of pictures and a video from Debian's package opencv-doc.
 inline constexpr const char* kMessi = "data/messi5.jpg";
 inline constexpr const char* kSceneText = "text/scenetext01.jpg";
 inline constexpr const char* kPedestrianVideo = "data/vtest.avi";
 
-// The plug-in that was built with these tests.
+// The plug-in of this build.
 std::filesystem::path plugin_path();
 
 class ModelRunner {
  public:
-  // The error says what is missing: plug-in, runtime or model.
+  // The error names what is missing: plug-in, runtime or model.
   static Result<ModelRunner> open(const std::filesystem::path& model, const inference::TaskOptions& options);
 
   inference::Task& task() { return *task_; }
-  // Pre-processes (8-bit BGR), runs, decodes; the reference is valid until the next call.
+  // Pre-processes a picture (8-bit BGR), runs the model and decodes. The reference is valid until the next
+  // call.
   Result<const FrameFindings*> find(const cv::Mat& picture);
   const std::vector<TensorView>& outputs() const { return outputs_; }
   const inference::FrameTransform& transform() const { return transform_; }

@@ -9,7 +9,7 @@
 namespace headroom::inference {
 namespace {
 
-// The definition, word for word: stable sort, then every kept box suppresses the later ones.
+// A direct implementation of the definition: stable sort, then each kept box suppresses later boxes.
 std::vector<std::uint32_t> brute_force(const std::vector<Candidate>& boxes, float threshold) {
   std::vector<std::uint32_t> order(boxes.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -93,7 +93,7 @@ TEST(NonMaximumSuppression, KeepsAtMost300) {
 }
 
 TEST(NonMaximumSuppression, LooksAtTheBest30000Only) {
-  // 30,000 copies of one box hide what comes after them by score, however far away it is.
+  // 30,000 copies of one box leave no place for boxes with lower scores, however far away.
   std::vector<Candidate> boxes(30000, Candidate{0, 0, 10, 10, 0.9F, 0, 0});
   boxes.push_back({500, 500, 510, 510, 0.5F, 0, 0});
   EXPECT_EQ(run(boxes, 0.5F).size(), 1U);

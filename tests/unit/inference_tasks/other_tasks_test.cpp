@@ -1,4 +1,4 @@
-// Heads other than YOLO's with outputs made by hand.
+// Tests the tasks other than YOLO, with hand-made outputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ FrameFindings decode(const ModelDescription& description, const std::vector<Tens
   return findings;
 }
 
-TEST(DbText, ABlockOfTextGrowsByItsUnclipDistance) {
+TEST(DbText, GrowsTextBlockByUnclipDistance) {
   Output map({1, 1, 320, 320});
   // Pixels 50..149 by 40..59: a rectangle of 99×19 between pixel centres.
   for (int y = 40; y < 60; ++y)
@@ -70,7 +70,7 @@ TEST(Mlsd, EndsLieAtTheCentrePlusTheOffsets) {
   EXPECT_EQ(findings.lines[1].y1, 180);
 }
 
-TEST(FastestDet, CellIsDecoded) {
+TEST(FastestDet, DecodesCell) {
   Output output({1, 85, 22, 22});
   output.at({0, 0, 3, 5}) = 0.9F;
   output.at({0, 1, 3, 5}) = std::atanh(0.5F);
@@ -123,7 +123,7 @@ TEST(Segmentation, ProbabilitiesAndLogitsGiveTheSameMask) {
   EXPECT_EQ(from_probabilities.masks[0].bottom, 50);
 }
 
-TEST(Segmentation, ARoundingBeyondOneMakesNoLogits) {
+TEST(Segmentation, RoundingAboveOneIsNotALogit) {
   Output probabilities({1, 1, 32, 32}, 0.01F);
   probabilities.at({0, 0, 4, 4}) = 1.0000001F;
   const auto findings = decode(model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})}),
@@ -134,14 +134,14 @@ TEST(Segmentation, ARoundingBeyondOneMakesNoLogits) {
             1);
 }
 
-TEST(Segmentation, NothingAboveHalfIsNoMask) {
+TEST(Segmentation, NoMaskWithoutProbabilityAboveHalf) {
   Output low({1, 1, 32, 32}, 0.5F);
   EXPECT_EQ(
       decode(model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})}), {low.view()}, 9, 9).count(),
       0);
 }
 
-TEST(Segmentation, EveryClassButTheBackgroundIsAMask) {
+TEST(Segmentation, MakesMaskForEveryClassExceptBackground) {
   for (const bool planes : {true, false}) {
     const test::Dims dims = planes ? test::Dims{1, 5, 32, 32} : test::Dims{1, 32, 32, 5};
     const test::Dims input = planes ? test::Dims{1, 3, 32, 32} : test::Dims{1, 32, 32, 3};
@@ -179,7 +179,7 @@ TEST(Segmentation, BodyPixMapReachesHalfACellBeyondThePicture) {
   EXPECT_NEAR(findings.masks[0].top, -7.5, 0.01);
 }
 
-TEST(Classification, SoftmaxUnlessProbabilities) {
+TEST(Classification, AppliesSoftmaxUnlessProbabilities) {
   TaskOptions options;
   options.forced = "classification";
   const auto description = model({spec("in", {1, 1, 28, 28})}, {spec("out", {1, 3})});

@@ -1,4 +1,4 @@
-// Every version of the inner loops gives the same numbers, and reads and writes only what it may.
+// Tests that all versions of the inner loops give the same numbers, and stay within their buffers.
 #include "inference/preprocessor_kernels.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<std::uint8_t> noise(std::size_t n, std::uint32_t seed) {
 }
 
 std::vector<std::uint8_t> run(const RowKernels& kernels, const InputSpec& spec, const Case& size) {
-  // Exactly as long as the frame, so that a sanitizer sees a read past its end.
+  // Exactly as long as the frame, so that a sanitizer detects a read past its end.
   const auto frame = noise(std::size_t{3} * size.frame_width * size.frame_height, 7);
   const std::size_t element = spec.type == ElementType::uint8 ? 1 : 4;
   std::vector<std::uint8_t> tensor(static_cast<std::size_t>(size.input_width) * size.input_height *

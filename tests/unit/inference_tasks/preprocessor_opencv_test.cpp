@@ -1,4 +1,4 @@
-// The pre-processing against OpenCV itself: resize, copyMakeBorder, cvtColor, convertTo.
+// Compares the pre-processing with OpenCV's resize, copyMakeBorder, cvtColor and convertTo.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ cv::Mat noise(int width, int height, std::uint32_t seed) {
   return picture;
 }
 
-// Levels 0..255 as OpenCV's chain gives them, interleaved in the order of `channels`.
+// OpenCV's result as levels 0..255, interleaved in the order of `channels`.
 cv::Mat reference(const cv::Mat& frame, const InputSpec& spec) {
   const Placement place = place_frame(spec, frame.cols, frame.rows);
   cv::Mat resized, padded, converted;
@@ -53,7 +53,7 @@ double worst_difference(const cv::Mat& frame, const InputSpec& spec) {
         const auto i = static_cast<std::size_t>(c);
         const double level = tensor[index_in(spec, y, x, c, channels)] / spec.scale[i] + spec.mean[i];
         const double difference = std::abs(level - expected.ptr(y)[x * channels + c]);
-        if (!(difference <= worst)) worst = difference;  // NaN, an unwritten element, counts
+        if (!(difference <= worst)) worst = difference;  // an unwritten element is NaN and must fail
       }
   return worst;
 }
@@ -118,7 +118,7 @@ TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
   }
 }
 
-TEST(PreprocessorAgainstOpenCv, PhotoIsTheSameToTheLevel) {
+TEST(PreprocessorAgainstOpenCv, PhotoMatchesExactly) {
   const auto path = test::opencv_example("data/messi5.jpg");
   if (!path) GTEST_SKIP() << test::absent_message("messi5.jpg of opencv-doc");
   InputSpec spec;
@@ -126,7 +126,7 @@ TEST(PreprocessorAgainstOpenCv, PhotoIsTheSameToTheLevel) {
   EXPECT_LT(worst_difference(cv::imread(path->string()), spec), 0.001);
 }
 
-TEST(PreprocessorAgainstOpenCv, RowsMayBePadded) {
+TEST(PreprocessorAgainstOpenCv, AcceptsPaddedRows) {
   const cv::Mat whole = noise(300, 200, 5);
   const cv::Mat part = whole(cv::Rect(17, 9, 150, 100));  // a stride of its own
   InputSpec spec;
@@ -164,7 +164,7 @@ TEST(Preprocessor, FourthChannelIsOne) {
   }
 }
 
-TEST(Preprocessor, FramesOfAnotherSizeFollowEachOther) {
+TEST(Preprocessor, AcceptsChangingFrameSizes) {
   InputSpec spec;
   spec.width = spec.height = 64;
   Preprocessor used(spec);

@@ -1,4 +1,4 @@
-// Real models on real pictures: what they are known to show must be found where it is.
+// Runs real models on real pictures and checks the findings against known positions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class RealModel : public testing::Test {
     return kNothing;
   }
   std::string task_name() { return std::string(runner_->task().name()); }
-  // The best IoU of a detection with the box, among those of the class with at least this score.
+  // The best IoU with the box, among the detections of the class with at least this score.
   static float best_iou(const FrameFindings& findings, const Box& box, std::int32_t class_id = 0,
                         float score = 0.4F) {
     float best = 0;
@@ -74,17 +74,17 @@ TEST_F(RealModel, BlazeFaceBackFindsTheFace) {
   PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   const FrameFindings& findings = find(messi);
   ASSERT_FALSE(findings.detections.empty());
-  EXPECT_GT(iou(findings.detections[0], kMessiFace), 0.95F);  // the best one is the face
+  EXPECT_GT(iou(findings.detections[0], kMessiFace), 0.95F);  // the best detection is the face
   EXPECT_GT(findings.detections[0].score, 0.8F);
   ASSERT_EQ(findings.detections[0].landmark_count, 6);
-  for (std::size_t k = 0; k < 8; k += 2) {  // eyes, nose, mouth lie in the box
+  for (std::size_t k = 0; k < 8; k += 2) {  // eyes, nose and mouth lie inside the box
     EXPECT_THAT(findings.detections[0].landmarks[k], testing::AllOf(testing::Gt(215), testing::Lt(265)));
     EXPECT_THAT(findings.detections[0].landmarks[k + 1], testing::AllOf(testing::Gt(90), testing::Lt(140)));
   }
 }
 
-// The front model is made for faces that fill much of the picture; in the whole photo this one is 9 pixels
-// wide.
+// The front model is made for faces that fill most of the picture. In the whole photo, this face is only 9
+// pixels wide in the model's input.
 TEST_F(RealModel, BlazeFaceFrontFindsTheFaceCloseUp) {
   OPEN_OR_SKIP(open_npm("face_detection_front_128x128_barracuda.onnx"));
   PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
@@ -149,7 +149,7 @@ TEST_F(RealModel, DbTextBoxesTheWordsOfTheSign) {
   }
 }
 
-// Strong edges lie under the lines: the gradient near them against that of the picture as a whole.
+// Lines must lie on edges: compares the gradient near the lines with that of the whole picture.
 TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
   PICTURE_OR_SKIP(building, picture(opencv_example("data/building.jpg")));
   cv::Mat gray, across, down, strength;
@@ -180,7 +180,7 @@ TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
 
 TEST_F(RealModel, YoloxFindsThePeopleAtEverySize) {
   PICTURE_OR_SKIP(frame, first_frame(opencv_example(kPedestrianVideo)));
-  // The three who walk, and the van, as seen in the frame.
+  // Three pedestrians and a van, measured in the frame.
   const Box people[] = {{640, 240, 684, 323}, {253, 220, 283, 308}, {500, 157, 530, 233}};
   for (const int side : {416, 640, 1280}) {
     const std::string name = "yolox_nano_" + std::to_string(side) + "x" + std::to_string(side) + ".onnx";
@@ -225,7 +225,7 @@ TEST_F(RealModel, MasksCoverThePlayer) {
   }
 }
 
-TEST_F(RealModel, ModelsWithoutAPictureHaveNoTask) {
+TEST_F(RealModel, ModelWithoutImageInputHasNoTask) {
   const auto model = shared_data("models/silero_vad.onnx");
   if (!model) GTEST_SKIP() << absent_message("silero_vad.onnx");
   if (!fs::exists(plugin_path())) GTEST_SKIP() << absent_message("the ONNX Runtime plug-in");

@@ -1,4 +1,4 @@
-// Which model gets which task, what a forced task says, and that no shape or value can hurt.
+// Tests which task a model gets, the errors of forced tasks, and that no shape or value can crash a task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using test::picture_model;
 using test::spec;
 using test::task_of;
 
-// One model that every task accepts, with the sizes small where the task allows it.
+// One model per task, as small as the task allows.
 struct Example {
   std::string task;
   ModelDescription model;
@@ -60,7 +60,7 @@ std::vector<Example> examples() {
   };
 }
 
-TEST(TaskList, EveryTaskHasAModelThatIsRecognised) {
+TEST(TaskList, RecognisesAModelOfEveryTask) {
   std::set<std::string> seen;
   for (const Example& example : examples()) {
     EXPECT_EQ(task_of(example.model), example.task);
@@ -81,7 +81,7 @@ TEST(TaskList, ForcingTheRecognisedTaskChangesNothing) {
   }
 }
 
-TEST(TaskList, AnyModelCanBeOneWithoutATask) {
+TEST(TaskList, TaskNoneFitsAnyModel) {
   TaskOptions options;
   options.forced = "none";
   for (const Example& example : examples()) EXPECT_EQ(task_of(example.model, options), "none");
@@ -102,7 +102,7 @@ TEST(TaskList, OtherModelsHaveNoTask) {
       "none");
 }
 
-TEST(TaskList, ForcedTaskThatDoesNotExistOrFitIsAnError) {
+TEST(TaskList, RejectsForcedTaskThatDoesNotExistOrFit) {
   TaskOptions options;
   options.forced = "yolox8";
   auto task = create_task(picture_model({spec("o", {1, 84, 8400})}), options);
@@ -115,7 +115,7 @@ TEST(TaskList, ForcedTaskThatDoesNotExistOrFitIsAnError) {
   EXPECT_THAT(task.error().sentence(), testing::HasSubstr("does not fit the task blazeface"));
 }
 
-TEST(TaskList, ShapesThatCannotBeNeverCrash) {
+TEST(TaskList, ImpossibleShapesNeverCrash) {
   const std::int64_t odd[] = {-1, 0, 1, 3, 4, 6, 84, 85, 640, std::numeric_limits<std::int64_t>::max()};
   std::mt19937 random(4);
   for (int round = 0; round < 3000; ++round) {
@@ -141,9 +141,9 @@ TEST(TaskList, ShapesThatCannotBeNeverCrash) {
   }
 }
 
-// Outputs that do not look as the model said: missing, of other types, ranks and sizes, empty, or full of
-// NaN.
-TEST(TaskList, OutputsThatCannotBeGiveNoFindings) {
+// Outputs that contradict the model's signature: missing, of other types, ranks and sizes, empty, or full
+// of NaN.
+TEST(TaskList, InvalidOutputsGiveNoFindings) {
   const FrameTransform transform{1, 1, 0, 0, 64, 64};
   for (const Example& example : examples()) {
     auto task = create_task(example.model, {});
@@ -215,7 +215,7 @@ TEST(TaskList, AnyNumbersGiveFiniteFindings) {
   }
 }
 
-TEST(ParseNames, ReadsPythonAndRefusesTheRest) {
+TEST(ParseNames, ReadsPythonAndRejectsOtherText) {
   EXPECT_THAT(parse_names("{0: 'person', 1: 'bicycle'}"), testing::ElementsAre("person", "bicycle"));
   EXPECT_THAT(parse_names("{1: 'b', 0: 'a'}"), testing::ElementsAre("a", "b"));
   EXPECT_THAT(parse_names("['a', \"it's\"]"), testing::ElementsAre("a", "it's"));

@@ -16,7 +16,7 @@ std::vector<float> map_of(const std::vector<std::string>& rows) {
   return map;
 }
 
-// Regions by flood fill: the oracle.
+// Counts regions by flood fill; the reference result.
 std::size_t flood_fill_count(std::vector<float> map, int width, int height) {
   std::size_t regions = 0;
   std::vector<std::pair<int, int>> stack;
@@ -39,14 +39,14 @@ std::size_t flood_fill_count(std::vector<float> map, int width, int height) {
   return regions;
 }
 
-TEST(RegionFinder, JoinsDiagonalsAndLateMeetings) {
+TEST(RegionFinder, JoinsDiagonalAndLateContacts) {
   RegionFinder finder(9, 5);
   const auto map = map_of({"#.#...#..", "#.#....#.", "###.....#", "........#", "##......."});
   ASSERT_EQ(finder.find(map.data(), 0.5F), 3U);  // a U, a diagonal, a bar
   EXPECT_EQ(finder.outline(0).size(), 6U);       // two runs of one pixel a row, twice, and the bar below
 }
 
-TEST(RegionFinder, CountsAsFloodFillDoes) {
+TEST(RegionFinder, CountMatchesFloodFill) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     const int width = 1 + static_cast<int>(random() % 40);

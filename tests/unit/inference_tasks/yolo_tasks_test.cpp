@@ -1,4 +1,5 @@
-// YOLO heads without a model: boxes in the frame are encoded into outputs and must come back.
+// Tests the YOLO heads without a model: boxes in the frame are encoded into outputs, and decoding must
+// return them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +66,7 @@ std::array<float, 4> encoded(const Box& box, float padding) {
           (box.bottom - box.top) / 2};
 }
 
-TEST(YoloV8, BoxesComeBackThroughARoundedLetterbox) {
+TEST(YoloV8, DecodesBoxesThroughRoundedLetterbox) {
   Output output({1, 84, 8400});
   std::int64_t anchor = 17;
   for (const Box& box : kBoxes) {
@@ -75,7 +76,7 @@ TEST(YoloV8, BoxesComeBackThroughARoundedLetterbox) {
     output.at({0, 5, anchor}) = 0.1F;  // another class, weaker
     anchor += 2001;
   }
-  // A weaker double of the first, to be suppressed, and one below the confidence.
+  // A weaker duplicate of the first box, which must be suppressed, and a box below the confidence.
   for (int i = 0; i < 4; ++i) output.at({0, i, 18}) = output.at({0, i, 17}) + 1;
   output.at({0, 4, 18}) = 0.5F;
   output.at({0, 4, 8399}) = 0.25F;  // not above 0.25
@@ -84,7 +85,7 @@ TEST(YoloV8, BoxesComeBackThroughARoundedLetterbox) {
   EXPECT_EQ(task->class_names()[16], "dog");
 }
 
-TEST(YoloV5, BoxesComeBackThroughUnroundedPadding) {
+TEST(YoloV5, DecodesBoxesThroughUnroundedPadding) {
   Output output({1, 25200, 85});
   std::int64_t anchor = 5;
   for (const Box& box : kBoxes) {
@@ -94,14 +95,14 @@ TEST(YoloV5, BoxesComeBackThroughUnroundedPadding) {
     output.at({0, anchor, 5 + box.class_id}) = box.score / 0.95F;
     anchor += 6007;
   }
-  output.at({0, 25199, 4}) = 0.9F;  // sure that there is something, of no class
+  output.at({0, 25199, 4}) = 0.9F;  // high objectness, but no class
   output.at({0, 25198, 4}) = 0.2F;
   output.at({0, 25198, 9}) = 1;
   auto task = make(picture_model({spec("output", {1, 25200, 85})}), "yolov5");
   expect_boxes(decode(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
 }
 
-TEST(YoloX, GridIsDecoded) {
+TEST(YoloX, DecodesGrid) {
   Output output({1, 8400, 85});
   // Frame 640×640, so no letterbox. Cell (10, 20) of stride 16: anchor 6400 + 20·40 + 10.
   const std::int64_t anchor = 6400 + 20 * 40 + 10;
@@ -119,7 +120,7 @@ TEST(YoloX, GridIsDecoded) {
                1e-3F);
 }
 
-TEST(YoloEnd2End, OnlyTheConfidenceFilters) {
+TEST(YoloEnd2End, FiltersByConfidenceOnly) {
   Output output({1, 300, 6});
   const auto put = [&](std::int64_t row, std::vector<float> values) {
     for (std::int64_t i = 0; i < 6; ++i) output.at({0, row, i}) = values[static_cast<std::size_t>(i)];
@@ -135,7 +136,7 @@ TEST(YoloEnd2End, OnlyTheConfidenceFilters) {
                {{10, 20, 110, 120, 5, 0.9F}, {11, 21, 111, 121, 5, 0.8F}}, 1e-3F);
 }
 
-TEST(YoloSegmentation, MaskIsCutToItsBox) {
+TEST(YoloSegmentation, ClipsMaskToItsBox) {
   Output boxes({1, 116, 8400}), prototypes({1, 32, 160, 160}, -1);
   const std::int64_t anchor = 4000;
   // A box of 80..240 by 160..240 input pixels: prototype cells 20..60 by 40..60.
@@ -144,7 +145,7 @@ TEST(YoloSegmentation, MaskIsCutToItsBox) {
   boxes.at({0, 2, anchor}) = 160;
   boxes.at({0, 3, anchor}) = 80;
   boxes.at({0, 4 + 7, anchor}) = 0.9F;
-  boxes.at({0, 84, anchor}) = 10;  // prototype 0 alone: a disk's worth of cells is positive
+  boxes.at({0, 84, anchor}) = 10;  // prototype 0 only: a disk of cells is positive
   for (int y = 45; y < 55; ++y)
     for (int x = 30; x < 50; ++x) prototypes.at({0, 0, y, x}) = 1;
   const auto model = picture_model({spec("output0", {1, 116, 8400}), spec("output1", {1, 32, 160, 160})},
@@ -166,7 +167,7 @@ TEST(YoloSegmentation, MaskIsCutToItsBox) {
       const bool inside = y >= 5 && y < 15 && x >= 10 && x < 30;
       ASSERT_EQ(mask.values[static_cast<std::size_t>(y * 40 + x)], inside ? 255 : 0) << x << "," << y;
     }
-  EXPECT_EQ(findings.count(), 1);  // a mask belongs to its box
+  EXPECT_EQ(findings.count(), 1);  // a mask and its box count as one finding
 }
 
 TEST(YoloTasks, NamesComeFromMetadataThenCoco) {
