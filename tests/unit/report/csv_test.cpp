@@ -49,7 +49,7 @@ std::string field(const std::vector<std::vector<std::string>>& records, std::siz
   return {};
 }
 
-TEST(Csv, HasARowAModelWithAsManyFieldsAsTheHeader) {
+TEST(Csv, HasOneRowPerModelWithAsManyFieldsAsTheHeader) {
   for (const auto& [name, run] : test::sample_runs()) {
     const auto records = parse(to_csv(run));
     ASSERT_EQ(records.size(), run.models.size() + 1) << name;
@@ -57,14 +57,14 @@ TEST(Csv, HasARowAModelWithAsManyFieldsAsTheHeader) {
   }
 }
 
-TEST(Csv, QuotesWhatNeedsQuotes) {
+TEST(Csv, QuotesFieldsThatNeedQuotes) {
   const BenchResult run = test::fallen_run();
   const auto records = parse(to_csv(run));
   EXPECT_EQ(field(records, 1, "name"), run.models[0].name);  // a comma, quotes and a line break
   EXPECT_EQ(field(records, 5, "error"), run.models[4].error);
 }
 
-TEST(Csv, FiguresAreInBaseUnitsAndAbsentOnesEmpty) {
+TEST(Csv, WritesBaseUnitsAndEmptyFieldsForAbsentFigures) {
   const auto records = parse(to_csv(test::fallen_run()));
   EXPECT_EQ(field(records, 1, "inference_p50_ns"), "880000");
   EXPECT_EQ(field(records, 1, "inference_p90_bound_ns"), "");  // 48 frames are too few
@@ -76,7 +76,7 @@ TEST(Csv, FiguresAreInBaseUnitsAndAbsentOnesEmpty) {
   EXPECT_EQ(field(records, 3, "died_in"), "model_loaded");
 }
 
-TEST(Csv, SkippedSlotsStandBelowTheOthers) {
+TEST(Csv, ListsSkippedModelsLast) {
   const auto records = parse(to_csv(test::charged_run()));
   EXPECT_EQ(field(records, 1, "name"), "text");
   EXPECT_EQ(field(records, 3, "name"), "yolo11s_rgb");

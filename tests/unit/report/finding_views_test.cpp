@@ -38,7 +38,7 @@ report::DoctorReport sample() {
   return {{"a.log"}, {}, {severe, benign}};
 }
 
-TEST(FindingViews, TerminalHasAllThatHelps) {
+TEST(FindingViews, TerminalShowsCauseEvidenceAndCures) {
   const std::string text = report::findings_to_terminal(sample(), false);
   EXPECT_EQ(text,
             "severe: CUDA ran <out> [cuda-out-of-memory]\n"
@@ -59,7 +59,7 @@ TEST(FindingViews, TerminalHasAllThatHelps) {
   EXPECT_EQ(report::findings_to_terminal({}, false), "nothing found\n");
 }
 
-TEST(FindingViews, JsonHasNumbersInBaseUnits) {
+TEST(FindingViews, JsonUsesBaseUnits) {
   const Json document = report::findings_to_json(sample());
   EXPECT_EQ(document["schema_version"], 1);
   const Json& finding = document["findings"][0];
@@ -74,7 +74,7 @@ TEST(FindingViews, JsonHasNumbersInBaseUnits) {
   EXPECT_FALSE(finding["cures"][1].contains("saves_bytes"));
 }
 
-TEST(FindingViews, MarkdownIsSafe) {
+TEST(FindingViews, MarkdownEscapesInput) {
   const std::string text = report::findings_to_markdown(sample());
   EXPECT_THAT(text, HasSubstr("## headroom doctor: 1 severe finding"));
   EXPECT_THAT(text, Not(HasSubstr("<out>")));

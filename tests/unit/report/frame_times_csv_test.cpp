@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(FrameTimesCsv, ComesBackAsItWas) {
+TEST(FrameTimesCsv, ReadsBackWhatItWrote) {
   const std::vector<FrameTimes> frames{{{100}, {20}, {3000}, {5}, 2},
                                        {{0}, {0}, {2999}, {1}, 0, Nanoseconds{2500}}};
   std::string text(kFrameTimesHeader);
@@ -22,7 +22,7 @@ TEST(FrameTimesCsv, ComesBackAsItWas) {
   EXPECT_TRUE(read_frame_times(std::string(kFrameTimesHeader), "m.csv")->empty());
 }
 
-TEST(FrameTimesCsv, SaysWhatIsWrongAndWhere) {
+TEST(FrameTimesCsv, ReportsTheErrorAndItsLine) {
   const std::string header(kFrameTimesHeader);
   const auto error = [](const std::string& text) {
     return read_frame_times(text, "m.csv").error().sentence();

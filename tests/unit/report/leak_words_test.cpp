@@ -18,14 +18,14 @@ LeakVerdict verdict(Growth growth, double bytes_per_cycle = 0) {
   return verdict;
 }
 
-TEST(LeakWords, ALeakIsNeverToldAsNothing) {
+TEST(LeakWords, ReportsALeakOfLessThanAByte) {
   EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 3072)),
             "Leak: net/run leaves 3.0 KiB more memory with each of 1,200 cycles.");
   EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 0.06)),
             "Leak: net/run leaves under 1 B more memory with each of 1,200 cycles.");
 }
 
-TEST(LeakWords, GrowthInStepsSaysWhenTheLastWas) {
+TEST(LeakWords, ReportsTheLastStepOfGrowth) {
   LeakVerdict steps = verdict(Growth::leak, 400);
   steps.last_step = 640;
   EXPECT_EQ(words_for_leaks(steps),
@@ -43,7 +43,7 @@ TEST(LeakWords, GrowthInStepsSaysWhenTheLastWas) {
             "grows.");
 }
 
-TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
+TEST(LeakWords, CallsLateGrowthUnclear) {
   LeakVerdict late = verdict(Growth::grew_late);
   late.last_step = 1150;
   late.late_bytes = 3 << 10;
@@ -53,7 +53,7 @@ TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
       "Record more cycles to see whether it stays.");
 }
 
-TEST(LeakWords, WhatWasReleasedLaterIsNoLeakAndSaysWhen) {
+TEST(LeakWords, ReportsWhenGrowthWasReleased) {
   LeakVerdict released = verdict(Growth::grew_then_released, 3072);
   released.released_at = Nanoseconds{1'204'000'000};
   EXPECT_EQ(words_for_leaks(released),
@@ -62,7 +62,7 @@ TEST(LeakWords, WhatWasReleasedLaterIsNoLeakAndSaysWhen) {
             "was released by 1.204 s.");
 }
 
-TEST(LeakWords, ALeakSaysWhatTheEndOfTheRecordingAdds) {
+TEST(LeakWords, AddsTheEndOfTheRecordingToALeak) {
   LeakVerdict leak = verdict(Growth::leak, 3072);
   leak.released_bytes = 512 << 10;
   EXPECT_THAT(words_for_leaks(leak),
@@ -72,20 +72,20 @@ TEST(LeakWords, ALeakSaysWhatTheEndOfTheRecordingAdds) {
   EXPECT_THAT(words_for_leaks(leak), HasSubstr("cycles. The recording ends before the program did"));
 }
 
-TEST(LeakWords, AnotherCyclesLeakIsNoLeakOfItsOwn) {
+TEST(LeakWords, ReportsSamePlacesOfAnotherCycleAsOneLeak) {
   LeakVerdict other = verdict(Growth::leak, 3072);
   other.same_places = true;
   EXPECT_EQ(words_for_leaks(other), "The same places grow over the 1,200 cycles of net/run.");
 }
 
-TEST(LeakWords, NoVerdictSaysHowManyCyclesItTakes) {
+TEST(LeakWords, ExplainsAMissingVerdict) {
   EXPECT_THAT(words_for_leaks(verdict(Growth::unknown)), HasSubstr("No layer was entered and left 6 times"));
   LeakVerdict unwatched = verdict(Growth::unknown);
   unwatched.cycles_left_out = 1;
   EXPECT_THAT(words_for_leaks(unwatched), HasSubstr("No repeated layer was monitored"));
 }
 
-TEST(LeakWords, LayersThatWereNotWatchedAreTold) {
+TEST(LeakWords, ReportsLayersThatWereNotMonitored) {
   LeakVerdict none = verdict(Growth::none);
   none.cycles_left_out = 2;
   EXPECT_EQ(words_for_cycles_left_out(none),

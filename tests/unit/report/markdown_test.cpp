@@ -8,7 +8,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(MarkdownText, NothingInANameIsMarkup) {
+TEST(MarkdownText, EscapesMarkupInNames) {
   EXPECT_EQ(escaped("yolox_nano_416"), "yolox_nano_416");
   EXPECT_EQ(escaped("_private_"), "\\_private\\_");
   EXPECT_EQ(escaped("a|b*c*\nd"), "a\\|b\\*c\\* d");
@@ -18,7 +18,7 @@ TEST(MarkdownText, NothingInANameIsMarkup) {
   EXPECT_EQ(escaped("&amp;"), "&amp;amp;");
 }
 
-TEST(MarkdownText, CodeHoldsBackticksAndPipes) {
+TEST(MarkdownText, QuotesBackticksAndPipesInCode) {
   EXPECT_EQ(code("/data/a.onnx"), "`/data/a.onnx`");
   EXPECT_EQ(code("a|b"), "`a|b`");
   EXPECT_EQ(code("a`b"), "`` a`b ``");
@@ -27,7 +27,7 @@ TEST(MarkdownText, CodeHoldsBackticksAndPipes) {
   EXPECT_EQ(code(""), "");
 }
 
-TEST(MarkdownText, ABarInACellDoesNotEndIt) {
+TEST(MarkdownText, EscapesBarsInCells) {
   MarkdownTable table(1, {"Name", "n"});
   EXPECT_TRUE(table.empty());
   table.add({code("a|b"), escaped("c|d")});
@@ -38,7 +38,7 @@ TEST(MarkdownText, ABarInACellDoesNotEndIt) {
 }
 
 // Killed before the models ran together, the run knows nothing of their common limit.
-TEST(Markdown, ACommonLimitIsKeptOrNotOrNotKnown) {
+TEST(Markdown, ReportsWhetherTheCommonLimitWasExceeded) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("❌ exceeded"));
   run.parallel->within_limit.reset();
@@ -50,7 +50,7 @@ TEST(Markdown, ACommonLimitIsKeptOrNotOrNotKnown) {
   EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ no sample was over the limit"));
 }
 
-TEST(Markdown, PagesThatOthersWereChargedWithAreTold) {
+TEST(Markdown, ReportsPagesChargedToOtherGroups) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups")));
   run.parallel->joint_share_peak = mebibytes(130);
@@ -69,7 +69,7 @@ std::size_t cells_in(const std::string& line) {
   return bars - 1;
 }
 
-TEST(Markdown, EveryTableKeepsItsShapeWhateverTheNames) {
+TEST(Markdown, KeepsTheShapeOfTablesForAnyNames) {
   for (const auto& [name, run] : test::sample_runs()) {
     std::istringstream text(to_markdown(run));
     std::size_t expected = 0;
@@ -100,19 +100,19 @@ TEST(Markdown, HasTheSectionsInOrder) {
     EXPECT_THAT(text, HasSubstr(fact));
 }
 
-TEST(Markdown, ABoundThatNSamplesCannotGiveIsNotMadeUp) {
+TEST(Markdown, OmitsBoundsThatNeedMoreFrames) {
   EXPECT_THAT(to_markdown(test::incomplete_run()), HasSubstr("too few frames"));
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("too few frames")));
 }
 
-TEST(Markdown, APercentileWithoutABoundIsMarkedWithItsN) {
+TEST(Markdown, MarksPercentilesWithoutABound) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text, HasSubstr("105.08 ms\\*"));
   EXPECT_THAT(text, HasSubstr("\\* n is too small to bound it"));
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("\\*")));
 }
 
-TEST(Markdown, TheLimitIsHeldAgainstItsOwnAccountAndResidentStandsBeside) {
+TEST(Markdown, ComparesChargedMemoryWithTheLimitAndShowsResident) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text,
               HasSubstr("1. **text**: 76.2 MiB charged to the limit, 79.3 % of it (resident 104.5 MiB)"));
@@ -120,7 +120,7 @@ TEST(Markdown, TheLimitIsHeldAgainstItsOwnAccountAndResidentStandsBeside) {
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident is above the limit")));
 }
 
-TEST(Markdown, AModelsOwnThresholdsAreToldAndTheRunsOptions) {
+TEST(Markdown, ShowsThresholdsOfModelsAndOptionsOfTheRun) {
   BenchResult run = test::parallel_run();
   run.models[0].confidence = 0.9;
   run.models[0].iou = 0.45;
@@ -134,7 +134,7 @@ TEST(Markdown, AModelsOwnThresholdsAreToldAndTheRunsOptions) {
                               "workspace 256.0 MiB"));
 }
 
-TEST(Markdown, FramesThatWerePreparedAndNotRunAreTold) {
+TEST(Markdown, ShowsPreparedFramesThatDidNotRun) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 300 run by each model\n"));
   run.models[0].frames = 200;
@@ -142,27 +142,27 @@ TEST(Markdown, FramesThatWerePreparedAndNotRunAreTold) {
   EXPECT_THAT(to_markdown(test::typical_run()), HasSubstr("- **Frames**: 795\n"));
 }
 
-TEST(Markdown, EventsAreToldAsATotal) {
+TEST(Markdown, ShowsEventsAsTotals) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text, HasSubstr("| OOM kills     |                  7 |"));
   EXPECT_THAT(text, HasSubstr("| Page refaults |                 10 |"));
   EXPECT_THAT(text, Not(HasSubstr("per sample")));
 }
 
-TEST(Markdown, TheProbesOwnSizeIsNamed) {
+TEST(Markdown, NamesTheSizeOfTheProbe) {
   BenchResult run = test::typical_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("with 64.0 MiB instead of 512.0 MiB"));
   run.limit->bytes = mebibytes(32);
   EXPECT_THAT(to_markdown(run), HasSubstr("at the limit itself"));
 }
 
-TEST(Markdown, AVariationThatTooFewFramesCannotShowIsNotWarnedOf) {
+TEST(Markdown, DropsTheVariationWarningForFewFrames) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text, HasSubstr("**blazeface**: inference latency varies"));
   EXPECT_THAT(text, Not(HasSubstr("**text**: inference latency varies")));
 }
 
-TEST(Markdown, APreparedRunShowsWhatTuningKept) {
+TEST(Markdown, ShowsTheResultOfTuningForAPreparedRun) {
   const std::string text = to_markdown(test::prepared_run());
   EXPECT_THAT(text, HasSubstr("Both models are prepared but not measured"));
   EXPECT_THAT(text, HasSubstr("**Tuning trials**"));
@@ -170,18 +170,18 @@ TEST(Markdown, APreparedRunShowsWhatTuningKept) {
   EXPECT_THAT(text, Not(HasSubstr("✅")));
 }
 
-TEST(Markdown, TellsThatIncrementsDependOnTheOrder) {
+TEST(Markdown, ExplainsThatIncrementsDependOnTheOrder) {
   EXPECT_THAT(to_markdown(test::pipeline_run()), HasSubstr("the increments depend on it"));
 }
 
-TEST(Markdown, AnIncompleteRunSaysSoBeforeAnythingElse) {
+TEST(Markdown, WarnsFirstThatARunIsIncomplete) {
   const std::string text = to_markdown(test::incomplete_run());
   ASSERT_NE(text.find("incomplete"), std::string::npos);
   EXPECT_LT(text.find("incomplete"), text.find("Memory Safety"));
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("incomplete")));
 }
 
-TEST(Markdown, ARunWithoutASourceSaysWhereItsInputsCameFrom) {
+TEST(Markdown, ExplainsTheInputsOfARunWithoutASource) {
   BenchResult run = test::typical_run();
   run.source.reset();
   EXPECT_THAT(to_markdown(run), HasSubstr("None: the models ran on inputs generated from their signatures."));
@@ -189,7 +189,7 @@ TEST(Markdown, ARunWithoutASourceSaysWhereItsInputsCameFrom) {
   EXPECT_THAT(to_markdown(run), Not(HasSubstr("Input Source")));
 }
 
-TEST(Markdown, OfManySkippedFramesOnlyTheFirstAreListed) {
+TEST(Markdown, ListsOnlyTheFirstOfManySkippedFrames) {
   BenchResult run = test::fallen_run();
   run.source->skipped.assign(1000, {"x.jpg", "truncated JPEG"});
   const std::string text = to_markdown(run);

@@ -70,7 +70,7 @@ Result<std::vector<MetricsLine>> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
+TEST(MetricsJson, RefusesFiguresOfALineThatAreTooLarge) {
   const auto problem_of = [](const char* text) {
     const auto line = metrics_line_from_json(*parse_json(text));
     return line ? std::string() : line.error().why;
@@ -85,7 +85,7 @@ TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
   EXPECT_THAT(problem_of(R"({"time_ns":9223372036854775807})"), HasSubstr("/time_ns is beyond"));
 }
 
-TEST(MetricsJson, ALineComesBackAsItWas) {
+TEST(MetricsJson, ReadsBackALine) {
   const std::string text = to_line(to_json(full_line()));
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto lines = lines_of(text + "\n");
@@ -94,7 +94,7 @@ TEST(MetricsJson, ALineComesBackAsItWas) {
   expect_equal(lines->front(), full_line());
 }
 
-TEST(MetricsJson, AbsentIsAbsentAndZeroIsZero) {
+TEST(MetricsJson, SeparatesAbsentFromZero) {
   const Json line = to_json(full_line());
   EXPECT_EQ(get_integer(line, "swap_used_bytes"), 0);
   const Json bare = to_json(MetricsLine{});
@@ -108,7 +108,7 @@ TEST(MetricsJson, AbsentIsAbsentAndZeroIsZero) {
   EXPECT_FALSE(line["gpus"][0]["processes"][1].contains("used_bytes"));
 }
 
-TEST(MetricsJson, ACutLastLineIsLeftOut) {
+TEST(MetricsJson, SkipsAnIncompleteLastLine) {
   const std::string line = to_line(to_json(full_line()));
   for (std::size_t cut = 1; cut < line.size(); cut += 7) {
     const auto lines = lines_of(line + "\n" + line + "\n" + line.substr(0, cut));
@@ -118,7 +118,7 @@ TEST(MetricsJson, ACutLastLineIsLeftOut) {
   EXPECT_EQ(lines_of(line + "\n" + line)->size(), 2U);  // whole, only its end is missing
 }
 
-TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
+TEST(MetricsJson, ReportsTheNumberOfAnInvalidLine) {
   const std::string line = to_line(to_json(full_line()));
   EXPECT_THAT(lines_of(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
   EXPECT_THAT(lines_of("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
@@ -130,7 +130,7 @@ TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
 }
 
 // What is done with the figures of a log (sums, ten times as much, a cast) must not overflow.
-TEST(MetricsJson, AFigureThatNoMachineHasIsRefused) {
+TEST(MetricsJson, RefusesFiguresThatAreTooLarge) {
   const auto read = [](const std::string& fields) {
     return system_sample_from_json(*parse_json("{\"time_ns\":1," + fields + "}"));
   };
@@ -159,7 +159,7 @@ TEST(MetricsJson, AFigureThatNoMachineHasIsRefused) {
   EXPECT_FALSE(system_sample_from_json(*parse_json(R"({"time_ns":9223372036854775807})")));
 }
 
-TEST(MetricsJson, NothingIsNoLines) {
+TEST(MetricsJson, ReadsAnEmptyFileAsNoLines) {
   EXPECT_TRUE(lines_of("")->empty());
   EXPECT_TRUE(lines_of("\n\n")->empty());
 }

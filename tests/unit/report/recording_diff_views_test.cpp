@@ -133,7 +133,7 @@ TEST(RecordingDiffGolden, Json) {
 TEST(RecordingDiffGolden, Csv) {
   compare_with_golden("grown.csv", diff_to_csv(Comparison(Model{}, kGrown).report()));
 }
-TEST(RecordingDiffGolden, TreesAndWhatIsMissing) {
+TEST(RecordingDiffGolden, TreesAndMissingParts) {
   test::RecordingOptions killed;
   killed.full = killed.closed = false;
   const Comparison comparison([](RecordingBuilder& builder) { run_model(builder, {}); },
@@ -156,7 +156,7 @@ TEST(RecordingDiffGolden, TreesAndWhatIsMissing) {
   compare_with_golden("trees.json", to_text(diff_to_json(report)));
 }
 
-TEST(RecordingDiffVerdict, IsOneSentenceThatNamesTheCause) {
+TEST(RecordingDiffVerdict, NamesTheCauseInOneSentence) {
   const auto verdict = [](const Model& before, const Model& after) {
     return first_line(diff_to_terminal(Comparison(before, after).report(), false, 200));
   };
@@ -173,7 +173,7 @@ TEST(RecordingDiffVerdict, IsOneSentenceThatNamesTheCause) {
   EXPECT_THAT(verdict({}, {.log = 100'000}), HasSubstr(" At its end, 1.1 MiB more is live."));
 }
 
-TEST(RecordingDiffVerdict, OfNothingIsNoShareOfNothing) {
+TEST(RecordingDiffVerdict, GivesNoPercentageOfZero) {
   const Comparison comparison([](RecordingBuilder&) {},
                               [](RecordingBuilder& builder) { run_model(builder, {}); });
   const std::string text = diff_to_terminal(comparison.report(), false, 80);
@@ -183,7 +183,7 @@ TEST(RecordingDiffVerdict, OfNothingIsNoShareOfNothing) {
   EXPECT_FALSE(diff_to_json(comparison.report())["change"].contains("peak_percent"));
 }
 
-TEST(RecordingDiffTable, TopAndMinChooseTheRows) {
+TEST(RecordingDiffTable, SelectsRowsByTopAndMin) {
   const Comparison comparison(Model{}, kGrown);
   const Json all = diff_to_json(comparison.report());
   EXPECT_EQ(all["stacks"].size(), 4U);
@@ -199,7 +199,7 @@ TEST(RecordingDiffTable, TopAndMinChooseTheRows) {
               HasSubstr("none changed by 1.00 GiB or more"));
 }
 
-TEST(RecordingDiffTable, OfANodeInSamplesTheCountsAreLeftOut) {
+TEST(RecordingDiffTable, OmitsCountsOfSampledNodes) {
   test::RecordingOptions sampled;
   sampled.full = false;
   for (const bool full : {false, true}) {
@@ -226,13 +226,13 @@ TEST(RecordingDiffTable, OfANodeInSamplesTheCountsAreLeftOut) {
 }
 
 // The largest shrinkage is chosen before a small growth, and still stands below it.
-TEST(RecordingDiffTable, TheTopAreThoseThatChangedMost) {
+TEST(RecordingDiffTable, SelectsTheRowsThatChangedMost) {
   const Comparison comparison(Model{}, Model{.weights = 1 << 20, .log = 3001});
   const Json top = diff_to_json(comparison.report({.by = DiffBy::stack, .top = 1}));
   EXPECT_EQ(top["stacks"][0]["change"]["at_peak_bytes"], -(11 << 20));
 }
 
-TEST(RecordingDiffTerminal, FitsTheScreenAndSteersNoTerminal) {
+TEST(RecordingDiffTerminal, FitsTheScreenAndRemovesControlCharacters) {
   const Comparison comparison([](RecordingBuilder& builder) { run_model(builder, {}); },
                               [](RecordingBuilder& builder) {
                                 builder.enter_scope(0, 1, builder.scope("evil\033[31m\nlayer"));
@@ -247,7 +247,7 @@ TEST(RecordingDiffTerminal, FitsTheScreenAndSteersNoTerminal) {
 }
 
 // The same place by what a narrow screen shows of it, called from elsewhere: neither new nor gone.
-TEST(RecordingDiffTerminal, MappedPlacesOfOneShownNameAreOneRow) {
+TEST(RecordingDiffTerminal, MergesMappedPlacesWithTheSameShownName) {
   const auto mapped_from = [](std::uint64_t caller) {
     return [caller](RecordingBuilder& builder) {
       builder.module("/opt/app/bin/detector", std::string(20, '\x11'), kBase, kBase + 0x100000, kBase);
@@ -261,7 +261,7 @@ TEST(RecordingDiffTerminal, MappedPlacesOfOneShownNameAreOneRow) {
               testing::Not(HasSubstr("Mapped by the program, by")));
 }
 
-TEST(CompareTrees, TheSumsOfThePeaksCountWithAll) {
+TEST(CompareTrees, AddsPeaksOfAllProcesses) {
   const Comparison comparison(Model{}, kGrown);
   DiffReport report = comparison.report();
   report.before.others = {{.peak_bytes = 1000}};
@@ -273,7 +273,7 @@ TEST(CompareTrees, TheSumsOfThePeaksCountWithAll) {
   EXPECT_EQ(compared_peaks(report).growth(), after - before + 2001);
 }
 
-TEST(CompareTrees, TheErrorsOfAllPeaksCountWithAll) {
+TEST(CompareTrees, AddsErrorsOfAllPeaks) {
   const Comparison comparison(Model{}, kGrown);
   DiffReport report = comparison.report();
   report.before.others = {{.peak_bytes = 1000, .peak_standard_error = 30}};

@@ -14,7 +14,7 @@
 namespace headroom::report {
 namespace {
 
-TEST(ShortFunction, LeavesOutParametersAndTemplateArguments) {
+TEST(ShortFunction, RemovesParametersAndTemplateArguments) {
   EXPECT_EQ(short_function("main"), "main");
   EXPECT_EQ(short_function("libengine.so (function unknown)"), "libengine.so (function unknown)");
   EXPECT_EQ(short_function("Session::run(std::span<Tensor const, 4ul>) const"), "Session::run");
@@ -54,7 +54,7 @@ FrameNames numbered(std::vector<std::string> names) {
   return [names = std::move(names)](std::uint64_t address) { return std::vector{names.at(address)}; };
 }
 
-TEST(OneLineStack, BeginsBehindWhatPassesAllocationsOnAndEndsAtMain) {
+TEST(OneLineStack, StartsAfterAllocatorFunctionsAndEndsAtMain) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     builder.allocate(0, 10, 0x1000, 8, {1, 2, 3, 3, 4, 5});
   });
@@ -66,13 +66,13 @@ TEST(OneLineStack, BeginsBehindWhatPassesAllocationsOnAndEndsAtMain) {
   EXPECT_EQ(one_line_stack(report, StackId{0}, 80), "(no stack was taken)");
 }
 
-TEST(OneLineStack, AStackOfAllocatorsOnlyShowsThem) {
+TEST(OneLineStack, ShowsAllocatorsIfThereIsNothingElse) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1, 2}); });
   const RecordingReport report = fixture.report(numbered({"", "xmalloc", "xcalloc"}));
   EXPECT_EQ(one_line_stack(report, StackId{1}, 80), "xmalloc ← xcalloc");
 }
 
-TEST(ModuleOffsets, NameThePlaceWhenFunctionsAreUnknown) {
+TEST(ModuleOffsets, NameThePlaceIfFunctionsAreUnknown) {
   recording::RecordingInfo info;
   recording::Module module;
   module.path = "/usr/lib/libfoo.so";
@@ -85,7 +85,7 @@ TEST(ModuleOffsets, NameThePlaceWhenFunctionsAreUnknown) {
   EXPECT_EQ(names(0x9001), std::vector<std::string>{"0x9001"});
 }
 
-TEST(RecordingText, NeverIsWiderThanAskedFor) {
+TEST(RecordingText, IsNeverWiderThanTheTerminal) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     const auto layer = builder.scope("a layer with a long name " + std::string(200, 'x'));
     builder.enter_scope(0, 1, layer);
@@ -103,7 +103,7 @@ TEST(RecordingText, NeverIsWiderThanAskedFor) {
 }
 
 // A program that maps its weights: who did it, apart from the heap.
-TEST(RecordingViews, SayWhoMappedWhatTheProgramMappedItself) {
+TEST(RecordingViews, ShowPlacesOfMappedMemory) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     builder.module("/opt/app/bin/detector", "", 1, 10, 0);
     builder.module("/usr/lib/libengine.so", "", 10, 20, 0);
@@ -162,7 +162,7 @@ at its peak           at end  by place
   }
 }
 
-TEST(RecordingText, LittleThatIsMappedHasNoSectionOfItsOwn) {
+TEST(RecordingText, OmitsTheSectionForLittleMappedMemory) {
   const auto has_section = [](std::uint64_t heap_bytes) {
     const Fixture fixture = Fixture::of([=](auto& builder) {
       builder.allocate(0, 5, 0x1000, heap_bytes, {1});
@@ -196,7 +196,7 @@ TEST(RecordingText, FitsOneScreen) {
 
 // Half B tells the peak and all samples tell the end: of what stays, either may be the higher one.
 // In samples the errors take room; which layer a row is of must stay.
-TEST(RecordingText, LongLayersAreToldApartAtEightyColumns) {
+TEST(RecordingText, KeepsLongLayersDistinctAtEightyColumns) {
   const Fixture fixture = Fixture::of(
       [](auto& builder) {
         const auto session =
@@ -228,7 +228,7 @@ TEST(RecordingText, LongLayersAreToldApartAtEightyColumns) {
 }
 
 // The arena doubled in `a`, and serves `b`, whose tensors are larger.
-TEST(RecordingText, NodesAreToldByTheirTensorsBesideWhatTheArenaGrewBy) {
+TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
   const test::TemporaryFolder folder;
   const std::string profile = (folder / "profile.json").string();
   constexpr const char* kNode =
@@ -264,7 +264,7 @@ TEST(RecordingText, NodesAreToldByTheirTensorsBesideWhatTheArenaGrewBy) {
   EXPECT_EQ(node["layer_at_peak_bytes"], 8 << 20);
 }
 
-TEST(RecordingText, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
+TEST(RecordingText, ExplainsAnEstimatedPeakBelowTheEnd) {
   constexpr std::string_view kWhy = "above the peak by chance";
   test::RecordingOptions options;
   options.full = false;
@@ -289,7 +289,7 @@ TEST(RecordingText, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
   EXPECT_LT(below, 20);
 }
 
-TEST(RecordingViews, OfSamplesNoPoolIsSuggested) {
+TEST(RecordingViews, SuggestNoPoolFromSamples) {
   test::RecordingOptions options;
   for (const bool full : {true, false}) {
     options.full = full;
@@ -314,7 +314,7 @@ TEST(RecordingViews, OfSamplesNoPoolIsSuggested) {
 }
 
 // 24 cycles, of which each keeps 100 bytes from a place of its own: as a whole they leak.
-TEST(RecordingText, ALeakNamesPlacesThoughNoneOfThemLeaksByItself) {
+TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {
       builder.enter_scope(0, 10 * i, builder.scope("Run"));
@@ -333,7 +333,7 @@ TEST(RecordingText, ALeakNamesPlacesThoughNoneOfThemLeaksByItself) {
   EXPECT_EQ(leaks["stacks"][0]["late_bytes"], 100);
 }
 
-TEST(RecordingText, WhatWasReleasedAfterTheCyclesIsAWarningWithItsPlaces) {
+TEST(RecordingText, WarnsOfGrowthThatWasReleasedLater) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {
       builder.enter_scope(0, 10 * i, builder.scope("Run"));
@@ -355,7 +355,7 @@ TEST(RecordingText, WhatWasReleasedAfterTheCyclesIsAWarningWithItsPlaces) {
   EXPECT_FALSE(leaks.contains("cut_off"));
 }
 
-TEST(RecordingText, LateGrowthIsAWarningWithItsPlaces) {
+TEST(RecordingText, WarnsOfLateGrowth) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {
       builder.enter_scope(0, 10 * i, builder.scope("Run"));
@@ -374,7 +374,7 @@ TEST(RecordingText, LateGrowthIsAWarningWithItsPlaces) {
   EXPECT_EQ(leaks["late_bytes"], 2048);
 }
 
-TEST(RecordingText, SaysWhenTheHeapWasLargestAndWhenHolesTookMost) {
+TEST(RecordingText, ShowsTheLargestHeapAndTheLargestHoles) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     std::uint64_t time = 0;
     for (std::uint64_t i = 0; i < 300; ++i) builder.allocate(0, time += 1000, 0x10010 + 1024 * i, 1016, {1});
@@ -388,7 +388,7 @@ TEST(RecordingText, SaysWhenTheHeapWasLargestAndWhenHolesTookMost) {
   EXPECT_THAT(text, testing::HasSubstr("198.0 KiB of 201.0 KiB (98.5 %)")) << text;
 }
 
-TEST(RecordingText, LooksIntoTheProcessThatCounts) {
+TEST(RecordingText, SuggestsTheProcessWithTheLargestPeak) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1}); });
   RecordingReport report = fixture.report(numbered({"", "main"}));
   report.others.push_back({.file = "a b.hrec.d/7-0.hrec", .pid = 7, .peak_bytes = 1 << 20});
@@ -396,7 +396,7 @@ TEST(RecordingText, LooksIntoTheProcessThatCounts) {
               testing::HasSubstr("headroom report 'a b.hrec.d/7-0.hrec'"));
 }
 
-TEST(RecordingText, TheCommandToRepeatIsQuotedForTheShell) {
+TEST(RecordingText, QuotesTheNextCommandForTheShell) {
   test::RecordingOptions options;
   options.full = false;
   options.command = {"python3", "-c", "print('a')\nprint(1)", "a b", "it's", "\x1b[31m"};
@@ -408,7 +408,7 @@ TEST(RecordingText, TheCommandToRepeatIsQuotedForTheShell) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-TEST(RecordingJson, SaysWhatIsEstimated) {
+TEST(RecordingJson, MarksEstimates) {
   test::RecordingOptions sampled;
   sampled.full = false;
   const auto fill = [](test::RecordingBuilder& builder) {
@@ -433,7 +433,7 @@ TEST(RecordingJson, SaysWhatIsEstimated) {
 }
 
 // The same by both keys, whatever is missing.
-TEST(RecordingJson, ProblemsSayWhyARecordingIsNotComplete) {
+TEST(RecordingJson, ListsWhyARecordingIsIncomplete) {
   const auto problems_of = [](const std::function<void(test::RecordingBuilder&)>& fill,
                               test::RecordingOptions options) {
     const Fixture fixture = Fixture::of(fill, options);
@@ -460,7 +460,7 @@ TEST(RecordingJson, ProblemsSayWhyARecordingIsNotComplete) {
 }
 
 // What is older than the ring's first event is not known.
-TEST(RecordingViews, OfAnOverwrittenRingFiguresAreAtLeastAndHolesNotTold) {
+TEST(RecordingViews, MarkFiguresOfAnOverwrittenRingAsLowerBounds) {
   const auto fill = [](test::RecordingBuilder& builder) {
     for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
   };
@@ -482,7 +482,7 @@ TEST(RecordingViews, OfAnOverwrittenRingFiguresAreAtLeastAndHolesNotTold) {
   EXPECT_FALSE(whole_json.contains("fragmentation_absent"));
 }
 
-TEST(RecordingViews, OfAForkedChildHolesAreNotTold) {
+TEST(RecordingViews, OmitHolesOfAForkedChild) {
   const Fixture fixture = Fixture::of(
       [](auto& builder) {
         for (std::uint64_t i = 0; i < 10; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x10000 * i, 1000, {1});
@@ -493,7 +493,7 @@ TEST(RecordingViews, OfAForkedChildHolesAreNotTold) {
   EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
 }
 
-TEST(RecordingViews, NameWhatEndsTheLargestHole) {
+TEST(RecordingViews, NameTheBlockAtTheEndOfTheLargestHole) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 0; i < 220; ++i)
       builder.allocate(0, 10 + i, 0x10010 + 5008 * i, 5000, {i < 20 ? 1U : 2U});
@@ -512,7 +512,7 @@ TEST(RecordingViews, NameWhatEndsTheLargestHole) {
   EXPECT_EQ(blocker["places"][0]["frames"], Json::array({"small"}));
 }
 
-TEST(RecordingJson, OfANodeInSamplesTheCountsAreAbsent) {
+TEST(RecordingJson, OmitsCountsOfSampledNodes) {
   test::RecordingOptions sampled;
   sampled.full = false;
   const auto fill = [](test::RecordingBuilder& builder) {

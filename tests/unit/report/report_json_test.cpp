@@ -20,7 +20,7 @@ BenchResult without_file_names(BenchResult run) {
   return run;
 }
 
-TEST(ReportText, IsTheDocumentsWhicheverWayItIsMade) {
+TEST(ReportText, MatchesTheJsonDocument) {
   auto runs = test::sample_runs();
   BenchResult same = test::rich_run();
   same.models[0].name = same.command = "@models go here@";  // what stands there while the text is made
@@ -112,7 +112,7 @@ BenchResult every_field() {
   return run;
 }
 
-TEST(ReportJson, ComesBackAsItWas) {
+TEST(ReportJson, ReadsBackWhatItWrote) {
   for (const auto& [name, run] : test::sample_runs()) {
     const auto back = read_report(to_text(to_json(run)));
     ASSERT_TRUE(back) << name << ": " << back.error().sentence();
@@ -124,7 +124,7 @@ TEST(ReportJson, ComesBackAsItWas) {
   EXPECT_TRUE(*back == without_file_names(run));
 }
 
-TEST(ReportJson, HasTheKeysThatOthersRelyOn) {
+TEST(ReportJson, HasAllPromisedKeys) {
   const Json report = to_json(test::rich_run());
   EXPECT_EQ(get_integer(report, "schema_version"), kReportSchemaVersion);
   for (const char* key : {"host", "source", "limit", "models", "system"})
@@ -146,14 +146,14 @@ TEST(ReportJson, HasTheKeysThatOthersRelyOn) {
     EXPECT_EQ(get_integer(model["stages_ns"][stage], "n"), 795) << stage;
 }
 
-TEST(ReportJson, AnAbsentFigureIsAnAbsentKey) {
+TEST(ReportJson, OmitsKeysOfAbsentFigures) {
   const Json model = to_json(test::fallen_run())["models"][2];
   for (const char* key : {"fps", "latency_ns", "stages_ns", "detections_per_frame", "cpu_percent"})
     EXPECT_FALSE(model.contains(key)) << key;
   EXPECT_FALSE(model["memory"].contains("run_peak_bytes"));
 }
 
-TEST(ReportJson, ANonFiniteFigureIsLeftOut) {
+TEST(ReportJson, OmitsNonFiniteFigures) {
   BenchResult run = test::typical_run();
   run.models[0].fps = std::numeric_limits<double>::quiet_NaN();
   run.models[0].inference->mean_ns = std::numeric_limits<double>::infinity();
@@ -164,7 +164,7 @@ TEST(ReportJson, ANonFiniteFigureIsLeftOut) {
   EXPECT_FALSE(back->models[0].fps);
 }
 
-TEST(ReportJson, NamesThatAreNotUtf8AreWrittenAsReadableText) {
+TEST(ReportJson, ReplacesInvalidUtf8InNames) {
   BenchResult run = test::typical_run();
   run.models[0].name = "caf\xe9";
   const auto back = read_report(to_text(to_json(run)));
@@ -183,7 +183,7 @@ TEST(ReportJson, ToleratesUnknownAndAbsentKeysAndNull) {
   EXPECT_FALSE(run->source);
 }
 
-TEST(ReportJson, AWholeNumberServesWhereAFractionCanBe) {
+TEST(ReportJson, AcceptsIntegersForFractions) {
   const auto run = read_report(R"({"schema_version": 1, "models": [{"fps": 30}]})");
   ASSERT_TRUE(run);
   EXPECT_EQ(run->models[0].fps, 30.0);
@@ -194,7 +194,7 @@ struct Broken {
   const char* problem;
 };
 
-TEST(ReportJson, AWrongValueIsAnErrorThatNamesItsPlace) {
+TEST(ReportJson, NamesThePlaceOfAWrongValue) {
   const Broken cases[] = {
       {R"({"schema_version":1,"models":[{},{"memory":{"run_peak_bytes":"12 MB"}}]})",
        "/models/1/memory/run_peak_bytes is a string, not a whole number"},
@@ -221,7 +221,7 @@ TEST(ReportJson, AWrongValueIsAnErrorThatNamesItsPlace) {
   }
 }
 
-TEST(ReportJson, RefusesWhatIsNotAReportOfThisVersion) {
+TEST(ReportJson, RejectsOtherDocumentsAndVersions) {
   EXPECT_THAT(read_report(R"({"schema_version": 2})").error().sentence(), HasSubstr("use a newer Headroom"));
   EXPECT_THAT(read_report("{}").error().why, HasSubstr("/schema_version"));
   EXPECT_FALSE(read_report("[]"));
@@ -232,13 +232,13 @@ TEST(ReportJson, RefusesWhatIsNotAReportOfThisVersion) {
   EXPECT_FALSE(read_report(whole.substr(0, whole.size() / 2)));
 }
 
-TEST(ReportJson, AListThatWouldTakeAllMemoryIsRefused) {
+TEST(ReportJson, RejectsListsThatNeedTooMuchMemory) {
   std::string text = R"({"schema_version":1,"models":[{})";
   for (int i = 0; i < 400'000; ++i) text += ",{}";
   EXPECT_THAT(read_report(text + "]}").error().why, HasSubstr("/models has 400001 elements"));
 }
 
-TEST(SettingsJson, ComeBackAsTheyWere) {
+TEST(SettingsJson, ReadsBackSettings) {
   const RuntimeSettings settings{2, false, ArenaExtend::same_as_requested, false, false, 2, false, "cuda"};
   EXPECT_EQ(*settings_from_json(to_json(settings)), settings);
   EXPECT_EQ(*settings_from_json(Json::object()), RuntimeSettings{});
@@ -246,7 +246,7 @@ TEST(SettingsJson, ComeBackAsTheyWere) {
   EXPECT_THAT(settings_from_json(Json{{"threads", "two"}}).error().why, HasSubstr("/threads is a text"));
 }
 
-TEST(FootprintJson, ComesBackAsItWas) {
+TEST(FootprintJson, ReadsBackAFootprint) {
   Footprint footprint;
   footprint.name = "yolo", footprint.path = "models/yolo.onnx",
   footprint.model_fingerprint = "0123456789abcdef";
@@ -264,7 +264,7 @@ TEST(FootprintJson, ComesBackAsItWas) {
               HasSubstr("/runtime_bytes"));
 }
 
-TEST(ReportJson, TheLimitsPeakIsOfTheAccountThatItEnforces) {
+TEST(ReportJson, TakesTheLimitPeakFromTheEnforcedFigure) {
   const auto peak_in = [](const BenchResult& run, std::size_t model) {
     return get_integer(get_member(to_json(run)["models"][model], "memory"), "limit_peak_bytes");
   };
@@ -279,7 +279,7 @@ TEST(ReportJson, TheLimitsPeakIsOfTheAccountThatItEnforces) {
   EXPECT_EQ(peak_in(run, 1), std::nullopt);
 }
 
-TEST(ReportJson, MetricsThatCountEventsHaveATotal) {
+TEST(ReportJson, AddsTotalsToEventMetrics) {
   const Json document = to_json(test::charged_run());
   const Json& system = document["system"];
   EXPECT_EQ(get_integer(system.back(), "total"), 7);  // 4 samples of 1.75 OOM kills

@@ -35,7 +35,7 @@ snapshot::Snapshot out_of_memory() {
   return model.take();
 }
 
-TEST(SnapshotViews, TheAutopsySaysWhatHeldTheMemoryAndWhatWouldHaveMadeRoom) {
+TEST(SnapshotViews, ShowWhatHeldTheMemoryAtAnOutOfMemoryFailure) {
   const Views views = views_of(out_of_memory(), 300);
   EXPECT_THAT(views.text,
               AllOf(HasSubstr("Out of memory once"), HasSubstr("16.0 MiB requested "),
@@ -53,13 +53,13 @@ TEST(SnapshotViews, TheAutopsySaysWhatHeldTheMemoryAndWhatWouldHaveMadeRoom) {
   EXPECT_EQ(oom["room"][1]["in_segment"], true);
 }
 
-TEST(SnapshotViews, WhereSegmentsExpandThatIsNoAdvice) {
+TEST(SnapshotViews, DoNotSuggestExpandableSegmentsIfEnabled) {
   snapshot::Snapshot snapshot = out_of_memory();
   snapshot.settings.expandable_segments = true;
   EXPECT_THAT(views_of(snapshot).text, Not(HasSubstr("expandable_segments:True")));
 }
 
-TEST(SnapshotViews, SegmentsAreDrawnToScale) {
+TEST(SnapshotViews, DrawSegmentsToScale) {
   CachingAllocatorModel model;
   const auto a = model.allocate(5 * kMiB, 1);
   (void)model.allocate(10 * kMiB - 600'000, 2);
@@ -68,7 +68,7 @@ TEST(SnapshotViews, SegmentsAreDrawnToScale) {
   EXPECT_THAT(text, HasSubstr("20.0 MiB [..........##################+...........] 9.4 MiB live"));
 }
 
-TEST(SnapshotViews, NoLineIsWiderThanTheTerminal) {
+TEST(SnapshotViews, FitTheTerminal) {
   for (const int width : {60, 80, 120})
     for (const auto& snapshot : {0, 1}) {
       const std::string text =
@@ -86,7 +86,7 @@ TEST(SnapshotViews, NoLineIsWiderThanTheTerminal) {
     }
 }
 
-TEST(SnapshotViews, WithoutATraceThereIsNoVerdict) {
+TEST(SnapshotViews, GiveNoLeakVerdictWithoutATrace) {
   CachingAllocatorModel model;
   (void)model.allocate(5 * kMiB, 1);
   const Views views = views_of(model.take(0));
@@ -96,7 +96,7 @@ TEST(SnapshotViews, WithoutATraceThereIsNoVerdict) {
 }
 
 // A frame of someone else's file can neither steer the terminal nor fill the screen.
-TEST(SnapshotViews, NamesAreCutAndCannotSteerTheTerminal) {
+TEST(SnapshotViews, ShortenNamesAndRemoveControlCharacters) {
   CachingAllocatorModel model;
   (void)model.allocate(5 * kMiB, 1);
   snapshot::Snapshot snapshot = model.take();
@@ -104,7 +104,7 @@ TEST(SnapshotViews, NamesAreCutAndCannotSteerTheTerminal) {
   EXPECT_THAT(views_of(snapshot).text, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr(std::string(200, 'x')))));
 }
 
-TEST(SnapshotWords, FramesThatOnlyPassACallOnAreLeftOut) {
+TEST(SnapshotWords, OmitFramesThatOnlyForwardCalls) {
   snapshot::Snapshot snapshot;
   const auto frame = [&](const char* function, const char* file) {
     snapshot.stack_frames.push_back(static_cast<std::uint32_t>(snapshot.frames.size()));

@@ -15,7 +15,7 @@ int widest_line(const std::string& text) {
   return widest;
 }
 
-TEST(TerminalSummary, NeverIsWiderThanTheTerminal) {
+TEST(TerminalSummary, FitsTheTerminal) {
   for (const auto& [name, run] : test::sample_runs())
     for (const int width : {40, 60, 72, 80, 100, 200})
       EXPECT_LE(widest_line(to_terminal(run, false, width)), width) << name << " at " << width;
@@ -25,7 +25,7 @@ TEST(TerminalSummary, NeverIsWiderThanTheTerminal) {
   EXPECT_THAT(to_terminal(run, false, 80), HasSubstr("…"));
 }
 
-TEST(TerminalSummary, ColumnsAreInLine) {
+TEST(TerminalSummary, AlignsColumns) {
   BenchResult run = test::typical_run();
   run.models[0].name = "模型";
   const std::string text = to_terminal(run, false, 80);
@@ -37,12 +37,12 @@ TEST(TerminalSummary, ColumnsAreInLine) {
   EXPECT_EQ(column_of(4, "ok"), column_of(5, "ok"));
 }
 
-TEST(TerminalSummary, ColoursOnlyWhenAsked) {
+TEST(TerminalSummary, UsesColoursOnlyOnRequest) {
   EXPECT_THAT(to_terminal(test::fallen_run(), false, 80), Not(HasSubstr("\033")));
   EXPECT_THAT(to_terminal(test::fallen_run(), true, 80), HasSubstr("\033[31m"));
 }
 
-TEST(TerminalSummary, ColoursDoNotMoveColumns) {
+TEST(TerminalSummary, KeepsColumnsAlignedWithColours) {
   std::string coloured = to_terminal(test::fallen_run(), true, 80);
   for (std::size_t at; (at = coloured.find('\033')) != std::string::npos;)
     coloured.erase(at, coloured.find('m', at) - at + 1);
@@ -50,7 +50,7 @@ TEST(TerminalSummary, ColoursDoNotMoveColumns) {
 }
 
 // The kinds of memory that a row shows are all of the heap, whatever there is room for.
-TEST(TerminalSummary, KindsOfMemoryAddUpToThePeak) {
+TEST(TerminalSummary, AddsKindsOfMemoryToThePeak) {
   for (const int width : {40, 60, 72, 80, 100}) {
     const std::string text = to_terminal(test::rich_run(), false, width);
     const std::size_t begin = text.rfind('\n', text.find("HEAP PEAK")) + 1;
@@ -69,7 +69,7 @@ TEST(TerminalSummary, KindsOfMemoryAddUpToThePeak) {
   }
 }
 
-TEST(TerminalSummary, NarrowTerminalsKeepTheFiguresThatDecide) {
+TEST(TerminalSummary, KeepsTheMainFiguresOnNarrowTerminals) {
   const std::string narrow = to_terminal(test::typical_run(), false, 48);
   EXPECT_THAT(narrow, HasSubstr("CHARGED"));
   EXPECT_THAT(narrow, HasSubstr("P50"));
@@ -78,20 +78,20 @@ TEST(TerminalSummary, NarrowTerminalsKeepTheFiguresThatDecide) {
   EXPECT_THAT(narrow, Not(HasSubstr("UNLOADED")));
 }
 
-TEST(TerminalSummary, APipelineWithoutARateSaysWhatBecameOfIt) {
+TEST(TerminalSummary, ShowsTheStatusOfAPipelineWithoutARate) {
   BenchResult run = test::pipeline_run();
   run.pipeline->status = ModelStatus::oom;
   run.pipeline->fps.reset();
   EXPECT_THAT(to_terminal(run, false, 200), HasSubstr("Pipeline of 3 models: out of memory, peak "));
 }
 
-TEST(TerminalSummary, SaysThatARunIsIncomplete) {
+TEST(TerminalSummary, WarnsThatARunIsIncomplete) {
   EXPECT_THAT(to_terminal(test::incomplete_run(), false, 80),
               testing::StartsWith("! This run was interrupted"));
   EXPECT_THAT(to_terminal(test::typical_run(), false, 80), Not(HasSubstr("interrupted")));
 }
 
-TEST(TerminalSummary, MarksWhatNIsTooSmallToBound) {
+TEST(TerminalSummary, MarksPercentilesWithoutABound) {
   const std::string few = to_terminal(test::charged_run(), false, 100);
   EXPECT_THAT(few, HasSubstr("N"));
   EXPECT_THAT(few, HasSubstr("105.1*"));
@@ -99,7 +99,7 @@ TEST(TerminalSummary, MarksWhatNIsTooSmallToBound) {
   EXPECT_THAT(to_terminal(test::typical_run(), false, 100), Not(HasSubstr("*")));
 }
 
-TEST(TerminalSummary, TheFiguresOfTheLimitAreThoseOfItsAccount) {
+TEST(TerminalSummary, ComparesChargedMemoryWithTheLimit) {
   const std::string text = to_terminal(test::charged_run(), false, 80);
   EXPECT_THAT(text, HasSubstr("79.3 %"));
   EXPECT_THAT(text, Not(HasSubstr("108.")));  // the resident peak's share
@@ -114,7 +114,7 @@ TEST(TerminalSummary, ShowsDetectionsAndEveryPhaseAtEightyColumns) {
   EXPECT_THAT(text, HasSubstr("5.4"));
 }
 
-TEST(TerminalSummary, OneLineTellsOfAllModelsWhoseLatencyVaries) {
+TEST(TerminalSummary, ListsAllNoisyModelsInOneLine) {
   const std::string text = to_terminal(test::charged_run(), false, 200);
   // Of two models one has 8 frames, too few to say it of.
   EXPECT_THAT(text, HasSubstr("! Latency is noisy (over 2.5 %): blazeface (3.1 %).\n"));
@@ -126,12 +126,12 @@ TEST(TerminalSummary, OneLineTellsOfAllModelsWhoseLatencyVaries) {
               HasSubstr("for 2 of 3 models: yolox_nano_416 (4.0 %), yolox_nano_1280 (3.0 %)"));
 }
 
-TEST(TerminalSummary, SkippedSlotsStandBelowTheOthers) {
+TEST(TerminalSummary, ListsSkippedModelsLast) {
   const std::string text = to_terminal(test::charged_run(), false, 80);
   EXPECT_LT(text.find("\nblazeface"), text.find("\nyolo11s_rgb"));
 }
 
-TEST(TerminalSummary, APreparedRunShowsWhatTuningTried) {
+TEST(TerminalSummary, ShowsTuningTrialsOfAPreparedRun) {
   const std::string text = to_terminal(test::prepared_run(), false, 80);
   EXPECT_THAT(text, HasSubstr("prepared"));
   EXPECT_THAT(text, HasSubstr("fastest that fits"));
@@ -141,7 +141,7 @@ TEST(TerminalSummary, APreparedRunShowsWhatTuningTried) {
 }
 
 // Settings that were changed one after another pile up; each is there to be typed again.
-TEST(TerminalSummary, SettingsOfTrialsAreNeverCut) {
+TEST(TerminalSummary, NeverCutsSettingsOfTrials) {
   BenchResult run = test::prepared_run();
   ModelResult& model = run.models[0];
   model.name = "a-name-that-takes-most-of-the-line";
@@ -170,7 +170,7 @@ TEST(TerminalSummary, SettingsOfTrialsAreNeverCut) {
   }
 }
 
-TEST(TerminalSummary, ALimitAboveTheMachinesMemoryIsNoted) {
+TEST(TerminalSummary, NotesALimitAboveTheMachinesMemory) {
   BenchResult run = test::typical_run();
   run.limit->bytes = gibibytes(100);
   const std::string note = "the limit of 100.00 GiB is more than this machine's memory of 8.00 GiB";

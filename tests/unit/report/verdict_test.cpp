@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(Verdict, AllInsideAProvedLimit) {
+TEST(Verdict, IsGoodIfAllModelsStayInsideAProvedLimit) {
   const Verdict verdict = verdict_of(test::typical_run());
   EXPECT_EQ(verdict.tone, Tone::good);
   EXPECT_THAT(verdict.sentence,
@@ -23,7 +23,7 @@ TEST(Verdict, AllInsideAProvedLimit) {
 }
 
 // The pipeline was under way when the person stopped the run: nothing is known against it.
-TEST(Verdict, APipelineThatWasCutShortIsNoFailure) {
+TEST(Verdict, DoesNotCountAnInterruptedPipelineAsAFailure) {
   BenchResult run = test::pipeline_run();
   run.complete = false;
   run.pipeline->status = ModelStatus::failed;
@@ -37,20 +37,20 @@ TEST(Verdict, APipelineThatWasCutShortIsNoFailure) {
   EXPECT_EQ(verdict_of(run).tone, Tone::bad);
 }
 
-TEST(Verdict, WithoutALimitNothingIsProved) {
+TEST(Verdict, IsNeutralWithoutALimit) {
   const Verdict verdict = verdict_of(test::pipeline_run());
   EXPECT_EQ(verdict.tone, Tone::neutral);
   EXPECT_THAT(verdict.sentence, HasSubstr("No memory limit."));
 }
 
-TEST(Verdict, ALimitThatNothingEnforcesProvesNothing) {
+TEST(Verdict, IsNeutralForAnUnenforcedLimit) {
   BenchResult run = test::typical_run();
   run.limit->type = LimitType::unavailable;
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
   EXPECT_THAT(verdict_of(run).sentence, HasSubstr("nothing enforced this limit"));
 }
 
-TEST(Verdict, NothingStaysInsideALimitThatNothingEnforces) {
+TEST(Verdict, CountsModelsBelowAnUnenforcedLimit) {
   BenchResult run = test::typical_run();
   run.limit->type = LimitType::unavailable;
   run.limit->mechanism = LimitMechanism::none;
@@ -60,7 +60,7 @@ TEST(Verdict, NothingStaysInsideALimitThatNothingEnforces) {
             "2 of 3 models stayed below 512.0 MiB, but nothing enforced this limit; 1 exceeded it");
 }
 
-TEST(Verdict, EachModelThatDidNotComeThroughHasItsSentence) {
+TEST(Verdict, HasOneSentencePerFailedModel) {
   const Verdict verdict = verdict_of(test::fallen_run());
   EXPECT_EQ(verdict.tone, Tone::bad);
   EXPECT_EQ(verdict.sentence,
@@ -74,7 +74,7 @@ TEST(Verdict, EachModelThatDidNotComeThroughHasItsSentence) {
                   StartsWith("corrupt: failed while loading the model: ")));
 }
 
-TEST(Verdict, ModelsThatFitAloneMayNotFitTogether) {
+TEST(Verdict, ReportsModelsThatFitOnlyAlone) {
   const Verdict verdict = verdict_of(test::parallel_run());
   EXPECT_EQ(verdict.tone, Tone::bad);
   EXPECT_THAT(verdict.sentence, StartsWith("Alone, both models stayed inside"));
@@ -82,7 +82,7 @@ TEST(Verdict, ModelsThatFitAloneMayNotFitTogether) {
                                            StartsWith("all at once: text: out of memory")));
 }
 
-TEST(Verdict, AnExcessOfAGpuIsNamedBesideTheLimitOfTheMachine) {
+TEST(Verdict, ReportsAnExceededGpuLimit) {
   BenchResult run = test::typical_run();
   GpuMemory gpu;
   gpu.device = "cuda:0";
@@ -98,7 +98,7 @@ TEST(Verdict, AnExcessOfAGpuIsNamedBesideTheLimitOfTheMachine) {
                           ": over the limit of 1.00 GiB of cuda:0, with a peak of 1.50 GiB"));
 }
 
-TEST(Verdict, AllAtOnceBeyondTheLimitOfAGpuIsBad) {
+TEST(Verdict, IsBadIfAllModelsTogetherExceedAGpuLimit) {
   BenchResult run = test::parallel_run();
   const std::size_t before = verdict_of(run).details.size();
   run.parallel->gpu_memory = {{"cuda:0", Bytes{3 << 29}, Bytes{1 << 30}, Bytes{1 << 30}}};
@@ -109,7 +109,7 @@ TEST(Verdict, AllAtOnceBeyondTheLimitOfAGpuIsBad) {
   EXPECT_EQ(verdict_of(run).details.size(), before);
 }
 
-TEST(Verdict, AFailedPipelineIsBad) {
+TEST(Verdict, IsBadForAFailedPipeline) {
   BenchResult run = test::pipeline_run();
   run.pipeline->status = ModelStatus::oom;
   run.pipeline->error = "killed";
@@ -117,7 +117,7 @@ TEST(Verdict, AFailedPipelineIsBad) {
   EXPECT_THAT(verdict_of(run).details, ElementsAre("pipeline: out of memory: killed"));
 }
 
-TEST(Verdict, TheShareIsOfTheAccountThatTheLimitEnforces) {
+TEST(Verdict, TakesTheShareFromTheEnforcedFigure) {
   BenchResult run = test::charged_run();
   run.models.erase(run.models.begin() + 2);
   EXPECT_EQ(verdict_of(run).tone, Tone::good);
@@ -136,13 +136,13 @@ TEST(Verdict, TheShareIsOfTheAccountThatTheLimitEnforces) {
               HasSubstr("Peak: 190.0 MiB reserved against the limit, 90.9 % of it (resident 104.5 MiB)"));
 }
 
-TEST(Verdict, AShareIsNotMadeUpWhereTheKernelKeepsNoPeakOfTheGroup) {
+TEST(Verdict, GivesNoShareWithoutAPeakOfTheGroup) {
   BenchResult run = test::typical_run();
   for (ModelResult& model : run.models) model.memory.cgroup_peak.reset();
   EXPECT_THAT(verdict_of(run).sentence, testing::EndsWith("yolox_nano_1280, 128.4 MiB resident"));
 }
 
-TEST(Verdict, ACutRunSaysHowManyModelsItMeasured) {
+TEST(Verdict, CountsMeasuredModelsOfAnInterruptedRun) {
   EXPECT_EQ(verdict_of(test::incomplete_run()).sentence,
             "1 of 3 models was measured. The run was cut short. No memory limit. Largest peak: blazeface, "
             "33.7 MiB resident");
@@ -160,7 +160,7 @@ TEST(Verdict, ACutRunSaysHowManyModelsItMeasured) {
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
 }
 
-TEST(Verdict, WhatWasOnlyPreparedHasProvedNothing) {
+TEST(Verdict, IsNeutralForPreparedModels) {
   BenchResult run = test::prepared_run();
   EXPECT_EQ(verdict_of(run).sentence, "Both models are prepared but not measured");
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
@@ -169,7 +169,7 @@ TEST(Verdict, WhatWasOnlyPreparedHasProvedNothing) {
   EXPECT_EQ(verdict_of(run).tone, Tone::bad);
 }
 
-TEST(Verdict, OfNothing) {
+TEST(Verdict, HandlesARunWithoutModels) {
   EXPECT_EQ(verdict_of(test::empty_run()).sentence, "No model was measured");
   BenchResult run = test::empty_run();
   run.models.emplace_back();  // a slot that was skipped

@@ -35,7 +35,7 @@ std::string html_of(const BenchResult& run, const std::filesystem::path& folder,
   return html.value_or("");
 }
 
-TEST(HtmlReport, HoldsTheRunAsTheSameJsonThatReportJsonHolds) {
+TEST(HtmlReport, ContainsTheSameJsonAsReportJson) {
   test::TemporaryFolder folder;
   const BenchResult run = test::sample_run();
   const std::string html = html_of(run, folder.path(), "");
@@ -44,7 +44,7 @@ TEST(HtmlReport, HoldsTheRunAsTheSameJsonThatReportJsonHolds) {
   EXPECT_EQ(to_text(*embedded), to_text(to_json(run)));
 }
 
-TEST(HtmlReport, SaysTheSameVerdictAsTheOtherReports) {
+TEST(HtmlReport, ContainsTheSameVerdictAsTheOtherReports) {
   test::TemporaryFolder folder;
   const BenchResult run = test::sample_run();
   const auto embedded = parse_json(element_text(html_of(run, folder.path(), ""), "verdict"));
@@ -55,7 +55,7 @@ TEST(HtmlReport, SaysTheSameVerdictAsTheOtherReports) {
   EXPECT_EQ(get_member(*embedded, "details").size(), verdict.details.size());
 }
 
-TEST(HtmlReport, SaysOfTheLimitWhatReportMdSays) {
+TEST(HtmlReport, DescribesTheLimitAsReportMdDoes) {
   test::TemporaryFolder folder;
   BenchResult run = test::sample_run();
   const auto embedded = parse_json(element_text(html_of(run, folder.path(), ""), "verdict"));
@@ -66,7 +66,7 @@ TEST(HtmlReport, SaysOfTheLimitWhatReportMdSays) {
   EXPECT_EQ(html_of(run, folder.path(), "").find("\"meaning\""), std::string::npos);
 }
 
-TEST(HtmlReport, DataAddsNoMarkup) {
+TEST(HtmlReport, EscapesData) {
   test::TemporaryFolder folder;
   BenchResult run = test::sample_run();
   run.host.hostname = "<img src=x onerror=alert(1)>";
@@ -80,14 +80,14 @@ TEST(HtmlReport, DataAddsNoMarkup) {
               testing::HasSubstr(R"(\u003c/script>\u003c!--\u003cscript>alert(1))"));
 }
 
-TEST(HtmlReport, NamesThatAreNotUtf8DoNotBreakIt) {
+TEST(HtmlReport, AcceptsNamesThatAreNotUtf8) {
   test::TemporaryFolder folder;
   BenchResult run = test::sample_run();
   run.source->skipped.push_back({"\xff\xfe.jpg", "truncated JPEG"});
   EXPECT_TRUE(parse_json(element_text(html_of(run, folder.path(), ""), "report")));
 }
 
-TEST(HtmlReport, EmbedsThePicturesThatAreThere) {
+TEST(HtmlReport, EmbedsExistingPictures) {
   test::TemporaryFolder folder;
   test::write_sample_images(folder.path());
   const auto images = parse_json(element_text(html_of(test::sample_run(), folder.path(), ""), "images"));
@@ -97,7 +97,7 @@ TEST(HtmlReport, EmbedsThePicturesThatAreThere) {
               testing::StartsWith("data:image/png;base64,iVBORw0KGgo"));
 }
 
-TEST(HtmlReport, TakesOnlyPicturesOfTheRunFolder) {
+TEST(HtmlReport, EmbedsOnlyPicturesOfTheRunFolder) {
   test::TemporaryFolder outside;
   test::write_sample_images(outside.path());
   const std::filesystem::path folder = outside / "run";
@@ -110,7 +110,7 @@ TEST(HtmlReport, TakesOnlyPicturesOfTheRunFolder) {
   EXPECT_EQ(element_text(html_of(run, folder, ""), "images"), "{}");
 }
 
-TEST(HtmlReport, EncodesEveryTailOfBase64) {
+TEST(HtmlReport, EncodesEveryRemainderOfBase64) {
   test::TemporaryFolder folder;
   BenchResult run = test::sample_run();
   const std::string jpeg = "\xff\xd8\xff";
@@ -125,7 +125,7 @@ TEST(HtmlReport, EncodesEveryTailOfBase64) {
   EXPECT_EQ(get_text(*images, "2"), "data:image/jpeg;base64,/9j/YWI=");
 }
 
-TEST(HtmlReport, AShortSeriesIsWholeAndALongOneIsThinnedEvenly) {
+TEST(HtmlReport, KeepsShortSeriesAndThinsLongOnesEvenly) {
   test::TemporaryFolder folder;
   const BenchResult run = test::sample_run();
   const std::string brief = test::sample_metrics(30);
@@ -144,7 +144,7 @@ TEST(HtmlReport, AShortSeriesIsWholeAndALongOneIsThinnedEvenly) {
   EXPECT_THAT(kept, testing::EndsWith("99999}\n"));
 }
 
-TEST(HtmlReport, ThePageIsSelfContainedAndSmall) {
+TEST(HtmlReport, IsSelfContainedAndSmall) {
   const std::string_view page = html_page();
   EXPECT_LT(page.size(), 250'000u);
   EXPECT_EQ(occurrences(page, "<!--headroom:data-->"), 1u);
@@ -155,7 +155,7 @@ TEST(HtmlReport, ThePageIsSelfContainedAndSmall) {
   EXPECT_THAT(std::string(page), testing::HasSubstr("default-src 'none'"));
 }
 
-TEST(HtmlReport, AnEmptyRunIsStillAPage) {
+TEST(HtmlReport, CreatesAPageForAnEmptyRun) {
   test::TemporaryFolder folder;
   const std::string html = html_of(BenchResult{}, folder.path(), "");
   EXPECT_TRUE(parse_json(element_text(html, "report")));

@@ -36,7 +36,7 @@ std::int64_t sum(const Json& figures) {
       [](std::int64_t total, const Json& figure) { return total + figure.get<std::int64_t>(); });
 }
 
-TEST(RecordingHtml, HoldsTheFiguresAndNoNameBecomesMarkup) {
+TEST(RecordingHtml, ContainsTheFiguresAndEscapesNames) {
   const test::TemporaryFolder folder;
   auto sample = sample_recording(SampleRecording::model, folder.path());
   const auto page = sample.page();
@@ -48,7 +48,7 @@ TEST(RecordingHtml, HoldsTheFiguresAndNoNameBecomesMarkup) {
   EXPECT_FALSE(data_of(*page, "heap").empty());
 }
 
-TEST(RecordingHtml, EveryMomentAddsUpByStackAndByLayer) {
+TEST(RecordingHtml, AddsUpEachMomentByStackAndByLayer) {
   const test::TemporaryFolder folder;
   auto sample = sample_recording(SampleRecording::model, folder.path());
   const PageMoments moments = take_page_moments(sample.recording, sample.analysis);
@@ -82,7 +82,7 @@ void run_five_times(test::RecordingBuilder& builder) {
   builder.enter_scope(0, 6'000'000, 0);
 }
 
-TEST(RecordingHtml, AQuietTimeHasAMomentOfItsOwn) {
+TEST(RecordingHtml, AddsAMomentForAQuietPeriod) {
   const test::TemporaryFolder folder;
   for (const bool full : {true, false}) {
     test::RecordingOptions options;
@@ -120,7 +120,7 @@ TEST(RecordingHtml, AQuietTimeHasAMomentOfItsOwn) {
   }
 }
 
-TEST(RecordingHtml, ManyQuietTimesAddABoundedNumberOfMoments) {
+TEST(RecordingHtml, LimitsTheNumberOfQuietMoments) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "busy.hrec");
   for (std::uint64_t step = 1; step <= 100; ++step) {
@@ -137,7 +137,7 @@ TEST(RecordingHtml, ManyQuietTimesAddABoundedNumberOfMoments) {
       << "and the end";
 }
 
-TEST(RecordingHtml, StacksShareTheirOuterFunctionsAndInlinedOnesAreFrames) {
+TEST(RecordingHtml, SharesOuterFramesAndKeepsInlinedOnes) {
   const test::TemporaryFolder folder;
   auto sample = sample_recording(SampleRecording::model, folder.path());
   const PageMoments moments = take_page_moments(sample.recording, sample.analysis);
@@ -159,7 +159,7 @@ TEST(RecordingHtml, StacksShareTheirOuterFunctionsAndInlinedOnesAreFrames) {
                                 "const&)/operator new(unsigned long)"));
 }
 
-TEST(RecordingHtml, ASampledRecordingHasNoMapAndAnEmptyOneStillAPage) {
+TEST(RecordingHtml, CreatesPagesForSampledAndEmptyRecordings) {
   const test::TemporaryFolder folder;
   const auto sampled = sample_recording(SampleRecording::sampled, folder.path()).page();
   ASSERT_TRUE(sampled.has_value());
@@ -170,7 +170,7 @@ TEST(RecordingHtml, ASampledRecordingHasNoMapAndAnEmptyOneStillAPage) {
   EXPECT_EQ(data_of(*empty, "recording")["peak_bytes"], 0);
 }
 
-TEST(RecordingHtml, ARangeNamedAnewEachStepAndEndlessNamesDoNotSwellThePage) {
+TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
   const test::TemporaryFolder folder;
   test::RecordingOptions options;
   options.metadata_bytes = 1 << 20;
@@ -219,7 +219,7 @@ std::uint64_t live_in(const HeapExtent& extent) {
   return std::accumulate(extent.live_bytes.begin(), extent.live_bytes.end(), std::uint64_t{0});
 }
 
-TEST(MapOfHeap, CellsHoldTheBlocksAndTheHolesBetweenThem) {
+TEST(MapOfHeap, ShowsBlocksAndHolesAsCells) {
   // Chunks of 0x1000 at 0, 0x1000 and 0x4000: a hole of 0x2000 between the second and the third.
   const HeapMap map =
       map_of_heap({block_at(0x14008, 0xff8), block_at(0x10008, 0xff8), block_at(0x11008, 0xff8)}, {7});
@@ -236,13 +236,13 @@ TEST(MapOfHeap, CellsHoldTheBlocksAndTheHolesBetweenThem) {
   EXPECT_EQ(map.figures.free_bytes, 0x2000);
 }
 
-TEST(MapOfHeap, WhatIsFarApartIsAnotherExtentAndMappingsAreNone) {
+TEST(MapOfHeap, StartsANewExtentAfterALargeGapAndOmitsMappings) {
   const HeapMap map = map_of_heap(
       {block_at(0x10008, 24), block_at(0x10008 + (64 << 20), 24), block_at(0x7f0000000010, 1 << 20)}, {0});
   EXPECT_EQ(map.extents.size(), 2U);
 }
 
-TEST(MapOfHeap, BlocksThatOverlapAreCutAndMillionsOfExtentsAreNot) {
+TEST(MapOfHeap, CutsOverlappingBlocksAndKeepsManyExtents) {
   const HeapMap overlapping = map_of_heap({block_at(0x10008, 1 << 20), block_at(0x10048, 24)}, {0});
   ASSERT_EQ(overlapping.extents.size(), 1U);
   EXPECT_EQ(live_in(overlapping.extents.front()), overlapping.extents.front().bytes);

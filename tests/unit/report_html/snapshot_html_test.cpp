@@ -34,7 +34,7 @@ std::int64_t sum(const Json& figures) {
       [](std::int64_t total, const Json& figure) { return total + figure.get<std::int64_t>(); });
 }
 
-TEST(SnapshotHtml, NoNameBecomesMarkupAndAllAreThereAsText) {
+TEST(SnapshotHtml, EscapesNamesAndKeepsThemAsText) {
   const auto page = page_of(sample_snapshot(SampleSnapshot::training));
   ASSERT_TRUE(page.has_value());
   EXPECT_EQ(page->find("alert(1)</script>"), std::string::npos);
@@ -44,7 +44,7 @@ TEST(SnapshotHtml, NoNameBecomesMarkupAndAllAreThereAsText) {
   EXPECT_NE(data_of(*page, "calls")["frames"].dump().find("<!--<script>alert(2)"), std::string::npos);
 }
 
-TEST(SnapshotHtml, NamesCannotHoldControlCharactersOrAnyNumberOfLetters) {
+TEST(SnapshotHtml, RemovesControlCharactersAndShortensNames) {
   snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::training);
   snapshot.frames[0].function = snapshot.strings.intern("\x1b[31mred\x07" + std::string(100'000, 'x'));
   snapshot.settings.text = std::string(100'000, 'y');
@@ -58,7 +58,7 @@ TEST(SnapshotHtml, NamesCannotHoldControlCharactersOrAnyNumberOfLetters) {
 }
 
 // What --json says, and the sentences of the terminal.
-TEST(SnapshotHtml, HoldsTheFigures) {
+TEST(SnapshotHtml, ContainsTheFigures) {
   const snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::training);
   const auto page = page_of(snapshot);
   ASSERT_TRUE(page.has_value());
@@ -83,7 +83,7 @@ TEST(SnapshotHtml, HoldsTheFigures) {
     EXPECT_EQ(segment["cells"].get<std::string>().size(), 120U);
 }
 
-TEST(SnapshotHtml, EveryMomentAddsUpByPlaceAndIsThatOfTheAnalysis) {
+TEST(SnapshotHtml, AddsUpEachMomentByPlace) {
   for (const SampleSnapshot kind : {SampleSnapshot::training, SampleSnapshot::state}) {
     const auto page = page_of(sample_snapshot(kind));
     ASSERT_TRUE(page.has_value());
@@ -106,7 +106,7 @@ TEST(SnapshotHtml, EveryMomentAddsUpByPlaceAndIsThatOfTheAnalysis) {
 }
 
 // Stacks and segments beyond what a page should hold.
-TEST(SnapshotHtml, TheSizeOfThePageIsBounded) {
+TEST(SnapshotHtml, LimitsTheSizeOfThePage) {
   constexpr std::uint32_t kStacks = 5000, kFrames = test::repetitions(500);
   test::CachingAllocatorModel model;
   for (std::uint32_t i = 0; i < kStacks; ++i) (void)model.allocate(11 << 20, i + 1);  // a segment each
@@ -131,7 +131,7 @@ TEST(SnapshotHtml, TheSizeOfThePageIsBounded) {
   EXPECT_GT(device["live"].back()["other_bytes"], 0);
 }
 
-TEST(SnapshotHtml, OfManyDevicesTheFirstAreShown) {
+TEST(SnapshotHtml, ShowsTheFirstOfManyDevices) {
   snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::state);
   const std::size_t segments = snapshot.segments.size();
   for (std::int64_t device = 2; device < 40; ++device)
@@ -146,7 +146,7 @@ TEST(SnapshotHtml, OfManyDevicesTheFirstAreShown) {
   EXPECT_EQ(data_of(*page, "snapshot")["devices_left_out"], 24);
 }
 
-TEST(SnapshotHtml, ASnapshotWithoutAnythingHasAPage) {
+TEST(SnapshotHtml, CreatesAPageForAnEmptySnapshot) {
   const auto page = page_of(sample_snapshot(SampleSnapshot::empty));
   ASSERT_TRUE(page.has_value());
   EXPECT_EQ(data_of(*page, "snapshot")["devices"].size(), 0U);
