@@ -13,7 +13,7 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   constexpr std::size_t kMost = 6000;
   const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
   const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
-  const std::uint64_t room = left();
+  const std::uint64_t available = left();
   bool all_sound = true;
   for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{100'000}, std::uint64_t{700'000},
                                    kGranule / 2, kGranule / 2 + 1, kGranule + 1, 3 * kGranule - 1}) {
@@ -28,21 +28,21 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
       all.push_back(pointer);
       shared.insert(pointer / kGranule);
     }
-    const std::uint64_t given = is_small ? shared.size() * kGranule : all.size() * whole;
+    const std::uint64_t allocated = is_small ? shared.size() * kGranule : all.size() * whole;
     const std::uint64_t found = left();
     // The last granule of small allocations may be full or not.
-    const bool is_full = end == kOutOfMemory && room - given < whole;
-    const bool sound = given <= room && (is_full || (end == kSuccess && all.size() == kMost)) &&
-                       (found == room - given || (found == 0 && given >= room));
-    std::printf("granules %llu times %llu bytes: %llu given, %llu left: %s\n",
+    const bool is_full = end == kOutOfMemory && available - allocated < whole;
+    const bool sound = allocated <= available && (is_full || (end == kSuccess && all.size() == kMost)) &&
+                       (found == available - allocated || (found == 0 && allocated >= available));
+    std::printf("granules %llu times %llu bytes: %llu allocated, %llu left: %s\n",
                 static_cast<unsigned long long>(all.size()), static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(given), static_cast<unsigned long long>(found),
+                static_cast<unsigned long long>(allocated), static_cast<unsigned long long>(found),
                 sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
     // Frees every second allocation first: a granule is freed only with the last allocation in it.
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}})
       for (std::size_t i = from; i < all.size(); i += 2) check(free(all[i]), "cuMemFree");
-    all_sound = all_sound && left() == room;
+    all_sound = all_sound && left() == available;
   }
   std::printf("granules under %llu: %s\n", static_cast<unsigned long long>(limit),
               all_sound ? "sound" : "WRONG");

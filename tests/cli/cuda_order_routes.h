@@ -19,7 +19,7 @@ Function optional(const char* name) {
   return reinterpret_cast<Function>(symbol_of(library, name));
 }
 
-inline std::uint64_t most_given(unsigned device = 0) {
+inline std::uint64_t fake_peak(unsigned device = 0) {
   const auto peak = optional<std::uint64_t (*)(unsigned)>("fake_cuda_peak");
   return peak != nullptr ? peak(device) : 0;
 }
@@ -112,7 +112,7 @@ inline bool run_races(std::uint64_t limit, std::uint64_t) {
   const bool is_given_back = all.allocate(whole_granules_of(limit), cost) == kSuccess;
   all.free_all();
   return report("races", "9 threads on pools, graphs and pointers",
-                turns > 10 && is_given_back && most_given() <= limit);
+                turns > 10 && is_given_back && fake_peak() <= limit);
 }
 
 // Parallel branches of a graph each need their own memory. A node after all of them can reuse the block of
@@ -155,7 +155,7 @@ inline bool run_branches(std::uint64_t limit, std::uint64_t) {
   graph.launch();
   graph.destroy();
   return report("branches", "two at once, the third refused, a row after them granted",
-                branches && is_row_granted && left() == limit && most_given() <= limit);
+                branches && is_row_granted && left() == limit && fake_peak() <= limit);
 }
 
 // Memory that is destroyed while the device uses it stays charged until the device has finished. A request
@@ -209,8 +209,8 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
     all.free_all();
   }
   return report(
-      "inflight", "destroyed while it ran, granted anew when it had ended",
-      after_graph && after_free && after_wait && after_pool && left() == limit && most_given() <= limit);
+      "inflight", "destroyed while it ran, granted again when it had ended",
+      after_graph && after_free && after_wait && after_pool && left() == limit && fake_peak() <= limit);
 }
 
 // Execs that are destroyed, or updated to the same graph, while they run, and the next exec of that graph in
@@ -256,7 +256,7 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   std::printf("again    graphs had %llu of %llu at most\n", static_cast<unsigned long long>(most),
               static_cast<unsigned long long>(limit));
   return report("again", "three execs of a graph, each made while the last ran, and one updated to it",
-                is_free && updated == 5 && most <= limit && left() == limit && most_given() <= limit);
+                is_free && updated == 5 && most <= limit && left() == limit && fake_peak() <= limit);
 }
 
 // A pool must release memory while a stream is captured: Headroom does not synchronize, and the capture
@@ -282,7 +282,7 @@ inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
     check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
   destroy_pool(pool);
   return report("capturing", "the pool released memory, and the capture continued",
-                is_granted && goes_on && left() == limit && most_given() <= limit);
+                is_granted && goes_on && left() == limit && fake_peak() <= limit);
 }
 
 // Captures that end because their stream or context is destroyed. Their memory becomes available again, also
@@ -321,7 +321,7 @@ inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
     all.free_all();
   }
   return report("abandoned", "captures without an end call",
-                is_sound && left() == limit && most_given() <= limit);
+                is_sound && left() == limit && fake_peak() <= limit);
 }
 
 // A pitched column: the driver pads each row, and the padding is charged before the allocation.
@@ -337,7 +337,7 @@ inline bool run_column(std::uint64_t limit, std::uint64_t) {
   const bool is_granted = allocate(&pointer, &pitch, 1, whole_granules_of(limit) / pitch, 4) == kSuccess;
   if (is_granted) check(free(pointer), "free");
   return report("column", "one row too many refused, as many as fit granted",
-                is_refused && is_granted && left() == limit && most_given() <= limit);
+                is_refused && is_granted && left() == limit && fake_peak() <= limit);
 }
 
 // Destroying a context frees its memory, with either call that ends a context.
@@ -359,7 +359,7 @@ inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
       check(set(before), "set current");
     }
   }
-  return report("contexts", "each freed its memory", all_granted && left() == limit && most_given() <= limit);
+  return report("contexts", "each freed its memory", all_granted && left() == limit && fake_peak() <= limit);
 }
 
 // Memory of a pool outlives the pool and the context that allocated it, until it is freed.
@@ -389,7 +389,7 @@ inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
     all_sound = all_sound && is_held && is_given_back;
   }
   return report("outlives", "memory of a destroyed pool and context: charged until it was freed",
-                all_sound && left() == limit && most_given() <= limit);
+                all_sound && left() == limit && fake_peak() <= limit);
 }
 
 // Exported memory: another process may keep it after it is freed here, so it stays charged until this process
@@ -439,7 +439,7 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
   const bool is_kept = found <= limit - kept && found > limit - kept - 4 * kPoolGranule;
   const bool is_refused = plain.allocate(limit - kept + kPoolGranule, cost) == kOutOfMemory;
   return report("exported", "exported memory stays charged after its free",
-                by_descriptor && by_pointer && is_kept && is_refused && most_given() <= limit);
+                by_descriptor && by_pointer && is_kept && is_refused && fake_peak() <= limit);
 }
 
 // A graph with a node on each of two devices. Run it with a limit of LIMIT on the first device, and of less

@@ -14,9 +14,9 @@ namespace {
 
 using headroom::DeviceMemoryKind;
 using headroom::ledger::Entry;
+using headroom::ledger::EntryType;
 using headroom::ledger::Ledger;
 using headroom::ledger::Limits;
-using headroom::ledger::EntryType;
 
 constexpr std::uint64_t kLimit = 4000;
 
