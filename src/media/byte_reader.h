@@ -1,4 +1,4 @@
-// Bounds-checked reads from a file in memory. Private to the readers of image headers.
+// Bounds-checked reads from a file in memory; used only by the image header readers.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class ByteReader {
 
   std::size_t size() const { return bytes_.size(); }
 
-  // The unsigned number of `count` (1..8) bytes at `at`, or nothing beyond the end.
+  // The unsigned number in the `count` (1 to 8) bytes at `at`, or nothing if it reaches beyond the end.
   std::optional<std::uint64_t> number(std::uint64_t at, unsigned count) const {
     if (at > bytes_.size() || count > bytes_.size() - at) return std::nullopt;
     std::uint64_t value = 0;

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<DecoderRequest> && std::is_trivially_copyable_v<DecoderAnswer>);
 
-// The frames of one sequence, of images or of a video, one after another.
+// Reads the frames of one sequence of images or of a video in order.
 class FrameCursor {
  public:
   static Result<FrameCursor> open(MediaEngine& engine, const SourceMetadata& source, std::int32_t index) {
@@ -34,22 +34,23 @@ class FrameCursor {
     return cursor;
   }
 
-  // As VideoReader::next_into; after a frame, an error or pass_over(), position() is the next one's.
-  Result<Decoded> next_into(const TakeRoom& take_room) {
+  // Like VideoReader::next_into. After a frame, an error or skip_frame(), position() is that of the next
+  // frame.
+  Result<Decoded> next_into(const AllocateFrame& allocate_frame) {
     if (!video_ && position_ >= static_cast<std::int64_t>(sequence_->images.size())) return Decoded::end;
-    auto decoded =
-        video_ ? video_->next_into(take_room)
-               : engine_->decode_image_into((fs::path(sequence_->path) / image_name()).string(), take_room);
+    auto decoded = video_ ? video_->next_into(allocate_frame)
+                          : engine_->decode_image_into((fs::path(sequence_->path) / image_name()).string(),
+                                                       allocate_frame);
     if (!decoded || *decoded == Decoded::frame) ++position_;
     return decoded;
   }
-  void pass_over() {
-    if (video_) video_->pass_over();
+  void skip_frame() {
+    if (video_) video_->skip_frame();
     ++position_;
   }
   std::int64_t position() const { return position_; }
   Nanoseconds sensor_wait() const { return video_ ? video_->sensor_wait() : Nanoseconds{}; }
-  // Of the frame at position().
+  // The name of the frame at position().
   std::string name() const {
     if (video_) return fmt::format("frame {}", position_);
     return position_ < static_cast<std::int64_t>(sequence_->images.size()) ? image_name() : std::string();
@@ -62,7 +63,7 @@ class FrameCursor {
 
   MediaEngine* engine_;
   const SourceSequence* sequence_;
-  std::unique_ptr<VideoReader> video_;  // none for images
+  std::unique_ptr<VideoReader> video_;  // null for images
   std::int64_t position_ = 0;
 };
 
@@ -91,7 +92,7 @@ class DecoderServer {
         answer.frames = ring_.header().slot_count;
         break;
       default:
-        done = internal_error("the decoder does not know the request");
+        done = internal_error("unknown decoder request");
     }
     answer.ok = done ? 1 : 0;
     if (!done) copy_text(done.error().sentence(), answer.error, sizeof(answer.error));
@@ -131,7 +132,7 @@ class DecoderServer {
       slot.offset = used;
       const std::string name = cursor_->name();
       copy_text(name, slot.name, sizeof(slot.name));
-      const auto take_room = [&](PictureSize size) -> std::uint8_t* {
+      const auto allocate_frame = [&](PictureSize size) -> std::uint8_t* {
         slot.width = size.width;
         slot.height = size.height;
         return size.bytes() <= arena - used ? ring_.pixels(slot) : nullptr;
@@ -142,13 +143,13 @@ class DecoderServer {
         last_alive_ = began;
         [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("{}\n", kDecoderAliveLine));
       }
-      const auto decoded = cursor_->next_into(take_room);
+      const auto decoded = cursor_->next_into(allocate_frame);
       const Nanoseconds spent =
           monotonic_now() - began - cursor_->sensor_wait() + std::exchange(waiting_time_, Nanoseconds{});
       if (!decoded) {
         skip(cursor_->sequence_name() + " " + name, decoded.error());
         if (++failures_ < kMostFailuresInARow) continue;
-        log::warning("{} frames of {} in a row cannot be decoded; the rest of it is left out", failures_,
+        log::warning("{} frames of {} in a row cannot be decoded; the rest is skipped", failures_,
                      cursor_->sequence_name());
         cursor_.reset();
         return;
@@ -156,13 +157,13 @@ class DecoderServer {
       failures_ = 0;
       if (*decoded == Decoded::end) return;
       const PictureSize size{slot.width, slot.height};
-      if (*decoded == Decoded::no_room) {
+      if (*decoded == Decoded::no_space) {
         if (size.bytes() <= arena) {
-          waiting_time_ = spent;  // it comes first in the next window
+          waiting_time_ = spent;  // the frame comes first in the next window
           return;
         }
         skip(cursor_->sequence_name() + " " + name, too_large(size));
-        cursor_->pass_over();
+        cursor_->skip_frame();
         continue;
       }
       slot.decode_ns = spent.count;
@@ -189,12 +190,12 @@ class DecoderServer {
   std::optional<FrameCursor> cursor_;
   std::int32_t sequence_ = 0;
   std::uint32_t newly_skipped_ = 0;
-  std::int64_t failures_ = 0;  // in a row
+  std::int64_t failures_ = 0;  // consecutive failures
   Nanoseconds last_alive_ = monotonic_now();
-  Nanoseconds waiting_time_;  // already spent on decoding the frame that found no room
+  Nanoseconds waiting_time_;  // time already spent on the frame that did not fit
 };
 
-// One message, retried when a signal came between. Returns what recv and send do.
+// Receives or sends one message, repeated after a signal. Returns the result of recv or send.
 ssize_t receive(int socket, void* message, std::size_t size) {
   ssize_t got = 0;
   do got = ::recv(socket, message, size, MSG_TRUNC);
@@ -219,7 +220,7 @@ Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRin
     const ssize_t got = receive(socket, &request, sizeof(request));
     if (got == 0 || (got < 0 && peer_is_gone(errno))) return {};
     if (got < 0) return internal_error("the decoder cannot read its requests", errno_text(errno));
-    if (got != sizeof(request)) return internal_error("the decoder got a request of the wrong size");
+    if (got != sizeof(request)) return internal_error("the decoder received a request of the wrong size");
     const DecoderAnswer answer = server.answer(request);
     if (send_message(socket, &answer, sizeof(answer)) >= 0) continue;
     if (peer_is_gone(errno)) return {};
@@ -229,7 +230,7 @@ Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRin
 
 Result<DecoderAnswer> ask_decoder(int socket, const DecoderRequest& request) {
   const auto gone = [](std::string why) {
-    return failure("the decoder process ended", std::move(why), "see run.log for its last words");
+    return failure("the decoder process ended", std::move(why), "see run.log for its last messages");
   };
   if (send_message(socket, &request, sizeof(request)) < 0) return gone(errno_text(errno));
   DecoderAnswer answer;
@@ -237,7 +238,7 @@ Result<DecoderAnswer> ask_decoder(int socket, const DecoderRequest& request) {
   if (got < 0) return gone(errno_text(errno));
   if (got == 0) return gone({});
   if (got != sizeof(answer) || answer.frames > kMaximumSlots)
-    return internal_error("the decoder's answer is not one");
+    return internal_error("invalid answer from the decoder");
   answer.error[sizeof(answer.error) - 1] = '\0';
   return answer;
 }

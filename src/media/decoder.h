@@ -1,4 +1,4 @@
-// The decoder process: fills a FrameRing on request. Its hidden verb is `_decode`.
+// The decoder process, which fills a FrameRing on request. It runs as the hidden verb `_decode`.
 #pragma once
 
 #include "base/result.h"
@@ -8,17 +8,18 @@
 
 namespace headroom::media {
 
-// Written to standard error about four times a second while a window is filled: a sign of life.
+// The line that the decoder writes to standard error about four times a second while it fills a window, as
+// a sign of life.
 inline constexpr const char* kDecoderAliveLine = "alive";
 
-// Serves DecoderRequests on `socket` until the peer closes it. Frames of `source` are decoded straight into
-// `ring`, as many per window as asked for and as fit; one that does not fit any more comes first in the next
-// window. A frame that cannot be decoded, or is larger than the whole ring, is skipped, named on the log,
-// counted. So is a sequence that cannot be opened, unless it is the only one: then the answer is not ok.
+// Serves DecoderRequests on `socket` until the peer closes it. Decodes frames of `source` directly into
+// `ring`, as many per window as requested and as fit. A frame that does not fit becomes the first of the
+// next window. A frame that cannot be decoded or is larger than the whole ring is skipped, logged and
+// counted. A sequence that cannot be opened is skipped, too; if it is the only one, the answer is not ok.
 Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRing& ring, int socket);
 
-// The other side, in the worker: asks and waits. Error: the decoder is gone or talks nonsense; an answer that
-// is not ok is not an error here.
+// The worker's side: sends a request and waits for the answer. Fails if the decoder is gone or its answer
+// is invalid. An answer that is not ok is no error here.
 Result<DecoderAnswer> ask_decoder(int socket, const DecoderRequest& request);
 
 }  // namespace headroom::media

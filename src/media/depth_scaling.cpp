@@ -17,21 +17,22 @@ struct Range {
   double low, high;
 };
 
-// A scene of one temperature with a small hot spot has both percentiles at one value: then the extremes
-// serve, or what matters in the picture would be gone.
+// In a uniform scene with a small hot spot both percentiles are equal. Then use the extremes; otherwise the
+// hot spot would be lost.
 Range range_of(double low, double high, double least, double most) {
   return low < high ? Range{low, high} : Range{least, most};
 }
 
 std::uint8_t scale(double value, double low, double high) {
-  if (!(value > low)) return 0;  // also NaN, and everything of a constant frame at or below it
+  if (!(value > low)) return 0;  // also NaN, and a constant frame's values
   if (value >= high) return 255;
   return static_cast<std::uint8_t>(std::lround((value - low) * 255.0 / (high - low)));
 }
 
 }  // namespace
 
-// Exact percentiles from a histogram, then a table look-up a value: no sort, no floating point per pixel.
+// Exact percentiles from a histogram, then one table look-up per value: no sorting, and no floating point
+// per pixel.
 void scale_to_8_bit(std::span<const std::uint16_t> values, std::uint8_t* scaled) {
   if (values.empty()) return;
   std::vector<std::size_t> histogram(65536);

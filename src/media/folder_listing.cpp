@@ -11,7 +11,7 @@ namespace headroom::media {
 namespace fs = std::filesystem;
 namespace {
 
-// `extensions` is a list as shown to people: "jpg, jpeg".
+// `extensions` is a list as shown to users: "jpg, jpeg".
 bool has_extension(std::string_view name, std::string_view extensions) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;

@@ -1,4 +1,4 @@
-// Names in a folder, in natural order. Private to the listing of sources.
+// Lists the names in a folder in natural order; used only for listing sources.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,11 @@ struct FolderListing {
   std::vector<std::string> images, videos, folders;  // names, not paths
 };
 
-// Regular files (and links to them) with known extensions, and folders. Hidden names, pipes, sockets and
-// other types are passed over; a broken link with an image's or video's name is listed, so that decoding
-// names it.
+// Lists regular files (and links to them) with known extensions, and folders. Hidden names, pipes, sockets
+// and other types are ignored. A broken link with an image's or video's name is listed, so that decoding
+// reports it.
 Result<FolderListing> list_folder(const std::filesystem::path& folder);
-// Stops at the first image: no list of 200,000 names only to know that there are some.
+// Stops at the first image, to avoid listing 200,000 names only to know that images exist.
 bool contains_image(const std::filesystem::path& folder);
 
 }  // namespace headroom::media

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x31474e4952524448;  // "HDRRING1"
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Pixels start on a page of their own.
+// Pixels start on a new page.
 constexpr std::size_t kHeaderBytes = (sizeof(FrameRingHeader) + 4095) / 4096 * 4096;
 
 }  // namespace
@@ -34,7 +34,7 @@ Result<FrameRing> FrameRing::create(Bytes arena) {
     return internal_error("cannot seal the frame memory", errno_text(errno));
   auto ring = map(std::move(fd), arena_size);
   if (!ring) return ring;
-  // Only the fields are set: the slots are zero in a new memfd, and their pages stay untouched.
+  // Set only the fields: the slots of a new memfd are zero, and their pages stay untouched.
   ring->header_->magic = kMagic;
   ring->header_->arena_bytes = arena_size;
   return ring;
@@ -48,11 +48,12 @@ Result<FrameRing> FrameRing::attach(UniqueFd fd) {
   if (::fstat(fd.get(), &info) != 0) return internal_error("cannot use the frame memory", errno_text(errno));
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size <= kHeaderBytes)
-    return internal_error("cannot use the frame memory", fmt::format("{} bytes hold no frame", size));
+    return internal_error("cannot use the frame memory",
+                          fmt::format("{} bytes are too few for a frame", size));
   auto ring = map(std::move(fd), size - kHeaderBytes);
   if (!ring) return ring;
   if (ring->header_->magic != kMagic || ring->header_->arena_bytes != ring->arena_size_)
-    return internal_error("cannot use the frame memory", "its header is not a frame ring's");
+    return internal_error("cannot use the frame memory", "it has no frame ring header");
   return ring;
 }
 
@@ -95,7 +96,7 @@ void FrameRing::unmap() {
 
 bool FrameRing::valid(const FrameSlot& slot) const {
   if (slot.width <= 0 || slot.height <= 0 || slot.offset > arena_size_) return false;
-  // width × height < 2^62, so that the division below is the only place where × 3 could overflow.
+  // width × height < 2^62, so only × 3 could overflow. The division avoids that.
   const std::uint64_t pixels =
       static_cast<std::uint64_t>(slot.width) * static_cast<std::uint64_t>(slot.height);
   return pixels <= (arena_size_ - slot.offset) / 3;
@@ -112,7 +113,7 @@ Result<FrameSlot> FrameRing::slot(std::size_t i) const {
 
 void FrameRing::touch_pages() {
   const std::size_t size = kHeaderBytes + arena_size_;
-  // Page by page and not by MADV_POPULATE_WRITE: an emulator answers that with success and does nothing.
+  // Touch page by page instead of MADV_POPULATE_WRITE, which an emulator accepts without doing anything.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* bytes = reinterpret_cast<volatile std::uint8_t*>(header_);
   for (std::size_t at = 0; at < size; at += page) bytes[at] = bytes[at];

@@ -29,8 +29,8 @@ Result<ImageHeader> inspect_by_signature(std::span<const std::uint8_t> file) {
   return input_error("its content is not JPEG, PNG, BMP, WebP or TIFF");
 }
 
-// Calls each(type, position of the data, length) for the chunks of a PNG until it returns true. False: the
-// file ended first.
+// Calls each(type, position of the data, length) for the chunks of a PNG until it returns true. Returns
+// false if the file ends first.
 template <class Each>
 bool walk_png(std::span<const std::uint8_t> file, Each each) {
   const ByteReader reader(file, ByteOrder::big);
@@ -59,14 +59,13 @@ int channels_of_png(std::uint64_t color_type) {
   }
 }
 
-// libwebp keeps the 32-bit pixels of a lossless picture, and OpenCV makes a copy with alpha of one that has
-// it.
+// libwebp keeps 32-bit pixels of a lossless picture, and OpenCV copies a picture with alpha.
 std::int64_t webp_decoder_bytes(const ImageHeader& header, bool lossless) {
   const std::int64_t pixels = std::int64_t{header.width} * header.height;
   return pixels * ((lossless ? 5 : 0) + (header.channels == 4 ? 5 : 0));
 }
 
-// In the file of a VP8X picture, whose pixels are in a chunk somewhere behind its extras.
+// In a VP8X file the chunk with the pixels comes after chunks with extra data.
 bool holds_lossless_pixels(const ByteReader& reader) {
   for (std::uint64_t at = 12; !reader.has(at, "VP8 ");) {
     const auto length = reader.number(at + 4, 4);
@@ -83,7 +82,7 @@ Result<ImageHeader> inspect_png(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::big);
   if (!walk_png(file, [](std::uint32_t type, std::uint64_t, std::uint64_t) { return type == kIend; }))
     return input_error("truncated PNG: it ends before its end chunk");
-  if (!reader.has(12, "IHDR")) return input_error("damaged PNG: it does not begin with its size");
+  if (!reader.has(12, "IHDR")) return input_error("damaged PNG: it does not begin with an IHDR chunk");
   ImageHeader header{ImageFormat::png};
   header.width = static_cast<int>(reader.number(16, 4).value_or(0) & 0x7fffffff);
   header.height = static_cast<int>(reader.number(20, 4).value_or(0) & 0x7fffffff);
@@ -107,8 +106,8 @@ std::vector<std::array<std::uint8_t, 3>> png_palette(std::span<const std::uint8_
 }
 
 // BITMAPFILEHEADER (14 bytes: signature, file size, reserved, offset of the pixels), then a header that
-// begins with its own size; 12 bytes is OS/2's old one, with 16-bit fields. A negative height means top-down
-// rows.
+// begins with its own size. A size of 12 is the old OS/2 header with 16-bit fields. A negative height means
+// top-down rows.
 Result<ImageHeader> inspect_bmp(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::little);
   const auto pixels_at = reader.number(10, 4);
@@ -132,7 +131,8 @@ Result<ImageHeader> inspect_bmp(std::span<const std::uint8_t> file) {
   height = std::llabs(height);
   if (height > 0x7fffffff) return input_error("damaged BMP: its height is out of range");
   header.height = static_cast<int>(height);
-  // Rows are padded to 4 bytes. Run-length-coded pixels (1, 2) have no fixed size; the decoder is the judge.
+  // Rows are padded to 4 bytes. Run-length-coded pixels (1, 2) have no fixed size; only the decoder can
+  // check them.
   if (compression == 0 || compression == 3) {
     const std::uint64_t row_bits = static_cast<std::uint64_t>(header.width) * (bits_per_pixel & 0xff);
     const std::uint64_t needed = (row_bits + 31) / 32 * 4 * static_cast<std::uint64_t>(height);
@@ -142,11 +142,12 @@ Result<ImageHeader> inspect_bmp(std::span<const std::uint8_t> file) {
   return header;
 }
 
-// RIFF: size of what follows, "WEBP", then chunks: VP8 (lossy), VP8L (lossless) or VP8X (with extras).
+// RIFF: size of the rest, "WEBP", then chunks: VP8 (lossy), VP8L (lossless) or VP8X (extended).
 Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::little);
   const std::uint64_t riff_size = reader.number(4, 4).value_or(0);
-  if (riff_size + 8 > reader.size()) return input_error("truncated WebP: it is shorter than its header says");
+  if (riff_size + 8 > reader.size())
+    return input_error("truncated WebP: it is shorter than the size in its header");
   ImageHeader header{ImageFormat::webp};
   if (reader.has(12, "VP8X")) {
     header.width = static_cast<int>(reader.number(24, 3).value_or(0)) + 1;
@@ -173,9 +174,9 @@ Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file) {
 Result<ImageHeader> inspect_image(std::span<const std::uint8_t> file) {
   auto header = inspect_by_signature(file);
   if (!header) return header;
-  if (header->width <= 0 || header->height <= 0) return input_error("damaged: its header says 0 pixels");
+  if (header->width <= 0 || header->height <= 0) return input_error("damaged: its header has 0 pixels");
   if (static_cast<std::int64_t>(header->width) * header->height > kMaximumPixels)
-    return input_error(fmt::format("{} x {} pixels are more than the {} that are accepted", header->width,
+    return input_error(fmt::format("{} x {} pixels exceed the limit of {} pixels", header->width,
                                    header->height, kMaximumPixels));
   return header;
 }

@@ -1,4 +1,4 @@
-// One reader a format, for inspect_image. Private to the readers of image headers.
+// One reader per format, for inspect_image; private to the image header readers.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// JPEG (ITU-T T.81 annex B): segments that begin with FF xx and mostly have a length, entropy-coded data
-// after each SOS that ends at the next marker, and EOI at the end. An EXIF thumbnail is a whole JPEG inside a
-// segment, so looking for EOI alone would take its end for the picture's; walking the segments does not.
+// JPEG (ITU-T T.81 annex B): segments that begin with FF xx and usually have a length; entropy-coded data
+// after each SOS, which ends at the next marker; EOI at the end. An EXIF thumbnail is a whole JPEG inside a
+// segment, so a search for EOI alone would find the thumbnail's end. Walking the segments avoids that.
 #include <algorithm>
 #include <cstring>
 
@@ -17,13 +17,13 @@ bool stands_alone(std::uint8_t marker) {
   return (marker >= kFirstRestart && marker <= kStartOfImage) || marker == kTemporary;
 }
 
-// SOF0..SOF15 but for DHT (C4), JPG (C8) and DAC (CC), which share the range.
+// SOF0..SOF15 without DHT (C4), JPG (C8) and DAC (CC), which share the range.
 bool is_start_of_frame(std::uint8_t marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }
 
-// From inside entropy-coded data to the marker that ends it: FF followed by anything but a stuffed zero, a
-// fill byte or a restart marker. The file's size if there is none.
+// Finds the marker that ends entropy-coded data: FF followed by anything but a stuffed zero, a fill byte or
+// a restart marker. Returns the file's size if there is none.
 std::size_t end_of_scan(std::span<const std::uint8_t> file, std::size_t at) {
   while (at + 1 < file.size()) {
     const void* found = std::memchr(file.data() + at, 0xFF, file.size() - 1 - at);
@@ -43,8 +43,9 @@ std::size_t end_of_scan(std::span<const std::uint8_t> file, std::size_t at) {
 
 bool is_progressive(std::uint8_t start_of_frame) { return (start_of_frame & 3U) == 2; }
 
-// SOF: length, bits, height, width, count of components, then for each its id, sampling factors (4 bits
-// across, 4 down) and table. The coefficients are 16 bits each, in as many pixels as the component has.
+// SOF: length, bits, height, width, number of components; then for each component its id, sampling factors
+// (4 bits horizontal, 4 vertical) and table. Coefficients have 16 bits each, one per pixel of the
+// component.
 std::int64_t coefficient_bytes(const ByteReader& reader, std::size_t at, const ImageHeader& header) {
   const std::int64_t pixels = std::int64_t{header.width} * header.height;
   std::uint64_t most = 1, sum = 0;
@@ -57,7 +58,8 @@ std::int64_t coefficient_bytes(const ByteReader& reader, std::size_t at, const I
   return pixels * 2 * static_cast<std::int64_t>(sum) / static_cast<std::int64_t>(most);
 }
 
-// An APP1 segment with EXIF: "Exif", two zeros, then a TIFF whose first directory may hold the orientation.
+// An APP1 segment with EXIF: "Exif", two zeros, then a TIFF whose first directory may contain the
+// orientation.
 bool turns_picture(std::span<const std::uint8_t> file, std::size_t at, std::uint64_t length) {
   if (length < 16 || !ByteReader(file, ByteOrder::big).has(at + 2, std::string_view("Exif\0\0", 6)))
     return false;
@@ -82,7 +84,7 @@ Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
   std::int64_t coefficients = 0;
   std::size_t at = 2;  // after SOI
   for (;;) {
-    // Between segments there should be a marker at once; decoders pass over stray bytes, and so does this.
+    // A marker should follow a segment at once. Decoders skip stray bytes, and so does this reader.
     while (at < file.size() && file[at] != 0xFF) ++at;
     while (at < file.size() && file[at] == 0xFF) ++at;
     if (at >= file.size()) return input_error("truncated JPEG: it ends before its end marker");
@@ -104,7 +106,7 @@ Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
       if (is_progressive(marker)) header.decoder_bytes = coefficients;
     }
     if (marker == kApplication1 && turns_picture(file, at, *length)) header.turned = true;
-    // A scan of some of the components: the decoder keeps the coefficients until it has them all.
+    // The scan has only some of the components: the decoder keeps the coefficients until it has all.
     if (marker == kStartOfScan && static_cast<int>(reader.number(at + 2, 1).value_or(0)) < header.channels)
       header.decoder_bytes = coefficients;
     at += static_cast<std::size_t>(*length);

@@ -1,6 +1,6 @@
-// TIFF 6.0 and BigTIFF: a directory of tags anywhere in the file, which says where the strips or tiles of
-// pixels are. The file is whole if all of them lie inside it. Only the first directory is read: the first
-// page is the frame.
+// TIFF 6.0 and BigTIFF: a directory of tags, anywhere in the file, with the positions of the strips or
+// tiles of pixels. The file is complete if all of them are inside it. Only the first directory is read: the
+// first page is the frame.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,11 +29,11 @@ enum Tag : std::uint16_t {
 };
 
 constexpr std::uint64_t kFloatSamples = 3, kSgiLog = 34676, kSgiLog24 = 34677;
-constexpr std::uint64_t kMaximumBitsPerSample = 64;  // a double; more is a lie
+constexpr std::uint64_t kMaximumBitsPerSample = 64;  // a double; more is invalid
 
 // Field widths differ between the two kinds of TIFF.
 struct Layout {
-  unsigned offset_bytes;  // of an offset or count
+  unsigned offset_bytes;  // size of an offset or count
   unsigned entry_count_bytes;
   std::uint64_t entry_bytes;
 };
@@ -55,7 +55,7 @@ unsigned bytes_of_type(std::uint64_t type) {
   }
 }
 
-// The values of one tag: where they are in the file, how many, how wide.
+// The values of one tag: position in the file, number and width.
 struct Values {
   std::uint64_t at = 0, count = 0;
   unsigned width = 0;
@@ -70,7 +70,7 @@ std::optional<Values> read_entry(const ByteReader& reader, const Layout& layout,
   values.width = bytes_of_type(reader.number(entry + 2, 2).value_or(0));
   values.count = reader.number(entry + 4, layout.offset_bytes).value_or(0);
   const std::uint64_t value_field = entry + 4 + layout.offset_bytes;
-  // Values lie in the entry itself if they fit. A count beyond the file's size cannot be true, and would
+  // Values are stored in the entry itself if they fit. A count beyond the file's size is invalid and would
   // overflow.
   if (values.count > reader.size()) return std::nullopt;
   if (values.count * values.width <= layout.offset_bytes) {
@@ -83,15 +83,15 @@ std::optional<Values> read_entry(const ByteReader& reader, const Layout& layout,
   return values;
 }
 
-// libtiff decodes a strip or a tile at a time: beside its raw bytes, and OpenCV has 8-bit ones turned into
-// four channels.
-struct Piece {
-  std::int64_t width = 0, rows = 0;  // 0: as wide, as high as the picture
+// libtiff decodes one strip or tile at a time, in addition to its raw bytes. OpenCV converts 8-bit pixels
+// to four channels.
+struct StripOrTile {
+  std::int64_t width = 0, rows = 0;  // 0: the picture's width or height
   std::int64_t decoder_bytes(const ImageHeader& header) const {
     const std::int64_t across = width > 0 ? width : header.width;
     const std::int64_t down = rows > 0 && (width > 0 || rows < header.height) ? rows : header.height;
     const std::int64_t sample = (header.bits + 7) / 8;
-    // A tile of a lie is refused by the decoder; it must only not overflow here.
+    // An invalid tile size must only not overflow here; the decoder rejects it.
     const std::int64_t pixels = std::min(across, kMaximumPixels) * std::min(down, kMaximumPixels);
     return std::min(pixels, kMaximumPixels) * (2 * sample * header.channels + (header.bits <= 8 ? 4 : 0));
   }
@@ -123,7 +123,7 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
   ImageHeader header{ImageFormat::tiff};
   header.bits = 1;  // TIFF's defaults
   header.channels = 1;
-  Piece piece;
+  StripOrTile piece;
   Values offsets;
   Values byte_counts;
   std::uint64_t entry = *directory + layout.entry_count_bytes;
@@ -141,14 +141,14 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
     if (*tag == kRowsPerStrip || *tag == kTileLength) piece.rows = static_cast<std::int64_t>(first);
     if (*tag == kTileWidth) piece.width = static_cast<std::int64_t>(first);
     if (*tag == kSampleFormat && first == kFloatSamples) header.is_float = true;
-    // Logarithmic luminance in 16 bits is decoded to floats.
+    // 16-bit logarithmic luminance is decoded to floats.
     if (*tag == kCompression && (first == kSgiLog || first == kSgiLog24)) header.is_float = true;
     if (*tag == kStripOffsets || *tag == kTileOffsets) offsets = *values;
     if (*tag == kStripByteCounts || *tag == kTileByteCounts) byte_counts = *values;
   }
   if (header.is_float) header.bits = std::max(header.bits, 32);
   header.decoder_bytes = piece.decoder_bytes(header);
-  // Byte counts may be absent from old uncompressed files; then the decoder is the judge.
+  // Old uncompressed files may lack byte counts; then only the decoder can check the file.
   if (byte_counts.count > 0 && !pixels_lie_inside(reader, offsets, byte_counts)) return truncated();
   return header;
 }

@@ -1,5 +1,5 @@
-// What decoding a picture takes, from its header alone: so that one that would not fit is left out and named,
-// instead of ending the process that meets it.
+// Estimates the memory for decoding a picture from its header, so that a picture that does not fit is
+// skipped and reported instead of ending the process.
 #pragma once
 
 #include "base/units.h"
@@ -7,9 +7,9 @@
 
 namespace headroom::media {
 
-// The most that the engine holds at once for this picture: its file, what the decoder and the conversions
-// take, and the decoded frame. Measured of all kinds at 24 million pixels it is within 1 % of the truth, and
-// 12 % above it for lossless WebP (docs/sources.md, MemoryOfDecoding tests).
+// The peak memory of the engine for this picture: its file, decoder and conversion buffers, and the decoded
+// frame. Measured with all kinds of pictures at 24 million pixels, it is within 1 % of the truth; for
+// lossless WebP it is 12 % too high (docs/sources.md, MemoryOfDecoding tests).
 Bytes decoding_memory(const ImageHeader& header, Bytes file);
 
 }  // namespace headroom::media

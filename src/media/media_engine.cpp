@@ -3,7 +3,7 @@
 namespace headroom::media {
 namespace {
 
-TakeRoom room_in(Picture& picture) {
+AllocateFrame allocate_in(Picture& picture) {
   return [&picture](PictureSize size) {
     picture.width = size.width;
     picture.height = size.height;
@@ -15,13 +15,13 @@ TakeRoom room_in(Picture& picture) {
 }  // namespace
 
 Result<bool> VideoReader::next(Picture& picture) {
-  auto decoded = next_into(room_in(picture));
+  auto decoded = next_into(allocate_in(picture));
   if (!decoded) return forward_error(decoded);
   return *decoded == Decoded::frame;
 }
 
 Status MediaEngine::decode_image(const std::string& path, Picture& picture) {
-  auto decoded = decode_image_into(path, room_in(picture));
+  auto decoded = decode_image_into(path, allocate_in(picture));
   if (!decoded) return forward_error(decoded);
   return {};
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kPluginFile = "libheadroom_media_opencv.so";
 
 Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
-  // Never closed: OpenCV's threads and static objects do not survive an unload.
+  // Never closed, because OpenCV's threads and static objects do not survive an unload.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
@@ -42,9 +42,10 @@ Result<std::unique_ptr<MediaEngine>> load_media_engine() {
     if (fs::exists(file, ignored)) return load_from(file);
   }
   return internal_error(
-      "cannot read images or videos", fmt::format("{} is in none of {}", kPluginFile, fmt::join(tried, ", ")),
+      "cannot read images or videos",
+      fmt::format("{} was not found in {}", kPluginFile, fmt::join(tried, ", ")),
       "build the target headroom_media_opencv (it needs OpenCV 4; Debian and Ubuntu: apt install "
-      "libopencv-dev), or name its folder in HEADROOM_BACKEND_PATH");
+      "libopencv-dev), or add its folder to HEADROOM_BACKEND_PATH");
 }
 
 }  // namespace headroom::media

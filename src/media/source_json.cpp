@@ -17,7 +17,7 @@ constexpr std::int64_t kMaximumCount = std::int64_t{1}
                                        << 40;  // of frames and bytes: sums stay far from overflow
 
 tl::unexpected<Error> bad_key(std::string_view where, std::string_view key, std::string_view expected) {
-  return input_error("metadata.json is not usable", fmt::format("{}{} is not {}", where, key, expected),
+  return input_error("invalid metadata.json", fmt::format("{}{} is not {}", where, key, expected),
                      "run the setup phase again");
 }
 
@@ -31,9 +31,9 @@ Result<std::int64_t> read_count(const Json& object, std::string_view where, std:
 
 Result<std::string> read_text(const Json& object, std::string_view where, std::string_view key) {
   const Json& value = get_member(object, key);
-  if (!value.is_string()) return bad_key(where, key, "a text");
+  if (!value.is_string()) return bad_key(where, key, "a string");
   auto text = value.get<std::string>();
-  if (text.find('\0') != std::string::npos) return bad_key(where, key, "a text without zero bytes");
+  if (text.find('\0') != std::string::npos) return bad_key(where, key, "a string without zero bytes");
   return text;
 }
 
@@ -99,7 +99,7 @@ Result<SourceSequence> sequence_from_json(const Json& entry, const std::string& 
   sequence.width = static_cast<int>(*width);
   sequence.height = static_cast<int>(*height);
   for (const Json& image : **images) {
-    // A name, not a path: prepared data must not lead out of the folder that it was made for.
+    // Accept only a name, not a path: prepared data must not refer to files outside its folder.
     if (!image.is_string() ||
         image.get_ref<const std::string&>().find_first_of(std::string_view("/\0", 2)) != std::string::npos)
       return bad_key(where, "images[]", "a file name");

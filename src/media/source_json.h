@@ -1,4 +1,4 @@
-// metadata.json: SourceMetadata as JSON, there and back.
+// Converts SourceMetadata to and from metadata.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

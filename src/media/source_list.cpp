@@ -1,4 +1,4 @@
-// The listing of sources: names alone, nothing is decoded.
+// Lists sources by names only; nothing is decoded.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -28,7 +28,7 @@ SourceSequence image_sequence(const fs::path& folder, std::vector<std::string> i
   return sequence;
 }
 
-// Subfolders that hold images, one sequence each.
+// Subfolders with images, one sequence each.
 Result<std::vector<SourceSequence>> list_subfolders(const fs::path& folder,
                                                     const std::vector<std::string>& names) {
   std::vector<SourceSequence> sequences;
@@ -47,7 +47,7 @@ struct AnnotatedFolder {
   fs::path frames, annotations;
 };
 
-// The folder's names that begin with `prefix`, best first: the bare name, then natural order.
+// The best name that begins with `prefix`: the bare name, or else the first in natural order.
 std::string first_with_prefix(const std::vector<std::string>& names, std::string_view prefix) {
   if (std::find(names.begin(), names.end(), prefix) != names.end()) return std::string(prefix);
   const auto found = std::find_if(names.begin(), names.end(),
@@ -55,14 +55,14 @@ std::string first_with_prefix(const std::vector<std::string>& names, std::string
   return found == names.end() ? std::string() : *found;
 }
 
-// DAVIS keeps its videos once a resolution: 480p is what its benchmark uses, else the first one.
+// DAVIS has its videos once per resolution: use 480p, as its benchmark does, or else the first one.
 Result<std::string> resolution_level(const fs::path& frames) {
   auto listing = list_folder(frames);
   if (!listing) return forward_error(listing);
   for (const std::string& name : listing->folders) {
     auto inside = list_folder(frames / name);
     if (!inside) return forward_error(inside);
-    if (!inside->images.empty()) return std::string();  // these are the videos already
+    if (!inside->images.empty()) return std::string();  // this level already has the videos
   }
   return first_with_prefix(listing->folders, "480p").empty() && !listing->folders.empty()
              ? listing->folders.front()
@@ -125,8 +125,8 @@ Result<std::vector<SourceSequence>> list_videos(const std::string& path) {
   if (!listing) return forward_error(listing);
   for (const std::string& name : listing->videos) add(fs::path(path) / name);
   if (sequences.empty())
-    return input_error(fmt::format("the folder {} holds no videos", path), {},
-                       fmt::format("give a folder with {} files", kVideoExtensions));
+    return input_error(fmt::format("the folder {} contains no videos", path), {},
+                       fmt::format("use a folder with {} files", kVideoExtensions));
   return sequences;
 }
 
@@ -146,7 +146,7 @@ class Fingerprint {
     hash_.add(bytes);
     hash_.add(std::string_view("\0", 1));
   }
-  // Size and modification time; a file that is gone changes the fingerprint too.
+  // Adds size and modification time. A missing file changes the fingerprint, too.
   void add_file(const fs::path& path) {
     struct stat info {};
     add(path.string());
@@ -174,10 +174,10 @@ Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder,
   if (!listing->images.empty())
     sequences->insert(sequences->begin(), image_sequence(folder, std::move(listing->images)));
   if (sequences->empty())
-    return input_error(fmt::format("the folder {} holds no images", folder),
-                       listing->videos.empty() ? "" : "it holds videos",
-                       listing->videos.empty() ? fmt::format("give a folder with {} files", kImageExtensions)
-                                               : fmt::format("give video={}", folder));
+    return input_error(fmt::format("the folder {} contains no images", folder),
+                       listing->videos.empty() ? "" : "it contains videos",
+                       listing->videos.empty() ? fmt::format("use a folder with {} files", kImageExtensions)
+                                               : fmt::format("use video={}", folder));
   keep_first(*sequences, limits.videos);
   for (SourceSequence& sequence : *sequences) {
     keep_first(sequence.images, limits.max_frames);

@@ -1,4 +1,4 @@
-// parse_source: what the person typed after --source.
+// parse_source: parses the value of --source.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,12 +14,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kForms =
-    "give image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a folder, video or image";
+    "use image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a folder, video or image";
 constexpr std::string_view kCameraDevice = "/dev/video";
 
-// Absolute, so that a run can be repeated from another folder, and without "." and trailing slashes, so that
-// the same place reads the same. A ".." behind a symbolic link must not be folded: it leads elsewhere.
-std::string tidy_path(const fs::path& path) {
+// Makes a path absolute, so that a run can be repeated from another folder, and removes "." and trailing
+// slashes, so that equal places have equal paths. A ".." after a symbolic link must not be removed
+// textually: it leads elsewhere.
+std::string normalized_path(const fs::path& path) {
   std::error_code code;
   const fs::path absolute = fs::absolute(path, code);
   if (code) return path.string();
@@ -44,12 +45,12 @@ std::optional<int> camera_number(std::string_view text) {
 Result<SourceSpec> parse_camera(std::string_view value) {
   const auto number = camera_number(value);
   if (!number)
-    return usage_error(fmt::format("cannot use the source camera={}", value), "that is not a camera's number",
-                       "give camera=0 for /dev/video0");
+    return usage_error(fmt::format("cannot use the source camera={}", value), "not a camera number",
+                       "use camera=0 for /dev/video0");
   return SourceSpec{SourceKind::camera, {}, *number};
 }
 
-// With the kind given, the path has to exist and be of that kind; what is inside is the listing's business.
+// For an explicit kind, the path must exist and be of that kind. The listing checks its content.
 Result<SourceSpec> parse_path(SourceKind kind, std::string_view value) {
   const fs::path path(value);
   if (value.empty())
@@ -64,18 +65,19 @@ Result<SourceSpec> parse_path(SourceKind kind, std::string_view value) {
       return usage_error(fmt::format("cannot use {} as {}", value, name_of(kind)),
                          images && is_video_name(name)    ? "it is a video"
                          : !images && is_image_name(name) ? "it is an image"
-                                                          : "its extension is not known",
-                         images && is_video_name(name)    ? fmt::format("give video={}", value)
-                         : !images && is_image_name(name) ? fmt::format("give image_dir={}", value)
-                         : images ? fmt::format("give a folder, or an image ({})", kImageExtensions)
-                                  : fmt::format("give a folder, or a video ({})", kVideoExtensions));
+                                                          : "unknown file extension",
+                         images && is_video_name(name)    ? fmt::format("use video={}", value)
+                         : !images && is_image_name(name) ? fmt::format("use image_dir={}", value)
+                         : images ? fmt::format("use a folder, or an image ({})", kImageExtensions)
+                                  : fmt::format("use a folder, or a video ({})", kVideoExtensions));
   }
-  return SourceSpec{kind, tidy_path(path), 0};
+  return SourceSpec{kind, normalized_path(path), 0};
 }
 
 bool has_images(const fs::path& folder) { return list_image_folder(folder.string(), {}).has_value(); }
 
-// A folder with images, here or one level down, is a folder of images; else one with videos is one of videos.
+// A folder with images, directly or one level down, is an image source. Otherwise a folder with videos is a
+// video source.
 Result<SourceSpec> guess_folder(std::string_view text) {
   const fs::path folder(text);
   if (contains_image(folder)) return parse_path(SourceKind::image_dir, text);
@@ -85,8 +87,8 @@ Result<SourceSpec> guess_folder(std::string_view text) {
     return parse_path(SourceKind::image_dir, text);
   if (!listing->videos.empty()) return parse_path(SourceKind::video, text);
   return usage_error(
-      fmt::format("the folder {} holds no images or videos", text), {},
-      fmt::format("give a folder with images ({}) or videos ({})", kImageExtensions, kVideoExtensions));
+      fmt::format("the folder {} contains no images or videos", text), {},
+      fmt::format("use a folder with images ({}) or videos ({})", kImageExtensions, kVideoExtensions));
 }
 
 Result<SourceSpec> guess(std::string_view text) {
@@ -97,15 +99,15 @@ Result<SourceSpec> guess(std::string_view text) {
   if (!fs::exists(status)) {
     if (camera_number(text))
       return usage_error(fmt::format("cannot use the source {}", text), "no such file or folder",
-                         fmt::format("give camera={} for a camera", text));
+                         fmt::format("use camera={} for a camera", text));
     return no_such_path(text);
   }
   if (fs::is_directory(status)) return guess_folder(text);
   const std::string name = path.filename().string();
   if (is_video_name(name)) return parse_path(SourceKind::video, text);
   if (is_image_name(name)) return parse_path(SourceKind::image_dir, text);
-  return usage_error(fmt::format("cannot tell what {} is", text), "its extension is not known",
-                     fmt::format("give an image ({}) or a video ({})", kImageExtensions, kVideoExtensions));
+  return usage_error(fmt::format("cannot use the source {}", text), "unknown file extension",
+                     fmt::format("use an image ({}) or a video ({})", kImageExtensions, kVideoExtensions));
 }
 
 }  // namespace
@@ -113,11 +115,11 @@ Result<SourceSpec> guess(std::string_view text) {
 Result<SourceSpec> parse_source(std::string_view text) {
   if (trim(text).empty()) return usage_error("the source is empty", {}, std::string(kForms));
   if (text.find('\0') != std::string_view::npos)
-    return usage_error("the source holds a zero byte", {}, std::string(kForms));
+    return usage_error("the source contains a zero byte", {}, std::string(kForms));
   const std::size_t equals = text.find('=');
   std::error_code ignored;
   if (equals == std::string_view::npos || fs::exists(fs::path(text), ignored)) return guess(text);
-  // A '=' behind a '/' belongs to a path.
+  // A '=' after a '/' belongs to a path.
   if (text.substr(0, equals).find('/') != std::string_view::npos) return guess(text);
 
   const std::string kind = to_lower(trim(text.substr(0, equals)));

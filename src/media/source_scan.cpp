@@ -1,4 +1,4 @@
-// The scan: every frame is decoded once, so that a run meets no surprise that the scan could have found.
+// The scan decodes every frame once, to find before a run what cannot be used.
 #include "media/source_scan.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ namespace headroom::media {
 namespace fs = std::filesystem;
 namespace {
 
-// Names go into JSON documents, which are UTF-8; a name of other bytes would not find its file again.
+// Names are written into JSON documents, which are UTF-8. With a name in another encoding the file could
+// not be found again.
 bool is_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
@@ -27,7 +28,7 @@ bool is_utf8(std::string_view text) {
     if (extra == 9 || extra >= text.size() - i) return false;
     for (std::size_t k = 1; k <= extra; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80U) return false;
-    // Overlong forms and surrogates.
+    // Reject overlong forms and surrogates.
     const auto second = extra > 0 ? static_cast<unsigned char>(text[i + 1]) : 0U;
     if (lead == 0xC0 || lead == 0xC1 || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
         (lead == 0xF0 && second < 0x90) || lead > 0xF4 || (lead == 0xF4 && second > 0x8F))
@@ -37,9 +38,9 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// `decode` may ask for more memory than there is; that is a matter of this frame alone.
+// Converts std::bad_alloc of `decode` into an error of this frame only.
 template <class Decode>
-auto unless_memory_ends(Decode decode) -> decltype(decode()) {
+auto catch_bad_alloc(Decode decode) -> decltype(decode()) {
   try {
     return decode();
   } catch (const std::bad_alloc&) {
@@ -58,10 +59,10 @@ class Scan {
   }
 
   Result<SourceMetadata> run() {
-    // Unlimited: the limits count what turns out usable.
+    // List without limits, because the limits count usable items.
     auto sequences = list_source(metadata_.spec, {});
     if (!sequences) return forward_error(sequences);
-    several_ = sequences->size() > 1;
+    has_several_ = sequences->size() > 1;
     for (SourceSequence& sequence : *sequences) {
       if (limits_.videos > 0 && static_cast<std::int64_t>(metadata_.sequences.size()) >= limits_.videos)
         break;
@@ -71,8 +72,8 @@ class Scan {
       }
       if (auto scanned = scan(sequence); !scanned) return forward_error(scanned);
     }
-    if (metadata_.sequences.empty()) return nothing_usable();
-    if (auto named = name_passed_over_videos(); !named) return forward_error(named);
+    if (metadata_.sequences.empty()) return no_usable_frame();
+    if (auto reported = report_ignored_videos(); !reported) return forward_error(reported);
     auto fingerprint = source_fingerprint(metadata_.spec);
     if (!fingerprint) return forward_error(fingerprint);
     metadata_.fingerprint = std::move(*fingerprint);
@@ -98,21 +99,21 @@ class Scan {
   void scan_images(SourceSequence& sequence) {
     std::vector<std::string> usable;
     for (std::string& image : sequence.images) {
-      if (enough(static_cast<std::int64_t>(usable.size()))) break;
-      const std::string shown = several_ ? sequence.name + "/" + image : image;
+      if (reached_limit(static_cast<std::int64_t>(usable.size()))) break;
+      const std::string shown = has_several_ ? sequence.name + "/" + image : image;
       if (!is_utf8(image)) {
         skip(shown, "its name is not valid UTF-8; rename it");
         continue;
       }
       if (on_item_) on_item_(shown);
-      picture_ = {};  // a large one is not kept beside what the next one takes
-      const auto decoded = unless_memory_ends(
+      picture_ = {};  // frees a large picture before the next one is decoded
+      const auto decoded = catch_bad_alloc(
           [&] { return engine_.decode_image((fs::path(sequence.path) / image).string(), picture_); });
       if (!decoded) {
         skip(shown, reason_of(decoded.error()));
         continue;
       }
-      see_frame(sequence);
+      record_frame(sequence);
       usable.push_back(std::move(image));
     }
     sequence.images = std::move(usable);
@@ -122,34 +123,33 @@ class Scan {
 
   void scan_video(SourceSequence& sequence) {
     if (on_item_) on_item_(sequence.name);
-    auto video = unless_memory_ends([&] { return engine_.open_video(sequence.path); });
+    auto video = catch_bad_alloc([&] { return engine_.open_video(sequence.path); });
     if (!video) return skip(sequence.name, reason_of(video.error()));
     sequence.frames = 0;
     std::int64_t position = 0, failures = 0;
-    for (; !enough(sequence.frames); ++position) {
-      const auto more = unless_memory_ends([&] { return (*video)->next(picture_); });
+    for (; !reached_limit(sequence.frames); ++position) {
+      const auto more = catch_bad_alloc([&] { return (*video)->next(picture_); });
       if (!more) {
         skip(fmt::format("{} frame {}", sequence.name, position), reason_of(more.error()));
         if (++failures < kMostFailuresInARow) continue;
-        return skip(sequence.name,
-                    fmt::format("{} frames in a row cannot be decoded; what follows was not tried",
-                                kMostFailuresInARow));
+        return skip(sequence.name, fmt::format("{} frames in a row cannot be decoded; the rest was not tried",
+                                               kMostFailuresInARow));
       }
       failures = 0;
       if (!*more) return note_missing_frames(sequence, position, (*video)->frame_count());
-      see_frame(sequence);
+      record_frame(sequence);
       ++sequence.frames;
     }
   }
 
-  // Containers without an index estimate their count from duration and rate, so a small difference says
-  // nothing.
+  // Containers without an index estimate the frame count from duration and rate, so a small difference
+  // means nothing.
   void note_missing_frames(const SourceSequence& sequence, std::int64_t position, std::int64_t announced) {
     if (position == 0)
       skip(sequence.name, "no frame can be decoded");
     else if (position + std::max<std::int64_t>(2, announced / 100) < announced)
       skip(sequence.name,
-           fmt::format("only {} of the {} frames that it announces can be decoded", position, announced));
+           fmt::format("only {} of the {} announced frames can be decoded", position, announced));
   }
 
   Status scan_camera(SourceSequence& sequence) {
@@ -158,15 +158,15 @@ class Scan {
     const auto more = (*camera)->next(picture_);
     if (!more) return tl::unexpected(more.error());
     if (!*more)
-      return input_error(fmt::format("camera {} gives no frames", metadata_.spec.camera_index), {},
+      return input_error(fmt::format("camera {} delivers no frames", metadata_.spec.camera_index), {},
                          "check that no other program uses it");
-    see_frame(sequence);
+    record_frame(sequence);
     keep(sequence);
     return {};
   }
 
-  // Keeps the objects whose first mask shows something. A mask that holds several ids (DAVIS) becomes an
-  // object an id. A video that loses all its objects keeps its frames, as one unnamed object.
+  // Keeps objects whose first mask is not empty. A mask with several ids (DAVIS) gives one object per id. A
+  // video without usable objects keeps its frames, as one unnamed object.
   void check_objects(SourceSequence& sequence) {
     std::vector<SourceObject> usable;
     for (const SourceObject& object : sequence.objects) {
@@ -182,7 +182,7 @@ class Scan {
         continue;
       }
       if (on_item_) on_item_(shown);
-      const auto ids = unless_memory_ends([&] { return engine_.read_mask_ids(object.mask_path); });
+      const auto ids = catch_bad_alloc([&] { return engine_.read_mask_ids(object.mask_path); });
       if (!ids) {
         skip(shown, "its first mask cannot be read: " + reason_of(ids.error()));
       } else if (ids->empty()) {
@@ -199,9 +199,11 @@ class Scan {
     sequence.objects = std::move(usable);
   }
 
-  bool enough(std::int64_t frames) const { return limits_.max_frames > 0 && frames >= limits_.max_frames; }
+  bool reached_limit(std::int64_t frames) const {
+    return limits_.max_frames > 0 && frames >= limits_.max_frames;
+  }
 
-  void see_frame(SourceSequence& sequence) {
+  void record_frame(SourceSequence& sequence) {
     const PictureSize size{picture_.width, picture_.height};
     if (size.bytes() > PictureSize{sequence.width, sequence.height}.bytes()) {
       sequence.width = size.width;
@@ -218,8 +220,8 @@ class Scan {
     metadata_.sequences.push_back(std::move(sequence));
   }
 
-  // A folder of images may hold videos too; a person who put them there should know that they were not read.
-  Status name_passed_over_videos() {
+  // Reports videos in an image folder, because they are not read.
+  Status report_ignored_videos() {
     std::error_code ignored;
     if (metadata_.spec.kind != SourceKind::image_dir || !fs::is_directory(metadata_.spec.path, ignored))
       return {};
@@ -229,7 +231,7 @@ class Scan {
     std::string name = listing->videos.front();
     if (!is_utf8(name)) name = "a video";
     if (listing->videos.size() > 1) name += fmt::format(" and {} more", listing->videos.size() - 1);
-    skip(std::move(name), fmt::format("videos in a folder of images are not read; give video={} for them",
+    skip(std::move(name), fmt::format("videos in a folder of images are not read; use video={} to read them",
                                       metadata_.spec.path));
     return {};
   }
@@ -238,13 +240,13 @@ class Scan {
     metadata_.skipped.push_back({std::move(name), std::move(reason)});
   }
 
-  tl::unexpected<Error> nothing_usable() const {
+  tl::unexpected<Error> no_usable_frame() const {
     const SkippedItem& first = metadata_.skipped.front();
     const std::string what = fmt::format("no frame of {} can be decoded", metadata_.spec.describe());
     if (metadata_.skipped.size() == 1)
       return input_error(what, fmt::format("{}: {}", first.name, first.reason));
-    return input_error(what, fmt::format("all {} files fail, the first, {}, because of this: {}",
-                                         metadata_.skipped.size(), first.name, first.reason));
+    return input_error(what, fmt::format("all {} files failed; the first is {}: {}", metadata_.skipped.size(),
+                                         first.name, first.reason));
   }
 
   MediaEngine& engine_;
@@ -254,7 +256,7 @@ class Scan {
   const OnScannedFrame& on_frame_;
   const OnScannedItem& on_item_;
   std::int64_t frames_seen_ = 0;
-  bool several_ = false;
+  bool has_several_ = false;
 };
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(BenchWithoutSource, WithoutTheMediaPluginASourceIsAnInternalFaultAndNoSourc
   const CommandResult result = bench.run(with_source, options);
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(result.err,
-              HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so is in none of"));
+              HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so was not found in"));
   EXPECT_THAT(result.out, testing::IsEmpty());
   EXPECT_EQ(bench.run(run, options).exit_code, 0);
 }

@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const headroom::sources::SmiOutput output = headroom::sources::read_nvidia_smi(text, columns);
   require(output.gpus.size() <= lines && output.messages.size() <= lines &&
           output.mig_profiles.size() <= lines);
-  require(output.unread_lines >= 0 && output.unread_lines <= static_cast<std::int64_t>(lines));
+  require(output.unparsed_lines >= 0 && output.unparsed_lines <= static_cast<std::int64_t>(lines));
   for (const headroom::GpuSample& gpu : output.gpus) {
     require(gpu.name.size() <= text.size());
     for (const auto& bytes : {gpu.memory_total, gpu.memory_used, gpu.memory_free, gpu.memory_reserved})

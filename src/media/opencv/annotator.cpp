@@ -15,14 +15,13 @@
 namespace headroom::media {
 namespace {
 
-constexpr int kJpegQuality = 88;  // no visible artefacts around thin lines; a third of the size at 95
+constexpr int kJpegQuality = 88;  // no visible artefacts around thin lines; a third of the size at quality 95
 constexpr double kMaskOpacity = 0.5;
-// Shapes far outside the frame are clipped by the drawing, if their coordinates stay within its fixed-point
-// range.
+// OpenCV clips shapes outside the frame only if their coordinates stay within its fixed-point range.
 constexpr float kFarOutside = 30000;
 
-// Tableau 20's strong colours and a few bright ones (blue, green, red), in an order that keeps neighbours
-// apart.
+// The strong colours of Tableau 20 and a few bright ones (blue, green, red), ordered so that neighbours
+// differ.
 const std::array<cv::Scalar, 12> kColors{
     cv::Scalar(14, 127, 255), {180, 119, 31}, {44, 160, 44}, {40, 39, 214}, {189, 103, 148}, {207, 190, 23},
     {194, 119, 227},          {34, 189, 188}, {75, 86, 140}, {255, 87, 34}, {0, 215, 255},   {127, 255, 0}};
@@ -32,17 +31,17 @@ const cv::Scalar& color_of(std::int64_t index) {
   return kColors[static_cast<std::size_t>(((index % count) + count) % count)];
 }
 
-float tame(float coordinate) {
+float limited(float coordinate) {
   return std::isfinite(coordinate) ? std::clamp(coordinate, -kFarOutside, kFarOutside) : 0;
 }
-cv::Point point(float x, float y) { return {cvRound(tame(x)), cvRound(tame(y))}; }
+cv::Point point(float x, float y) { return {cvRound(limited(x)), cvRound(limited(y))}; }
 
 class Canvas {
  public:
   explicit Canvas(const Picture& picture) {
     cv::Mat(picture.height, picture.width, CV_8UC3, const_cast<std::uint8_t*>(picture.bgr.data()))
         .copyTo(image_);
-    // Thickness and text grow with the frame: 2 pixels and 0.45 (about 10 pixels high) at 640 × 480.
+    // Line thickness and text scale with the frame: 2 pixels and 0.45 (about 10 pixels high) at 640 × 480.
     const double side = std::sqrt(static_cast<double>(picture.width) * picture.height);
     thickness_ = std::max(1, cvRound(side / 280));
     font_scale_ = std::max(0.35, side / 1230);
@@ -94,8 +93,8 @@ class Canvas {
     dot(point(line.x1, line.y1), color);
   }
 
-  // Above the corner on a filled ground, inside the frame in any case; black or white, whichever reads
-  // better.
+  // Draws a label above the corner on a filled background, always inside the frame; black or white text,
+  // whichever is more readable.
   void label(const std::string& text, cv::Point corner, const cv::Scalar& color) {
     int below = 0;
     const cv::Size size =
@@ -139,14 +138,14 @@ Status write_annotated_jpeg(const Picture& picture, const FrameFindings& finding
   std::vector<std::uint8_t> jpeg;
   try {
     Canvas canvas(picture);
-    // Masks lie below the lines, and labels above everything. Tasks give detections best first.
+    // Draw masks first, then lines, then labels. Tasks return detections best first.
     for (std::size_t i = 0; i < findings.masks.size(); ++i)
       canvas.draw(findings.masks[i], color_of(static_cast<std::int64_t>(i)));
     for (const LineSegment& line : findings.lines) canvas.draw(line, color_of(0));
     for (const Quad& quad : findings.quads) canvas.draw(quad, color_of(0));
     for (const Detection& detection : findings.detections)
       canvas.draw(detection, color_of(detection.class_id));
-    // Best last, so that its label lies on top where labels overlap.
+    // Best last, so that its label is on top where labels overlap.
     for (auto found = findings.detections.rbegin(); found != findings.detections.rend(); ++found)
       canvas.label(label_of(*found, class_names), point(found->left, found->top), color_of(found->class_id));
     cv::imencode(".jpg", canvas.image(), jpeg, {cv::IMWRITE_JPEG_QUALITY, kJpegQuality});

@@ -1,4 +1,4 @@
-// Draws what a model found onto a frame.
+// Draws a model's findings onto a frame.
 #pragma once
 
 #include <string>

@@ -27,8 +27,8 @@ tl::unexpected<Error> cannot_decode(const std::string& path, std::string why) {
   return input_error(fmt::format("cannot decode {}", path), std::move(why), "remove or replace the file");
 }
 
-// Warnings of libjpeg after which pixels are made up. Harmless ones ("extraneous bytes before marker"), which
-// some cameras' files always give, are not among them.
+// libjpeg warnings after which pixels are made up. Harmless warnings ("extraneous bytes before marker"),
+// which files of some cameras always cause, are not included.
 std::string damage_in(const std::string& messages) {
   constexpr std::string_view kDamage[] = {"Premature end of JPEG file",
                                           "premature end of data segment",
@@ -41,8 +41,8 @@ std::string damage_in(const std::string& messages) {
   return {};
 }
 
-// A failure in words for a person. OpenCV's own speak of template parameters and source lines; libjpeg's and
-// libpng's first line says what is wrong.
+// A readable reason. OpenCV's own messages contain template parameters and source lines; the first line of
+// libjpeg or libpng names the problem.
 std::string reason_in(const std::string& messages) {
   const std::string line = messages.substr(0, messages.find('\n'));
   const bool is_opencv = line.find("OpenCV") != std::string::npos || line.find(".cpp") != std::string::npos;
@@ -54,8 +54,8 @@ std::string reason_of(const cv::Exception& problem) {
                                              : "OpenCV cannot convert this kind of picture";
 }
 
-// Into `image`, in place if its memory fits. OpenCV reports failures in four ways: by an exception, an empty
-// matrix, text on stderr, and a picture that is wrong.
+// Decodes into `image`, in place if its memory fits. OpenCV reports failures in four ways: an exception, an
+// empty matrix, text on stderr, or a wrong picture.
 Status decode(const std::string& path, const std::string& content, int flags, cv::Mat& image) {
   QuietStderr quiet;
   const cv::Mat encoded(1, static_cast<int>(content.size()), CV_8UC1,
@@ -79,7 +79,8 @@ void scale_rows(const cv::Mat& image, cv::Mat& scaled) {
   scale_to_8_bit(std::span(image.ptr<Value>(), count), scaled.ptr<std::uint8_t>());
 }
 
-// 8 bits, then three channels; alpha goes before the scaling, as it is no brightness.
+// Converts to 8 bits and then to three channels. Alpha is dropped before scaling, because it is not
+// brightness.
 cv::Mat to_8_bit_bgr(cv::Mat image) {
   if (image.channels() == 4) cv::cvtColor(image, image, cv::COLOR_BGRA2BGR);
   if (image.channels() == 2) cv::extractChannel(image, image, 0);
@@ -98,10 +99,10 @@ cv::Mat to_8_bit_bgr(cv::Mat image) {
   return scaled;
 }
 
-Result<Decoded> place(const cv::Mat& image, const TakeRoom& take_room) {
-  std::uint8_t* room = take_room({image.cols, image.rows});
-  if (room == nullptr) return Decoded::no_room;
-  cv::Mat target(image.rows, image.cols, CV_8UC3, room);
+Result<Decoded> copy_to_target(const cv::Mat& image, const AllocateFrame& allocate_frame) {
+  std::uint8_t* memory = allocate_frame({image.cols, image.rows});
+  if (memory == nullptr) return Decoded::no_space;
+  cv::Mat target(image.rows, image.cols, CV_8UC3, memory);
   image.copyTo(target);
   return Decoded::frame;
 }
@@ -112,14 +113,14 @@ struct ImageFile {
 };
 
 tl::unexpected<Error> too_large(const std::string& path, const std::string& what, Bytes needed, Bytes bound) {
-  return cannot_decode(path, fmt::format("{} takes {} to decode, more than the {} that --workspace leaves "
-                                         "for it; raise --workspace",
+  return cannot_decode(path, fmt::format("{} needs {} to decode, but --workspace leaves only {}; "
+                                         "raise --workspace",
                                          what, format_bytes(needed), format_bytes(bound)));
 }
 
-// `more_a_pixel`: what the caller holds beside the decoding.
+// `extra_bytes_per_pixel`: memory that the caller needs in addition to decoding.
 Result<ImageFile> read_image(const std::string& path, const std::optional<Bytes>& bound,
-                             std::int64_t more_a_pixel = 0) {
+                             std::int64_t extra_bytes_per_pixel = 0) {
   std::error_code unknown;
   const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, unknown));
   if (bound && !unknown && size > bound->count) return too_large(path, "the file alone", {size}, *bound);
@@ -128,7 +129,7 @@ Result<ImageFile> read_image(const std::string& path, const std::optional<Bytes>
   auto header = inspect_image(bytes_of(*content));
   if (!header) return cannot_decode(path, header.error().what);
   const Bytes needed = decoding_memory(*header, {static_cast<std::int64_t>(content->size())}) +
-                       Bytes{std::int64_t{header->width} * header->height * more_a_pixel};
+                       Bytes{std::int64_t{header->width} * header->height * extra_bytes_per_pixel};
   if (bound && needed > *bound)
     return too_large(path,
                      fmt::format("a picture of {} x {} pixels of {} bits", header->width, header->height,
@@ -137,36 +138,37 @@ Result<ImageFile> read_image(const std::string& path, const std::optional<Bytes>
   return ImageFile{std::move(*content), *header};
 }
 
-// An alpha channel, the extracted channel and its values as 32-bit numbers.
-constexpr std::int64_t kMaskBytesAPixel = 6;
+// An alpha channel, the extracted channel, and its values as 32-bit numbers.
+constexpr std::int64_t kMaskBytesPerPixel = 6;
 
 }  // namespace
 
-Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room,
+Result<Decoded> decode_image_file(const std::string& path, const AllocateFrame& allocate_frame,
                                   const std::optional<Bytes>& bound) {
   auto file = read_image(path, bound);
   if (!file) return forward_error(file);
-  std::uint8_t* room = take_room({file->header.width, file->header.height});
-  if (room == nullptr) return Decoded::no_room;
+  std::uint8_t* memory = allocate_frame({file->header.width, file->header.height});
+  if (memory == nullptr) return Decoded::no_space;
 
   const bool deep = file->header.bits > 8;
   cv::Mat image;
-  if (!deep) image = cv::Mat(file->header.height, file->header.width, CV_8UC3, room);
+  if (!deep) image = cv::Mat(file->header.height, file->header.width, CV_8UC3, memory);
   if (auto decoded = decode(path, file->content, deep ? cv::IMREAD_UNCHANGED : cv::IMREAD_COLOR, image);
       !decoded)
     return forward_error(decoded);
-  // OpenCV takes other memory if the picture's shape is not the announced one: turned by EXIF, or damaged.
-  if (image.data == room && image.rows == file->header.height && image.cols == file->header.width)
+  // OpenCV allocates other memory if the picture has another shape than announced: turned by EXIF, or
+  // damaged.
+  if (image.data == memory && image.rows == file->header.height && image.cols == file->header.width)
     return Decoded::frame;
   try {
-    return place(to_8_bit_bgr(std::move(image)), take_room);
+    return copy_to_target(to_8_bit_bgr(std::move(image)), allocate_frame);
   } catch (const cv::Exception& problem) {
     return cannot_decode(path, reason_of(problem));
   }
 }
 
 Result<std::vector<int>> read_mask_file(const std::string& path, const std::optional<Bytes>& bound) {
-  auto file = read_image(path, bound, kMaskBytesAPixel);
+  auto file = read_image(path, bound, kMaskBytesPerPixel);
   if (!file) return forward_error(file);
   cv::Mat image;
   if (auto decoded = decode(path, file->content, cv::IMREAD_UNCHANGED, image); !decoded)
@@ -175,12 +177,12 @@ Result<std::vector<int>> read_mask_file(const std::string& path, const std::opti
   std::set<int> ids;
   const auto palette = png_palette(bytes_of(file->content));
   if (!palette.empty() && image.type() == CV_8UC3) {
-    // OpenCV gives a palette image's colours; the ids are the indices of these colours.
+    // OpenCV returns the colours of a palette image; the ids are the palette indices of these colours.
     const auto index_of = [&](const cv::Vec3b& bgr) {
       const auto found = std::find(palette.begin(), palette.end(), std::array{bgr[2], bgr[1], bgr[0]});
       return static_cast<int>(found - palette.begin());
     };
-    cv::Vec3b last(0, 0, 0);  // neighbours mostly have the same colour
+    cv::Vec3b last(0, 0, 0);  // neighbouring pixels usually have the same colour
     ids.insert(index_of(last));
     for (const cv::Vec3b& pixel : cv::Mat_<cv::Vec3b>(image)) {
       if (pixel == last) continue;

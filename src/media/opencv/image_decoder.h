@@ -1,4 +1,4 @@
-// Images, decoded by OpenCV's codecs after their structure was checked.
+// Decodes images with OpenCV's codecs after checking their structure.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace headroom::media {
 
-// More memory than `bound`, if there is one, is not taken.
-Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room,
+// Both functions fail for an image that needs more memory than `bound`.
+Result<Decoded> decode_image_file(const std::string& path, const AllocateFrame& allocate_frame,
                                   const std::optional<Bytes>& bound);
 Result<std::vector<int>> read_mask_file(const std::string& path, const std::optional<Bytes>& bound);
 

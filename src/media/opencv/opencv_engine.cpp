@@ -1,4 +1,4 @@
-// The media engine's entry point: everything that headroom does with OpenCV is in this folder.
+// The media engine's entry point. All use of OpenCV in Headroom is in this folder.
 #include <cstdlib>
 #include <opencv2/core/utility.hpp>
 #include <opencv2/core/utils/logger.hpp>
@@ -16,8 +16,8 @@ class OpenCvEngine : public MediaEngine {
  public:
   OpenCvEngine() { cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT); }
   std::string version() const override { return "OpenCV " + std::string(cv::getVersionString()); }
-  Result<Decoded> decode_image_into(const std::string& path, const TakeRoom& take_room) override {
-    return decode_image_file(path, take_room, memory_bound_);
+  Result<Decoded> decode_image_into(const std::string& path, const AllocateFrame& allocate_frame) override {
+    return decode_image_file(path, allocate_frame, memory_bound_);
   }
   Result<std::vector<int>> read_mask_ids(const std::string& path) override {
     return read_mask_file(path, memory_bound_);

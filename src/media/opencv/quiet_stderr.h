@@ -1,6 +1,6 @@
-// Image and video libraries write straight to stderr ("Corrupt JPEG data: bad Huffman code", "[mov @ 0x5581]
-// moov atom not found"). There only Headroom's own sentences belong; what a library says becomes the reason
-// of an error instead. libjpeg in particular reports damaged pixels in no other way that OpenCV lets through.
+// Captures what image and video libraries write to stderr ("Corrupt JPEG data: bad Huffman code", "[mov @
+// 0x5581] moov atom not found"). Only Headroom's own messages belong there; a library's message becomes the
+// reason of an error. OpenCV passes on libjpeg's reports of damaged pixels in no other way.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace headroom::media {
 
-// Sends the process's stderr to a memory file for as long as it lives: use it around one call of a library,
-// in a process whose other threads have nothing to say. Costs four system calls, about 2 µs.
+// Redirects the process's stderr to a memory file while this object lives. Use it around one library call,
+// in a process whose other threads write nothing. Costs four system calls, about 2 µs.
 class QuietStderr {
  public:
   QuietStderr();
@@ -18,11 +18,11 @@ class QuietStderr {
   QuietStderr(const QuietStderr&) = delete;
   QuietStderr& operator=(const QuietStderr&) = delete;
 
-  // What was written so far, at most 4 KiB.
+  // The text written so far, at most 4 KiB.
   std::string text() const;
 
  private:
-  int sink_ = -1;  // shared by all, never closed
+  int sink_ = -1;  // shared by all objects, never closed
   UniqueFd saved_;
 };
 

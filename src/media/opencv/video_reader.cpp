@@ -18,7 +18,7 @@ namespace headroom::media {
 namespace fs = std::filesystem;
 namespace {
 
-// Decoding (grab) is apart from the conversion to BGR (retrieve), so a frame that finds no room stays
+// Decoding (grab) and conversion to BGR (retrieve) are separate, so a frame that does not fit stays
 // grabbed.
 class OpenCvVideoReader : public VideoReader {
  public:
@@ -33,7 +33,7 @@ class OpenCvVideoReader : public VideoReader {
     frame_count_ = static_cast<std::int64_t>(property(cv::CAP_PROP_FRAME_COUNT));
   }
 
-  Result<Decoded> next_into(const TakeRoom& take_room) override {
+  Result<Decoded> next_into(const AllocateFrame& allocate_frame) override {
     QuietStderr quiet;
     sensor_wait_ = {};
     try {
@@ -41,24 +41,24 @@ class OpenCvVideoReader : public VideoReader {
       if (!grabbed_ && !capture_.grab()) return Decoded::end;
       if (is_camera_) sensor_wait_ = monotonic_now() - asked;
       grabbed_ = true;
-      return deliver(take_room);
+      return deliver(allocate_frame);
     } catch (const cv::Exception& problem) {
       grabbed_ = false;
       return input_error("cannot decode the frame", problem.err);
     }
   }
-  void pass_over() override { grabbed_ = false; }
+  void skip_frame() override { grabbed_ = false; }
   PictureSize size() const override { return size_; }
   std::int64_t frame_count() const override { return frame_count_; }
   Nanoseconds sensor_wait() const override { return sensor_wait_; }
 
  private:
-  Result<Decoded> deliver(const TakeRoom& take_room) {
-    std::uint8_t* room = take_room(size_);
-    if (room == nullptr) return Decoded::no_room;
-    cv::Mat image(size_.height, size_.width, CV_8UC3, room);
+  Result<Decoded> deliver(const AllocateFrame& allocate_frame) {
+    std::uint8_t* memory = allocate_frame(size_);
+    if (memory == nullptr) return Decoded::no_space;
+    cv::Mat image(size_.height, size_.width, CV_8UC3, memory);
     const bool retrieved = capture_.retrieve(image);
-    if (retrieved && image.data == room) {
+    if (retrieved && image.data == memory) {
       grabbed_ = false;
       return Decoded::frame;
     }
@@ -66,12 +66,13 @@ class OpenCvVideoReader : public VideoReader {
       grabbed_ = false;
       return input_error("cannot decode the frame");
     }
-    // The picture is of another shape than the container says: turned by its metadata, or changed midway.
+    // The frame has another shape than the container announces: turned by its metadata, or changed within
+    // the video.
     if (image.channels() == 1) cv::cvtColor(image, image, cv::COLOR_GRAY2BGR);
     size_ = {image.cols, image.rows};
-    room = take_room(size_);
-    if (room == nullptr) return Decoded::no_room;
-    cv::Mat target(image.rows, image.cols, CV_8UC3, room);
+    memory = allocate_frame(size_);
+    if (memory == nullptr) return Decoded::no_space;
+    cv::Mat target(image.rows, image.cols, CV_8UC3, memory);
     image.copyTo(target);
     grabbed_ = false;
     return Decoded::frame;
@@ -89,14 +90,14 @@ Result<std::unique_ptr<VideoReader>> reader_of(const cv::VideoCapture& capture, 
                                                bool is_camera) {
   auto reader = std::make_unique<OpenCvVideoReader>(capture, is_camera);
   const PictureSize size = reader->size();
-  if (size.width == 0 || size.height == 0) return input_error(what, "it does not say its frames' size");
+  if (size.width == 0 || size.height == 0) return input_error(what, "it has no frame size");
   if (static_cast<std::int64_t>(size.width) * size.height > kMaximumPixels)
-    return input_error(what, fmt::format("its frames of {} x {} pixels are larger than is accepted",
-                                         size.width, size.height));
+    return input_error(what, fmt::format("its frames of {} x {} pixels exceed the limit of {} pixels",
+                                         size.width, size.height, kMaximumPixels));
   return reader;
 }
 
-// The first line that the library wrote, without its "[mov,mp4,m4a @ 0x55d0c9b2]" prefix.
+// The first line of the library's messages, without a prefix such as "[mov,mp4,m4a @ 0x55d0c9b2]".
 std::string reason_in(const std::string& messages) {
   std::string line = messages.substr(0, messages.find('\n'));
   if (const auto end = line.find("] "); line.starts_with('[') && end != std::string::npos)
@@ -113,21 +114,22 @@ Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0)
     return input_error(what, "permission denied", "check the file's permissions");
   if (fs::file_size(path, code) == 0 && !code) return input_error(what, "the file is empty");
-  // Absolute, or FFmpeg would take the part before a colon for a protocol.
+  // Absolute, because FFmpeg treats the part before a colon as a protocol.
   const std::string absolute = fs::absolute(path, code).string();
   QuietStderr quiet;
   cv::VideoCapture capture;
   try {
-    // Not CAP_ANY: it also tries image sequences, for which a '%' in the name is a pattern.
+    // Not CAP_ANY, which also tries image sequences, where a '%' in the name is a pattern.
     for (const int backend : {cv::CAP_FFMPEG, cv::CAP_GSTREAMER, cv::CAP_OPENCV_MJPEG})
       if (capture.open(absolute, backend)) break;
-  } catch (const cv::Exception&) {  // the same as a file that no backend opens
+  } catch (const cv::Exception&) {  // handled below like a file that no backend opens
   }
   if (!capture.isOpened()) {
     const std::string reason = reason_in(quiet.text());
     return input_error(
-        what, reason.empty() ? "it is damaged, cut, or of a kind that OpenCV was built without" : reason,
-        "check that a player shows it, or convert it to mp4");
+        what,
+        reason.empty() ? "it is damaged, incomplete, or in a format that this OpenCV build lacks" : reason,
+        "check that a video player opens it, or convert it to mp4");
   }
   return reader_of(capture, what, false);
 }
@@ -138,17 +140,17 @@ Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
   std::error_code code;
   if (!fs::exists(device, code))
     return input_error(what, "no device " + device,
-                       "connect the camera, or give another number (ls /dev/video*)");
+                       "connect the camera, or use another number (ls /dev/video*)");
   if (::access(device.c_str(), R_OK | W_OK) != 0)
     return input_error(what, "no permission for " + device, "add yourself to the group video");
   QuietStderr quiet;
   cv::VideoCapture capture;
   try {
     if (!capture.open(index, cv::CAP_V4L2)) capture.open(index, cv::CAP_ANY);
-  } catch (const cv::Exception&) {  // the same as a device that does not open
+  } catch (const cv::Exception&) {  // handled below like a device that does not open
   }
   if (!capture.isOpened())
-    return input_error(what, device + " gives no frames", "check that no other program uses it");
+    return input_error(what, device + " delivers no frames", "check that no other program uses it");
   return reader_of(capture, what, true);
 }
 

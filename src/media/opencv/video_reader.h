@@ -1,4 +1,4 @@
-// Videos and cameras through OpenCV's videoio.
+// Reads videos and cameras with OpenCV's videoio.
 #pragma once
 
 #include <memory>

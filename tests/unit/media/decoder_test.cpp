@@ -1,4 +1,4 @@
-// The decoder served over a real socket to a real other process, as in a run.
+// Serves the decoder over a real socket to another process, as in a run.
 #include "media/decoder.h"
 
 #include <fcntl.h>
@@ -19,14 +19,14 @@ namespace headroom::media {
 namespace {
 namespace fs = std::filesystem;
 
-// A decoder in a forked child, and the worker's end of the line.
+// A decoder in a forked child process, and the worker's end of the socket.
 class DecoderChild {
  public:
   DecoderChild(const SourceMetadata& source, Bytes arena, const fs::path& log)
       : ring_(*FrameRing::create(arena)) {
     int sockets[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
-    engine();  // loaded before the fork: the child starts no threads of its own
+    engine();  // loaded before the fork, so that the child starts no threads
     child_ = ::fork();
     if (child_ == 0) {
       ::close(sockets[0]);
@@ -43,7 +43,7 @@ class DecoderChild {
   ~DecoderChild() {
     if (child_ > 0) finish();
   }
-  // Closes the line; the child's exit code.
+  // Closes the socket and returns the child's exit code.
   int finish() {
     socket_.reset();
     int status = -1;
@@ -92,7 +92,7 @@ class Decoder : public testing::Test {
 
 constexpr std::int64_t kFrameBytes = 40 * 30 * 3;
 
-TEST_F(Decoder, FramesComeInOrderAWindowAtATime) {
+TEST_F(Decoder, DeliversFramesInOrderOneWindowAtATime) {
   std::vector<cv::Mat> pictures;
   for (int i = 0; i < 5; ++i) {
     pictures.push_back(test_picture(40, 30) + cv::Scalar::all(10 * i));
@@ -112,18 +112,18 @@ TEST_F(Decoder, FramesComeInOrderAWindowAtATime) {
       EXPECT_EQ(largest_difference(decoder.pixels(i), pictures[frame]), 0);
     }
   }
-  EXPECT_EQ(decoder.start(0).ok, 1);  // once more, from the front
+  EXPECT_EQ(decoder.start(0).ok, 1);  // starts again from the first frame
   EXPECT_EQ(decoder.window(1).frames, 1U);
   EXPECT_EQ(decoder.slot(0).index, 0);
   EXPECT_EQ(decoder.finish(), 0);
 }
 
-TEST_F(Decoder, FramesThatDoNotDecodeAreSkippedNamedAndCounted) {
+TEST_F(Decoder, SkipsLogsAndCountsUndecodableFrames) {
   for (const char* name : {"1.jpg", "2.jpg", "3.jpg"})
     write_image(folder_ / "images" / name, test_picture(40, 30));
   const std::string whole = test::read_text(folder_ / "images/2.jpg");
   test::write_text(folder_ / "images/2.jpg", whole.substr(0, whole.size() / 2));
-  write_image(folder_ / "images/4.png", test_picture(400, 300));  // larger than all the memory
+  write_image(folder_ / "images/4.png", test_picture(400, 300));  // larger than the whole frame memory
   write_image(folder_ / "images/5.png", test_picture(30, 40));
   DecoderChild decoder(images(), Bytes{4 * kFrameBytes}, folder_ / "log");
   decoder.start(0);
@@ -134,7 +134,7 @@ TEST_F(Decoder, FramesThatDoNotDecodeAreSkippedNamedAndCounted) {
   EXPECT_EQ(decoder.slot(1).index, 2);
   EXPECT_STREQ(decoder.slot(2).name, "5.png");
   EXPECT_EQ(decoder.slot(2).height, 40);
-  EXPECT_EQ(decoder.window(10).newly_skipped, 0U) << "counted once";
+  EXPECT_EQ(decoder.window(10).newly_skipped, 0U) << "each frame is counted once";
   EXPECT_EQ(decoder.finish(), 0);
   EXPECT_THAT(log(), testing::HasSubstr("skipped images 2.jpg: cannot decode"));
   EXPECT_THAT(log(),
@@ -142,7 +142,7 @@ TEST_F(Decoder, FramesThatDoNotDecodeAreSkippedNamedAndCounted) {
                                  "KiB, the frame memory has 14.1 KiB"));
 }
 
-TEST_F(Decoder, VideosAndSeveralSequences) {
+TEST_F(Decoder, DecodesVideosAndSeveralSequences) {
   fs::create_directory(folder_ / "videos");
   write_video(folder_ / "videos/1.avi", 7, 64, 48);
   write_video(folder_ / "videos/2.avi", 4, 32, 32);
@@ -159,7 +159,7 @@ TEST_F(Decoder, VideosAndSeveralSequences) {
   EXPECT_EQ(decoder.finish(), 0);
 }
 
-TEST_F(Decoder, AFrameThatWaitedForRoomIsTheRightOne) {
+TEST_F(Decoder, FrameThatDidNotFitComesFirstInTheNextWindow) {
   write_video(folder_ / "a.avi", 5, 64, 48);
   auto video = engine().open_video((folder_ / "a.avi").string());
   ASSERT_TRUE(video);
@@ -179,7 +179,7 @@ TEST_F(Decoder, AFrameThatWaitedForRoomIsTheRightOne) {
   EXPECT_EQ(frame, 5U);
 }
 
-TEST_F(Decoder, AVideoLargerThanTheMemoryEndsWithAllFramesSkipped) {
+TEST_F(Decoder, SkipsAllFramesOfAVideoLargerThanTheMemory) {
   write_video(folder_ / "a.avi", 5, 64, 48);
   DecoderChild decoder(listed(SourceKind::video, (folder_ / "a.avi").string()), Bytes{1000}, folder_ / "log");
   decoder.start(0);
@@ -189,7 +189,7 @@ TEST_F(Decoder, AVideoLargerThanTheMemoryEndsWithAllFramesSkipped) {
   EXPECT_EQ(answer.newly_skipped, 5U);
 }
 
-TEST_F(Decoder, ASequenceThatIsGoneIsSkippedUnlessItIsTheOnlyOne) {
+TEST_F(Decoder, SkipsAMissingSequenceUnlessItIsTheOnlyOne) {
   fs::create_directory(folder_ / "videos");
   write_video(folder_ / "videos/1.avi", 3, 64, 48);
   write_video(folder_ / "videos/2.avi", 3, 64, 48);
@@ -212,7 +212,7 @@ TEST_F(Decoder, ASequenceThatIsGoneIsSkippedUnlessItIsTheOnlyOne) {
                                                     (folder_ / "videos/1.avi").string()));
 }
 
-TEST_F(Decoder, WrongRequestsAreAnsweredNotObeyed) {
+TEST_F(Decoder, RejectsInvalidRequests) {
   write_image(folder_ / "images/1.png", test_picture(40, 30));
   DecoderChild decoder(images(), Bytes{kFrameBytes}, folder_ / "log");
   EXPECT_EQ(decoder.window(5).frames, 0U) << "no sequence was started";
@@ -224,11 +224,11 @@ TEST_F(Decoder, WrongRequestsAreAnsweredNotObeyed) {
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->ok, 0);
   EXPECT_EQ(decoder.window(5).frames, 1U);
-  ASSERT_EQ(::send(decoder.socket(), "x", 1, 0), 1);  // not a request: the decoder gives up
+  ASSERT_EQ(::send(decoder.socket(), "x", 1, 0), 1);  // not a valid request: the decoder exits
   EXPECT_EQ(decoder.finish(), 1);
 }
 
-TEST_F(Decoder, AKilledDecoderIsOneSentence) {
+TEST_F(Decoder, ReportsAKilledDecoderInOneSentence) {
   write_image(folder_ / "images/1.png", test_picture(40, 30));
   DecoderChild decoder(images(), Bytes{kFrameBytes}, folder_ / "log");
   ASSERT_EQ(decoder.start(0).ok, 1);
@@ -241,7 +241,7 @@ TEST_F(Decoder, AKilledDecoderIsOneSentence) {
   EXPECT_EQ(decoder.finish(), -1) << status;
 }
 
-TEST_F(Decoder, RealVideoMatchesWhatOpenCvReads) {
+TEST_F(Decoder, RealVideoMatchesOpenCv) {
   const auto street = test::opencv_example("data/vtest.avi");
   if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
   DecoderChild decoder(listed(SourceKind::video, street->string()), mebibytes(8), folder_ / "log");

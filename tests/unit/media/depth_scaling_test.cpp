@@ -18,13 +18,13 @@ std::vector<int> scaled(const std::vector<Value>& values) {
   return {result.begin(), result.end()};
 }
 
-TEST(DepthScaling, TheFirstAndNinetyNinthPercentileBecomeBlackAndWhite) {
+TEST(DepthScaling, MapsFirstAndNinetyNinthPercentileToBlackAndWhite) {
   std::vector<std::uint16_t> values(101);
   std::iota(values.begin(), values.end(), static_cast<std::uint16_t>(30000));
   std::shuffle(values.begin(), values.end(), std::mt19937(7));
   const auto result = scaled(values);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const int rank = values[i] - 30000;  // percentile, as there are 101 values
+    const int rank = values[i] - 30000;  // the percentile, because there are 101 values
     const int expected = rank <= 1    ? 0
                          : rank >= 99 ? 255
                                       : static_cast<int>(std::lround((rank - 1) * 255.0 / 98));
@@ -39,21 +39,21 @@ TEST(DepthScaling, FloatsGiveTheSameAsIntegers) {
   EXPECT_EQ(scaled(values), scaled(std::vector<float>(values.begin(), values.end())));
 }
 
-TEST(DepthScaling, AConstantFrameIsBlack) {
+TEST(DepthScaling, ConstantFrameIsBlack) {
   EXPECT_THAT(scaled(std::vector<std::uint16_t>(10, 65535)), testing::Each(0));
   EXPECT_THAT(scaled(std::vector<float>(10, 21.5F)), testing::Each(0));
 }
 
-TEST(DepthScaling, ASmallHotSpotInAUniformSceneIsSeen) {
+TEST(DepthScaling, KeepsASmallHotSpotInAUniformScene) {
   std::vector<std::uint16_t> values(10000, 30000);
-  std::fill_n(values.begin(), 80, std::uint16_t{40000});  // 0.8 %: both percentiles are the background's
+  std::fill_n(values.begin(), 80, std::uint16_t{40000});  // 0.8 %: both percentiles are background values
   for (const auto& result : {scaled(values), scaled(std::vector<float>(values.begin(), values.end()))}) {
     EXPECT_EQ(result.front(), 255);
     EXPECT_EQ(result.back(), 0);
   }
 }
 
-TEST(DepthScaling, NotANumberIsBlackAndCountsForNothing) {
+TEST(DepthScaling, NotANumberIsBlackAndIgnored) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(scaled(std::vector<float>{kNan, 1, 2, 3, kInfinity, -kInfinity}),

@@ -38,7 +38,7 @@ TEST(FrameRing, TwoMappingsShareTheFrames) {
   EXPECT_EQ(reader->pixels(*seen)[24], 0);
 }
 
-TEST(FrameRing, ItsSizeIsSealed) {
+TEST(FrameRing, SizeIsSealed) {
   const auto ring = FrameRing::create(kibibytes(8));
   ASSERT_TRUE(ring);
   EXPECT_EQ(::ftruncate(ring->fd(), 4096), -1);
@@ -46,13 +46,13 @@ TEST(FrameRing, ItsSizeIsSealed) {
   EXPECT_EQ(::fcntl(ring->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
-TEST(FrameRing, OnlyASealedRingIsAttached) {
+TEST(FrameRing, AttachesOnlyASealedRing) {
   UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.get(), 1 << 21), 0);
   EXPECT_EQ(FrameRing::attach(duplicate(unsealed.get())).error().why,
             "its descriptor is not a memfd of sealed size");
   ASSERT_EQ(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-  EXPECT_EQ(FrameRing::attach(duplicate(unsealed.get())).error().why, "its header is not a frame ring's");
+  EXPECT_EQ(FrameRing::attach(duplicate(unsealed.get())).error().why, "it has no frame ring header");
   UniqueFd small(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
   EXPECT_FALSE(FrameRing::attach(std::move(small)));
@@ -60,11 +60,11 @@ TEST(FrameRing, OnlyASealedRingIsAttached) {
   EXPECT_FALSE(FrameRing::attach(UniqueFd()));
 }
 
-TEST(FrameRing, AWrongSizeInTheHeaderIsNoticed) {
+TEST(FrameRing, DetectsAWrongSizeInTheHeader) {
   auto ring = FrameRing::create(kibibytes(8));
   ASSERT_TRUE(ring);
   ring->header().arena_bytes = 1ULL << 40;
-  EXPECT_EQ(ring->arena(), kibibytes(8)) << "the header is not believed";
+  EXPECT_EQ(ring->arena(), kibibytes(8)) << "the size must not come from the header";
   EXPECT_FALSE(FrameRing::attach(duplicate(ring->fd())));
 }
 
@@ -91,20 +91,20 @@ TEST(FrameRing, SlotsOutsideTheArenaAreNotValid) {
   EXPECT_FALSE(ring->slot(kMaximumSlots));
 }
 
-TEST(FrameRing, TouchedPagesAreThereAndUnchanged) {
+TEST(FrameRing, TouchedPagesAreResidentAndUnchanged) {
   auto ring = FrameRing::create(mebibytes(4));
   ASSERT_TRUE(ring);
   struct stat before {};
   ASSERT_EQ(::fstat(ring->fd(), &before), 0);
-  EXPECT_LT(before.st_blocks * 512, mebibytes(1).count) << "a new ring costs nothing yet";
+  EXPECT_LT(before.st_blocks * 512, mebibytes(1).count) << "a new ring uses no memory yet";
   ring->touch_pages();
   struct stat after {};
   ASSERT_EQ(::fstat(ring->fd(), &after), 0);
   EXPECT_GE(after.st_blocks * 512, mebibytes(4).count);
-  EXPECT_TRUE(FrameRing::attach(duplicate(ring->fd()))) << "the header is as it was";
+  EXPECT_TRUE(FrameRing::attach(duplicate(ring->fd()))) << "the header must not change";
 }
 
-TEST(FrameRing, ASizeThatCannotBeIsAnError) {
+TEST(FrameRing, RejectsInvalidSizes) {
   EXPECT_FALSE(FrameRing::create(Bytes{0}));
   EXPECT_FALSE(FrameRing::create(Bytes{-5}));
   EXPECT_FALSE(FrameRing::create(Bytes{INT64_MAX / 2}));

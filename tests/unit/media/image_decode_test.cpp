@@ -1,5 +1,4 @@
-// Every format that OpenCV writes, read back through the engine; and everything that must not pass as a
-// picture.
+// Decodes every format that OpenCV can write, and rejects everything that is not a complete picture.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,18 +25,19 @@ cv::Mat decoded(const fs::path& path) {
   return picture ? as_mat(*picture).clone() : cv::Mat();
 }
 
-TEST(ImageDecode, LosslessFormatsComeBackAsTheyWere) {
+TEST(ImageDecode, DecodesLosslessFormatsExactly) {
   test::TemporaryFolder folder;
   const cv::Mat picture = test_picture(70, 50);
   for (const char* name : {"a.png", "a.bmp", "a.tiff", "a.TIF"}) {
     write_image(folder / name, picture);
     EXPECT_EQ(largest_difference(decoded(folder / name), picture), 0) << name;
   }
-  write_image(folder / "a.webp", picture, {cv::IMWRITE_WEBP_QUALITY, 101});  // above 100: lossless
+  write_image(folder / "a.webp", picture,
+              {cv::IMWRITE_WEBP_QUALITY, 101});  // a quality above 100 means lossless
   EXPECT_EQ(largest_difference(decoded(folder / "a.webp"), picture), 0);
 }
 
-TEST(ImageDecode, LossyFormatsComeBackNearly) {
+TEST(ImageDecode, DecodesLossyFormatsApproximately) {
   test::TemporaryFolder folder;
   cv::Mat picture;
   cv::GaussianBlur(test_picture(160, 120), picture, {9, 9}, 3);
@@ -81,7 +81,7 @@ TEST(ImageDecode, OneBitPngIsBlackAndWhite) {
   EXPECT_EQ(back.at<cv::Vec3b>(1, 2), cv::Vec3b(0, 0, 0));
 }
 
-TEST(ImageDecode, SixteenBitsAreScaledBetweenTheirPercentiles) {
+TEST(ImageDecode, ScalesSixteenBitsBetweenPercentiles) {
   test::TemporaryFolder folder;
   cv::Mat thermal = thermal_picture(160, 120);
   thermal.at<std::uint16_t>(5, 5) = 65535;  // one hot pixel must not darken the rest
@@ -96,7 +96,7 @@ TEST(ImageDecode, SixteenBitsAreScaledBetweenTheirPercentiles) {
   }
 }
 
-TEST(ImageDecode, SixteenBitColourAndFloatAreScaledToo) {
+TEST(ImageDecode, ScalesSixteenBitColourAndFloat) {
   test::TemporaryFolder folder;
   cv::Mat deep;
   test_picture(64, 48).convertTo(deep, CV_16U, 40, 7);
@@ -116,14 +116,14 @@ TEST(ImageDecode, SixteenBitColourAndFloatAreScaledToo) {
   EXPECT_NEAR(thermal.at<cv::Vec3b>(24, 32)[0], 128, 5);
 }
 
-TEST(ImageDecode, TheContentDecidesNotTheExtension) {
+TEST(ImageDecode, RecognizesContentNotExtension) {
   test::TemporaryFolder folder;
   write_image(folder / "a.png", test_picture(40, 30));
   fs::rename(folder / "a.png", folder / "a.jpg");
   EXPECT_EQ(largest_difference(decoded(folder / "a.jpg"), test_picture(40, 30)), 0);
 }
 
-// APP1 with one EXIF tag, Orientation = 6: the camera was turned, so width and height change places.
+// APP1 with one EXIF tag, Orientation = 6: the camera was rotated, so width and height are swapped.
 std::string with_exif_orientation(const std::string& jpeg, char orientation) {
   const std::string tiff = std::string("II*\0\x08\0\0\0", 8) + std::string("\1\0", 2) +
                            std::string("\x12\x01\x03\0\1\0\0\0", 8) + std::string{orientation, 0, 0, 0} +
@@ -133,7 +133,7 @@ std::string with_exif_orientation(const std::string& jpeg, char orientation) {
   return jpeg.substr(0, 2) + std::string{'\xFF', '\xE1', '\0', length} + body + jpeg.substr(2);
 }
 
-TEST(ImageDecode, ExifOrientationIsApplied) {
+TEST(ImageDecode, AppliesExifOrientation) {
   test::TemporaryFolder folder;
   write_image(folder / "a.jpg", test_picture(64, 48));
   const cv::Mat upright = decoded(folder / "a.jpg");
@@ -146,9 +146,9 @@ TEST(ImageDecode, ExifOrientationIsApplied) {
   EXPECT_EQ(largest_difference(decoded(folder / "half.jpg"), expected), 0);
 }
 
-// --- what must not pass as a picture
+// --- rejected files
 
-TEST(ImageDecode, AJpegCutAnywhereIsAnError) {
+TEST(ImageDecode, RejectsAJpegCutAnywhere) {
   const auto messi = test::opencv_example("data/messi5.jpg");
   if (!messi) GTEST_SKIP() << test::absent_message("messi5.jpg (Debian: opencv-doc)");
   test::TemporaryFolder folder;
@@ -160,18 +160,18 @@ TEST(ImageDecode, AJpegCutAnywhereIsAnError) {
   }
   test::write_text(folder / "cut.jpg", whole.substr(0, whole.size() / 2));
   EXPECT_EQ(decode(folder / "cut.jpg").error().why, "truncated JPEG: it ends before its end marker");
-  // A download that stopped leaves zeros, or a tool that repairs files an end marker: both are no picture.
+  // An interrupted download leaves zeros, and a repair tool adds an end marker. Both must be rejected.
   test::write_text(folder / "zeros.jpg",
                    whole.substr(0, whole.size() / 2) + std::string(whole.size() / 2, '\0'));
   EXPECT_FALSE(decode(folder / "zeros.jpg"));
   test::write_text(folder / "mended.jpg", whole.substr(0, whole.size() / 2) + "\xFF\xD9");
   EXPECT_EQ(decode(folder / "mended.jpg").error().why, "damaged JPEG: premature end of data segment");
-  // What follows the end is no business of ours.
+  // Data after the end marker is accepted.
   test::write_text(folder / "more.jpg", whole + "some editor's notes \xFF\xD8\xFF");
   EXPECT_EQ(largest_difference(decoded(folder / "more.jpg"), picture), 0);
 }
 
-TEST(ImageDecode, EveryFormatCutIsAnError) {
+TEST(ImageDecode, RejectsEveryTruncatedFormat) {
   test::TemporaryFolder folder;
   const cv::Mat picture = test_picture(90, 70);
   for (const char* name : {"a.png", "a.bmp", "a.tiff", "a.webp", "a.jpg"}) {
@@ -185,7 +185,7 @@ TEST(ImageDecode, EveryFormatCutIsAnError) {
   }
 }
 
-TEST(ImageDecode, DamagedPixelsOfAPngAreAnError) {
+TEST(ImageDecode, RejectsAPngWithDamagedPixels) {
   test::TemporaryFolder folder;
   write_image(folder / "a.png", test_picture(90, 70));
   std::string bytes = test::read_text(folder / "a.png");
@@ -194,7 +194,7 @@ TEST(ImageDecode, DamagedPixelsOfAPngAreAnError) {
   EXPECT_FALSE(decode(folder / "a.png"));
 }
 
-TEST(ImageDecode, AnErrorIsOneSentenceWithTheReason) {
+TEST(ImageDecode, ReportsErrorsInOneSentenceWithTheReason) {
   test::TemporaryFolder folder;
   test::write_text(folder / "empty.jpg", "");
   EXPECT_EQ(decode(folder / "empty.jpg").error().sentence(),
@@ -205,7 +205,7 @@ TEST(ImageDecode, AnErrorIsOneSentenceWithTheReason) {
   EXPECT_EQ(decode(folder / "absent.jpg").error().why, "No such file or directory");
 }
 
-TEST(ImageDecode, AnUnreadableFileIsAnError) {
+TEST(ImageDecode, ReportsAnUnreadableFile) {
   if (::geteuid() == 0) GTEST_SKIP() << "root reads every file";
   test::TemporaryFolder folder;
   write_image(folder / "a.png", test_picture(10, 10));
@@ -213,7 +213,7 @@ TEST(ImageDecode, AnUnreadableFileIsAnError) {
   EXPECT_EQ(decode(folder / "a.png").error().fix, "check the file's permissions");
 }
 
-TEST(ImageDecode, ADecompressionBombIsRefusedBeforeDecoding) {
+TEST(ImageDecode, RejectsADecompressionBombBeforeDecoding) {
   test::TemporaryFolder folder;
   write_image(folder / "a.png", cv::Mat::zeros(8, 8, CV_8UC1));
   std::string bytes = test::read_text(folder / "a.png");
@@ -225,11 +225,11 @@ TEST(ImageDecode, ADecompressionBombIsRefusedBeforeDecoding) {
     return static_cast<std::uint8_t*>(nullptr);
   });
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().why, "65536 x 65536 pixels are more than the 134217728 that are accepted");
+  EXPECT_EQ(result.error().why, "65536 x 65536 pixels exceed the limit of 134217728 pixels");
   EXPECT_FALSE(asked);
 }
 
-TEST(ImageDecode, NothingReachesStderr) {
+TEST(ImageDecode, WritesNothingToStderr) {
   test::TemporaryFolder folder;
   write_image(folder / "a.jpg", test_picture(200, 200));
   const std::string whole = test::read_text(folder / "a.jpg");
@@ -246,38 +246,38 @@ TEST(ImageDecode, NothingReachesStderr) {
   EXPECT_FALSE(any);
 }
 
-// --- in place
+// --- decoding into given memory
 
-TEST(ImageDecode, AFrameIsDecodedStraightToItsPlace) {
+TEST(ImageDecode, DecodesDirectlyIntoTheGivenMemory) {
   test::TemporaryFolder folder;
   const cv::Mat picture = test_picture(50, 40);
   write_image(folder / "a.png", picture);
-  std::vector<std::uint8_t> room(50 * 40 * 3 + 1, 0xAB);
+  std::vector<std::uint8_t> memory(50 * 40 * 3 + 1, 0xAB);
   int asked = 0;
   const auto result = engine().decode_image_into((folder / "a.png").string(), [&](PictureSize size) {
     ++asked;
     EXPECT_EQ(size, (PictureSize{50, 40}));
-    return room.data();
+    return memory.data();
   });
   ASSERT_TRUE(result);
   EXPECT_EQ(*result, Decoded::frame);
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(largest_difference(cv::Mat(40, 50, CV_8UC3, room.data()), picture), 0);
-  EXPECT_EQ(room.back(), 0xAB);
+  EXPECT_EQ(largest_difference(cv::Mat(40, 50, CV_8UC3, memory.data()), picture), 0);
+  EXPECT_EQ(memory.back(), 0xAB);
 }
 
-TEST(ImageDecode, WithoutRoomNothingIsDecoded) {
+TEST(ImageDecode, DecodesNothingWithoutMemory) {
   test::TemporaryFolder folder;
   write_image(folder / "a.png", test_picture(50, 40));
   const auto result = engine().decode_image_into(
       (folder / "a.png").string(), [](PictureSize) { return static_cast<std::uint8_t*>(nullptr); });
   ASSERT_TRUE(result);
-  EXPECT_EQ(*result, Decoded::no_room);
+  EXPECT_EQ(*result, Decoded::no_space);
 }
 
 // --- real input
 
-TEST(ImageDecode, RealPhotosAndARadiometricImage) {
+TEST(ImageDecode, DecodesRealPhotosAndARadiometricImage) {
   struct Expectation {
     const char* name;
     int width, height;
@@ -293,7 +293,7 @@ TEST(ImageDecode, RealPhotosAndARadiometricImage) {
     cv::Mat deviation;
     cv::Mat mean;
     cv::meanStdDev(back, mean, deviation);
-    EXPECT_GT(deviation.at<double>(0), 20) << image.name << ": there is contrast to see";
+    EXPECT_GT(deviation.at<double>(0), 20) << image.name << ": the picture has too little contrast";
   }
 }
 

@@ -1,4 +1,4 @@
-// The structure of image files, built by hand: what the codecs' own files do not show.
+// Image files built by hand, with structures that OpenCV's encoders don't write.
 #include "media/image_header.h"
 
 #include "support/test_support.h"
@@ -15,7 +15,7 @@ std::string reason(const std::string& file) {
   return header ? "accepted" : header.error().what;
 }
 
-// A JPEG of 16 × 8 pixels whose entropy-coded data is `scan`; its APP1 holds a whole thumbnail of its own.
+// A JPEG of 16 × 8 pixels with `scan` as entropy-coded data. Its APP1 segment contains a whole thumbnail.
 std::string jpeg(const std::string& scan, const std::string& end = "\xFF\xD9"s) {
   const std::string thumbnail = "\xFF\xD8\xFF\xDA\x00\x02\x11\x22\xFF\xD9"s;
   return "\xFF\xD8"s + "\xFF\xE1\x00\x0C"s + thumbnail +
@@ -23,7 +23,7 @@ std::string jpeg(const std::string& scan, const std::string& end = "\xFF\xD9"s) 
          "\xFF\xDA\x00\x08\x01\x01\x00\x00\x3F\x00"s + scan + end;
 }
 
-TEST(ImageHeader, JpegSizeComesFromItsFrame) {
+TEST(ImageHeader, ReadsJpegSizeFromItsFrameHeader) {
   const auto header = inspect(jpeg("\x12\x34"));
   ASSERT_TRUE(header) << header.error().what;
   EXPECT_EQ(header->format, ImageFormat::jpeg);
@@ -32,13 +32,13 @@ TEST(ImageHeader, JpegSizeComesFromItsFrame) {
   EXPECT_EQ(header->bits, 8);
 }
 
-TEST(ImageHeader, JpegScansMayHoldStuffingRestartsAndFill) {
+TEST(ImageHeader, AcceptsStuffingRestartsAndFillInJpegScans) {
   EXPECT_EQ(reason(jpeg("\x12\xFF\x00\x34\xFF\xD0\x56\xFF\xD7\xFF\x00"s)), "accepted");
   EXPECT_EQ(reason(jpeg("\x12\xFF\xFF"s)), "accepted") << "fill bytes before a marker";
   EXPECT_EQ(reason(jpeg("\x12", "\xFF\xD9 and notes \xFF\xD8\xFF\xE0"s)), "accepted");
 }
 
-TEST(ImageHeader, AThumbnailsEndIsNotThePicturesEnd) {
+TEST(ImageHeader, IgnoresTheEndMarkerOfAThumbnail) {
   EXPECT_EQ(reason(jpeg("\x12\x34", "")), "truncated JPEG: it ends before its end marker");
   EXPECT_EQ(reason(jpeg("\x12\x34", "\xFF")), "truncated JPEG: it ends before its end marker");
   EXPECT_EQ(reason(jpeg("").substr(0, 9)), "truncated JPEG: it ends inside a segment");
@@ -56,7 +56,7 @@ std::string png(std::uint32_t width, std::uint32_t height, const std::string& ch
 }
 const std::string kEnd = "\0\0\0\0IENDCRC!"s;
 
-TEST(ImageHeader, PngIsWholeWithItsEndChunk) {
+TEST(ImageHeader, RequiresThePngEndChunk) {
   const auto header = inspect(png(300, 200, kEnd + "garbage"));
   ASSERT_TRUE(header) << header.error().what;
   EXPECT_EQ(header->width, 300);
@@ -64,17 +64,16 @@ TEST(ImageHeader, PngIsWholeWithItsEndChunk) {
   EXPECT_EQ(reason(png(300, 200, "")), "truncated PNG: it ends before its end chunk");
   EXPECT_EQ(reason(png(300, 200, "\xFF\xFF\xFF\xFFIDAT"s + kEnd)),
             "truncated PNG: it ends before its end chunk");
-  EXPECT_EQ(reason(png(0, 200, kEnd)), "damaged: its header says 0 pixels");
+  EXPECT_EQ(reason(png(0, 200, kEnd)), "damaged: its header has 0 pixels");
 }
 
-TEST(ImageHeader, TooManyPixelsAreRefused) {
+TEST(ImageHeader, RejectsTooManyPixels) {
   EXPECT_EQ(reason(png(16384, 8192, kEnd)), "accepted");
-  EXPECT_EQ(reason(png(16385, 8192, kEnd)),
-            "16385 x 8192 pixels are more than the 134217728 that are accepted");
+  EXPECT_EQ(reason(png(16385, 8192, kEnd)), "16385 x 8192 pixels exceed the limit of 134217728 pixels");
   EXPECT_NE(reason(png(0x7fffffff, 0x7fffffff, kEnd)), "accepted");
 }
 
-TEST(ImageHeader, PaletteEntriesAreInOrder) {
+TEST(ImageHeader, ReadsPaletteEntriesInOrder) {
   const std::string file = png(1, 1, "\0\0\0\x06PLTE\x00\x00\x00\x80\x00\x01"s + "CRC!" + kEnd);
   const auto palette = png_palette({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
   ASSERT_EQ(palette.size(), 2U);
@@ -82,7 +81,7 @@ TEST(ImageHeader, PaletteEntriesAreInOrder) {
   EXPECT_TRUE(png_palette({}).empty());
 }
 
-TEST(ImageHeader, BmpRowsHaveToBeThere) {
+TEST(ImageHeader, RequiresAllBmpRows) {
   // 40-byte header, 3 × −2 (top-down) pixels of 24 bits: rows of 12 bytes.
   const std::string header = "BM"s + "\0\0\0\0\0\0\0\0\x36\0\0\0"s +
                              "\x28\0\0\0\x03\0\0\0\xFE\xFF\xFF\xFF\x01\0\x18\0"s + std::string(24, '\0');
@@ -92,7 +91,7 @@ TEST(ImageHeader, BmpRowsHaveToBeThere) {
   EXPECT_EQ(reason(header + std::string(23, 'x')), "truncated BMP: rows of pixels are missing");
 }
 
-TEST(ImageHeader, TiffInBothByteOrdersAndSizes) {
+TEST(ImageHeader, ReadsTiffInBothByteOrdersAndSizes) {
   // One strip of 6 bytes at offset 8; the directory follows it.
   const std::string little = "II*\0\x0E\0\0\0abcdef"s + "\x05\0"s + "\0\1\3\0\1\0\0\0\3\0\0\0"s +
                              "\1\1\3\0\1\0\0\0\1\0\0\0"s + "\2\1\3\0\1\0\0\0\x10\0\0\0"s +
@@ -115,7 +114,7 @@ TEST(ImageHeader, TiffInBothByteOrdersAndSizes) {
   EXPECT_EQ(inspect(big)->height, 7);
 }
 
-TEST(ImageHeader, WebpSizesOfItsThreeKinds) {
+TEST(ImageHeader, ReadsSizesOfAllThreeWebpKinds) {
   const std::string lossless = "RIFF\x11\0\0\0WEBPVP8L\5\0\0\0\x2F\x0F\xC0\x01\x00"s;  // 16 × 8
   ASSERT_TRUE(inspect(lossless)) << inspect(lossless).error().what;
   EXPECT_EQ(inspect(lossless)->width, 16);
@@ -126,7 +125,7 @@ TEST(ImageHeader, WebpSizesOfItsThreeKinds) {
   EXPECT_EQ(inspect(extended)->height, 8);
 }
 
-TEST(ImageHeader, OtherContentIsNamedSo) {
+TEST(ImageHeader, RejectsOtherContent) {
   EXPECT_EQ(reason(""), "empty file");
   for (const std::string other : {"GIF89a", "P6 3 3 255", "%PDF-1.7", "RIFF\0\0\0\0AVI ", "\xFF"})
     EXPECT_EQ(reason(other), "its content is not JPEG, PNG, BMP, WebP or TIFF") << other;

@@ -1,4 +1,4 @@
-// The figures are bytes a pixel as they were measured, of pictures of 24 million pixels (docs/sources.md).
+// The figures are measured bytes per pixel, for pictures of 24 million pixels (docs/sources.md).
 #include "media/image_memory.h"
 
 #include "support/test_support.h"
@@ -21,13 +21,13 @@ std::int64_t bytes_a_pixel(const ImageHeader& header) {
   return decoding_memory(header, Bytes{}).count / (1000 * 1000);
 }
 
-TEST(DecodingMemory, OfEightBitsIsTheFrameAlone) {
+TEST(DecodingMemory, EightBitPictureNeedsOnlyTheFrame) {
   for (const int channels : {1, 2, 3, 4})
     EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 8, channels)), 3) << channels;
   EXPECT_EQ(decoding_memory(header_of(ImageFormat::bmp, 8, 3), Bytes{500}).count, 3'000'500);
 }
 
-TEST(DecodingMemory, OfDeepPicturesCountsTheirConversion) {
+TEST(DecodingMemory, DeepPictureIncludesItsConversion) {
   EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 1)), 9);
   EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 3)), 12);
   EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 4)), 19);
@@ -39,13 +39,13 @@ TEST(DecodingMemory, OfDeepPicturesCountsTheirConversion) {
   EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::tiff, 64, 1)), 20);
 }
 
-TEST(DecodingMemory, OfATurnedPictureHasItTwice) {
+TEST(DecodingMemory, TurnedPictureCountsTwice) {
   ImageHeader header = header_of(ImageFormat::jpeg, 8, 3);
   header.turned = true;
   EXPECT_EQ(bytes_a_pixel(header), 6);
 }
 
-TEST(DecodingMemory, OfTheLargestPictureThereMayBe) {
+TEST(DecodingMemory, LargestPictureDoesNotOverflow) {
   ImageHeader header = header_of(ImageFormat::tiff, 64, 4);
   header.width = 16384;
   header.height = 8192;
@@ -56,20 +56,20 @@ Result<ImageHeader> inspect(const std::string& file) {
   return inspect_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
 }
 
-// 16 × 8 pixels of three components, the first sampled twice as often in both directions.
+// 16 × 8 pixels with three components, the first sampled at double resolution in both directions.
 std::string jpeg(char start_of_frame, const std::string& application, char components_in_scan = 3) {
   return "\xFF\xD8"s + application + "\xFF"s + start_of_frame +
          "\x00\x11\x08\x00\x08\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00"s + "\xFF\xDA\x00\x08"s +
          components_in_scan + "\x01\x00\x00\x3F\x00\x12\xFF\xD9"s;
 }
 
-TEST(ImageHeader, AProgressiveJpegKeepsItsCoefficients) {
+TEST(ImageHeader, CountsCoefficientsOfAProgressiveJpeg) {
   EXPECT_EQ(inspect(jpeg('\xC0', ""))->decoder_bytes, 0);
-  EXPECT_EQ(inspect(jpeg('\xC2', ""))->decoder_bytes, 16 * 8 * 3) << "1.5 values of 2 bytes a pixel";
-  EXPECT_EQ(inspect(jpeg('\xC0', "", 1))->decoder_bytes, 16 * 8 * 3) << "a scan for each component";
+  EXPECT_EQ(inspect(jpeg('\xC2', ""))->decoder_bytes, 16 * 8 * 3) << "1.5 values of 2 bytes per pixel";
+  EXPECT_EQ(inspect(jpeg('\xC0', "", 1))->decoder_bytes, 16 * 8 * 3) << "one scan per component";
 }
 
-TEST(ImageHeader, AnOrientationTurnsThePicture) {
+TEST(ImageHeader, DetectsExifOrientation) {
   const auto exif = [](const std::string& tiff) {
     return "\xFF\xE1\x00"s + static_cast<char>(8 + tiff.size()) + "Exif\0\0"s + tiff;
   };
@@ -82,7 +82,7 @@ TEST(ImageHeader, AnOrientationTurnsThePicture) {
       inspect(jpeg('\xC0', exif("II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"s)))
           ->turned);
   EXPECT_FALSE(inspect(jpeg('\xC0', exif("MM\0\x2a\xFF\xFF\xFF\xFF"s)))->turned)
-      << "a directory beyond the end";
+      << "the directory is beyond the end";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Loading the engine, and the pictures that it draws.
+// Loads the engine and checks the pictures that it draws.
 #include "media/media_engine.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ Picture grey_picture(int width, int height) {
 
 class Annotate : public testing::Test {
  protected:
-  // What the drawing changed against a frame of even grey.
+  // The pixels that drawing changed, compared with a uniform grey frame.
   cv::Mat drawn(const FrameFindings& findings, const std::vector<std::string>& names = {}) {
     const std::string path = (folder_ / "out.jpg").string();
     const auto written = engine().write_annotated(grey_picture(320, 240), findings, names, path);
@@ -47,7 +47,7 @@ Detection box(float left, float top, float right, float bottom, int class_id = 0
   return detection;
 }
 
-TEST_F(Annotate, BoxesAreDrawnAtTheirEdgesWithALabelAbove) {
+TEST_F(Annotate, DrawsBoxesWithALabelAbove) {
   FrameFindings findings;
   findings.detections = {box(100, 100, 200, 180)};
   const cv::Mat image = drawn(findings, {"person"});
@@ -58,20 +58,20 @@ TEST_F(Annotate, BoxesAreDrawnAtTheirEdgesWithALabelAbove) {
   EXPECT_FALSE(changed(image, {220, 100, 60, 60})) << "elsewhere";
 }
 
-TEST_F(Annotate, ClassesHaveColoursOfTheirOwn) {
+TEST_F(Annotate, DrawsClassesInDifferentColours) {
   FrameFindings findings;
   findings.detections = {box(50, 100, 120, 180, 0), box(180, 100, 250, 180, 1)};
   const cv::Mat image = drawn(findings);
   EXPECT_GT(cv::norm(image.at<cv::Vec3b>(90, 54), image.at<cv::Vec3b>(90, 184)), 60);
 }
 
-TEST_F(Annotate, LabelsStayInsideTheFrame) {
+TEST_F(Annotate, KeepsLabelsInsideTheFrame) {
   FrameFindings findings;
   findings.detections = {box(300, 0, 319, 40)};
   EXPECT_TRUE(changed(drawn(findings, {"a long class name"}), {200, 2, 60, 10}));
 }
 
-TEST_F(Annotate, QuadsLinesAndMasks) {
+TEST_F(Annotate, DrawsQuadsLinesAndMasks) {
   FrameFindings findings;
   findings.quads.push_back({{20, 20, 80, 20, 80, 60, 20, 60}, 0.9F});
   findings.lines.push_back({100, 200, 300, 200, 0.9F});
@@ -91,7 +91,7 @@ TEST_F(Annotate, QuadsLinesAndMasks) {
   EXPECT_FALSE(changed(image, {162, 50, 10, 30})) << "the mask's empty half";
 }
 
-TEST_F(Annotate, NonsenseIsDrawnWithoutHarm) {
+TEST_F(Annotate, SurvivesInvalidFindings) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kHuge = std::numeric_limits<float>::max();
   FrameFindings findings;
@@ -101,7 +101,7 @@ TEST_F(Annotate, NonsenseIsDrawnWithoutHarm) {
   findings.lines.push_back({-kHuge, kHuge, kNan, 0, 0});
   Mask mask;
   mask.width = 100;
-  mask.height = 100;  // with no values
+  mask.height = 100;  // without values
   mask.right = kHuge;
   mask.bottom = kHuge;
   findings.masks = {mask, {}};
@@ -110,31 +110,32 @@ TEST_F(Annotate, NonsenseIsDrawnWithoutHarm) {
   EXPECT_EQ(drawn(findings, {"", "x"}).size(), cv::Size(320, 240));
 }
 
-TEST_F(Annotate, AnUnwritablePlaceOrAnEmptyFrameIsAnError) {
+TEST_F(Annotate, ReportsAnUnwritablePathOrAnEmptyFrame) {
   EXPECT_EQ(engine().write_annotated(grey_picture(8, 8), {}, {}, "/proc/nothing/a.jpg").error().fix,
             "check that the folder exists and is writable");
   EXPECT_FALSE(engine().write_annotated(Picture{}, {}, {}, (folder_ / "a.jpg").string()));
 }
 
-TEST(MediaEngineLoader, SaysWhatIsMissing) {
+TEST(MediaEngineLoader, ReportsAMissingPlugin) {
   EXPECT_THAT(engine().version(), testing::StartsWith("OpenCV 4."));
   test::TemporaryFolder folder;
   const std::string before = std::getenv("HEADROOM_BACKEND_PATH");
   ::setenv("HEADROOM_BACKEND_PATH", folder.path().c_str(), 1);
   const auto missing = load_media_engine();
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().sentence(),
-              testing::StartsWith("cannot read images or videos: libheadroom_media_opencv.so is in none of " +
-                                  folder.path().string() + ", "));
+  EXPECT_THAT(
+      missing.error().sentence(),
+      testing::StartsWith("cannot read images or videos: libheadroom_media_opencv.so was not found in " +
+                          folder.path().string() + ", "));
   EXPECT_THAT(missing.error().fix, testing::HasSubstr("libopencv-dev"));
-  EXPECT_EQ(missing.error().kind, ErrorKind::internal);  // no model failed, and nothing was used wrongly
+  EXPECT_EQ(missing.error().kind, ErrorKind::internal);  // not a model failure and not a usage error
 
   test::write_text(folder / "libheadroom_media_opencv.so", "not a library");
   const auto broken = load_media_engine();
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().sentence(), testing::HasSubstr("install OpenCV 4"));
 
-  // The first folder that has it wins.
+  // The first folder with the plug-in wins.
   ::setenv("HEADROOM_BACKEND_PATH", ("/nowhere::" + before + ":" + folder.path().string()).c_str(), 1);
   EXPECT_TRUE(load_media_engine());
   ::setenv("HEADROOM_BACKEND_PATH", before.c_str(), 1);

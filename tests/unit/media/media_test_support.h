@@ -1,4 +1,4 @@
-// What the tests of this room share: the engine, pictures to write, and short forms of common steps.
+// Shared by the tests of this module: the engine, test pictures, and common steps.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@
 
 namespace headroom::media {
 
-// The plug-in of this build.
+// The engine of this build's plug-in.
 MediaEngine& engine();
 
-// A picture with smooth colours and hard edges, so that every codec has something to do.
+// A picture with smooth colours and hard edges, which exercises every codec.
 cv::Mat test_picture(int width, int height);
-// The same folded into one channel of 16 bits, as a thermal camera gives it: values around 30000.
+// The same picture in one 16-bit channel, like that of a thermal camera: values around 30000.
 cv::Mat thermal_picture(int width, int height);
-// Writes with OpenCV; the test fails if that does not work.
+// Writes a file with OpenCV; the test fails if writing fails.
 void write_image(const std::filesystem::path& path, const cv::Mat& image,
                  const std::vector<int>& parameters = {});
 // A video of `frames` different frames.
@@ -27,7 +27,7 @@ void write_video(const std::filesystem::path& path, int frames, int width, int h
 
 // A view of a decoded picture.
 cv::Mat as_mat(const Picture& picture);
-// Largest difference of any channel of any pixel; 256 if the shapes differ.
+// The largest difference of any channel of any pixel; 256 if the shapes differ.
 double largest_difference(const cv::Mat& a, const cv::Mat& b);
 double mean_difference(const cv::Mat& a, const cv::Mat& b);
 

@@ -1,5 +1,5 @@
-// The estimates of decoding_memory against what the process really takes. Its high-water mark is the
-// kernel's.
+// Compares the estimates of decoding_memory with the memory that the process really uses, from the kernel's
+// high-water mark.
 #include <malloc.h>
 
 #include <fstream>
@@ -14,7 +14,7 @@ namespace headroom::media {
 namespace {
 
 #if defined(HEADROOM_SANITIZED)
-constexpr bool kSanitized = true;  // keeps freed memory, and takes some of its own
+constexpr bool kSanitized = true;  // a sanitizer keeps freed memory and allocates more
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -33,10 +33,10 @@ std::int64_t status_of(const std::string& key) {
 class MemoryOfDecoding : public testing::Test {
  protected:
   void SetUp() override {
-    if (kSanitized) GTEST_SKIP() << "a sanitizer has its own memory";
+    if (kSanitized) GTEST_SKIP() << "a sanitizer allocates memory, too";
     if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush) || status_of("VmHWM") < 0)
       GTEST_SKIP() << test::absent_message("a high-water mark that can be reset");
-    ::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // as the scan has it
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // the same setting as in the scan
   }
 
   // Writes the picture, decodes it, and compares.
@@ -52,7 +52,7 @@ class MemoryOfDecoding : public testing::Test {
       ASSERT_TRUE(header) << header.error().what;
       estimate = decoding_memory(*header, {static_cast<std::int64_t>(file->size())}).count;
     }
-    Picture warm;  // what the library allocates once and for all
+    Picture warm;  // one-time allocations of the library
     ASSERT_TRUE(engine().decode_image(path, warm));
     warm = {};
     std::ofstream("/proc/self/clear_refs") << "5" << std::flush;
@@ -60,17 +60,17 @@ class MemoryOfDecoding : public testing::Test {
     Picture picture;
     ASSERT_TRUE(engine().decode_image(path, picture));
     const std::int64_t taken = status_of("VmHWM") - before;
-    constexpr std::int64_t kNoise = 2 << 20;  // small things, and pages of the library itself
+    constexpr std::int64_t kNoise = 2 << 20;  // small allocations, and pages of the library itself
     EXPECT_LE(taken, estimate + kNoise) << name;
     EXPECT_GE(static_cast<double>(taken + kNoise), static_cast<double>(estimate) * at_least)
-        << name << ": a picture that fits would be left out";
+        << name << ": a picture that fits would be skipped";
   }
 
   test::TemporaryFolder folder_;
   static cv::Mat of_type(int type) { return cv::Mat(2400, 3200, type, cv::Scalar(20, 120, 60, 200)); }
 };
 
-TEST_F(MemoryOfDecoding, IsAsTheHeaderSaysForEightBits) {
+TEST_F(MemoryOfDecoding, MatchesTheEstimateForEightBits) {
   check("a.png", of_type(CV_8UC3));
   check("b.png", of_type(CV_8UC4));
   check("c.png", of_type(CV_8UC1));
@@ -79,17 +79,17 @@ TEST_F(MemoryOfDecoding, IsAsTheHeaderSaysForEightBits) {
   check("f.tiff", of_type(CV_8UC3));
 }
 
-TEST_F(MemoryOfDecoding, IsAsTheHeaderSaysForProgressiveJpegsAndWebp) {
+TEST_F(MemoryOfDecoding, MatchesTheEstimateForProgressiveJpegAndWebp) {
   check("a.jpg", of_type(CV_8UC3), {cv::IMWRITE_JPEG_PROGRESSIVE, 1});
   check("b.jpg", of_type(CV_8UC1), {cv::IMWRITE_JPEG_PROGRESSIVE, 1});
   check("c.webp", of_type(CV_8UC3), {cv::IMWRITE_WEBP_QUALITY, 80});
-  // Lossless, a picture of one colour takes a palette, and so less than others.
+  // In lossless mode a picture of one colour uses a palette, and so less memory than others.
   check("d.webp", of_type(CV_8UC3), {cv::IMWRITE_WEBP_QUALITY, 101}, 0.4);
   check("e.webp", of_type(CV_8UC4), {cv::IMWRITE_WEBP_QUALITY, 80});
   check("f.webp", of_type(CV_8UC4), {cv::IMWRITE_WEBP_QUALITY, 101}, 0.4);
 }
 
-TEST_F(MemoryOfDecoding, IsAsTheHeaderSaysForDeepPictures) {
+TEST_F(MemoryOfDecoding, MatchesTheEstimateForDeepPictures) {
   check("a.png", of_type(CV_16UC1));
   check("b.png", of_type(CV_16UC3));
   check("c.png", of_type(CV_16UC4));

@@ -27,7 +27,7 @@ SourceMetadata example() {
   return metadata;
 }
 
-TEST(SourceJson, ComesBackAsItWas) {
+TEST(SourceJson, SurvivesARoundTrip) {
   const Json document = *parse_json(to_text(to_json(example())));
   const auto back = source_from_json(document);
   ASSERT_TRUE(back) << back.error().sentence();
@@ -40,7 +40,7 @@ TEST(SourceJson, ComesBackAsItWas) {
   EXPECT_EQ(to_text(to_json(*back)), to_text(to_json(example())));
 }
 
-TEST(SourceJson, ACameraKeepsItsNumber) {
+TEST(SourceJson, KeepsTheCameraNumber) {
   SourceMetadata metadata = example();
   metadata.spec = {SourceKind::camera, "", 3};
   const auto back = source_from_json(to_json(metadata));
@@ -55,19 +55,19 @@ std::string error_after(const std::function<void(Json&)>& change) {
   return back ? "accepted" : back.error().sentence();
 }
 
-TEST(SourceJson, TheErrorNamesTheKey) {
+TEST(SourceJson, NamesTheInvalidKey) {
   EXPECT_EQ(error_after([](Json& d) { d["schema_version"] = 2; }),
-            "metadata.json is not usable: schema_version is not 1; run the setup phase again");
+            "invalid metadata.json: schema_version is not 1; run the setup phase again");
   EXPECT_EQ(error_after([](Json& d) { d["sequences"][0]["width"] = -1; }),
-            "metadata.json is not usable: sequences[0].width is not a whole number from 0 to 134217728; run "
+            "invalid metadata.json: sequences[0].width is not a whole number from 0 to 134217728; run "
             "the setup "
             "phase again");
   EXPECT_EQ(error_after([](Json& d) { d["source"]["kind"] = "film"; }),
-            "metadata.json is not usable: source.kind is not image_dir, video or camera; run the setup phase "
+            "invalid metadata.json: source.kind is not image_dir, video or camera; run the setup phase "
             "again");
 }
 
-TEST(SourceJson, HostileDocumentsAreRefused) {
+TEST(SourceJson, RejectsMalformedDocuments) {
   const std::vector<std::function<void(Json&)>> changes = {
       [](Json& d) { d = Json::array(); },
       [](Json& d) { d = nullptr; },
@@ -94,8 +94,7 @@ TEST(SourceJson, HostileDocumentsAreRefused) {
       [](Json& d) { d.erase("fingerprint"); },
   };
   for (std::size_t i = 0; i < changes.size(); ++i)
-    EXPECT_THAT(error_after(changes[i]), testing::StartsWith("metadata.json is not usable: "))
-        << "change " << i;
+    EXPECT_THAT(error_after(changes[i]), testing::StartsWith("invalid metadata.json: ")) << "change " << i;
 }
 
 }  // namespace

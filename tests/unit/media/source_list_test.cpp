@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const std::vector<SourceSequence>& sequences) 
   return names;
 }
 
-TEST_F(SourceList, ImagesComeInNaturalOrder) {
+TEST_F(SourceList, ListsImagesInNaturalOrder) {
   for (const char* name : {"frame10.jpg", "frame9.jpg", "Frame1.png", "frame2.JPEG", "frame02.jpg", "x.tiff"})
     touch(name);
   const auto sequences = list();
@@ -48,16 +48,16 @@ TEST_F(SourceList, ImagesComeInNaturalOrder) {
   EXPECT_EQ(sequences[0].objects[0].id, "");
 }
 
-TEST_F(SourceList, HiddenAndForeignFilesArePassedOver) {
+TEST_F(SourceList, IgnoresHiddenAndForeignFiles) {
   for (const char* name : {"a.jpg", ".hidden.jpg", "._a.jpg", "notes.txt", "a.gif", "clip.mp4"}) touch(name);
   fs::create_directory(folder_ / "folder.jpg");
-  ASSERT_EQ(::mkfifo((folder_ / "pipe.jpg").c_str(), 0600), 0);  // opening it would wait for ever
+  ASSERT_EQ(::mkfifo((folder_ / "pipe.jpg").c_str(), 0600), 0);  // opening it would block forever
   fs::create_symlink("a.jpg", folder_ / "link.jpg");
-  fs::create_symlink("nowhere.jpg", folder_ / "broken.jpg");  // listed: decoding will name it
+  fs::create_symlink("nowhere.jpg", folder_ / "broken.jpg");  // is listed, so that decoding reports it
   EXPECT_THAT(list()[0].images, ElementsAre("a.jpg", "broken.jpg", "link.jpg"));
 }
 
-TEST_F(SourceList, SubfoldersAreSequencesAfterTheFoldersOwnImages) {
+TEST_F(SourceList, ListsSubfoldersAfterTheFoldersOwnImages) {
   for (const char* name :
        {"b10/1.jpg", "b9/2.jpg", "b9/1.jpg", "own.jpg", "without/notes.txt", "deep/er/1.jpg"})
     touch(name);
@@ -67,7 +67,7 @@ TEST_F(SourceList, SubfoldersAreSequencesAfterTheFoldersOwnImages) {
   EXPECT_EQ(sequences[1].path, folder_ / "b9");
 }
 
-TEST_F(SourceList, LimitsCutTheList) {
+TEST_F(SourceList, AppliesLimits) {
   for (const char* name : {"a/1.jpg", "a/2.jpg", "a/3.jpg", "b/1.jpg", "c/1.jpg"}) touch(name);
   const auto sequences = list({2, 0, 2});
   EXPECT_THAT(names_of(sequences), ElementsAre("a", "b"));
@@ -75,7 +75,7 @@ TEST_F(SourceList, LimitsCutTheList) {
   EXPECT_EQ(sequences[0].frames, 2);
 }
 
-TEST_F(SourceList, SaVGivesObjectsByFolder) {
+TEST_F(SourceList, ListsSaVObjectsByFolder) {
   for (const char* name :
        {"JPEGImages_24fps/sav_000002/00001.jpg", "JPEGImages_24fps/sav_000002/00000.jpg",
         "JPEGImages_24fps/sav_000010/00000.jpg", "Annotations_6fps/sav_000002/000/00004.png",
@@ -90,12 +90,12 @@ TEST_F(SourceList, SaVGivesObjectsByFolder) {
   EXPECT_EQ(sequences[0].objects[0].mask_path, folder_ / "Annotations_6fps/sav_000002/000/00000.png");
   EXPECT_EQ(sequences[0].objects[1].mask_path, folder_ / "Annotations_6fps/sav_000002/001/00008.png");
   EXPECT_EQ(sequences[0].objects[2].mask_path, "");
-  ASSERT_EQ(sequences[1].objects.size(), 1U);  // without annotations: one unnamed object
+  ASSERT_EQ(sequences[1].objects.size(), 1U);  // one unnamed object, because there are no annotations
   EXPECT_EQ(sequences[1].objects[0].id, "");
   EXPECT_EQ(list({1, 2, 0})[0].objects.size(), 2U);
 }
 
-TEST_F(SourceList, DavisTakesTheResolutionOfItsBenchmark) {
+TEST_F(SourceList, PrefersTheBenchmarkResolutionOfDavis) {
   for (const char* name : {"JPEGImages/1080p/bear/00000.jpg", "JPEGImages/480p/bear/00000.jpg",
                            "JPEGImages/480p/camel/00000.jpg", "Annotations/480p/bear/00001.png",
                            "Annotations/480p/bear/00000.png", "Annotations_unsupervised/480p/bear/1.png",
@@ -108,25 +108,25 @@ TEST_F(SourceList, DavisTakesTheResolutionOfItsBenchmark) {
   EXPECT_EQ(sequences[0].objects[0].mask_path, folder_ / "Annotations/480p/bear/00000.png");
 }
 
-TEST_F(SourceList, WhatIsMissingIsSaid) {
+TEST_F(SourceList, ReportsMissingContent) {
   touch("notes.txt");
   const std::string folder = folder_.path().string();
   EXPECT_EQ(list_image_folder(folder, {}).error().sentence(),
             "the folder " + folder +
-                " holds no images; give a folder with jpg, jpeg, png, bmp, webp, tiff, tif files");
+                " contains no images; use a folder with jpg, jpeg, png, bmp, webp, tiff, tif files");
   EXPECT_EQ(list_source({SourceKind::video, folder, 0}, {}).error().sentence(),
             "the folder " + folder +
-                " holds no videos; give a folder with mp4, avi, mkv, mov, webm, m4v, mpg, mpeg, ts files");
+                " contains no videos; use a folder with mp4, avi, mkv, mov, webm, m4v, mpg, mpeg, ts files");
   touch("a.mp4");
   EXPECT_EQ(list_image_folder(folder, {}).error().sentence(),
-            "the folder " + folder + " holds no images: it holds videos; give video=" + folder);
+            "the folder " + folder + " contains no images: it contains videos; use video=" + folder);
   EXPECT_EQ(list_image_folder(folder + "/absent", {}).error().sentence(),
             "cannot list the folder " + folder + "/absent: No such file or directory; check the path");
   EXPECT_EQ(list_source({SourceKind::image_dir, folder + "/absent.jpg", 0}, {}).error().why,
             "no such file or folder");
 }
 
-TEST_F(SourceList, ASingleImageAndVideosAndACameraAreListedToo) {
+TEST_F(SourceList, ListsSingleImagesVideosAndCameras) {
   for (const char* name : {"b.mp4", "a.avi", "c.jpg"}) touch(name);
   const auto image = list_source({SourceKind::image_dir, (folder_ / "c.jpg").string(), 0}, {});
   EXPECT_THAT((*image)[0].images, ElementsAre("c.jpg"));
@@ -138,13 +138,13 @@ TEST_F(SourceList, ASingleImageAndVideosAndACameraAreListedToo) {
   EXPECT_THAT(names_of(*list_source({SourceKind::camera, "", 4}, {})), ElementsAre("camera 4"));
 }
 
-TEST_F(SourceList, TheFingerprintFollowsNamesSizesAndTimes) {
+TEST_F(SourceList, FingerprintDependsOnNamesSizesAndTimes) {
   touch("a.jpg");
   touch("b.jpg");
   touch("notes.txt");
   const std::string before = fingerprint();
   EXPECT_EQ(fingerprint(), before);
-  touch("notes.txt", "longer");  // not part of the source
+  touch("notes.txt", "longer");  // this file is not part of the source
   EXPECT_EQ(fingerprint(), before);
 
   fs::rename(folder_ / "b.jpg", folder_ / "c.jpg");
@@ -163,7 +163,7 @@ TEST_F(SourceList, TheFingerprintFollowsNamesSizesAndTimes) {
   EXPECT_EQ(fingerprint(), before);
 }
 
-TEST_F(SourceList, TheFingerprintFollowsMasks) {
+TEST_F(SourceList, FingerprintDependsOnMasks) {
   touch("JPEGImages/v/1.jpg");
   touch("Annotations/v/1/1.png");
   const std::string before = fingerprint();

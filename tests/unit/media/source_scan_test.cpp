@@ -37,7 +37,7 @@ std::vector<std::string> ids_of(const SourceSequence& sequence) {
   return ids;
 }
 
-TEST_F(SourceScan, FramesThatDoNotDecodeAreNamedAndTheRestIsKept) {
+TEST_F(SourceScan, ReportsUndecodableFramesAndKeepsTheRest) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   write_image(folder_ / "3.jpg", test_picture(80, 60));
   const std::string whole = test::read_text(folder_ / "3.jpg");
@@ -58,13 +58,13 @@ TEST_F(SourceScan, FramesThatDoNotDecodeAreNamedAndTheRestIsKept) {
   ASSERT_TRUE(back) << back.error().sentence();
 }
 
-// 1000 × 800 pixels take 2.3 MiB as a frame; with 16 bits and an alpha channel 14.5 MiB on the way there.
-TEST_F(SourceScan, APictureThatTheWorkspaceDoesNotHoldIsNamedAndTheRestIsKept) {
+// 1000 × 800 pixels need 2.3 MiB as a frame. With 16 bits and alpha, decoding needs 14.5 MiB.
+TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   write_image(folder_ / "2.png", test_picture(1000, 800));
   cv::Mat deep(800, 1000, CV_16UC4, cv::Scalar(1, 2, 3, 4));
   write_image(folder_ / "3.png", deep);
-  engine();  // says where the plug-in lies; the bounds are for an engine of this test's own
+  engine();  // sets the plug-in's folder; the bounds apply to a separate engine
   const auto bounded = load_media_engine();
   ASSERT_TRUE(bounded) << bounded.error().sentence();
   const SourceSpec spec{SourceKind::image_dir, folder_.path().string(), 0};
@@ -79,25 +79,25 @@ TEST_F(SourceScan, APictureThatTheWorkspaceDoesNotHoldIsNamedAndTheRestIsKept) {
   EXPECT_EQ(metadata->skipped[0].name, "3.png");
   EXPECT_THAT(
       metadata->skipped[0].reason,
-      testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits takes 14.5 MiB"),
-                     testing::HasSubstr("more than the 8.0 MiB"), testing::HasSubstr("raise --workspace")));
+      testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits needs 14.5 MiB"),
+                     testing::HasSubstr("leaves only 8.0 MiB"), testing::HasSubstr("raise --workspace")));
   (*bounded)->bound_memory(mebibytes(1));
   metadata = scan_source(**bounded, spec, {});
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png"));
   (*bounded)->bound_memory(Bytes{10});
   EXPECT_THAT(scan_source(**bounded, spec, {}).error().sentence(),
-              testing::HasSubstr("1.png, because of this: the file alone takes"));
+              testing::HasSubstr("the first is 1.png: the file alone needs"));
 }
 
-// An engine that meets the end of the memory at one file.
+// An engine that runs out of memory at one file.
 class ShortOfMemory : public MediaEngine {
  public:
   explicit ShortOfMemory(MediaEngine& whole) : whole_(whole) {}
   std::string version() const override { return whole_.version(); }
-  Result<Decoded> decode_image_into(const std::string& path, const TakeRoom& take_room) override {
+  Result<Decoded> decode_image_into(const std::string& path, const AllocateFrame& allocate_frame) override {
     if (path.ends_with("2.png")) throw std::bad_alloc();
-    return whole_.decode_image_into(path, take_room);
+    return whole_.decode_image_into(path, allocate_frame);
   }
   Result<std::vector<int>> read_mask_ids(const std::string& path) override {
     return whole_.read_mask_ids(path);
@@ -113,7 +113,7 @@ class ShortOfMemory : public MediaEngine {
   MediaEngine& whole_;
 };
 
-TEST_F(SourceScan, ARefusedAllocationIsAMatterOfItsFrame) {
+TEST_F(SourceScan, FailedAllocationSkipsOnlyItsFrame) {
   for (const char* name : {"1.png", "2.png", "3.png"}) write_image(folder_ / name, test_picture(40, 30));
   ShortOfMemory poor(engine());
   const auto metadata = scan_source(poor, {SourceKind::image_dir, folder_.path().string(), 0}, {});
@@ -123,18 +123,18 @@ TEST_F(SourceScan, ARefusedAllocationIsAMatterOfItsFrame) {
               ElementsAre("2.png: there is not enough memory to decode it; raise --workspace"));
 }
 
-TEST_F(SourceScan, VideosInAFolderOfImagesAreNamed) {
+TEST_F(SourceScan, ReportsVideosInAnImageFolder) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   for (const char* name : {"b.mp4", "a.avi"}) test::write_text(folder_ / name, "not looked at");
   const auto metadata = scan();
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_EQ(metadata->total_frames, 1);
   EXPECT_THAT(shown(metadata->skipped),
-              ElementsAre("a.avi and 1 more: videos in a folder of images are not read; give video=" +
-                          folder_.path().string() + " for them"));
+              ElementsAre("a.avi and 1 more: videos in a folder of images are not read; use video=" +
+                          folder_.path().string() + " to read them"));
 }
 
-TEST_F(SourceScan, LimitsCountWhatIsUsable) {
+TEST_F(SourceScan, LimitsCountUsableItems) {
   for (const char* name : {"b/1.png", "b/2.png", "b/3.png", "c/1.png", "d/1.png"})
     write_image(folder_ / name, test_picture(20, 20));
   fs::create_directory(folder_ / "a");
@@ -149,22 +149,21 @@ TEST_F(SourceScan, LimitsCountWhatIsUsable) {
               ElementsAre(testing::StartsWith("a/1.png: "), testing::StartsWith("b/1.png: ")));
 }
 
-TEST_F(SourceScan, NothingUsableIsAnErrorThatNamesTheFirst) {
+TEST_F(SourceScan, ReportsTheFirstFailureIfNothingIsUsable) {
   test::write_text(folder_ / "1.png", "bad");
   EXPECT_EQ(scan().error().sentence(),
             "no frame of image_dir=" + folder_.path().string() +
                 " can be decoded: 1.png: its content is not JPEG, PNG, BMP, WebP or TIFF");
   test::write_text(folder_ / "2.png", "");
-  EXPECT_EQ(
-      scan().error().why,
-      "all 2 files fail, the first, 1.png, because of this: its content is not JPEG, PNG, BMP, WebP or TIFF");
+  EXPECT_EQ(scan().error().why,
+            "all 2 files failed; the first is 1.png: its content is not JPEG, PNG, BMP, WebP or TIFF");
 }
 
-TEST_F(SourceScan, NamesThatJsonCannotHoldAreSkipped) {
+TEST_F(SourceScan, SkipsNamesThatAreNotUtf8) {
   write_image(folder_ / "good.png", test_picture(20, 20));
   std::error_code refused;
   fs::copy_file(folder_ / "good.png", folder_ / "b\xE4r.png", refused);
-  if (refused) GTEST_SKIP() << "the file system takes UTF-8 names only";
+  if (refused) GTEST_SKIP() << "the file system accepts only UTF-8 names";
   fs::copy_file(folder_ / "good.png", folder_ / "b\u00E4r.png");
   const auto metadata = scan();
   ASSERT_TRUE(metadata);
@@ -172,7 +171,7 @@ TEST_F(SourceScan, NamesThatJsonCannotHoldAreSkipped) {
   EXPECT_THAT(shown(metadata->skipped), ElementsAre("b\xE4r.png: its name is not valid UTF-8; rename it"));
 }
 
-TEST_F(SourceScan, ASingleImageIsASource) {
+TEST_F(SourceScan, ScansASingleImage) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   write_image(folder_ / "2.png", test_picture(40, 30));
   const auto metadata = scan_source(engine(), {SourceKind::image_dir, (folder_ / "2.png").string(), 0}, {});
@@ -190,7 +189,7 @@ cv::Mat mask_of(std::initializer_list<int> values) {
   return mask;
 }
 
-TEST_F(SourceScan, SaVObjectsWithAnEmptyOrBrokenFirstMaskAreSkipped) {
+TEST_F(SourceScan, SkipsSaVObjectsWithAnEmptyOrBrokenFirstMask) {
   write_image(folder_ / "JPEGImages_24fps/v1/00000.jpg", test_picture(20, 20));
   const std::string masks = "Annotations_6fps/v1/";
   write_image(folder_ / (masks + "000/00000.png"), mask_of({1}));
@@ -213,7 +212,7 @@ TEST_F(SourceScan, SaVObjectsWithAnEmptyOrBrokenFirstMaskAreSkipped) {
                   "v1 object 005: it has no mask"));
 }
 
-TEST_F(SourceScan, DavisPixelValuesAreObjects) {
+TEST_F(SourceScan, ReadsDavisPixelValuesAsObjects) {
   for (const char* video : {"bear", "camel"})
     write_image(folder_ / fmt::format("JPEGImages/480p/{}/00000.jpg", video), test_picture(20, 20));
   write_image(folder_ / "Annotations/480p/bear/00000.png", mask_of({2, 1, 7}));
@@ -225,8 +224,8 @@ TEST_F(SourceScan, DavisPixelValuesAreObjects) {
   EXPECT_THAT(shown(metadata->skipped), ElementsAre("camel objects: its first mask is empty"));
 }
 
-// The masks of DAVIS are PNGs with a palette, whose colours image libraries give instead of the ids. OpenCV
-// does not write such files, so this does: 8-bit indices, deflate's stored form.
+// DAVIS masks are PNGs with a palette, for which image libraries return colours instead of ids. OpenCV
+// cannot write such files, so this writes 8-bit indices in deflate's stored form.
 std::uint32_t png_checksum(const std::string& bytes) {
   std::uint32_t sum = 0xffffffff;
   for (const char byte : bytes) {
@@ -266,7 +265,7 @@ std::string palette_png(const cv::Mat& indices, const std::string& palette) {
          chunk("PLTE", palette) + chunk("IDAT", stored + rows + big_endian(b << 16U | a)) + chunk("IEND", "");
 }
 
-TEST_F(SourceScan, DavisPaletteIndicesAreObjects) {
+TEST_F(SourceScan, ReadsDavisPaletteIndicesAsObjects) {
   write_image(folder_ / "JPEGImages/480p/bear/00000.jpg", test_picture(20, 20));
   fs::create_directories(folder_ / "Annotations/480p/bear");
   const std::string palette("\0\0\0\x80\0\0\0\x80\0\x80\x80\0", 12);  // black, red, green, yellow
@@ -279,7 +278,7 @@ TEST_F(SourceScan, DavisPaletteIndicesAreObjects) {
 
 // --- videos
 
-TEST_F(SourceScan, VideosAreCountedByDecoding) {
+TEST_F(SourceScan, CountsVideoFramesByDecoding) {
   write_video(folder_ / "a.mp4", 12, 96, 64);
   write_video(folder_ / "b.avi", 7, 64, 48);
   const auto metadata = scan_video("");
@@ -294,7 +293,7 @@ TEST_F(SourceScan, VideosAreCountedByDecoding) {
   EXPECT_EQ(scan_video("a.mp4", {0, 0, 5})->total_frames, 5);
 }
 
-TEST_F(SourceScan, AVideoThatEndsInTheMiddleSaysSo) {
+TEST_F(SourceScan, ReportsATruncatedVideo) {
   write_video(folder_ / "a.avi", 60, 160, 120);
   const std::string whole = test::read_text(folder_ / "a.avi");
   test::write_text(folder_ / "a.avi", whole.substr(0, whole.size() / 2));
@@ -304,10 +303,10 @@ TEST_F(SourceScan, AVideoThatEndsInTheMiddleSaysSo) {
   EXPECT_LT(metadata->total_frames, 35);
   ASSERT_EQ(metadata->skipped.size(), 1U);
   EXPECT_THAT(metadata->skipped[0].reason,
-              testing::MatchesRegex("only [0-9]+ of the 60 frames that it announces can be decoded"));
+              testing::MatchesRegex("only [0-9]+ of the 60 announced frames can be decoded"));
 }
 
-TEST_F(SourceScan, AVideoWithoutItsIndexIsSkippedAndNamed) {
+TEST_F(SourceScan, SkipsAVideoWithoutItsIndex) {
   write_video(folder_ / "good.mp4", 5, 64, 48);
   write_video(folder_ / "cut.mp4", 60, 160, 120);
   const std::string whole = test::read_text(folder_ / "cut.mp4");
@@ -323,7 +322,7 @@ TEST_F(SourceScan, AVideoWithoutItsIndexIsSkippedAndNamed) {
       testing::StartsWith("no frame of video=" + (folder_ / "cut.mp4").string() + " can be decoded: "));
 }
 
-TEST_F(SourceScan, RealVideos) {
+TEST_F(SourceScan, ScansRealVideos) {
   const auto street = test::opencv_example("data/vtest.avi");
   if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
   std::vector<std::int64_t> progress;
@@ -342,7 +341,7 @@ TEST_F(SourceScan, RealVideos) {
 
 // --- cameras
 
-TEST_F(SourceScan, AMissingCameraIsOneSentence) {
+TEST_F(SourceScan, ReportsAMissingCameraInOneSentence) {
   if (fs::exists("/dev/video57")) GTEST_SKIP() << "this machine has a camera 57";
   const auto metadata = scan_source(engine(), {SourceKind::camera, "", 57}, {});
   ASSERT_FALSE(metadata);
