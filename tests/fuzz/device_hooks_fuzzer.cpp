@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   cuda_program::RandomCaller caller(Numbers{at, end}, kLimit, works, &shared);
   while (at != end) {
     caller.call();
-    require(cuda_program::most_given(0) <= kLimit && cuda_program::most_given(1) <= kLimit);
+    require(cuda_program::fake_peak(0) <= kLimit && cuda_program::fake_peak(1) <= kLimit);
   }
   caller.free_everything();
   while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
