@@ -45,7 +45,7 @@ struct LayerMemoryStats {
   std::int64_t total_deallocations = 0;  // in the layer itself, without its inner layers
   double avg_fragmentation = 0;          // 0 to 1, over the layer's own events
   double duration_ms = 0;                // host time of all calls, including inner layers
-  // Further fields, without a counterpart in the reference tracer:
+  // Further fields, which older memory tracers do not have:
   std::int64_t calls = 0;
   std::int64_t allocated_bytes = 0;  // sum of all allocations in the layer itself
   std::int64_t live_bytes = 0;       // the part that is still allocated

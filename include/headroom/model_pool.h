@@ -140,9 +140,8 @@ struct PoolMetrics {
   double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
   std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
   std::int64_t resident_bytes = 0, loading_bytes = 0;
-  std::int64_t unaccounted_bytes =
-      // Measured memory beyond the pool's account: unreturned memory, and the program's own.
-      0;
+  // Measured memory beyond the pool's account: unreturned memory, and the program's own.
+  std::int64_t unaccounted_bytes = 0;
   std::int64_t stuck_bytes = 0;                         // held by loads and frees that hang
   std::int64_t measured_bytes = 0;                      // measured size of the process at the last reading
   std::int64_t promised_bytes = 0, returned_bytes = 0;  // sum over all unloads

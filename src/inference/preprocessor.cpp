@@ -1,8 +1,9 @@
 // Algorithm. For each output row, the preprocessor takes the two source rows above and below it:
 //
-// 1. It interpolates both rows horizontally into 16-bit rows. It keeps them, because the next output row
-// may use the same source rows. 2. It blends the two rows vertically into 8-bit levels, normalises these
-// and writes each element once, to its place in the tensor.
+//   1. It interpolates both rows horizontally into 16-bit rows. It keeps them, because the next output row
+//      may use the same source rows.
+//   2. It blends the two rows vertically into 8-bit levels, normalises these and writes each element once,
+//      to its place in the tensor.
 //
 // Each source row is read at most once. When a picture shrinks by more than two, unused rows are never
 // read.

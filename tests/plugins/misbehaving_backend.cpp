@@ -17,8 +17,8 @@
 //                          run allocate_beside 8
 //   trim release           frees the kept memory, like an arena that shrinks
 //   exit hang              hangs in an exit handler, after all work
-//   segment noise 4096     takes a picture of 4096 x 4096 and returns a soft mask of its size; "noise" or
-//   uniform
+//   segment noise 4096     takes a picture of 4096 x 4096 and returns a soft mask of its size: noise;
+//                          any other word than "noise": a uniform mask
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -3,7 +3,8 @@
 //
 //   1. The inputs that torch.jit.trace of PyTorch 2 saves (traced inputs).
 //   2. A config.txt in the file, as the exporters of YOLOv5 and Ultralytics write it.
-//   3. The first operation on the input: a convolution has a number of channels, an embedding takes integers.
+//   3. The first operation on the input: a convolution has a number of channels, an embedding takes
+//      integers.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>

@@ -1,22 +1,20 @@
 // Binds a session's outputs so that Headroom adds no allocation to those of ONNX Runtime:
 //
-//   - After the first run, each output keeps the tensor that ONNX Runtime allocated for it. Later runs write
-//   into the
-//     same tensors, because with inputs of the same shape most models keep their output shapes.
-//   - If an output's shape does change (results of NMS, for example), ONNX Runtime rejects the bound tensor.
-//   Headroom
-//     then repeats the run, and from then on lets ONNX Runtime allocate the outputs in each run. Reading such
-//     outputs costs one array and one handle per output, the minimum that the C API allows.
+//   - After the first run, each output keeps the tensor that ONNX Runtime allocated for it. Later runs
+//     write into the same tensors, because with inputs of the same shape most models keep their output
+//     shapes.
+//   - If an output's shape does change (results of NMS, for example), ONNX Runtime rejects the bound
+//     tensor. Headroom then repeats the run, and from then on lets ONNX Runtime allocate the outputs in
+//     each run. Reading such outputs costs one array and one handle per output, the minimum that the C API
+//     allows.
 //
 // So the tensors lie in the session's arena, in the order of the first run, as in a program without
 // Headroom. Two alternatives were measured and rejected:
 //
-//   - Output memory of Headroom adds to the arena, which grows by powers of two anyway: 11 MiB more for the
-//   outputs of
-//     YOLOX at 1280 × 1280.
+//   - Output memory of Headroom adds to the arena, which grows by powers of two anyway: 11 MiB more for
+//     the outputs of YOLOX at 1280 × 1280.
 //   - Allocating the outputs before the first run shifts everything else in the arena, which alone made
-//   models up to
-//     2 % slower or faster.
+//     models up to 2 % slower or faster.
 //
 // A live output pins its region of the arena, so trim() releases the outputs first. On a device, an output
 // stays in device memory if the model computes it there; device_io.h copies it to the host.

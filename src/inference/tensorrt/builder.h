@@ -8,8 +8,8 @@
 
 namespace headroom::tensorrt {
 
-// Throws Failure. Without `force`, an existing engine is replaced only if it cannot be used: the function
-// returns early if the engine matches the request, and fails otherwise. The failure says whether the
+// Throws Failure. Without `force`, an existing engine is never replaced: the function does nothing if
+// the engine matches the request, and fails otherwise. The failure says whether the
 // engine is incompatible, stale, built with other settings, or of unknown origin.
 void build_engine(Library& library, const hr_engine_request& request, hr_engine_outcome& outcome);
 
