@@ -19,7 +19,7 @@ inline constexpr const char* kDecoderAliveLine = "alive";
 Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRing& ring, int socket);
 
 // The worker's side: sends a request and waits for the answer. Fails if the decoder is gone or its answer
-// is invalid. An answer that is not ok is no error here.
+// is invalid. An answer with ok = 0 is not an error here.
 Result<DecoderAnswer> ask_decoder(int socket, const DecoderRequest& request);
 
 }  // namespace headroom::media

@@ -30,7 +30,7 @@ std::vector<std::size_t> first_enough(const std::vector<std::size_t>& order,
   return sum >= needed ? chosen : std::vector<std::size_t>{};
 }
 
-// Removes from the choice what is no longer needed after the last pick, beginning with the highest worth.
+// Removes residents that are no longer needed after the last pick, beginning with the highest worth.
 std::vector<std::size_t> drop_unneeded(std::vector<std::size_t> chosen,
                                        const std::vector<Resident>& residents,
                                        const std::vector<double>& worths, Bytes needed) {
@@ -102,9 +102,9 @@ std::vector<std::size_t> EvictionPolicy::least_recently_used(const std::vector<R
 // Chooses residents of the least total worth that free enough bytes: a minimum knapsack, solved with the
 // greedy algorithm of Csirik, Frenk, Labbé and Zhang (1991).
 //
-// Residents are visited by worth per byte, lowest first. One that is too small to cover the missing bytes
-// is added to the small ones. One that covers them completes a candidate: itself with all small ones before
-// it. It is then skipped, and the next is visited. The best candidate is at most twice the optimum.
+// Residents are visited by worth per byte, lowest first. If a resident is smaller than the missing bytes,
+// it joins the small ones. If it covers them, it completes a candidate: itself with all small ones before
+// it. The next resident is then tried without it. The best candidate is at most twice the optimum.
 std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>& residents,
                                                      Bytes needed) const {
   std::vector<double> worths;

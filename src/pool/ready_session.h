@@ -1,4 +1,5 @@
-// A warmed-up session with its own synthetic inputs: what a pool of inference sessions loads.
+// A warmed-up session with its own synthetic inputs. This is the type of session in a pool of inference
+// sessions.
 #pragma once
 
 #include <memory>

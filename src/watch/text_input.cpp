@@ -161,9 +161,9 @@ std::optional<double> second_of_day(std::string_view clock_text) {
 }
 
 Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
-                                        const sources::OnSample& on_sample,
-                                        const std::function<bool()>& should_stop, int wake_fd,
-                                        std::optional<Nanoseconds> duration, LogCondition* condition) {
+                                              const sources::OnSample& on_sample,
+                                              const std::function<bool()>& should_stop, int wake_fd,
+                                              std::optional<Nanoseconds> duration, LogCondition* condition) {
   auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
   if (!opened) return forward_error(opened);
   if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut && !opened->is_damaged};

@@ -24,10 +24,10 @@ struct LogCondition {
 // could not be read, if known. Fails if the file cannot be opened or read, or the started tool ends with an
 // error.
 Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
-                                        const sources::OnSample& on_sample,
-                                        const std::function<bool()>& should_stop, int wake_fd,
-                                        std::optional<Nanoseconds> duration = {},
-                                        LogCondition* condition = nullptr);
+                                              const sources::OnSample& on_sample,
+                                              const std::function<bool()>& should_stop, int wake_fd,
+                                              std::optional<Nanoseconds> duration = {},
+                                              LogCondition* condition = nullptr);
 
 // The file, or the started tool, for messages.
 std::string name_of(const TextInput& input);

@@ -158,7 +158,7 @@ TEST_F(Alerts, WhatALogNamesReachesNoTerminalAsItIs) {
 TEST_F(Alerts, WrongRulesAreSaidInOneSentence) {
   const auto result = watch_with_rules("[[rule]]\nname = \"hot\"\nfigure = \"heat\"\nabove = 70\n");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("rules.toml:3: there is no figure 'heat'"));
+  EXPECT_THAT(result.err, HasSubstr("rules.toml:3: unknown figure 'heat'"));
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(watch("/no/such/rules.toml").exit_code, 2);
 }

@@ -32,7 +32,7 @@ TEST(WatchGpu, EverySampleContainsTheGpu) {
   const auto result =
       run_headroom({"watch", "--interval", "20ms", "--duration", "300ms", "--jsonl"}, with_driver(folder));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.err.find("no metrics of GPUs"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("no GPU metrics"), std::string::npos) << result.err;
   const auto lines = split(trim(result.out), '\n');
   EXPECT_GE(lines.size(), 2U);
   for (const std::string_view line : lines) {

@@ -119,7 +119,7 @@ TEST(ImageHeader, ReadsSizesOfAllThreeWebpKinds) {
   ASSERT_TRUE(inspect(lossless)) << inspect(lossless).error().what;
   EXPECT_EQ(inspect(lossless)->width, 16);
   EXPECT_EQ(inspect(lossless)->height, 8);
-  EXPECT_EQ(reason(lossless.substr(0, 20)), "truncated WebP: it is shorter than its header says");
+  EXPECT_EQ(reason(lossless.substr(0, 20)), "truncated WebP: it is shorter than the size in its header");
   const std::string extended = "RIFF\x16\0\0\0WEBPVP8X\x0A\0\0\0\0\0\0\0\x0F\0\0\x07\0\0"s;
   ASSERT_TRUE(inspect(extended)) << inspect(extended).error().what;
   EXPECT_EQ(inspect(extended)->height, 8);

@@ -347,7 +347,7 @@ TEST_F(SourceScan, ReportsAMissingCameraInOneSentence) {
   ASSERT_FALSE(metadata);
   EXPECT_EQ(metadata.error().kind, ErrorKind::input);
   EXPECT_EQ(metadata.error().sentence(),
-            "cannot open camera 57: no device /dev/video57; connect the camera, or give another number (ls "
+            "cannot open camera 57: no device /dev/video57; connect the camera, or use another number (ls "
             "/dev/video*)");
 }
 

@@ -106,7 +106,7 @@ TEST(ReplayLog, WhatIsNoLogIsSaid) {
   EXPECT_THAT(ReplayLog::open(folder / "empty").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "text", "hello\nworld\n");
   EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(),
-              AllOf(HasSubstr("line 1"), HasSubstr("; give a log of headroom watch --output FILE.jsonl")));
+              AllOf(HasSubstr("line 1"), HasSubstr("; pass a log written by headroom watch --output FILE.jsonl")));
   test::write_text(folder / "gzip", "\x1f\x8b\x08");
   EXPECT_THAT(ReplayLog::open(folder / "gzip").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "middle", "{\"time_ns\":1}\n[]\n{\"time_ns\":2}\n");
