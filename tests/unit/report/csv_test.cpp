@@ -6,7 +6,7 @@
 namespace headroom::report {
 namespace {
 
-// A reader by RFC 4180, written against the standard and not against the writer.
+// A CSV reader that follows RFC 4180, independent of the writer under test.
 std::vector<std::vector<std::string>> parse(const std::string& text) {
   std::vector<std::vector<std::string>> records;
   std::vector<std::string> record{""};

@@ -1,6 +1,6 @@
 // Every view of every sample run against its golden file. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/report_test --gtest_filter='*Golden*'
-// and read the difference with git before you keep it.
+// and read the difference with git before you commit it.
 #include <cstdlib>
 #include <filesystem>
 

@@ -14,7 +14,7 @@ TEST(MarkdownText, EscapesMarkupInNames) {
   EXPECT_EQ(escaped("a|b*c*\nd"), "a\\|b\\*c\\* d");
   EXPECT_EQ(escaped("<img src=x>"), "&lt;img src=x>");
   EXPECT_EQ(escaped("[x](http://y)"), "\\[x\\](http://y)");
-  EXPECT_EQ(escaped("@octocat, root@host"), "@&#8203;octocat, root@host") << "nobody is called";
+  EXPECT_EQ(escaped("@octocat, root@host"), "@&#8203;octocat, root@host") << "no GitHub user is notified";
   EXPECT_EQ(escaped("&amp;"), "&amp;amp;");
 }
 
@@ -37,7 +37,7 @@ TEST(MarkdownText, EscapesBarsInCells) {
             "| `a\\|b` | c\\|d |\n\n");
 }
 
-// Killed before the models ran together, the run knows nothing of their common limit.
+// A run that was killed before the models ran together does not know whether they exceed the common limit.
 TEST(Markdown, ReportsWhetherTheCommonLimitWasExceeded) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("❌ exceeded"));
@@ -54,14 +54,15 @@ TEST(Markdown, ReportsPagesChargedToOtherGroups) {
   BenchResult run = test::parallel_run();
   EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups")));
   run.parallel->joint_share_peak = mebibytes(130);
-  EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups"))) << "some pages of libraries";
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("charged to other groups")))
+      << "a few library pages are not reported";
   run.parallel->joint_share_peak = mebibytes(250);
   EXPECT_THAT(to_markdown(run),
               HasSubstr("128.0 MiB (`cgroup_v2`); 250.0 MiB with file pages charged to other "
                         "groups (proportional shares)"));
 }
 
-// Cells of a table's row: '|' that are not escaped, less the outer two.
+// Number of cells in a table row: unescaped '|', minus the outer two.
 std::size_t cells_in(const std::string& line) {
   std::size_t bars = 0;
   for (std::size_t i = 0; i < line.size(); ++i)
@@ -185,7 +186,7 @@ TEST(Markdown, ExplainsTheInputsOfARunWithoutASource) {
   BenchResult run = test::typical_run();
   run.source.reset();
   EXPECT_THAT(to_markdown(run), HasSubstr("None: the models ran on inputs generated from their signatures."));
-  for (ModelResult& model : run.models) model.frames = 0;  // it ended before the scan did
+  for (ModelResult& model : run.models) model.frames = 0;  // the run ended before the scan of the source
   EXPECT_THAT(to_markdown(run), Not(HasSubstr("Input Source")));
 }
 

@@ -61,7 +61,7 @@ void expect_equal(const MetricsLine& a, const MetricsLine& b) {
   }
 }
 
-// A run's folder may come from anywhere, and its figures are added and multiplied.
+// A run's folder is untrusted input, and its figures are added and multiplied.
 Result<std::vector<MetricsLine>> lines_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<MetricsLine> lines;
@@ -102,7 +102,7 @@ TEST(MetricsJson, SeparatesAbsentFromZero) {
        {"cpu_percent", "ram_used_bytes", "swap_used_bytes", "temperature_celsius", "throttled", "gpus"})
     EXPECT_FALSE(bare.contains(key)) << key;
   EXPECT_TRUE(bare["processes"].empty());
-  // Of a lost GPU only that it is lost; that its processes are not told is not that there are none.
+  // A lost GPU has only this state. Its processes are unknown, which is different from none.
   EXPECT_EQ(line["gpus"][1], (Json{{"index", 1}, {"lost", true}}));
   EXPECT_FALSE(line["gpus"][0].contains("lost"));
   EXPECT_FALSE(line["gpus"][0]["processes"][1].contains("used_bytes"));
@@ -115,7 +115,7 @@ TEST(MetricsJson, SkipsAnIncompleteLastLine) {
     ASSERT_TRUE(lines) << lines.error().sentence();
     EXPECT_EQ(lines->size(), 2U) << cut;
   }
-  EXPECT_EQ(lines_of(line + "\n" + line)->size(), 2U);  // whole, only its end is missing
+  EXPECT_EQ(lines_of(line + "\n" + line)->size(), 2U);  // the line is complete, only its newline is missing
 }
 
 TEST(MetricsJson, ReportsTheNumberOfAnInvalidLine) {
@@ -129,7 +129,7 @@ TEST(MetricsJson, ReportsTheNumberOfAnInvalidLine) {
               HasSubstr("line 2: it is longer than 1 MiB"));
 }
 
-// What is done with the figures of a log (sums, ten times as much, a cast) must not overflow.
+// Calculations with the figures of a log (sums, multiples, casts) must not overflow.
 TEST(MetricsJson, RefusesFiguresThatAreTooLarge) {
   const auto read = [](const std::string& fields) {
     return system_sample_from_json(*parse_json("{\"time_ns\":1," + fields + "}"));

@@ -1,6 +1,6 @@
 // The views of small comparisons against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*DiffGolden*'
-// and read the difference with git before you keep it.
+// and read the difference with git before you commit it.
 #include "report/recording_diff_views.h"
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ std::vector<analysis::NamedFrame> names_of(std::uint64_t return_address) {
   }
 }
 
-// A model of `weights`, whose runs need `workspace` in a layer and leave `log` behind.
+// A model that allocates `weights`. Each run needs `workspace` in a layer and leaks `log`.
 struct Model {
   std::uint64_t weights = 12 << 20, workspace = 2 << 20, log = 3000, runs = 12;
   bool has_cache = false;
@@ -165,9 +165,9 @@ TEST(RecordingDiffVerdict, NamesTheCauseInOneSentence) {
             "B peaks 2.0 MiB higher (+14.3 %); 100 % of it is detector.onnx/Run/conv1.");
   EXPECT_EQ(verdict({.workspace = 4 << 20}, {}),
             "B peaks 2.0 MiB lower (-12.5 %); 100 % of it is detector.onnx/Run/conv1.");
-  // Outside of any layer it is the function that is named.
+  // Outside of any layer, the function is named.
   EXPECT_THAT(verdict({}, {.weights = 24 << 20}), HasSubstr("100 % of it is Weights::read."));
-  // One grew by more than the sum did.
+  // One place grew by more than the sum.
   EXPECT_THAT(verdict({}, {.weights = 10 << 20, .workspace = 5 << 20}),
               HasSubstr("; detector.onnx/Run/conv1 alone holds 3.0 MiB more."));
   EXPECT_THAT(verdict({}, {.log = 100'000}), HasSubstr(" At its end, 1.1 MiB more is live."));
@@ -225,7 +225,7 @@ TEST(RecordingDiffTable, OmitsCountsOfSampledNodes) {
   }
 }
 
-// The largest shrinkage is chosen before a small growth, and still stands below it.
+// A large decrease is selected before a small growth, but is listed below it.
 TEST(RecordingDiffTable, SelectsTheRowsThatChangedMost) {
   const Comparison comparison(Model{}, Model{.weights = 1 << 20, .log = 3001});
   const Json top = diff_to_json(comparison.report({.by = DiffBy::stack, .top = 1}));
@@ -246,7 +246,7 @@ TEST(RecordingDiffTerminal, FitsTheScreenAndRemovesControlCharacters) {
   EXPECT_THAT(diff_to_terminal(comparison.report(), true, 80), StartsWith("\033[31m"));
 }
 
-// The same place by what a narrow screen shows of it, called from elsewhere: neither new nor gone.
+// A narrow screen shows the same text for a place with another caller, so the place is neither new nor gone.
 TEST(RecordingDiffTerminal, MergesMappedPlacesWithTheSameShownName) {
   const auto mapped_from = [](std::uint64_t caller) {
     return [caller](RecordingBuilder& builder) {
@@ -278,7 +278,7 @@ TEST(CompareTrees, AddsErrorsOfAllPeaks) {
   DiffReport report = comparison.report();
   report.before.others = {{.peak_bytes = 1000, .peak_standard_error = 30}};
   report.after.others = {{.peak_bytes = 3000, .peak_standard_error = 40}};
-  EXPECT_EQ(compared_peaks(report).noise(), 0) << "both of --full";
+  EXPECT_EQ(compared_peaks(report).noise(), 0) << "both were recorded with --full";
   report.choice.add_others = true;
   EXPECT_DOUBLE_EQ(compared_peaks(report).noise(), 2 * 50);
 }

@@ -1,4 +1,4 @@
-// What the views of a recording say, beyond their golden files.
+// Tests of the views of a recording that the golden files do not cover.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,7 +81,8 @@ TEST(ModuleOffsets, NameThePlaceIfFunctionsAreUnknown) {
   module.end = 0x9000;
   info.modules.push_back(module);
   const FrameNames names = module_offsets(info);
-  EXPECT_EQ(names(0x8011), std::vector<std::string>{"libfoo.so+0x1010"}) << "the call, not what follows it";
+  EXPECT_EQ(names(0x8011), std::vector<std::string>{"libfoo.so+0x1010"})
+      << "the address of the call, not the return address";
   EXPECT_EQ(names(0x9001), std::vector<std::string>{"0x9001"});
 }
 
@@ -102,7 +103,7 @@ TEST(RecordingText, IsNeverWiderThanTheTerminal) {
   }
 }
 
-// A program that maps its weights: who did it, apart from the heap.
+// A program maps its weights: the views show the places, separately from the heap.
 TEST(RecordingViews, ShowPlacesOfMappedMemory) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     builder.module("/opt/app/bin/detector", "", 1, 10, 0);
@@ -194,8 +195,8 @@ TEST(RecordingText, FitsOneScreen) {
   EXPECT_LE(split(text, '\n').size(), 47U) << text;
 }
 
-// Half B tells the peak and all samples tell the end: of what stays, either may be the higher one.
-// In samples the errors take room; which layer a row is of must stay.
+// The peak is estimated from half B and the end from all samples, so either can be higher for memory that
+// stays. The error column of a sampled recording needs space, but the layer names must stay distinct.
 TEST(RecordingText, KeepsLongLayersDistinctAtEightyColumns) {
   const Fixture fixture = Fixture::of(
       [](auto& builder) {
@@ -219,15 +220,16 @@ TEST(RecordingText, KeepsLongLayersDistinctAtEightyColumns) {
       {.full = false});
   for (const int width : {80, 60}) {
     const std::string screen = recording_to_terminal(fixture.report(numbered({""})), false, width);
-    EXPECT_THAT(screen, testing::HasSubstr("± ")) << "with the column of errors";
+    EXPECT_THAT(screen, testing::HasSubstr("± ")) << "has the error column";
     for (const char* node : {"BatchNormalization_0", "BatchNormalization_1", "BatchNormalization_2"})
       EXPECT_THAT(screen, testing::HasSubstr(node)) << width << '\n' << screen;
-    EXPECT_THAT(screen, testing::Not(testing::HasSubstr("own peak 8.0 MiB"))) << "it is the share";
+    EXPECT_THAT(screen, testing::Not(testing::HasSubstr("own peak 8.0 MiB")))
+        << "equals the share, so it is omitted";
     for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
   }
 }
 
-// The arena doubled in `a`, and serves `b`, whose tensors are larger.
+// The arena grew during `a`; node `b` reuses its memory, although `b` has larger tensors.
 TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
   const test::TemporaryFolder folder;
   const std::string profile = (folder / "profile.json").string();
@@ -313,7 +315,7 @@ TEST(RecordingViews, SuggestNoPoolFromSamples) {
   }
 }
 
-// 24 cycles, of which each keeps 100 bytes from a place of its own: as a whole they leak.
+// 24 cycles, and each keeps 100 bytes from a different place: together they leak.
 TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {
@@ -329,7 +331,7 @@ TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
                                      "      100 B late     f[0-9]+\n"));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "leak");
-  EXPECT_FALSE(leaks.contains("last_step_cycle")) << "it comes with every cycle";
+  EXPECT_FALSE(leaks.contains("last_step_cycle")) << "it grows in every cycle";
   EXPECT_EQ(leaks["stacks"][0]["late_bytes"], 100);
 }
 
@@ -420,7 +422,8 @@ TEST(RecordingJson, MarksEstimates) {
   EXPECT_TRUE(json.contains("peak_bytes_standard_error"));
   EXPECT_FALSE(json.contains("temporary_allocations"));
   EXPECT_FALSE(json.contains("fragmentation"));
-  EXPECT_FALSE(json.contains("leaked_blocks_standard_error")) << "allocations and releases were counted";
+  EXPECT_FALSE(json.contains("leaked_blocks_standard_error"))
+      << "exact: allocations and releases were counted";
   EXPECT_EQ(json["stacks"][0]["estimated"], true);
 
   const Fixture exact = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 100, {1}); });
@@ -432,7 +435,7 @@ TEST(RecordingJson, MarksEstimates) {
   EXPECT_EQ(exact_json["complete"], true);
 }
 
-// The same by both keys, whatever is missing.
+// The keys "complete" and "problems" must agree.
 TEST(RecordingJson, ListsWhyARecordingIsIncomplete) {
   const auto problems_of = [](const std::function<void(test::RecordingBuilder&)>& fill,
                               test::RecordingOptions options) {
@@ -459,7 +462,7 @@ TEST(RecordingJson, ListsWhyARecordingIsIncomplete) {
               testing::HasSubstr(recording::kNoteUnrecordedLarge));
 }
 
-// What is older than the ring's first event is not known.
+// Events before the first event of the ring are unknown.
 TEST(RecordingViews, MarkFiguresOfAnOverwrittenRingAsLowerBounds) {
   const auto fill = [](test::RecordingBuilder& builder) {
     for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});

@@ -1,6 +1,6 @@
 // The views of small recordings against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*Golden*'
-// and read the difference with git before you keep it.
+// and read the difference with git before you commit it.
 #include "report/recording_views.h"
 
 #include <cstdlib>
@@ -48,7 +48,7 @@ void leaking_model(RecordingBuilder& builder) {
   builder.map(1, time += kMillisecond, 0x7e0000000000, 64 << 20, {kBase + 0x5051});
 }
 
-// What is left of a ring in default mode, after a kill.
+// A ring recording in default mode after a kill.
 void killed_sampled(RecordingBuilder& builder) {
   add_program(builder);
   builder.note("the program was killed");
@@ -59,7 +59,7 @@ void killed_sampled(RecordingBuilder& builder) {
   builder.release(1, 5 * kMillisecond, 0x999010);
 }
 
-// Of GPU memory alone: two devices, a limit that refused, and layers that know their times.
+// GPU memory alone: two devices, a limit with a refused request, and layers with times.
 void gpu_only(RecordingBuilder& builder) {
   add_program(builder);
   recording::DeviceRecord record{};
@@ -86,7 +86,7 @@ void gpu_only(RecordingBuilder& builder) {
   builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 128 << 20);
   builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
                          {kBase + 0x2055});
-  // The process has 905 MiB with what its pools keep; the largest of the others is of its tree.
+  // The process holds 905 MiB including its pools; the largest other process belongs to its tree.
   builder.device_holder(0, time, 1, 0, 905 << 20);
   builder.device_holder(0, time, 1, 4300, 30 << 20);
   builder.device_holder(0, time, 1, 911, 10 << 20);
@@ -117,7 +117,7 @@ std::vector<Sample> samples() {
           {"gpu_only", gpus, gpu_only, true}};
 }
 
-// As a symbolizer would: one address has an inlined function.
+// Names as from a symbolizer: one address has an inlined function.
 std::vector<std::string> names_of(std::uint64_t return_address) {
   switch (return_address - kBase) {
     case 0x1011:

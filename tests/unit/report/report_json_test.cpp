@@ -9,7 +9,7 @@ namespace headroom::report {
 namespace {
 using testing::HasSubstr;
 
-// What the report leaves to metadata.json.
+// Removes the fields that are only in metadata.json.
 BenchResult without_file_names(BenchResult run) {
   if (run.source)
     for (SourceSequence& sequence : run.source->sequences) {
@@ -23,7 +23,8 @@ BenchResult without_file_names(BenchResult run) {
 TEST(ReportText, MatchesTheJsonDocument) {
   auto runs = test::sample_runs();
   BenchResult same = test::rich_run();
-  same.models[0].name = same.command = "@models go here@";  // what stands there while the text is made
+  same.models[0].name = same.command =
+      "@models go here@";  // the placeholder that report_text() uses internally
   runs.push_back({"same", same});
   BenchResult none = test::rich_run();
   none.models.clear();
@@ -40,7 +41,7 @@ BenchResult every_field() {
   run.source->spec = {SourceKind::camera, "kept as it is", 3};
   run.source->sequences[0].images = {"a.jpg"};
   ModelResult& model = run.models[0];
-  // No run has a shared arena: that is the model pool's.
+  // No run has a shared arena; only the model pool uses it.
   model.settings = {3,
                     false,
                     ArenaExtend::same_as_requested,
@@ -270,7 +271,7 @@ TEST(ReportJson, TakesTheLimitPeakFromTheEnforcedFigure) {
   };
   BenchResult run = test::charged_run();
   EXPECT_EQ(peak_in(run, 1), run.models[1].memory.cgroup_peak->count);
-  EXPECT_EQ(peak_in(run, 0), std::nullopt);  // a skipped slot
+  EXPECT_EQ(peak_in(run, 0), std::nullopt);  // a skipped model
   run.limit->mechanism = LimitMechanism::watchdog;
   EXPECT_EQ(peak_in(run, 1), run.models[1].memory.run_peak->count);
   run.models[1].memory.run_peak.reset();

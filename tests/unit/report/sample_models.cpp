@@ -24,7 +24,7 @@ LatencySummary latency(std::int64_t p50_us, std::int64_t n, std::int64_t spread)
   summary.max = {p50 * (1000 + 9 * spread) / 1000};
   if (n >= 64) summary.p90_bound = Nanoseconds{p50 * (1000 + 3 * spread / 2) / 1000};
   if (n >= 662) summary.p99_bound = Nanoseconds{p50 * (1000 + 6 * spread) / 1000};
-  // A triangle about the eleventh bucket, a thin tail, and the largest value in the last bucket.
+  // A triangle around the eleventh bucket, a thin tail, and the largest value in the last bucket.
   std::int64_t left = n;
   for (std::int64_t bucket = 0; bucket < 47; ++bucket) {
     const std::int64_t distance = bucket < 11 ? 11 - bucket : bucket - 11;

@@ -1,4 +1,4 @@
-// Figures of models made by hand, of which the runs of sample_results.h consist.
+// Hand-made figures of models for the runs in sample_results.h.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr Nanoseconds milliseconds(std::int64_t n) { return {n * 1'000'000}; }
 // A latency with a long tail, as real ones have; `spread` is the standard deviation over the P50, in ‰.
 LatencySummary latency(std::int64_t p50_us, std::int64_t n, std::int64_t spread = 18);
 
-// 200 points of resident memory: up to the loaded model with a hump, then a flat course with small waves.
+// 200 points of resident memory: up to the loaded model with a hump, then a flat curve with small waves.
 std::vector<MemoryPoint> memory_series(Bytes start, Bytes runtime, Bytes load_peak, Bytes run_peak,
                                        Nanoseconds end);
 
@@ -36,11 +36,11 @@ inline const Shape kText{"text", "db_text", "float32[1,3,?,?]", 96'400, 14'336, 
 
 ModelResult measured(const Shape& shape, std::int64_t n, std::optional<Limit> limit);
 ModelResult fallen(const std::string& name, ModelStatus status, Phase phase, const std::string& error);
-// Its memory over time, its phases, pictures and cleanups.
+// Adds memory over time, phases, pictures and cleanups.
 void add_course(ModelResult& model);
 void add_tuning(ModelResult& model);
 LayerMemory traced_layers();
-// Every field has a value of its own.
+// Every field has a different value.
 GpuMemory some_gpu_memory();
 
 }  // namespace headroom::test

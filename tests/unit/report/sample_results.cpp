@@ -10,7 +10,7 @@ Limit hard_limit(Bytes bytes) {
   limit.bytes = bytes;
   limit.type = LimitType::hard;
   limit.mechanism = LimitMechanism::cgroup_v2;
-  // The probe tries the routes with at most 64 MiB.
+  // The probe tries each route with at most 64 MiB.
   const std::string killed = "by the kernel's OOM killer after 60.0 MiB";
   limit.routes = {{"malloc", "killed", killed},
                   {"mmap_private", "killed", killed},
@@ -103,7 +103,7 @@ BenchResult typical_run() {
   run.limit = hard_limit(mebibytes(512));
   for (const Shape& shape : {kNano416, kNano640, kNano1280})
     run.models.push_back(measured(shape, 795, run.limit));
-  run.models[0].confidence = 0.6;  // behind the model's path
+  run.models[0].confidence = 0.6;  // given after the model's path
   run.models[0].iou = run.iou;
   run.options.emplace();
   run.options->memory_limit = run.limit->bytes;

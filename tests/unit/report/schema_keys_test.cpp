@@ -1,5 +1,5 @@
-// Every key that report.json can have stands in docs/report.schema.json. The golden reports have only what
-// their runs showed; here a report has everything.
+// Checks that docs/report.schema.json names every key that report.json can have. The golden reports contain
+// only the keys of their runs; the report in this test contains all keys.
 #include <gtest/gtest.h>
 
 #include "report/report_fields.h"
@@ -9,7 +9,7 @@
 namespace headroom::report {
 namespace {
 
-// Gives every field that the report's list names a value, every list one element.
+// Sets every field of the report, and gives every list one element.
 class FieldFiller {
  public:
   template <class T>
@@ -51,7 +51,7 @@ class FieldFiller {
   }
 };
 
-// The part of the schema that a reference leads to.
+// Resolves a reference in the schema.
 const Json& resolved(const Json& schema, const Json& part) {
   const std::string reference = get_text(part, "$ref");
   if (reference.empty()) return part;
@@ -59,7 +59,7 @@ const Json& resolved(const Json& schema, const Json& part) {
   return get_member(get_member(schema, "$defs"), reference.substr(kDefinitions.size()));
 }
 
-// Appends the place of each key in `value` that `part` does not name.
+// Appends the place of each key in `value` that is missing in `part`.
 void check(const Json& schema, const Json& given, const Json& value, const std::string& place,
            std::vector<std::string>& unknown) {
   const Json& part = resolved(schema, given);
@@ -80,7 +80,7 @@ TEST(ReportSchema, NamesEveryKey) {
   BenchResult everything;
   FieldFiller filler;
   describe(filler, everything);
-  everything.limit->mechanism = LimitMechanism::rlimit_data;  // for the figures that follow from it
+  everything.limit->mechanism = LimitMechanism::rlimit_data;  // adds the figures that depend on it
   const Json report = to_json(everything);
   const auto schema = parse_json(
       test::read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/report.schema.json"), "the schema");
@@ -88,7 +88,7 @@ TEST(ReportSchema, NamesEveryKey) {
   std::vector<std::string> unknown;
   check(*schema, *schema, report, "", unknown);
   EXPECT_EQ(unknown, std::vector<std::string>{});
-  // That it walked: the trials of a model are three levels down.
+  // Proves that the check descends: the trials of a model are three levels down.
   EXPECT_TRUE(get_member(get_member(report, "models")[0], "trials")[0].contains("within_limit"));
 }
 

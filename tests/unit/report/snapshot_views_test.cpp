@@ -1,4 +1,4 @@
-// The views of a memory snapshot on known allocations.
+// Tests the views of memory snapshots with known allocations.
 #include "report/snapshot_views.h"
 
 #include "report/snapshot_words.h"
@@ -78,7 +78,7 @@ TEST(SnapshotViews, FitTheTerminal) {
         std::size_t columns = 0;
         for (const char byte : text.substr(from, end - from))
           columns += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-        // A command is to be copied, and stays whole.
+        // Commands are not wrapped, so that they can be copied.
         if (text.compare(from, 10, "  headroom") != 0) {
           EXPECT_LE(columns, static_cast<std::size_t>(width)) << text.substr(from, end - from);
         }
@@ -95,7 +95,7 @@ TEST(SnapshotViews, GiveNoLeakVerdictWithoutATrace) {
   EXPECT_EQ(views.json["devices"][0]["peak_allocated_bytes"], views.json["devices"][0]["live_bytes"]);
 }
 
-// A frame of someone else's file can neither steer the terminal nor fill the screen.
+// A frame name from an untrusted file can neither control the terminal nor fill the screen.
 TEST(SnapshotViews, ShortenNamesAndRemoveControlCharacters) {
   CachingAllocatorModel model;
   (void)model.allocate(5 * kMiB, 1);

@@ -49,7 +49,7 @@ TEST(TerminalSummary, KeepsColumnsAlignedWithColours) {
   EXPECT_EQ(coloured, to_terminal(test::fallen_run(), false, 80));
 }
 
-// The kinds of memory that a row shows are all of the heap, whatever there is room for.
+// The kinds of memory in a row add up to the heap at any width.
 TEST(TerminalSummary, AddsKindsOfMemoryToThePeak) {
   for (const int width : {40, 60, 72, 80, 100}) {
     const std::string text = to_terminal(test::rich_run(), false, width);
@@ -63,7 +63,7 @@ TEST(TerminalSummary, AddsKindsOfMemoryToThePeak) {
     EXPECT_NEAR(sum, std::stod(std::string(words.back())), 0.05 * static_cast<double>(words.size()))
         << width << "\n"
         << text;
-    // What the arena holds unused is the second largest of them.
+    // The unused memory of the arena is the second largest kind.
     EXPECT_EQ(titles.find("ARENA SLACK") != std::string::npos, width >= 72) << titles;
     EXPECT_EQ(text.find("includes") != std::string::npos, titles.find("WORKSPACE") == std::string::npos);
   }
@@ -103,7 +103,7 @@ TEST(TerminalSummary, ComparesChargedMemoryWithTheLimit) {
   const std::string text = to_terminal(test::charged_run(), false, 80);
   EXPECT_THAT(text, HasSubstr("79.3 %"));
   EXPECT_THAT(text, Not(HasSubstr("108.")));  // the resident peak's share
-  EXPECT_THAT(text, HasSubstr("104.5"));      // which is in the table by phase
+  EXPECT_THAT(text, HasSubstr("104.5"));      // the resident peak in the table by phase
 }
 
 TEST(TerminalSummary, ShowsDetectionsAndEveryPhaseAtEightyColumns) {
@@ -116,7 +116,7 @@ TEST(TerminalSummary, ShowsDetectionsAndEveryPhaseAtEightyColumns) {
 
 TEST(TerminalSummary, ListsAllNoisyModelsInOneLine) {
   const std::string text = to_terminal(test::charged_run(), false, 200);
-  // Of two models one has 8 frames, too few to say it of.
+  // One of the two models has 8 frames, which are too few for this warning.
   EXPECT_THAT(text, HasSubstr("! Latency is noisy (over 2.5 %): blazeface (3.1 %).\n"));
   EXPECT_THAT(text, Not(HasSubstr("inference latency varies")));
   BenchResult run = test::typical_run();
@@ -140,7 +140,7 @@ TEST(TerminalSummary, ShowsTuningTrialsOfAPreparedRun) {
   EXPECT_THAT(text, Not(HasSubstr("FPS")));
 }
 
-// Settings that were changed one after another pile up; each is there to be typed again.
+// Settings can differ in many values, and the user must be able to type all of them.
 TEST(TerminalSummary, NeverCutsSettingsOfTrials) {
   BenchResult run = test::prepared_run();
   ModelResult& model = run.models[0];
@@ -176,7 +176,7 @@ TEST(TerminalSummary, NotesALimitAboveTheMachinesMemory) {
   const std::string note = "the limit of 100.00 GiB is more than this machine's memory of 8.00 GiB";
   EXPECT_THAT(to_terminal(run, false, 200), HasSubstr(note));
   EXPECT_THAT(to_markdown(run), HasSubstr(note));
-  run.limit->note = note;  // said already when the limit was made
+  run.limit->note = note;  // the limit already has this note
   const std::string text = to_terminal(run, false, 200);
   EXPECT_EQ(text.find(note), text.rfind(note));
 }

@@ -22,7 +22,7 @@ TEST(Verdict, IsGoodIfAllModelsStayInsideAProvedLimit) {
   EXPECT_TRUE(verdict.details.empty());
 }
 
-// The pipeline was under way when the person stopped the run: nothing is known against it.
+// The user stopped the run during the pipeline, so the pipeline did not fail.
 TEST(Verdict, DoesNotCountAnInterruptedPipelineAsAFailure) {
   BenchResult run = test::pipeline_run();
   run.complete = false;
@@ -124,11 +124,11 @@ TEST(Verdict, TakesTheShareFromTheEnforcedFigure) {
   EXPECT_EQ(verdict_of(run).sentence,
             "text stayed inside the hard limit of 96.0 MiB. Peak: 76.2 MiB charged to the limit, "
             "79.3 % of it (resident 104.5 MiB)");
-  // What the watchdog is held against is the resident size.
+  // The watchdog compares resident memory.
   run.limit->mechanism = LimitMechanism::watchdog;
   run.limit->bytes = mebibytes(209);
   EXPECT_THAT(verdict_of(run).sentence, HasSubstr("Peak: 104.5 MiB resident, 50.0 % of the limit"));
-  // RLIMIT_DATA counts what is reserved. A report without that figure has no share.
+  // RLIMIT_DATA counts reserved memory. A report without that figure has no share.
   run.limit->mechanism = LimitMechanism::rlimit_data;
   EXPECT_THAT(verdict_of(run).sentence, Not(HasSubstr("%")));
   for (ModelResult& model : run.models) model.memory.data_peak = mebibytes(190);
@@ -172,7 +172,7 @@ TEST(Verdict, IsNeutralForPreparedModels) {
 TEST(Verdict, HandlesARunWithoutModels) {
   EXPECT_EQ(verdict_of(test::empty_run()).sentence, "No model was measured");
   BenchResult run = test::empty_run();
-  run.models.emplace_back();  // a slot that was skipped
+  run.models.emplace_back();  // a skipped model
   EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
 }
 

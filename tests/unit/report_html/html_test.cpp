@@ -14,7 +14,7 @@
 namespace headroom::report {
 namespace {
 
-// The text of a data element, as a browser sees it: from its start tag to the first end tag after it.
+// The text of a data element as a browser reads it: from its start tag to the next end tag.
 std::string element_text(const std::string& html, const std::string& id) {
   const std::size_t tag = html.find("<script type=\"application/json\" id=\"" + id + "\"");
   if (tag == std::string::npos) return "no element " + id;
@@ -74,7 +74,7 @@ TEST(HtmlReport, EscapesData) {
   // The page's own tags and the four data elements, and nothing else.
   EXPECT_EQ(occurrences(html, "<script"), occurrences(html_page(), "<script") + 4);
   EXPECT_EQ(occurrences(html, "</script"), occurrences(html_page(), "</script") + 4);
-  EXPECT_EQ(occurrences(html, "<!--"), occurrences(html_page(), "<!--") - 1);  // the marker is gone
+  EXPECT_EQ(occurrences(html, "<!--"), occurrences(html_page(), "<!--") - 1);  // the marker was replaced
   EXPECT_EQ(occurrences(html, "<img"), occurrences(html_page(), "<img"));
   EXPECT_THAT(element_text(html, "report"),
               testing::HasSubstr(R"(\u003c/script>\u003c!--\u003cscript>alert(1))"));
@@ -92,7 +92,7 @@ TEST(HtmlReport, EmbedsExistingPictures) {
   test::write_sample_images(folder.path());
   const auto images = parse_json(element_text(html_of(test::sample_run(), folder.path(), ""), "images"));
   ASSERT_TRUE(images);
-  EXPECT_EQ(images->size(), 2u);  // the third one is lost, and the report is written all the same
+  EXPECT_EQ(images->size(), 2u);  // the third one is missing; the report is written anyway
   EXPECT_THAT(get_text(*images, "samples/yolox_nano_416/000.png"),
               testing::StartsWith("data:image/png;base64,iVBORw0KGgo"));
 }
@@ -140,7 +140,7 @@ TEST(HtmlReport, KeepsShortSeriesAndThinsLongOnesEvenly) {
   const std::string kept = element_text(html, "metrics");
   EXPECT_THAT(html, testing::HasSubstr("id=\"metrics\" data-every=\"4\""));
   EXPECT_LE(kept.size(), 4'000'000u);
-  EXPECT_EQ(occurrences(kept, "\n"), 25'001u);  // every fourth, and the last
+  EXPECT_EQ(occurrences(kept, "\n"), 25'001u);  // every fourth line, and the last
   EXPECT_THAT(kept, testing::EndsWith("99999}\n"));
 }
 

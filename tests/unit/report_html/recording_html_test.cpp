@@ -1,4 +1,4 @@
-// The page of a recording: what is put into it, without a browser (tests/web has that).
+// Tests the data in the page of a recording, without a browser (tests/web uses one).
 #include "report/recording_html.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(RecordingHtml, ContainsTheFiguresAndEscapesNames) {
   EXPECT_EQ(page->find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(page->find("<!--<script>"), std::string::npos);
   EXPECT_EQ(data_of(*page, "recording"), recording_to_json(sample.report()));
-  EXPECT_NE(data_of(*page, "live").dump().find("alert(1)"), std::string::npos) << "as text it is there";
+  EXPECT_NE(data_of(*page, "live").dump().find("alert(1)"), std::string::npos) << "present as text";
   EXPECT_FALSE(data_of(*page, "heap").empty());
 }
 
@@ -72,7 +72,7 @@ TEST(RecordingHtml, AddsUpEachMomentByStackAndByLayer) {
   EXPECT_EQ(live["moments"].back()["bytes"], sample.analysis.leaked_bytes.value);
 }
 
-// "Load, run, idle": a moment lies in each run, and one in each of the times between them.
+// "Load, run, idle": there is a moment in each run and in each idle period.
 void run_five_times(test::RecordingBuilder& builder) {
   builder.allocate(0, 1'000, 0x100000, 64 << 20, {0x400010});
   for (std::uint64_t run = 1; run <= 5; ++run) {
@@ -104,7 +104,7 @@ TEST(RecordingHtml, AddsAMomentForAQuietPeriod) {
     EXPECT_GE(std::count_if(moments.live.begin(), moments.live.end(),
                             [](const LiveMoment& moment) { return moment.bytes == 320 << 20; }),
               5)
-        << "each run is there, too; one on the edge of two stretches in both";
+        << "each run has a moment; a run at the border of two periods has one in each";
     EXPECT_TRUE(std::is_sorted(moments.live.begin(), moments.live.end(),
                                [](const LiveMoment& a, const LiveMoment& b) { return a.time < b.time; }));
     const Json live = live_moments_json({"idle.hrec",
@@ -201,7 +201,7 @@ TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
                                {},
                                false})["layers"]
                 .size());
-  EXPECT_EQ(recording["layers"].front()["layer_name"], "step 5000") << "the largest stay";
+  EXPECT_EQ(recording["layers"].front()["layer_name"], "step 5000") << "the largest layers are kept";
   const Json last = data_of(*page, "live")["moments"].back();
   EXPECT_GT(last["other_layers_bytes"], 0);
   EXPECT_EQ(sum(last["layer_bytes"]) + last["other_layers_bytes"].get<std::int64_t>(), last["bytes"]);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x400000, kMillisecond = 1'000'000, kHeap = 0x500000;
 
-// Return addresses in the program, and what stands there.
+// Return addresses in the program and their functions.
 enum Place : std::uint64_t {
   main_function = kBase + 0x100,
   load,
@@ -44,8 +44,8 @@ std::vector<std::string> names_of(std::uint64_t address) {
   }
 }
 
-// The runtime's word on two nodes and its arena, of a thread that records nothing: so nothing is joined by
-// time.
+// The runtime's profile of two nodes and its arena, on a thread without other events, so that nothing is
+// matched by time.
 constexpr const char* kProfile = R"([
 {"cat":"Node","tid":1,"dur":5,"ts":20,"name":"conv_0_kernel_time","args":{"op_name":"Conv","output_size":"2097152",
  "activation_size":"1048576","parameter_size":"3000","mem_bytes_in_use":"3145728","mem_bytes_requested_in_use":"3000000",
@@ -128,7 +128,7 @@ void fill_gpus(RecordingBuilder& builder) {
   builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 192 << 20);
   builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
                          {hostile, run, main_function});
-  builder.device_holder(0, time, 1, 0, 905 << 20);  // this process, with what its pools keep
+  builder.device_holder(0, time, 1, 0, 905 << 20);  // this process, including its pools
   builder.device_holder(0, time, 1, 911, 40 << 20);
   builder.process_name(911, "segmenter <b>");
   builder.enter_scope(0, time + 100 * kMillisecond, load_scope);

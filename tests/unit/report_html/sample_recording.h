@@ -1,4 +1,4 @@
-// Recordings with everything that the page of a recording shows.
+// Sample recordings that cover all sections of the page.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 
 namespace headroom::test {
 
-// What would end a script element, open a comment or become markup, if names were not kept apart from it.
+// A name that would end a script element, open a comment or become markup without escaping.
 inline constexpr const char* kHostileName = "</script><!--<script>alert(1)</script>&amp;\"'";
 
 enum class SampleRecording {
-  model,    // full: a session loads and runs twelve times, and each Run keeps some
-  sampled,  // of default mode: killed, with a gap
+  model,    // full: a session loads and runs twelve times, and each Run leaks some memory
+  sampled,  // default mode: killed, with a gap
   empty,    // nothing was allocated
-  gpu,      // of GPU memory alone: two devices, of which one has a limit that refused, and layers
+  gpu,      // GPU memory alone: two devices, one with a limit and a refused request, and layers
 };
 
 struct AnalysedRecording {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-// A distribution with one bulk and a thin tail, as real ones are.
+// A realistic distribution: one peak and a thin tail.
 LatencySummary latency(double p50_ms, std::int64_t n) {
   const auto at = [&](double factor) {
     return Nanoseconds{static_cast<std::int64_t>(p50_ms * factor * kMillisecond)};
@@ -34,7 +34,7 @@ LatencySummary latency(double p50_ms, std::int64_t n) {
   return summary;
 }
 
-// The worker marks a phase when it is done; the memory from there to the next mark follows.
+// The worker marks a phase when it is complete; each entry has the memory from the mark to the next one.
 void append_phase(ModelResult& model, Phase phase, std::int64_t milliseconds, double from_mib,
                   double to_mib) {
   const std::int64_t start = model.memory_series.empty() ? 0 : model.memory_series.back().time.count;

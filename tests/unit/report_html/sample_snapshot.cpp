@@ -7,13 +7,13 @@ namespace headroom::test {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20, kKiB = 1 << 10;
-// What a file name may do to markup; a slash would begin its last part.
+// A file name with markup. It has no slash, because only the part after the last slash is shown.
 constexpr const char* kHostileFile = "<!--<script>alert(2)";
 
-// Stacks of the sample; 0 is none.
+// Stacks of the sample; 0 means no stack.
 enum : std::uint32_t { kWeights = 1, kActivation, kGradient, kKept, kHostile, kWorkspace, kLarge, kStacks };
 
-// Stacks of several frames each, as Python and PyTorch have them.
+// Stacks of several frames, as in Python and PyTorch.
 void name_stacks(snapshot::Snapshot& snapshot) {
   const auto frame = [&](const std::string& function, const char* file, std::int64_t line) {
     snapshot.frames.push_back({snapshot.strings.intern(function), snapshot.strings.intern(file), line});

@@ -1,4 +1,4 @@
-// Memory snapshots with everything that their page shows.
+// Sample memory snapshots that cover all sections of the page.
 #pragma once
 
 #include "report/snapshot_html.h"
@@ -7,9 +7,9 @@
 namespace headroom::test {
 
 enum class SampleSnapshot {
-  training,  // a loop that leaks, on a device that runs out of memory; names that would be markup
+  training,  // a loop that leaks, on a device that runs out of memory; names that need escaping
   state,     // no trace, no stacks, two devices
-  empty,     // the allocator had nothing
+  empty,     // the allocator held no memory
 };
 
 snapshot::Snapshot sample_snapshot(SampleSnapshot kind);

@@ -1,4 +1,4 @@
-// The page of a memory snapshot: what is put into it, without a browser (tests/web has that).
+// Tests the data in the page of a memory snapshot, without a browser (tests/web uses one).
 #include "report/snapshot_html.h"
 
 #include <gtest/gtest.h>
@@ -57,13 +57,13 @@ TEST(SnapshotHtml, RemovesControlCharactersAndShortensNames) {
   EXPECT_LT(data_of(*page, "snapshot")["settings"]["text"].get<std::string>().size(), 3000U);
 }
 
-// What --json says, and the sentences of the terminal.
+// The data of --json, and the sentences of the terminal.
 TEST(SnapshotHtml, ContainsTheFigures) {
   const snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::training);
   const auto page = page_of(snapshot);
   ASSERT_TRUE(page.has_value());
   Json device = data_of(*page, "snapshot")["devices"][0];
-  // What the page alone has: the bytes of its largest places at each point.
+  // Only the page has this: the bytes of its largest places at each point.
   EXPECT_EQ(device["timeline"]["places_bytes"].size(), device["timeline"]["time_us"].size());
   for (const Json& of_point : device["timeline"]["places_bytes"])
     EXPECT_EQ(of_point.size(), device["timeline"]["places"].size());
@@ -105,11 +105,11 @@ TEST(SnapshotHtml, AddsUpEachMomentByPlace) {
   }
 }
 
-// Stacks and segments beyond what a page should hold.
+// More stacks and segments than a page should contain.
 TEST(SnapshotHtml, LimitsTheSizeOfThePage) {
   constexpr std::uint32_t kStacks = 5000, kFrames = test::repetitions(500);
   test::CachingAllocatorModel model;
-  for (std::uint32_t i = 0; i < kStacks; ++i) (void)model.allocate(11 << 20, i + 1);  // a segment each
+  for (std::uint32_t i = 0; i < kStacks; ++i) (void)model.allocate(11 << 20, i + 1);  // one segment each
   snapshot::Snapshot snapshot = model.take();
   snapshot.frames.clear();
   snapshot.stack_frames.clear();

@@ -1,4 +1,4 @@
-// Writes the page of a made recording for the browser test: `write_recording_page FOLDER
+// Writes the page of a sample recording for the browser test: `write_recording_page FOLDER
 // model|sampled|empty|gpu`.
 #include <cstdio>
 #include <string_view>
