@@ -26,7 +26,7 @@ tl::unexpected<Error> plugin_error(std::string what, hr_error& error) {
     case HR_ERROR_UNAVAILABLE:
       return input_error(std::move(what), std::move(why));
     default:
-      return failure(std::move(what), why.empty() ? "the backend gives no reason" : std::move(why));
+      return failure(std::move(what), why.empty() ? "the backend gave no reason" : std::move(why));
   }
 }
 

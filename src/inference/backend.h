@@ -31,10 +31,10 @@ std::vector<BackendFile> find_backend_files();
 // LibTorch. Empty if no known backend reads the extension.
 std::vector<std::string> backends_for_extension(std::string_view extension);
 
-// Chooses the plug-in that runs `model` on `device`: `forced` if it is not empty, else the best installed one
-// for the file's extension. TensorRT is chosen for an ONNX model only if the device is a GPU and an engine
-// built from the model lies next to it. The error names the missing plug-ins, the searched folders and how to
-// get a plug-in.
+// Chooses the plug-in that runs `model` on `device`: `forced` if it is not empty, else the best installed
+// one for the file's extension. TensorRT is chosen for an ONNX model only if the device is a GPU and an
+// engine built from the model lies next to it, or if no other plug-in is installed. The error names the
+// missing plug-ins, the searched folders and how to get a plug-in.
 Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced,
                                    std::string_view device);
 

@@ -263,8 +263,8 @@ void Preprocessor::Plan::write_frame(const std::uint8_t* bgr, std::size_t stride
     const int upper = std::clamp(tap.first, 0, frame_height - 1);
     const int lower = std::clamp(tap.first + 1, 0, frame_height - 1);
     const std::int16_t* top = source_row(bgr, stride, upper, lower);
-    // A row with weight zero is not read. When a picture shrinks by an odd factor, this holds for every
-    // second row.
+    // A row with weight zero is not read. When a picture shrinks by an odd factor, the lower row always
+    // has weight zero.
     const std::int16_t* bottom = tap.next_weight == 0 ? top : source_row(bgr, stride, lower, upper);
     Element* target = out + (std::ptrdiff_t{place.y + y} * spec.width + place.x) * step;
     if (channels == 1)

@@ -32,8 +32,8 @@ RotatedRectangle smallest_rectangle(std::span<const Point> hull);
 float mean_inside(const float* map, int width, int height, const RotatedRectangle& rectangle);
 
 // Finds the connected regions (eight neighbours) of a map above a threshold, as runs of pixels. One pass
-// over the map finds the runs and joins touching runs with union-find. Memory is allocated at
-// construction.
+// over the map finds the runs and joins touching runs with union-find. The constructor reserves the
+// memory.
 class RegionFinder {
  public:
   RegionFinder(int width, int height);

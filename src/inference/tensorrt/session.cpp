@@ -177,8 +177,7 @@ void hr_session::make_context() {
   context_.reset(
       engine_->createExecutionContext(nvinfer1::ExecutionContextAllocationStrategy::kUSER_MANAGED));
   if (!context_) throw failure_of("TensorRT cannot create an execution context for this engine");
-  // Layer names suffice. An engine may have been built with more detailed profiling, which costs time per
-  // layer.
+  // Layer names suffice, even if the engine was built with more detailed profiling.
   context_->setNvtxVerbosity(nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY);
   const auto lock = scratch_->lock();
   take_scratch();
