@@ -91,7 +91,7 @@ above = 0
 )");
   ASSERT_EQ(settings.actions.size(), 4u);
   EXPECT_EQ(settings.actions[0].command, (std::vector<std::string>{"logger", "-t", "headroom"}));
-  EXPECT_EQ(settings.actions[0].least, AlertSeverity::info);
+  EXPECT_EQ(settings.actions[0].min_severity, AlertSeverity::info);
   EXPECT_EQ(settings.actions[1].kind, AlertAction::Kind::webhook);
   EXPECT_EQ(settings.actions[1].rules.size(), 2u);
   EXPECT_EQ(settings.actions[2].url, "mqtt://localhost:1883/robots/7");
