@@ -308,10 +308,10 @@ TEST(PoolThreads, HangingFreeDoesNotBlockOtherModels) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.load_timeout = {1'000'000'000};
-  std::atomic<bool> is_told = false;
+  std::atomic<bool> is_reported = false;
   options.observer = [&](const Event& event) {
     if (event.kind == EventKind::unload_hangs)
-      is_told = event.model == "hangs" && event.cause == UnloadCause::asked;
+      is_reported = event.model == "hangs" && event.cause == UnloadCause::asked;
   };
   Gate gate;
   Pool pool(std::move(options));
@@ -330,7 +330,7 @@ TEST(PoolThreads, HangingFreeDoesNotBlockOtherModels) {
   gate.wait_for_waiter();
   for (const char* name : {"a", "b", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
   EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
-  EXPECT_TRUE(is_told);
+  EXPECT_TRUE(is_reported);
   gate.open();
   while (pool.metrics().stuck.count > 0) std::this_thread::yield();
   EXPECT_EQ(machine.used(), mebibytes(60));
