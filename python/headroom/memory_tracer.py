@@ -7,8 +7,8 @@
         output = model(input_tensor)
     tracer.print_summary()
 
-The work is done by libheadroom_memory_tracer.so, which is beside this file or named by HEADROOM_MEMORY_TRACER_LIBRARY. It must
-have been built with the LibTorch of the torch that is imported.
+It uses libheadroom_memory_tracer.so, from this folder or from the path in HEADROOM_MEMORY_TRACER_LIBRARY. The library must be
+built with the LibTorch of the imported torch.
 """
 import contextlib
 import ctypes
@@ -28,17 +28,17 @@ LIBRARY = "libheadroom_memory_tracer.so"
 @dataclass
 class LayerMemoryStats:
     layer_name: str
-    peak_allocated: int  # most bytes allocated on the device in all while the layer ran
+    peak_allocated: int  # most bytes allocated on the whole device while the layer ran
     peak_reserved: int
-    total_allocations: int  # in the layer itself, not in those inside it
+    total_allocations: int  # in the layer itself, without inner layers
     total_deallocations: int
     avg_fragmentation: float  # 0 to 1
-    duration_ms: float  # of all its calls
-    # Beyond the reference's fields:
+    duration_ms: float  # sum of all its calls
+    # Additional fields:
     calls: int = 0
-    allocated_bytes: int = 0  # in all, in the layer itself
-    live_bytes: int = 0  # of these, not yet released
-    at_peak_bytes: int = 0  # of these, live when the device's total was highest
+    allocated_bytes: int = 0  # total, in the layer itself
+    live_bytes: int = 0  # part of these that is not released yet
+    at_peak_bytes: int = 0  # part of these that was live at the device's peak
 
 
 @dataclass
@@ -55,12 +55,12 @@ class MemoryEvent:
 def _load():
     path = os.environ.get("HEADROOM_MEMORY_TRACER_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), LIBRARY)
     try:
-        # By PyDLL: its functions are called with the interpreter's lock held.
+        # PyDLL: the functions are called with the GIL held.
         library = ctypes.PyDLL(path)
     except OSError as error:
         raise ImportError(
-            f"{path} cannot be loaded ({error}): build Headroom with the LibTorch of this torch {torch.__version__}, "
-            "cmake -DHEADROOM_LIBTORCH=<folder of torch>, or name the library in HEADROOM_MEMORY_TRACER_LIBRARY"
+            f"cannot load {path} ({error}): build Headroom with the LibTorch of this torch {torch.__version__}, "
+            "cmake -DHEADROOM_LIBTORCH=<folder of torch>, or set HEADROOM_MEMORY_TRACER_LIBRARY to the library's path"
         ) from None
 
     def declare(name, result, *arguments):
@@ -112,7 +112,7 @@ def _text(pointer):
         _call("free", pointer)
 
 
-# What a stand-in does; memory_tracer/python_hooks.h.
+# Kinds of stand-ins; see memory_tracer/python_hooks.h.
 _MODULE_CALL, _BACKWARD, _OPTIMIZER_STEP = 0, 1, 2
 
 
@@ -123,7 +123,7 @@ def _subclasses(base):
 
 
 class _Hooks:
-    """What is replaced while any trace is open, and only then."""
+    """The functions that are replaced while at least one trace is open."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -137,7 +137,7 @@ class _Hooks:
                 self._hook(torch.nn.Module, "__call__", _MODULE_CALL)
                 self._hook(torch.autograd, "backward", _BACKWARD)
                 self._hook(torch.autograd, "grad", _BACKWARD)
-            # A trace inside of another may be the first to know a class of optimizers.
+            # A nested trace may be the first to see an optimizer class.
             for optimizer in set(_subclasses(torch.optim.Optimizer)):
                 if "step" in vars(optimizer) and all(owner is not optimizer for owner, _, _ in self._hooked):
                     self._hook(optimizer, "step", _OPTIMIZER_STEP)
@@ -151,23 +151,23 @@ class _Hooks:
                 stand_in = vars(owner).get(name)
                 _call("unhook", owner, name.encode())
                 if stand_in is vars(owner).get(name) and stand_in is not original and name == "step":
-                    _take_out(owner, original)
+                    _unwrap(owner, original)
             self._hooked.clear()
 
     def _hook(self, owner, name, what):
-        # A stand-in that somebody has put back after its trace was over: torch.fx does in a thread of its own.
+        # Remove a stale stand-in that other code put back after its trace ended: torch.fx does that in another thread.
         _call("unhook", owner, name.encode())
         original = vars(owner)[name]
         if _call("hook", owner, name.encode(), what) == 0:
             self._hooked.append((owner, name, original))
 
 
-def _take_out(optimizer, original):
-    """The first optimizer of its class was made in the trace: then PyTorch has wrapped the stand-in into its own function for
-    the profiler. It wraps the function that was there instead."""
+def _unwrap(optimizer, original):
+    """If the first optimizer of its class was created during the trace, PyTorch has wrapped the stand-in into its profiler
+    function. This makes PyTorch wrap the original instead."""
     optimizer.step = original
-    nobody = object.__new__(optimizer)
-    (getattr(nobody, "_patch_step_function", None) or nobody._hook_for_profile)()
+    instance = object.__new__(optimizer)
+    (getattr(instance, "_patch_step_function", None) or instance._hook_for_profile)()
 
 
 _hooks = _Hooks()
@@ -182,7 +182,7 @@ def _weights_of(model):
         try:
             storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
         except (RuntimeError, NotImplementedError, AttributeError):
-            continue  # a tensor without a storage of its own: fake, quantized by a subclass
+            continue  # a tensor without its own storage: fake, or quantized by a subclass
         address = storage.data_ptr()
         if address == 0 or address in seen:
             continue
@@ -201,12 +201,12 @@ class MemoryTracer:
         *,
         record_to: Optional[str] = None,
     ):
-        """max_events: how many events are stored, the newest; figures count all. device: whose figures are given where none
-        is named; all devices are traced. record_to: a recording (.hrec) for `headroom report`, which survives the process."""
+        """max_events: number of newest events to store; figures count all events. device: the default device of the figures;
+        all devices are traced. record_to: writes a recording (.hrec) for `headroom report`, which survives a crash."""
         self._handle = None
-        # An event has 48 bytes, and ctypes would take what is left of a larger number.
+        # An event has 48 bytes, and ctypes would truncate larger numbers.
         if isinstance(max_events, bool) or not isinstance(max_events, Integral) or not 0 <= max_events < 1 << 40:
-            raise ValueError(f"max_events is {max_events!r}; it must be a whole number from 0 on")
+            raise ValueError(f"invalid max_events {max_events!r}: it must be a whole number of at least 0")
         self._handle = _call(
             "new", int(max_events), _name_bytes(device), bool(enable_fragmentation_tracking), _bytes_of(record_to or ""))
         if not self._handle:
@@ -215,7 +215,7 @@ class MemoryTracer:
         self.device = str(device)
         self.enable_fragmentation_tracking = bool(enable_fragmentation_tracking)
         if self.device != "cpu" and not _call("has_cuda"):
-            warnings.warn(f"no CUDA device that can be traced: the figures are of the CPU and not of {self.device}", stacklevel=2)
+            warnings.warn(f"no traceable CUDA device: showing figures of the CPU instead of {self.device}", stacklevel=2)
             self.device = "cpu"
         self._root = None
 
@@ -226,11 +226,11 @@ class MemoryTracer:
 
     @contextlib.contextmanager
     def trace(self, model: torch.nn.Module):
-        """What is allocated and released inside of the block is traced, and the calls of the model's modules are layers."""
+        """Traces allocations and releases inside the block; calls of the model's modules become layers."""
         if not isinstance(model, torch.nn.Module):
-            raise ValueError(f"a {type(model).__name__} cannot be traced; give a torch.nn.Module")
+            raise ValueError(f"cannot trace a {type(model).__name__}: pass a torch.nn.Module")
         if self.device != "cpu" and not torch.cuda.is_initialized():
-            torch.cuda.init()  # before it there is no allocator that could be watched
+            torch.cuda.init()  # before that there is no allocator to watch
         weights = _weights_of(model)
         numbers = (ctypes.c_int64 * len(weights))(*weights)
         if _call("begin", self._handle, numbers, len(weights) // 3) != 0:
@@ -244,13 +244,13 @@ class MemoryTracer:
             finally:
                 _hooks.release()
         finally:
-            # The model may go now, and another have its place, while a trace around this one goes on.
+            # The model may be deleted now, and its addresses reused, while an enclosing trace continues.
             for module, layer in reversed(before):
                 _call("module", self._handle, module, layer)
             _call("end", self._handle)
 
     def _name_layers(self, model, before):
-        """before: what its modules were until now, by identity."""
+        """before: receives the previous layer of each module, by identity."""
 
         def set_layer(module, layer):
             before.append((id(module), _call("module", self._handle, id(module), layer)))
@@ -258,7 +258,7 @@ class MemoryTracer:
         root = getattr(model, "original_name", None) or type(model).__name__
         if self._root is None:
             self._root = root
-        # Names are those of named_modules(). Of a second model, of another class, they begin with its name.
+        # Names are those of named_modules(). For a second model of another class, they begin with the class name.
         prefix = "" if root == self._root else root + "."
         inner = [(name, module) for name, module in model.named_modules() if name]
         names = {name for name, _ in inner}
@@ -286,15 +286,15 @@ class MemoryTracer:
         return {name: layer["avg_fragmentation"] for name, layer in self._stats(device)["layers"].items()}
 
     def get_memory_at_peak(self, device: Optional[str] = None) -> Dict[str, int]:
-        """Who held the peak: layers, "(before the trace)" and "(outside of layers)". The sum is peak_allocated()."""
+        """Bytes at the peak by layer, with "(before the trace)" and "(outside of layers)". They add up to peak_allocated()."""
         return self._stats(device)["memory_at_peak"]
 
     def get_memory_by_use(self, device: Optional[str] = None) -> Dict[str, int]:
-        """The peak by weights, activations, gradients, optimizer_state, workspace and other."""
+        """Bytes at the peak by use: weights, activations, gradients, optimizer_state, workspace and other."""
         return self._stats(device)["memory_by_use_at_peak"]
 
     def get_growth(self, device: Optional[str] = None) -> List[dict]:
-        """Layers that kept more with each of the last five or more traces: leaks."""
+        """Layers that kept more memory after each of the last five or more traces: leaks."""
         return self._stats(device)["growth"]
 
     def peak_allocated(self, device: Optional[str] = None) -> int:
@@ -305,15 +305,15 @@ class MemoryTracer:
 
     @property
     def events(self) -> List[MemoryEvent]:
-        """The newest max_events, of all devices."""
+        """The newest max_events events of all devices."""
         return [MemoryEvent(**event) for event in json.loads(_text(_call("events", self._handle)))]
 
     def export_flame_graph(self, output_path: str) -> None:
-        """For https://www.speedscope.app."""
+        """Writes a profile for https://www.speedscope.app."""
         self._export("export_flame_graph", output_path)
 
     def export_timeline(self, output_path: str) -> None:
-        """JSON of "events", "layer_stats" and "summary"."""
+        """Writes JSON with "events", "layer_stats" and "summary"."""
         self._export("export_timeline", output_path)
 
     def _export(self, what, output_path):

@@ -6,11 +6,11 @@
 namespace headroom::memory_tracer {
 namespace {
 
-constexpr std::uint64_t kUnknownBlocks = 1;  // no address of a tensor
-constexpr std::size_t kMostKept = 64;        // traces that growth is told of
-constexpr std::size_t kLeastForGrowth = 5;   // caches grow for three or four and then stay
+constexpr std::uint64_t kUnknownBlocks = 1;  // never a tensor's address
+constexpr std::size_t kMostKept = 64;        // number of traces considered for growth
+constexpr std::size_t kLeastForGrowth = 5;   // caches grow for three or four traces and then stop
 
-// What memory is that outlives the call of a layer of this kind.
+// The use of memory that outlives a call of a layer of this kind.
 Use use_after(LayerKind kind) {
   switch (kind) {
     case LayerKind::module:
@@ -60,7 +60,7 @@ LayerId Account::add_layer(std::string_view name, LayerId parent, LayerKind kind
 LayerId Account::add_root(std::string_view name, std::string_view inside) {
   const LayerId root = add_layer(name, kOutside, LayerKind::module);
   layers_[root].inside = inside;
-  script_layers_.clear();  // the model's modules are about to be named
+  script_layers_.clear();  // the model's modules will be named next
   return root;
 }
 
@@ -70,7 +70,7 @@ std::vector<LayerId> Account::script_layers(ThreadId thread, const std::string& 
   const std::vector<Frame>& frames = frames_of(thread);
   const auto own =
       std::find_if(frames.rbegin(), frames.rend(), [](const Frame& frame) { return !frame.is_script; });
-  // The call that it runs in is the module's own, and a layer already; where C++ calls it may be none.
+  // The enclosing call is the module's own and already a layer. If C++ called the module, there may be none.
   LayerId outer = own == frames.rend() ? kOutside : own->layer;
   if (outer == kOutside) {
     outer = add_layer(root, kOutside, LayerKind::module);
@@ -81,8 +81,8 @@ std::vector<LayerId> Account::script_layers(ThreadId thread, const std::string& 
   return path;
 }
 
-// Containers that are never called (a ModuleList) are not in the interpreter's path: "0" in the model may be
-// its "blocks.0". It is, if the model has one such module only.
+// Containers that are never called (a ModuleList) are missing from the interpreter's path: "0" in the model
+// may be its "blocks.0". That is assumed if the model has only one such module.
 LayerId Account::script_layer(LayerId outer, const std::string& name) {
   const auto [found, is_new] = script_layers_.try_emplace({outer, name}, kOutside);
   if (!is_new) return found->second;
@@ -97,7 +97,7 @@ LayerId Account::script_layer(LayerId outer, const std::string& name) {
              candidates.size() == 1 ? candidates.front() : add_layer(whole, outer, LayerKind::module);
 }
 
-// Whether only containers without calls lie between them.
+// Whether only uncalled containers lie between them.
 bool Account::is_inside_uncalled(LayerId layer, LayerId outer) const {
   for (LayerId at = layers_[layer].parent; at != kOutside; at = layers_[at].parent) {
     if (at == outer) return true;
@@ -155,7 +155,7 @@ void Account::remember_kept() {
   }
 }
 
-// Of what was allocated before the trace, in one block, so much was released.
+// Subtracts bytes from the block that stands for memory allocated before the trace.
 void Account::shrink_unknown(DeviceAccount& account, std::uint64_t bytes) {
   Block* const known = account.blocks.find(kUnknownBlocks);
   if (known == nullptr) return;
@@ -175,7 +175,7 @@ void Account::set_reserve(Device device, std::int64_t reserved, std::int64_t all
   const std::int64_t unknown = allocated - account.allocated;
   if (unknown < 0) shrink_unknown(account, static_cast<std::uint64_t>(-unknown));
   if (unknown > 0) {
-    // One block for all that was allocated before and is no weight.
+    // One block stands for all memory allocated before the trace, except weights.
     std::uint64_t bytes = static_cast<std::uint64_t>(unknown);
     if (const Block* const known = account.blocks.find(kUnknownBlocks)) {
       bytes += known->bytes;
@@ -218,7 +218,7 @@ void Account::set_weights(const std::vector<WeightBlock>& weights, bool keeps_ot
   }
 }
 
-// After a total grew.
+// Call it after a total grew.
 void Account::note_total(DeviceAccount& account, Device device) {
   if (!account.has_own_reserve) account.reserved = account.allocated;
   account.peak_reserved = std::max(account.peak_reserved, account.reserved);
@@ -236,7 +236,7 @@ void Account::move(DeviceAccount& account, Block& block, Use use) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
   account.by_use[index_of(block.use)] -= bytes;
   account.by_use[index_of(use)] += bytes;
-  if (block.number <= account.peak_number) {  // and it still lives: so it did at the peak
+  if (block.number <= account.peak_number) {  // it is still live, so it was live at the peak
     account.by_use_at_peak[index_of(block.use)] -= bytes;
     account.by_use_at_peak[index_of(use)] += bytes;
   }
@@ -267,7 +267,7 @@ void Account::allocated(ThreadId thread, Device device, std::uint64_t address, s
   const Block block{bytes, frames.empty() ? 0 : frames.back().number, ++account.allocations, layer, use,
                     false};
   if (Block* const known = account.blocks.find(address)) {
-    // A weight that was there before, whose release is not seen.
+    // A weight from before the trace, whose release was not seen.
     remove(account, *known);
     *known = block;
   } else {
@@ -282,17 +282,17 @@ void Account::allocated(ThreadId thread, Device device, std::uint64_t address, s
 }
 
 bool Account::released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns,
-                       bool is_active, std::uint64_t bytes_told) {
+                       bool is_active, std::uint64_t reported_bytes) {
   if (!devices_[device]) return false;
   DeviceAccount& account = *devices_[device];
   Block* const found = account.blocks.find(address);
   if (found == nullptr) {
     ++unknown_releases_;
-    if (account.has_own_reserve) shrink_unknown(account, bytes_told);
+    if (account.has_own_reserve) shrink_unknown(account, reported_bytes);
     return false;
   }
   const std::vector<Frame>& frames = frames_of(thread);
-  // Made and released in one call of a layer, not in one inside it: scratch.
+  // Allocated and released in the same call of a layer, not in an inner one: workspace.
   if (!frames.empty() && frames.back().number == found->frame) move(account, *found, Use::workspace);
   remove(account, *found);
   const std::uint64_t bytes = found->bytes;
@@ -325,7 +325,7 @@ void Account::leave(ThreadId thread, std::int64_t time_ns) {
     figures.peak_reserved = std::max(figures.peak_reserved, frame.peaks[device].reserved);
     if (frames.size() > 1) frames[frames.size() - 2].peaks[device].rise_to(frame.peaks[device]);
   }
-  // Called inside of itself, its time counts once.
+  // In a recursive call, only the outermost call's time counts.
   const bool is_inside_itself =
       std::any_of(frames.begin(), frames.end() - 1, [&](const Frame& outer) { return outer.layer == layer; });
   if (!is_inside_itself) calls_[layer].time_ns += time_ns - frame.start_ns;
@@ -350,7 +350,7 @@ void Account::store(EventType type, ThreadId thread, Device device, LayerId laye
   DeviceAccount* const account = devices_[device].get();
   if (account != nullptr && tracks_fragmentation_ && layer != kOutside) {
     LayerFigures& figures = account->of(layer);
-    // A division takes as long as all else here, and on a CPU it is of nothing.
+    // The division would take as long as everything else here, and on a CPU the result is always 0.
     if (account->reserved != account->allocated) figures.fragmentation_sum += account->fragmentation();
     ++figures.fragmentation_events;
   }

@@ -1,9 +1,9 @@
-// What one MemoryTracer knows: layers, what each device holds and held, and the newest events. Plain
-// accounting, without PyTorch; whoever calls has the lock of session.h.
+// The accounting of one MemoryTracer: layers, what each device holds and held, and the newest events. It does
+// not depend on PyTorch. The caller must hold the lock of session.h.
 //
-// All figures are kept as events come, so none depends on how many events are stored. A new peak can come
-// with every allocation, and copying each layer's bytes every time would be quadratic; so a layer saves its
-// figure when it first changes after a peak (as analysis/live_counter.h does).
+// All figures are updated as events arrive, so none depends on how many events are stored. Each allocation
+// can make a new peak, and copying every layer's bytes each time would be quadratic. So a layer saves its
+// figure when it first changes after a peak (like analysis/live_counter.h).
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@
 namespace headroom::memory_tracer {
 
 using LayerId = std::uint32_t;
-using ThreadId = std::uint32_t;  // dense; used again when a thread has ended
+using ThreadId = std::uint32_t;  // dense; reused after a thread has ended
 inline constexpr LayerId kOutside = 0, kBefore = 1;
 
-// 0 is the CPU, 1 + N the CUDA device N.
+// 0 is the CPU, 1 + N is CUDA device N.
 using Device = std::uint32_t;
 inline constexpr Device kCpu = 0, kDevices = 17;
 std::string name_of(Device device);
-// "cpu", "cuda", "cuda:1"; kDevices for what is none.
+// "cpu", "cuda", "cuda:1"; returns kDevices for other names.
 Device device_of(std::string_view name);
 
 inline constexpr std::size_t kUses = 6;
@@ -39,29 +39,29 @@ enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state
 
 struct Block {
   std::uint64_t bytes;
-  std::uint64_t frame;   // the call of a layer that made it
-  std::uint64_t number;  // of the allocation
+  std::uint64_t frame;   // the layer call that allocated it
+  std::uint64_t number;  // sequence number of the allocation
   LayerId layer;
   Use use;
-  bool is_before;  // was there before the trace: a weight whose allocation was not seen
+  bool is_before;  // existed before the trace: a weight whose allocation was not seen
 };
 
-// What a layer is for, by which memory that outlives it is told.
+// The kind determines the use of memory that outlives a call of the layer.
 enum class LayerKind : std::uint8_t { module, backward, optimizer };
 
 struct Layer {
   std::string name;
   LayerId parent;
   LayerKind kind;
-  std::string inside;  // what names of modules inside it begin with: "layer1.", or "" in the model itself
-  std::uint32_t scope = 0;  // in the recording
+  std::string inside;       // prefix of the names of modules inside it: "layer1.", or "" for the model itself
+  std::uint32_t scope = 0;  // id in the recording
 };
 
 struct LayerFigures {
   std::int64_t peak_allocated = 0, peak_reserved = 0;  // of the device while the layer ran
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
   std::int64_t live = 0, saved = 0;
-  std::uint64_t saved_at = 0;  // the peak that `saved` is of
+  std::uint64_t saved_at = 0;  // the peak to which `saved` belongs
   double fragmentation_sum = 0;
   std::int64_t fragmentation_events = 0;
 
@@ -84,8 +84,8 @@ struct DeviceAccount {
   std::uint64_t peaks = 1;  // the number of the latest peak
   std::uint64_t allocations = 0, peak_number = 0;
   BytesByUse by_use{}, by_use_at_peak{};
-  bool has_own_reserve = false;  // reserved is told by its allocator; else it is what is allocated
-  // What each layer kept when each of the last traces ended, the oldest first.
+  bool has_own_reserve = false;  // the allocator reports reserved bytes; otherwise reserved equals allocated
+  // What each layer still held at the end of each of the last traces, oldest first.
   std::vector<std::vector<std::int64_t>> kept;
 
   LayerFigures& of(LayerId layer) {
@@ -119,20 +119,20 @@ class Account {
  public:
   Account(std::size_t max_events, Device device, bool tracks_fragmentation);
 
-  // The same name is the same layer; the first parent stays.
+  // The same name returns the same layer and keeps its first parent.
   LayerId add_layer(std::string_view name, LayerId parent, LayerKind kind);
-  // A whole model: what is inside it has names that begin with `inside`.
+  // Adds a whole model; names of modules inside it begin with `inside`.
   LayerId add_root(std::string_view name, std::string_view inside);
-  // The layers of a place in TorchScript's interpreter, for a thread that it runs in, outermost first.
+  // The layers of a place in TorchScript's interpreter that runs in this thread, outermost first.
   std::vector<LayerId> script_layers(ThreadId thread, const std::string& root,
                                      const std::vector<std::string>& names);
-  // Of the thread's open layers those that were entered as such, outermost first.
+  // The open layers of the thread that were entered as script layers, outermost first.
   std::vector<LayerId> open_script_layers(ThreadId thread) const;
   bool is_in_script(ThreadId thread) const {
     return is_in_layer(thread) && threads_[thread].back().is_script;
   }
-  // Of a node of autograd: "backward/conv1" where its forward operator ran in conv1, else "backward/" and the
-  // node's name.
+  // The layer of an autograd node: "backward/conv1" if its forward operator ran in conv1, otherwise
+  // "backward/" and the node's name.
   LayerId backward_layer(std::string_view node, std::uint64_t forward_thread, std::uint64_t sequence);
   ForwardLayers& forward_layers() { return forward_layers_; }
   const std::vector<Layer>& layers() const { return layers_; }
@@ -140,22 +140,22 @@ class Account {
 
   void begin(std::int64_t time_ns);
   void end(std::int64_t time_ns);
-  // What each layer still holds when the outermost trace ends, for growth().
+  // Stores what each layer still holds when the outermost trace ends, for growth().
   void remember_kept();
-  // The model that is traced from now on. Those of the model before that were not seen to be allocated go,
-  // unless its trace is still open around this one.
+  // Sets the traced model. Weights of the previous model whose allocations were not seen are dropped, unless
+  // its trace is still open around this one.
   void set_weights(const std::vector<WeightBlock>& weights, bool keeps_others = false);
-  // Of an allocator that tells what it has reserved: what that is now, and what else it has given out.
+  // For an allocator that reports reserved bytes: the current reserve, and the bytes allocated so far.
   void set_reserve(Device device, std::int64_t reserved, std::int64_t allocated);
   void change_reserve(Device device, std::int64_t bytes);
 
   void allocated(ThreadId thread, Device device, std::uint64_t address, std::uint64_t bytes,
                  std::int64_t time_ns);
-  // False of a block whose allocation was not seen: `bytes_told`, of an allocator that tells them, are then
-  // of what it had given out before the trace. `is_active`: while a trace is open; else only what is live
-  // changes.
+  // Returns false for a block whose allocation was not seen. If the allocator reports `reported_bytes`, they
+  // are subtracted from the memory allocated before the trace. `is_active`: a trace is open; otherwise only
+  // the live bytes change.
   bool released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns, bool is_active,
-                std::uint64_t bytes_told = 0);
+                std::uint64_t reported_bytes = 0);
   void enter(ThreadId thread, LayerId layer, std::int64_t time_ns, bool is_script = false);
   void leave(ThreadId thread, std::int64_t time_ns);
   LayerId current_layer(ThreadId thread) const;
@@ -171,7 +171,7 @@ class Account {
   std::uint64_t unknown_releases() const { return unknown_releases_; }
   std::size_t max_events() const { return max_events_; }
   std::int64_t start_ns() const { return start_ns_; }
-  // The oldest first.
+  // Oldest first.
   template <class Visit>
   void for_each_event(Visit&& visit) const {
     for (std::size_t i = 0; i < events_.size(); ++i) visit(events_[(next_event_ + i) % events_.size()]);
@@ -184,8 +184,8 @@ class Account {
   std::vector<Growth> growth(Device device) const;
 
  private:
-  // The peaks of devices that are not in use are not set: setting all of them at every call would cost more
-  // than all else here.
+  // Peaks of unused devices are not initialized: doing so at every call would cost more than everything else
+  // here.
   struct Peak {
     std::int64_t allocated, reserved;
     void rise_to(const Peak& other) {
@@ -229,7 +229,7 @@ class Account {
   std::array<std::unique_ptr<DeviceAccount>, kDevices> devices_;
   std::vector<Device> used_devices_;
   std::vector<std::vector<Frame>> threads_;
-  std::vector<ThreadId> open_threads_;  // those in a layer
+  std::vector<ThreadId> open_threads_;  // threads that are in a layer
   std::uint64_t frames_ = 0, unknown_releases_ = 0;
   std::vector<Event> events_;
   std::size_t next_event_ = 0;

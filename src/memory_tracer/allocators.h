@@ -1,4 +1,4 @@
-// Where the events come from: PyTorch's allocators, of the CPU and of CUDA devices.
+// The sources of events: PyTorch's allocators for the CPU and for CUDA devices.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace headroom::memory_tracer {
 
-// While somebody watches, what tensors are given on the CPU comes from an allocator that asks the one that
-// was there and tells session.h; afterwards that one is back. Blocks that were given meanwhile keep a deleter
-// that tells of their release. Calls nest.
+// While watched, CPU tensors are allocated through a wrapper around the existing allocator that reports to
+// session.h; afterwards the original is restored. Blocks allocated meanwhile keep a deleter that reports
+// their release. Calls nest.
 void watch_cpu_allocator();
 void unwatch_cpu_allocator();
 
-// What a device's allocator says that it has, when a trace begins.
+// The totals of a device's allocator when a trace begins.
 struct DeviceTotals {
   Device device;
   std::int64_t reserved, allocated;
 };
-// The caching allocator cannot be told to stop: its tracker stays, and passes by when nobody watches.
+// The caching allocator's tracker cannot be removed: it stays and does nothing while no trace is open.
 void watch_cuda_allocator();
 std::vector<DeviceTotals> device_totals();
-// Whether this library was built for CUDA devices, and there is one.
+// Whether this library was built for CUDA and a device exists.
 bool has_cuda();
 
 }  // namespace headroom::memory_tracer

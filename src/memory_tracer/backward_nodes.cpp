@@ -32,7 +32,7 @@ at::CallbackHandle handle{};
 
 }  // namespace
 
-// Of nodes alone: a callback for each operator would cost a fifth of a microsecond each, in inference, too.
+// Registers callbacks for nodes only: a callback for each operator would cost 0.2 µs, also in inference.
 void watch_backward() {
   const std::lock_guard held(lock);
   if (++watchers > 1) return;

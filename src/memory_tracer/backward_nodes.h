@@ -1,5 +1,5 @@
-// The nodes of autograd's graph as layers of the backward pass. A node remembers the number that its operator
-// had in the forward pass; so it is told which module's gradients it computes.
+// Autograd nodes as layers of the backward pass. A node stores the sequence number of its forward operator,
+// which identifies the module whose gradients it computes.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ void watch_backward();
 void unwatch_backward();
 
 struct ForwardPlace {
-  std::uint64_t thread;  // PyTorch's number of it
+  std::uint64_t thread;  // PyTorch's thread number
   std::uint64_t sequence;
 };
-// Where the calling thread is in the numbering of forward operators; false where they get none (inference).
+// The calling thread's position in the numbering of forward operators. Returns false if they are not numbered
+// (inference).
 bool forward_place(ForwardPlace& place);
 
 }  // namespace headroom::memory_tracer

@@ -11,7 +11,7 @@ struct Point {
 Point point_now() { return {tracer::ticks_about_now(), tracer::monotonic_ns()}; }
 
 Point start{};
-double ns_a_tick = 0;  // 0: the kernel's clock
+double ns_a_tick = 0;  // 0: use the kernel's clock
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Stands before the CPU's allocator. The profiler's way in (c10::MemoryReportingInfoBase) would see one
-// thread's allocations and those of operators' threads, not those of other threads of the program, nor what a
-// thread without it releases; and torch.profiler needs it for itself.
+// Wraps the CPU allocator. The profiler's interface (c10::MemoryReportingInfoBase) would report only one
+// thread and its operator threads. It would miss the program's other threads, and releases in threads without
+// it. And torch.profiler needs it for itself.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -14,7 +14,7 @@ namespace headroom::memory_tracer {
 namespace {
 
 c10::Allocator* original = nullptr;
-// The original's way to release, where it tells one for all blocks.
+// The original's release function, if it has one for all blocks.
 c10::DeleterFnPtr original_deleter = nullptr;
 
 void release_block(void* memory) {
@@ -22,15 +22,15 @@ void release_block(void* memory) {
   original_deleter(memory);
 }
 
-// allocate() is const up to PyTorch 2.2 and not since; copy_data() is there since 2.2. So the words
-// `override` are missing on purpose: of each pair the one overrides that PyTorch has.
+// allocate() is const up to PyTorch 2.2 and not since; copy_data() exists since 2.2. So `override` is omitted
+// on purpose: of each pair, the function that PyTorch declares overrides it.
 class WatchedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const {  // NOLINT(modernize-use-override)
     c10::DataPtr data = original->allocate(bytes);
     if (data.get() == nullptr || data.get() != data.get_context() ||
         !data.compare_exchange_deleter(original_deleter, &release_block))
-      return data;  // whose release would not be seen
+      return data;  // its release would not be seen
     on_allocated(kCpu, data.get(), bytes);
     return data;
   }
@@ -43,7 +43,7 @@ class WatchedAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
 };
 
-// Never destroyed: tensors remember their allocator, and ask it again when they grow.
+// Never destroyed: tensors remember their allocator and use it again when they grow.
 WatchedAllocator& watched() {
   static auto* const allocator = new WatchedAllocator;
   return *allocator;
@@ -52,7 +52,7 @@ WatchedAllocator& watched() {
 std::mutex lock;
 int watchers = 0;
 
-// With the lowest priority that will do, so that whoever replaces the allocator later still can.
+// Uses the lowest sufficient priority, so that other code can still replace the allocator later.
 void put(c10::Allocator* allocator) {
   constexpr int kHighest = 255;
   for (int priority = 0; priority <= kHighest && c10::GetCPUAllocator() != allocator; ++priority)
@@ -66,8 +66,8 @@ void watch_cpu_allocator() {
   if (++watchers > 1) return;
   c10::Allocator* const now = c10::GetCPUAllocator();
   if (now == &watched()) return;
-  // Blocks of the one before are still about, and have one way to be released. Another allocator that came
-  // meanwhile is left alone, and with it what it gives.
+  // Blocks of the first wrapped allocator still exist and need its release function. So an allocator that was
+  // installed meanwhile is not wrapped, and its blocks are not traced.
   if (original == nullptr) {
     original = now;
     original_deleter = now->raw_deleter();

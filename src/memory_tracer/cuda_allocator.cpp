@@ -1,8 +1,8 @@
-// Events of PyTorch's caching allocator, told by its trace tracker (PyTorch 2.2 and later).
+// Events of PyTorch's caching allocator, reported by its trace tracker (PyTorch 2.2 and later).
 //
-// The tracker runs with the device's lock held: it calls nothing of PyTorch, and takes the session's lock
-// alone. It tells the bytes that were asked for, and of a release when it is complete; so what is allocated
-// here is the allocator's own `requested_bytes`, not `allocated_bytes`, which has its rounding.
+// The tracker runs under the device's lock, so it calls no PyTorch code and takes only the session lock. It
+// reports the requested bytes, and a release when it is complete. So the allocated bytes here equal the
+// allocator's `requested_bytes`, not `allocated_bytes`, which includes rounding.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
@@ -17,7 +17,7 @@ namespace {
 namespace caching = c10::cuda::CUDACachingAllocator;
 using Entry = caching::TraceEntry;
 
-// StatType::AGGREGATE; its namespace moved between versions, its value did not.
+// StatType::AGGREGATE; its namespace changed between versions, its value did not.
 constexpr std::size_t kAll = 0;
 
 void on_entry(const Entry& entry) {
@@ -56,7 +56,7 @@ void watch_cuda_allocator() {
   static std::mutex lock;
   static bool is_attached = false;
   const std::lock_guard held(lock);
-  // Before CUDA is initialised there is no device that would take a tracker.
+  // Before CUDA is initialized, no device accepts a tracker.
   if (is_attached || !has_cuda() || !is_initialized()) return;
   caching::get()->attachAllocatorTraceTracker(on_entry);
   is_attached = true;

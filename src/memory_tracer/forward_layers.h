@@ -1,7 +1,8 @@
-// Which layer a forward operator ran in, by the number that autograd gave it.
+// Maps forward operators to layers by their autograd sequence number.
 //
-// A thread's operators that need gradients have numbers that rise. So a layer is a range of them: where it
-// was entered, and where another was. In inference numbers stay as they are, and so does the list.
+// Within a thread, operators that need gradients have increasing numbers. So a layer corresponds to a range
+// of numbers: from where it was entered to where another one was. In inference the numbers do not change, so
+// the list does not grow.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace headroom::memory_tracer {
 
 class ForwardLayers {
  public:
-  // From this number on the thread is in `layer`.
+  // From this number on, the thread is in `layer`.
   void note(std::uint64_t thread, std::uint64_t sequence, std::uint32_t layer) {
     if (last_ == nullptr || thread != last_thread_) {
-      last_ = &threads_[thread];  // stays where it is
+      last_ = &threads_[thread];  // the pointer stays valid
       last_thread_ = thread;
     }
     std::vector<Range>& ranges = *last_;
@@ -42,7 +43,8 @@ class ForwardLayers {
   }
 
  private:
-  // A pass of a model with a thousand modules has some two thousand; passes before the last thirty are over.
+  // A pass of a model with a thousand modules adds about two thousand ranges, so this keeps about the last
+  // thirty passes.
   static constexpr std::size_t kMostRanges = 1 << 16;
   struct Range {
     std::uint64_t from;

@@ -17,12 +17,12 @@ namespace {
 Device checked_device(std::string_view name) {
   const Device device = device_of(name);
   if (device == kDevices)
-    throw std::invalid_argument("'" + std::string(name) +
-                                "' is no device: it must be cpu, cuda, or cuda:0 to cuda:15");
+    throw std::invalid_argument("invalid device '" + std::string(name) +
+                                "': use cpu, cuda, or cuda:0 to cuda:15");
   return device;
 }
 
-// Without a GPU all that is traced is the CPU's, so that is what is shown.
+// Without a GPU, only the CPU is traced, so its figures are shown.
 Device device_here(std::string_view name) {
   const Device device = checked_device(name);
   return has_cuda() ? device : kCpu;
@@ -38,8 +38,9 @@ void write_file(const std::string& path, const Write& write) {
   if (file) write(file);
   file.close();
   if (!file)
-    throw std::runtime_error("cannot write " + path +
-                             ": the folder is missing or not writable, or the disk is full; name another");
+    throw std::runtime_error(
+        "cannot write " + path +
+        ": the folder is missing or not writable, or the disk is full; choose another path");
 }
 
 }  // namespace

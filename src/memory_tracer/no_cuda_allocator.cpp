@@ -1,4 +1,4 @@
-// Built against a LibTorch without CUDA, or one before 2.2, which tells nobody of its allocations.
+// Used with a LibTorch without CUDA, or one before 2.2, which does not report its allocations.
 #include "memory_tracer/allocators.h"
 
 namespace headroom::memory_tracer {

@@ -9,7 +9,7 @@ namespace {
 
 using namespace tracer::python;
 
-// However a call ends, by a value or by an exception, it comes back here.
+// However the call ends, by a value or an exception, it returns here.
 Object* around_module(const PendingCall& call) {
   const std::uint32_t entered = enter_module(call.argument(0));
   Object* const result = tracer::call_module(call);
@@ -17,8 +17,8 @@ Object* around_module(const PendingCall& call) {
   return result;
 }
 
-// One that is called inside of itself is one layer: step() of a subclass calls that of its base.
-Object* go_on_in(const char* name, LayerKind kind, bool& is_open, const PendingCall& call) {
+// Nested calls are one layer: step() of a subclass calls that of its base.
+Object* call_in_layer(const char* name, LayerKind kind, bool& is_open, const PendingCall& call) {
   if (is_open) return call.call_original();
   is_open = true;
   const std::uint32_t entered = enter_phase(name, kind);
@@ -30,10 +30,10 @@ Object* go_on_in(const char* name, LayerKind kind, bool& is_open, const PendingC
 thread_local bool is_in_backward = false, is_in_step = false;
 
 Object* around_backward(const PendingCall& call) {
-  return go_on_in("backward", LayerKind::backward, is_in_backward, call);
+  return call_in_layer("backward", LayerKind::backward, is_in_backward, call);
 }
 Object* around_step(const PendingCall& call) {
-  return go_on_in("optimizer.step", LayerKind::optimizer, is_in_step, call);
+  return call_in_layer("optimizer.step", LayerKind::optimizer, is_in_step, call);
 }
 
 void forget_python() {
@@ -48,15 +48,15 @@ const char* prepare_python() {
     case Interpreter::usable:
       break;
     case Interpreter::unsupported:
-      return "this Python is not one of CPython's 3.8 to 3.13 with a GIL";
+      return "unsupported Python: it must be CPython 3.8 to 3.13 with a GIL";
     case Interpreter::secondary:
-      return "this is a sub-interpreter of Python";
+      return "sub-interpreters of Python are not supported";
     case Interpreter::not_found:
-      return "the running Python was not found";
+      return "cannot find the running Python";
   }
   static bool will_forget = false;
   if (!will_forget) will_forget = api.Py_AtExit(forget_python) == 0;
-  return make_function_type() ? nullptr : "Python did not make the type of the stand-ins";
+  return make_function_type() ? nullptr : "cannot create the Python type that replaces functions";
 }
 
 bool hook_attribute(void* owner, const char* name, Hook hook) {

@@ -1,6 +1,6 @@
-// What the Python module (python/headroom/memory_tracer.py) calls by ctypes. Functions that give an int give
-// 0 for success; else headroom_memory_tracer_error() says why. Texts that are given out are the caller's to
-// free.
+// The functions that the Python module (python/headroom/memory_tracer.py) calls through ctypes. Functions
+// that return int return 0 for success; otherwise headroom_memory_tracer_error() returns the reason. The
+// caller frees returned texts.
 #include <cstring>
 #include <exception>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-// The session of a tracer, for what its class does not show.
+// Gives access to a tracer's session, which its class does not expose.
 struct MemoryTracerAccess {
   static memory_tracer::Session& session(MemoryTracer& tracer) { return *tracer.session_; }
 };
@@ -53,7 +53,7 @@ HEADROOM_EXPORT void* headroom_memory_tracer_new(std::uint64_t max_events, const
   MemoryTracer* tracer = nullptr;
   attempt([&] {
     if (const char* const problem = prepare_python())
-      throw std::runtime_error(std::string("the layers of PyTorch cannot be told: ") + problem);
+      throw std::runtime_error(std::string("cannot trace PyTorch layers: ") + problem);
     tracer = new MemoryTracer({max_events, device, tracks_fragmentation != 0, record_to});
   });
   return tracer;
@@ -62,19 +62,19 @@ HEADROOM_EXPORT void headroom_memory_tracer_delete(void* tracer) {
   delete static_cast<MemoryTracer*>(tracer);
 }
 
-// The number of the layer that is the model; names of modules inside begin with `inside`.
+// Returns the model's layer number; names of modules inside it begin with `inside`.
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_root(void* tracer, const char* name,
                                                           const char* inside) {
   const SessionLock held;
   return session_of(tracer).account.add_root(name, inside);
 }
-// The layer's number.
+// Returns the layer's number.
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const char* name,
                                                            std::uint32_t parent) {
   const SessionLock held;
   return session_of(tracer).account.add_layer(name, parent, LayerKind::module);
 }
-// Gives what the module was before, 0 if it was no layer; `layer` 0: it is none any more.
+// Returns the module's previous layer, 0 if it had none. `layer` 0 removes the module.
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_module(void* tracer, const void* module,
                                                             std::uint32_t layer) {
   const SessionLock held;
@@ -87,7 +87,7 @@ HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_module(void* tracer, const 
   return before;
 }
 
-// Weights as three numbers each: address, bytes, and -1 for the CPU or the CUDA device.
+// Each weight is three numbers: address, bytes, and the CUDA device or -1 for the CPU.
 HEADROOM_EXPORT int headroom_memory_tracer_begin(void* tracer, const std::int64_t* weights,
                                                  std::uint64_t count) {
   return attempt([&] {
@@ -125,8 +125,8 @@ HEADROOM_EXPORT char* headroom_memory_tracer_stats(void* tracer, const char* dev
     Session& session = session_of(tracer);
     const Device asked = device == nullptr ? session.account.device() : device_of(device);
     if (asked == kDevices)
-      throw std::invalid_argument("'" + std::string(device) +
-                                  "' is no device: it must be cpu, cuda, or cuda:0 to cuda:15");
+      throw std::invalid_argument("invalid device '" + std::string(device) +
+                                  "': use cpu, cuda, or cuda:0 to cuda:15");
     text = text_for_python(stats_json(session, asked));
   });
   return text;

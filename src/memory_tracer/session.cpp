@@ -16,15 +16,15 @@
 namespace headroom::memory_tracer {
 namespace {
 
-constexpr std::size_t kMostSessions = 32;  // with an open trace, at a time: bits of an int
+constexpr std::size_t kMostSessions = 32;  // with an open trace at the same time: bits of an int
 
 // Never destroyed: tensors are released until the very end of the process.
 struct Watch {
   SessionMutex lock;
-  // Those that ever had a trace and still exist.
+  // Sessions that have had a trace and still exist.
   std::vector<Session*> sessions;
-  // Those with open traces, in places that stay while they are open, and gaps. Behind the first
-  // `places_in_use` there are none.
+  // Sessions with open traces. Their positions do not change while the traces are open, so there may be gaps.
+  // No session is at or after `places_in_use`.
   std::array<Session*, kMostSessions> open_sessions{};
   std::size_t places_in_use = 0;
   std::vector<ThreadId> free_threads;
@@ -38,8 +38,8 @@ std::array<Session*, kMostSessions>& open_sessions = the_watch.open_sessions;
 std::atomic<std::uint32_t> open_count{0};  // sessions with open traces
 std::atomic<bool> is_forked_child{false};
 
-// A thread has its number from its first event until it ends. Two variables, as a look at one with a
-// destructor is a call.
+// A thread has a number from its first event until it ends. It takes two variables, because reading a
+// variable with a destructor is a function call.
 constexpr ThreadId kNoThread = ~ThreadId{0};
 constinit thread_local ThreadId number_of_this_thread __attribute__((tls_model("initial-exec"))) = kNoThread;
 struct EndOfThread {
@@ -63,13 +63,13 @@ ThreadId number_this_thread() {
   the_watch.free_threads.pop_back();
   return id;
 }
-// With the lock.
+// Requires the lock.
 ThreadId thread_id() {
   const ThreadId id = number_of_this_thread;
   return id != kNoThread ? id : number_this_thread();
 }
 
-// With the lock.
+// Requires the lock.
 template <class Act>
 void for_each_open_session(const Act& act) {
   for (std::size_t i = 0; i < the_watch.places_in_use; ++i)
@@ -115,7 +115,7 @@ void note_forward(Session& session, LayerId layer) {
   session.account.forward_layers().note(place.thread, place.sequence, layer);
 }
 
-// With the lock.
+// Requires the lock.
 void enter_one(Session& session, LayerId layer, ThreadId thread, std::int64_t time, bool is_script) {
   session.account.enter(thread, layer, time, is_script);
   note_forward(session, layer);
@@ -127,8 +127,8 @@ void leave_one(Session& session, ThreadId thread, std::int64_t time) {
   if (session.is_recorded) stream_leave();
 }
 
-// Nobody tells when the interpreter leaves a module: it has left those that the thread is not in at its next
-// allocation, and all of them when something else is entered or left.
+// The interpreter does not report when it leaves a module. At the thread's next allocation, modules that it
+// is no longer in are left. When something else is entered or left, all are.
 void leave_script(Session& session, ThreadId thread, std::int64_t time) {
   while (session.account.is_in_script(thread)) leave_one(session, thread, time);
 }
@@ -151,7 +151,7 @@ void follow_script(Session& session, const ScriptPlace& place, ThreadId thread, 
     enter_one(session, *entered, thread, time, true);
 }
 
-// The trace ends in the midst of layers.
+// The trace ends while layers are open.
 void leave_all(Session& session) {
   const ThreadId thread = thread_id();
   const std::int64_t time = now_ns();
@@ -163,7 +163,7 @@ void leave_all(Session& session) {
 
 void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
   if (is_forked_child)
-    throw std::runtime_error("a child after fork cannot trace: start a new process for it instead (spawn)");
+    throw std::runtime_error("cannot trace in a forked child: start a new process instead (spawn)");
   calibrate_clock();
   watch();
   const std::vector<DeviceTotals> totals = device_totals();
@@ -221,8 +221,8 @@ void on_allocated(Device device, const void* address, std::uint64_t bytes) {
       is_recorded |= session.is_recorded;
     });
   }
-  // Without the lock: walking the stack may ask the loader, who may be waiting for this lock in another
-  // thread.
+  // Without the lock: walking the stack may wait for the loader's lock, whose owner may be waiting for this
+  // lock in another thread.
   if (is_recorded) stream_allocation(device, address, bytes);
 }
 
@@ -268,8 +268,8 @@ void leave_layer(Session& session) {
 
 namespace {
 
-// The calling thread enters, in each session with an open trace, the layer that `layer_in(session, thread)`
-// tells; kOutside: none there.
+// In each session with an open trace, enters the layer that `layer_in(session, thread)` returns; kOutside:
+// none.
 template <class LayerIn>
 std::uint32_t enter_each(const LayerIn& layer_in) {
   if (!any_trace_is_open()) return 0;

@@ -1,9 +1,10 @@
-// A MemoryTracer's own half: its account, its recording, and its place among the sessions that events go to.
+// The implementation of a MemoryTracer: its account, its recording, and its place in the list of sessions
+// that receive events.
 //
-// One lock guards all of it. It is the innermost: PyTorch's allocators call in with theirs held, and nothing
-// that is done under it calls out. Uncontended it costs 12 ns (session_mutex.h), where an allocation costs
-// twenty times that and tensors are allocated some 10,000 times a second; a lock for each session or device
-// would cost the same.
+// One lock guards everything. It is the innermost lock: PyTorch's allocators call in while holding theirs,
+// and no code under it calls out. Uncontended it costs 12 ns (session_mutex.h). An allocation costs twenty
+// times that, and programs allocate about 10,000 tensors a second. A lock per session or device would cost
+// the same.
 #pragma once
 
 #include <memory>
@@ -26,10 +27,10 @@ class Session {
   Account account;
   int open_traces = 0;
   bool is_recorded = false;
-  AddressMap<LayerId> modules;  // of Python, by identity; the model keeps them alive
+  AddressMap<LayerId> modules;  // of Python modules, by identity; the model keeps them alive
 };
 
-// Held by whoever touches a session's account. Nothing else may be locked or called while it is.
+// Locks all sessions' accounts. While it is held, take no other lock and call no other code.
 class SessionLock {
  public:
   SessionLock();
@@ -38,26 +39,27 @@ class SessionLock {
   SessionLock& operator=(const SessionLock&) = delete;
 };
 
-// From the first trace on a session hears what is released, so that what is live stays true between traces.
+// From its first trace on, a session is notified of releases, so that its live bytes stay correct between
+// traces.
 void open_trace(Session& session, const std::vector<WeightBlock>& weights);
 void close_trace(Session& session);
-// In this process: a child after fork has none, and everything passes by.
+// In this process: a forked child has no open trace, and all its events are ignored.
 bool any_trace_is_open();
 
 // Events of the calling thread.
 void on_allocated(Device device, const void* address, std::uint64_t bytes);
-// `bytes`: 0 where the allocator does not tell them.
+// `bytes`: 0 if the allocator does not report them.
 void on_released(Device device, const void* address, std::uint64_t bytes = 0);
 void on_reserve_changed(Device device, std::int64_t bytes);
 void enter_layer(Session& session, std::string_view name);
 void leave_layer(Session& session);
 
-// Each enters a layer in every session with an open trace that knows it, and gives a bit for each of those,
-// for leave_entered(). A call of a Python module:
+// Each of these enters a layer in every session with an open trace that knows it. It returns one bit per such
+// session, for leave_entered(). A call of a Python module:
 std::uint32_t enter_module(const void* module);
-// A phase:
+// A phase of training:
 std::uint32_t enter_phase(const char* name, LayerKind kind);
-// A node of autograd's graph, which computes the gradients of what was done at that place:
+// An autograd node, which computes the gradients of the operator at that place:
 std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place);
 void leave_entered(std::uint32_t entered);
 

@@ -20,9 +20,9 @@ using tracer::thread_local_state;
 using tracer::ThreadLocal;
 
 std::string path_of_stream;
-bool is_started = false;  // asked when strings are gone
+bool is_started = false;  // still read after strings are destroyed
 std::array<std::atomic<bool>, kDevices> is_described{};
-// Layers of this thread past the depth of scopes that a recording has.
+// Layers of this thread beyond the recording's depth limit.
 thread_local std::uint32_t entered_too_deep = 0;
 
 std::uint32_t scope_of(Account& account, LayerId id) {
@@ -58,10 +58,11 @@ void start_stream(const std::string& path) {
   tracer::Options options;
   options.full = true;
   if (std::filesystem::exists(whole))
-    throw std::runtime_error("cannot record to " + whole + ": it exists already; name another file");
+    throw std::runtime_error("cannot record to " + whole + ": it already exists; choose another file");
   if (!tracer::start_recording_to(thread_local_state, whole.c_str(), options))
-    throw std::runtime_error("cannot record to " + whole +
-                             ": the folder is missing or not writable, or the disk is full; name another");
+    throw std::runtime_error(
+        "cannot record to " + whole +
+        ": the folder is missing or not writable, or the disk is full; choose another path");
   path_of_stream = whole;
   is_started = true;
 }
@@ -95,7 +96,7 @@ void stream_leave() {
 void seal_stream() { tracer::try_finish_recording(); }
 
 namespace {
-// When the library goes, at the end of the process.
+// Runs when the library is unloaded, at the end of the process.
 [[gnu::destructor]] void end_stream() {
   if (is_started) seal_stream();
 }

@@ -1,5 +1,5 @@
-// The recording (.hrec) that a tracer writes as it goes, by the recorder of `headroom trace`: one for the
-// process, without hooks of its own. Layers are entered and left with the lock of session.h.
+// The recording (.hrec) that a tracer writes as it runs, using the recorder of `headroom trace`: one per
+// process, without hooks. Layers are entered and left under the lock of session.h.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace headroom::memory_tracer {
 
-// Throws std::runtime_error with the reason. A second call with the same path goes on with that recording.
+// Throws std::runtime_error with the reason. A second call with the same path continues that recording.
 void start_stream(const std::string& path);
 void stream_allocation(Device device, const void* address, std::uint64_t bytes);
 void stream_release(Device device, const void* address);
 void stream_enter(Account& account, LayerId layer);
 void stream_leave();
-// What was recorded so far is whole, and has its checksums.
+// Completes what was recorded so far, and writes its checksums.
 void seal_stream();
 
 }  // namespace headroom::memory_tracer

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Names come from Python and may hold what is no UTF-8.
+// Names come from Python and may contain invalid UTF-8.
 std::string quoted(const std::string& name) {
   return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -80,7 +80,7 @@ Json summary_json(const Session& session, Device device) {
           {"devices", std::move(devices)}};
 }
 
-// The layer's containers, outermost first, and itself.
+// The layer's containers, outermost first, followed by the layer.
 std::vector<LayerId> path_of(const Account& account, LayerId layer) {
   std::vector<LayerId> path{layer};
   while (account.layers()[path.back()].parent != kOutside)
@@ -111,8 +111,8 @@ double seconds_since_start(const Account& account, std::int64_t time_ns) {
   return static_cast<double>(time_ns - account.start_ns()) / 1e9;
 }
 
-// Of the thread whose layers are the most, as one profile has one thread. What opened before the oldest
-// event, or was not left yet, is closed in order, because the viewer takes nothing else.
+// Writes the thread with the most layers, because a profile contains one thread. Layers that were opened
+// before the oldest event, or are still open, are closed in order, because the viewer requires it.
 void write_evented(const Account& account, std::ostream& out) {
   std::unordered_map<ThreadId, std::size_t> enters;
   std::int64_t last = account.start_ns();
@@ -203,8 +203,8 @@ std::map<std::string, std::int64_t> memory_at_peak(const Session& session, Devic
   const DeviceAccount* const account = session.account.find(device);
   if (account == nullptr) return bytes;
   for (LayerId layer = 0; layer < account->layers.size(); ++layer)
-    if (const std::int64_t held_then = account->layers[layer].at(account->peaks); held_then != 0)
-      bytes[session.account.layers()[layer].name] = held_then;
+    if (const std::int64_t bytes_then = account->layers[layer].at(account->peaks); bytes_then != 0)
+      bytes[session.account.layers()[layer].name] = bytes_then;
   return bytes;
 }
 
@@ -249,7 +249,7 @@ void write_flame_graph(const Session& session, std::ostream& out) {
       out);
   out << ",\n";
   write_sampled(
-      account, "allocated in all",
+      account, "allocated in total",
       [&](LayerId layer) { return figures_of(of_device, layer).allocated_bytes; }, out);
   out << ",\n";
   write_evented(account, out);
@@ -303,7 +303,7 @@ std::string stats_json(const Session& session, Device device) {
 std::string summary_of(const Session& session) {
   const Device device = session.account.device();
   const Totals totals = totals_of(session, device);
-  std::string text = fmt::format("Memory on {}: peak {}, now {}, reserved at most {}\n", name_of(device),
+  std::string text = fmt::format("Memory on {}: peak {}, now {}, peak reserved {}\n", name_of(device),
                                  in_mib(totals.peak), in_mib(totals.allocated), in_mib(totals.peak_reserved));
   const MemoryByUse use = memory_by_use(session, device);
   text += fmt::format(
@@ -316,7 +316,7 @@ std::string summary_of(const Session& session) {
     return std::pair(a.at_peak_bytes, a.allocated_bytes) > std::pair(b.at_peak_bytes, b.allocated_bytes);
   });
   constexpr std::size_t kRows = 20;
-  text += fmt::format("{:<40} {:>14} {:>14} {:>9} {:>9} {:>11}\n", "layer", "peak in it", "its at peak",
+  text += fmt::format("{:<40} {:>14} {:>14} {:>9} {:>9} {:>11}\n", "layer", "peak inside", "own at peak",
                       "allocs", "calls", "ms");
   for (std::size_t i = 0; i < std::min(rows.size(), kRows); ++i)
     text += fmt::format("{:<40} {:>14} {:>14} {:>9} {:>9} {:>11.2f}\n", rows[i].layer_name,
@@ -324,9 +324,9 @@ std::string summary_of(const Session& session) {
                         rows[i].total_allocations, rows[i].calls, rows[i].duration_ms);
   if (rows.size() > kRows) text += fmt::format("and {} more layers\n", rows.size() - kRows);
   for (const MemoryGrowth& growth : growth_of(session, device))
-    text += fmt::format("growing: {} keeps {} more with every trace, {} now, over the last {} traces\n",
-                        growth.layer_name, in_mib(growth.bytes_per_trace), in_mib(growth.live_bytes),
-                        growth.traces);
+    text +=
+        fmt::format("growing: {} keeps {} more after each of the last {} traces, now {}\n", growth.layer_name,
+                    in_mib(growth.bytes_per_trace), growth.traces, in_mib(growth.live_bytes));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What a session shows: figures by name, JSON, text. Each takes the session's lock.
+// The output of a session: figures by name, JSON, text. Each function takes the session lock.
 #pragma once
 
 #include <ostream>
@@ -21,7 +21,7 @@ Totals totals_of(const Session& session, Device device);
 
 void write_flame_graph(const Session& session, std::ostream& out);
 void write_timeline(const Session& session, std::ostream& out);
-std::string stats_json(const Session& session, Device device);  // all of the above but for the events
+std::string stats_json(const Session& session, Device device);  // everything above except the events
 std::string events_json(const Session& session);
 std::string summary_of(const Session& session);
 

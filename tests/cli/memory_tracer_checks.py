@@ -1,15 +1,15 @@
-"""Uses headroom.MemoryTracer on models of the real PyTorch whose sizes are known from their shapes. Each mode checks for itself.
+"""Checks headroom.MemoryTracer with real PyTorch, on models whose sizes follow from their shapes. Each mode is a separate test.
 
-    memory_tracer_checks.py figures            layers, phases and uses of training, to the byte
-    memory_tracer_checks.py interface          the reference's names, defaults and formats
-    memory_tracer_checks.py restored           nothing stays replaced, however a trace ends
-    memory_tracer_checks.py together           threads, tracers inside of each other, other code that looks at __call__
-    memory_tracer_checks.py calls              a call does what it does untraced, hooks and all
+    memory_tracer_checks.py figures            layers, phases and uses of training, exact to the byte
+    memory_tracer_checks.py interface          the compatible names, defaults and formats
+    memory_tracer_checks.py restored           all replaced functions are restored, however a trace ends
+    memory_tracer_checks.py together           threads, nested tracers, other code that uses __call__
+    memory_tracer_checks.py calls              calls behave as untraced, including hooks
     memory_tracer_checks.py script             TorchScript modules
-    memory_tracer_checks.py cuda               the caching allocator's own figures, where there is a GPU
+    memory_tracer_checks.py cuda               the caching allocator's own figures, if there is a GPU
     memory_tracer_checks.py soak N             N passes with bounded memory
-    memory_tracer_checks.py leak|clean [FILE]  a predictor for each object, and what was done about it
-    memory_tracer_checks.py recorded FILE      records, and is killed
+    memory_tracer_checks.py leak|clean [FILE]  creates a predictor per object; clean: with garbage collection
+    memory_tracer_checks.py recorded FILE      records until it is killed
 """
 import dataclasses
 import gc
@@ -91,8 +91,8 @@ def figures():
         equal(stats[block].calls, 1)
     equal(stats["head"].live_bytes, out)
     check("blocks" not in stats, "a container that is never called is no layer")
-    # Step by step: what is live when each layer runs, from the shapes alone. In eager mode a block's input lives as long as the
-    # block; so at the peak of blocks.1.act there are its input and output and that of blocks.0.
+    # The bytes that are live when each layer runs, computed from the shapes. In eager mode a block's input lives as long as the
+    # block runs. So at the peak of blocks.1.act, its input, its output and the output of blocks.0 are live.
     weights = weights_of(model)
     peaks = tracer.get_peak_memory_per_layer()
     equal(peaks["blocks.0.up"], weights + wide)
@@ -108,7 +108,7 @@ def figures():
     adds_up(tracer)
     del output
 
-    # Training: what stays, by phase, is known from the parameters.
+    # Training: the bytes that stay, by phase, follow from the parameters.
     optimizer = torch.optim.Adam(model.parameters())
     parameters = weights - width * FLOAT
     tracer = MemoryTracer(device="cpu")
@@ -166,7 +166,7 @@ def interface():
         depth = 0
         for event in profiles[2]["events"]:
             depth += 1 if event["type"] == "O" else -1
-            check(depth >= 0, "closed what was not open")
+            check(depth >= 0, "a layer was closed that was not open")
         equal(depth, 0)
         for refused in (lambda: tracer.export_timeline(os.path.join(folder, "no", "x")), lambda: tracer.get_layer_stats("gpu"),
                         lambda: MemoryTracer(max_events=-1), lambda: MemoryTracer(max_events=1.5), lambda: MemoryTracer(max_events="9"),
@@ -174,14 +174,14 @@ def interface():
             try:
                 refused()
             except (OSError, ValueError) as error:
-                check(len(str(error)) > 20, "a sentence")
+                check(len(str(error)) > 20, "the message is too short")
             else:
-                check(False, "was not refused")
+                check(False, "was accepted")
     tracer.print_summary()
 
 
 def replaced():
-    """All that a trace replaces, as it is now."""
+    """The current values of all functions that a trace replaces."""
     steps = [vars(c)["step"] for c in (torch.optim.SGD, torch.optim.Adam)]
     return [vars(nn.Module)["__call__"], torch.autograd.backward, torch.autograd.grad, *steps]
 
@@ -195,7 +195,7 @@ def restored():
             model(torch.ones(8, 64))
         check(replaced()[0] is not before[0], "the outer trace goes on")
     check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace")
-    # torch.fx in another thread puts back what it found, when the trace is over.
+    # torch.fx in another thread puts the stand-in back after the trace has ended.
     with tracer.trace(model):
         stand_in = nn.Module.__call__
     nn.Module.__call__ = stand_in
@@ -226,7 +226,7 @@ def restored():
     equal(tracer.get_layer_stats()["Failing"].calls, 2)
     equal(tracer.events[-1].layer_name, None)
 
-    # A trace that ends in the midst of a module, and one that a generator leaves open.
+    # A trace that ends inside a module call, and one that a generator leaves open.
     class Ending(nn.Module):
         def forward(self, trace):
             trace.__exit__(None, None, None)
@@ -242,7 +242,7 @@ def restored():
     check(tracer.events[-2].layer_name is None, "the layer that was left open is closed")
     equal(model._forward_hooks, {})
 
-    # The first optimizer of its class is made in a trace: PyTorch wraps step() then.
+    # The first optimizer of its class is created during a trace: then PyTorch wraps step().
     class Own(torch.optim.SGD):
         def step(self, closure=None):
             return super().step(closure)
@@ -287,7 +287,7 @@ def together():
             other(torch.ones(1, 3))
     equal(outer.get_layer_stats()["Net"].calls, 2)
     check("Linear" not in outer.get_layer_stats() and "head" not in inner.get_layer_stats(), "each its own model")
-    # A model whose trace has ended is no layer of the trace around it.
+    # A model whose trace has ended is not a layer of the enclosing trace.
     with outer.trace(model), torch.no_grad():
         with outer.trace(other):
             other(torch.ones(1, 3))
@@ -309,7 +309,7 @@ def together():
         with torch.profiler.profile(profile_memory=True, with_modules=True) as profile:
             model(x)
         check(len(profile.key_averages()) > 0, "the profiler")
-    # In a child after fork everything passes by.
+    # In a forked child nothing is traced.
     with tracer.trace(model), torch.no_grad():
         child = os.fork()
         if child == 0:
@@ -325,7 +325,7 @@ def calls():
         check_module_calls(traced=True)
         model(torch.ones(8, 64))
     equal(tracer.get_layer_stats()["head"].calls, 1)
-    # __call__ of somebody else's is called, in a later trace, too.
+    # A __call__ installed by other code is called, also in a later trace.
     original, seen = nn.Module.__call__, []
     nn.Module.__call__ = lambda *arguments, **named: seen.append(1) or original(*arguments, **named)
     with tracer.trace(model):
@@ -345,10 +345,10 @@ def script():
     equal(expected["blocks.1.act"], wide)
     scripted = {"traced": torch.jit.trace(model, x), "scripted": torch.jit.script(model), "frozen": torch.jit.freeze(torch.jit.script(model))}
     for name, module in scripted.items():
-        # A frozen module has no modules any more that could be asked which list "0" was in.
+        # A frozen module has no submodules, so the list that contained "0" is unknown.
         list_name = "" if name == "frozen" else "blocks."
         expected = {layer.replace("blocks.", list_name): size for layer, size in expected.items()}
-        for _ in range(3):  # the interpreter's first passes profile, then it runs what was optimized
+        for _ in range(3):  # the interpreter profiles in its first passes and then optimizes
             tracer = MemoryTracer(device="cpu")
             with tracer.trace(module), torch.no_grad():
                 module(x)
@@ -362,7 +362,7 @@ def script():
     whole = nn.Sequential(scripted["scripted"], nn.ReLU())
     tracer = MemoryTracer(device="cpu")
     with tracer.trace(nn.Identity()), torch.no_grad():
-        scripted["traced"](x)  # not the model that is traced
+        scripted["traced"](x)  # not the traced model
     with tracer.trace(whole), torch.no_grad():
         whole(x)
     equal(tracer.get_layer_stats()["Sequential.0.blocks.1.down"].allocated_bytes, narrow)
@@ -370,7 +370,7 @@ def script():
 
 
 def cuda():
-    """On a GPU, where the caching allocator has figures of its own."""
+    """On a GPU: compares with the caching allocator's own figures."""
     if not torch.cuda.is_available():
         print("skipped: no GPU")
         return
@@ -380,8 +380,8 @@ def cuda():
 
     model, x = Net(512).cuda(), torch.ones(256, 512, device="cuda")
     with torch.no_grad():
-        model(x)  # the libraries' workspaces come with the first pass
-        # Step by step: each layer that has none inside it, between two looks at the allocator's own peak.
+        model(x)  # the libraries allocate their workspaces in the first pass
+        # For each leaf layer: reset the allocator's peak before it, read it after it.
         stepped, hooks = {}, []
         for name, module in model.named_modules():
             if name and not list(module.children()):
@@ -400,7 +400,7 @@ def cuda():
         equal({name: peaks[name] for name in stepped}, stepped)
         adds_up(tracer)
         equal(tracer.events[-1].reserved_bytes, torch.cuda.memory_stats()["reserved_bytes.all.current"])
-    # What was there before the trace is released in it, and between two.
+    # Blocks from before the trace are released in it, and between two traces.
     tracer, before, between = MemoryTracer(), torch.ones(1 << 22, device="cuda"), torch.ones(1 << 21, device="cuda")
     torch.cuda.reset_peak_memory_stats()
     with tracer.trace(model), torch.no_grad():
@@ -416,7 +416,7 @@ def cuda():
     tracer = MemoryTracer()
     torch.cuda.reset_peak_memory_stats()
     optimizer = torch.optim.Adam(model.parameters())
-    model(x).sum().backward()  # gradients that the first zero_grad() releases
+    model(x).sum().backward()  # makes gradients that the first zero_grad() releases
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     with tracer.trace(model):
@@ -457,7 +457,7 @@ def soak(passes):
 
 
 class Predictor(nn.Module):
-    """As EdgeTAM's: made anew for each object, and part of a cycle that only the collector ends."""
+    """Like EdgeTAM's: created for each object, and part of a reference cycle that only the garbage collector ends."""
 
     def __init__(self):
         super().__init__()
@@ -473,9 +473,9 @@ class Predictor(nn.Module):
 
 
 def predict(is_cleaned, path=None):
-    gc.disable()  # as in a loop that allocates few objects of Python's own: the collector does not come by
+    gc.disable()  # as in a loop with few Python allocations, in which the collector does not run
     tracer, objects, frames = MemoryTracer(device="cpu", record_to=path), 12, 5
-    model = nn.Identity()  # the program's, while predictors come and go
+    model = nn.Identity()  # the program's model, while predictors are created and deleted
     per_object = (256 * 512 + 512 + 512 * 64 + 64 + frames * 16 * 512) * FLOAT
     for _ in range(objects):
         with tracer.trace(model), torch.no_grad():

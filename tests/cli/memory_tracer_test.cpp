@@ -1,5 +1,5 @@
-// headroom.MemoryTracer in Debian's Python with Debian's PyTorch: tests/cli/memory_tracer_checks.py checks
-// its figures, this what becomes of its recordings.
+// headroom.MemoryTracer in Debian's Python with Debian's PyTorch. tests/cli/memory_tracer_checks.py checks
+// its figures; this file also checks its recordings.
 #include <csignal>
 #include <map>
 
@@ -36,7 +36,7 @@ class PythonMemoryTracer : public testing::Test {
 #endif
     if (!fs::exists(HEADROOM_BINARY_DIR "/python/headroom/libheadroom_memory_tracer.so"))
       GTEST_SKIP() << "the memory tracer was not built: apt-get install libtorch-dev";
-    // Not by importing it: that takes seconds, and each test is a process of its own.
+    // Not by importing it: that takes seconds, and each test is a separate process.
     static const CommandResult torch =
         python({"-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"});
     if (torch.exit_code != 0) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
@@ -56,7 +56,7 @@ class PythonMemoryTracer : public testing::Test {
     const auto json = parse_json(result.out);
     return json ? *json : Json();
   }
-  // Bytes of a layer at the end of the recording.
+  // A layer's bytes at the end of the recording.
   std::int64_t left_in(const std::string& name) const {
     const Json json = report();
     for (const Json& layer : get_member(json, "layers"))
@@ -67,19 +67,19 @@ class PythonMemoryTracer : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(PythonMemoryTracer, FiguresAreWhatTheShapesComeTo) { expect_content({"figures"}); }
-TEST_F(PythonMemoryTracer, NamesDefaultsAndFormatsAreTheReferences) { expect_content({"interface"}); }
-TEST_F(PythonMemoryTracer, NothingStaysReplaced) { expect_content({"restored"}); }
-TEST_F(PythonMemoryTracer, ThreadsTracersAndOthersGoTogether) { expect_content({"together"}); }
+TEST_F(PythonMemoryTracer, FiguresMatchTheShapes) { expect_content({"figures"}); }
+TEST_F(PythonMemoryTracer, KeepsCompatibleNamesDefaultsAndFormats) { expect_content({"interface"}); }
+TEST_F(PythonMemoryTracer, RestoresReplacedFunctions) { expect_content({"restored"}); }
+TEST_F(PythonMemoryTracer, WorksWithThreadsNestedTracersAndOtherCode) { expect_content({"together"}); }
 TEST_F(PythonMemoryTracer, CallsBehaveAsUntraced) { expect_content({"calls"}); }
 TEST_F(PythonMemoryTracer, TorchScriptModulesAreLayers) { expect_content({"script"}); }
-TEST_F(PythonMemoryTracer, OnAGpuFiguresAreTheCachingAllocatorsOwn) {
+TEST_F(PythonMemoryTracer, GpuFiguresMatchTheCachingAllocator) {
   const CommandResult result = run_checks({"cuda"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   if (result.out.find("skipped") != std::string::npos) GTEST_SKIP() << "no GPU";
 }
 // A million of them: bench/memory_tracer.py.
-TEST_F(PythonMemoryTracer, ManyPassesTakeNoMoreMemoryThanFew) { expect_content({"soak", "50000"}); }
+TEST_F(PythonMemoryTracer, MemoryDoesNotGrowWithPasses) { expect_content({"soak", "50000"}); }
 
 TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
   const CommandResult result = run_headroom(
@@ -92,7 +92,7 @@ TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
   EXPECT_EQ(sources["Net/blocks/0/up"], "module");
 }
 
-TEST_F(PythonMemoryTracer, ARecordingSurvivesTheDeathOfItsProcess) {
+TEST_F(PythonMemoryTracer, RecordingSurvivesAKilledProcess) {
   const CommandResult result = run_checks({"recorded", recording()});
   EXPECT_EQ(result.signal, SIGKILL) << result.out << result.err;
   auto opened = recording::Recording::open(recording());
@@ -111,7 +111,7 @@ TEST_F(PythonMemoryTracer, ARecordingSurvivesTheDeathOfItsProcess) {
 }
 
 // reference/gpu-allocation-fixes.md: a predictor that is made for each object and not released.
-TEST_F(PythonMemoryTracer, APredictorForEachObjectIsALeakThatIsNamedAndGoneWithTheCleanup) {
+TEST_F(PythonMemoryTracer, FindsTheLeakOfAPredictorPerObject) {
   expect_content({"leak", recording()});
   // Twelve objects with five frames of 16 × 512 floats each.
   EXPECT_EQ(left_in("Predictor/encoder"), 12 * 5 * 16 * 512 * 4);

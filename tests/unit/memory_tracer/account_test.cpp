@@ -1,4 +1,4 @@
-// The accounts against slow ones that keep everything.
+// Compares the accounts with slow ones that store everything.
 #include "memory_tracer/account.h"
 
 #include <gmock/gmock.h>
@@ -25,8 +25,8 @@ std::vector<std::int64_t> at_peak(const DeviceAccount& account) {
   return bytes;
 }
 
-// Random layers and blocks on two threads; what layers hold is copied whole at every new peak.
-TEST(MemoryAccount, LayersAddUpToThePeakAsACopyOfEveryMomentHasIt) {
+// Random layers and blocks in two threads; the reference copies all layers' bytes at every new peak.
+TEST(MemoryAccount, LayersAddUpToThePeakLikeFullCopies) {
   Account account(100, kCpu, true);
   std::vector<LayerId> layers;
   for (const char* name : {"a", "b", "c", "d"})
@@ -87,19 +87,19 @@ TEST(MemoryAccount, LayersAddUpToThePeakAsACopyOfEveryMomentHasIt) {
   EXPECT_EQ(at_peak(cpu), held_at_peak);
 }
 
-TEST(MemoryAccount, ALayersPeakIsTheDevicesWhileItRan) {
+TEST(MemoryAccount, PeakOfALayerIsTheDevicesPeakWhileItRan) {
   Account account(0, kCpu, true);
   const LayerId outer = account.add_layer("outer", kOutside, LayerKind::module);
   const LayerId inner = account.add_layer("inner", outer, LayerKind::module);
   account.begin(1);
-  account.allocated(kThread, kCpu, 8, 100, 1);  // before either
+  account.allocated(kThread, kCpu, 8, 100, 1);  // before both layers
   account.enter(kThread, outer, 2);
   account.enter(kThread, inner, 3);
   account.allocated(kThread, kCpu, 16, 50, 4);
   account.released(kThread, kCpu, 16, 5, true);
   account.leave(kThread, 6);
   account.released(kThread, kCpu, 8, 7, true);
-  account.allocated(kOther, kCpu, 24, 120, 8);  // another thread's, while `outer` runs
+  account.allocated(kOther, kCpu, 24, 120, 8);  // in another thread, while `outer` runs
   account.leave(kThread, 9);
   account.allocated(kThread, kCpu, 32, 1000, 10);
   const DeviceAccount& cpu = *account.find(kCpu);
@@ -112,18 +112,18 @@ TEST(MemoryAccount, ALayersPeakIsTheDevicesWhileItRan) {
   EXPECT_EQ(cpu.layers[inner].peak_allocated, 1120);
 }
 
-TEST(MemoryAccount, UseIsToldByPhaseAndByWhatOutlivesTheCall) {
+TEST(MemoryAccount, AssignsUseByPhaseAndLifetime) {
   Account account(0, kCpu, true);
   const LayerId conv = account.add_layer("conv", kOutside, LayerKind::module);
   const LayerId backward = account.add_layer("backward", kOutside, LayerKind::backward);
   const LayerId step = account.add_layer("optimizer.step", kOutside, LayerKind::optimizer);
   account.begin(1);
   account.set_weights({{8, 1, kCpu}});
-  account.allocated(kThread, kCpu, 16, 10, 1);  // in no layer
+  account.allocated(kThread, kCpu, 16, 10, 1);  // outside all layers
   account.enter(kThread, conv, 1);
   account.allocated(kThread, kCpu, 24, 100, 1);
   account.allocated(kThread, kCpu, 32, 1000, 1);
-  account.released(kThread, kCpu, 32, 1, true);  // scratch, though the peak came before this was known
+  account.released(kThread, kCpu, 32, 1, true);  // workspace, although this is known only after the peak
   account.leave(kThread, 1);
   EXPECT_THAT(account.find(kCpu)->by_use_at_peak, ElementsAre(1, 100, 0, 0, 1000, 10));
   account.enter(kThread, backward, 1);
@@ -134,12 +134,12 @@ TEST(MemoryAccount, UseIsToldByPhaseAndByWhatOutlivesTheCall) {
   account.leave(kThread, 1);
   account.released(kThread, kCpu, 24, 1, true);
   EXPECT_THAT(account.find(kCpu)->by_use_at_peak, ElementsAre(1, 100, 10'000, 100'000, 0, 10));
-  // A model that is made in a trace: what was in no layer is found to be weights.
+  // A model created inside a trace: blocks outside layers turn out to be weights.
   account.set_weights({{16, 10, kCpu}});
   EXPECT_THAT(account.find(kCpu)->by_use, ElementsAre(10, 0, 10'000, 100'000, 0, 0));
 }
 
-TEST(MemoryAccount, WeightsThatWereThereBeforeGoWithTheirModel) {
+TEST(MemoryAccount, DropsEarlierWeightsWithTheirModel) {
   Account account(0, kCpu, true);
   account.begin(1);
   account.set_weights({{8, 300, kCpu}, {8, 300, kCpu}, {0, 7, kCpu}});
@@ -147,18 +147,18 @@ TEST(MemoryAccount, WeightsThatWereThereBeforeGoWithTheirModel) {
   account.set_weights({{16, 40, kCpu}, {24, 2, 3}});
   EXPECT_EQ(account.find(kCpu)->allocated, 40);
   EXPECT_EQ(account.find(3)->allocated, 2);
-  // Its address is given out again: it was released where nobody saw it.
+  // Its address is allocated again: its release was not seen.
   account.allocated(kThread, kCpu, 16, 5, 1);
   EXPECT_EQ(account.find(kCpu)->allocated, 5);
   EXPECT_FALSE(account.released(kThread, kCpu, 99, 1, true));
   EXPECT_EQ(account.find(kCpu)->allocated, 5);
 }
 
-TEST(MemoryAccount, ReservesAreTheAllocatorsOwn) {
+TEST(MemoryAccount, UsesTheAllocatorsReserve) {
   Account account(100, 1, true);
   const LayerId conv = account.add_layer("conv", kOutside, LayerKind::module);
   account.begin(1);
-  account.set_reserve(1, 2000, 500);  // 500 bytes that nobody knows more of
+  account.set_reserve(1, 2000, 500);  // 500 bytes of unknown origin
   account.enter(kThread, conv, 1);
   account.allocated(kThread, 1, 512, 500, 1);
   account.change_reserve(1, 1000);
@@ -168,13 +168,13 @@ TEST(MemoryAccount, ReservesAreTheAllocatorsOwn) {
   EXPECT_EQ(cuda.layers[conv].peak_reserved, 3000);
   EXPECT_THAT(at_peak(cuda), ElementsAre(0, 500, 500));
   EXPECT_DOUBLE_EQ(cuda.fragmentation(), 2.0 / 3);
-  // Known again, with the next trace.
+  // The next trace sets the totals again.
   account.set_reserve(1, 3000, 1000);
   EXPECT_EQ(cuda.allocated, 1000);
 }
 
-// Rebinding the input inside a trace, zero_grad() of gradients of a step before it.
-TEST(MemoryAccount, WhatWasThereBeforeMayBeReleased) {
+// For example, rebinding the input inside a trace, or zero_grad() on gradients of an earlier step.
+TEST(MemoryAccount, AcceptsReleasesOfEarlierBlocks) {
   Account account(100, 1, true);
   account.begin(1);
   account.set_reserve(1, 2000, 1000);
@@ -182,18 +182,18 @@ TEST(MemoryAccount, WhatWasThereBeforeMayBeReleased) {
   account.allocated(kThread, 1, 1024, 500, 1);
   EXPECT_EQ(account.find(1)->peak, 1000);
   EXPECT_EQ(account.find(1)->allocated, 900);
-  // Between two traces nobody may have told.
+  // Between two traces, releases may be unreported.
   account.set_reserve(1, 2000, 600);
   EXPECT_EQ(account.find(1)->allocated, 600);
   EXPECT_FALSE(account.released(kThread, 1, 2048, 1, false, 700)) << "more than is known of";
   EXPECT_EQ(account.find(1)->allocated, 500);
-  // On the CPU nobody has counted what was there before.
+  // On the CPU, memory from before the trace was not counted.
   account.allocated(kThread, kCpu, 8, 100, 1);
   EXPECT_FALSE(account.released(kThread, kCpu, 16, 1, true, 50));
   EXPECT_EQ(account.find(kCpu)->allocated, 100);
 }
 
-TEST(MemoryAccount, ATraceInsideAnotherAddsItsModelsWeights) {
+TEST(MemoryAccount, NestedTraceAddsItsModelsWeights) {
   Account account(100, kCpu, true);
   account.begin(1);
   account.set_weights({{8, 1000, kCpu}});
@@ -207,7 +207,7 @@ TEST(MemoryAccount, ATraceInsideAnotherAddsItsModelsWeights) {
   EXPECT_EQ(account.find(kCpu)->allocated, 20) << "of the model before";
 }
 
-TEST(MemoryAccount, TheNewestEventsAreKept) {
+TEST(MemoryAccount, KeepsTheNewestEvents) {
   Account account(3, kCpu, true);
   account.begin(1);
   for (std::uint64_t i = 1; i <= 5; ++i) account.allocated(kThread, kCpu, i * 8, i, 10);
@@ -217,7 +217,7 @@ TEST(MemoryAccount, TheNewestEventsAreKept) {
   EXPECT_EQ(account.events_seen(), 5);
 }
 
-TEST(MemoryAccount, GrowthIsToldOfLayersThatKeepMoreWithEveryTrace) {
+TEST(MemoryAccount, ReportsLayersThatGrowWithEveryTrace) {
   Account account(0, kCpu, true);
   const LayerId leaking = account.add_layer("leaking", kOutside, LayerKind::module);
   const LayerId steady = account.add_layer("steady", kOutside, LayerKind::module);
@@ -233,7 +233,7 @@ TEST(MemoryAccount, GrowthIsToldOfLayersThatKeepMoreWithEveryTrace) {
     if (trace > 0) account.released(kThread, kCpu, address - 64 + 8, 1, true);
     account.remember_kept();
   }
-  EXPECT_THAT(account.growth(kCpu), IsEmpty());  // too few to tell
+  EXPECT_THAT(account.growth(kCpu), IsEmpty());  // too few to decide
   account.begin(1);
   account.enter(kThread, leaking, 1);
   account.allocated(kThread, kCpu, address, 70, 1);
@@ -249,7 +249,7 @@ TEST(MemoryAccount, GrowthIsToldOfLayersThatKeepMoreWithEveryTrace) {
   EXPECT_THAT(account.growth(kCpu), IsEmpty());
 }
 
-TEST(MemoryAccount, ForwardLayersAreFoundByTheNumbersOfTheirOperators) {
+TEST(MemoryAccount, FindsForwardLayersByOperatorNumber) {
   ForwardLayers layers;
   layers.note(7, 10, 2);
   layers.note(7, 10, 3);  // no operator in 2
@@ -263,7 +263,7 @@ TEST(MemoryAccount, ForwardLayersAreFoundByTheNumbersOfTheirOperators) {
   EXPECT_EQ(layers.find(8, 12), std::nullopt);
 }
 
-TEST(MemoryAccount, PlacesOfTorchScriptAreRead) {
+TEST(MemoryAccount, ParsesTorchScriptPlaces) {
   const ScriptPlace place =
       parse_script_place({"TOP(Net)::forward", "layer1(Sequential)::forward", "SELF(Net)::own",
                           "0(Block)::forward", "INSTANCE_NAME_UNKNOWN(x)::y", "::relu", ")("});
@@ -273,7 +273,7 @@ TEST(MemoryAccount, PlacesOfTorchScriptAreRead) {
   EXPECT_FALSE(parse_script_place({"::function"}).is_in_module);
 }
 
-TEST(MemoryAccount, LayersOfTorchScriptLieInTheCallThatRunsThem) {
+TEST(MemoryAccount, NestsTorchScriptLayersInTheirCall) {
   Account account(0, kCpu, true);
   const auto names_of = [&](const std::vector<LayerId>& path) {
     std::vector<std::string> names;
@@ -290,7 +290,7 @@ TEST(MemoryAccount, LayersOfTorchScriptLieInTheCallThatRunsThem) {
   EXPECT_THAT(account.open_script_layers(kThread), IsEmpty());
 }
 
-TEST(MemoryAccount, ContainersThatAreNotCalledAreFoundWhereThereIsOne) {
+TEST(MemoryAccount, FindsAnUncalledContainerIfItIsUnique) {
   Account account(0, kCpu, true);
   const LayerId net = account.add_root("Net", "");
   for (const char* list : {"blocks", "heads"}) {
@@ -304,17 +304,17 @@ TEST(MemoryAccount, ContainersThatAreNotCalledAreFoundWhereThereIsOne) {
     return account.layers()[account.script_layers(kThread, "Net", {name}).back()].name;
   };
   EXPECT_EQ(name_of_layer("1"), "blocks.1");
-  EXPECT_EQ(name_of_layer("0"), "0");  // of which list is not known
+  EXPECT_EQ(name_of_layer("0"), "0");  // its list is unknown
   EXPECT_EQ(name_of_layer("blocks"), "blocks");
   EXPECT_EQ(name_of_layer("new"), "new");
 }
 
-TEST(MemoryAccount, BlocksAreFoundAsInAMapOfTheLibrary) {
+TEST(MemoryAccount, AddressMapMatchesAStandardMap) {
   AddressMap<Block> blocks;
   std::map<std::uint64_t, std::uint64_t> expected;
   std::mt19937 random(3);
   for (int i = 0; i < 50'000; ++i) {
-    // Few addresses, so that they collide, come and go.
+    // Few addresses, so that they collide and are reused.
     const std::uint64_t address = 64 * (1 + random() % 1500);
     if (random() % 2 == 0 && !expected.contains(address)) {
       blocks.insert(address, {static_cast<std::uint64_t>(i), 0, 0, 0, Use::other, i % 7 == 0});
@@ -336,7 +336,7 @@ TEST(MemoryAccount, BlocksAreFoundAsInAMapOfTheLibrary) {
   EXPECT_EQ(blocks.size(), expected.size());
 }
 
-TEST(MemoryAccount, NamesOfDevices) {
+TEST(MemoryAccount, ParsesDeviceNames) {
   EXPECT_EQ(device_of("cpu"), kCpu);
   EXPECT_EQ(device_of("cuda"), 1);
   EXPECT_EQ(device_of("cuda:15"), 16);

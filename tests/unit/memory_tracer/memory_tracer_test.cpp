@@ -1,4 +1,4 @@
-// The tracer on LibTorch's tensors, against an allocator beneath it that counts for itself.
+// Tests the tracer with LibTorch tensors, against a counting allocator beneath it.
 #include "headroom/memory_tracer.h"
 
 #include <ATen/ATen.h>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Key;
 
-// A plain allocator with figures of its own: each block knows its size by 64 bytes before it.
+// A plain allocator with its own counts: each block stores its size in the 64 bytes before it.
 struct Counted {
   std::atomic<std::int64_t> live{0}, peak{0};
 };
@@ -64,7 +64,7 @@ CountingAllocator& counting() {
   static auto* const allocator = new CountingAllocator;
   return *allocator;
 }
-// Before any tensor of this program.
+// Before this program creates any tensor.
 const bool is_counting = (c10::SetCPUAllocator(&counting(), 100), true);
 
 MemoryTracerOptions on_cpu() {
@@ -86,7 +86,7 @@ std::int64_t sum(const MemoryByUse& use) {
   return use.weights + use.activations + use.gradients + use.optimizer_state + use.workspace + use.other;
 }
 
-TEST(MemoryTracer, LayersAndOverheadsAddUpToTheAllocatorsOwnPeak) {
+TEST(MemoryTracer, LayersAddUpToTheAllocatorsPeak) {
   const at::Tensor input = at::ones({64, 100});
   const std::int64_t before = counted.live;
   counted.peak = before;
@@ -109,10 +109,10 @@ TEST(MemoryTracer, LayersAndOverheadsAddUpToTheAllocatorsOwnPeak) {
   EXPECT_EQ(tracer.allocated(), counted.live - before);
 }
 
-TEST(MemoryTracer, PeaksOfLayersAreThoseOfSteppingThroughThem) {
+TEST(MemoryTracer, LayerPeaksMatchStepByStepRuns) {
   const at::Tensor input = at::ones({64, 100});
   const std::vector<std::int64_t> widths{300, 20, 900, 100, 400};
-  // Step by step, by the counting allocator alone.
+  // Step by step, with the counting allocator only.
   std::map<std::string, std::int64_t> stepped;
   {
     const std::int64_t before = counted.live;
@@ -135,7 +135,7 @@ TEST(MemoryTracer, PeaksOfLayersAreThoseOfSteppingThroughThem) {
   EXPECT_EQ(tracer.get_peak_memory_per_layer(), stepped);
 }
 
-TEST(MemoryTracer, NothingStaysReplacedAndBlocksAreStillHeardOf) {
+TEST(MemoryTracer, RestoresTheAllocatorAndStillSeesReleases) {
   ASSERT_EQ(c10::GetCPUAllocator(), &counting());
   at::Tensor kept;
   MemoryTracer tracer(on_cpu());
@@ -161,7 +161,7 @@ TEST(MemoryTracer, NothingStaysReplacedAndBlocksAreStillHeardOf) {
   EXPECT_THAT(tracer.get_layer_stats(), Contains(Key("fails")));
 }
 
-TEST(MemoryTracer, BlocksThatAreResizedAfterTheTraceAreReleasedByTheirOwn) {
+TEST(MemoryTracer, ReleasesBlocksResizedAfterTheTrace) {
   const std::int64_t before = counted.live;
   {
     at::Tensor kept;
@@ -191,7 +191,7 @@ TEST(MemoryTracer, TracersDoNotDisturbEachOther) {
   EXPECT_EQ(second.get_memory_at_peak(), (std::map<std::string, std::int64_t>{{"mine", 40}}));
 }
 
-TEST(MemoryTracer, ThreadsHaveLayersOfTheirOwn) {
+TEST(MemoryTracer, ThreadsHaveSeparateLayers) {
   const std::int64_t before = counted.live;
   counted.peak = before;
   MemoryTracer tracer(on_cpu());
@@ -222,8 +222,8 @@ TEST(MemoryTracer, ThreadsHaveLayersOfTheirOwn) {
   EXPECT_EQ(counted.live, before);
 }
 
-// Threads that allocate for each other, layers that come and go and somebody who reads, all at once.
-TEST(MemoryTracer, NothingIsLostWhereThreadsMeet) {
+// Threads that free each other's blocks, layers that open and close, and a reader, all at the same time.
+TEST(MemoryTracer, LosesNothingWhenThreadsInteract) {
   const std::int64_t before = counted.live;
   counted.peak = before;
   MemoryTracer tracer(on_cpu()), other(on_cpu());
@@ -253,7 +253,7 @@ TEST(MemoryTracer, NothingIsLostWhereThreadsMeet) {
     for (int t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
     while (running > 0) {
       const auto also = other.trace();
-      // The peak only rises, and each answer is of one moment.
+      // The peak never decreases, and each result is consistent.
       const std::int64_t by_use = sum(tracer.get_memory_by_use());
       EXPECT_LE(by_use, tracer.peak_allocated());
     }
@@ -275,7 +275,7 @@ TEST(MemoryTracer, NothingIsLostWhereThreadsMeet) {
   EXPECT_EQ(counted.live, before);
 }
 
-TEST(MemoryTracer, ABlockThatAnotherThreadReleasesIsGone) {
+TEST(MemoryTracer, CountsReleasesByOtherThreads) {
   MemoryTracer tracer(on_cpu());
   const auto trace = tracer.trace();
   at::Tensor block = at::empty({1000});
@@ -284,7 +284,7 @@ TEST(MemoryTracer, ABlockThatAnotherThreadReleasesIsGone) {
   EXPECT_EQ(tracer.allocated(), 0);
 }
 
-TEST(MemoryTracer, ATorchScriptModulesWeightsAreTold) {
+TEST(MemoryTracer, RecordsWeightsOfTorchScriptModules) {
   torch::jit::Module module("Net");
   module.register_parameter("weight", at::ones({100, 10}), false);
   module.register_buffer("mean", at::zeros({10}));
@@ -300,7 +300,7 @@ TEST(MemoryTracer, ATorchScriptModulesWeightsAreTold) {
   EXPECT_EQ(tracer.get_memory_at_peak().at("(before the trace)"), 4040);
 }
 
-TEST(MemoryTracer, ModulesOfTorchScriptAreLayersWithoutAWord) {
+TEST(MemoryTracer, TorchScriptModulesAreLayersAutomatically) {
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   torch::jit::Module inner("__torch__.Inner", unit);
   inner.define("def forward(self, x):\n  return torch.relu(x)\n");
@@ -319,7 +319,7 @@ TEST(MemoryTracer, ModulesOfTorchScriptAreLayersWithoutAWord) {
   EXPECT_EQ(stats.at("Outer").allocated_bytes, 5 * 2 * 400);
 }
 
-TEST(MemoryTracer, BackwardNodesHaveTheLayersOfTheirForwardOperators) {
+TEST(MemoryTracer, AssignsBackwardNodesToForwardLayers) {
   at::Tensor weight = at::ones({100, 200}), other = at::ones({200, 30});
   weight.set_requires_grad(true);
   other.set_requires_grad(true);
@@ -344,7 +344,7 @@ TEST(MemoryTracer, BackwardNodesHaveTheLayersOfTheirForwardOperators) {
   EXPECT_EQ(stats.at("second").live_bytes, 0);
 }
 
-TEST(MemoryTracer, ExportsAreWhatTheirReadersTake) {
+TEST(MemoryTracer, ExportsAreValidForTheirReaders) {
   const test::TemporaryFolder folder;
   MemoryTracer tracer(on_cpu());
   {
@@ -370,7 +370,7 @@ TEST(MemoryTracer, ExportsAreWhatTheirReadersTake) {
   EXPECT_THROW(tracer.export_timeline((folder / "no" / "file").string()), std::runtime_error);
 }
 
-TEST(MemoryTracer, WrongOptionsAreRefusedInWords) {
+TEST(MemoryTracer, RejectsInvalidOptionsWithAMessage) {
   MemoryTracerOptions options;
   options.device = "gpu";
   EXPECT_THROW(MemoryTracer{options}, std::invalid_argument);
