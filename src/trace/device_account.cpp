@@ -42,7 +42,7 @@ Result<std::uint64_t> parse_limit(std::string_view text) {
   return static_cast<std::uint64_t>(size->count);
 }
 
-std::string words_for(const Limits& limits) {
+std::string limits_text(const Limits& limits) {
   std::string words;
   bool same = true;
   for (const std::uint64_t limit : limits.bytes) same = same && limit == limits.bytes[0];
@@ -90,7 +90,7 @@ Status check_devices(const Limits& limits, std::size_t devices) {
   for (std::size_t device = devices; device < kMaxDevices; ++device)
     if (limits.bytes[device] != kNoLimit)
       return usage_error(
-          fmt::format("the GPU limit {} names device {}, which does not exist", words_for(limits), device),
+          fmt::format("the GPU limit {} names device {}, which does not exist", limits_text(limits), device),
           fmt::format("the driver reports {}",
                       devices == 1 ? "one device" : fmt::format("{} devices", devices)),
           fmt::format("give a limit for {}",
@@ -216,7 +216,8 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   // A named account has the same limit for all members; an enclosing limit applies to this command only.
   result.limits_ = name.empty() ? smaller_of(limits, outer) : limits;
   if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
-    log::warning("the enclosing GPU limit of {} applies instead of {}", words_for(outer), words_for(limits));
+    log::warning("the enclosing GPU limit of {} applies instead of {}", limits_text(outer),
+                 limits_text(limits));
   const std::string what = fmt::format("cannot create the GPU memory account {}", file.string());
   const UniqueFd lock = lock_folder(folder);
   if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or run without the limit");
@@ -241,8 +242,8 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
         return usage_error(
-            fmt::format("the GPU limit {} differs from that of --share {}", words_for(limits), name),
-            fmt::format("its processes already share {}", words_for(theirs)),
+            fmt::format("the GPU limit {} differs from that of --share {}", limits_text(limits), name),
+            fmt::format("its processes already share {}", limits_text(theirs)),
             "give the same limit, omit it, or use another name");
       }
       result.limits_ = smaller_of(theirs, outer);

@@ -20,7 +20,7 @@ inline std::string grouped(std::int64_t number) {
 }
 
 // Removes control characters: names come from the traced program, and must not control the terminal.
-inline std::string harmless(std::string_view text) {
+inline std::string printable(std::string_view text) {
   constexpr int kNoLimit = 1 << 20;
   return fit_to_width(text, kNoLimit);
 }
@@ -31,7 +31,7 @@ inline std::string shortened(std::string_view name) {
 }
 
 inline std::string line(std::string_view label, std::string_view text) {
-  return fmt::format("  {:<12} {}\n", label, harmless(text));
+  return fmt::format("  {:<12} {}\n", label, printable(text));
 }
 
 }  // namespace headroom::trace

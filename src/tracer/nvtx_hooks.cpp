@@ -27,9 +27,9 @@ namespace {
 
 using recording::ScopeSource;
 
-std::size_t to_utf8(const wchar_t* wide, char* text, std::size_t room) {
+std::size_t to_utf8(const wchar_t* wide, char* text, std::size_t capacity) {
   std::size_t length = 0;
-  for (; *wide != 0 && length + 4 <= room; ++wide) {
+  for (; *wide != 0 && length + 4 <= capacity; ++wide) {
     const auto c = static_cast<std::uint32_t>(*wide);
     if (c < 0x80) {
       text[length++] = static_cast<char>(c);

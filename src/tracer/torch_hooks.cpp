@@ -31,7 +31,7 @@ struct Phase {
 };
 thread_local Phase backward{"backward", false}, optimizer_step{"optimizer.step", false};
 
-Object* go_on_in(Phase& phase, const PendingCall& call) {
+Object* call_in_layer(Phase& phase, const PendingCall& call) {
   if (phase.is_open) return call.call_original();
   phase.is_open = true;
   push_scope(ScopeSource::phase, phase.name, std::strlen(phase.name), kModuleDomain);
@@ -40,8 +40,8 @@ Object* go_on_in(Phase& phase, const PendingCall& call) {
   phase.is_open = false;
   return result;
 }
-Object* around_backward(const PendingCall& call) { return go_on_in(backward, call); }
-Object* around_step(const PendingCall& call) { return go_on_in(optimizer_step, call); }
+Object* around_backward(const PendingCall& call) { return call_in_layer(backward, call); }
+Object* around_step(const PendingCall& call) { return call_in_layer(optimizer_step, call); }
 
 // PyTorch wraps step() of each optimizer class when its first instance is created. The tracer wraps it
 // afterwards.

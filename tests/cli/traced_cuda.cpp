@@ -126,15 +126,15 @@ bool share_with(const char* name, const Child& child, std::uint64_t limit, std::
   const std::uint64_t held = std::strtoull(line, nullptr, 10);
   start_context();
   Plain route;
-  const Outcome beside = fill(route, step);
+  const Outcome meanwhile = fill(route, step);
   end(child, by_force);
   const Outcome after = fill(route, step);
   route.free_all();
-  const bool sound = held > 0 && beside.end == kOutOfMemory && held + beside.bytes <= limit &&
-                     limit - held - beside.bytes < step && beside.bytes + after.bytes <= limit &&
-                     limit - beside.bytes - after.bytes < step;
-  std::printf("%-8s another held %llu, %llu beside it, %llu after its end: %s\n", name,
-              static_cast<unsigned long long>(held), static_cast<unsigned long long>(beside.bytes),
+  const bool sound = held > 0 && meanwhile.end == kOutOfMemory && held + meanwhile.bytes <= limit &&
+                     limit - held - meanwhile.bytes < step && meanwhile.bytes + after.bytes <= limit &&
+                     limit - meanwhile.bytes - after.bytes < step;
+  std::printf("%-8s another held %llu, %llu at the same time, %llu after its end: %s\n", name,
+              static_cast<unsigned long long>(held), static_cast<unsigned long long>(meanwhile.bytes),
               static_cast<unsigned long long>(after.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
@@ -157,13 +157,13 @@ bool run_after(const char* name, const Child& child, std::uint64_t limit, std::u
   const std::uint64_t free = is_held ? limit - held : limit;
   bool sound = held > 0 && wait_until_left(free);
   Plain route;
-  const Outcome beside = fill(route, step);
+  const Outcome meanwhile = fill(route, step);
   route.free_all();
-  sound = sound && beside.end == kOutOfMemory && beside.bytes <= free && free - beside.bytes < step;
+  sound = sound && meanwhile.end == kOutOfMemory && meanwhile.bytes <= free && free - meanwhile.bytes < step;
   end(child, false);
   sound = sound && wait_until_left(limit);
-  std::printf("%-8s held %llu, %llu beside it: %s\n", name, static_cast<unsigned long long>(held),
-              static_cast<unsigned long long>(beside.bytes), sound ? "sound" : "WRONG");
+  std::printf("%-8s held %llu, %llu at the same time: %s\n", name, static_cast<unsigned long long>(held),
+              static_cast<unsigned long long>(meanwhile.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
 // Allocates this amount, reports it, and is killed while its forked child lives until its input closes: like
@@ -216,18 +216,19 @@ bool run_ipc(const char* self, std::uint64_t limit, std::uint64_t step) {
   Pointer pointer = 0;
   const Result opened = FIND((Pointer*, IpcHandle, unsigned), "cuIpcOpenMemHandle_v2", "cuIpcOpenMemHandle",
                              11000)(&pointer, handle, 1);
-  const std::uint64_t left_beside = left();
+  const std::uint64_t left_meanwhile = left();
   Plain route;
-  const Outcome beside = fill(route, step);
+  const Outcome meanwhile = fill(route, step);
   route.free_all();
   if (opened == kSuccess)
     check(FIND((Pointer), "cuIpcCloseMemHandle", "cuIpcCloseMemHandle", 4010)(pointer), "close");
   end(child, false);
-  const bool sound = opened == kSuccess && left_beside == limit - step && beside.end == kOutOfMemory &&
-                     beside.bytes <= limit - step && limit - step - beside.bytes < step && left() == limit;
-  std::printf("ipc      opened with %d, left %llu beside it, granted %llu: %s\n", opened,
-              static_cast<unsigned long long>(left_beside), static_cast<unsigned long long>(beside.bytes),
-              sound ? "sound" : "WRONG");
+  const bool sound = opened == kSuccess && left_meanwhile == limit - step && meanwhile.end == kOutOfMemory &&
+                     meanwhile.bytes <= limit - step && limit - step - meanwhile.bytes < step &&
+                     left() == limit;
+  std::printf("ipc      opened with %d, left %llu at the same time, granted %llu: %s\n", opened,
+              static_cast<unsigned long long>(left_meanwhile),
+              static_cast<unsigned long long>(meanwhile.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
 
@@ -244,11 +245,12 @@ bool run_shareable(const char* self, std::uint64_t limit, std::uint64_t step) {
   }
   const std::uint64_t held = std::strtoull(line, nullptr, 10);
   start_context();
-  const std::uint64_t left_beside = left();
+  const std::uint64_t left_meanwhile = left();
   end(child, false);
-  const bool sound = held <= limit && limit - held < step && left_beside == limit - held && left() == limit;
-  std::printf("shared   descriptors held %llu, left %llu beside it: %s\n",
-              static_cast<unsigned long long>(held), static_cast<unsigned long long>(left_beside),
+  const bool sound =
+      held <= limit && limit - held < step && left_meanwhile == limit - held && left() == limit;
+  std::printf("shared   descriptors held %llu, left %llu at the same time: %s\n",
+              static_cast<unsigned long long>(held), static_cast<unsigned long long>(left_meanwhile),
               sound ? "sound" : "WRONG");
   return sound;
 }
@@ -263,10 +265,10 @@ bool run_host(std::uint64_t limit, std::uint64_t step) {
   const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
   void* pinned[3] = {};
   for (void*& one : pinned) check(allocate(&one, step, 0), "cuMemHostAlloc");
-  const std::uint64_t beside = left();
+  const std::uint64_t meanwhile = left();
   for (void* one : pinned) check(free(one), "cuMemFreeHost");
-  const bool sound = beside == (is_integrated != 0 ? limit - 3 * step : limit) && left() == limit;
-  std::printf("host     %llu left beside 3 requests: %s\n", static_cast<unsigned long long>(beside),
+  const bool sound = meanwhile == (is_integrated != 0 ? limit - 3 * step : limit) && left() == limit;
+  std::printf("host     %llu left during 3 requests: %s\n", static_cast<unsigned long long>(meanwhile),
               sound ? "sound" : "WRONG");
   return sound;
 }
