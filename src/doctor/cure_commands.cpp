@@ -14,7 +14,7 @@ constexpr std::int64_t kPartOfMemory = 30, kKib = 1 << 10, kMib = 1 << 20, kGib 
 }  // namespace
 
 Cure keep_pages_free(const std::optional<Bytes>& ram) {
-  Cure cure{"keep more pages free: a thirtieth of the memory", "", {}};
+  Cure cure{"keep more pages free: 1/30 of the memory", "", {}};
   cure.command = ram ? fmt::format("sudo sysctl vm.min_free_kbytes={}", ram->count / kPartOfMemory / kKib)
                      : fmt::format(
                            "sudo sysctl vm.min_free_kbytes=$(awk '/MemTotal/ {{print int($2/{})}}' "
@@ -24,7 +24,7 @@ Cure keep_pages_free(const std::optional<Bytes>& ram) {
 }
 
 Cure half_of_batch(const std::optional<Bytes>& requested) {
-  Cure cure{"use half of the batch, or a smaller input", "batch_size = batch_size // 2", {}};
+  Cure cure{"halve the batch size, or use a smaller input", "batch_size = batch_size // 2", {}};
   if (requested && requested->count > 1) cure.saves = Bytes{requested->count / 2};
   return cure;
 }

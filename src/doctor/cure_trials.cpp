@@ -58,9 +58,9 @@ std::string memory_words(const TriedFigure& figure) {
 std::string latency_words(const TriedFigure& figure) {
   return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
                      format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
-                     !figure.is_judged ? ", by few frames"
+                     !figure.is_judged ? ", few frames"
                      : figure.differs  ? ""
-                                       : ", within what runs differ by");
+                                       : ", within the noise between runs");
 }
 
 std::string_view first_words(CureVerdict verdict, bool larger) {
@@ -68,15 +68,15 @@ std::string_view first_words(CureVerdict verdict, bool larger) {
     case CureVerdict::helps:
       return "it helps";
     case CureVerdict::costs_speed:
-      return "it takes less memory and costs speed";
+      return "it saves memory but is slower";
     case CureVerdict::no_difference:
-      return "no difference beyond that of runs of one thing";
+      return "no difference beyond the noise between runs";
     case CureVerdict::worse:
-      return larger ? "it takes more memory" : "it is slower and saves no memory";
+      return larger ? "it needs more memory" : "it is slower and saves no memory";
     case CureVerdict::failed:
       break;
   }
-  return "it did not come through";
+  return "it failed in every run";
 }
 
 // The larger of load peak and run peak, on the GPU where the model runs on one.
@@ -106,9 +106,8 @@ void measure(TriedCure& tried) {
 std::string outcome_words(const analysis::ModelComparison& model) {
   const analysis::SideOutcome &before = model.outcome_before, &after = model.outcome_after;
   if (before.failed == 0 && after.failed == 0) return {};
-  std::string words =
-      fmt::format("it came through in {} of {} runs, in {} of {} before", after.runs - after.failed,
-                  after.runs, before.runs - before.failed, before.runs);
+  std::string words = fmt::format("{} of {} runs succeeded, {} of {} before", after.runs - after.failed,
+                                  after.runs, before.runs - before.failed, before.runs);
   if (model.fell() || model.recovered()) words += ", which may be chance";
   if (after.failed > 0 && !after.error.empty()) words += fmt::format(" (a run failed: {})", after.error);
   return words;
@@ -121,7 +120,7 @@ void judge_by_outcome(const analysis::ModelComparison& model, TriedCure& tried) 
     tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
   } else if (model.outcome_after.failed == 0) {
     tried.verdict = CureVerdict::helps;
-    tried.sentence = "it comes through, where it did not before";
+    tried.sentence = "every run succeeds; before, every run failed";
   } else {
     tried.verdict = CureVerdict::no_difference;
     tried.sentence = outcome_words(model);
@@ -176,10 +175,9 @@ bool takes_less(CureVerdict verdict) {
 }
 
 std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
-  if (weighed.is_mixed && weighed.smaller) return "the largest peak falls, and another grows";
-  if (weighed.is_mixed && !weighed.larger) return "one peak falls, and another grows";
-  if (needs_more_runs(tried))
-    return "it cannot be told, runs of one thing differ too much (more of them, --repeat N, may tell)";
+  if (weighed.is_mixed && weighed.smaller) return "the largest peak shrinks, another grows";
+  if (weighed.is_mixed && !weighed.larger) return "one peak shrinks, another grows";
+  if (needs_more_runs(tried)) return "unclear, the runs vary too much (try more runs with --repeat N)";
   return first_words(tried.verdict, weighed.larger);
 }
 
@@ -193,7 +191,7 @@ void judge_by_figures(const analysis::ModelComparison& model, TriedCure& tried) 
   if ((model.fell() && takes_less(tried.verdict)) ||
       (model.recovered() && tried.verdict == CureVerdict::worse)) {
     tried.verdict = CureVerdict::no_difference;
-    first = "it cannot be told";
+    first = "unclear";
   }
   const std::string outcome = outcome_words(model);
   tried.sentence = fmt::format("{}: {}{}{}", first, weighed.words, outcome.empty() ? "" : "; ", outcome);
@@ -349,7 +347,7 @@ ModelResult joint_result(const BenchResult& run, const std::string& name) {
   }
   if (!run.parallel || run.parallel->together.empty()) {
     joint.status = ModelStatus::failed;
-    joint.error = "the models were not in memory at once";
+    joint.error = "the models were not in memory at the same time";
     return joint;
   }
   const auto take_failure = [&](const ModelResult& model) {

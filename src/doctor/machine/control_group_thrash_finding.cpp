@@ -14,10 +14,10 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
   const Bytes limit = history.thrashed_group_limit;
   Finding finding = new_finding(
       "control-group-thrash", is_severe ? Severity::severe : Severity::warning,
-      fmt::format("At its limit of {} the control group read up to {:.0f} pages a second again, for {}",
+      fmt::format("At its limit of {}, the control group re-read up to {:.0f} pages per second, for {}",
                   format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
-      "What it needs all the time, such as mapped weights and code, does not fit: pages are dropped and read "
-      "again at once. The machine has memory; the group has not.",
+      "Its working set, such as mapped weights and code, does not fit: the kernel drops pages and reads them "
+      "again at once. The machine has free memory, but the group does not.",
       Confidence::likely);
   finding.figures = {{"level", "control group"},
                      {"limit_bytes", limit.count},
@@ -27,11 +27,11 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
   // Twice the limit is a first try: the samples do not tell how much of the files is needed, only that it is
   // more than there is room for.
   const std::int64_t size = 2 * limit.count / mebibytes(1).count;
-  finding.cures = {{"double the limit, and again until nothing is read again",
+  finding.cures = {{"double the limit, and repeat until no pages are re-read",
                     fmt::format("headroom run --limit {}MiB -- COMMAND", size),
                     {}},
-                   {"likewise of a container", docker_update({size, limit, {}}, "CONTAINER"), {}},
-                   {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
+                   {"double a container's limit", docker_update({size, limit, {}}, "CONTAINER"), {}},
+                   {"run fewer models at once in the group", "headroom plan BUDGET.toml", {}}};
   return finding;
 }
 

@@ -51,7 +51,7 @@ std::optional<Finding> desktop_running(const MachineHistory& history) {
   Finding finding =
       new_finding("desktop-running", Severity::note,
                   fmt::format("A desktop runs and holds about {}: {}", format_bytes(sum), names),
-                  "A machine that only infers needs none.");
+                  "A machine that only runs inference needs no desktop.");
   finding.figures = {{"desktop_bytes", sum.count}};
   finding.cures = {{"stop the desktop", "sudo systemctl isolate multi-user.target", sum},
                    {"boot without it from now on", "sudo systemctl set-default multi-user.target", {}}};

@@ -10,12 +10,13 @@ std::optional<Finding> free_memory_in_pieces(const MachineHistory& history) {
   if (history.in_pieces.count < kLeast) return std::nullopt;
   Finding finding = new_finding(
       "free-memory-in-pieces", Severity::warning,
-      fmt::format("The largest free block was up to {:.1f} times smaller than before, with as much free",
-                  history.worst_factor),
-      "Physical memory is fragmented: large requests of devices can fail.", Confidence::likely);
+      fmt::format(
+          "The largest free block was up to {:.1f} times smaller than before, with the same free memory",
+          history.worst_factor),
+      "Physical memory is fragmented: large device allocations can fail.", Confidence::likely);
   finding.figures = {{"worst_factor", history.worst_factor}};
   finding.cures = {
-      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}}};
+      {"compact free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}}};
   return finding;
 }
 

@@ -49,8 +49,8 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
   if (full.size() > 1)
     title += fmt::format(", and {} other{} hardly more", full.size() - 1, full.size() > 2 ? "s" : "");
   Finding finding = new_finding("gpu-memory-nearly-full", Severity::note, std::move(title),
-                                "What starts now finds no room. Programs that take most of a GPU at their "
-                                "start (JAX, TensorFlow, vLLM) look like this when all is well.",
+                                "A program that starts now cannot allocate GPU memory. Programs that reserve "
+                                "most of a GPU at start (JAX, TensorFlow, vLLM) also look like this.",
                                 Confidence::possible);
   finding.figures = {{"gpu", gpu.index.value_or(0)},
                      {"free_bytes", free.count},
@@ -63,9 +63,9 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
         return x.used.value_or(Bytes{}) < y.used.value_or(Bytes{});
       });
   if (is_now && largest != processes.end() && largest->used)
-    finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
+    finding.cures.push_back({fmt::format("end or move process {}, which holds the most", largest->pid),
                              fmt::format("kill {}", largest->pid), largest->used});
-  finding.cures.push_back({"see who holds it", "headroom top", {}});
+  finding.cures.push_back({"see which processes hold the memory", "headroom top", {}});
   return finding;
 }
 

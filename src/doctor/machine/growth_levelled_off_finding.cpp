@@ -17,8 +17,8 @@ std::optional<Finding> in_session(const MachineSession& session) {
   const auto [low, high] = std::minmax_element(session.used.begin(), session.used.end());
   Finding finding =
       new_finding("growth-levelled-off", Severity::note,
-                  fmt::format("Memory grew by {} and then stayed", format_bytes({*high - *low})),
-                  "Arenas, caches and pools that filled: no leak by these samples.", Confidence::likely);
+                  fmt::format("Memory grew by {} and then stayed the same", format_bytes({*high - *low})),
+                  "Arenas, caches or pools filled up. These samples show no leak.", Confidence::likely);
   finding.figures = {{"growth_bytes", *high - *low}};
   return finding;
 }

@@ -17,23 +17,24 @@ std::optional<Finding> in_sample(const SystemSample& last, bool is_now) {
                            &last.nvmap_free, &last.swap_cached})
     rest = rest - held->value_or(Bytes{});
   if (rest.count < share_of(last.ram_total, 15) || rest.count < mebibytes(512).count) return std::nullopt;
-  Finding finding = new_finding(
-      "memory-of-no-process", Severity::note,
-      fmt::format("{} of {} {} held by no process, cache or part of the kernel that tells of it",
-                  format_bytes(rest), format_bytes(*last.ram_total), is_now ? "are" : "were"),
-      "Drivers hold it: on a machine with an integrated GPU that is GPU memory, which no process' resident "
-      "memory shows; on a virtual machine what its host took back.",
-      Confidence::possible);
+  Finding finding =
+      new_finding("memory-of-no-process", Severity::note,
+                  fmt::format("{} of {} {} in no figure of a process, a cache or the kernel",
+                              format_bytes(rest), format_bytes(*last.ram_total), is_now ? "are" : "were"),
+                  "Drivers hold it. With an integrated GPU, it is GPU memory, which is not in any process's "
+                  "resident memory. On a virtual machine, it is memory that the host reclaimed.",
+                  Confidence::possible);
   finding.figures = {{"unaccounted_bytes", rest.count}, {"total_bytes", last.ram_total->count}};
   if (last.huge_pages_total && last.huge_pages_total->count > 0)
     finding.figures.push_back({"huge_pages_bytes", last.huge_pages_total->count});
   if (last.zram_used && last.zram_used->count > 0)
     finding.figures.push_back({"zram_used_bytes", last.zram_used->count});
-  finding.cures = {
-      {"see what the GPU's driver tells of processes (as root)",
-       "sudo cat /sys/kernel/debug/nvmap/iovmm/clients",
-       {}},
-      {"log it with the GPU's figures", "sudo headroom watch --processes 10 --output watch.jsonl", {}}};
+  finding.cures = {{"see how much memory the GPU driver lists for each process (as root)",
+                    "sudo cat /sys/kernel/debug/nvmap/iovmm/clients",
+                    {}},
+                   {"log it together with the GPU's figures",
+                    "sudo headroom watch --processes 10 --output watch.jsonl",
+                    {}}};
   return finding;
 }
 

@@ -26,13 +26,13 @@ const MachineSession* told_session(const MachineHistory& history) {
 std::string title_of(const MachineSession& session, bool goes_on) {
   const auto& left = session.seconds_left.value;
   if (!left)
-    return fmt::format("Memory {} steadily, by {} an hour", goes_on ? "grows" : "grew",
+    return fmt::format("Memory {} steadily, by {} per hour", goes_on ? "grows" : "grew",
                        format_bytes({static_cast<std::int64_t>(*session.growth_per_hour.value)}));
   const std::string memory = session.seconds_left.detail.empty() ? "memory" : session.seconds_left.detail;
   const auto in = Nanoseconds{static_cast<std::int64_t>(std::min(*left, 1e9) * 1e9)};
-  return goes_on ? fmt::format("If it goes on so, {} is used up {} after the end of these samples", memory,
-                               format_duration(in))
-                 : fmt::format("If it went on so, {} was used up {} after the end of a session", memory,
+  return goes_on ? fmt::format("At this growth, {} will be exhausted {} after the end of these samples",
+                               memory, format_duration(in))
+                 : fmt::format("At this growth, {} would be exhausted {} after the end of a session", memory,
                                format_duration(in));
 }
 
@@ -42,20 +42,21 @@ void add_process(const MachineSession& session, Finding& finding) {
       std::max_element(session.processes.begin(), session.processes.end(),
                        [](const auto& a, const auto& b) { return a.second.grown() < b.second.grown(); });
   if (most == session.processes.end() || most->second.grown().count <= 0) {
-    finding.cures.push_back({"find out who grows", "headroom watch --processes 10 --output watch.jsonl", {}});
+    finding.cures.push_back(
+        {"find out which process grows", "headroom watch --processes 10 --output watch.jsonl", {}});
     return;
   }
   const std::string& name = most->first.name;
   const Bytes grown = most->second.grown();
   // A leak of a process, where most of the growth is its own.
   if (2 * static_cast<double>(grown.count) >= session.grown() && session.grown() > 0) {
-    finding.title += fmt::format("; most of it is {}'s", name);
+    finding.title += fmt::format("; most of the growth is in {}", name);
     finding.figures.push_back({"level", "process"});
   }
   finding.figures.push_back({"fastest_process", name});
   finding.figures.push_back({"fastest_process_growth_bytes", grown.count});
   finding.cures.push_back(
-      {fmt::format("look into {}, which grew most", name), "headroom trace -- COMMAND", grown});
+      {fmt::format("examine {}, which grew most", name), "headroom trace -- COMMAND", grown});
 }
 
 }  // namespace
@@ -67,11 +68,10 @@ std::optional<Finding> memory_running_out(const MachineHistory& history) {
   const auto &left = session->seconds_left.value, &per_hour = session->growth_per_hour.value;
   const bool goes_on = session == &history.session;
   constexpr double kSoon = 3600;
-  Finding finding =
-      new_finding(left ? "memory-running-out" : "memory-grows",
-                  left && *left < kSoon ? Severity::severe : Severity::warning, title_of(*session, goes_on),
-                  "What is used grows steadily: a leak, a cache without a bound, or a log in memory.",
-                  Confidence::likely);
+  Finding finding = new_finding(
+      left ? "memory-running-out" : "memory-grows",
+      left && *left < kSoon ? Severity::severe : Severity::warning, title_of(*session, goes_on),
+      "Memory in use grows steadily: a leak, an unbounded cache, or a log in memory.", Confidence::likely);
   if (!goes_on) finding.evidence = of_session(history, *session);
   if (left) finding.figures.push_back({"left_seconds", *left});
   if (per_hour) finding.figures.push_back({"growth_per_hour_bytes", static_cast<std::int64_t>(*per_hour)});

@@ -14,14 +14,15 @@ std::optional<Finding> swap_nearly_full(const MachineHistory& history) {
   if (used.count < share_of(sample.swap_total, 90)) return std::nullopt;
   Finding finding = new_finding(
       "swap-nearly-full", Severity::warning,
-      fmt::format("{} of {} of swap were used, and {} of {} of memory were available", format_bytes(used),
+      fmt::format("{} of {} of swap were in use, and {} of {} of memory were available", format_bytes(used),
                   format_bytes(*sample.swap_total), format_bytes(available), format_bytes(*sample.ram_total)),
-      "Swap is smaller than what is idle: the next peak meets the kernel's killer.", Confidence::likely);
+      "Swap is too small for the idle memory. At the next peak, the kernel's OOM killer ends a process.",
+      Confidence::likely);
   finding.evidence = moment(history, history.fullest_swap->at, format_bytes(used) + " of swap used");
   finding.figures = {{"swap_used_bytes", used.count},
                      {"swap_bytes", sample.swap_total->count},
                      {"available_bytes", available.count}};
-  finding.cures = {{"see who holds the memory", "headroom top", {}},
+  finding.cures = {{"see which processes hold the memory", "headroom top", {}},
                    make_swap_file("add swap on a disk", sample.ram_total, SwapFile::another)};
   return finding;
 }

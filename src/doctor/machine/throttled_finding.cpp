@@ -11,7 +11,7 @@ std::optional<Finding> throttled(const MachineHistory& history) {
       new_finding("throttled", Severity::warning,
                   fmt::format("The board or a GPU was throttled for {} of {}",
                               format_duration(history.throttled), format_duration(history.duration())),
-                  "Heat, or more current than the supply gives: clocks went down, and times with them.");
+                  "Heat or a weak power supply reduced the clocks, so all work took longer.");
   finding.figures = {{"throttled_seconds", history.throttled.seconds()}};
   finding.cures = {{"see temperatures and the power mode", "headroom top", {}},
                    {"cool the board, or choose a lower power mode", "sudo nvpmodel -m MODE", {}}};

@@ -18,30 +18,29 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
   if (ratio >= kWorthIt && !is_large) return std::nullopt;
   if (ratio >= kWorthIt) {
     Finding finding = new_finding("zram-takes-much", Severity::warning,
-                                  fmt::format("zram takes {} of {} of memory", format_bytes(*last.zram_used),
+                                  fmt::format("zram uses {} of {} of memory", format_bytes(*last.zram_used),
                                               format_bytes(*last.ram_total)),
-                                  "What is swapped into zram stays in memory, and a GPU's memory cannot be: "
-                                  "zram is larger than this machine "
-                                  "can spare.",
+                                  "Memory that is swapped into zram stays in RAM, and GPU memory cannot be "
+                                  "swapped. zram is larger than this machine can spare.",
                                   Confidence::likely);
     finding.figures = {{"original_bytes", last.zram_original->count},
                        {"used_bytes", last.zram_used->count},
                        {"ratio", ratio}};
-    finding.cures = {make_swap_file("swap to a fast disk before zram", last.ram_total,
+    finding.cures = {make_swap_file("use swap on a fast disk before zram", last.ram_total,
                                     SwapFile::before_others, last.zram_used),
-                     {"see who was swapped out", "headroom top", {}}};
+                     {"see which processes were swapped out", "headroom top", {}}};
     return finding;
   }
   Finding finding = new_finding("zram-saves-little", Severity::warning,
-                                fmt::format("zram takes {} of memory to hold {}",
+                                fmt::format("zram uses {} of memory to store {}",
                                             format_bytes(*last.zram_used), format_bytes(*last.zram_original)),
-                                "What was swapped out does not compress: weights and frames seldom do.");
+                                "The swapped memory does not compress well: weights and frames rarely do.");
   finding.figures = {
       {"original_bytes", last.zram_original->count}, {"used_bytes", last.zram_used->count}, {"ratio", ratio}};
-  finding.cures = {make_swap_file(
-      "swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
-      "disable nvzramconfig)",
-      last.ram_total, SwapFile::before_others, last.zram_used)};
+  finding.cures = {
+      make_swap_file("use swap on a fast disk first, and disable zram from the next start (on a Jetson: sudo "
+                     "systemctl disable nvzramconfig)",
+                     last.ram_total, SwapFile::before_others, last.zram_used)};
   return finding;
 }
 

@@ -22,23 +22,22 @@ const analysis::DeviceRefusal& largest(const analysis::DeviceFigures& device) {
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
 }
 
-// ", its pools, graphs and shared granules keep 96.0 MiB, process 4711 (python3) had 2.00 GiB".
+// ", its pools, graphs and shared granules 96.0 MiB, process 4711 (python3) 2.00 GiB".
 std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
   const analysis::DeviceRest rest = analysis::rest_of(refusal);
   std::string words;
-  if (rest.kept > 0)
-    words += fmt::format(", its pools, graphs and shared granules keep {}", amount(rest.kept));
+  if (rest.kept > 0) words += fmt::format(", its pools, graphs and shared granules {}", amount(rest.kept));
   for (const analysis::DeviceProcess& process : rest.others)
-    words += fmt::format(", process {}{} had {}", process.pid,
-                         process.is_elsewhere   ? " of another container"
+    words += fmt::format(", process {}{} {}", process.pid,
+                         process.is_elsewhere   ? " in another container"
                          : process.name.empty() ? ""
                                                 : fmt::format(" ({})", harmless(process.name)),
                          amount(process.bytes));
   if (rest.unknown == 0) return words;
   const std::string unknown = amount(rest.unknown);
-  if (rest.names_none) return words + ", other processes or what pools and graphs keep " + unknown;
-  return words + (rest.has_more_processes ? fmt::format(", further processes {}", unknown)
-                                          : fmt::format(", others gave back {} meanwhile", unknown));
+  if (rest.names_none) return words + ", other processes (or pools and graphs) " + unknown;
+  return words + (rest.has_more_processes ? fmt::format(", more processes {}", unknown)
+                                          : fmt::format(", and others released {} in the meantime", unknown));
 }
 
 Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& facts) {
@@ -48,8 +47,9 @@ Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& 
       "gpu-limit-refused", Severity::warning,
       fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
                   report::counted(device.refused_count, "request"), device.ordinal),
-      fmt::format("The largest asked for {} when {} were charged: the program had {} of that{}.",
-                  amount(refusal.bytes), amount(refusal.charged), amount(own), words_for_rest(refusal)));
+      fmt::format(
+          "The largest requested {} when {} were charged. Holders of the charged memory: the program {}{}.",
+          amount(refusal.bytes), amount(refusal.charged), amount(own), words_for_rest(refusal)));
   if (facts.place_words) {
     finding.evidence.push_back({facts.file, 0, "refused: " + facts.place_words(refusal.stack)});
     for (std::size_t i = 0; i < std::min(kMostHolders, refusal.holders.size()); ++i)
@@ -60,13 +60,14 @@ Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& 
   finding.figures = {{"gpu", std::int64_t{device.ordinal}},      {"limit_bytes", refusal.limit},
                      {"refused_requests", device.refused_count}, {"requested_bytes", refusal.bytes},
                      {"charged_bytes", refusal.charged},         {"own_bytes", own}};
-  finding.cures = {{"see who was refused, and who held the rest, each time",
+  finding.cures = {{"see each refused request, and what held the memory",
                     fmt::format("headroom report {}", shell_word(facts.file)),
                     {}}};
   // Where that is possible at all.
   if (const std::int64_t missing = refusal.charged + refusal.bytes - refusal.limit; missing > 0)
     finding.cures.push_back(
-        {fmt::format("raise the limit by {} or more, or have the program hold as much less", amount(missing)),
+        {fmt::format("raise the limit by {} or more, or reduce the program's memory by as much",
+                     amount(missing)),
          "",
          {}});
   return finding;

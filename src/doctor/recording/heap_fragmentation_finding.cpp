@@ -48,26 +48,27 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
   Finding finding;
   finding.id = "fragmentation";
   finding.severity = Severity::warning;
-  finding.title = fmt::format("Of a heap of {} {} lay in {} holes", format_bytes({worst.extent_bytes}),
-                              format_bytes({worst.free_bytes}), worst.holes);
-  finding.cause = "Blocks that live long lie between those that were released, so the heap cannot shrink.";
+  finding.title =
+      fmt::format("The heap spanned {}, of which {} were in {} holes", format_bytes({worst.extent_bytes}),
+                  format_bytes({worst.free_bytes}), worst.holes);
+  finding.cause = "Long-lived blocks lie between released blocks, so the heap cannot shrink.";
   finding.confidence = Confidence::likely;
   finding.figures = {{"heap_bytes", worst.extent_bytes},
                      {"live_bytes", worst.live_bytes},
                      {"free_bytes", worst.free_bytes},
                      {"largest_free_block_bytes", worst.largest_free_bytes}};
   if (worst.blocker) finding.figures.push_back({"blocker_bytes", worst.blocker->bytes});
-  finding.cures = {{"see which blocks are in the way, and allocate them first",
+  finding.cures = {{"see which blocks keep the heap from shrinking, and allocate them first",
                     fmt::format("headroom report {}", shell_word(facts.file)), Bytes{worst.free_bytes}}};
   if (const std::int64_t threshold = mapping_threshold(worst); threshold > 0)
     // glibc takes what fits from the heap's end before it maps, and grows that by 128 KiB at a time: with the
     // threshold alone half of the planted fault's holes stayed, with both none.
     finding.cures.push_back(
-        {"let glibc map blocks as large as the holes by themselves",
+        {"let glibc map blocks of the size of the holes separately",
          fmt::format("MALLOC_MMAP_THRESHOLD_={} MALLOC_TOP_PAD_={}", threshold, threshold / 2),
          Bytes{worst.free_bytes}});
   finding.cures.push_back(
-      {"give the pages of the holes back where the short-lived blocks end", "malloc_trim(0);", {}});
+      {"release the pages of the holes after the short-lived blocks are freed", "malloc_trim(0);", {}});
   return {std::move(finding)};
 }
 

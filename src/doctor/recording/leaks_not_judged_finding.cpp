@@ -15,25 +15,23 @@ std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   Finding finding;
   finding.id = "leaks-not-judged";
   finding.severity = Severity::note;
-  finding.title = "Leaks were not looked for: no layer repeats in the recording";
+  finding.title = "Headroom did not check for leaks: no layer repeats in the recording";
   constexpr std::int64_t kWorthTelling = 1 << 20;
   const std::int64_t live = analysis.leaked_bytes.value;
   if (live >= kWorthTelling) {
     finding.title = fmt::format(
-        "{} were live at the end; whether that is a leak was not looked for: no layer "
-        "repeats in the recording",
+        "{} were live at the end; Headroom did not check for leaks: no layer repeats in the recording",
         format_bytes({live}));
     finding.evidence = live_places(analysis, facts.place_words, LiveAt::end);
     finding.figures = {{"live_bytes", live}, {"live_blocks", analysis.leaked_blocks.value}};
   }
   finding.cause =
-      "What stays after each of several equal rounds is a leak. The recording has no layer that was entered "
-      "and "
-      "left six times.";
+      "A leak is memory that remains after each of several equal rounds. The recording has no layer that was "
+      "entered and left six times.";
   finding.cures = {
-      {"record more rounds, and mark each: NVTX ranges, headroom's scopes, a model's runs", "", {}}};
+      {"record more rounds, and mark each one: NVTX ranges, headroom scopes, model runs", "", {}}};
   if (live >= kWorthTelling)
-    finding.cures.push_back({"see what was live at the end, and from where",
+    finding.cures.push_back({"see what was live at the end, with call stacks",
                              fmt::format("headroom report {}", shell_word(facts.file)),
                              {}});
   return {std::move(finding)};

@@ -49,7 +49,7 @@ std::string title_of_leak(const analysis::LeakVerdict& leaks, const std::string&
   constexpr std::string_view kBegin = "Leak: ";
   std::string title = report::words_for_leaks(leaks);
   if (level == last_part(leaks.cycle) || !title.starts_with(kBegin)) return title;
-  return fmt::format("Leak of each {}: {}", level, title.substr(kBegin.size()));
+  return fmt::format("Leak per {}: {}", level, title.substr(kBegin.size()));
 }
 
 void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
@@ -63,11 +63,12 @@ void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
   finding.id = stays ? "growth-levelled-off" : "leak";
   finding.severity = stays ? Severity::note : Severity::severe;
   const std::string owner = owner_of(facts, leaks.cycle), level = last_part(owner);
-  finding.title = stays ? fmt::format("Memory grew by {} over the first cycles of {} and then stayed",
-                                      format_bytes({grown_in_all}), leaks.cycle)
-                        : title_of_leak(leaks, level);
-  finding.cause = stays ? "Arenas, caches and pools that filled: no leak by this recording."
-                        : fmt::format("What is allocated in {} is kept when it is over.", owner);
+  finding.title = stays
+                      ? fmt::format("Memory grew by {} over the first cycles of {} and then stayed the same",
+                                    format_bytes({grown_in_all}), leaks.cycle)
+                      : title_of_leak(leaks, level);
+  finding.cause = stays ? "Arenas, caches or pools filled up. This recording shows no leak."
+                        : fmt::format("Memory allocated in {0} is not released when {0} ends.", owner);
   finding.confidence = Confidence::likely;
   finding.figures = {{"level", level},
                      {"owner", owner},
@@ -78,7 +79,7 @@ void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
     finding.evidence = places_of(leaks, facts.place_words);
     finding.figures.push_back({"leak_bytes", static_cast<std::int64_t>(std::llround(leaks.bytes_per_cycle))});
     finding.cures = {
-        {fmt::format("see the places that keep it, and release what they keep at the end of each {}", level),
+        {fmt::format("see which call stacks keep the memory, and release it at the end of each {}", level),
          fmt::format("headroom report {}", shell_word(facts.file)),
          grown_in_all > 0 ? std::optional(Bytes{grown_in_all}) : std::nullopt}};
   }

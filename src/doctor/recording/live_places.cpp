@@ -25,7 +25,7 @@ std::vector<Evidence> live_places(const analysis::RecordingAnalysis& analysis, c
   for (const analysis::StackFigures* stack : stacks)
     places.push_back(
         {"", 0,
-         fmt::format("{}{} in {} blocks, of {}", stack->sampled ? "about " : "",
+         fmt::format("{}{} in {} blocks, from {}", stack->sampled ? "about " : "",
                      format_bytes({stack->live.*bytes}), stack->live.*blocks, place_words(stack->stack))});
   return places;
 }

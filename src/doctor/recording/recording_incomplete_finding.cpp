@@ -8,7 +8,7 @@ std::vector<Finding> recording_incomplete(const RecordingFacts& facts) {
   Finding finding;
   finding.id = "recording-incomplete";
   finding.severity = Severity::note;
-  finding.title = "The recording is not whole: figures may be too small";
+  finding.title = "The recording is incomplete: figures may be too small";
   finding.cause = analysis.problems.front();
   return {std::move(finding)};
 }

@@ -80,22 +80,22 @@ std::optional<Finding> steady_growth(const RecordingFacts& facts) {
   finding.severity = Severity::warning;
   finding.confidence = Confidence::possible;
   const Bytes rate{std::llround(grown->bytes_per_second)};
-  finding.title = fmt::format("The program's memory grew all the time, by {} a second, until its end",
-                              format_bytes(rate));
+  finding.title =
+      fmt::format("The program's memory grew steadily, by {} per second, until its end", format_bytes(rate));
   finding.cause =
-      "A leak, or something that it collects on purpose: no layer repeats in the recording that would tell "
-      "whether each round keeps something.";
+      "A leak, or data that the program collects on purpose. No layer repeats in the recording, so Headroom "
+      "cannot check what each round keeps.";
   const std::int64_t live = analysis.leaked_bytes.value;
-  if (live < grown->bytes / 2) finding.cause += " It gave most of it back when it ended.";
+  if (live < grown->bytes / 2) finding.cause += " The program released most of it when it ended.";
   finding.evidence = live_places(analysis, facts.place_words, LiveAt::peak);
   finding.figures = {{"level", std::string("process")},
                      {"grown_bytes", grown->bytes},
                      {"bytes_per_second", rate.count},
                      {"live_bytes", live}};
-  finding.cures = {{"see what holds it, and from where, at the fullest moment",
+  finding.cures = {{"see what holds it at the peak, with call stacks",
                     fmt::format("headroom report {}", shell_word(facts.file)), Bytes{grown->bytes}},
-                   {"mark each round (NVTX ranges, headroom's scopes, a model's runs), and record it again: "
-                    "then it is told what each round keeps",
+                   {"mark each round (NVTX ranges, headroom scopes, model runs) and record again, to see "
+                    "what each round keeps",
                     "",
                     {}}};
   return finding;

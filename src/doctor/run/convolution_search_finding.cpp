@@ -15,17 +15,17 @@ std::optional<Finding> convolution_search(const ModelResult& model, const BenchR
   const Bytes beyond = *gpu.run_peak - *gpu.loaded;
   constexpr std::int64_t kMuch = 256 << 20;
   if (beyond.count < kMuch || beyond < *gpu.loaded) return std::nullopt;
-  Finding finding =
-      new_finding("convolution-search", Severity::note,
-                  fmt::format("{} takes {} on {} once it is loaded and {} more to run", model.name,
-                              format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
-                  "The search for the fastest convolutions takes workspace, and the arena keeps it; or the "
-                  "activations are as large.",
-                  Confidence::possible);
+  Finding finding = new_finding("convolution-search", Severity::note,
+                                fmt::format("{} needs {} on {} after loading, and {} more to run", model.name,
+                                            format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
+                                "The search for the fastest convolutions needs workspace, and the arena "
+                                "keeps it. Or the activations are that large.",
+                                Confidence::possible);
   finding.figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}};
-  add_settings(finding, model, "choose convolutions by rules, without the search", "convolutions=heuristic");
-  add_settings(finding, model, "search among those that need little workspace", "workspace=small");
-  add_settings(finding, model, "let the arena grow by what is asked for", "extend=same_as_requested");
+  add_settings(finding, model, "choose convolutions by heuristics, without the search",
+               "convolutions=heuristic");
+  add_settings(finding, model, "search only convolutions that need little workspace", "workspace=small");
+  add_settings(finding, model, "let the arena grow by the requested size only", "extend=same_as_requested");
   return finding;
 }
 

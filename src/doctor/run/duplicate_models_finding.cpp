@@ -101,12 +101,12 @@ std::vector<Finding> duplicate_models(const BenchResult& result) {
     CureSettings shared{models.front()->name, ""};
     for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
     shared.leave_out_also = true;
-    Cure share{"let all users share one session, as those of headroom/model_pool.h do", "", saved};
+    Cure share{"let all users share one session, as headroom/model_pool.h does", "", saved};
     share.settings = shared;
     finding.cures = {std::move(share)};
     if (std::all_of(models.begin(), models.end(), [](const ModelResult* model) { return can_map(*model); })) {
       const char* const words = "mapped=on,prepack=off";
-      Cure map{"map the weights: all share the pages of the one prepared file",
+      Cure map{"map the weights: all sessions share the pages of one prepared file",
                fmt::format("--model NAME=PATH,{}", words), std::min(all, weights) - std::min(all, *size)};
       map.settings = CureSettings{shared.model, words};
       map.settings->also = shared.also;

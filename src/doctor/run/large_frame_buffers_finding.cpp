@@ -35,23 +35,22 @@ std::vector<Finding> large_frame_buffers(const BenchResult& result) {
   const Bytes frames = *model->memory.frames, peak = *model->memory.run_peak;
   Finding finding =
       new_finding("large-frame-buffers", Severity::note,
-                  fmt::format("{} of the {} of {} are decoded frames", format_bytes(frames),
+                  fmt::format("{} of the {} peak of {} are decoded frames", format_bytes(frames),
                               format_bytes(peak), model->name),
-                  "Frames are kept in memory, larger or more of them than the model needs at once.");
+                  "The run keeps more or larger frames in memory than the model needs at once.");
   finding.figures = {{"frames_bytes", frames.count}, {"run_peak_bytes", peak.count}};
   constexpr std::int64_t kEnough = 8;
   const std::int64_t held = frames_held(result, frames), fewer = std::min(kEnough, held / 2);
   if (held > 0) finding.figures.push_back({"frames_held", held});
   if (fewer > 0) {
-    Cure cure{fmt::format("keep {} of them in place of {}", fewer, held),
+    Cure cure{fmt::format("keep {} frames in memory instead of {}", fewer, held),
               fmt::format("--max-frames-in-mem {}", fewer), Bytes{frames.count / held * (held - fewer)}};
     cure.settings = CureSettings{model->name, ""};
     cure.settings->max_frames_in_memory = fewer;
     finding.cures.push_back(std::move(cure));
   }
   finding.cures.push_back(
-      {"take pictures of the size that the model takes: they are decoded whole, and scaled "
-       "down behind that",
+      {"use pictures of the model's input size: a picture is decoded whole and scaled down afterwards",
        "",
        {}});
   return {finding};

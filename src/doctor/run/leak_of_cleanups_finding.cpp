@@ -22,16 +22,16 @@ std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchRes
         "leak", Severity::severe,
         fmt::format("{} leaks {} with each {}", model.name,
                     format_bytes({static_cast<std::int64_t>(growth.per_cycle)}), level),
-        fmt::format("What was made for one {} is still there after the clean-up, {} times in a row.", level,
-                    bytes.size()),
+        fmt::format("Memory that was allocated for one {} remains after its cleanup, {} times in a row.",
+                    level, bytes.size()),
         Confidence::likely);
     finding.figures = {{"level", level},
                        {"leak_bytes", static_cast<std::int64_t>(growth.per_cycle)},
                        {"cycles", static_cast<std::int64_t>(bytes.size())}};
     finding.cures = {
-        {fmt::format("release what belongs to one {} at its end", level),
+        {fmt::format("release the memory of each {} when it ends", level),
          "del predictor; gc.collect(); torch.cuda.empty_cache()", Bytes{bytes.back() - bytes.front()}},
-        {"find the place that keeps it", "headroom trace -- COMMAND", {}}};
+        {"find the call stack that keeps it", "headroom trace -- COMMAND", {}}};
     return finding;
   }
   return std::nullopt;

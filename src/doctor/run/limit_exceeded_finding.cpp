@@ -8,11 +8,11 @@ namespace headroom::doctor {
 
 std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&) {
   if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
-  Finding finding =
-      new_finding("limit-exceeded", Severity::severe, fmt::format("{} took more than the limit", model.name),
-                  "The limit did not refuse it: on a machine of that size it would have been killed.");
+  Finding finding = new_finding(
+      "limit-exceeded", Severity::severe, fmt::format("{} used more memory than the limit", model.name),
+      "The limit did not stop it. On a machine of that size, the kernel would have killed it.");
   finding.figures = {{"violations", model.memory.violations}};
-  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  finding.cures = {{"search for settings that fit", "headroom bench --tune", {}}};
   add_leaner_settings(finding, model);
   finding.cures.push_back(smaller_input());
   return finding;

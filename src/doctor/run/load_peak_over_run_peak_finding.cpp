@@ -25,8 +25,7 @@ std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const B
     finding.cures.push_back(
         with_settings(model, "keep no re-packed copies of the weights (may be slower)", "prepack=off"));
   }
-  finding.cures.push_back(
-      {"load it first, while the others are not there yet", "headroom plan BUDGET.toml", {}});
+  finding.cures.push_back({"load it first, before the other models", "headroom plan BUDGET.toml", {}});
   return finding;
 }
 

@@ -19,11 +19,10 @@ std::optional<Finding> loading_leaves_copies(const ModelResult& model, const Ben
   if (holds.count < 2 * file->count + 2 * kWorthTellingOfModels) return std::nullopt;
   Finding finding = new_finding(
       "loading-leaves-copies", Severity::warning,
-      fmt::format("{} holds {} once it is loaded, {:.1f} times its file of {}", model.name,
+      fmt::format("{} holds {} after loading, {:.1f} times its file size of {}", model.name,
                   format_bytes(holds), static_cast<double>(holds.count) / static_cast<double>(file->count),
                   format_bytes(*file)),
-      "Copies of the weights that loading made are still in memory: in use, re-packed, or freed and kept by "
-      "the "
+      "Copies of the weights from loading are still in memory: in use, re-packed, or freed but kept by the "
       "heap.",
       Confidence::likely);
   finding.figures = {

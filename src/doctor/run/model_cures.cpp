@@ -25,24 +25,24 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
   const auto add = [&](const char* what, const char* words) { add_settings(finding, model, what, words); };
   if (!is_on_cpu(model)) {
     add("choose convolutions that need little workspace", "workspace=small");
-    add("choose convolutions by rules: the search takes workspace, too", "convolutions=heuristic");
+    add("choose convolutions by heuristics: the search needs workspace too", "convolutions=heuristic");
     if (is_onnxruntime(model))
-      add("let the arena grow by what is asked for, not to the next power of two",
+      add("let the arena grow by the requested size, not to the next power of two",
           "extend=same_as_requested");
     return;
   }
   if (model.backend == "libtorch") return;  // it has none of these
-  add("plan no memory ahead", "pattern=off");
+  add("disable the memory pattern, which plans blocks ahead", "pattern=off");
   if (!is_onnxruntime(model)) return;
   // Weights are pages of a file then, which the kernel can take back.
   if (can_map(model))
     add_settings(finding, model, "map the weights from a prepared file", "mapped=on", model.file_size);
-  add("do without the arena", "arena=off");
+  add("disable the arena", "arena=off");
   add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
 }
 
 Cure smaller_input() {
-  return {"use a smaller input, where the model leaves its size open (--imgsz 320)", "", {}};
+  return {"use a smaller input, if the model does not fix its input size (--imgsz 320)", "", {}};
 }
 
 }  // namespace headroom::doctor

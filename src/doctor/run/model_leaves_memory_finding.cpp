@@ -68,13 +68,13 @@ std::vector<Cure> cures_of(const BenchResult& result, const ModelResult& model, 
       std::max(model.memory.load_peak.value_or(Bytes{}), model.memory.run_peak.value_or(Bytes{}));
   std::vector<std::string> pool = run_again(result, model, ",isolated=on");
   pool.insert(pool.end(), {"--pool", fmt::format("{}MiB", mebibytes_above(peak))});
-  return {{"give it a process of its own, as the model pool does: all of it is back when it is unloaded "
+  return {{"run it in its own process, as the model pool does: unloading releases all of its memory "
            "(ModelPool, .isolated = true)",
            shell_command(pool), left},
-          {"where it is the heap, this run leaves less: let large blocks go back as they are freed (or call "
-           "malloc_trim(0) behind the release)",
+          {"let freed large blocks return to the system at once, which leaves less if the heap is the cause "
+           "(or call malloc_trim(0) after the release)",
            shell_command(run_again(result, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), left},
-          {"else find the place that keeps it",
+          {"otherwise, find the call stack that keeps it",
            shell_command(run_again(result, model, "", {"headroom", "trace", "--"})),
            {}}};
 }
@@ -86,13 +86,13 @@ std::vector<Finding> model_leaves_memory(const BenchResult& result) {
   for (const ModelResult& model : result.models) {
     const auto found = left_behind(model);
     if (!found || !is_worth_telling(model, *found)) continue;
-    Finding finding = new_finding(
-        "model-leaves-memory", Severity::warning,
-        fmt::format("{} took {} and left {} behind when it was released", model.name,
-                    format_bytes(found->taken), format_bytes(found->left)),
-        "Something keeps it: a cache or an object that outlives the model, or a heap that is cut up. What is "
-        "loaded next comes on top of it.",
-        Confidence::possible);
+    Finding finding =
+        new_finding("model-leaves-memory", Severity::warning,
+                    fmt::format("{} used {} and left {} in memory after its release", model.name,
+                                format_bytes(found->taken), format_bytes(found->left)),
+                    "A cache or an object that outlives the model keeps this memory, or the heap is "
+                    "fragmented. The next model needs its memory in addition.",
+                    Confidence::possible);
     finding.figures = {{"level", "model"},
                        {"left_bytes", found->left.count},
                        {"taken_bytes", found->taken.count},

@@ -17,16 +17,16 @@ bool may_be_weights(const ModelResult& model) {
 }
 
 std::string cause_of(const ModelResult& model, bool while_loading) {
-  if (!while_loading) return "What a run needs beside the weights did not fit.";
+  if (!while_loading) return "The memory that a run needs besides the weights did not fit.";
   if (may_be_weights(model))
-    return "Loading needs more than running: the file, the weights and their re-packed copies at once.";
+    return "Loading needs more memory than running: it holds the file, the weights and their re-packed "
+           "copies at once.";
   return fmt::format(
-      "The runtime and what it builds of the model need most of it: the model's file has {}, and {} were "
-      "resident{}.",
+      "The runtime and its structures for the model need most of the memory: the model file has {}, but {} "
+      "were resident{}.",
       format_bytes(*model.file_size), format_bytes(*model.memory.load_peak),
-      model.memory.runtime
-          ? fmt::format(", {} of them before it was loaded", format_bytes(*model.memory.runtime))
-          : "");
+      model.memory.runtime ? fmt::format(", {} of them before loading", format_bytes(*model.memory.runtime))
+                           : "");
 }
 
 }  // namespace
@@ -52,14 +52,14 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
   add_figure("load_peak_bytes", model.memory.load_peak);  // as far as it came
   add_figure("run_peak_bytes", model.memory.run_peak);
   add_figure("file_bytes", model.file_size);
-  const Cure measure{"measure what it needs where nothing limits it", "headroom bench", {}};
+  const Cure measure{"measure how much memory it needs without a limit", "headroom bench", {}};
   const bool weights_matter = !while_loading || may_be_weights(model);
   if (!weights_matter) finding.cures.push_back(measure);
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
         "mapped=on,prepack=off", model.file_size));
-  finding.cures.push_back({"search the settings that fit", "headroom bench --tune", {}});
+  finding.cures.push_back({"search for settings that fit", "headroom bench --tune", {}});
   add_leaner_settings(finding, model);
   finding.cures.push_back(smaller_input());
   if (weights_matter) finding.cures.push_back(measure);

@@ -31,12 +31,13 @@ Finding all_at_once(const BenchResult& result, std::string title, std::string ca
 void add_cures(Finding& finding, const BenchResult& result) {
   if (result.limit && result.options && !result.pool) {
     const std::string budget = exact_size(result.limit->bytes);
-    finding.cures.push_back({"let a pool load and give up models within the limit, in one process",
-                             command_at_once(result, {"--pool", budget}),
-                             {}});
+    finding.cures.push_back(
+        {"use a model pool: one process that loads and evicts models to stay inside the limit",
+         command_at_once(result, {"--pool", budget}),
+         {}});
   }
   finding.cures.push_back(
-      {"plan which of them run together, and with which settings", "headroom plan BUDGET.toml", {}});
+      {"plan which models run together, and with which settings", "headroom plan BUDGET.toml", {}});
 }
 
 void side_by_side(const BenchResult& result, std::vector<Finding>& found) {
@@ -53,12 +54,12 @@ void side_by_side(const BenchResult& result, std::vector<Finding>& found) {
   if (names.empty() && !went_over) return;
   Finding finding =
       all_at_once(result,
-                  went_over ? std::string("All models at once took more than the limit")
-                            : fmt::format("{} ran out of memory when all models ran at once, and not alone",
+                  went_over ? std::string("All models together used more memory than the limit")
+                            : fmt::format("{} ran out of memory when all models ran together, but not alone",
                                           fmt::join(names, ", ")),
-                  went_over ? "Each fits alone; the limit did not refuse what all of them take, as a machine "
-                              "of that size would."
-                            : "Each fits alone, and all of them do not.",
+                  went_over ? "Each model fits alone. The limit did not stop all of them together, but a "
+                              "machine of that size would."
+                            : "Each model fits alone, but all of them together do not.",
                   fmt::format("{}", fmt::join(errors, "; ")));
   if (parallel.joint_peak) finding.figures.push_back({"joint_peak_bytes", parallel.joint_peak->count});
   if (parallel.sum_of_peaks) finding.figures.push_back({"sum_of_peaks_bytes", parallel.sum_of_peaks->count});
@@ -66,10 +67,10 @@ void side_by_side(const BenchResult& result, std::vector<Finding>& found) {
   if (parallel.sum_of_peaks && result.options) {
     BenchResult larger = result;
     larger.options->memory_limit = *parallel.sum_of_peaks;
-    finding.cures.push_back(
-        {fmt::format("give them the sum of their peaks alone, {}", format_bytes(*parallel.sum_of_peaks)),
-         command_at_once(larger, {"--parallel"}),
-         {}});
+    finding.cures.push_back({fmt::format("raise the limit to the sum of their individual peaks, {}",
+                                         format_bytes(*parallel.sum_of_peaks)),
+                             command_at_once(larger, {"--parallel"}),
+                             {}});
   }
   found.push_back(std::move(finding));
 }
@@ -79,8 +80,9 @@ void in_one_process(const BenchResult& result, const char* what, ModelStatus sta
   const bool went_over = status != ModelStatus::oom && memory.within_limit == false;
   if (status != ModelStatus::oom && !went_over) return;
   Finding finding = all_at_once(
-      result, fmt::format("The {} {}", what, went_over ? "took more than the limit" : "ran out of memory"),
-      "All models were in one process.", error);
+      result,
+      fmt::format("The {} {}", what, went_over ? "used more memory than the limit" : "ran out of memory"),
+      "All models ran in one process.", error);
   if (memory.run_peak) finding.figures.push_back({"run_peak_bytes", memory.run_peak->count});
   add_cures(finding, result);
   found.push_back(std::move(finding));

@@ -15,8 +15,8 @@ std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResu
     return std::nullopt;
   Finding finding = new_finding(
       "oversized-arena", Severity::warning,
-      fmt::format("{}'s arena held {} that were not in use at the peak", model.name, format_bytes(unused)),
-      "The arena grows to the next power of two, and keeps what it has.", Confidence::likely);
+      fmt::format("{}'s arena held {} of unused memory at the peak", model.name, format_bytes(unused)),
+      "The arena grows to the next power of two and does not shrink.", Confidence::likely);
   finding.figures = {{"arena_unused_bytes", unused.count}, {"peak_bytes", model.layers->peak.count}};
   // Which of them helps is a matter of the model: of a text detector the first one took 29 %, and the others
   // made it larger (--try tells).
@@ -25,14 +25,15 @@ std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResu
   };
   if (is_onnxruntime(model)) {
     if (is_on_cpu(model))
-      add("plan no block ahead: it lies beside what was taken before", "pattern=off", unused);
-    add("let the arena grow by what is asked for (it can also grow more)", "extend=same_as_requested",
-        unused);
+      add("disable the memory pattern: its planned block comes in addition to earlier blocks", "pattern=off",
+          unused);
+    add("let the arena grow by the requested size only (it can also become larger)",
+        "extend=same_as_requested", unused);
     if (is_on_cpu(model))
-      add("do without the arena (each run asks the C library)", "arena=off", std::nullopt);
+      add("disable the arena (each run allocates from the C library)", "arena=off", std::nullopt);
   }
   finding.cures.push_back(
-      {"give back after a run what it needed no longer", "memory.enable_memory_arena_shrinkage=cpu:0", {}});
+      {"release unused arena memory after each run", "memory.enable_memory_arena_shrinkage=cpu:0", {}});
   finding.cures.push_back({"let Headroom try more settings", "headroom bench --tune", {}});
   return finding;
 }

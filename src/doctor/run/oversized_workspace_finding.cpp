@@ -13,19 +13,18 @@ std::optional<Finding> oversized_workspace(const ModelResult& model, const Bench
     if (share.kind == MemoryKind::workspace) workspace += share.bytes;
   if (workspace.count < kWorthTellingOfModels || workspace.count * 4 < model.layers->peak.count)
     return std::nullopt;
-  Finding finding = new_finding(
-      "oversized-workspace", Severity::warning,
-      fmt::format("{} of {}'s peak were workspace of single operators", format_bytes(workspace), model.name),
-      "Some ways to compute an operator trade memory for time: an unrolled convolution holds each pixel as "
-      "often as "
-      "its kernel is large.",
-      Confidence::likely);
+  Finding finding = new_finding("oversized-workspace", Severity::warning,
+                                fmt::format("{} of {}'s peak were workspace of individual operators",
+                                            format_bytes(workspace), model.name),
+                                "Some algorithms trade memory for time: an unrolled convolution stores each "
+                                "pixel once for each element of its kernel.",
+                                Confidence::likely);
   finding.figures = {{"workspace_bytes", workspace.count}, {"peak_bytes", model.layers->peak.count}};
   if (!is_on_cpu(model))
     add_settings(finding, model, "choose convolutions that need little workspace", "workspace=small",
                  workspace);
-  add_settings(finding, model, "use one thread: each has a workspace of its own (slower)", "threads=1");
-  finding.cures.push_back({"see which operators take it", "headroom bench --layers", {}});
+  add_settings(finding, model, "use one thread: each thread has its own workspace (slower)", "threads=1");
+  finding.cures.push_back({"see which operators use the workspace", "headroom bench --layers", {}});
   return finding;
 }
 

@@ -13,14 +13,16 @@ std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model,
       continue;
     Finding finding = new_finding(
         "pinned-memory-on-unified-memory", Severity::warning,
-        fmt::format("{} holds {} of pinned memory beside that of {}, which is the same memory", model.name,
-                    format_bytes(*gpu.pinned_host), gpu.device),
-        "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: what lies there twice "
-        "is twice in one memory, and pinned pages cannot be swapped.",
+        fmt::format(
+            "{} holds {} of pinned memory besides the memory of {}, which is the same physical memory",
+            model.name, format_bytes(*gpu.pinned_host), gpu.device),
+        "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: the same memory then "
+        "holds the data twice, and the kernel cannot swap pinned pages.",
         Confidence::likely);
     finding.figures = {{"pinned_host_bytes", gpu.pinned_host->count}};
-    finding.cures = {{"give both sides one buffer", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
-                     {"load data without pinning", "DataLoader(pin_memory=False)", {}}};
+    finding.cures = {
+        {"use one buffer for CPU and GPU", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
+        {"load data without pinning", "DataLoader(pin_memory=False)", {}}};
     return finding;
   }
   return std::nullopt;

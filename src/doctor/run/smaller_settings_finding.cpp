@@ -18,9 +18,9 @@ std::optional<Finding> smaller_settings(const ModelResult& model, const BenchRes
                          model.smallest_settings->conv_search != ConvSearch::exhaustive;
   Finding finding = new_finding(
       is_search ? "convolution-search" : "smaller-settings", Severity::note,
-      fmt::format("{} takes {} less with other settings, at 95 % of the speed or more", model.name,
+      fmt::format("{} needs {} less with other settings, at 95 % of the speed or more", model.name,
                   format_bytes(*now - *small)),
-      is_search ? "The search for the fastest convolutions takes workspace." : "Measured by --tune.");
+      is_search ? "The search for the fastest convolutions needs workspace." : "Measured by --tune.");
   finding.figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}};
   finding.cures = {with_settings(model, "use the smallest settings that --tune found",
                                  changed_words(model.settings, *model.smallest_settings), *now - *small)};

@@ -20,11 +20,12 @@ std::vector<std::string> flags_of(const BenchOptions& options) {
 
 std::vector<Finding> soft_limit(const BenchResult& result) {
   if (!result.limit || result.limit->type == LimitType::hard) return {};
-  Finding finding = new_finding(
-      "soft-limit", Severity::warning,
-      fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes), type_with_reason(*result.limit),
-                  name_of(result.limit->mechanism)),
-      "A way to take memory past it was found, or nothing enforces it: a run that fits proves less.");
+  Finding finding =
+      new_finding("soft-limit", Severity::warning,
+                  fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes),
+                              type_with_reason(*result.limit), name_of(result.limit->mechanism)),
+                  "The probe found a route past the limit, or nothing enforces the limit. A run that fits is "
+                  "weaker proof.");
   for (const LimitRoute& route : result.limit->routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
@@ -40,7 +41,8 @@ std::vector<Finding> soft_limit(const BenchResult& result) {
   }
   const bool has_group = result.limit->mechanism == LimitMechanism::cgroup_v1 ||
                          result.limit->mechanism == LimitMechanism::cgroup_v2;
-  if (!has_group) finding.cures.push_back({"run where a control group can enforce it", "sudo " + command, {}});
+  if (!has_group)
+    finding.cures.push_back({"let a control group enforce the limit (needs root)", "sudo " + command, {}});
   if (has_unproved_cuda(*result.limit))
     finding.cures.push_back({"limit CUDA memory too: Headroom refuses allocations beyond --gpu-mem-limit",
                              command + " --gpu-mem-limit " + exact_size(result.limit->bytes),

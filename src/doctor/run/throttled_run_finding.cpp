@@ -11,7 +11,7 @@ std::vector<Finding> throttled_run(const BenchResult& result) {
       Finding finding = new_finding(
           "throttled", Severity::warning,
           fmt::format("The board or a GPU was throttled in {:.0f} % of the samples", 100 * metric.mean),
-          "Heat, or more current than the supply gives: latencies are not what they could be.");
+          "Heat or a weak power supply reduced the clocks, so latencies are higher than they could be.");
       finding.figures = {{"throttled_percent", 100 * metric.mean}};
       finding.cures = {
           {"cool the board, or choose a lower power mode, and measure again", "sudo nvpmodel -m MODE", {}}};

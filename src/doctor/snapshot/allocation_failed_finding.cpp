@@ -26,17 +26,17 @@ std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, con
   finding.severity = Severity::severe;
   finding.times = device.oom_count;
   finding.title = fmt::format(
-      "GPU {} ran out of memory: {} were asked for, {} were free on the device and {} in PyTorch's segments",
+      "GPU {} ran out of memory: {} were requested, {} were free on the device and {} in PyTorch's segments",
       device.device, format_bytes({oom.requested}), format_bytes({oom.device_free}),
       format_bytes({oom.free_in_segments}));
   const bool in_pieces = std::any_of(oom.ways.begin(), oom.ways.end(), [](const analysis::RoomMaker& way) {
     return way.by == analysis::RoomBy::defragmenting;
   });
-  finding.cause = in_pieces ? "Fragmentation: the free pieces together were enough, and none was."
-                  : oom.holders.empty()
-                      ? "Nothing that is live explains it: other processes held the memory."
-                      : fmt::format("What is live filled the memory; most of it is held by {}.",
-                                    place_words(snapshot, device, oom.holders.front().place));
+  finding.cause =
+      in_pieces ? "Fragmentation: the free blocks together were large enough, but no single block was."
+      : oom.holders.empty() ? "Live allocations do not explain it: other processes held the memory."
+                            : fmt::format("Live allocations filled the memory. Most of it is held by {}.",
+                                          place_words(snapshot, device, oom.holders.front().place));
   finding.confidence = in_pieces ? Confidence::certain : Confidence::likely;
   constexpr std::size_t kHolders = 3;
   for (std::size_t i = 0; i < std::min(kHolders, oom.holders.size()); ++i)

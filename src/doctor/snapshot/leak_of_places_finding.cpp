@@ -49,7 +49,8 @@ void call_it_short(const DeviceAnalysis& device, Finding& finding) {
   finding.severity = Severity::warning;
   finding.confidence = Confidence::possible;
   finding.cause = fmt::format(
-      "Within a trace {}, what one step keeps until its end looks like a leak: record more steps to tell.",
+      "In a trace {}, memory that one step keeps until its end looks like a leak. Record more steps to be "
+      "sure.",
       span_us > 0 ? "of " + format_duration({span_us * 1000}) : "of so few allocations");
 }
 
@@ -63,8 +64,8 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
   finding.id = stays ? "growth-levelled-off" : "leak";
   finding.severity = stays ? Severity::note : Severity::severe;
   finding.title = report::words_for_leaks(leaks);
-  finding.cause =
-      stays ? "Caches and pools that filled: no leak by this trace." : "What is allocated there is kept.";
+  finding.cause = stays ? "Caches or pools filled up. This trace shows no leak."
+                        : "Memory that is allocated there is not released.";
   finding.confidence = Confidence::likely;
   if (!stays && !is_long_enough(device)) call_it_short(device, finding);
   finding.figures = {{"gpu", device.device}, {"grown_bytes", leaks.late_bytes}, {"windows", leaks.windows}};
@@ -81,7 +82,7 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
     finding.evidence.push_back(
         {"", 0, fmt::format("{} grew by {}", words, format_bytes({place.late_bytes}))});
     if (!stays && finding.cures.empty())
-      finding.cures.push_back({"keep no tensor of an iteration: detach results before they are kept",
+      finding.cures.push_back({"keep no tensors of an iteration: detach results before you store them",
                                "results.append(output.detach().cpu())",
                                Bytes{std::max(place.late_bytes, leaks.late_bytes)}});
     constexpr std::size_t kMostPlaces = 3;

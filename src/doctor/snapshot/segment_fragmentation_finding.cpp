@@ -53,13 +53,14 @@ std::optional<Finding> segment_fragmentation(const snapshot::Snapshot& snapshot,
   Finding finding;
   finding.id = "fragmentation";
   finding.severity = cost == Cost::grew ? Severity::warning : Severity::note;
-  finding.title = fmt::format("GPU {}: of {} that PyTorch had reserved {} lay free, the largest piece {}",
+  finding.title = fmt::format("GPU {}: of {} that PyTorch had reserved, {} were free, the largest block {}",
                               device.device, format_bytes({worst.totals.reserved}),
                               format_bytes({worst.free_bytes}), format_bytes({worst.largest_free_bytes}));
-  finding.cause = cost == Cost::grew
-                      ? "Segments stay reserved as long as one block in them lives, and new ones were needed."
-                      : "Segments stay reserved as long as one block in them lives. It cost nothing in this "
-                        "trace, but nobody else can use that memory.";
+  finding.cause =
+      cost == Cost::grew
+          ? "A segment stays reserved while one block in it is live, so PyTorch had to reserve new segments."
+          : "A segment stays reserved while one block in it is live. It cost nothing in this trace, but no "
+            "other process can use that memory.";
   finding.figures = {{"gpu", device.device},
                      {"reserved_bytes", worst.totals.reserved},
                      {"allocated_bytes", worst.totals.allocated},
@@ -71,13 +72,13 @@ std::optional<Finding> segment_fragmentation(const snapshot::Snapshot& snapshot,
         snapshot, {block.stack, block.stack.index == 0 ? std::optional(block.requested) : std::nullopt},
         kPlaceWidth);
     finding.evidence.push_back(
-        {"", 0, fmt::format("in the way: {} of {}", format_bytes({block.size}), words)});
+        {"", 0, fmt::format("in the way: {} from {}", format_bytes({block.size}), words)});
     finding.figures.push_back({"blocker", words});
   }
   finding.cures = {
-      {"let PyTorch grow its segments (2.1 and later, not on a Jetson; else max_split_size_mb:128)",
+      {"let PyTorch grow its segments (2.1 and later, not on a Jetson; otherwise max_split_size_mb:128)",
        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", Bytes{worst.free_bytes}},
-      {"give back what lies free between two models", "torch.cuda.empty_cache()", {}}};
+      {"release free segments between two models", "torch.cuda.empty_cache()", {}}};
   return finding;
 }
 

@@ -97,10 +97,9 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_EQ(smaller.verdict, CureVerdict::helps);
   EXPECT_EQ(smaller.saved, mebibytes(50));
   EXPECT_NEAR(*smaller.latency_change, 0.01, 1e-9);
-  EXPECT_EQ(
-      smaller.sentence,
-      "it helps: run peak 200.0 MiB → 150.0 MiB (-25.0 %), load peak 100.0 MiB → 100.0 MiB (+0.0 %), latency "
-      "1.00 ms → 1.01 ms (+1.0 %, within what runs differ by)");
+  EXPECT_EQ(smaller.sentence,
+            "it helps: run peak 200.0 MiB → 150.0 MiB (-25.0 %), load peak 100.0 MiB → 100.0 MiB (+0.0 %), "
+            "latency 1.00 ms → 1.01 ms (+1.0 %, within the noise between runs)");
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), change("latency", 1e6, 2e6)}).verdict,
             CureVerdict::costs_speed);
   EXPECT_EQ(
@@ -114,15 +113,15 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   few.is_judged = false;
   const TriedCure slow = verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few});
   EXPECT_EQ(slow.verdict, CureVerdict::costs_speed);
-  EXPECT_THAT(slow.sentence, testing::EndsWith("latency 1.00 ms → 3.00 ms (+200.0 %, by few frames)"));
+  EXPECT_THAT(slow.sentence, testing::EndsWith("latency 1.00 ms → 3.00 ms (+200.0 %, few frames)"));
   few.differs = false;
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few}).verdict, CureVerdict::helps);
   // A large step that runs of one thing make, too, is no likeness.
   const TriedCure untold = verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}),
                   alike = verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)});
-  EXPECT_THAT(untold.sentence, testing::StartsWith("it cannot be told, runs of one thing differ too much"));
+  EXPECT_THAT(untold.sentence, testing::StartsWith("unclear, the runs vary too much"));
   EXPECT_TRUE(doctor::needs_more_runs(untold));
-  EXPECT_THAT(alike.sentence, testing::StartsWith("no difference beyond that of runs of one thing"));
+  EXPECT_THAT(alike.sentence, testing::StartsWith("no difference beyond the noise between runs"));
   EXPECT_FALSE(doctor::needs_more_runs(alike));
   EXPECT_FALSE(doctor::needs_more_runs(smaller));
   // One peak falls and the other grows: the larger decides, and not by a per cent.
@@ -139,12 +138,12 @@ TEST(CureTrials, WhatDidNotComeThroughIsNoGain) {
   fallen.outcome_after.error = "no such setting";
   const auto tried = doctor::judge({"m", "arena=off"}, "", fallen);
   EXPECT_EQ(tried.verdict, CureVerdict::failed);
-  EXPECT_EQ(tried.sentence, "it did not come through: no such setting");
+  EXPECT_EQ(tried.sentence, "it failed in every run: no such setting");
   EXPECT_FALSE(tried.saved);
   EXPECT_EQ(doctor::judge({"m", "arena=off"}, "", outcome(3, 3, {})).verdict, CureVerdict::failed);
   const auto risen = doctor::judge({"m", "arena=off"}, "", outcome(3, 0, {}));
   EXPECT_EQ(risen.verdict, CureVerdict::helps);
-  EXPECT_EQ(risen.sentence, "it comes through, where it did not before");
+  EXPECT_EQ(risen.sentence, "every run succeeds; before, every run failed");
 }
 
 // Some runs of one thing fail and others do not: the verdict is that of the runs that came through.
@@ -158,33 +157,31 @@ TEST(CureTrials, ARunThatFailsNowAndThenIsNeitherGainNorFailure) {
   };
   const auto rarer = tried(1, 0, {same});
   EXPECT_EQ(rarer.verdict, CureVerdict::no_difference);
-  EXPECT_EQ(
-      rarer.sentence,
-      "no difference beyond that of runs of one thing: run peak 200.0 MiB → 200.0 MiB (+0.0 %); it came "
-      "through in 3 of 3 runs, in 2 of 3 before, which may be chance");
+  EXPECT_EQ(rarer.sentence,
+            "no difference beyond the noise between runs: run peak 200.0 MiB → 200.0 MiB (+0.0 %); 3 of 3 "
+            "runs succeeded, 2 of 3 before, which may be chance");
   EXPECT_EQ(rarer.figures.size(), 1U);
   EXPECT_EQ(tried(1, 0, {smaller}).verdict, CureVerdict::helps);
   EXPECT_EQ(tried(1, 0, {smaller}).saved, mebibytes(50));
   EXPECT_EQ(tried(1, 1, {smaller}).verdict, CureVerdict::helps);
   EXPECT_THAT(tried(1, 1, {smaller}).sentence,
-              testing::EndsWith("; it came through in 2 of 3 runs, in 2 of 3 before (a run failed: killed)"));
+              testing::EndsWith("; 2 of 3 runs succeeded, 2 of 3 before (a run failed: killed)"));
   EXPECT_EQ(tried(0, 1, {larger}).verdict, CureVerdict::worse);
   EXPECT_EQ(tried(0, 1, {same}).verdict, CureVerdict::no_difference);
 
   // The runs that would have taken most are those that failed.
   const auto fewer = tried(0, 1, {smaller});
   EXPECT_EQ(fewer.verdict, CureVerdict::no_difference);
-  EXPECT_EQ(
-      fewer.sentence,
-      "it cannot be told: run peak 200.0 MiB → 150.0 MiB (-25.0 %); it came through in 2 of 3 runs, in 3 "
-      "of 3 before, which may be chance (a run failed: killed)");
+  EXPECT_EQ(fewer.sentence,
+            "unclear: run peak 200.0 MiB → 150.0 MiB (-25.0 %); 2 of 3 runs succeeded, 3 of 3 before, which "
+            "may be chance (a run failed: killed)");
   EXPECT_EQ(tried(2, 0, {larger}).verdict, CureVerdict::no_difference);
 
   // It never came through before, and does not each time now.
   const auto now_and_then = tried(3, 1, {});
   EXPECT_EQ(now_and_then.verdict, CureVerdict::no_difference);
   EXPECT_EQ(now_and_then.sentence,
-            "it came through in 2 of 3 runs, in 0 of 3 before, which may be chance (a run failed: killed)");
+            "2 of 3 runs succeeded, 0 of 3 before, which may be chance (a run failed: killed)");
   EXPECT_EQ(tried(1, 3, {}).verdict, CureVerdict::failed);
 }
 

@@ -350,8 +350,7 @@ TEST(MachineFindings, SwapAndMemoryAreOfOneMoment) {
   });
   ASSERT_THAT(ids(findings), ElementsAre("swap-nearly-full"));
   EXPECT_EQ(findings[0].title,
-            "3.80 GiB of 4.00 GiB of swap were used, and 1.46 GiB of 8.00 GiB of memory were "
-            "available");
+            "3.80 GiB of 4.00 GiB of swap were in use, and 1.46 GiB of 8.00 GiB of memory were available");
   EXPECT_THAT(findings[0].evidence.at(0).text, HasSubstr("5.000 s after the first of 9 samples"));
 }
 
@@ -366,7 +365,7 @@ TEST(MachineFindings, NoSwapIsToldWhereItIsKnown) {
   const auto unknown = at_lowest(std::nullopt);
   ASSERT_THAT(ids(unknown), ElementsAre("little-memory-left"));
   EXPECT_THAT(unknown[0].title, Not(HasSubstr("swap")));
-  EXPECT_THAT(unknown[0].cause, HasSubstr("if there is some"));
+  EXPECT_THAT(unknown[0].cause, HasSubstr("if there is any"));
   EXPECT_THAT(ids(at_lowest(Bytes{})), ElementsAre("no-swap-no-reserve"));
   // The last sample has none; the lowest had some.
   EXPECT_THAT(ids(findings_of(5,

@@ -26,7 +26,7 @@ TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
   ASSERT_THAT(ids(findings), ElementsAre("memory-running-out"));
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(8 * 299));
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("most of it is leaky's"));
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("most of the growth is in leaky"));
   const auto level = std::find_if(findings[0].figures.begin(), findings[0].figures.end(),
                                   [](const Figure& figure) { return figure.name == "level"; });
   ASSERT_NE(level, findings[0].figures.end());

@@ -61,7 +61,7 @@ TEST(MachineFindings, ALeakOfAnEarlierSessionIsTold) {
   auto findings = findings_of_sessions({{300, leak}, {100, calm}});
   ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
   EXPECT_THAT(findings[0].title,
-              AllOf(HasSubstr("Memory grew steadily"), HasSubstr("most of it is leaky's")));
+              AllOf(HasSubstr("Memory grew steadily"), HasSubstr("most of the growth is in leaky")));
   EXPECT_EQ(findings[0].evidence.at(0).text, "300 samples of session 1 of 2");
   findings = findings_of_sessions({{100, calm}, {300, leak}});
   ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));

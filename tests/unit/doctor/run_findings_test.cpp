@@ -282,10 +282,9 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   const Finding small = doctor::run_findings(result, "").at(0);
   EXPECT_EQ(small.title, "a ran out of memory while it was loaded, under a limit of 12.0 MiB");
   EXPECT_EQ(small.cause,
-            "The runtime and what it builds of the model need most of it: the model's file has 310.0 KiB, "
-            "and 32.0 MiB "
-            "were resident, 21.0 MiB of them before it was loaded.");
-  EXPECT_EQ(small.cures[0].what, "measure what it needs where nothing limits it");
+            "The runtime and its structures for the model need most of the memory: the model file has 310.0 "
+            "KiB, but 32.0 MiB were resident, 21.0 MiB of them before loading.");
+  EXPECT_EQ(small.cures[0].what, "measure how much memory it needs without a limit");
   EXPECT_THAT(small.figures, testing::Contains(testing::Field(&Figure::name, "limit_bytes")));
 }
 
@@ -404,7 +403,7 @@ TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
   EXPECT_EQ(findings[0].id, "model-leaves-memory");
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
-  EXPECT_EQ(findings[0].title, "a took 200.0 MiB and left 160.0 MiB behind when it was released");
+  EXPECT_EQ(findings[0].title, "a used 200.0 MiB and left 160.0 MiB in memory after its release");
   EXPECT_EQ(findings[0].evidence.at(0).file, "run/report.json");
   EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "model");
   EXPECT_EQ(std::get<std::int64_t>(findings[0].figures.at(1).value), mebibytes(160).count);
@@ -461,7 +460,7 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "models-do-not-fit-together");
   EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].title, "b ran out of memory when all models ran at once, and not alone");
+  EXPECT_EQ(findings[0].title, "b ran out of memory when all models ran together, but not alone");
   EXPECT_EQ(findings[0].evidence.at(0).text, "b: killed");
   EXPECT_EQ(findings[0].cures.at(0).command,
             "headroom bench --model a=a.onnx --model b=b.onnx --pool 300MiB --mem-limit 300MiB");
@@ -469,7 +468,8 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
             "headroom bench --model a=a.onnx --model b=b.onnx --parallel --mem-limit 400MiB");
 
   parallel.together[1].status = ModelStatus::ok;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "All models at once took more than the limit");
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title,
+            "All models together used more memory than the limit");
   // Alone it is told, and that it fails beside others is no news.
   result.models[1].status = parallel.together[1].status = ModelStatus::oom;
   EXPECT_EQ(doctor::run_findings(result, "").size(), 1U);
@@ -482,7 +482,7 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline ran out of memory");
   result.pipeline->status = ModelStatus::ok;
   result.pipeline->memory.within_limit = false;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline took more than the limit");
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline used more memory than the limit");
   result.pipeline.reset();
   result.pool.emplace().status = ModelStatus::oom;
   const auto of_pool = doctor::run_findings(result, "");
@@ -502,7 +502,7 @@ TEST(RunFindings, CopiesThatLoadingLeaves) {
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "loading-leaves-copies");
-  EXPECT_EQ(findings[0].title, "a holds 220.0 MiB once it is loaded, 3.4 times its file of 64.0 MiB");
+  EXPECT_EQ(findings[0].title, "a holds 220.0 MiB after loading, 3.4 times its file size of 64.0 MiB");
   EXPECT_EQ(findings[0].cures.at(0).settings->settings, "mapped=on,prepack=off");
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(156));
   // Once as they are and once re-packed.

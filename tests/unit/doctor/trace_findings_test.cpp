@@ -46,18 +46,16 @@ TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "gpu-limit-refused");
   EXPECT_EQ(findings[0].title, "The limit of 100.0 MiB refused 3 requests for memory of GPU 1");
-  EXPECT_EQ(
-      findings[0].cause,
-      "The largest asked for 40.0 MiB when 90.0 MiB were charged: the program had 60.0 MiB of that, other "
-      "processes or what pools and graphs keep 30.0 MiB.");
+  EXPECT_EQ(findings[0].cause,
+            "The largest requested 40.0 MiB when 90.0 MiB were charged. Holders of the charged memory: the "
+            "program 60.0 MiB, other processes (or pools and graphs) 30.0 MiB.");
   analysis.devices[0].refusals[1].processes = {
       {0, 65 << 20}, {300, 15 << 20, false, "detector"}, {301, 5 << 20, true}};
   EXPECT_THAT(
       doctor::recording_findings(analysis, {}, "a.hrec").at(0).cause,
       HasSubstr(
-          "the program had 60.0 MiB of that, its pools, graphs and shared granules keep 5.0 MiB, process 300 "
-          "(detector) had 15.0 MiB, process 301 of another container had 5.0 MiB, others gave back 5.0 MiB "
-          "meanwhile."));
+          "the program 60.0 MiB, its pools, graphs and shared granules 5.0 MiB, process 300 (detector) 15.0 "
+          "MiB, process 301 in another container 5.0 MiB, and others released 5.0 MiB in the meantime."));
   ASSERT_EQ(findings[0].evidence.size(), 3U);
   EXPECT_EQ(findings[0].evidence[0].text, "refused: place 1");
   EXPECT_EQ(findings[0].evidence[1].text, "30.0 MiB held by place 2");
@@ -80,8 +78,8 @@ TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
   analysis.stacks[1].live.end_blocks = 200;
   const auto told =
       doctor::recording_findings(analysis, {}, "a.hrec", [](StackId) { return std::string("keep"); });
-  EXPECT_THAT(told.at(0).title, HasSubstr("57.0 MiB were live at the end; whether that is a leak"));
-  EXPECT_EQ(told[0].evidence.at(0).text, "57.0 MiB in 200 blocks, of keep");
+  EXPECT_THAT(told.at(0).title, HasSubstr("57.0 MiB were live at the end; Headroom did not check for leaks"));
+  EXPECT_EQ(told[0].evidence.at(0).text, "57.0 MiB in 200 blocks, from keep");
 }
 
 // A recording of 12 s whose memory is `bytes(share of the time)`, of a hundred points.
@@ -112,14 +110,14 @@ TEST(RecordingFindings, WhatGrowsAllTheTimeIsTold) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leak");
   EXPECT_EQ(findings[0].severity, Severity::warning) << "a cache that fills does so, too";
-  EXPECT_THAT(findings[0].title, HasSubstr("memory grew all the time, by 10."));
+  EXPECT_THAT(findings[0].title, HasSubstr("memory grew steadily, by 10."));
   EXPECT_NEAR(static_cast<double>(std::get<std::int64_t>(findings[0].figures.at(2).value)), 10 << 20, 0.3e6);
   EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "process");
   EXPECT_EQ(findings[0].cures.at(0).command, "headroom report 'a b.hrec'");
   // What it held is released when it ends, in the last of its moments.
   const auto ends = without_rounds(
       [&](double share) { return share < 0.97 ? of_mebibytes(30 + 120 * share) : of_mebibytes(1); });
-  EXPECT_THAT(doctor::recording_findings(ends, {}, "").at(0).cause, HasSubstr("gave most of it back"));
+  EXPECT_THAT(doctor::recording_findings(ends, {}, "").at(0).cause, HasSubstr("released most of it"));
 
   const auto id_of = [&](const std::function<std::int64_t(double)>& bytes) {
     const auto found = doctor::recording_findings(without_rounds(bytes), {}, "");
@@ -159,9 +157,9 @@ TEST(RecordingFindings, ALeakNamesItsCycle) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leak");
   EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_THAT(findings[0].title, HasSubstr("net/run leaves 4.0 KiB more behind"));
+  EXPECT_THAT(findings[0].title, HasSubstr("net/run leaves 4.0 KiB more memory"));
   EXPECT_EQ(findings[0].cures[0].command, "headroom report 'a b.hrec'");
-  EXPECT_THAT(findings[0].cause, HasSubstr("allocated in net/run/object is kept"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("allocated in net/run/object is not released"));
   EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "object");
   analysis.leaks.growth = analysis::Growth::grew_then_stayed;
   EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty()) << "too little";
