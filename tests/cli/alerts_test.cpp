@@ -48,7 +48,7 @@ class Alerts : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Alerts, TheGuidesLimitsAndAForecast) {
+TEST_F(Alerts, FiresOnDefaultLimitsAndForecast) {
   const auto result = watch("default");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const std::size_t forecast = result.err.find("memory_runs_out: memory will be exhausted in");
@@ -61,7 +61,7 @@ TEST_F(Alerts, TheGuidesLimitsAndAForecast) {
   EXPECT_THAT(watch("off").err, Not(HasSubstr("alert")));
 }
 
-TEST_F(Alerts, AJsonLineHasThoseThatBegan) {
+TEST_F(Alerts, JsonLineListsNewAlerts) {
   const auto result = watch("default", {"--jsonl"});
   int lines = 0, events = 0;
   for (const std::string_view line : split(trim(result.out), '\n')) {
@@ -79,7 +79,7 @@ TEST_F(Alerts, AJsonLineHasThoseThatBegan) {
   EXPECT_GE(events, 4);
 }
 
-TEST_F(Alerts, ACommandAndAFile) {
+TEST_F(Alerts, RunsACommandAndWritesAFile) {
   const auto result = watch_with_rules(
       "defaults = false\n"
       "[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\nfor = \"2s\"\n"
@@ -98,7 +98,7 @@ TEST_F(Alerts, ACommandAndAFile) {
   EXPECT_FALSE(get_text(*line, "host").empty());
 }
 
-TEST_F(Alerts, AnActionThatFailsIsNamedOnceAndTheRestGoesOn) {
+TEST_F(Alerts, ReportsAFailedActionOnceAndRunsTheOthers) {
   const auto result = watch_with_rules(
       "[[action]]\ncommand = [\"false\"]\n[[action]]\ncommand = [\"/no/such/program\"]\n"
       "[[action]]\nfile = \"/no/such/folder/file\"\n[[action]]\nwebhook = \"http://127.0.0.1:1/hook\"\n");
@@ -114,7 +114,7 @@ TEST_F(Alerts, AnActionThatFailsIsNamedOnceAndTheRestGoesOn) {
 }
 
 // A message may be longer than a pipe holds, and nobody may read it.
-TEST_F(Alerts, APipeThatNobodyReadsHoldsNothingUp) {
+TEST_F(Alerts, AnUnreadPipeDoesNotBlock) {
   const std::string fifo = (folder_ / "fifo").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   write_text(folder_ / "rules.toml",
@@ -134,7 +134,7 @@ TEST_F(Alerts, APipeThatNobodyReadsHoldsNothingUp) {
   EXPECT_THAT(result.err, HasSubstr("the pipe has no reader"));
 }
 
-TEST_F(Alerts, ASensorWithANameOfAnyLengthHoldsNothingUp) {
+TEST_F(Alerts, AcceptsALongSensorName) {
   std::string log;
   for (int second = 0; second < 30; ++second) log += "RAM 4000/7620MB " + std::string(60'000, 'x') + "@99C\n";
   write_text(folder_ / "stats.log", log);
@@ -144,7 +144,7 @@ TEST_F(Alerts, ASensorWithANameOfAnyLengthHoldsNothingUp) {
   EXPECT_LT(result.err.size(), 20'000u);
 }
 
-TEST_F(Alerts, WhatALogNamesReachesNoTerminalAsItIs) {
+TEST_F(Alerts, EscapesControlCharactersOfLoggedNames) {
   write_text(folder_ / "log.jsonl",
              "{\"time_ns\":0,\"temperature_celsius\":{\"a\\u001b[31mb\":99},\"process_table\":[]}\n"
              "{\"time_ns\":9000000000,\"temperature_celsius\":{\"a\\u001b[31mb\":99}}\n");
@@ -155,7 +155,7 @@ TEST_F(Alerts, WhatALogNamesReachesNoTerminalAsItIs) {
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
 }
 
-TEST_F(Alerts, WrongRulesAreSaidInOneSentence) {
+TEST_F(Alerts, ReportsInvalidRulesInOneSentence) {
   const auto result = watch_with_rules("[[rule]]\nname = \"hot\"\nfigure = \"heat\"\nabove = 70\n");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("rules.toml:3: unknown figure 'heat'"));
@@ -199,7 +199,7 @@ Subprocess start(std::vector<std::string> command, int stdout_fd = -1) {
 constexpr char kRuleOfHeat[] =
     "defaults = false\n[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\n";
 
-TEST_F(Alerts, AWebhookIsPosted) {
+TEST_F(Alerts, PostsAWebhook) {
   const int port = free_port();
   write_text(folder_ / "server.py",
              "import http.server, sys\n"
@@ -228,7 +228,7 @@ TEST_F(Alerts, AWebhookIsPosted) {
   EXPECT_EQ(get_text(*body, "text"), "hot: gpu is at 71.0 °C (limit 70.0 °C)");
 }
 
-TEST_F(Alerts, AnMqttMessageIsPublished) {
+TEST_F(Alerts, PublishesAnMqttMessage) {
   const int port = free_port();
   const Subprocess broker = start({"/usr/sbin/mosquitto", "-p", std::to_string(port)});
   ASSERT_TRUE(answers(port));
@@ -252,7 +252,7 @@ TEST_F(Alerts, AnMqttMessageIsPublished) {
 }
 
 // A broker that wants a password, which nobody sees in the arguments of mosquitto_pub.
-TEST_F(Alerts, AnMqttPasswordIsNoArgument) {
+TEST_F(Alerts, KeepsTheMqttPasswordOutOfTheArguments) {
   const int port = free_port();
   const std::string passwords = (folder_ / "passwords").string();
   ASSERT_TRUE(

@@ -378,7 +378,7 @@ TEST(BenchFailures, AnUnwritableOutputFolder) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
                               "m=" + bench.model("m", ""), "--output-dir", "/proc/outputs"}),
-                   "choose a writable place");
+                   "choose a writable folder");
 }
 
 TEST(BenchFailures, AModelThatDoesNotExist) {

@@ -57,7 +57,7 @@ TEST_F(BuildEngine, HelpFitsOneScreenAndNamesEveryFlag) {
     EXPECT_THAT(all.out, HasSubstr(flag));
 }
 
-TEST_F(BuildEngine, WrongUseIsOneSentenceAndTwo) {
+TEST_F(BuildEngine, WrongUseIsOneSentenceAndExitCodeTwo) {
   const std::string onnx = model();
   write_text(bench_.path() / "m.engine", "");
   const std::vector<std::pair<Words, std::string>> wrong{
@@ -84,7 +84,7 @@ TEST_F(BuildEngine, WrongUseIsOneSentenceAndTwo) {
   }
 }
 
-TEST_F(BuildEngine, WithoutTensorRtOneSentenceSaysWhatIsMissing) {
+TEST_F(BuildEngine, ReportsMissingTensorRtInOneSentence) {
   const TemporaryFolder empty;
   const CommandResult result = build({model()}, empty.path().string());
   EXPECT_EQ(result.exit_code, 2);
@@ -96,7 +96,7 @@ TEST_F(BuildEngine, WithoutTensorRtOneSentenceSaysWhatIsMissing) {
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
-TEST_F(BuildEngine, OnnxRuntimesTensorRtProviderIsAskedForByItsName) {
+TEST_F(BuildEngine, SelectsOnnxRuntimesTensorRtProviderByName) {
   const auto face = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
   if (!face) GTEST_SKIP() << absent_message("the face model");
   const CommandResult measured =
@@ -135,7 +135,7 @@ TEST_F(BuildEngine, WritesAnEngineThatBenchRuns) {
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
-TEST_F(BuildEngine, AnEngineIsMeasuredOnTheDevice) {
+TEST_F(BuildEngine, MeasuresAnEngineOnTheDevice) {
   ASSERT_EQ(build({model()}).exit_code, 0);
   for (const char* file : {"m.engine", "m.onnx"}) {
     const CommandResult measured = measure(file, {"--capture-graph"});
@@ -150,7 +150,7 @@ TEST_F(BuildEngine, AnEngineIsMeasuredOnTheDevice) {
   }
 }
 
-TEST_F(BuildEngine, ALimitOfTheGpuHoldsForTheBuildAndForTheEngine) {
+TEST_F(BuildEngine, GpuLimitAppliesToBuildAndEngine) {
   const CommandResult refused =
       build({model(std::string(kModel) + "trial 33554432\n"), "--gpu-mem-limit", "16MiB"});
   EXPECT_EQ(refused.exit_code, 1);
@@ -165,7 +165,7 @@ TEST_F(BuildEngine, ALimitOfTheGpuHoldsForTheBuildAndForTheEngine) {
   EXPECT_THAT(get_text(m, "error"), HasSubstr("under the limit of 2.0 MiB held 2.0 MiB"));
 }
 
-TEST_F(BuildEngine, EnginesOfAPipelineShareTheirScratchMemory) {
+TEST_F(BuildEngine, EnginesOfAPipelineShareScratchMemory) {
   ASSERT_EQ(build({model("input x 1 4\noutput y 1 2\nscratch 4194304\n")}).exit_code, 0);
   write_text(bench_.path() / "n.onnx", "input x 1 4\noutput y 1 2\nscratch 16777216\n");
   ASSERT_EQ(build({"n.onnx"}).exit_code, 0);
@@ -175,7 +175,7 @@ TEST_F(BuildEngine, EnginesOfAPipelineShareTheirScratchMemory) {
   EXPECT_LT(get_integer(gpu, "run_peak_bytes").value_or(0), 17 << 20) << "not 20 MiB";
 }
 
-TEST_F(BuildEngine, AForeignEngineIsRefusedWithThatReason) {
+TEST_F(BuildEngine, RejectsAForeignEngineWithTheReason) {
   ASSERT_EQ(build({model()}).exit_code, 0);
   const fs::path record = bench_.path() / "m.engine.json";
   std::string text = read_text(record);
@@ -192,7 +192,7 @@ TEST_F(BuildEngine, AForeignEngineIsRefusedWithThatReason) {
   EXPECT_EQ(measure("m.engine").exit_code, 0);
 }
 
-TEST_F(BuildEngine, OnTheCpuAnEngineIsRefusedInOneSentence) {
+TEST_F(BuildEngine, RejectsAnEngineOnTheCpu) {
   ASSERT_EQ(build({model()}).exit_code, 0);
   const CommandResult measured =
       run({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--model", "m=m.engine"});

@@ -37,14 +37,14 @@ std::string finished_run(Bench& bench) {
   return bench.run_folder().string();
 }
 
-TEST(Report, AFileThatIsNoReportIsNamed) {
+TEST(Report, RejectsAFileThatIsNotAReport) {
   const CommandResult result = run_headroom({"report", "/etc/passwd"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, testing::HasSubstr("/etc/passwd is not valid JSON"));
   EXPECT_THAT(result.err, testing::HasSubstr("name a run's folder"));
 }
 
-TEST(Output, AClosedPipeIsQuiet) {
+TEST(Output, AClosedPipeCausesNoError) {
   const UniqueFd pipe = broken_pipe();
   Bench bench;
   const std::string folder = finished_run(bench);
@@ -60,7 +60,7 @@ TEST(Output, AClosedPipeIsQuiet) {
   }
 }
 
-TEST(Output, AClosedPipeLeavesABenchItsWorkAndItsExitCode) {
+TEST(Output, AClosedPipeDoesNotStopABenchOrChangeItsExitCode) {
   const UniqueFd pipe = broken_pipe();
   for (const bool one_is_missing : {false, true}) {
     Bench bench;
@@ -75,7 +75,7 @@ TEST(Output, AClosedPipeLeavesABenchItsWorkAndItsExitCode) {
   }
 }
 
-TEST(Output, AFullDiskIsOneSentenceAndAFault) {
+TEST(Output, AFullDiskIsOneSentenceAndExitCodeThree) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) GTEST_SKIP() << absent_message("/dev/full");
   Bench bench;
@@ -91,7 +91,7 @@ TEST(Output, AFullDiskIsOneSentenceAndAFault) {
 }
 
 // Nobody saw what was found: a gate that was broken, something severe, or a file that could not be read.
-TEST(Output, AFullDiskIsAFaultWhateverWasFound) {
+TEST(Output, AFullDiskOverridesOtherExitCodes) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) GTEST_SKIP() << absent_message("/dev/full");
   Bench bench;
@@ -111,7 +111,7 @@ TEST(Output, AFullDiskIsAFaultWhateverWasFound) {
   }
 }
 
-TEST(Output, AClosedStandardOutputIsNotTheNextFileOpened) {
+TEST(Output, AClosedStandardOutputIsNotReusedForAFile) {
   const std::string binary = (fs::path(HEADROOM_BINARY_DIR) / "bin/headroom").string();
   const int status = std::system((binary + " generate man >&- 2>/dev/null").c_str());
   ASSERT_TRUE(WIFEXITED(status));
@@ -139,7 +139,7 @@ TEST(Help, FitsTheTerminal) {
   EXPECT_THAT(narrow.output_of({"diff", "-h"}), HasSubstr(" --fail-on \\\n      'run_peak>+5%,p99>+10%'\n"));
 }
 
-TEST(CommandFlags, WhatIsMissingOrWrongIsSaidWithHowItIsWritten) {
+TEST(CommandFlags, ErrorsShowTheSyntaxOfTheFlag) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"doctor", "log", "--sysroot"}, "--sysroot needs a value: --sysroot DIR"},
       {{"diff", "a", "b", "--fail_on"}, "--fail-on needs a value: --fail-on RULES"},
@@ -155,7 +155,7 @@ TEST(CommandFlags, WhatIsMissingOrWrongIsSaidWithHowItIsWritten) {
   }
 }
 
-TEST(CommandFlags, WhatIsPrintedForTheShellIsQuotedForIt) {
+TEST(CommandFlags, QuotesPrintedCommandsForTheShell) {
   Bench bench;
   const CommandResult result = bench.run(
       {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2", "--output-dir",
@@ -168,7 +168,7 @@ TEST(CommandFlags, WhatIsPrintedForTheShellIsQuotedForIt) {
   EXPECT_THAT(get_text(*report, "command"), HasSubstr(" --model 'my net=" + bench.model("m", "") + "'"));
 }
 
-TEST(CommandFlags, ADumpedConfigurationServesFromAnyFolder) {
+TEST(CommandFlags, ADumpedConfigurationWorksInAnyFolder) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "benches/nets");
   write_text(folder / "benches/a.toml",
@@ -187,7 +187,7 @@ TEST(CommandFlags, ADumpedConfigurationServesFromAnyFolder) {
   EXPECT_THAT(again.out, HasSubstr("[\"n=" + base + "/nets/n.onnx,conf=0.6\"]"));
 }
 
-TEST(CommandFlags, AModelThatIsMissingAmongOthersFailsAlone) {
+TEST(CommandFlags, AMissingModelDoesNotFailTheOthers) {
   Bench bench;
   fs::create_directory(bench.path() / "folder.misbehave");
   const CommandResult result =
@@ -202,7 +202,7 @@ TEST(CommandFlags, AModelThatIsMissingAmongOthersFailsAlone) {
   EXPECT_THAT(get_text(model_of(bench.report(), "folder"), "error"), HasSubstr("folder.misbehave"));
 }
 
-TEST(CommandFlags, AnUnwritablePreparedFolderIsWrongUse) {
+TEST(CommandFlags, RejectsAnUnwritablePreparedFolder) {
   Bench bench;
   const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
                                           "m=" + bench.model("m", ""), "--prepared-dir", "/proc/prepared"});
@@ -212,7 +212,7 @@ TEST(CommandFlags, AnUnwritablePreparedFolderIsWrongUse) {
   EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
 }
 
-TEST(CommandFlags, AValueOutOfRangeIsWrongUseWhereverItStands) {
+TEST(CommandFlags, RejectsOutOfRangeValuesFromEverySource) {
   Bench bench;
   const std::vector<std::string> run{"--source",    bench.pictures(), "--backend",
                                      "misbehaving", "--model",        "m=" + bench.model("m", "")};

@@ -36,7 +36,7 @@ class ChangedRuns : public DiffRuns {
   }
 };
 
-TEST_F(ChangedRuns, WhatFailedIsNotAsItWas) {
+TEST_F(ChangedRuns, AFailedModelIsWorse) {
   change("failed", fail);
   const CommandResult recovered = run({"failed", "quick"});
   EXPECT_THAT(recovered.out,
@@ -63,7 +63,7 @@ TEST_F(ChangedRuns, WhatFailedIsNotAsItWas) {
   EXPECT_EQ(get_integer((*document)["models"][0], "failed_after"), 1);
 }
 
-TEST_F(ChangedRuns, ANewModelThatFailedIsTold) {
+TEST_F(ChangedRuns, ReportsANewModelThatFailed) {
   change("more", [](Json& report) {
     Json added = report["models"][0];
     added["name"] = "added";
@@ -76,7 +76,7 @@ TEST_F(ChangedRuns, ANewModelThatFailedIsTold) {
   EXPECT_THAT(result.err, HasSubstr("added is new in B and failed"));
 }
 
-TEST_F(ChangedRuns, TwoModelsOfOneNameAreRefused) {
+TEST_F(ChangedRuns, RejectsTwoModelsOfOneName) {
   change("twins", [](Json& report) { report["models"].push_back(Json(report["models"][0])); });
   const CommandResult result = run({"quick", "twins"});
   EXPECT_EQ(result.exit_code, 2);
@@ -84,7 +84,7 @@ TEST_F(ChangedRuns, TwoModelsOfOneNameAreRefused) {
               AllOf(HasSubstr("twins/report.json"), HasSubstr("two of its models are named 'm'")));
 }
 
-TEST_F(ChangedRuns, GrowthFromNothingHasNoPercentage) {
+TEST_F(ChangedRuns, GrowthFromZeroHasNoPercentage) {
   change("nothing", [](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = 0; });
   const CommandResult result = run({"nothing", "quick", "--fail-on", "run_peak>+5%"});
   EXPECT_EQ(result.exit_code, 1);
@@ -93,7 +93,7 @@ TEST_F(ChangedRuns, GrowthFromNothingHasNoPercentage) {
   EXPECT_THAT(result.err, HasSubstr("run_peak of m went from 0 B to"));
 }
 
-TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
+TEST_F(ChangedRuns, ComparesPipelinesAndPools) {
   const auto pipeline = [](std::int64_t peak) {
     return [peak](Json& report) {
       report["pipeline"] = {{"status", "ok"},
@@ -112,7 +112,7 @@ TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
 }
 
 // What B was not asked for it does not have: that is the cause, before all else that changed.
-TEST_F(ChangedRuns, APhaseThatWasNotAskedForIsTheCause) {
+TEST_F(ChangedRuns, NamesAMissingPhaseFlagAsTheCause) {
   change("piped", [](Json& report) {
     report["options"]["pipeline"] = true;
     report["options"]["warmup"] = 5;
@@ -135,7 +135,7 @@ TEST_F(ChangedRuns, APhaseThatWasNotAskedForIsTheCause) {
               HasSubstr("--pipeline (on to off); --warmup (5 to 10); kernel (6.0 to"));
 }
 
-TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
+TEST_F(ChangedRuns, RejectsImpossibleFigures) {
   for (const std::int64_t bytes : {std::int64_t{-4096}, std::numeric_limits<std::int64_t>::max()}) {
     change("absurd", [&](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = bytes; });
     const CommandResult result = run({"quick", "absurd"});
@@ -147,7 +147,7 @@ TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
 }
 
 // Of single runs a row makes no verdict; that nothing changed is not said beside one that differs.
-TEST_F(ChangedRuns, WhatDiffersBesideTheVerdictIsTold) {
+TEST_F(ChangedRuns, ReportsOtherDifferencesAfterTheVerdict) {
   change("slow_to_load", [](Json& report) { report["models"][0]["model_load_time_ns"] = 3'600'000'000'000; });
   const Json diff = *parse_json(run({"quick", "slow_to_load", "--json"}).out);
   EXPECT_THAT(
@@ -159,7 +159,7 @@ TEST_F(ChangedRuns, WhatDiffersBesideTheVerdictIsTold) {
 
 // Half as many frames a second in one run: a neighbour, or a change. Nobody can tell, and nobody says that
 // nothing changed.
-TEST_F(ChangedRuns, WhatOneRunCannotTellIsNoSameness) {
+TEST_F(ChangedRuns, OneRunIsNotEnoughToFindNoChange) {
   change("half", [](Json& report) {
     Json& model = report["models"][0];
     model["fps"] = *get_number(model, "fps") * 0.75;
@@ -175,7 +175,7 @@ TEST_F(ChangedRuns, WhatOneRunCannotTellIsNoSameness) {
 }
 
 // How many pages of files are mapped depends on how they came into the page cache.
-TEST_F(ChangedRuns, PagesOfFilesMakeNothingWorse) {
+TEST_F(ChangedRuns, FilePagesDoNotCountAsAChange) {
   for (const auto& [name, mebibytes] : {std::pair{"few_pages", 15}, std::pair{"many_pages", 27}})
     change(name, [name = name, bytes = std::int64_t{mebibytes} << 20](Json& report) {
       report["run_name"] = name;
@@ -195,7 +195,7 @@ TEST_F(ChangedRuns, PagesOfFilesMakeNothingWorse) {
                                  Not(HasSubstr("worse")), HasSubstr("**Notes**")));
 }
 
-TEST_F(ChangedRuns, AValueOfBHoldsForANewModel) {
+TEST_F(ChangedRuns, ChecksValueRulesForANewModel) {
   change("two", [](Json& report) {
     Json other = report["models"][0];
     other["name"] = "other";
@@ -214,7 +214,7 @@ TEST_F(ChangedRuns, AValueOfBHoldsForANewModel) {
 }
 
 // Sorted keys, as jq -S writes them; a report that was cut off; a pipe of its name.
-TEST_F(ChangedRuns, FilesAreWhatTheyHoldAndOneBadRunIsLeftOut) {
+TEST_F(ChangedRuns, DetectsFilesByContentAndSkipsABadRun) {
   const fs::path root = bench_->path();
   Json report = *parse_json(read_text(root / "quick/report.json"));
   write_text(root / "sorted.json", report.dump(1));
@@ -235,7 +235,7 @@ TEST_F(ChangedRuns, FilesAreWhatTheyHoldAndOneBadRunIsLeftOut) {
 }
 
 // A name that would steer the terminal, and one model that was renamed.
-TEST_F(ChangedRuns, ARenamedModelIsToldAndExplainsNothing) {
+TEST_F(ChangedRuns, ReportsARenamedModelButNotAsTheCause) {
   change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
   const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -243,7 +243,7 @@ TEST_F(ChangedRuns, ARenamedModelIsToldAndExplainsNothing) {
                                 Not(HasSubstr("\033")), Not(HasSubstr("Changed: "))));
 }
 
-TEST_F(ChangedRuns, AFailureIsExplainedByTheLimit) {
+TEST_F(ChangedRuns, NamesTheLimitAsTheCauseOfAFailure) {
   change("free", [](Json& report) {
     report["models"][0]["confidence"] = 0.25;
     report["models"][0]["iou"] = 0.45;
@@ -259,7 +259,7 @@ TEST_F(ChangedRuns, AFailureIsExplainedByTheLimit) {
 }
 
 // By links that go round in a circle, which nobody can open, not even root.
-TEST_F(ChangedRuns, WhatCannotBeOpenedSaysWhyAndWhatIsLeftOutIsNamed) {
+TEST_F(ChangedRuns, ReportsUnreadableAndSkippedRuns) {
   const fs::path circle = bench_->path() / "circle";
   fs::create_directories(circle);
   fs::create_symlink("report.json", circle / "report.json");
@@ -278,12 +278,12 @@ TEST_F(ChangedRuns, WhatCannotBeOpenedSaysWhyAndWhatIsLeftOutIsNamed) {
   fs::remove_all(bench_->path() / "several/unreadable");
 }
 
-TEST_F(ChangedRuns, AReportThatIsNotUsableIsNamed) {
+TEST_F(ChangedRuns, NamesAnUnusableReport) {
   change("wrong", [](Json& report) { report["run_name"] = 7; });
   EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("cannot use wrong/report.json"));
 }
 
-TEST_F(ChangedRuns, ALogAsATableIsKnown) {
+TEST_F(ChangedRuns, DetectsACsvLog) {
   write_text(bench_->path() / "log.csv", "time_seconds,unix_time_seconds,cpu_percent\n0.0,1.0,3\n");
   EXPECT_THAT(run({"log.csv", "log.csv"}).err,
               AllOf(HasSubstr("a CSV log of headroom watch"), HasSubstr("FILE.jsonl")));

@@ -17,7 +17,7 @@ using testing::StartsWith;
 using Words = std::vector<std::string>;
 
 // Two logs of this very machine, in one of which the free memory is halved.
-TEST(DiffLogs, SaysWhichFiguresDiffer) {
+TEST(DiffLogs, ReportsWhichFiguresDiffer) {
   TemporaryFolder folder;
   std::string before, after;
   for (int i = 0; i < 60; ++i) {
@@ -83,7 +83,7 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
 }
 
 // What is missing of a log is told before anything that stands on the rest, and no gate passes on it.
-TEST(DiffLogs, PartsOfLogsAreToldAndPassNoGate) {
+TEST(DiffLogs, ReportsDamagedLogsAndFailsTheGate) {
   TemporaryFolder folder;
   std::string whole;
   for (int i = 0; i < 60; ++i)
@@ -102,8 +102,8 @@ TEST(DiffLogs, PartsOfLogsAreToldAndPassNoGate) {
   };
   ASSERT_EQ(diff({"a.jsonl", "a.jsonl", "--fail-on", "cpu_percent>+5%"}).exit_code, 0);
   for (const auto& [log, words] :
-       {std::pair{"one.jsonl", "B (one.jsonl) has 1 sample only"},
-        std::pair{"cut.jsonl", "B (cut.jsonl) is damaged: 1 of its 60 lines is no sample"},
+       {std::pair{"one.jsonl", "B (one.jsonl) has only 1 sample"},
+        std::pair{"cut.jsonl", "B (cut.jsonl) is damaged: 1 of its 60 lines is invalid"},
         std::pair{"garbage.jsonl", "B (garbage.jsonl) is damaged: "}}) {
     const CommandResult screen = diff({"a.jsonl", log});
     EXPECT_EQ(screen.exit_code, 0) << screen.err;
@@ -120,7 +120,7 @@ TEST(DiffLogs, PartsOfLogsAreToldAndPassNoGate) {
 
 // A plain leak, and a step: the first differs by its trend, of the second nothing can be told, and no gate on
 // it passes.
-TEST(DiffLogs, ATrendIsComparedAndWhatMovesSlowlyIsTold) {
+TEST(DiffLogs, ComparesTrendsAndReportsSlowFigures) {
   TemporaryFolder folder;
   const auto log = [&](const char* name, double rise, double step) {
     std::string text;
@@ -183,7 +183,7 @@ TEST(DiffLogs, ALogAndItsCopyAreTheSame) {
 }
 
 // gzip itself packs the log; a third of it is cut off.
-TEST(DiffLogs, ACutPackedLogIsTold) {
+TEST(DiffLogs, ReportsACutOffCompressedLog) {
   TemporaryFolder folder;
   std::string whole;
   for (int i = 0; i < 2000; ++i)

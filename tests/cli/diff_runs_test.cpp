@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST_F(DiffRuns, TheRunKeepsTheTimesOfItsFrames) {
+TEST_F(DiffRuns, ARunStoresItsFrameTimes) {
   const std::string csv = read_text(bench_->path() / "quick/frames/m.csv");
   EXPECT_THAT(csv, StartsWith("decode_ns,preprocess_ns,inference_ns,postprocess_ns,findings,device_ns\n"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 21);
@@ -28,7 +28,7 @@ TEST_F(DiffRuns, TheFirstLineIsTheVerdict) {
 }
 
 // By its folder, a copy of it, or a side of several: nothing can have changed, and only values can be judged.
-TEST_F(DiffRuns, TheSameRunOnBothSidesIsSaidAtOnce) {
+TEST_F(DiffRuns, ReportsTheSameRunOnBothSides) {
   fs::copy(bench_->path() / "quick", bench_->path() / "copy", fs::copy_options::recursive);
   for (const char* other : {"quick", "copy"}) {
     const CommandResult same = run({"quick", other, "--fail-on", "p50>+10%"});
@@ -69,7 +69,7 @@ TEST_F(DiffRuns, ANarrowTerminalShowsBothSides) {
               AllOf(HasSubstr("CHANGE (INTERVAL)"), Not(HasSubstr("A wider terminal"))));
 }
 
-TEST_F(DiffRuns, AModelThatFindsNothingAnyMoreIsNotAsBefore) {
+TEST_F(DiffRuns, AModelWithoutDetectionsIsAChange) {
   for (const auto& [name, mean] : {std::pair{"finds", 3}, std::pair{"blind", 0}}) {
     fs::remove_all(bench_->path() / name);
     fs::copy(bench_->path() / "quick", bench_->path() / name, fs::copy_options::recursive);
@@ -90,7 +90,7 @@ TEST_F(DiffRuns, AModelThatFindsNothingAnyMoreIsNotAsBefore) {
   EXPECT_THAT(run({"finds", "finds"}).out, StartsWith("A and B are the same run"));
 }
 
-TEST_F(DiffRuns, ABreachIsNamedBesideARuleThatCannotBeJudged) {
+TEST_F(DiffRuns, ReportsABreachNextToAnUncheckableRule) {
   const CommandResult both = run({"quick", "large", "--fail-on", "gpu_run_peak>+5%,run_peak>+1%"});
   EXPECT_EQ(both.exit_code, 1);
   EXPECT_THAT(both.err,
@@ -131,7 +131,7 @@ TEST_F(DiffRuns, EveryKeyOfJsonIsDocumented) {
   EXPECT_THAT(get_text(*judged, "not_judged"), HasSubstr("gpu_run_peak"));
 }
 
-TEST_F(DiffRuns, SeveralRunsASide) {
+TEST_F(DiffRuns, ComparesSeveralRunsPerSide) {
   const CommandResult folder = run({"several", "slow"});
   EXPECT_EQ(folder.exit_code, 0) << folder.err;
   EXPECT_THAT(folder.out, AllOf(StartsWith("B is slower"), HasSubstr("several/1 and 2 more")));
@@ -143,7 +143,7 @@ TEST_F(DiffRuns, SeveralRunsASide) {
 }
 
 // Its noise would count as none.
-TEST_F(DiffRuns, ARunThatIsNamedTwiceIsOne) {
+TEST_F(DiffRuns, ARunGivenTwiceCountsOnce) {
   const auto before = [&](Words words) {
     words.emplace_back("--json");
     return (*parse_json(run(std::move(words)).out))["before"].size();
@@ -180,14 +180,14 @@ TEST_F(DiffRuns, FailOnNamesTheBreach) {
   EXPECT_TRUE(wrong.out.empty());
 }
 
-TEST_F(DiffRuns, MarkdownIsForAComment) {
+TEST_F(DiffRuns, MarkdownSuitsAPullRequestComment) {
   const CommandResult result = run({"quick", "slow", "--markdown", "--fail-on", "p50>+10%"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out,
               AllOf(StartsWith(":red_circle: **B is slower"), HasSubstr("**Gate**"), HasSubstr("| latency")));
 }
 
-TEST_F(DiffRuns, AReportAndAFootprintAreComparedToo) {
+TEST_F(DiffRuns, ComparesReportsAndFootprints) {
   EXPECT_THAT(run({"quick/report.json", "slow/report.json"}).out, StartsWith("B is slower"));
   const CommandResult footprints = run({"quick/footprints/m.json", "large/footprints/m.json"});
   EXPECT_EQ(footprints.exit_code, 0) << footprints.err;
@@ -216,7 +216,7 @@ TEST_F(DiffRuns, ErrorsAreOneSentence) {
   EXPECT_THAT(error({"quick", "slow", "--fail-on", "gpu_run_peak>+5%"}), HasSubstr("cannot check --fail-on"));
 }
 
-TEST_F(DiffRuns, DamagedFilesAreSaid) {
+TEST_F(DiffRuns, ReportsDamagedFiles) {
   fs::copy(bench_->path() / "quick", bench_->path() / "damaged", fs::copy_options::recursive);
   write_text(bench_->path() / "damaged/frames/m.csv", "not a table\n");
   const CommandResult result = run({"quick", "damaged"});

@@ -63,7 +63,7 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << "once for both recordings";
 }
 
-TEST_F(Diff, ARecordingAndItself) {
+TEST_F(Diff, ReportsTheSameRecordingOnBothSides) {
   const CommandResult result =
       run({"a.hrec", "./a.hrec", "--fail-above", "1%", "--fail-on", "peak_bytes>+1%,peak_bytes>1GiB"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -74,7 +74,7 @@ TEST_F(Diff, ARecordingAndItself) {
   EXPECT_THAT(result.out, StartsWith("A and B are the same recording: name one from before the change"));
 }
 
-TEST_F(Diff, MarkdownIsForACommentAndHasTheGate) {
+TEST_F(Diff, MarkdownHasTheGate) {
   const CommandResult result = run({"a.hrec", "b.hrec", "--markdown", "--fail-above", "1MiB"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out,
@@ -107,7 +107,7 @@ TEST_F(Diff, EveryKeyOfJsonIsDocumented) {
   EXPECT_THAT(undocumented_keys(json({"a.hrec", "b.hrec", "--all"}), "diff.md"), testing::IsEmpty());
 }
 
-TEST_F(Diff, AnotherPlaceInMemoryAndAnotherProcessAreNoChange) {
+TEST_F(Diff, OtherAddressesAndProcessIdsAreNotAChange) {
   RecordingOptions options;
   options.pid = 777;
   record("moved.hrec", 1 << 20, options, kLibrary + (std::uint64_t{1} << 32));
@@ -120,7 +120,7 @@ TEST_F(Diff, AnotherPlaceInMemoryAndAnotherProcessAreNoChange) {
     }
 }
 
-TEST_F(Diff, ByTopAndMinChooseTheRows) {
+TEST_F(Diff, ByTopAndMinSelectRows) {
   for (const std::string by : {"layer", "stack", "module"}) {
     const Json diff = json({"a.hrec", "b.hrec", "--by", by});
     for (const std::string other : {"layer", "stack", "module"})
@@ -134,7 +134,7 @@ TEST_F(Diff, ByTopAndMinChooseTheRows) {
   EXPECT_EQ(json({"a.hrec", "b.hrec", "--min", "4MiB"})["stacks_left_out"], 2);
 }
 
-TEST_F(Diff, CsvHasARowForEach) {
+TEST_F(Diff, CsvHasARowPerLayerStackAndModule) {
   const CommandResult result = run({"a.hrec", "b.hrec", "--csv"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("by,name,peak_bytes_before,peak_bytes_after,"));
@@ -142,7 +142,7 @@ TEST_F(Diff, CsvHasARowForEach) {
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1 + 2 + 2 + 1);
 }
 
-TEST_F(Diff, FailAboveIsExitCodeOneAndStillPrints) {
+TEST_F(Diff, FailAboveExitsWithOneAndPrints) {
   const std::vector<std::pair<std::string, int>> cases{{"1MiB", 1},   {"2MiB", 0}, {"0B", 1},  {"99%", 1},
                                                        {"99.9 %", 1}, {"100%", 0}, {"1GiB", 0}};
   for (const auto& [limit, expected] : cases) {
@@ -158,7 +158,7 @@ TEST_F(Diff, FailAboveIsExitCodeOneAndStillPrints) {
   EXPECT_EQ(run({"a.hrec", "a.hrec", "--fail-above", "0%"}).exit_code, 0);
 }
 
-TEST_F(Diff, FailOnTakesTheFiguresOfJson) {
+TEST_F(Diff, FailOnAcceptsTheFiguresOfJson) {
   const CommandResult breach = run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5%,peak_bytes>1GiB"});
   EXPECT_EQ(breach.exit_code, 1);
   EXPECT_THAT(breach.out, HasSubstr("B peaks 2.0 MiB higher"));
@@ -170,7 +170,7 @@ TEST_F(Diff, FailOnTakesTheFiguresOfJson) {
 }
 
 // Forty samples of 64 KiB each and large blocks: the estimates of the peaks are off by some 800 KiB.
-TEST_F(Diff, FailAboveIsNotForTheNoiseOfSamples) {
+TEST_F(Diff, FailAboveIgnoresSamplingNoise) {
   const auto record_samples = [&](const std::string& name, std::uint64_t large_bytes) {
     RecordingBuilder builder(folder_ / name, {.full = false, .sample_period_bytes = 64 << 10});
     builder.allocate(0, 5, 0x90000, large_bytes);
@@ -193,7 +193,7 @@ TEST_F(Diff, FailAboveIsNotForTheNoiseOfSamples) {
   EXPECT_EQ(run({"s.hrec", "grown.hrec", "--fail-above", "12MiB"}).exit_code, 0);
 }
 
-TEST_F(Diff, AnIncompleteRecordingIsToldAndPassesNoGate) {
+TEST_F(Diff, AnIncompleteRecordingIsReportedAndFailsTheGate) {
   RecordingOptions killed;
   killed.closed = false;
   record("killed.hrec", 1 << 20, killed);
@@ -228,7 +228,7 @@ TEST_F(Diff, AnIncompleteRecordingIsToldAndPassesNoGate) {
   EXPECT_THAT(cut.out, HasSubstr("What is missing"));
 }
 
-TEST_F(Diff, TheOtherProcessesOfTheTreesArePairedByTheirCommands) {
+TEST_F(Diff, PairsOtherProcessesByCommand) {
   RecordingOptions child;
   child.command = {"/usr/bin/cc1plus", "-O0", "a.cpp"};
   record("a.hrec.d/7-0.hrec", 1 << 20, child);
@@ -290,13 +290,13 @@ TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
   }
 }
 
-TEST_F(Diff, ColoursComeOnlyWhenWanted) {
+TEST_F(Diff, PrintsColoursOnlyOnRequest) {
   EXPECT_THAT(run({"a.hrec", "b.hrec", "--color", "always"}).out, StartsWith("\033[31m"));
   EXPECT_THAT(run({"a.hrec", "b.hrec", "--color", "never"}).out, Not(HasSubstr("\033")));
 }
 
 // Two runs of a real program, which stands at other addresses each time: nearly every stack finds its like.
-TEST_F(Diff, TwoRunsOfARealProgramAreNearlyTheSame) {
+TEST_F(Diff, TwoRunsOfARealProgramHardlyDiffer) {
   CommandOptions options;
   options.folder = folder_.path();
   for (const std::string file : {"one.hrec", "two.hrec"}) {

@@ -100,7 +100,7 @@ TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
   EXPECT_THAT(run({}).err,
               HasSubstr("headroom doctor needs an input: no file given; name files, - for standard input"));
   EXPECT_THAT(run({"-", "-"}).err, HasSubstr("standard input (-) is given twice"));
-  EXPECT_THAT(run({"oom.log", "--json", "--markdown"}).err, HasSubstr("two views"));
+  EXPECT_THAT(run({"oom.log", "--json", "--markdown"}).err, HasSubstr("cannot be combined"));
   const CommandResult absent = run({"absent.log", "oom.log", "absent2.log"});
   EXPECT_EQ(absent.exit_code, 2);
   EXPECT_THAT(absent.out, StartsWith("severe: CUDA ran out of memory"));

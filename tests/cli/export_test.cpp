@@ -32,7 +32,7 @@ class Export : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Export, EveryFormatMakesAFileBesideTheRecordingAndSaysWhatToDoWithIt) {
+TEST_F(Export, EveryFormatWritesAFileAndPrintsTheNextCommand) {
   for (const exporters::Exporter& exporter : exporters::exporter_list()) {
     const std::string name = fmt::format("a.{}", exporter.extension);
     const CommandResult result = run({"a.hrec", "--to", std::string(exporter.name)});
@@ -44,7 +44,7 @@ TEST_F(Export, EveryFormatMakesAFileBesideTheRecordingAndSaysWhatToDoWithIt) {
   }
 }
 
-TEST_F(Export, StandardOutputHasTheDataAndNothingElse) {
+TEST_F(Export, StandardOutputHasOnlyTheData) {
   const CommandResult result = run({"a.hrec", "--to", "collapsed", "--out", "-", "--metric", "allocated"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "conv;0x9;0x1 1000\n");
@@ -73,13 +73,13 @@ TEST_F(Export, WrongUseIsOneSentenceAndExitCodeTwo) {
   EXPECT_EQ(read_text(folder_ / "a.hrec").substr(0, 8), "HEADROOM");
 }
 
-TEST_F(Export, AFileThatCannotBeWrittenIsExitCodeOne) {
+TEST_F(Export, AnUnwritableFileIsExitCodeOne) {
   const CommandResult result = run({"a.hrec", "--to", "csv", "--out", "no/such/folder.csv"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("cannot write no/such/folder.csv"), HasSubstr("--out")));
 }
 
-TEST_F(Export, TheNextCommandIsQuotedForTheShell) {
+TEST_F(Export, QuotesTheNextCommandForTheShell) {
   const CommandResult result = run({"a.hrec", "--to", "heaptrack", "--out", "it's a file"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, testing::EndsWith("\n\nheaptrack_print 'it'\\''s a file'\n"));
@@ -117,7 +117,7 @@ TEST_F(Export, HeaptrackAgreesOnARealProgram) {
   EXPECT_EQ(sum("leaked"), get_integer(*report, "leaked_bytes"));
 }
 
-TEST_F(Export, APageNeverReplacesWhatItIsMadeOf) {
+TEST_F(Export, APageNeverReplacesItsInput) {
   fs::create_symlink("a.hrec", folder_ / "link.html");
   const std::string before = read_text(folder_ / "a.hrec");
   CommandOptions options;

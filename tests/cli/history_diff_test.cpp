@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST_P(History, HoldsRunsAgainstTheLast) {
+TEST_P(History, ComparesRunsWithTheLastOnes) {
   for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "aaaa1111"});
   const std::string slow = copy("slow", "slow", 9);
   const CommandResult gate = run({"gate", slow, "--fail-on", "latency>+10%"});
@@ -29,7 +29,7 @@ TEST_P(History, HoldsRunsAgainstTheLast) {
 }
 
 // What changed between the commits of A may hide what B changed.
-TEST_P(History, TheCommitsOfASideAreToldAndSeveralAreACaveat) {
+TEST_P(History, WarnsAboutSeveralCommitsPerSide) {
   for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "1111111"});
   const std::string now = copy("quick", "now", 60);
   EXPECT_THAT(run({"diff", now}).out, testing::Not(HasSubstr("several commits")));
@@ -88,7 +88,7 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   run({"add", changed("slow", "6", 6, board("orin")), "--commit", "bbbb", "--label", "branch"});
   const CommandResult unclear = run({"diff", now});
   EXPECT_EQ(unclear.exit_code, 2);
-  EXPECT_THAT(unclear.err, AllOf(HasSubstr("not clear"), HasSubstr("none, branch"), HasSubstr("--label")));
+  EXPECT_THAT(unclear.err, AllOf(HasSubstr("ambiguous"), HasSubstr("none, branch"), HasSubstr("--label")));
   EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
   EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
   EXPECT_THAT(run({"diff", now, "--host", "xavier", "--label", "none", "--commit", "bbbb"}).err,
@@ -96,7 +96,7 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
 }
 
 // Others may be labelled as they like; only what is compared must be of one label.
-TEST_P(History, LabelsOfRunsThatAreNotComparedMakeNothingUnclear) {
+TEST_P(History, IgnoresLabelsOfRunsThatAreNotCompared) {
   run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--label", "main"});
   const std::string third = copy("quick", "3", 3);
   run({"add", copy("quick", "9", 9), "--label", "later-branch"});
@@ -110,7 +110,7 @@ TEST_P(History, LabelsOfRunsThatAreNotComparedMakeNothingUnclear) {
 }
 
 // Far more pairs of a run and a model than PostgreSQL takes variables (65,535).
-TEST_P(History, RunsOfManyModelsAreAskedForInParts) {
+TEST_P(History, LoadsRunsOfManyModelsInBatches) {
   constexpr int kModels = 1000, kRuns = 66;
   Words models;
   for (int i = 0; i < kModels; ++i) models.push_back(fmt::format("m{:03}", i));
@@ -134,7 +134,7 @@ TEST_P(History, RunsOfManyModelsAreAskedForInParts) {
   EXPECT_EQ(diff["after"].size(), kRuns);
 }
 
-TEST_P(History, AnOldRunIsHeldAgainstThoseBeforeIt) {
+TEST_P(History, ComparesAnOldRunWithEarlierRuns) {
   run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
   const std::string old = copy("quick", "2", 2);
   run({"add", old, "--commit", "bbbb"});
@@ -149,7 +149,7 @@ TEST_P(History, AnOldRunIsHeldAgainstThoseBeforeIt) {
   EXPECT_THAT(first.err, HasSubstr("made before 2026-11-01T10:00:00"));
 }
 
-TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
+TEST_P(History, ComparesAllRunsOfTheNewestCommit) {
   run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
   run({"add", copy("slow", "2", 2), "--commit", "bbbb"});
   run({"add", copy("quick", "3", 3), "--commit", "aaaa"});
@@ -161,7 +161,7 @@ TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
   EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit"));
 }
 
-TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
+TEST_P(History, HostSelectsItsNewestRuns) {
   const auto of_board = [](const char* name) {
     return [name](Json& report) { report["host"]["board"] = name; };
   };
@@ -175,7 +175,7 @@ TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
 }
 
 // Jobs end in another order than they began in: what counts is when a run was made.
-TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
+TEST_P(History, SortsLateRunsByTheirStart) {
   run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
   run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
@@ -187,7 +187,7 @@ TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
   EXPECT_LT(plot.find("bbbb"), plot.find("cccc"));
 }
 
-TEST_P(History, TimesOfOtherZonesAreOneTime) {
+TEST_P(History, ComparesTimesAcrossTimeZones) {
   const auto at = [](const char* time) { return [time](Json& report) { report["started_at"] = time; }; };
   run({"add", changed("quick", "1", 1, at("2026-11-23T10:00:00+00:00")), "--commit", "aaaa"});
   // Half past eleven in Greenwich, where it is the later one.
@@ -200,7 +200,7 @@ TEST_P(History, TimesOfOtherZonesAreOneTime) {
 }
 
 // A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
-TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
+TEST_P(History, DistinguishesCommitsByFullName) {
   run({"add", copy("quick", "1", 1), "--commit", "base"});
   run({"add", copy("slow", "2", 2), "--commit", "v1.2-rc1"});
   run({"add", copy("quick", "3", 3), "--commit", "v1.2"});
@@ -223,7 +223,7 @@ TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
 }
 
 // As `git describe --dirty` names it.
-TEST_P(History, ACommitWithMoreThanItsShaIsAnotherOne) {
+TEST_P(History, ACommitWithASuffixIsADifferentCommit) {
   run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
   run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4-dirty"});
   const Json diff = json({"diff", "--json"});
@@ -232,7 +232,7 @@ TEST_P(History, ACommitWithMoreThanItsShaIsAnotherOne) {
   EXPECT_EQ(json({"diff", "--commit", "1a2b3c4", "--json"})["before"], Json::array({"run 1 (1a2b3c4)"}));
 }
 
-TEST_P(History, AnAmbiguousCommitIsToldByTheFirstFew) {
+TEST_P(History, AnAmbiguousCommitListsTheFirstMatches) {
   for (int i = 1; i <= 7; ++i)
     run({"add", copy("quick", std::to_string(i), i), "--commit", fmt::format("v1.{}", i)});
   EXPECT_THAT(run({"diff", "--commit", "v1"}).err,

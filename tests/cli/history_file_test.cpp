@@ -9,7 +9,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-TEST(HistoryFile, WhatIsNoHistoryIsRefused) {
+TEST(HistoryFile, RejectsAFileThatIsNotAHistory) {
   TemporaryFolder folder;
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
@@ -50,7 +50,7 @@ TEST(HistoryFile, WhatIsNoHistoryIsRefused) {
 }
 
 // Places that SQLite would take, and keep nothing or make a file of that name.
-TEST(HistoryFile, APlaceThatKeepsNothingIsRefused) {
+TEST(HistoryFile, RejectsPlacesThatStoreNothing) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
   CommandOptions options;
@@ -65,7 +65,7 @@ TEST(HistoryFile, APlaceThatKeepsNothingIsRefused) {
 }
 
 // Whoever runs the command in CI has its words in a log that all can read.
-TEST(HistoryFile, NoSentenceRepeatsAPassword) {
+TEST(HistoryFile, NoMessageContainsAPassword) {
   const auto error = [](const std::string& place) {
     const CommandResult result = run_headroom({"history", "list", "--db", place});
     EXPECT_EQ(result.exit_code, 2) << place;
@@ -105,7 +105,7 @@ TEST(HistoryFile, NoSentenceRepeatsAPassword) {
 }
 
 // An earlier version kept runs by another key.
-TEST(HistoryFile, ARunThatAnEarlierVersionKeptIsNotComparedWithItself) {
+TEST(HistoryFile, ARunOfAnOlderVersionIsNotComparedWithItself) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
   const std::string run_folder = bench.run_folder(), file = bench.path() / "history.sqlite";
@@ -131,7 +131,7 @@ TEST(HistoryFile, ARunThatAnEarlierVersionKeptIsNotComparedWithItself) {
 }
 
 // Its report was changed in the file, or kept by a later Headroom.
-TEST(HistoryFile, AKeptRunThatCannotBeReadIsOneSentenceWithOneFix) {
+TEST(HistoryFile, AnUnreadableStoredRunIsOneSentenceWithOneFix) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
   const std::string file = bench.path() / "history.sqlite";
@@ -153,7 +153,7 @@ TEST(HistoryFile, AKeptRunThatCannotBeReadIsOneSentenceWithOneFix) {
               AllOf(HasSubstr("/schema_version is 9"), HasSubstr("; use a newer Headroom\n")));
 }
 
-TEST(HistoryFile, ADiskThatTakesNoMoreIsTold) {
+TEST(HistoryFile, ReportsAFullDisk) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
   const std::string file = bench.path() / "history.sqlite";
@@ -168,7 +168,7 @@ TEST(HistoryFile, ADiskThatTakesNoMoreIsTold) {
 }
 
 // That it is not there would be wrong, and its runs not lost.
-TEST(HistoryFile, AFileThatCannotBeLookedForIsNotCalledAbsent) {
+TEST(HistoryFile, AnInaccessibleFileIsNotReportedAsMissing) {
   TemporaryFolder folder;
   const CommandResult result =
       run_headroom({"history", "list", "--db", folder.path() / std::string(300, 'x')});
@@ -176,7 +176,7 @@ TEST(HistoryFile, AFileThatCannotBeLookedForIsNotCalledAbsent) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("cannot open the history"), HasSubstr("File name too long")));
 }
 
-TEST(HistoryFile, AServerThatIsNotThereIsToldWithoutThePassword) {
+TEST(HistoryFile, ReportsAMissingServerWithoutThePassword) {
   const CommandResult result =
       run_headroom({"history", "list", "--db", "postgresql://me:secret@127.0.0.1:1/x?connect_timeout=2"});
   EXPECT_EQ(result.exit_code, 2);

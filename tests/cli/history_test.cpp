@@ -18,7 +18,7 @@ using testing::HasSubstr;
 INSTANTIATE_TEST_SUITE_P(, History, testing::Bool(),
                          [](const auto& parameter) { return parameter.param ? "PostgreSQL" : "Sqlite"; });
 
-TEST_P(History, KeepsARunOnce) {
+TEST_P(History, StoresARunOnce) {
   const std::string first = copy("quick", "1", 1);
   const CommandResult added = run({"add", first, "--commit", "aaaa1111", "--label", "orin's 'board'"});
   EXPECT_EQ(added.exit_code, 0) << added.err;
@@ -64,7 +64,7 @@ TEST_P(History, EveryKeyOfJsonIsDocumentedAndLabelsAreNotMixed) {
   EXPECT_EQ(plotted["models"][0]["points"][0]["values"].size(), 1);
 }
 
-TEST_P(History, ThePageHasRoundNumbersAndNoPointOnItsAxis) {
+TEST_P(History, ThePageHasRoundTicksAndNoPointOnTheAxis) {
   const auto peak = [](std::int64_t mebibytes) {
     return [mebibytes](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = mebibytes << 20; };
   };
@@ -76,7 +76,7 @@ TEST_P(History, ThePageHasRoundNumbersAndNoPointOnItsAxis) {
                                      HasSubstr("<td>+30.0 %</td>"), testing::Not(HasSubstr("cx=\"90.0\""))));
 }
 
-TEST_P(History, AllFiguresOfManyModelsAreKept) {
+TEST_P(History, StoresAllFiguresOfManyModels) {
   constexpr int kModels = 40;
   run({"add", changed("quick", "1", 1, [](Json& report) {
          const Json model = report["models"][0];
@@ -93,7 +93,7 @@ TEST_P(History, AllFiguresOfManyModelsAreKept) {
   }
 }
 
-TEST_P(History, NamesAreCutBetweenCharactersAndSteerNoTerminal) {
+TEST_P(History, CutsNamesBetweenCharactersAndEscapesControlCodes) {
   const std::string commit = "größe-ähnlich-wie";
   run({"add", copy("quick", "1", 1), "--commit", commit, "--label", "a\033[31mred"});
   for (const Words& words : {Words{"list"}, Words{"show", "p50"}}) {
@@ -107,7 +107,7 @@ TEST_P(History, NamesAreCutBetweenCharactersAndSteerNoTerminal) {
               AllOf(HasSubstr("[31mred"), testing::Not(HasSubstr("\033"))));
 }
 
-TEST_P(History, RunsAreRelabelledAndRemoved) {
+TEST_P(History, RelabelsAndRemovesRuns) {
   const std::string first = copy("quick", "1", 1);
   run({"add", first, copy("quick", "2", 2), "--label", "main"});
   const CommandResult again = run({"add", first, "--commit", "aaaa1111", "--label", "main"});
@@ -140,7 +140,7 @@ TEST_P(History, RunsAreRelabelledAndRemoved) {
     EXPECT_EQ(run(wrong).exit_code, 2) << wrong.back();
 }
 
-TEST_P(History, AShortShaAndTheWholeOneAreOnePoint) {
+TEST_P(History, AShortAndAFullShaAreOnePoint) {
   run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
   run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4d5e6f"});
   run({"add", copy("quick", "3", 3), "--commit", "1a2b3c9"});
@@ -151,7 +151,7 @@ TEST_P(History, AShortShaAndTheWholeOneAreOnePoint) {
 }
 
 // Another version of Headroom writes other keys into a report; an earlier one kept runs by another key.
-TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
+TEST_P(History, RecognizesARunAfterAnUpdate) {
   const std::string first = copy("quick", "1", 1);
   run({"add", first});
   auto report = parse_json(read_text(first + "/report.json"));
@@ -162,7 +162,7 @@ TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
 }
 
-TEST_P(History, TwoModelsOfOneNameAreRefused) {
+TEST_P(History, RejectsTwoModelsOfOneName) {
   const CommandResult result = run({"add", changed("quick", "1", 1, [](Json& report) {
                                       report["models"].push_back(Json(report["models"][0]));
                                     })});
@@ -171,7 +171,7 @@ TEST_P(History, TwoModelsOfOneNameAreRefused) {
 }
 
 // Eight programs at once, the first of which also make the tables.
-TEST_P(History, WritersAtOnceLoseNothing) {
+TEST_P(History, ConcurrentWritersLoseNothing) {
   constexpr int kWriters = 8, kRuns = 6;
   std::array<Words, kWriters> runs;
   for (int writer = 0; writer < kWriters; ++writer)
@@ -198,7 +198,7 @@ TEST_P(History, WritersAtOnceLoseNothing) {
 }
 
 // In a team's database other tables are at home, but not where the history's own would stand.
-TEST_P(History, ATableOfSomethingElseIsNotTakenForItsOwn) {
+TEST_P(History, RejectsAForeignTableOfTheSameName) {
   if (!place_.starts_with("postgresql:")) GTEST_SKIP() << "a file is the history's own; skipped";
   ASSERT_TRUE(succeeds({"psql", "-q", place_, "-c", "CREATE TABLE headroom_runs (x int)"}));
   for (const Words& words : {Words{"list"}, Words{"add", copy("quick", "1", 1)}}) {

@@ -23,7 +23,7 @@ CommandResult plan(Words words, const fs::path& folder = {}) {
   return run_headroom(words, options);
 }
 
-TEST(Plan, TheGuidesTablesComeOutAsPrinted) {
+TEST(Plan, ReproducesTheTablesOfTheGuide) {
   const CommandResult healthy = plan({example("budget-perception.toml")});
   EXPECT_EQ(healthy.exit_code, 0) << healthy.err;
   EXPECT_THAT(healthy.out,
@@ -39,7 +39,7 @@ TEST(Plan, TheGuidesTablesComeOutAsPrinted) {
                                HasSubstr("**Verdict**: Tight but viable.")));
 }
 
-TEST(Plan, WhatDoesNotFitIsExitCodeOneAndSaysWhatDoes) {
+TEST(Plan, APlanThatDoesNotFitExitsWithOneAndNamesWhatFits) {
   const CommandResult result = plan({example("budget-maximum-models.toml"), "--device", "orin-nano-8gb"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out,
@@ -47,7 +47,7 @@ TEST(Plan, WhatDoesNotFitIsExitCodeOneAndSaysWhatDoes) {
                     HasSubstr("What to change first:"), HasSubstr("Next: headroom plan ")));
 }
 
-TEST(Plan, TheRulesAreAdjustable) {
+TEST(Plan, FlagsChangeTheRules) {
   const auto verdict = [](Words flags) {
     flags.insert(flags.begin(), {example("budget-maximum-models.toml"), "--json"});
     const auto document = parse_json(plan(flags).out);
@@ -62,7 +62,7 @@ TEST(Plan, TheRulesAreAdjustable) {
   EXPECT_THAT(wrong.err, HasSubstr("--most-used: 'x' is no share"));
 }
 
-TEST(Plan, WhatIfIsToldBesideWhatIs) {
+TEST(Plan, WhatIfShowsBothPlans) {
   const CommandResult result = plan({example("budget-maximum-models.toml"), "--what-if",
                                      "YOLO11s (TRT).precision=int8", "--what-if", "drop=SegNet"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -105,13 +105,14 @@ class PlanLive : public testing::Test {
 };
 
 // The system's own row gives way to what is measured; what needs it stays.
-TEST_F(PlanLive, IsOnTopOfWhatTheMachineHasTaken) {
+TEST_F(PlanLive, AddsThePlanToTheMemoryInUse) {
   const Json document = plan_live();
   EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are taken
-  EXPECT_THAT(get_text(document, "baseline"), AllOf(HasSubstr("are taken now"), HasSubstr("in place of OS")));
+  EXPECT_THAT(get_text(document, "baseline"),
+              AllOf(HasSubstr("are in use now"), HasSubstr("which replaces OS")));
 }
 
-TEST_F(PlanLive, InAControlGroupPagesOfFilesThatItCanGiveBackAreNotTaken) {
+TEST_F(PlanLive, IgnoresReclaimableFilePagesOfAControlGroup) {
   limit_to(kibibytes(2'000'000), kibibytes(1'900'000), kibibytes(1'500'000));
   const Json document = plan_live();
   EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(1'400'000));
@@ -119,7 +120,7 @@ TEST_F(PlanLive, InAControlGroupPagesOfFilesThatItCanGiveBackAreNotTaken) {
   EXPECT_EQ(get_bool(document["device"], "is_control_group"), true);
 }
 
-TEST_F(PlanLive, WhereTheMachineHasLessLeftThanTheGroupItCounts) {
+TEST_F(PlanLive, UsesTheMachineIfItHasLessLeftThanTheGroup) {
   limit_to(kibibytes(3'900'000), kibibytes(1'000), {});
   const Json document = plan_live();
   EXPECT_EQ(get_bytes(document["device"], "total_bytes"), kibibytes(4'000'000));
@@ -127,7 +128,7 @@ TEST_F(PlanLive, WhereTheMachineHasLessLeftThanTheGroupItCounts) {
   EXPECT_THAT(get_text(document, "baseline"), HasSubstr("has more left"));
 }
 
-TEST(Plan, ForAControlGroupItIsByWhatThatIsCharged) {
+TEST(Plan, PlansForAControlGroupWithoutTheSystem) {
   const TemporaryFolder folder;
   write_text(
       folder / "b.toml",
@@ -144,7 +145,7 @@ TEST(Plan, ForAControlGroupItIsByWhatThatIsCharged) {
 }
 
 // What is said to be done next can be pasted into a shell, with the flags that it was found with.
-TEST(Plan, TheNextCommandIsOneThatWorks) {
+TEST(Plan, QuotesTheNextCommandForTheShell) {
   const TemporaryFolder folder;
   write_text(folder / "b.toml",
              "title = \"T\\u001b[31mRED\"\n[[component]]\nname = \"a $(date)\"\nmemory = \"5GB\"\n"
@@ -175,7 +176,7 @@ TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
   EXPECT_EQ(plan({}).exit_code, 2);
 }
 
-TEST(Plan, DevicesAreListed) {
+TEST(Plan, ListsDevices) {
   const CommandResult result = plan({"--devices"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out,
@@ -185,7 +186,7 @@ TEST(Plan, DevicesAreListed) {
 }
 
 // Measured alone, planned, and held against all at once.
-TEST(Plan, HoldsAgainstAParallelRunOfWhatWasMeasuredAlone) {
+TEST(Plan, MatchesAParallelRunOfTheModels) {
   const auto first = dependency_file("models/mlsd_320x320_tiny.onnx");
   const auto second = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!first || !second) GTEST_SKIP() << absent_message("models of the demo");

@@ -42,7 +42,7 @@ class ReportAt : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ReportAt, AMomentIsToldByLayerPlaceModuleSizeAndThread) {
+TEST_F(ReportAt, ShowsAMomentByLayerPlaceModuleSizeAndThread) {
   const CommandResult result = run({"--at", "2.5s"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("Live at 2.500 s of 3.000 s: 4.0 MiB in 2 blocks"),
@@ -54,7 +54,7 @@ TEST_F(ReportAt, AMomentIsToldByLayerPlaceModuleSizeAndThread) {
       << "a bare number is seconds";
 }
 
-TEST_F(ReportAt, TheSameAsJson) {
+TEST_F(ReportAt, JsonHasTheSameFigures) {
   const Json at = json("2500ms");
   EXPECT_EQ(at["time_seconds"], 2.5);
   EXPECT_EQ(at["live_bytes"], 4 << 20);
@@ -76,7 +76,7 @@ TEST_F(ReportAt, TheSameAsJson) {
 }
 
 // A part of a recording is never told as the whole: neither by a moment nor by an export.
-TEST_F(ReportAt, WhatIsMissingIsSaid) {
+TEST_F(ReportAt, ReportsMissingParts) {
   const auto file = folder_ / "part.hrec";
   RecordingOptions options;
   options.segment_bytes = 4096;
@@ -101,7 +101,7 @@ TEST_F(ReportAt, WhatIsMissingIsSaid) {
   EXPECT_THAT(whole.err, Not(HasSubstr("not recorded")));
 }
 
-TEST_F(ReportAt, WhatCannotBeShownIsAUsageError) {
+TEST_F(ReportAt, RejectsMomentsThatCannotBeShown) {
   const CommandResult past = run({"--at", "9s"});
   EXPECT_EQ(past.exit_code, 2);
   EXPECT_THAT(past.err, AllOf(HasSubstr("--at 9s is after the end of the recording"),

@@ -22,7 +22,7 @@ class ReportInput : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ReportInput, ARecordingThatWasCutOffIsNoJson) {
+TEST_F(ReportInput, ACutOffRecordingIsNotReadAsJson) {
   for (const std::size_t bytes : {0u, 4u, 12u}) {
     write_text(folder_ / "cut.hrec", std::string("HEADROOM and more").substr(0, bytes));
     const CommandResult result = report((folder_ / "cut.hrec").string());
@@ -34,7 +34,7 @@ TEST_F(ReportInput, ARecordingThatWasCutOffIsNoJson) {
   EXPECT_THAT(report((folder_ / "none.hrec").string()).err, HasSubstr("No such file"));
 }
 
-TEST_F(ReportInput, AFolderOfRecordingsNamesOne) {
+TEST_F(ReportInput, SuggestsARecordingOfAFolder) {
   EXPECT_THAT(report(folder_.path().string()).err,
               AllOf(HasSubstr("has no report.json: it is not a run of headroom bench"),
                     HasSubstr("name a run's folder")));
@@ -46,11 +46,11 @@ TEST_F(ReportInput, AFolderOfRecordingsNamesOne) {
                     HasSubstr(file)));
 }
 
-TEST_F(ReportInput, TheNextStepsOfferThePage) {
+TEST_F(ReportInput, TheNextStepsSuggestThePage) {
   EXPECT_THAT(report(recording()).out, HasSubstr("a.hrec --html "));
 }
 
-TEST_F(ReportInput, AFolderOfSymbolsMustBeThere) {
+TEST_F(ReportInput, RejectsAMissingSymbolFolder) {
   const std::string file = recording(), absent = (folder_ / "absent").string();
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"report", file, "--symbols", absent},

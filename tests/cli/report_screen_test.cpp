@@ -22,7 +22,7 @@ class ReportScreen : public testing::Test {
 };
 
 // In samples the errors take a column: of four nodes of one model the rows read the same.
-TEST_F(ReportScreen, NodesOfOneModelAreToldApartInAPipe) {
+TEST_F(ReportScreen, DistinguishesNodesOfOneModelInAPipe) {
   RecordingBuilder builder(path(), {.full = false});
   const auto run =
       builder.scope("run", builder.scope("yolox_nano_416x416", 0, ScopeSource::session), ScopeSource::run);
@@ -44,7 +44,7 @@ TEST_F(ReportScreen, NodesOfOneModelAreToldApartInAPipe) {
 }
 
 // The arena grew in `a`; the tensors of `b` are the larger ones.
-TEST_F(ReportScreen, ANodesTensorsStandBesideWhatTheArenaGrewBy) {
+TEST_F(ReportScreen, ShowsTensorsOfANodeNextToArenaGrowth) {
   const std::string profile = (folder_ / "profile.json").string();
   write_text(profile, R"([
 {"cat":"Node","tid":77,"dur":8,"ts":11,"name":"a_kernel_time","args":{"op_name":"Conv","output_size":"1048576","activation_size":"524288",
@@ -73,7 +73,7 @@ TEST_F(ReportScreen, ANodesTensorsStandBesideWhatTheArenaGrewBy) {
 }
 
 // "Load, run, idle": between two runs the weights are live, and nothing else.
-TEST_F(ReportScreen, ThePageHasWhatWasLiveBetweenTwoRuns) {
+TEST_F(ReportScreen, ThePageHasMemoryLiveBetweenRuns) {
   constexpr std::uint64_t kMillisecond = 1'000'000;
   RecordingBuilder builder(path());
   const auto weights = builder.scope("weights"), workspace = builder.scope("workspace");

@@ -46,7 +46,7 @@ class ReportSnapshot : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ReportSnapshot, RealSnapshotsHaveTheFiguresThatPyTorchHad) {
+TEST_F(ReportSnapshot, RealSnapshotsMatchPyTorchsFigures) {
   const auto reference_file = shared_data("pytorch_snapshots/reference.json");
   if (!reference_file) GTEST_SKIP() << absent_message("pytorch_snapshots");
   const Json reference = Json::parse(read_text(*reference_file));
@@ -73,7 +73,7 @@ TEST_F(ReportSnapshot, RealSnapshotsHaveTheFiguresThatPyTorchHad) {
   }
 }
 
-TEST_F(ReportSnapshot, TheLeakOfARealSnapshotIsNamedWithItsPlace) {
+TEST_F(ReportSnapshot, NamesTheLeakOfARealSnapshot) {
   const auto file = shared_data("pytorch_snapshots/leak_graph.pickle.gz");
   if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots");
   const CommandResult result = run_headroom({"report", file->string()});
@@ -84,7 +84,7 @@ TEST_F(ReportSnapshot, TheLeakOfARealSnapshotIsNamedWithItsPlace) {
   EXPECT_THAT(inference.out, AllOf(Not(HasSubstr("Leak: ")), HasSubstr("grew, and then stayed")));
 }
 
-TEST_F(ReportSnapshot, MadeSnapshotsHaveTheFiguresOfTheirMaker) {
+TEST_F(ReportSnapshot, GeneratedSnapshotsMatchTheirGenerator) {
   if (!python_is_here()) GTEST_SKIP() << absent_message("python3");
   for (const std::string name : {"a.pickle", "b.pickle.gz"}) {
     SCOPED_TRACE(name);
@@ -104,7 +104,7 @@ TEST_F(ReportSnapshot, MadeSnapshotsHaveTheFiguresOfTheirMaker) {
 }
 
 // One sentence each, and the exit code of unreadable input.
-TEST_F(ReportSnapshot, WhatIsNoSnapshotIsToldSo) {
+TEST_F(ReportSnapshot, RejectsAFileThatIsNotASnapshot) {
   const auto refusal = [&](const std::string& name, const std::string& content) {
     write_text(folder_ / name, content);
     const CommandResult result = report(name);
@@ -127,7 +127,7 @@ TEST_F(ReportSnapshot, WhatIsNoSnapshotIsToldSo) {
   EXPECT_THAT(run_headroom({"report", (folder_ / "absent.pickle").string()}).err, HasSubstr("No such file"));
 }
 
-TEST_F(ReportSnapshot, FlagsOfOtherFilesAreRefused) {
+TEST_F(ReportSnapshot, RejectsFlagsOfOtherFiles) {
   write_text(folder_ / "a.pickle", pickle_of(Json::parse("[]")));
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--markdown"}, {"--csv"}, {"--all"}, {"--at", "peak"}}) {
@@ -138,7 +138,7 @@ TEST_F(ReportSnapshot, FlagsOfOtherFilesAreRefused) {
   EXPECT_THAT(report("a.pickle").out, HasSubstr("The allocator held no memory on any device."));
 }
 
-TEST_F(ReportSnapshot, ThePageIsOneFileWithTheFiguresOfTheSnapshot) {
+TEST_F(ReportSnapshot, ThePageIsOneFileWithTheSnapshotsFigures) {
   const Json frame = {{"name", "train"}, {"filename", "<!--<script>alert(1)"}, {"line", 7}};
   const Json block = {{"size", 2097152},
                       {"requested_size", 2097000},
@@ -160,7 +160,7 @@ TEST_F(ReportSnapshot, ThePageIsOneFileWithTheFiguresOfTheSnapshot) {
   EXPECT_THAT(over_itself.err, HasSubstr("would replace its own input"));
 }
 
-TEST_F(ReportSnapshot, AFileIsKnownByItsContent) {
+TEST_F(ReportSnapshot, DetectsAFileByItsContent) {
   write_text(folder_ / "snapshot", pickle_of(Json::parse("[]")));
   const CommandResult result = report("snapshot", {"--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;

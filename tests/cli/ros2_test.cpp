@@ -164,7 +164,7 @@ struct Pair {
 
 class Ros2Pair : public testing::TestWithParam<Pair> {};
 
-TEST_P(Ros2Pair, TheLevelsChange) {
+TEST_P(Ros2Pair, PublishesChangedLevels) {
   const auto [publisher, subscriber_name] = GetParam();
   const std::string path = subscriber_path(subscriber_name);
   if (!has_plugin(publisher)) GTEST_SKIP() << absent_message(publisher);
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Ros2, Ros2Pair,
                          });
 
 // What tells a ROS 2 node that this is its topic.
-TEST(Ros2, NamesAndQosAreThoseOfARos2Publisher) {
+TEST(Ros2, UsesTheNamesAndQosOfARos2Publisher) {
   const std::string path = subscriber_path("cyclonedds");
   if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
   Machine machine;
@@ -201,7 +201,7 @@ TEST(Ros2, NamesAndQosAreThoseOfARos2Publisher) {
 }
 
 // Both at once, one of them held still: the other one and the samples go on.
-TEST(Ros2, AReaderThatHangsHoldsNobodyUp) {
+TEST(Ros2, AHangingReaderBlocksNothing) {
   const std::string path = subscriber_path("cyclonedds");
   if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
   Machine machine;

@@ -35,7 +35,7 @@ class Run : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Run, TheCommandKeepsItsExitCodeAndItsOutput) {
+TEST_F(Run, KeepsExitCodeAndOutputOfTheCommand) {
   const CommandResult result = run(
       {"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "echo out; echo err >&2; exit 7"});
   EXPECT_EQ(result.exit_code, 7);
@@ -45,7 +45,7 @@ TEST_F(Run, TheCommandKeepsItsExitCodeAndItsOutput) {
   EXPECT_THAT(result.err, HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
 }
 
-TEST_F(Run, TheEnvironmentGivesFlagsAndTheCommandLineWins) {
+TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"HEADROOM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
@@ -56,7 +56,7 @@ TEST_F(Run, TheEnvironmentGivesFlagsAndTheCommandLineWins) {
 }
 
 // By each spelling of a flag.
-TEST_F(Run, TheEnvironmentMayUseAFlagsOtherName) {
+TEST_F(Run, TheEnvironmentAcceptsAliasesOfFlags) {
   CommandOptions options;
   options.folder = folder_.path();
   options.environment = {{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
@@ -66,7 +66,7 @@ TEST_F(Run, TheEnvironmentMayUseAFlagsOtherName) {
   EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err, HasSubstr(" of 512.0 MiB"));
 }
 
-TEST_F(Run, ASignalIsTheShellsCode) {
+TEST_F(Run, ASignalSetsTheShellsExitCode) {
   const CommandResult result =
       run({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "kill -TERM $$"});
   EXPECT_EQ(result.exit_code, 128 + 15);
@@ -83,7 +83,7 @@ TEST_F(Run, CallsALimitSoftWhereAGpuIsIntegrated) {
               HasSubstr("(soft (CUDA memory is not proved to be charged on this device): control group"));
 }
 
-TEST_F(Run, WhatTakesMoreThanAHardLimitIsKilledAndCounted) {
+TEST_F(Run, KillsAndCountsProcessesBeyondAHardLimit) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   const CommandResult result =
       run({"--limit", "64MiB", "--", "sh", "-c", "head -c 200m /dev/zero | tail -c 150m | wc -c; exit $?"});
@@ -91,7 +91,7 @@ TEST_F(Run, WhatTakesMoreThanAHardLimitIsKilledAndCounted) {
   EXPECT_THAT(result.err, HasSubstr("killed at it"));
 }
 
-TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
+TEST_F(Run, WrongUseStartsNoCommand) {
   const auto error_of = [&](const Words& words) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2) << result.err;
@@ -122,7 +122,7 @@ TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
 
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
-TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
+TEST_F(Run, AGpuLimitCountsItsRefusals) {
   const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
@@ -131,7 +131,7 @@ TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
 }
 
 // A number that is too high, or of another program's devices, would bound nothing.
-TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
+TEST_F(Run, RejectsALimitOfAMissingDevice) {
   for (const char* limit : {"3=1GiB", "0=1GiB,7=1GiB"}) {
     const CommandResult result = run({"--gpu-limit", limit, "--", "echo", "ran"});
     EXPECT_EQ(result.exit_code, 2) << result.err;
@@ -141,19 +141,19 @@ TEST_F(Run, ALimitOfADeviceThatIsNotThereIsRefused) {
   }
 }
 
-TEST_F(Run, ADeviceWithoutALimitIsToldOf) {
+TEST_F(Run, ReportsADeviceWithoutALimit) {
   const CommandResult result = run_traced_program({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
   EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU that has a limit was used; GPU 0 peak "));
   EXPECT_THAT(result.err, HasSubstr(", without a limit (hard: "));
 }
 
-TEST_F(Run, ACommandThatUsesNoGpuIsToldSo) {
+TEST_F(Run, ReportsThatNoGpuWasUsed) {
   const CommandResult result = run({"--gpu-limit", "1GiB", "--", "true"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU was used (hard: "));
 }
 
-TEST_F(Run, BothLimitsHoldAtOnce) {
+TEST_F(Run, EnforcesBothLimitsAtOnce) {
   const CommandResult result = run_traced_program(
       {"--limit", "1GiB", "--limit-mechanism", "rlimit", "--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
@@ -161,7 +161,7 @@ TEST_F(Run, BothLimitsHoldAtOnce) {
 }
 
 // A limit within a limit: the smaller counts, whatever verb is inside, and both accounts have the figures.
-TEST_F(Run, NoVerbInsideLiftsTheLimit) {
+TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
   const Words command{"--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"};
   const std::vector<Words> verbs = {{"trace", "--out", "a.hrec"},
                                     {"trace", "--only", "gpu", "--out", "b.hrec"},
@@ -181,7 +181,7 @@ TEST_F(Run, NoVerbInsideLiftsTheLimit) {
   }
 }
 
-TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
+TEST_F(Run, EnforcesASmallerNestedLimit) {
   const Words inside{"--gpu-limit", "1GiB", "--", HEADROOM_BINARY_DIR "/bin/headroom", "run", "--gpu-limit"};
   Words words = inside;
   words.insert(words.end(), {"50MiB", "--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"});
@@ -195,7 +195,7 @@ TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
 // However a program comes to the driver: by what is behind its library, by a library that is bound to the
 // driver first or has it in a scope of its own, in a namespace of its own, and in a child that is given an
 // empty environment.
-TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
+TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string wrapper = programs + "libtraced_cuda_wrapper.so";
   const std::string libraries = std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + programs;
@@ -226,7 +226,7 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
 }
 
 // A server in the background makes its first call when the command that began it has ended.
-TEST_F(Run, WhatTheCommandLeavesRunningHasTheLimitStill) {
+TEST_F(Run, ProcessesThatOutliveTheCommandKeepTheLimit) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string later = (folder_ / "later").string();
   const CommandResult result =
@@ -242,7 +242,7 @@ TEST_F(Run, WhatTheCommandLeavesRunningHasTheLimitStill) {
   EXPECT_EQ(read_text(later), "got 48, then 2\n");
 }
 
-TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
+TEST_F(Run, ReportsADriverThatCannotBeHooked) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const CommandResult result =
       run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
@@ -253,7 +253,7 @@ TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
 }
 
 // Each device has its limit, whatever number a process has for it.
-TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
+TEST_F(Run, EachDeviceKeepsItsLimitUnderAnyNumber) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string plain = programs + "traced_cuda_lookup plain " + programs + "libtraced_cuda_wrapper.so ";
   const auto both = [&](const std::string& limit, const std::string& first, const std::string& second) {
@@ -268,7 +268,7 @@ TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
 
 // A forked child keeps its dead parent's memory, as the driver does; a program that a process becomes has
 // none.
-TEST_F(Run, WhoHoldsMemoryIsChargedAndNobodyElse) {
+TEST_F(Run, ChargesOnlyProcessesThatHoldMemory) {
   for (const char* route : {"heir", "successor"}) {
     const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, route, "52428800");
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
@@ -276,7 +276,7 @@ TEST_F(Run, WhoHoldsMemoryIsChargedAndNobodyElse) {
   }
 }
 
-TEST_F(Run, ThePeakOfProgramsOneAfterTheOtherIsThatOfOne) {
+TEST_F(Run, ThePeakOfSequentialProgramsIsThatOfOne) {
   const std::string one = HEADROOM_TRACED_PROGRAM " proc hold 20971520 5242880 </dev/null";
   const CommandResult result =
       run({"--gpu-limit", "1GiB", "--", "sh", "-c", one + " && " + one + " && " + one});
@@ -285,7 +285,7 @@ TEST_F(Run, ThePeakOfProgramsOneAfterTheOtherIsThatOfOne) {
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 20.0 MiB of 1.00 GiB (hard"));
 }
 
-TEST_F(Run, NothingIsRecorded) {
+TEST_F(Run, WritesNoRecording) {
   const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
@@ -293,7 +293,7 @@ TEST_F(Run, NothingIsRecorded) {
 
 #endif
 
-TEST_F(Run, AGraphIsChargedToEachDeviceThatItHasMemoryOf) {
+TEST_F(Run, ChargesAGraphToEachDeviceItUses) {
   const CommandResult result = run_traced_program({"--gpu-limit", "0=1GiB,1=1MiB"}, "several", "1073741824");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 1 peak 0 B of 1.0 MiB, 1 request refused")) << result.err;

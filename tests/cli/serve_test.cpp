@@ -101,7 +101,7 @@ int run(const std::vector<std::string>& command) {
   return process ? process->wait().exit_code : -1;
 }
 
-TEST(Serve, ThePageTheMetricsAndTheApi) {
+TEST(Serve, ServesPageMetricsAndApi) {
   Served server;
   ASSERT_FALSE(server.url().empty());
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
@@ -119,7 +119,7 @@ TEST(Serve, ThePageTheMetricsAndTheApi) {
   EXPECT_EQ(server.process().wait().exit_code, 0);
 }
 
-TEST(Serve, TheMetricsPleasePromtool) {
+TEST(Serve, TheMetricsPassPromtool) {
   if (run({"promtool", "--version"}) != 0) GTEST_SKIP() << absent_message("promtool");
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
@@ -218,7 +218,7 @@ TEST(Serve, PrometheusScrapesAndFires) {
   expect_answers_for_the_dashboard(ask, server.url());
 }
 
-TEST(Serve, ClientsThatHangKeepNobodyElseFromAnAnswer) {
+TEST(Serve, HangingClientsDoNotBlockOthers) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::vector<UniqueFd> hanging;
@@ -233,7 +233,7 @@ TEST(Serve, ClientsThatHangKeepNobodyElseFromAnAnswer) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200) << "samples went on";
 }
 
-TEST(Serve, MoreThanItServesAtOnceWait) {
+TEST(Serve, ExcessConnectionsWait) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::vector<UniqueFd> hanging;
@@ -244,7 +244,7 @@ TEST(Serve, MoreThanItServesAtOnceWait) {
 
 // As many as are served at once ask for something that needs no token, again and again: each would have its
 // place for 100 requests.
-TEST(Serve, WhoKeepsAConnectionMakesRoom) {
+TEST(Serve, KeptConnectionsDoNotLockOutOthers) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   const std::string_view request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -281,7 +281,7 @@ std::optional<in_addr> address_of_elsewhere() {
 }
 
 // One machine cannot take all connections from the others.
-TEST(Serve, AnAddressOfElsewhereHasAFewConnections) {
+TEST(Serve, LimitsConnectionsPerRemoteAddress) {
   const auto elsewhere = address_of_elsewhere();
   if (!elsewhere) GTEST_SKIP() << "this machine has the loopback alone; skipped";
   TemporaryFolder folder;
@@ -323,7 +323,7 @@ TEST(Serve, AnAddressOfElsewhereHasAFewConnections) {
   EXPECT_TRUE(eventually([&] { return !answer_on(one_more()).empty(); })) << "those that ended count no more";
 }
 
-TEST(Serve, ARefusalEndsTheConnection) {
+TEST(Serve, ARefusedRequestClosesTheConnection) {
   TemporaryFolder folder;
   write_text(folder / "token", "0123456789abcdef\n");
   Served server({"--token-file", (folder / "token").string()});
@@ -351,7 +351,7 @@ TEST(Serve, ARefusalEndsTheConnection) {
 }
 
 // Clients that send a byte now and then do not keep it from its end.
-TEST(Serve, EndsWhileClientsTrickle) {
+TEST(Serve, StopsWhileClientsSendSlowly) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::vector<UniqueFd> trickling;
@@ -369,7 +369,7 @@ TEST(Serve, EndsWhileClientsTrickle) {
 
 // A byte now and then is not patience anew: a request that comes so slowly is never answered, and as many of
 // them as are served at once keep nobody else from an answer.
-TEST(Serve, ARequestHasATimeInAll) {
+TEST(Serve, LimitsTheTotalTimeOfARequest) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::vector<UniqueFd> trickling;
@@ -410,7 +410,7 @@ std::size_t pour(const Served& server, std::string_view begin, std::string_view 
   return sent;
 }
 
-TEST(Serve, WhatARequestMayTakeIsBounded) {
+TEST(Serve, LimitsTheMemoryOfARequest) {
   TemporaryFolder folder;
   write_text(folder / "token", "0123456789abcdef\n");
   Served server({"--token-file", (folder / "token").string()});
@@ -435,7 +435,7 @@ TEST(Serve, WhatARequestMayTakeIsBounded) {
 }
 
 // Behind a proxy that uses a connection for several, the body of one would be the request of another.
-TEST(Serve, ABodyIsNoRequest) {
+TEST(Serve, ABodyIsNotReadAsARequest) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   const UniqueFd fd = connect_to(server.port());
@@ -450,7 +450,7 @@ TEST(Serve, ABodyIsNoRequest) {
   EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK")));
 }
 
-TEST(Serve, ManyRangesAreOneAnswer) {
+TEST(Serve, ManyRangesGiveOneResponse) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::string ranges = "Range: bytes=0-";
@@ -458,7 +458,7 @@ TEST(Serve, ManyRangesAreOneAnswer) {
   EXPECT_LT(curl(server.url(), {"--header", ranges}).body.size(), 300'000u);
 }
 
-TEST(Serve, HeadSaysThatPartsAreNotToBeHad) {
+TEST(Serve, HeadReportsThatRangesAreNotSupported) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   const Answer head = curl(server.url() + "metrics", {"--head"});
@@ -467,7 +467,7 @@ TEST(Serve, HeadSaysThatPartsAreNotToBeHad) {
   EXPECT_THAT(head.body, testing::Not(HasSubstr("Accept-Ranges: bytes")));
 }
 
-TEST(Serve, LargeRequestsAreRefused) {
+TEST(Serve, RejectsLargeRequests) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   const Answer header = curl(server.url() + "metrics", {"--header", "X: " + std::string(20'000, 'x')});
@@ -477,7 +477,7 @@ TEST(Serve, LargeRequestsAreRefused) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
-TEST(Serve, ATokenIsNeededElsewhere) {
+TEST(Serve, RemoteAddressesNeedAToken) {
   const auto open = run_headroom({"serve", "--listen", "0.0.0.0:0"});
   EXPECT_EQ(open.exit_code, 2);
   EXPECT_THAT(
@@ -492,7 +492,7 @@ TEST(Serve, ATokenIsNeededElsewhere) {
   EXPECT_EQ(curl(url + "metrics", {"--header", "Authorization: Bearer 0123456789abcdef"}).status, 200);
 }
 
-TEST(Serve, Https) {
+TEST(Serve, ServesHttps) {
   TemporaryFolder folder;
   const std::string key = (folder / "key.pem").string(), certificate = (folder / "cert.pem").string();
   ASSERT_EQ(run({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",

@@ -148,7 +148,7 @@ std::string log_of(int samples) {
   return log;
 }
 
-TEST(Top, OnceWithoutATerminal) {
+TEST(Top, OncePrintsWithoutATerminal) {
   CommandOptions options;
   options.environment = {{"COLUMNS", "100"}};
   const auto result = run_headroom({"top", "--once", "--processes", "3"}, options);
@@ -160,7 +160,7 @@ TEST(Top, OnceWithoutATerminal) {
   EXPECT_THAT(coloured.out, HasSubstr("\033["));
 }
 
-TEST(Top, OnceAsAnObject) {
+TEST(Top, OncePrintsJson) {
   const auto result = run_headroom({"top", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto sample = parse_json(result.out);
@@ -169,7 +169,7 @@ TEST(Top, OnceAsAnObject) {
   EXPECT_FALSE((*sample)["process_table"].empty());
 }
 
-TEST(Top, AnotherRoot) {
+TEST(Top, ReadsAnotherSysroot) {
   TemporaryFolder root;
   std::filesystem::create_directories(root / "proc");
   write_text(root / "proc/meminfo",
@@ -182,20 +182,20 @@ TEST(Top, AnotherRoot) {
   EXPECT_THAT(none.err, HasSubstr("has neither proc nor sys"));
 }
 
-TEST(Top, WithoutATerminalItSaysWhatToDo) {
+TEST(Top, ExplainsTheFixWithoutATerminal) {
   const auto result = run_headroom({"top"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("add --once"));
 }
 
-TEST(Top, ATerminalThatNobodyKnows) {
+TEST(Top, RunsOnAnUnknownTerminal) {
   Terminal terminal({}, "no-such-terminal");
   EXPECT_TRUE(terminal.shows("set TERM=xterm-256color"));
   EXPECT_EQ(WEXITSTATUS(terminal.wait()), 2);
   EXPECT_TRUE(terminal.has_its_settings_back());
 }
 
-TEST(Top, KeysAndTheTerminalAsItWas) {
+TEST(Top, HandlesKeysAndRestoresTheTerminal) {
   Terminal terminal({"--interval", "100ms"});
   ASSERT_TRUE(terminal.shows(kAlternateScreen));
   ASSERT_TRUE(terminal.shows("Memory "));
@@ -223,7 +223,7 @@ void overwrite(const std::filesystem::path& path, std::string_view text) {
 }
 
 // What the kernel counts since the sample before is told once: a pause must not lose it.
-TEST(Top, AKillWhileItIsPausedIsAnAlertAfterIt) {
+TEST(Top, ReportsAKillDuringAPauseAfterwards) {
   TemporaryFolder root;
   std::filesystem::create_directories(root / "proc");
   write_text(root / "proc/meminfo", "MemTotal: 4096 kB\nMemFree: 3072 kB\nBuffers: 0 kB\nCached: 0 kB\n");
@@ -261,7 +261,7 @@ TEST(Top, FollowsTheSizeOfTheTerminal) {
   expect_restored(terminal);
 }
 
-TEST(Top, EverySignalLeavesTheTerminalAsItWas) {
+TEST(Top, RestoresTheTerminalOnEverySignal) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT}) {
     Terminal terminal({"--interval", "100ms"});
     ASSERT_TRUE(terminal.shows("quit"));
@@ -272,7 +272,7 @@ TEST(Top, EverySignalLeavesTheTerminalAsItWas) {
   }
 }
 
-TEST(Top, CtrlC) {
+TEST(Top, StopsOnCtrlC) {
   Terminal terminal({});
   ASSERT_TRUE(terminal.shows("quit"));
   terminal.type("\003");
@@ -300,7 +300,7 @@ TEST(Top, SendsASignalToTheSelectedProcess) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
-TEST(Top, WithoutColours) {
+TEST(Top, PrintsWithoutColours) {
   for (const char* term : {"vt100", "xterm", "linux", "screen"}) {
     Terminal terminal({"--color", "never"}, term);
     ASSERT_TRUE(terminal.shows("Memory")) << term;
@@ -330,7 +330,7 @@ TEST(TopReplay, StepsThroughALog) {
   expect_restored(terminal);
 }
 
-TEST(TopReplay, OnceIsTheLastSample) {
+TEST(TopReplay, OncePrintsTheLastSample) {
   TemporaryFolder folder;
   write_text(folder / "run.jsonl", log_of(3));
   const auto result = run_headroom({"top", "--once", "--replay", (folder / "run.jsonl").string()});

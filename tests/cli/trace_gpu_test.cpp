@@ -204,7 +204,7 @@ TEST_F(TraceOnlyGpu, RejectsHeapOnlyCommandsWithAMessage) {
     EXPECT_THAT(result.err, HasSubstr(sentence));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   };
-  refused({"diff", file, whole.string()}, "it holds GPU memory only (--only gpu)");
+  refused({"diff", file, whole.string()}, "it has GPU memory only (--only gpu)");
   for (const char* format : {"speedscope", "collapsed", "pprof", "heaptrack"})
     refused({"export", file, "--to", format}, "use --to timeline-json, or csv, or perfetto");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "an export was begun";

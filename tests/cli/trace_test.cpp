@@ -235,7 +235,8 @@ TEST_F(Trace, RejectsSamplingFlagsInFullMode) {
   for (const char* flag : {"--large", "--sample-period"}) {
     const auto result = trace({"/bin/true"}, {"--full", flag, "8KiB"});
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, AllOf(HasSubstr(std::string("--full and ") + flag), HasSubstr("leave out")));
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr(std::string("--full and ") + flag), HasSubstr("remove one of them")));
     EXPECT_FALSE(fs::exists(recording()));
   }
   // The command line overrides the environment, in both directions.

@@ -1,5 +1,5 @@
-// Finds the driver in one of several ways, allocates GPU memory until a request fails (at most 1 GiB), and
-// prints how many MiB it got and the driver's error code.
+// Finds the driver in one of several ways, and allocates GPU memory until a request fails (at most 1 GiB).
+// Prints how many MiB it got and the driver's error code.
 //
 //   traced_cuda_lookup plain|next|deep|local|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //

@@ -184,7 +184,7 @@ int run(const std::string& mode, char** argv) {
     if (posix_spawn(&child, "/bin/true", nullptr, nullptr, arguments, environ) != 0) return 1;
     return wait_for(child);
   }
-  if (mode == "close-all") {  // as daemons do; then one of its own files reuses the descriptors
+  if (mode == "close-all") {  // as daemons do; then a file of the program reuses the descriptors
     for (int fd = 3; fd < 1024; ++fd) close(fd);
     std::FILE* file = std::fopen(argv[2], "w");
     for (int fd = 3; fd < 1024; ++fd) dup2(fileno(file), fd);

@@ -225,7 +225,7 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
     return parse_figure_gate(rule, figures).error().sentence();
   };
   EXPECT_THAT(error("peak_bytes>+5"),
-              AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("as in 'peak_bytes>+5%'")));
+              AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("example: 'peak_bytes>+5%'")));
   EXPECT_THAT(error("cpu_percent>80%"), HasSubstr("needs a sign"));
   EXPECT_THAT(error(">5"), HasSubstr("a rule of --fail-on has no figure name"));
   // A part that several names have in common is none.

@@ -70,7 +70,7 @@ TEST(CompareRuns, ModelsArePairedByNameAndTheOthersAreNamed) {
   EXPECT_EQ(renamed.models[0].name_after, b.side[0].models[0].result->name);
   EXPECT_TRUE(renamed.models[0].facts.empty());
   ASSERT_EQ(renamed.caveats.size(), 1);
-  EXPECT_THAT(renamed.caveats[0], HasSubstr("renamed"));
+  EXPECT_THAT(renamed.caveats[0], HasSubstr("is named"));
   ModelResult other = b.results[0].models[0];
   other.name = "other";
   b.side[0].models.push_back({&other, {}, ""});

@@ -179,7 +179,7 @@ TEST(CompareRuns, AFewFramesAreComparedWithTheirLike) {
   const MetricChange* latency = found.models[0].find("latency");
   EXPECT_NEAR(latency->ratio, 1, 1e-9);
   EXPECT_FALSE(latency->is_judged);
-  EXPECT_THAT(found.caveats, testing::ElementsAre(HasSubstr("a run of det has 3 frames")));
+  EXPECT_THAT(found.caveats, testing::ElementsAre(HasSubstr("a run has only 3 frames")));
   few[0].inference = {0};  // a frame that took no time was not measured
   EXPECT_EQ(compare_runs(a.side, b.side).models[0].find("latency"), nullptr);
 }

@@ -169,7 +169,7 @@ TEST_F(BenchFlags, ASourceIsOnlyKnownToBeNeededWhenTheModelsAre) {
 TEST_F(BenchFlags, WrongUseIsOneSentence) {
   EXPECT_EQ(error_of({}), "no model was given; add --model NAME=PATH, or fill a slot with --model0 PATH");
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--skip-setup", "--skip-inference"}),
-              testing::HasSubstr("nothing to do"));
+              testing::HasSubstr("nothing would run"));
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--task", "yolo99"}),
               testing::HasSubstr("unknown task 'yolo99'"));
 }
