@@ -1,5 +1,5 @@
 // The account that the processes of a traced command share, so that a GPU memory limit applies to all of them
-// together: to one command, or to all commands with the same --share NAME.
+// together. It belongs to one command, or to all commands with the same --share NAME.
 #pragma once
 
 #include <filesystem>

@@ -151,7 +151,7 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
 }
 
 // If a program gains rights when it starts, the loader ignores LD_PRELOAD. No program gains rights on a file
-// system mounted nosuid, or if it is set to the user who runs it.
+// system mounted nosuid, or if it is set to the current user.
 Status check_rights(const fs::path& program) {
   struct stat info {};
   struct statvfs mount {};

@@ -13,12 +13,12 @@
 // allocation must be counted instead of recorded.
 //
 // Samples have a second filter. A caller that knows that a block is small asks only this one. Blocks of 4 KiB
-// and more lie among the small ones of a heap: ONNX Runtime's resnet50 on a GPU frees 920 blocks a run, and
-// up to 270 of them had a large block within 2 KiB. Searching the set for them took half a per cent of the
-// run (bench/results/trace_hook_cost.md). Where the sample filter counts a sample in the cell, a filter of
-// single addresses tells the sample from its neighbours. With a thousand live samples it errs for one address
-// in a hundred. It matters because a sample may live until exit while its neighbours are freed in each run.
-// That filter has 65536 counters, and the 128 addresses of a cell have adjacent ones.
+// and more lie among the small ones of a heap. ONNX Runtime's resnet50 on a GPU frees 920 blocks a run; up to
+// 270 of them had a large block within 2 KiB. Searching the set for them took half a per cent of the run
+// (bench/results/trace_hook_cost.md). Where the sample filter counts a sample in the cell, a filter of single
+// addresses distinguishes the sample from its neighbours. With a thousand live samples it errs for one
+// address in a hundred. It matters because a sample may live until exit while its neighbours are freed in
+// each run. That filter has 65536 counters, and the 128 addresses of a cell have adjacent ones.
 #pragma once
 
 #include <atomic>

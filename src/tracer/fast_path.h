@@ -2,8 +2,8 @@
 // that uses the C library's allocator.
 //
 // Between two allocations of a runtime that launches kernels, none of this is in the first-level caches.
-// There a pair of new and delete cost 60 ns when it touched eleven cache lines of data, and 35 ns with seven
-// lines of data and about twenty of code (ONNX Runtime's resnet50 on an H200,
+// There a pair of new and delete cost 60 ns when it touched eleven cache lines of data. With seven lines of
+// data and about twenty of code it cost 35 ns (ONNX Runtime's resnet50 on an H200,
 // bench/results/gpu_trace_cost.md). So the fast path touches four lines of data: this struct, the thread's,
 // the counters in its segment, and one of the sample filter. Each of the four functions normally runs two
 // lines of code, about as many as the C++ runtime's detour to malloc that it saves.

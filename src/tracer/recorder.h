@@ -41,7 +41,7 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 void look_at_clock(ThreadState& state);
 void write_counters_if_due(ThreadState& state, std::uint64_t now);
 // True once in 1024 counts since the counters were last written. It reuses the counters, so the fast path
-// keeps no count of its own. The fast path calls it at releases only; a sampled allocation also checks the
+// needs no separate count. The fast path calls it at releases only; a sampled allocation also checks the
 // clock.
 [[gnu::always_inline]] inline bool is_time_to_look(std::uint64_t counted) { return counted % 1024 == 0; }
 

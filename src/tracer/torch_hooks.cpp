@@ -55,8 +55,8 @@ Object* around_patch_of_step(const PendingCall& call) {
 }
 
 // A call of a module costs 0.1 µs more, and resnet50 makes 183 in a pass. With `--only gpu`, which is meant
-// to cost nothing, this would be the only cost, and of little use: the caching allocator calls the driver so
-// seldom that the module in which it does so is chance.
+// to cost nothing, this would be the only cost. It would be of little use: the caching allocator rarely calls
+// the driver, and the module in which it does so is chance.
 void hook_module(Object* module) {
   if (!process.options.host) return;
   learn_module_call(module);

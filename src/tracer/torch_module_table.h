@@ -2,8 +2,8 @@
 // container, as in nn.Module.named_modules(), below its root: the outermost module that was called. A module
 // that two roots contain has a name in each.
 //
-// The table keeps no module alive: a weak reference tells whether the object at an address is still the one
-// that was named. Guarded by the GIL, like all data about Python.
+// The table keeps no module alive: a weak reference shows whether the object at an address is still the named
+// module. Guarded by the GIL, like all data about Python.
 #pragma once
 
 #include <cstdint>

@@ -193,7 +193,7 @@ def restored():
         check(all(now is not was for now, was in zip(replaced(), before)), "not replaced")
         with tracer.trace(model):
             model(torch.ones(8, 64))
-        check(replaced()[0] is not before[0], "the outer trace goes on")
+        check(replaced()[0] is not before[0], "the outer trace must continue")
     check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace")
     # torch.fx in another thread puts the stand-in back after the trace has ended.
     with tracer.trace(model):
@@ -236,10 +236,10 @@ def restored():
     trace = tracer.trace(ending)
     trace.__enter__()
     ending(trace)
-    check(all(now is was for now, was in zip(replaced(), before)), "replaced after an end inside")
+    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace that ended inside a call")
     with tracer.trace(ending):
         torch.ones(5)
-    check(tracer.events[-2].layer_name is None, "the layer that was left open is closed")
+    check(tracer.events[-2].layer_name is None, "the layer stayed open")
     equal(model._forward_hooks, {})
 
     # The first optimizer of its class is created during a trace: then PyTorch wraps step().
@@ -253,11 +253,11 @@ def restored():
         model(torch.ones(8, 64)).sum().backward()
         optimizer.step()
     equal(tracer.get_layer_stats()["optimizer.step"].calls, 1)
-    check(Own.step.hooked and Own.step.__wrapped__ is step, "PyTorch's own function is around the class's", Own.step)
+    check(Own.step.hooked and Own.step.__wrapped__ is step, "PyTorch must wrap the class's function", Own.step)
     with tracer.trace(model):
         optimizer.step()
     equal(tracer.get_layer_stats()["optimizer.step"].calls, 2)
-    check(Own.step.__wrapped__ is step, "and stays")
+    check(Own.step.__wrapped__ is step, "PyTorch's wrapper was lost")
     del optimizer
     alive = weakref.ref(model)
     del model

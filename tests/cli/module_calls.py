@@ -55,7 +55,7 @@ def hooks(x):
     modules._global_forward_hooks = type(before)({1: lambda *_: seen.append(1)})
     Doubling()(x)
     modules._global_forward_hooks = before
-    check(seen == [1], "another dictionary of hooks was not seen")
+    check(seen == [1], "a replaced dictionary of hooks was not noticed")
     module, seen = Doubling(), []
     module.register_full_backward_hook(lambda *_: seen.append("backward"))
     module(torch.ones(1, requires_grad=True)).backward()
@@ -70,7 +70,7 @@ def hooks(x):
 def overridden(x):
     module = Doubling()
     module.forward = lambda value: value * 7
-    check(module(x).item() == 7, "a forward of the object's own")
+    check(module(x).item() == 7, "a forward set on the object")
 
     class Counting(Doubling):
         calls = 0
@@ -97,7 +97,7 @@ def overridden(x):
     check(Computed()(x).item() == 11, "forward as a property")
     original = Doubling.forward
     Doubling.forward = lambda self, value: value * 13
-    check(Doubling()(x).item() == 13, "a forward that was replaced in the class")
+    check(Doubling()(x).item() == 13, "a forward replaced in the class")
     Doubling.forward = original
     if hasattr(nn.Module, "compile"):
         module, seen = Doubling(), []

@@ -336,7 +336,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     EXPECT_THAT(result.err, HasSubstr("differs from that of --share"));
   }
   const CommandResult alone = trace({"--share", name, "--force"}, "plain", "1");
-  EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";
+  EXPECT_EQ(alone.exit_code, 2) << "the last member removed the account";
 }
 
 // The limit covers everything that the command starts, whichever recording is read first.
@@ -451,14 +451,14 @@ TEST_F(TraceGpu, RemovesAccountsOfKilledCommands) {
 TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
   const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
-  EXPECT_EQ(get_integer(device, "overhead_bytes"), 6 << 20) << "at most: some are unloaded at the end";
-  EXPECT_FALSE(device.contains("driver_growth_bytes")) << "the driver took nothing more";
+  EXPECT_EQ(get_integer(device, "overhead_bytes"), 6 << 20) << "an upper bound: some are unloaded at the end";
+  EXPECT_FALSE(device.contains("driver_growth_bytes")) << "the driver allocated nothing more";
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB besides the allocations, by difference"));
   EXPECT_THAT(text.out, HasSubstr("Modules    at most 6.0 MiB besides the allocations, by difference"));
   EXPECT_FALSE(device_of("modules", HEADROOM_FAKE_CUDA).contains("context_bytes"))
-      << "without NVML it is not known";
+      << "without NVML it is unknown";
 }
 
 // Neither the driver's rounding nor managed memory, which NVML does not count, is mistaken for context
@@ -509,7 +509,7 @@ TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
                               .out;
   unsigned looks = 0;
   ASSERT_EQ(std::sscanf(out.c_str(), "graphs %u", &looks), 1) << out;
-  EXPECT_GE(looks, 6u) << "while NVML was asked twice or three times";
+  EXPECT_GE(looks, 6u) << "while NVML was queried two or three times";
 }
 
 // Launches are not hooked; their memory is found soon after.

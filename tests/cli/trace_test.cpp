@@ -184,7 +184,7 @@ TEST_F(Trace, CountsProcessesThatOutliveTheCommand) {
       shell("sleep 60 > /dev/null 2>&1 & echo $!; until ls a.hrec.d/$!-1.hrec > /dev/null 2>&1; do :; done");
   const pid_t survivor = std::stoi(result.out);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(::kill(survivor, 0), 0) << "it was killed or broken";
+  EXPECT_EQ(::kill(survivor, 0), 0) << "it was killed or crashed";
   const auto index = parse_json(read_text(tree() / "index.json"));
   ASSERT_TRUE(index.has_value());
   int growing = 0;
@@ -213,7 +213,7 @@ TEST_F(Trace, KeepsAllocationsOfAnUnloadedLibraryApart) {
     ASSERT_EQ(result.exit_code, 0);
     const std::size_t line = result.out.find('\n') + 1;
     if (result.out.substr(0, line) != result.out.substr(line))
-      GTEST_SKIP() << "the loader gave the second library another place: " << result.out;
+      GTEST_SKIP() << "the loader mapped the second library elsewhere: " << result.out;
     const auto report = run_headroom({"report", recording().string(), "--json"});
     ASSERT_EQ(report.exit_code, 0) << report.err;
     const Json json = *parse_json(report.out);

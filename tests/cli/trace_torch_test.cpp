@@ -33,7 +33,7 @@ class TraceRealTorch : public testing::Test {
  protected:
   void SetUp() override {
 #ifdef HEADROOM_SANITIZED
-    GTEST_SKIP() << "a sanitizer's allocator stands before the tracer";
+    GTEST_SKIP() << "a sanitizer's allocator precedes the tracer";
 #endif
     if (!has_torch()) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
   }
@@ -159,7 +159,7 @@ TEST_F(TraceRealTorch, RecordsLayersInDataLoaderWorkers) {
       EXPECT_EQ(tensors.given.at("Augment"), 2u * 2 * 256 * 1024 * 4);
     }
   }
-  EXPECT_EQ(workers, 4) << "two forked, two started anew";
+  EXPECT_EQ(workers, 4) << "two forked, two spawned";
 }
 
 TEST_F(TraceRealTorch, OtherCodeThatInspectsModulesStillWorks) {

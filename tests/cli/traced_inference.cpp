@@ -2,10 +2,15 @@
 //
 //     traced_inference LIBRARY MODEL.onnx THREADS RUNS END
 //
-// Each of THREADS threads runs RUNS times. Loading happens in the scope "setup", each run in "infer". END is
-// return (from main), exit-at-once (_exit), abort, kill, or one of: handler (_exit in a signal handler); fork
-// (a child runs the session once more); exec (executes another program); async (RUNS more runs in threads of
-// the runtime's pool, each started by the callback of the one before).
+// Each of THREADS threads runs RUNS times. Loading happens in the scope "setup", each run in "infer". END is:
+//
+//     return         returns from main
+//     exit-at-once   calls _exit
+//     abort, kill    ends by SIGABRT or SIGKILL
+//     handler        calls _exit in a signal handler
+//     fork           a child runs the session once more
+//     exec           executes another program
+//     async          RUNS more runs in the runtime's pool, each started by the callback of the last
 #include <dlfcn.h>
 #include <headroom/scope.h>
 #include <onnxruntime_c_api.h>

@@ -34,7 +34,7 @@ except ImportError:
     import torch
 from torch import nn
 
-check(builtins.__build_class__ is BUILD_CLASS, "__build_class__ is another's")
+check(builtins.__build_class__ is BUILD_CLASS, "__build_class__ was replaced")
 
 
 class Leaf(nn.Module):
@@ -262,7 +262,7 @@ def test_phases():
     faster.step(lambda: Leaf(172)())
     again.step()
     tensor = torch.Tensor(10)
-    check(tensor.backward(173 * 1024) is tensor, "backward gave something else")
+    check(tensor.backward(173 * 1024) is tensor, "backward returned another value")
     try:
         tensor.backward("bad")
     except TypeError:
@@ -272,21 +272,21 @@ def test_phases():
 def test_looks():
     """What other code may do with nn.Module.__call__."""
     call, original = nn.Module.__call__, nn.Module._wrapped_call_impl
-    check(call is not original, "nothing stands in its place")
-    check(isinstance(call, types.FunctionType) and inspect.isfunction(call), "it is no function")
-    check(call.__code__ is original.__code__ and call.__name__ == original.__name__, "it has another code")
-    check(inspect.signature(call) == inspect.signature(original), "its signature is another")
-    check(inspect.getsource(call) == inspect.getsource(original), "its source is another")
-    check(repr(call) == repr(original), "it says that it is another")
+    check(call is not original, "it was not replaced")
+    check(isinstance(call, types.FunctionType) and inspect.isfunction(call), "it is not a function")
+    check(call.__code__ is original.__code__ and call.__name__ == original.__name__, "its code differs")
+    check(inspect.signature(call) == inspect.signature(original), "its signature differs")
+    check(inspect.getsource(call) == inspect.getsource(original), "its source differs")
+    check(repr(call) == repr(original), "its repr differs")
     leaf = Leaf(1)
     bound = leaf.__call__
-    check(type(bound) is types.MethodType and bound.__func__ is call and bound.__self__ is leaf, "it binds otherwise")
-    check(call.__get__(None, nn.Module) is call, "it binds to nothing")
+    check(type(bound) is types.MethodType and bound.__func__ is call and bound.__self__ is leaf, "it binds differently")
+    check(call.__get__(None, nn.Module) is call, "it does not bind to a class")
     check(bound() == () and call(leaf, 7) == (7,), "it cannot be called")
     import copy
     check(copy.deepcopy(call) is call, "it is copied")
     if sys.version_info >= (3, 9):
-        check(weakref.ref(call)() is call, "there is no weak reference to it")
+        check(weakref.ref(call)() is call, "it cannot be weakly referenced")
     reference = weakref.ref(leaf)
     del leaf, bound
     check(reference() is None, "a module is kept alive")
@@ -322,9 +322,9 @@ def test_direct_calls():
     for hooks in (module._forward_pre_hooks, modules._global_forward_pre_hooks):
         seen = []
         hooks[1] = lambda *arguments: seen.append(arguments)
-        check(not is_direct(module) and seen == [(module, (1, 2))], "a hook was passed by")
+        check(not is_direct(module) and seen == [(module, (1, 2))], "a hook was not called")
         hooks.clear()
-        check(is_direct(module), "a hook that is gone")
+        check(is_direct(module), "a removed hook still counts")
     for hooks in (module._forward_hooks, module._backward_hooks, module._backward_pre_hooks, modules._global_backward_hooks):
         hooks[1] = None
         check(not is_direct(module) and module.callers == ["_call_impl", "_wrapped_call_impl"], "a hook was not seen")
@@ -336,10 +336,10 @@ def test_direct_calls():
     module._call_impl = lambda *arguments, **named: original(*arguments, **named) + ("patched",)
     check(module(1) == ((1,), {}, "patched"), "a _call_impl of the object's own is not called")
     del module.__dict__["_call_impl"]
-    check(is_direct(module), "what is the object's own is gone")
+    check(is_direct(module), "a removed override still counts")
     seen, before = [], modules._global_forward_pre_hooks
     modules._global_forward_pre_hooks = {1: lambda *arguments: seen.append(arguments)}
-    check(not is_direct(module) and len(seen) == 1, "another dictionary of hooks was not seen")
+    check(not is_direct(module) and len(seen) == 1, "a replaced dictionary of hooks was not noticed")
     modules._global_forward_pre_hooks = before
     module.forward = lambda *arguments, **named: "own"
     check(module(1) == "own", "a forward of the object's own is not called")
@@ -355,7 +355,7 @@ def test_direct_calls():
         def _call_impl(self, *arguments, **named):
             return super()._call_impl(*arguments, **named)
 
-    check(not is_direct(Own()), "_call_impl of the class's own was passed by")
+    check(not is_direct(Own()), "the class's own _call_impl was not called")
     for watch in (sys.setprofile, sys.settrace):
         watch(lambda *_: None)
         is_seen = not is_direct(Seen())
@@ -366,8 +366,8 @@ def test_direct_calls():
 TESTS = [test_names, test_exceptions, test_recursion, test_own_calls, test_reuse, test_threads, test_fork, test_phases,
          test_looks, test_direct_calls]
 if "untouched" in sys.argv:
-    check(type(nn.Module.__call__) is types.FunctionType, "something stands in the place of __call__")
-    check(type(torch.Tensor.backward) is types.FunctionType, "something stands in the place of backward")
+    check(type(nn.Module.__call__) is types.FunctionType, "__call__ is still replaced")
+    check(type(torch.Tensor.backward) is types.FunctionType, "backward is still replaced")
     TESTS = [test_names, test_exceptions]
 for test in TESTS:
     test()

@@ -155,7 +155,7 @@ def loader():
 
 def looks():
     call = nn.Module.__call__
-    check(inspect.isfunction(call) and inspect.signature(call), "__call__ looks like no function")
+    check(inspect.isfunction(call) and inspect.signature(call), "__call__ does not look like a function")
     model = Classifier(64).eval()
     x = torch.zeros(1, 512)
     result = model(x)
@@ -164,8 +164,8 @@ def looks():
     stacks = [event.stack for event in profile.events() if event.stack]  # empty in 2.11, traced or not
     check(not stacks or any("nn.Module: Classifier_0" in stack for stack in stacks), "the profiler saw no module")
     traced = torch.fx.symbolic_trace(model)
-    check(torch.equal(traced(x), result), "fx has another result")
-    check(torch.nn.Module.__call__ is call, "fx put something else in its place")
+    check(torch.equal(traced(x), result), "the fx result differs")
+    check(torch.nn.Module.__call__ is call, "fx replaced __call__")
     scripted = torch.jit.script(model)
     check(torch.equal(scripted(x), result), "a scripted module has another result")
     check(torch.equal(torch.jit.trace(model, x)(x), result), "a traced module has another result")
@@ -176,7 +176,7 @@ def looks():
         check(not torch._dynamo.utils.counters["graph_break"], "there are breaks in the compiled graph")
     copied = pickle.loads(pickle.dumps(model))
     check(torch.equal(copied(x), result), "a copy has another result")
-    check(type(model.__call__) is types.MethodType, "a bound __call__ is no method")
+    check(type(model.__call__) is types.MethodType, "a bound __call__ is not a method")
     handle = model.register_forward_hook(lambda module, inputs, output: output + 1)
     check(torch.equal(model(x), result + 1), "a hook was not called")
     handle.remove()

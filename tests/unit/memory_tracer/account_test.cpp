@@ -185,7 +185,7 @@ TEST(MemoryAccount, AcceptsReleasesOfEarlierBlocks) {
   // Between two traces, releases may be unreported.
   account.set_reserve(1, 2000, 600);
   EXPECT_EQ(account.find(1)->allocated, 600);
-  EXPECT_FALSE(account.released(kThread, 1, 2048, 1, false, 700)) << "more than is known of";
+  EXPECT_FALSE(account.released(kThread, 1, 2048, 1, false, 700)) << "more than was counted";
   EXPECT_EQ(account.find(1)->allocated, 500);
   // On the CPU, memory from before the trace was not counted.
   account.allocated(kThread, kCpu, 8, 100, 1);
@@ -204,7 +204,7 @@ TEST(MemoryAccount, NestedTraceAddsItsModelsWeights) {
   account.end(4);
   account.begin(5);
   account.set_weights({{16, 20, kCpu}});
-  EXPECT_EQ(account.find(kCpu)->allocated, 20) << "of the model before";
+  EXPECT_EQ(account.find(kCpu)->allocated, 20) << "of the previous model";
 }
 
 TEST(MemoryAccount, KeepsTheNewestEvents) {

@@ -58,7 +58,8 @@ TEST(ProgramCheck, RejectsAStaticProgram) {
   const auto without_loader =
       with_headers(ordinary_program(), [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
   EXPECT_THAT(why_not(executable(folder / "static", without_loader)), HasSubstr("statically linked"));
-  EXPECT_EQ(why_not(executable(folder / "ld-linux-any.so.2", without_loader)), "") << "the loader preloads";
+  EXPECT_EQ(why_not(executable(folder / "ld-linux-any.so.2", without_loader)), "")
+      << "the loader honors LD_PRELOAD";
 }
 
 TEST(ProgramCheck, RejectsAnotherCLibrary) {
@@ -114,10 +115,10 @@ TEST(ProgramCheck, RejectsAProgramThatGainsRights) {
   test::TemporaryFolder folder;
   struct statvfs mount {};
   ASSERT_EQ(::statvfs(folder.path().c_str(), &mount), 0);
-  if ((mount.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "this file system gives no rights";
+  if ((mount.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "this file system is mounted nosuid";
   const fs::path program = executable(folder / "app", ordinary_program(), 04755);
-  EXPECT_EQ(why_not(program), "") << "set to the user who runs it, it gains nothing";
-  if (::getuid() != 0) GTEST_SKIP() << "only root can make another user's program";
+  EXPECT_EQ(why_not(program), "") << "setuid to the current user grants no rights";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can create another user's program";
   constexpr uid_t kNobody = 65534;
   ASSERT_EQ(::chown(program.c_str(), kNobody, kNobody), 0);
   ::chmod(program.c_str(), 04755);

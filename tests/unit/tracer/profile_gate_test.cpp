@@ -73,7 +73,7 @@ TEST_F(ProfileGateTest, LastRunInFlightEndsTheProfileAndNewRunsWait) {
 TEST_F(ProfileGateTest, NestedRunDoesNotWait) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
-  EXPECT_EQ(gate_.enter(true), Entry::profiled) << "of the fourth, which waits for it";
+  EXPECT_EQ(gate_.enter(true), Entry::profiled) << "inside the fourth, which waits for it";
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_TRUE(gate_.leave(10));
 }
@@ -82,10 +82,10 @@ TEST_F(ProfileGateTest, WaitForAnEndlessRunTimesOut) {
   for (int i = 0; i < 4; ++i) enter_in_time();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
   EXPECT_EQ(gate_.enter(false), Entry::gave_up_first);
-  EXPECT_EQ(gate_.enter(false), Entry::profiled) << "nobody waits again";
+  EXPECT_EQ(gate_.enter(false), Entry::profiled) << "a second caller must not wait";
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_FALSE(gate_.leave(10));
-  EXPECT_TRUE(gate_.leave(10)) << "it ended after all, and none is in flight";
+  EXPECT_TRUE(gate_.leave(10)) << "it ended late, and no run is in flight";
 }
 
 TEST_F(ProfileGateTest, ProcessExitEndsTheProfileBeforeTheThirdRun) {

@@ -187,7 +187,7 @@ TEST_P(TraceTorch, SurvivesARestartOfPython) {
   const std::string library = output_.substr(0, output_.find('\n'));
   std::string home = output_.substr(library.size() + 1);
   home.pop_back();
-  if (!library.ends_with(".so.1.0")) GTEST_SKIP() << "this Python has no library of its own";
+  if (!library.ends_with(".so.1.0")) GTEST_SKIP() << "this Python has no shared library";
   TracedProgram traced;
   traced.set_environment("PYTHONPATH", HEADROOM_BINARY_DIR "/tests/fake_torch");
   traced.set_environment("PYTHONDONTWRITEBYTECODE", "1");
