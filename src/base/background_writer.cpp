@@ -11,18 +11,18 @@
 
 namespace headroom {
 
-// The thread's, too, which may outlive the writer.
+// The state is shared with the thread, which may outlive the writer.
 struct BackgroundWriter::State {
   explicit State(Write write_text) : write(std::move(write_text)) {}
   void run();
   bool is_idle() const { return waiting.empty() && writing == 0; }
-  bool has_room_for(std::size_t size) const { return is_idle() || waiting.size() + writing + size <= kRoom; }
+  bool accepts(std::size_t size) const { return is_idle() || waiting.size() + writing + size <= kCapacity; }
 
   const Write write;
   std::mutex mutex;
   std::condition_variable changed;
   std::string waiting;
-  std::size_t writing = 0;  // bytes that are being written
+  std::size_t writing = 0;  // bytes of the text that the thread is writing now
   bool is_over = false;
 };
 
@@ -44,11 +44,11 @@ void BackgroundWriter::State::run() {
 }
 
 BackgroundWriter::BackgroundWriter(Write write) : state_(std::make_shared<State>(std::move(write))) {
-  // Signals are for the other threads: this one would not see what they block.
+  // Block all signals in this thread, so that the other threads handle them.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  // Nobody joins it: it may stand in a write that never ends.
+  // The thread is detached: it may block for ever in a write.
   std::thread([state = state_] { state->run(); }).detach();
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -63,7 +63,7 @@ bool BackgroundWriter::offer(std::string_view text, Nanoseconds timeout) {
   if (text.empty()) return true;
   std::unique_lock lock(state_->mutex);
   if (!state_->changed.wait_for(lock, std::chrono::nanoseconds(timeout.count),
-                                [&] { return state_->has_room_for(text.size()); }))
+                                [&] { return state_->accepts(text.size()); }))
     return false;
   state_->waiting += text;
   state_->changed.notify_all();

@@ -1,5 +1,5 @@
-// Writes to where a reader may stand still (a terminal on Ctrl-S, `| less`, ssh without a network), so that
-// whoever has something to say does not stand still with it.
+// Writes to an output that may block (a terminal after Ctrl-S, `| less`, ssh without a network), without
+// blocking the caller.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,24 @@
 
 namespace headroom {
 
-// A thread of its own writes, since what blocks differs: only pipes, terminals and sockets that nobody else
-// uses could be told not to. Texts are taken whole or not at all.
+// A separate thread writes, because not every output can be made non-blocking: only pipes, terminals and
+// sockets that no other process uses. A text is accepted whole or rejected whole.
 class BackgroundWriter {
  public:
   using Write = std::function<void(std::string_view text)>;
-  static constexpr std::size_t kRoom = 256 << 10;  // that waits; a longer text is taken when nothing does
+  static constexpr std::size_t kCapacity =
+      256 << 10;  // bytes that may wait; a longer text is accepted if the queue is empty
 
-  // `write` may block; it may be under way until the process ends.
+  // `write` may block, even until the process ends.
   explicit BackgroundWriter(Write write);
-  // Leaves out what has not been written.
+  // Drops the texts that are not written yet.
   ~BackgroundWriter();
   BackgroundWriter(const BackgroundWriter&) = delete;
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
-  // False if there was no room for it within the timeout.
+  // Returns false if the queue stayed too full for the whole timeout.
   bool offer(std::string_view text, Nanoseconds timeout = {});
-  // Waits until all is written; false if it was not within the timeout.
+  // Waits until every text is written. Returns false if the timeout passes first.
   bool flush(Nanoseconds timeout);
 
  private:

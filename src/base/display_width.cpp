@@ -112,13 +112,13 @@ std::string wrap(std::string_view utf8, int width, int indent) {
   return lines;
 }
 
-std::string harmless(std::string_view utf8) {
+std::string without_control_characters(std::string_view utf8) {
   constexpr int kNoLimit = 1 << 30;
   return fit_to_width(utf8, kNoLimit);
 }
 
-std::string begin_of(std::string_view utf8, int width) {
-  std::string text = harmless(utf8);
+std::string first_columns(std::string_view utf8, int width) {
+  std::string text = without_control_characters(utf8);
   const auto is_inside = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
   while (display_width(text) > width) {
     while (is_inside(text.back())) text.pop_back();

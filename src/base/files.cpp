@@ -35,7 +35,7 @@ std::string how_to_fix_open(int error_number) {
   }
 }
 
-// `expected` is what the file seems to hold: taken at once, it leaves no outgrown buffers on the heap.
+// Reserves `expected` bytes first: growing in steps would leave freed buffers on the heap.
 Result<std::string> read_descriptor(int fd, const fs::path& path, std::int64_t limit,
                                     std::int64_t expected = 0) {
   std::string content;
@@ -69,14 +69,14 @@ Result<std::string> read_file(const fs::path& path, Bytes limit) {
   return read_descriptor(fd.get(), path, limit.count, known && S_ISREG(info.st_mode) ? info.st_size : 0);
 }
 
-bool file_holds(const std::filesystem::path& path, std::string_view text) {
+bool file_contains(const std::filesystem::path& path, std::string_view text) {
   std::ifstream stream(path, std::ios::binary);
   std::string window;
   std::array<char, 65536> piece;
   while (stream.read(piece.data(), piece.size()), stream.gcount() > 0) {
     window.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
     if (window.find(text) != std::string::npos) return true;
-    // What is kept may be the beginning of the text.
+    // Keep the last bytes: they may be the beginning of the text.
     if (window.size() >= text.size()) window.erase(0, window.size() - text.size() + 1);
   }
   return false;
@@ -130,7 +130,7 @@ Status make_folder(const fs::path& path) {
   fs::create_directories(path, code);
   if (code)
     return failure(fmt::format("cannot create the folder {}", path.string()), code.message(),
-                   "choose a writable place");
+                   "choose a writable folder");
   return {};
 }
 
@@ -154,8 +154,8 @@ std::vector<std::filesystem::path> plugin_folders() {
 
 namespace {
 
-// What is not a file, in words; empty for a regular file and for what cannot be looked at.
-std::string_view what_else_it_is(const fs::path& path) {
+// The kind of a path that is not a regular file; empty for a regular file and if stat fails.
+std::string_view non_file_kind(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
   switch (info.st_mode & S_IFMT) {
@@ -176,7 +176,7 @@ std::string_view what_else_it_is(const fs::path& path) {
 
 Result<std::string> file_fingerprint(const fs::path& path,
                                      const std::function<void(std::string_view)>& on_piece) {
-  if (const std::string_view other = what_else_it_is(path); !other.empty())
+  if (const std::string_view other = non_file_kind(path); !other.empty())
     return input_error(fmt::format("{} is {}, not a file", path.string(), other), "", "check the path");
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd)

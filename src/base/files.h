@@ -1,5 +1,4 @@
-// Files: descriptors that close themselves, whole-file reads with a bound, and writes that appear by rename
-// when they are whole.
+// Files: descriptors that close themselves, bounded reads of whole files, and atomic writes (by rename).
 #pragma once
 
 #include <filesystem>
@@ -40,20 +39,20 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The whole file as text. Errors: absent, unreadable, a directory, or larger than `limit`.
+// Reads the whole file. Errors: missing, unreadable, a directory, or larger than `limit`.
 Result<std::string> read_file(const std::filesystem::path& path, Bytes limit = gibibytes(1));
 
-// Whether the file holds this text; read in pieces. False if it cannot be read.
-bool file_holds(const std::filesystem::path& path, std::string_view text);
+// Whether the file contains this text. Reads in pieces; returns false if the file cannot be read.
+bool file_contains(const std::filesystem::path& path, std::string_view text);
 
-// Reads a file of /proc or /sys (their stat size is 0). Missing or unreadable gives an empty optional-like
-// error without a fix; callers treat it as "absent".
+// Reads a file of /proc or /sys (stat reports size 0 for these). A missing or unreadable file gives an error
+// without a fix; callers treat it as "absent".
 Result<std::string> read_small_file(const std::filesystem::path& path);
 
-// Writes `path` as `path.tmp-PID`, flushes it to disk and renames it, so readers see the old file or the new
-// one whole. On any error the temporary file is removed.
+// Writes `path` as `path.tmp-PID`, flushes it to disk and renames it, so readers see either the old file or
+// the complete new one. On any error the temporary file is removed.
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
-// The same of content too large for memory: `give` hands it to `write` piece by piece.
+// The same for content that is too large for memory: `give` passes it to `write` piece by piece.
 using WritePiece = std::function<Status(std::string_view piece)>;
 Status write_file_in_pieces(const std::filesystem::path& path,
                             const std::function<Status(const WritePiece& write)>& give);
@@ -64,18 +63,18 @@ Status write_all(int fd, std::string_view bytes);
 // mkdir -p.
 Status make_folder(const std::filesystem::path& path);
 
-// The running executable, whatever it was renamed to: children are started from it.
+// The path of the running executable, even if it was renamed. Child processes are started from it.
 std::filesystem::path own_executable();
-// The folder that holds it.
+// The folder of the running executable.
 std::filesystem::path executable_folder();
 
-// Where plug-ins are looked for, the first wins: the folders of HEADROOM_BACKEND_PATH (separated by colons),
-// the executable's own, and lib/headroom beside it as an installation has it.
+// Folders that are searched for plug-ins, in order: those in HEADROOM_BACKEND_PATH (separated by colons), the
+// executable's folder, and ../lib/headroom as in an installation.
 std::vector<std::filesystem::path> plugin_folders();
 
-// Fingerprint of a file's content (64-bit FNV-1a of its bytes, as 16 hex digits): tells whether a file
-// changed; not cryptographic. `on_piece` is called with each 64 KiB. Errors: absent, unreadable, or no
-// regular file; a FIFO or a device is not opened, which could block for ever.
+// Fingerprint of a file's content, to detect changes: 64-bit FNV-1a as 16 hex digits; not cryptographic.
+// `on_piece` is called with each 64 KiB. Errors: missing, unreadable, or not a regular file. A FIFO or a
+// device is never opened, because that could block for ever.
 Result<std::string> file_fingerprint(const std::filesystem::path& path,
                                      const std::function<void(std::string_view)>& on_piece = {});
 

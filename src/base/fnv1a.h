@@ -1,5 +1,5 @@
-// 64-bit FNV-1a (Fowler, Noll and Vo): a fingerprint of what is not hostile. That two of a million inputs
-// have the same has a chance of one in 37 million (n² / 2 of 2⁶⁴).
+// 64-bit FNV-1a (Fowler, Noll and Vo): a fingerprint for input that nobody forges. The chance of a collision
+// among a million inputs is one in 37 million (n² / 2 of 2⁶⁴).
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,9 @@ namespace headroom {
 namespace {
 constexpr int kMaximumDepth = 64;
 
-// The deepest nesting of brackets outside strings. (The library's own callback could tell as well, but with
-// one it looks through the whole parent after every element: 400,000 objects took 23 s, now 0.04 s.)
+// The deepest nesting of brackets outside strings. The library's parser callback could count it too, but with
+// a callback the library scans the whole parent after every element: 400,000 objects took 23 s instead of
+// 0.04 s.
 int nesting_of(std::string_view text) {
   int depth = 0;
   int deepest = 0;
@@ -34,7 +35,7 @@ int nesting_of(std::string_view text) {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, std::string_view what_it_is) {
-  // Destroying a value recurses per level, so depth is bounded before there is one.
+  // Check the depth before parsing: destroying a parsed value recurses once per level.
   if (nesting_of(text) > kMaximumDepth)
     return input_error(fmt::format("{} is not usable", what_it_is),
                        fmt::format("it nests deeper than {} levels", kMaximumDepth));

@@ -1,5 +1,5 @@
-// JSON in and out, on nlohmann::json with key order kept. Readers never throw: they return what is there or
-// an error that names the key. Headers that only pass JSON around include <nlohmann/json_fwd.hpp>.
+// Reads and writes JSON with nlohmann::json, keeping the order of keys. Readers never throw: they return the
+// value, or an error that names the key. Headers that only pass JSON on include <nlohmann/json_fwd.hpp>.
 #pragma once
 
 #include <cmath>
@@ -15,18 +15,16 @@ namespace headroom {
 
 using Json = nlohmann::ordered_json;
 
-// Parses one document; the error has the byte offset. Depth is bounded (hostile input cannot overflow the
-// stack), invalid UTF-8 is an error.
+// Parses one document. The error contains the byte offset. Depth is bounded, so hostile input cannot overflow
+// the stack. Invalid UTF-8 is an error.
 Result<Json> parse_json(std::string_view text, std::string_view what_it_is = "JSON");
 
-// Indented text ending in a newline; invalid UTF-8 (file names!) is replaced, non-finite numbers must not
-// occur.
+// Indented text that ends with a newline. Invalid UTF-8 (file names!) is replaced. Numbers must be finite.
 std::string to_text(const Json& document);
 // One line without a newline, for JSON lines.
 std::string to_line(const Json& document);
 
-// Absent figures are absent keys: sets `key` only when there is a value (and, for doubles, when it is
-// finite).
+// A missing value means a missing key: sets `key` only if there is a value (and a double is finite).
 inline void set_if(Json& object, std::string_view key, const std::optional<double>& value) {
   if (value && std::isfinite(*value)) object[std::string(key)] = *value;
 }
@@ -46,15 +44,16 @@ inline void set_if(Json& object, std::string_view key, const std::string& value)
   if (!value.empty()) object[std::string(key)] = value;
 }
 
-// Typed look-ups: nothing if the key is absent or of another type (integers outside int64 count as absent).
+// Typed look-ups. Return nothing if the key is missing or has another type, or if an integer is outside
+// int64.
 std::optional<std::int64_t> get_integer(const Json& object, std::string_view key);
 std::optional<double> get_number(const Json& object, std::string_view key);
 std::optional<bool> get_bool(const Json& object, std::string_view key);
 std::optional<Bytes> get_bytes(const Json& object, std::string_view key);
 std::optional<Nanoseconds> get_nanoseconds(const Json& object, std::string_view key);
-// Empty if absent or not a string.
+// Empty if the key is missing or not a string.
 std::string get_text(const Json& object, std::string_view key);
-// The member, or a null value.
+// The member, or a null value if it is missing.
 const Json& get_member(const Json& object, std::string_view key);
 
 }  // namespace headroom

@@ -40,7 +40,7 @@ class KeyReader final : public Json::json_sax_t {
     return true;
   }
   JsonKeys& keys_;
-  bool* last_ = nullptr;  // whether the value of the last key is a list
+  bool* last_ = nullptr;  // whether the last key's value is a list
   std::size_t depth_ = 0;
 };
 

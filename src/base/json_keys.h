@@ -1,4 +1,5 @@
-// What a JSON document is, by the keys of its first level, without a tree of it in memory.
+// Reads the keys of a JSON document's first level, to recognize its kind without keeping the document in
+// memory.
 #pragma once
 
 #include <istream>
@@ -9,8 +10,8 @@
 namespace headroom {
 
 struct JsonKeys {
-  bool is_whole = false;              // one document, and nothing behind it but white space
-  std::map<std::string, bool> lists;  // the keys of an object's first level, and which of them hold a list
+  bool is_whole = false;              // one complete document, followed by white space only
+  std::map<std::string, bool> lists;  // the object's first-level keys; true if the value is a list
   bool has(std::string_view key) const { return lists.contains(std::string(key)); }
   bool has_list(std::string_view key) const {
     const auto found = lists.find(std::string(key));
@@ -18,8 +19,8 @@ struct JsonKeys {
   }
 };
 
-// Of a damaged document the keys before the damage. It takes the memory of the longest string in it, and
-// keeps at most 1,000 keys.
+// For a damaged document, returns the keys before the damage. Memory use is bounded by the longest string.
+// Keeps at most 1,000 keys.
 JsonKeys read_json_keys(std::istream& document);
 JsonKeys read_json_keys(std::string_view document);
 

@@ -37,7 +37,7 @@ struct Sinks {
     console->set_level(spdlog::level::info);
     logger->set_level(spdlog::level::debug);
     logger->flush_on(spdlog::level::info);
-    // A full disk must not end a measurement, nor repeat itself on every line.
+    // A full disk must not end a measurement, and spdlog's warning must not repeat on every line.
     logger->set_error_handler([](const std::string&) {});
   }
 };
@@ -80,7 +80,7 @@ void close_file() {
 }
 
 void write(Level level, std::string_view message) {
-  // Runtimes colour what they say, and file names may hold anything.
+  // Runtimes print colours, and file names may contain any byte.
   if (to_spdlog(level) >= sinks().console->level()) ProgressLine::clear_drawn();
   sinks().logger->log(to_spdlog(level), "{}", without_terminal_control(message));
 }

@@ -1,4 +1,5 @@
-// Diagnostics: to stderr for the person, to run.log for the record. Data never goes through here.
+// Diagnostics: printed to stderr for the user and recorded in run.log. Data (results) never goes through
+// here.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,10 +17,11 @@ enum class Level { debug, info, warning, error };
 
 // Which levels reach stderr (run.log always gets all of them).
 void set_console_level(Level level);
-// Messages for the person go to this file in place of stderr, with its colours; nullptr: to stderr again.
+// Prints messages to this file instead of stderr, with the file's own colour setting; nullptr restores
+// stderr.
 void set_console_file(std::FILE* file);
-// Starts run.log; messages before this went to stderr alone. A log that cannot be written is an error here
-// and never later: a full disk must not end a measurement.
+// Starts run.log; earlier messages went to stderr only. If the log cannot be opened, that is an error here.
+// Later write errors are ignored, because a full disk must not end a measurement.
 Status open_file(const std::filesystem::path& path);
 void close_file();
 

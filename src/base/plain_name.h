@@ -1,4 +1,4 @@
-// Names that users give to what processes of theirs have in common (--share, --in-step).
+// Names that users give to things that several processes share (--share, --in-step).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace headroom {
 
 inline constexpr std::size_t kLongestPlainName = 64;
 
-// Letters, digits, '.', '_' and '-', kLongestPlainName at most: such a name needs no quotes anywhere.
+// Letters, digits, '.', '_' and '-', at most kLongestPlainName characters. Such a name never needs quotes.
 constexpr bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestPlainName &&
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==

@@ -1,5 +1,5 @@
-// Failures are values with context: what failed, why, and how to fix it. They are printed in one place
-// (cli/main) as one sentence; nothing below the command line prints or exits.
+// Failures are values with context: what failed, why, and how to fix it. cli/main prints them, as one
+// sentence. Code below the command line never prints errors and never exits.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace headroom {
 
 // What an error means for the exit status (docs/exit-codes.md).
 enum class ErrorKind {
-  usage,     // the command line or configuration is wrong: exit 2
-  input,     // a file or device could not be read or is not what it should be: exit 2
-  failed,    // the work itself failed (a model, a limit, a gate): exit 1
-  internal,  // a fault of Headroom or of the system under it: exit 3
+  usage,     // wrong command line or configuration: exit 2
+  input,     // a file or device is unreadable or has the wrong content: exit 2
+  failed,    // the work failed (a model, a limit, a gate): exit 1
+  internal,  // a fault of Headroom or of the operating system: exit 3
 };
 
 struct Error {
@@ -43,13 +43,13 @@ inline tl::unexpected<Error> failure(std::string what, std::string why = {}, std
 inline tl::unexpected<Error> internal_error(std::string what, std::string why = {}, std::string fix = {}) {
   return tl::unexpected<Error>(Error{ErrorKind::internal, std::move(what), std::move(why), std::move(fix)});
 }
-// Hands an error of one Result on as the error of another.
+// Passes the error of one Result on as the error of another.
 template <class T>
 tl::unexpected<Error> forward_error(Result<T>& result) {
   return tl::unexpected<Error>(std::move(result.error()));
 }
 
-// The text of an errno value, thread-safe.
+// The message of an errno value; thread-safe.
 std::string errno_text(int error_number);
 
 }  // namespace headroom

@@ -26,7 +26,7 @@ Result<RunFolder> create_run_folder(const fs::path& output_dir) {
   const std::string second = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
   const auto unwritable = [&](const std::error_code& code) {
     return input_error(fmt::format("cannot create a run folder in {}", output_dir.string()), code.message(),
-                       "choose a writable place with --output-dir");
+                       "choose a writable folder with --output-dir");
   };
   std::error_code code;
   fs::create_directories(output_dir, code);

@@ -1,4 +1,4 @@
-// The folder of one run: outputs/YYYY-MM-DD_HH-MM-SS/. Never overwrites an earlier run.
+// The folder of one run, outputs/YYYY-MM-DD_HH-MM-SS/. An earlier run is never overwritten.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 namespace headroom {
 
 struct RunFolder {
-  std::string name;  // "2026-11-21_10-30-00", with "-2", "-3", … when the second is taken
+  std::string name;  // "2026-11-21_10-30-00"; "-2", "-3", … is added if that second is taken
   std::filesystem::path path;
   std::string started_at;  // timestamp_now()
 };
 
-// Creates it. The error is wrong use (exit 2): nothing has been measured yet.
+// Creates the folder. A failure is an input error (exit 2), because nothing has been measured yet.
 Result<RunFolder> create_run_folder(const std::filesystem::path& output_dir);
 
 // A model's name as a file name: everything but letters, digits, '.', '-' and '_' becomes '_'.

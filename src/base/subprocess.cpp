@@ -59,7 +59,8 @@ namespace {
   ::_exit(127);
 }
 
-// Puts each wanted descriptor at its number. Sources are first moved out of the way of all targets.
+// Moves each wanted descriptor to its number. All sources first move above the targets, so no target
+// overwrites one.
 int place_descriptors(std::vector<std::pair<int, int>>& wanted, int first_free) {
   for (auto& [from, to] : wanted) {
     from = ::fcntl(from, F_DUPFD_CLOEXEC, first_free);
@@ -119,14 +120,15 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);
-    // The hook first: it may use a descriptor whose number the child's own will take.
+    // Run the hook first: place_descriptors() may reuse the number of a descriptor that the hook needs.
     if (options.before_exec)
       if (const int code = options.before_exec(); code != 0) report_and_exit(report_fd, code);
     if (const int code = place_descriptors(wanted, highest + 1); code != 0) report_and_exit(report_fd, code);
     ::execvpe(argument_pointers[0], argument_pointers.data(), environment_pointers.data());
     report_and_exit(report_fd, errno);
   }
-  if (options.new_process_group) ::setpgid(pid, pid);  // also here: no race with a signal sent right away
+  if (options.new_process_group)
+    ::setpgid(pid, pid);  // also in the parent, so that a signal sent at once reaches the group
   report->write_end.reset();
   Subprocess child;
   child.pid_ = pid;
@@ -139,7 +141,7 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     child.wait();
     return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(code),
                           code == ENOENT ? "check the name and PATH"
-                                         : "check that it is a program of this machine and may run");
+                                         : "check that it is executable and built for this machine");
   }
   return child;
 }

@@ -1,4 +1,4 @@
-// Child processes with pipes, a hook between fork and exec (where limits are applied), and a full account of
+// Child processes with pipes, a hook between fork and exec (which applies limits), and a complete report of
 // how they ended.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace headroom {
 
-// How a child ended, with the kernel's own account of it.
+// How a child ended, with the kernel's resource usage.
 struct ExitStatus {
   int exit_code = -1;    // valid if signal is 0
   int signal = 0;        // the signal that ended it, or 0
@@ -33,16 +33,16 @@ struct SpawnOptions {
   int stdin_fd = -1;                                             // -1: /dev/null
   int stdout_fd = -1;                                            // -1: /dev/null
   int stderr_fd = -1;                                            // -1: the parent's stderr
-  // Descriptors that the child keeps, as pairs {parent's number, number in the child}. All others are closed.
+  // Descriptors that the child keeps: {number in the parent, number in the child}. All others are closed.
   std::vector<std::pair<int, int>> inherited;
-  // Runs in the child after fork, before exec; must be async-signal-safe. Returns 0, or an errno value that
+  // Runs in the child between fork and exec; must be async-signal-safe. Returns 0, or an errno value that
   // becomes the error of spawn().
   std::function<int()> before_exec;
-  bool new_process_group = true;  // so that Ctrl-C reaches the parent alone, which then decides
-  bool die_with_parent = true;    // PR_SET_PDEATHSIG SIGKILL: a killed conductor leaves no orphans
+  bool new_process_group = true;  // Ctrl-C then reaches only the parent, which decides what to do
+  bool die_with_parent = true;    // PR_SET_PDEATHSIG SIGKILL: no child survives a killed conductor
 };
 
-// A running child. Destroying one that still runs kills its process group and reaps it.
+// A running child. The destructor kills its process group if the child still runs, and reaps it.
 class Subprocess {
  public:
   Subprocess() = default;
@@ -56,13 +56,12 @@ class Subprocess {
 
   pid_t pid() const { return pid_; }
   bool running() const { return pid_ > 0 && !status_; }
-  // Reaps the child if it has ended; nothing while it runs.
+  // Reaps the child if it has ended. Returns nothing while it runs.
   std::optional<ExitStatus> poll();
-  // Waits until it ends.
   ExitStatus wait();
-  // Waits at most this long.
+  // Waits for the end, at most this long.
   std::optional<ExitStatus> wait_for(Nanoseconds timeout);
-  // Sends a signal to the child's process group (to the child alone if it has none of its own).
+  // Sends a signal to the child's process group, or only to the child if it has no group.
   void signal(int number);
 
  private:
@@ -72,7 +71,7 @@ class Subprocess {
   std::optional<ExitStatus> status_;
 };
 
-// A pipe whose ends are closed on exec.
+// A pipe. Both ends are closed at exec.
 struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;

@@ -12,7 +12,8 @@
 namespace headroom {
 namespace {
 
-// Under a bound, memory that is asked for later would be refused, as all of it is locked.
+// Whether RLIMIT_MEMLOCK does not apply. With a limit, later allocations would fail, because all memory is
+// locked.
 bool may_lock_without_bound() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
@@ -28,7 +29,7 @@ void survive_shortage_of_memory() {
   const UniqueFd fd(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (fd) [[maybe_unused]]
     const auto asked = write_all(fd.get(), "-900");
-  // Nothing is brought in that is not used: resident memory is what it was.
+  // MCL_ONFAULT locks only pages that are used, so resident memory does not grow.
   if (may_lock_without_bound()) ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
 }
 

@@ -1,12 +1,13 @@
-// A monitor is needed most when memory is short: what root can do so that it goes on then.
+// Keeps a monitor running when memory is short, which is when it is needed most. Needs root.
 #pragma once
 
 namespace headroom {
 
-// The kernel's killer takes others first, and the pages of this process stay in memory once they are there:
-// in a group that thrashes, the program's own code would be dropped and read again all the time (samples came
-// 1.8 s late, where they now come in time; bench/monitor_survives.py). Does nothing where it is not allowed.
-// Children do not inherit the pages' lock, but the score: they are started before, or put it back.
+// Lowers the process's OOM score, so that the kernel kills other processes first, and locks its pages in
+// memory. Without the lock, a control group that thrashes drops and rereads the program's code all the time:
+// samples came 1.8 s late, and now come in time (bench/monitor_survives.py). Does nothing without the
+// permission. Children don't inherit the lock, but they inherit the score. Start them before this call, or
+// reset their score.
 void survive_shortage_of_memory();
 
 }  // namespace headroom

@@ -15,13 +15,13 @@
 namespace headroom {
 namespace {
 
-// The first errno value of print_output, or 0. One thread prints; another may ask what became of it.
+// The first errno value of print_output(), or 0. One thread prints; another thread may read the status.
 std::atomic<int> output_error = 0;
 
 constexpr char kEscape = '\033', kBell = '\a';
 
-// The index behind the escape sequence that begins at `start`: CSI (ESC [ … letter), OSC (ESC ] … BEL or ESC
-// \), or ESC, intermediate characters and one more. One that is cut off ends with the text.
+// The index after the escape sequence that begins at `start`: CSI (ESC [ … letter), OSC (ESC ] … BEL or ESC
+// \), or ESC, intermediate characters and a final one. An incomplete sequence ends with the text.
 std::size_t end_of_escape(std::string_view text, std::size_t start) {
   const auto is_between = [&](std::size_t i, char first, char last) {
     return i < text.size() && text[i] >= first && text[i] <= last;
@@ -29,7 +29,7 @@ std::size_t end_of_escape(std::string_view text, std::size_t start) {
   std::size_t i = start + 1;
   if (i < text.size() && text[i] == ']') {
     while (i < text.size() && text[i] != kBell && text[i] != kEscape) ++i;
-    if (i < text.size() && text[i] == kEscape) ++i;  // ESC \ has one more
+    if (i < text.size() && text[i] == kEscape) ++i;  // ESC \ has a second character
     return std::min(i + 1, text.size());
   }
   if (i < text.size() && text[i] == '[') {
@@ -62,11 +62,12 @@ Status output_status() {
 }
 
 std::string without_terminal_control(std::string_view text) {
-  // Most texts have none; without a branch the compiler looks at a vector of bytes at a time.
+  // Most texts contain no control character. Without a branch the compiler can vectorize this loop.
   bool has_control = false;
   for (const char byte : text) {
     const auto c = static_cast<unsigned char>(byte);
-    // Of U+0080 to U+009F, which some terminals obey as they do escapes (U+009B begins one), the first byte.
+    // 0xC2 is the first byte of U+0080 to U+009F: some terminals treat these as escapes (U+009B begins a
+    // sequence).
     has_control |= c < 0x20 || c == 0x7F || c == 0xC2;
   }
   if (!has_control) return std::string(text);
@@ -113,7 +114,7 @@ int terminal_width(int fd) {
 }
 
 namespace {
-ProgressLine* drawn_line = nullptr;  // there is one terminal
+ProgressLine* drawn_line = nullptr;  // the line on screen; there is only one terminal
 }
 
 ProgressLine::ProgressLine() : enabled_(is_terminal(STDERR_FILENO)) {}
@@ -134,7 +135,7 @@ void ProgressLine::update(std::string_view label, double fraction, std::string_v
     for (int i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
     bar = fmt::format(" {} {:3.0f}%", bar, 100 * std::clamp(fraction, 0.0, 1.0));
   }
-  // A line that is as wide as the terminal breaks, and what is above the break is not cleared.
+  // A line as wide as the terminal would wrap, and then clearing would miss its first row.
   const std::string shown =
       fit_to_width(fmt::format("{}{}  {}", label, bar, detail), terminal_width(STDERR_FILENO) - 1);
   [[maybe_unused]] auto ignored = write_all(STDERR_FILENO, fmt::format("\r\033[K{}", shown));

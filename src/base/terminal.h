@@ -1,4 +1,4 @@
-// Standard output, what the user's terminal can do, and a progress line that appears only on one.
+// Standard output, the abilities of the user's terminal, and a progress line that appears only on a terminal.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@ namespace headroom {
 
 enum class ColorMode { automatic, always, never };
 
-// The one way to standard output. A failure ends nothing that is under way: it is kept for output_status().
+// Prints to standard output; all output goes through here. A failure stops nothing: output_status() reports
+// it.
 void print_output(std::string_view text);
-// What became of all that was printed. A closed pipe (`headroom … | head`) is not an error.
+// The first failure of print_output(). A closed pipe (`headroom … | head`) is not an error.
 Status output_status();
-// False once something could not be printed: whoever prints without an end may stop.
+// False after a failure. A command that prints endlessly may then stop.
 bool output_is_open();
 
-// Without terminal control: escape sequences (colours, cursor movements, window titles) and control
-// characters but tab and newline are left out. What another program said must neither paint the log nor move
-// the cursor.
+// Removes escape sequences (colours, cursor movements, window titles) and control characters other than tab
+// and newline. Another program's output must neither colour the log nor move the cursor.
 std::string without_terminal_control(std::string_view text);
 
-// Decides once from --color, NO_COLOR, FORCE_COLOR, TERM=dumb and whether the stream is a terminal.
+// Decides from --color, NO_COLOR, FORCE_COLOR, TERM=dumb and whether the stream is a terminal.
 bool use_color(ColorMode mode, int fd);
 bool is_terminal(int fd);
-// Columns of the terminal on this descriptor, or 80.
+// The terminal's width in columns, or 80 if unknown.
 int terminal_width(int fd);
 
 // One line on stderr, redrawn in place; prints nothing when stderr is not a terminal.
@@ -37,7 +37,7 @@ class ProgressLine {
   // Redraws at most 10 times a second. `fraction` in [0, 1], or negative when the total is unknown.
   void update(std::string_view label, double fraction, std::string_view detail);
   void clear();
-  // Clears whichever line is drawn, so that a message does not begin behind it.
+  // Clears the current progress line of any object, so that a message does not start after it.
   static void clear_drawn();
 
  private:

@@ -98,7 +98,7 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
         row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substitute});
       }
     }
-    // Two other letters of three make another word; two that changed places do not.
+    // Reject two edits in a word of three letters, unless it has the same letters in another order.
     constexpr std::size_t kShort = 3;
     if (word.size() <= kShort && row.back() > 1 &&
         !std::is_permutation(word.begin(), word.end(), candidate.begin(), candidate.end()))

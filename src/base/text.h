@@ -19,18 +19,17 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::vector<std::string_view> split_words(std::string_view text);
 // True if the texts are equal without regard to ASCII case.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
-// Orders file names as people do: digits compare as numbers ("frame2" before "frame10").
+// Orders file names naturally: digits compare as numbers ("frame2" before "frame10").
 bool natural_less(std::string_view a, std::string_view b);
-// The closest candidate by edit distance if it is close enough to be a typing slip, else empty.
+// The closest candidate by edit distance, if it is close enough to be a typing error; otherwise empty.
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
 
-// One word for a shell: quoted where it must be, and without a control character that would steer the
-// terminal.
+// Quotes a word for a shell if necessary, and removes control characters that would control the terminal.
 std::string shell_word(std::string_view word);
-// A command that a shell takes apart into these words again.
+// A command line that a shell splits into these words again.
 std::string shell_command(const std::vector<std::string>& words);
 
-// The whole text as a number, or nothing.
+// Parses the whole text as a number; returns nothing if it is not one.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};

@@ -15,7 +15,7 @@ constexpr std::size_t kSeconds = 19;  // "2026-11-21T10:30:00"
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The number at `at` of so many digits, and nothing but digits.
+// The number of exactly `digits` digits at position `at`; nothing if another character is among them.
 std::optional<int> number_at(std::string_view text, std::size_t at, std::size_t digits) {
   if (at + digits > text.size()) return std::nullopt;
   const std::string_view number = text.substr(at, digits);
@@ -23,7 +23,7 @@ std::optional<int> number_at(std::string_view text, std::size_t at, std::size_t 
   return parse_number<int>(number);
 }
 
-// ".25" is 250; what is behind milliseconds is left out.
+// ".25" is 250; digits after the milliseconds are ignored.
 struct Fraction {
   int milliseconds = 0;
   std::size_t length = 0;
@@ -40,7 +40,7 @@ Fraction fraction_of(std::string_view text) {
   return fraction;
 }
 
-// East of Greenwich: of "Z", "+01:30" and "+0130".
+// The offset east of Greenwich: "Z", "+01:30" or "+0130".
 std::optional<std::chrono::minutes> zone_of(std::string_view text) {
   if (text == "Z") return std::chrono::minutes(0);
   const bool has_colon = text.size() == 6 && text[3] == ':';
@@ -59,7 +59,7 @@ std::string timestamp_now() {
   const auto second = std::chrono::floor<std::chrono::seconds>(now);
   const std::tm local = fmt::localtime(std::chrono::system_clock::to_time_t(second));
   std::string zone = fmt::format("{:%z}", local);
-  // %z is "+0130", and RFC 3339 demands the colon.
+  // %z gives "+0130"; RFC 3339 requires the colon.
   if (zone.size() == 5) zone.insert(3, ":");
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}{}", local, (now - second).count(), zone);
 }

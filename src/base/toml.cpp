@@ -11,8 +11,8 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kMostKeyParts = 64;
 
-// The line of a key of more parts ("a.b.c…") than anyone means; 0: there is none. Each part is a table in the
-// one before, and toml++ goes through those by calls of itself: 200,000 of them end the process.
+// The line of the first key with too many parts ("a.b.c…"), or 0. Each part is a nested table, and toml++
+// recurses into tables: 200,000 parts overflow the stack.
 std::size_t line_of_deep_key(std::string_view text) {
   std::size_t line = 1, dots = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -25,7 +25,7 @@ std::size_t line_of_deep_key(std::string_view text) {
       for (i += end.size(); i < text.size() && !text.substr(i).starts_with(end); ++i) {
         if (letter == '"' && text[i] == '\\') ++i;
         if (i < text.size() && text[i] == '\n') {
-          if (end.size() == 1) break;  // not closed: toml++ says so
+          if (end.size() == 1) break;  // unclosed string: toml++ reports it
           ++line;
         }
       }
@@ -45,7 +45,7 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (const std::size_t line = line_of_deep_key(text); line != 0)
     return usage_error(fmt::format("{}:{}: a key has more than {} parts", name, line, kMostKeyParts), "",
-                       "write fewer dots");
+                       "use fewer dots");
   toml::parse_result document = toml::parse(with_stand_ins(text), name);
   if (document) return std::move(document).table();
   const auto& problem = document.error();

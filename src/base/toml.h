@@ -1,4 +1,5 @@
-// TOML files: parsing, and errors that name the line. Heavy to include (toml++): only where TOML is read.
+// Parses TOML files, with errors that name the line. toml++ is expensive to compile: include this only to
+// read TOML.
 #pragma once
 
 #include <string>
@@ -6,8 +7,8 @@
 #include <vector>
 
 #define TOML_EXCEPTIONS 0
-// "[;" fails an assertion of toml++ 3.3 (parse_key) that its own next branch handles, as an error in the
-// text.
+// "[;" fails an assertion in parse_key() of toml++ 3.3. The branch after the assertion already reports it as
+// a syntax error, so the assertion is disabled.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -16,10 +17,10 @@
 
 namespace headroom {
 
-// Usage errors with file and line. Keys and texts of the table are read by without_stand_ins().
+// Returns usage errors with file and line. Read keys and texts of the table with without_stand_ins().
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
-// "rules.toml:12: what; fix"
+// Makes errors such as "rules.toml:12: what; fix".
 class TomlErrors {
  public:
   explicit TomlErrors(std::string name) : name_(std::move(name)) {}

@@ -66,7 +66,7 @@ const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
   return nullptr;
 }
 
-// Largest double below 2^63, so that the product can be converted without overflow.
+// The largest usable double below 2^63, so that the product converts to int64 without overflow.
 constexpr double kLargestCount = 9.2e18;
 
 }  // namespace

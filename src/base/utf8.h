@@ -1,4 +1,4 @@
-// UTF-8, a character at a time.
+// Reads and writes UTF-8, one character at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@ namespace headroom {
 
 struct Utf8Character {
   std::string_view bytes;
-  std::uint32_t code = 0;  // of an invalid byte: the byte
+  std::uint32_t code = 0;  // for an invalid byte: its value
   bool valid = true;
 };
 
-// Takes one character off the front of a text that is not empty; an invalid byte is a character of its own.
+// Removes one character from the front of a non-empty text and returns it. An invalid byte counts as one
+// character.
 Utf8Character take_utf8(std::string_view& text);
 
-// The text with U+FFFD for each byte that is part of no character: for names that come from elsewhere.
+// Replaces each invalid byte by U+FFFD, for names from outside sources.
 std::string with_valid_utf8(std::string text);
 
-// Appends the character of this code, up to U+10FFFF.
+// Appends the character with this code point, up to U+10FFFF.
 void append_utf8(std::string& text, std::uint32_t code);
 
 }  // namespace headroom

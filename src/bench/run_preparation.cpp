@@ -23,11 +23,11 @@ namespace {
 
 Status prove_limit(Run& run) {
   if (!run.options.memory_limit) return {};
-  step(run, fmt::format("probing what enforces {}", format_bytes(*run.options.memory_limit)));
+  step(run, fmt::format("probing the memory limit of {}", format_bytes(*run.options.memory_limit)));
   auto limit = prove_memory_limit(*run.options.memory_limit, run.options.limit_mechanism);
   if (!limit && limit.error().kind == ErrorKind::usage) return forward_error(limit);
   if (!limit) {
-    // The run goes on: a limit that could not be proved is monitored, and the report says so.
+    // The run continues: a limit that could not be proved is monitored, and the report shows that.
     run.result.limit = Limit{*run.options.memory_limit,
                              LimitType::unavailable,
                              LimitMechanism::none,
@@ -37,7 +37,7 @@ Status prove_limit(Run& run) {
   } else {
     run.result.limit = std::move(*limit);
   }
-  step(run, fmt::format("the limit is {}, by {}", type_with_reason(*run.result.limit),
+  step(run, fmt::format("the memory limit is {}, by {}", type_with_reason(*run.result.limit),
                         name_of(run.result.limit->mechanism)));
   run.metrics.restart_rates();
   return {};
@@ -54,15 +54,15 @@ Status prove_gpu_limit(Run& run) {
   if (std::none_of(devices.begin(), devices.end(),
                    [&](unsigned device) { return limits.bytes[device] != ledger::kNoLimit; }))
     return usage_error(
-        fmt::format("the GPU limit {} is of no device that a model runs on", run.options.gpu_memory_limit),
-        fmt::format("models run on device{} {}", devices.size() > 1 ? "s" : "", fmt::join(devices, ", ")),
-        fmt::format("give {}=SIZE, or one size for all", devices.front()));
-  step(run, fmt::format("probing what enforces {} of GPU memory", run.options.gpu_memory_limit));
+        fmt::format("--gpu-mem-limit {} has no effect", run.options.gpu_memory_limit),
+        fmt::format("the models run on device{} {}", devices.size() > 1 ? "s" : "", fmt::join(devices, ", ")),
+        fmt::format("use {}=SIZE, or one size for all devices", devices.front()));
+  step(run, fmt::format("probing the GPU memory limit of {}", run.options.gpu_memory_limit));
   Limit limit = probe_gpu_limit(limits, devices, run.interrupt);
-  step(run, fmt::format("the limit of GPU memory is {}{}", name_of(limit.type),
+  step(run, fmt::format("the GPU memory limit is {}{}", name_of(limit.type),
                         limit.note.empty() ? "" : ": " + limit.note));
   if (limit.type != LimitType::hard && !limit.note.empty())
-    run.result.warnings.push_back("the limit of GPU memory: " + limit.note);
+    run.result.warnings.push_back("GPU memory limit: " + limit.note);
   run.result.gpu_limit = std::move(limit);
   return {};
 }
@@ -83,18 +83,18 @@ void keep_wanted_models(Run& run) {
   });
 }
 
-// The run's own copy, which must be of the source that was prepared: another run may have scanned its own
-// into the same folder meanwhile.
+// Copies the source's description into the run folder. It must match the prepared source: another run may
+// have scanned another source into the same folder.
 Status keep_metadata(Run& run) {
   const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
   if (::access(prepared.c_str(), R_OK) != 0)
     return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
                        fmt::format("its metadata.json cannot be read: {}", errno_text(errno)),
-                       "run again without --skip-setup to prepare it anew");
+                       "run again without --skip-setup to prepare it again");
   run.metadata_path = run.folder.path / "metadata.json";
   std::error_code code;
   std::filesystem::copy_file(prepared, run.metadata_path, code);
-  if (code) {  // a full disk must not end the run; the prepared file serves as long as nobody replaces it
+  if (code) {  // a full disk must not end the run: use the prepared file, until another run replaces it
     std::error_code ignored;
     std::filesystem::remove(run.metadata_path, ignored);
     note_disk_problem(run,
@@ -102,18 +102,18 @@ Status keep_metadata(Run& run) {
     run.metadata_path = prepared;
   }
   const SourceMetadata& source = *run.prepared.source;
-  if (source.fingerprint.empty() || file_holds(run.metadata_path, source.fingerprint)) return {};
+  if (source.fingerprint.empty() || file_contains(run.metadata_path, source.fingerprint)) return {};
   return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
-                     "its metadata.json is of another source than its setup.json",
-                     "run again without --skip-setup, with a --prepared-dir of its own");
+                     "metadata.json and setup.json describe different sources",
+                     "run again without --skip-setup, with a separate --prepared-dir");
 }
 
-// A model file that can no longer be read (its server is gone) is a model that hangs: the others are
-// measured.
+// Reads prepared data. If a model file can no longer be read (its server is gone), that model counts as hung
+// and the others are measured.
 Status take_prepared(Run& run) {
   auto prepared = read_prepared_data(run.options.prepared_dir);
   if (!prepared) return forward_error(prepared);
-  std::vector<std::pair<std::string, std::string>> silent;  // path, what is said of it
+  std::vector<std::pair<std::string, std::string>> silent;  // path, error text
   const auto fingerprint_of = [&](const PreparedModel& model) -> Result<std::string> {
     auto files = fingerprint_in_child(model.path, run.options.timeout, run.interrupt);
     if (files) return files->fingerprint;
@@ -127,12 +127,12 @@ Status take_prepared(Run& run) {
   run.prepared = std::move(*prepared);
   keep_wanted_models(run);
   for (PreparedModel& model : run.prepared.models)
-    for (const auto& [path, words] : silent)
-      if (model.path == path) model.status = ModelStatus::timeout, model.error = words;
+    for (const auto& [path, error] : silent)
+      if (model.path == path) model.status = ModelStatus::timeout, model.error = error;
   return {};
 }
 
-// While the setup phase is at work the report says what was found by now.
+// Updates the report during the setup phase.
 void keep_setup_result(Run& run, const PreparedModel& model) {
   for (ModelResult& result : run.result.models)
     if (result.name == model.name) result = not_yet_measured(model);
@@ -166,7 +166,7 @@ Status prepare(Run& run) {
   run.result.source = run.prepared.source;
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)
-    log::warning("{} was left out: {}", item.name, item.reason);
+    log::warning("skipped {}: {}", item.name, item.reason);
   const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
   return lacks_own ? keep_metadata(run) : Status{};
 }

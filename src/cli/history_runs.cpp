@@ -118,7 +118,7 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::set<std:
   LoadedSide loaded;
   for (const KeptRun& run : runs) {
     const std::string name = fmt::format(
-        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", begin_of(run.commit, 10)));
+        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", first_columns(run.commit, 10)));
     auto result = report::read_report(run.report, fmt::format("{} of the history", name));
     if (!result) return tl::unexpected(error_of_kept(run, std::move(result.error())));
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
@@ -158,8 +158,8 @@ std::string caveat_of(const std::vector<KeptRun>& runs) {
   if (commits.size() < 2) return {};
   const std::string& named = commits[commits.front().commit.empty() ? 1 : 0].commit;
   return fmt::format(
-      "the runs of A are from several commits, and their differences may hide or imitate a change in B; use "
-      "--commit {} to compare with one commit",
+      "the runs of A are from several commits, whose differences may hide or imitate a change; use --commit "
+      "{} to compare with one commit",
       shell_word(named));
 }
 

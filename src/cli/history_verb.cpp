@@ -58,7 +58,8 @@ std::string label_of(const FlagValues& values) { return word_of(values, "label")
 
 // Behind "the runs".
 std::string label_words(const std::string& label) {
-  return label.empty() ? " without a label" : fmt::format(" with the label '{}'", harmless(label));
+  return label.empty() ? " without a label"
+                       : fmt::format(" with the label '{}'", without_control_characters(label));
 }
 
 using Words = std::vector<std::string>;
@@ -89,8 +90,9 @@ void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   if (command.empty()) return;
   log::warning(
       "run {} already exists{}{} and was not changed; to change it, run headroom history relabel {}{}",
-      kept.id, kept.commit.empty() ? " without a commit" : " under commit " + begin_of(kept.commit, 10),
-      kept.label.empty() ? "" : fmt::format(", label {}", harmless(kept.label)), kept.id, command);
+      kept.id, kept.commit.empty() ? " without a commit" : " under commit " + first_columns(kept.commit, 10),
+      kept.label.empty() ? "" : fmt::format(", label {}", without_control_characters(kept.label)), kept.id,
+      command);
 }
 
 Result<int> add_runs(const Words& runs, const FlagValues& values) {
@@ -212,10 +214,12 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   auto runs = history->figures(names.front(), values.text("model"), label, host);
   if (!runs) return forward_error(runs);
   if (runs->empty())
-    return input_error(fmt::format("no run of the history{}{} has {}{}", host ? " on " + harmless(*host) : "",
-                                   label ? label_words(*label) : "", names.front(),
-                                   values.has("model") ? " of " + harmless(values.text("model")) : ""),
-                       "", "headroom history list shows the runs");
+    return input_error(
+        fmt::format("no run of the history{}{} has {}{}",
+                    host ? " on " + without_control_characters(*host) : "", label ? label_words(*label) : "",
+                    names.front(),
+                    values.has("model") ? " of " + without_control_characters(values.text("model")) : ""),
+        "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
   if (values.has("html")) {
     if (auto written =
@@ -329,7 +333,8 @@ Status check_labels(const std::vector<KeptRun>& runs, const history::RunChoice& 
   for (const KeptRun& run : runs) labels.insert(run.label);
   if (labels.size() < 2) return {};
   std::vector<std::string> words;
-  for (const std::string& label : labels) words.push_back(label.empty() ? kNone : harmless(label));
+  for (const std::string& label : labels)
+    words.push_back(label.empty() ? kNone : without_control_characters(label));
   return usage_error("the runs to compare with are ambiguous",
                      fmt::format("the runs from {} have the labels {}", choice.host.value_or("all machines"),
                                  fmt::join(words, ", ")),

@@ -19,7 +19,7 @@ constexpr const char* kMostConnectSeconds = "30";                // else for eve
 // The first line of what the server said.
 std::string words_of(const char* message) {
   std::string_view words = trim(message == nullptr ? "" : message);
-  return harmless(trim(words.substr(0, words.find('\n'))));
+  return without_control_characters(trim(words.substr(0, words.find('\n'))));
 }
 
 // What helps against it, by its SQLSTATE (https://www.postgresql.org/docs/15/errcodes-appendix.html).

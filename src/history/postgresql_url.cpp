@@ -63,7 +63,7 @@ bool are_ports(std::string_view ports) {
 Result<std::string> name_of_url(const Libpq& pq, const std::string& url) {
   auto parts = parts_of_url(pq, url);
   if (!parts) return forward_error(parts);
-  const auto part = [&](const char* keyword) { return harmless((*parts)[keyword]); };
+  const auto part = [&](const char* keyword) { return without_control_characters((*parts)[keyword]); };
   const std::string user = part("user"), port = part("port");
   if (!has_stray_at(url) && !port.empty() && port.find_first_not_of("0123456789,") == std::string::npos &&
       !are_ports(port))

@@ -227,7 +227,7 @@ Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& 
   constexpr std::size_t kShown = 5;
   std::vector<std::string> shown;
   for (const std::string& form : forms)
-    if (shown.size() < kShown) shown.push_back(harmless(form));
+    if (shown.size() < kShown) shown.push_back(without_control_characters(form));
   const std::size_t more = forms.size() - shown.size();
   return usage_error(fmt::format("the commit {} is ambiguous", named),
                      fmt::format("the history has {}{}", fmt::join(shown, ", "),

@@ -66,7 +66,7 @@ std::string words_for_process(const RecordingReport& report, const analysis::Dev
   if (process.is_elsewhere) return fmt::format("process {} in another container", process.pid);
   const std::string command = command_of(report, process);
   return command.empty() ? fmt::format("process {}", process.pid)
-                         : fmt::format("process {} ({})", process.pid, harmless(command));
+                         : fmt::format("process {} ({})", process.pid, without_control_characters(command));
 }
 
 std::string_view words_for_unknown(const analysis::DeviceRest& rest) {

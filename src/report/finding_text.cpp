@@ -136,8 +136,8 @@ std::string findings_to_terminal(const DoctorReport& report, bool color, std::op
   paragraphs.sentence(count_in_words(report.findings), 0);
   constexpr std::size_t kMostNamed = 10;
   for (std::size_t i = 0; i < std::min(kMostNamed, report.examined.size()); ++i)
-    paragraphs.sentence(fmt::format("looked at {}: {}", harmless(report.examined[i].input),
-                                    harmless(report.examined[i].words)));
+    paragraphs.sentence(fmt::format("looked at {}: {}", without_control_characters(report.examined[i].input),
+                                    without_control_characters(report.examined[i].words)));
   if (report.examined.size() > kMostNamed)
     paragraphs.sentence(
         fmt::format("and at {} more (--json lists them)", report.examined.size() - kMostNamed));

@@ -49,7 +49,7 @@ std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) 
 
 std::string short_commit(const std::string& commit) {
   constexpr int kShown = 10;
-  return commit.empty() ? std::string(kAbsent) : begin_of(commit, kShown);
+  return commit.empty() ? std::string(kAbsent) : first_columns(commit, kShown);
 }
 
 double HistoryPoint::median() const {
@@ -121,11 +121,11 @@ std::string history_list_to_terminal(const std::vector<KeptRun>& runs, bool colo
   std::vector<Column> columns{
       {"STARTED", 0, false}, {"RUN", 0, true}, {"COMMIT", 0, false}, {"LABEL", 2, false}, {"HOST", 1, false}};
   for (const KeptRun& run : runs) {
-    columns[0].cells.push_back(harmless(without_fraction(run.started_at)));
+    columns[0].cells.push_back(without_control_characters(without_fraction(run.started_at)));
     columns[1].cells.push_back(fmt::format("{}", run.id));
     columns[2].cells.push_back(short_commit(run.commit));
-    columns[3].cells.push_back(harmless(run.label));
-    columns[4].cells.push_back(harmless(run.host));
+    columns[3].cells.push_back(without_control_characters(run.label));
+    columns[4].cells.push_back(without_control_characters(run.host));
   }
   fit_columns(columns, width, 25);
   return table_of(columns, color);
@@ -163,14 +163,14 @@ std::string history_plot_to_terminal(const RunMetric& metric, const std::vector<
     std::optional<double> before;
     for (const HistoryPoint& point : series.points) {
       columns[0].cells.push_back(short_commit(point.commit));
-      columns[1].cells.push_back(begin_of(point.started_at, 16));
+      columns[1].cells.push_back(first_columns(point.started_at, 16));
       columns[2].cells.push_back(fmt::format("{}", point.values.size()));
       columns[3].cells.push_back(words_for(metric, point.median()));
       columns[4].cells.push_back(before && *before != 0 ? percent_words(point.median() / *before) : "");
       columns[5].cells.push_back(mark_of(point, extent, std::clamp(width - 66, 10, 40)));
       before = point.median();
     }
-    text += "\n" + painted(harmless(series.model), kBold, color) + "\n";
+    text += "\n" + painted(without_control_characters(series.model), kBold, color) + "\n";
     fit_columns(columns, width, 10);
     text += table_of(columns, color);
   }

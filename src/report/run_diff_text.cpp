@@ -81,7 +81,8 @@ class Screen {
     draw_side('A', report_.before, report_.before_words);
     draw_side('B', report_.after, report_.after_words);
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
-    for (const NewModel& model : report_.comparison.only_after) paragraph(harmless(new_model_words(model)));
+    for (const NewModel& model : report_.comparison.only_after)
+      paragraph(without_control_characters(new_model_words(model)));
     draw_list("Differences between the runs", fact_lines(report_.comparison));
     draw_list("Notes", notes_of(report_.comparison));
     return std::move(text_);
@@ -94,7 +95,8 @@ class Screen {
   void draw_side(char name, const std::vector<std::string>& runs, const std::string& words) {
     constexpr int kIndent = 3;
     text_ += fmt::format("{}  {}\n", name,
-                         words.empty() ? harmless(runs_words(runs)) : wrap(words, width_ - kIndent, kIndent));
+                         words.empty() ? without_control_characters(runs_words(runs))
+                                       : wrap(words, width_ - kIndent, kIndent));
   }
 
   void draw_list(std::string_view title, const std::vector<std::string>& lines) {
@@ -105,7 +107,7 @@ class Screen {
 
   void draw_model(const ModelComparison& model) {
     if (model.metrics.empty()) return;  // of one that failed there is nothing to be told
-    text_ += "\n" + painted(harmless(model.name), kBold, color_) + "\n";
+    text_ += "\n" + painted(without_control_characters(model.name), kBold, color_) + "\n";
     draw_figures(model);
     if (!report_.is_one_side) {
       if (const std::string words = superiority_words(model); !words.empty()) paragraph(words + ".");

@@ -95,8 +95,8 @@ std::string verdict_of(const SeriesDiffReport& report) {
 }
 
 std::string log_words(const std::string& file, const analysis::LogFigures& log) {
-  return fmt::format("{} ({} sample{}, {})", harmless(file), log.samples(), log.samples() == 1 ? "" : "s",
-                     format_duration(log.duration()));
+  return fmt::format("{} ({} sample{}, {})", without_control_characters(file), log.samples(),
+                     log.samples() == 1 ? "" : "s", format_duration(log.duration()));
 }
 
 std::vector<std::string> row_of(const SeriesChange& change) {

@@ -125,7 +125,7 @@ bool is_used_by_process(const std::string& file) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator("/proc", code)) {
     if (!parse_number<int>(entry.path().filename().string())) continue;
-    if (file_holds(entry.path() / "environ", file)) return true;
+    if (file_contains(entry.path() / "environ", file)) return true;
   }
   return false;
 }

@@ -28,11 +28,12 @@ std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
   std::string words;
   if (rest.kept > 0) words += fmt::format(", its pools, graphs and shared granules {}", amount(rest.kept));
   for (const analysis::DeviceProcess& process : rest.others)
-    words += fmt::format(", process {}{} {}", process.pid,
-                         process.is_elsewhere   ? " in another container"
-                         : process.name.empty() ? ""
-                                                : fmt::format(" ({})", harmless(process.name)),
-                         amount(process.bytes));
+    words +=
+        fmt::format(", process {}{} {}", process.pid,
+                    process.is_elsewhere   ? " in another container"
+                    : process.name.empty() ? ""
+                                           : fmt::format(" ({})", without_control_characters(process.name)),
+                    amount(process.bytes));
   if (rest.unknown == 0) return words;
   const std::string unknown = amount(rest.unknown);
   if (rest.names_none) return words + ", other processes (or pools and graphs) " + unknown;

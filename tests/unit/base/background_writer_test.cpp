@@ -23,8 +23,8 @@ TEST(BackgroundWriter, WritesAllInOrder) {
     expected += text;
   }
   ASSERT_TRUE(writer.flush(kLong));
-  EXPECT_TRUE(writer.offer(std::string(2 * BackgroundWriter::kRoom, 'x')));  // longer than the room, alone
-  expected += std::string(2 * BackgroundWriter::kRoom, 'x');
+  EXPECT_TRUE(writer.offer(std::string(2 * BackgroundWriter::kCapacity, 'x')));  // longer than the queue, but alone
+  expected += std::string(2 * BackgroundWriter::kCapacity, 'x');
   ASSERT_TRUE(writer.flush(kLong));
   EXPECT_EQ(written, expected);
 }
@@ -39,7 +39,7 @@ TEST(BackgroundWriter, OffersEndWhereNobodyReadsAndGoOnWhenSomebodyDoes) {
   std::size_t taken = 0;
   for (int i = 0; i < 1000; ++i) taken += writer.offer(text) ? text.size() : 0;
   EXPECT_LT(taken, std::size_t{2} << 20);
-  EXPECT_GE(taken, BackgroundWriter::kRoom - text.size());
+  EXPECT_GE(taken, BackgroundWriter::kCapacity - text.size());
   EXPECT_FALSE(writer.flush({}));
   std::string buffer(64 << 10, ' ');
   for (std::size_t left = taken; left > 0;) {

@@ -57,12 +57,12 @@ TEST(Wrap, BreaksAtSpacesAndIndents) {
 }
 
 TEST(DisplayWidth, ABeginIsCutBetweenCharacters) {
-  EXPECT_EQ(begin_of("größe", 4), "größ");
-  EXPECT_EQ(begin_of("größe", 3), "grö");
-  EXPECT_EQ(begin_of("日本語", 5), "日本");
-  EXPECT_EQ(begin_of("ab\033c", 10), "ab c");
-  EXPECT_EQ(begin_of("", 3), "");
-  EXPECT_EQ(harmless("a\033[31m\xff"), "a [31m?");
+  EXPECT_EQ(first_columns("größe", 4), "größ");
+  EXPECT_EQ(first_columns("größe", 3), "grö");
+  EXPECT_EQ(first_columns("日本語", 5), "日本");
+  EXPECT_EQ(first_columns("ab\033c", 10), "ab c");
+  EXPECT_EQ(first_columns("", 3), "");
+  EXPECT_EQ(without_control_characters("a\033[31m\xff"), "a [31m?");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(RunFolder, AnUnwritablePlaceIsWrongUse) {
   const auto folder = create_run_folder("/proc/outputs");
   ASSERT_FALSE(folder);
   EXPECT_EQ(folder.error().kind, ErrorKind::input);
-  EXPECT_THAT(folder.error().sentence(), testing::HasSubstr("choose a writable place with --output-dir"));
+  EXPECT_THAT(folder.error().sentence(), testing::HasSubstr("choose a writable folder with --output-dir"));
 }
 
 TEST(FileNameOf, KeepsPlainCharactersOnly) {
