@@ -220,9 +220,9 @@ std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& 
   const double a = worst_disturbance(before), b = worst_disturbance(after);
   if (std::max(a, b) < kDisturbed) return {};
   return fmt::format(
-      "only large changes in the latency of {} can be detected: its median frame took {:.1f} times an "
-      "undisturbed frame in A and {:.1f} times in B; unless the frames differ that much, measure on an idle "
-      "machine",
+      "latency of {} is noisy, so only large changes can be detected: the median frame took {:.1f} times an "
+      "undisturbed frame in A and {:.1f} times in B; measure on an idle machine, unless the frames "
+      "themselves differ",
       model.name, a, b);
 }
 
@@ -235,9 +235,8 @@ std::string no_change_words(const ModelComparison& model, const MetricChange& ch
       fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
   if (change.is_of_step)
     return differs +
-           ", which does not count as a change: the heap of an unchanged program makes such a step now and "
-           "then, depending on its addresses; to find out, make three or more runs per side with 'headroom "
-           "bench --aslr'";
+           ", which does not count as a change: heaps make such steps at some addresses; to find out, make "
+           "three or more runs per side with 'headroom bench --aslr'";
   return fmt::format(
       "{}, and its file pages by {}, which does not count as a change: the page cache decides how many pages "
       "of a library are mapped",

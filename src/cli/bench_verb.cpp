@@ -33,7 +33,7 @@ Result<FlagValues> merge(const FlagValues& command_line) {
   if (!command_line.positionals().empty()) {
     if (command_line.positionals().size() > 1 || !file.empty())
       return usage_error("more than one configuration file was given", "",
-                         "give one file, either with --config or as an argument");
+                         "use one file, either with --config or as an argument");
     file = command_line.positionals().front();
   }
   FlagValues values;

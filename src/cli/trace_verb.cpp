@@ -85,7 +85,7 @@ Status at_most_one_bound(const FlagValues& values) {
     if (values.has(name)) given.push_back(fmt::format("--{}", name));
   if (given.size() < 2) return {};
   return usage_error(fmt::format("{} cannot be combined", fmt::join(given, " and ")), "",
-                     "each limits the recording in another way; keep one of them");
+                     "keep one of these limits");
 }
 
 constexpr std::array kOfDefaultMode{"large", "sample-period"};

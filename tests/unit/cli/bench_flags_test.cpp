@@ -37,7 +37,7 @@ class BenchFlags : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(BenchFlags, DefaultsAreTheReferences) {
+TEST_F(BenchFlags, DefaultsMatchTheOlderTools) {
   const auto made = options({"--model", path("a.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
   EXPECT_EQ(made->image_size, 640);
@@ -61,7 +61,7 @@ TEST_F(BenchFlags, ModelsHaveNamesPathsBackendsAndTasks) {
   EXPECT_EQ(made->models[1].name, "b");
 }
 
-TEST_F(BenchFlags, AModelsOwnThresholdsReachTheSetup) {
+TEST_F(BenchFlags, ThresholdsOfAModelReachTheSetup) {
   const auto made =
       options({"--model", "a=" + path("a.onnx") + ",conf=0.6,iou=0.3", "--model", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
@@ -73,7 +73,7 @@ TEST_F(BenchFlags, AModelsOwnThresholdsReachTheSetup) {
   EXPECT_EQ(read->models[1].iou, std::nullopt);
 }
 
-TEST_F(BenchFlags, PrecisionIsThatOfAllOrAModelsOwn) {
+TEST_F(BenchFlags, PrecisionAppliesToAllOrOneModel) {
   const auto made = options({"--precision", "bf16", "--model", "a=" + path("a.onnx") + ",precision=fp32",
                              "--model", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
@@ -87,7 +87,7 @@ TEST_F(BenchFlags, PrecisionIsThatOfAllOrAModelsOwn) {
   EXPECT_THAT(unknown.error().sentence(), testing::HasSubstr("use one of fp32, fp16, bf16"));
 }
 
-TEST_F(BenchFlags, TheFourSlots) {
+TEST_F(BenchFlags, FillsTheFourSlots) {
   const auto made = options({"--model1", path("a.onnx"), "--model3", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
   EXPECT_EQ(made->models[0].name, "yolo11s_rgb");
@@ -95,7 +95,7 @@ TEST_F(BenchFlags, TheFourSlots) {
   EXPECT_EQ(made->skipped_slots, (std::vector<std::string>{"yolo11n_rgb", "yolo11n_thermal"}));
 }
 
-TEST_F(BenchFlags, LimitsInBothSpellings) {
+TEST_F(BenchFlags, ReadsLimitsInBothSpellings) {
   EXPECT_EQ(options({"--model", path("a.onnx"), "--mem-limit", "12GiB"})->memory_limit, gibibytes(12));
   EXPECT_EQ(options({"--model", path("a.onnx"), "--gpu-mem-limit-gb", "12"})->memory_limit, gibibytes(8));
   ASSERT_EQ(warnings_.size(), 1U);
@@ -121,7 +121,7 @@ TEST_F(BenchFlags, OneSpellingOfALimitReplacesTheOther) {
   EXPECT_TRUE(merged({"--mem-limit", "4GiB"}, {"--strict"}).has("mem-limit"));
 }
 
-TEST_F(BenchFlags, MoreThreadsThanCoresAreWarnedAbout) {
+TEST_F(BenchFlags, WarnsAboutMoreThreadsThanCores) {
   ASSERT_TRUE(options({"--model", path("a.onnx"), "--threads", "0"}));
   EXPECT_TRUE(warnings_.empty());
   if (std::thread::hardware_concurrency() >= 512) GTEST_SKIP() << "this machine has use for 1024 threads";
@@ -131,7 +131,7 @@ TEST_F(BenchFlags, MoreThreadsThanCoresAreWarnedAbout) {
 }
 
 // The bounds of the flags are those of the room that makes the limit.
-TEST_F(BenchFlags, TheSmallestMemoryLimitIsOneThatCanBeMade) {
+TEST_F(BenchFlags, TheSmallestMemoryLimitWorks) {
   const Flag* flag = find_flag(bench_verb(), "mem-limit");
   const Bytes smallest{static_cast<std::int64_t>(flag->minimum)};
   std::string note;
@@ -140,7 +140,7 @@ TEST_F(BenchFlags, TheSmallestMemoryLimitIsOneThatCanBeMade) {
   EXPECT_GE(find_flag(bench_verb(), "workspace")->minimum, flag->minimum);
 }
 
-TEST_F(BenchFlags, AModelThatIsMissingAmongOthersIsItsOwnFailure) {
+TEST_F(BenchFlags, AMissingModelDoesNotFailTheOthers) {
   fs::create_directory(folder_ / "folder.onnx");
   const auto made = options(
       {"--model", "gone=" + path("gone.onnx"), "--model", path("a.onnx"), "--model", path("folder.onnx")});
@@ -149,7 +149,7 @@ TEST_F(BenchFlags, AModelThatIsMissingAmongOthersIsItsOwnFailure) {
   EXPECT_EQ(made->models[0].path, path("gone.onnx"));
 }
 
-TEST_F(BenchFlags, NoModelThatCanBeReadIsWrongUse) {
+TEST_F(BenchFlags, RejectsRunsWithoutAReadableModel) {
   EXPECT_EQ(error_of({"--model", "/nowhere.onnx"}),
             "the model cannot be read: /nowhere.onnx (nowhere) was not found; check the paths");
   EXPECT_EQ(error_of({"--model", path("images")}),
@@ -160,7 +160,7 @@ TEST_F(BenchFlags, NoModelThatCanBeReadIsWrongUse) {
       "found; check the paths");
 }
 
-TEST_F(BenchFlags, ASourceIsOnlyKnownToBeNeededWhenTheModelsAre) {
+TEST_F(BenchFlags, AcceptsAMissingSourceUntilModelsAreLoaded) {
   const auto made = options({"--model", path("a.onnx")}, false);
   ASSERT_TRUE(made) << made.error().sentence();
   EXPECT_FALSE(made->source);

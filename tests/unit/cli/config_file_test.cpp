@@ -17,7 +17,7 @@ std::string error_of(const std::string& text) {
   return values ? "" : values.error().sentence();
 }
 
-TEST(ConfigFile, FlagsModelsSourceAndLimits) {
+TEST(ConfigFile, ReadsFlagsModelsSourceAndLimits) {
   const auto values = parse(
       "max_frames = 50\nconf = 0.4\ntune = true\n[source]\nvideo = \"drive.mp4\"\n[limits]\nmemory = "
       "\"2GiB\"\nstrict = true\n"
@@ -33,7 +33,7 @@ TEST(ConfigFile, FlagsModelsSourceAndLimits) {
   EXPECT_EQ(values->origin("max-frames"), "bench.toml:1");
 }
 
-TEST(ConfigFile, ErrorsHaveTheirLine) {
+TEST(ConfigFile, ErrorsNameTheLine) {
   EXPECT_EQ(error_of("\nmax_frmes = 3\n"),
             "bench.toml:2: there is no setting 'max_frmes'; did you mean 'max-frames'?");
   EXPECT_THAT(error_of("conf = 7\n"), testing::HasSubstr("bench.toml:1: --conf 7 is out of range"));
@@ -52,7 +52,7 @@ TEST(ConfigFile, AModelInOneStringMayHaveSettingsAndNoName) {
             (std::vector<std::string>{"/data/m.onnx,conf=0.9", "n=/data/n.onnx,conf=0.8"}));
 }
 
-TEST(ConfigFile, AModelHasItsOwnThresholds) {
+TEST(ConfigFile, ReadsThresholdsPerModel) {
   const auto values = parse(
       "[[model]]\npath = \"/a.onnx\"\nconf = 0.6\niou = 1\ntask = \"yolox\"\n[[model]]\npath = "
       "\"/b.onnx\"\n");
@@ -82,7 +82,7 @@ TEST(ConfigFile, AModelHasItsOwnThresholds) {
               testing::HasSubstr("bench.toml:3: invalid model name '../x'"));
 }
 
-TEST(ConfigFile, NumbersAndTogglesStandWithoutQuotes) {
+TEST(ConfigFile, RejectsQuotedNumbersAndToggles) {
   EXPECT_EQ(error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; remove the quotes");
   EXPECT_EQ(error_of("max-frames = \"6\"\n"),
             "bench.toml:1: 'max-frames' must be a whole number; remove the quotes");
@@ -90,7 +90,7 @@ TEST(ConfigFile, NumbersAndTogglesStandWithoutQuotes) {
             "bench.toml:1: 'strict' must be true or false; remove the quotes");
 }
 
-TEST(ConfigFile, LimitsHaveEverySpellingOfTheFlags) {
+TEST(ConfigFile, LimitsAcceptAllSpellingsOfTheFlags) {
   const auto values = parse(
       "[limits]\ngpu-mem-limit-gb = 2\nworkspace_mb = 64\ntimeout = \"30s\"\nlimit-mechanism = \"rlimit\"\n");
   ASSERT_TRUE(values) << values.error().sentence();
@@ -101,7 +101,7 @@ TEST(ConfigFile, LimitsHaveEverySpellingOfTheFlags) {
   EXPECT_THAT(error_of("[limits]\nmax-frames = 3\n"), testing::HasSubstr("there is no setting 'max-frames'"));
 }
 
-TEST(ConfigFile, ASettingIsSetOnce) {
+TEST(ConfigFile, RejectsASettingThatIsSetTwice) {
   EXPECT_EQ(error_of("max-frames = 3\nmax_frames = 4\n"),
             "bench.toml:2: 'max-frames' is set twice; remove this one or the one at bench.toml:1");
   EXPECT_THAT(error_of("tune = true\nenable-cudnn-tuning = true\n"),
@@ -111,7 +111,7 @@ TEST(ConfigFile, ASettingIsSetOnce) {
   EXPECT_THAT(error_of("timeout = 0\n"), testing::HasSubstr("bench.toml:1: --timeout 0 is out of range"));
 }
 
-TEST(ConfigFile, WhatIsDumpedIsTomlHoweverItWasTyped) {
+TEST(ConfigFile, DumpsValidToml) {
   const auto typed =
       parse_flags(bench_verb(), {"--conf", ".5", "--max-frames", "007", "--iou", "1e-2", "--strict",
                                  "--gpu-mem-limit-gb", "2.", "--output-dir", "a\x7f\"b"});
@@ -127,7 +127,7 @@ TEST(ConfigFile, WhatIsDumpedIsTomlHoweverItWasTyped) {
   EXPECT_EQ(again->text("output-dir"), "a\x7f\"b");
 }
 
-TEST(ConfigFile, WhatIsDumpedReadsBackTheSame) {
+TEST(ConfigFile, ADumpReadsBackTheSame) {
   const auto values = parse(
       "source = \"image_dir=/p \\\"q\\\"\"\nmodel = [\"a=/a.onnx\", \"b=/b.onnx\"]\nmem-limit = "
       "\"1.5GiB\"\ntune = true\niou = 0.5\n");
@@ -138,7 +138,7 @@ TEST(ConfigFile, WhatIsDumpedReadsBackTheSame) {
     EXPECT_EQ(again->all(flag.name), values->all(flag.name)) << flag.name;
 }
 
-TEST(ConfigFile, WhatIsDumpedHoldsNoRelativePath) {
+TEST(ConfigFile, ADumpHasNoRelativePath) {
   const std::string here = std::filesystem::current_path().string();
   auto values =
       parse_flags(bench_verb(), {"--source", "image_dir=pictures", "--model", "nets/a.onnx,conf=0.9",
@@ -159,7 +159,7 @@ TEST(ConfigFile, WhatIsDumpedHoldsNoRelativePath) {
   EXPECT_EQ(camera->text("source"), "camera=0");
 }
 
-TEST(ConfigFile, CharactersOutsideAsciiBelongIntoQuotesAndComments) {
+TEST(ConfigFile, AcceptsNonAsciiOnlyInQuotesAndComments) {
   const auto values = parse(
       "\xEF\xBB\xBF# größe \"x\n\noutput-dir = \"läufe\"  # ≤ ü\nprepared-dir = 'ϙ😀'\n"
       "source = \"\"\"\\\n   ö\\u00e9\"\"\"\n");

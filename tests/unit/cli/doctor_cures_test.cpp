@@ -24,7 +24,7 @@ void expect_known(std::string_view command) {
     EXPECT_TRUE(!words[i].starts_with("--") || cli::find_flag(*verb, words[i].substr(2))) << command;
 }
 
-TEST(DoctorCures, NameVerbsAndFlagsThatThereAre) {
+TEST(DoctorCures, NameExistingVerbsAndFlags) {
   const std::string text =
       read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/doctor/messages.tsv");
   int commands = 0;
@@ -42,7 +42,7 @@ TEST(DoctorCures, NameVerbsAndFlagsThatThereAre) {
 }
 
 // With the settings of the run in them, too, as of a report that keeps them.
-TEST(DoctorCures, OfRunsNameVerbsAndFlagsThatThereAre) {
+TEST(DoctorCures, OfRunsNameExistingVerbsAndFlags) {
   int commands = 0;
   for (const auto& folder : std::filesystem::directory_iterator(std::filesystem::path(HEADROOM_SOURCE_DIR) /
                                                                 "tests/golden/report")) {

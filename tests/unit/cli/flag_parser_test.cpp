@@ -24,7 +24,7 @@ TEST(ParseFlags, DashesAndUnderscoresAreTheSameFlag) {
   EXPECT_EQ(parse_flags(bench_verb(), {"--max-frames=9"})->integer("max-frames"), 9);
 }
 
-TEST(ParseFlags, TheReferencesSpellingsWork) {
+TEST(ParseFlags, AcceptsSpellingsOfOlderTools) {
   const auto values = parse_flags(bench_verb(), {"--enable_cudnn_tuning",
                                                  "--gpu_mem_limit_gb",
                                                  "4",
@@ -53,7 +53,7 @@ TEST(ParseFlags, TheReferencesSpellingsWork) {
   EXPECT_EQ(values->number("gpu-mem-limit-gb"), 4.0);
 }
 
-TEST(ParseFlags, ARepeatedFlagKeepsAll) {
+TEST(ParseFlags, ARepeatedFlagKeepsAllValues) {
   const auto values = parse_flags(bench_verb(), {"--model", "a=a.onnx", "--model", "b.onnx"});
   EXPECT_EQ(values->all("model"), (std::vector<std::string>{"a=a.onnx", "b.onnx"}));
   EXPECT_EQ(values->origin("model"), "command line");
@@ -94,7 +94,7 @@ TEST(ParseFlags, DurationsAndSizesHaveBounds) {
   EXPECT_THAT(error_of({"--threads", "1025"}), testing::HasSubstr("from 0 to 1024"));
 }
 
-TEST(ParseFlags, TheEnvironmentHasTheSameBounds) {
+TEST(ParseFlags, ChecksBoundsInTheEnvironment) {
   ASSERT_EQ(::setenv("HEADROOM_TIMEOUT", "0", 1), 0);
   std::vector<std::string> unknown;
   const auto values = read_environment(bench_verb(), unknown);
@@ -104,7 +104,7 @@ TEST(ParseFlags, TheEnvironmentHasTheSameBounds) {
             "HEADROOM_TIMEOUT: --timeout 0 is out of range; give a time from 1s to 720h");
 }
 
-TEST(ParseFlags, AFileByItsNameAloneIsThePositional) {
+TEST(ParseFlags, AFileNameAloneIsThePositional) {
   const auto values = parse_flags(bench_verb(), {"bench.toml", "--strict"});
   ASSERT_TRUE(values);
   EXPECT_EQ(values->positionals(), (std::vector<std::string>{"bench.toml"}));

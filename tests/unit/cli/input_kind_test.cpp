@@ -29,7 +29,7 @@ class InputKinds : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(InputKinds, AreToldByContent) {
+TEST_F(InputKinds, AreDetectedByContent) {
   EXPECT_EQ(kind(kReport), InputKind::run);
   EXPECT_EQ(kind(kSample), InputKind::watch_log);
   EXPECT_EQ(kind(kFootprint), InputKind::footprint);
@@ -38,7 +38,7 @@ TEST_F(InputKinds, AreToldByContent) {
   EXPECT_EQ(known_kind(folder_.path()), std::nullopt);
 }
 
-TEST_F(InputKinds, WhateverTheOrderOfKeysAndWhatStandsBefore) {
+TEST_F(InputKinds, AreDetectedWithAnyKeyOrderAndLeadingBytes) {
   EXPECT_EQ(kind(kSorted), InputKind::run);
   for (const std::string before : {"\n", " \r\n\n", "\xef\xbb\xbf", "\xef\xbb\xbf\n"}) {
     EXPECT_EQ(kind(before + kReport), InputKind::run);
@@ -52,13 +52,13 @@ TEST_F(InputKinds, WhateverTheOrderOfKeysAndWhatStandsBefore) {
   EXPECT_EQ(kind(sample.dump() + "\n" + sample.dump() + "\n"), InputKind::watch_log);
 }
 
-TEST_F(InputKinds, ADamagedOneIsStillOne) {
+TEST_F(InputKinds, ADamagedFileIsStillDetected) {
   EXPECT_EQ(kind(kReport.substr(0, kReport.size() - 4)), InputKind::run);
   EXPECT_EQ(kind(kSample.substr(0, kSample.size() - 4)), InputKind::watch_log);
   EXPECT_EQ(kind(kFootprint.substr(0, kFootprint.size() - 3)), InputKind::footprint);
 }
 
-TEST_F(InputKinds, OtherDocumentsAreNone) {
+TEST_F(InputKinds, OtherDocumentsAreNotDetected) {
   EXPECT_EQ(kind(R"({"time_ns": 5, "level": "info", "text": "a program that counts so, too"})"
                  "\n"),
             std::nullopt);
@@ -81,7 +81,7 @@ TEST_F(InputKinds, OtherDocumentsAreNone) {
   EXPECT_EQ(kind("start\n" + kReport), std::nullopt) << "a log that has one";
 }
 
-TEST_F(InputKinds, AWatchLogMayBePacked) {
+TEST_F(InputKinds, AWatchLogMayBeCompressed) {
   const auto packed = [&](const std::string& text) {
     const std::string name = (folder_ / "packed.gz").string();
     gzFile file = gzopen(name.c_str(), "wb");

@@ -30,7 +30,7 @@ class ModelFlags : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(ModelFlags, NameAndPath) {
+TEST_F(ModelFlags, ReadsNameAndPath) {
   const auto named = parse_model("face v1.0=" + path("a.onnx"));
   ASSERT_TRUE(named) << named.error().sentence();
   EXPECT_EQ(named->name, "face v1.0");
@@ -40,7 +40,7 @@ TEST_F(ModelFlags, NameAndPath) {
   EXPECT_EQ(parse_model("/nowhere/size=s/m.onnx")->path, "/nowhere/size=s/m.onnx");
 }
 
-TEST_F(ModelFlags, SettingsBehindThePath) {
+TEST_F(ModelFlags, ReadsSettingsAfterThePath) {
   const auto model = parse_model("m=a.onnx,task=yolox,conf=0.6,backend=onnxruntime,iou=1");
   ASSERT_TRUE(model) << model.error().sentence();
   EXPECT_EQ(model->path, "a.onnx");
@@ -67,7 +67,7 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "invalid iou '1.5' of a model: not a number from 0 to 1");
 }
 
-TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
+TEST_F(ModelFlags, ReadsRuntimeSettingsAfterThePath) {
   const auto model = parse_model("m=a.onnx,arena=off,conf=0.6,prepack=off,threads=2");
   ASSERT_TRUE(model) << model.error().sentence();
   EXPECT_EQ(model->path, "a.onnx");
@@ -76,7 +76,7 @@ TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
   EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("invalid runtime setting arena=maybe"));
 }
 
-TEST_F(ModelFlags, ANameThatCannotBeIsNamed) {
+TEST_F(ModelFlags, RejectsInvalidNames) {
   EXPECT_EQ(error_of("../x=" + path("a.onnx")),
             "invalid model name '../x': a name can have letters, digits, spaces, '.', '_' and '-', but no "
             "slash; write --model NAME=PATH");
@@ -87,13 +87,13 @@ TEST_F(ModelFlags, ANameThatCannotBeIsNamed) {
   EXPECT_EQ(error_of("größe=" + path("a.onnx")), "");
 }
 
-TEST_F(ModelFlags, ANameFromAFileIsAlwaysPossible) {
+TEST_F(ModelFlags, ANameFromAFileIsAlwaysValid) {
   EXPECT_EQ(model_name_of("/x/yolo (1).onnx"), "yolo _1_");
   EXPECT_EQ(model_name_of("/"), "model");
   EXPECT_TRUE(check_model_name(model_name_of("/x/a\nb:c.onnx")));
 }
 
-TEST_F(ModelFlags, NamesAndTheirFilesAreDistinct) {
+TEST_F(ModelFlags, RejectsEqualNamesAndFileNames) {
   EXPECT_EQ(error_of_both("m", "m"),
             "two models are named 'm'; give each model a different name with --model NAME=PATH");
   EXPECT_EQ(error_of_both("a b", "a_b"),
