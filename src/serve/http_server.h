@@ -1,5 +1,5 @@
-// An HTTP server. It is a plug-in (libheadroom_serve_httplib.so): the library and OpenSSL under it are of no
-// use to any other verb.
+// The interface of the HTTP server. The implementation is a plug-in (libheadroom_serve_httplib.so), because
+// only `headroom serve` needs the HTTP library and OpenSSL.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace headroom::serve {
 struct HttpRequest {
   std::string method, path;
   std::map<std::string, std::string> query;
-  std::string host, authorization;  // of the headers; empty if absent
+  std::string host, authorization;  // headers; empty if absent
 };
 
 struct HttpResponse {
@@ -35,7 +35,7 @@ struct TlsFiles {
 
 struct HttpAddress {
   std::string host = "127.0.0.1";
-  int port = 9477;  // 0: any that is free
+  int port = 9477;  // 0: any free port
   std::optional<TlsFiles> tls;
 };
 
@@ -45,12 +45,14 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
-  // Binds and serves in threads of its own; returns the port. At most 64 connections are served at once; more
-  // wait, and more than 16 of one address of elsewhere are hung up on. A request's head has at most 16 KiB
-  // and 5 s, an answer 5 s and what 64 KiB/s take; requests have no body.
+  // Binds the address and serves in its own threads. Returns the port.
+  //
+  // Limits: 64 connections at once, more wait. At most 16 connections for each remote address; the server
+  // closes further ones. A request's head may have 16 KiB and take 5 s. A response may take 5 s plus its size
+  // at 64 KiB/s. Request bodies are not read.
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;
-  // False if there are clients that do not come to an end; their threads go on, so the process must end
-  // without destroying anything.
+  // Returns false if some connections did not end in time. Their threads are still running, so the process
+  // must exit without destroying anything.
   virtual bool stop(Nanoseconds patience) = 0;
 };
 

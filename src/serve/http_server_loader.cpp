@@ -19,7 +19,7 @@ Result<std::unique_ptr<HttpServer>> load_http_server() {
     const fs::path file = folder / kPluginFile;
     std::error_code ignored;
     if (!fs::exists(file, ignored)) continue;
-    // Never closed: OpenSSL registers functions for the end of the process.
+    // Never close the library: OpenSSL registers exit handlers.
     void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* reason = ::dlerror();
@@ -33,7 +33,7 @@ Result<std::unique_ptr<HttpServer>> load_http_server() {
                             "rebuild it together with this headroom");
     return std::unique_ptr<HttpServer>(create());
   }
-  return internal_error("cannot serve", fmt::format("{} is not beside the program", kPluginFile), kFix);
+  return internal_error("cannot serve", fmt::format("{} is not in the program's folder", kPluginFile), kFix);
 }
 
 }  // namespace headroom::serve

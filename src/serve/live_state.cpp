@@ -12,8 +12,9 @@ namespace headroom::serve {
 namespace {
 
 constexpr std::size_t kMostEvents = 100;
-// Of an answer: some 300 KB. All that is kept, 36,000 points, would be 3 MB, and 30 MB while it is made.
-constexpr std::size_t kMostPointsAnswered = 3'600;
+// 3,600 points make a response of about 300 KB. All 36,000 stored points would be 3 MB, and 30 MB while the
+// JSON is built.
+constexpr std::size_t kMaxPointsInResponse = 3'600;
 
 HistoryPoint point_of(const SystemSample& sample) {
   HistoryPoint point;
@@ -34,7 +35,7 @@ HistoryPoint point_of(const SystemSample& sample) {
     if (gpu.memory_used) point.gpu_memory = point.gpu_memory.value_or(Bytes{}) + *gpu.memory_used;
   for (const Reading& reading : sample.temperatures_celsius)
     point.hottest_celsius = std::max(point.hottest_celsius.value_or(reading.value), reading.value);
-  // Of several rails the largest is the board's input, or near it: rails are parts of each other.
+  // Rails are parts of each other. The largest one is the board's input, or close to it.
   for (const Reading& reading : sample.power_watts)
     point.power_watts = std::max(point.power_watts.value_or(reading.value), reading.value);
   return point;
@@ -64,7 +65,7 @@ void LiveState::update(const SystemSample& sample, const watch::AlertWatch& aler
   metrics_.reset();
   sample_json_.reset();
   const HistoryPoint point = point_of(sample);
-  // The wall clock was set back: what was before would never be asked for again.
+  // The wall clock was set back. No client would ask for the older points again.
   if (!history_.empty() && point.unix_ms < history_.back().unix_ms) history_.clear();
   history_.push_back(point);
   while (history_.size() > keep_) history_.pop_front();
@@ -105,23 +106,24 @@ std::string LiveState::alerts_json() {
 
 std::vector<HistoryPoint> LiveState::points_after(std::int64_t since) {
   const std::lock_guard lock(mutex_);
-  // Whoever asks for what comes after a time that is still to come has seen another clock, and gets all.
+  // A client that asks for points after a future time has seen another clock, so it gets all points.
   if (!history_.empty() && since > history_.back().unix_ms) since = -1;
   const auto first = std::partition_point(history_.begin(), history_.end(),
                                           [&](const HistoryPoint& point) { return point.unix_ms <= since; });
   const auto count = static_cast<std::size_t>(history_.end() - first);
-  const std::size_t step = std::max<std::size_t>(1, (count + kMostPointsAnswered - 1) / kMostPointsAnswered);
+  const std::size_t step =
+      std::max<std::size_t>(1, (count + kMaxPointsInResponse - 1) / kMaxPointsInResponse);
   std::vector<HistoryPoint> points;
   points.reserve(count / step + 1);
-  // The newest is one of them: the next question is for what comes after it.
+  // Always return the newest point: the client's next request asks for points after it.
   for (std::size_t left = count; left > 0; --left)
     if ((left - 1) % step == 0) points.push_back(history_[history_.size() - left]);
   return points;
 }
 
 std::string LiveState::history_json(std::int64_t since) {
-  // One at a time, and outside of the lock that the samples need.
-  const std::lock_guard lock(history_answer_);
+  // Build one response at a time (memory), and not under the lock that the sampling thread needs.
+  const std::lock_guard lock(history_mutex_);
   const std::vector<HistoryPoint> points = points_after(since);
   Json times = Json::array();
   for (const HistoryPoint& point : points) times.push_back(point.unix_ms);

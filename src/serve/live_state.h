@@ -1,5 +1,5 @@
-// What the server knows: the last sample and what was before it. Filled by the sampling thread, read by those
-// that answer.
+// The data that the server answers from: the last sample, the history and the alerts. The sampling thread
+// writes it; the threads that answer requests read it.
 #pragma once
 
 #include <condition_variable>
@@ -18,30 +18,30 @@
 
 namespace headroom::serve {
 
-// A point of the page's charts.
+// One point of the page's charts.
 struct HistoryPoint {
   std::int64_t unix_ms = 0;
-  std::optional<Bytes> total, used, free, cache, processes, gpu, system;  // the parts where they are known
-  std::optional<Bytes> swap, gpu_memory;                                  // of GPUs with memory of their own
+  std::optional<Bytes> total, used, free, cache, processes, gpu, system;  // parts: if known
+  std::optional<Bytes> swap, gpu_memory;                                  // gpu_memory: discrete GPUs only
   std::optional<double> cpu_percent, gpu_percent, hottest_celsius, power_watts;
 };
 
 class LiveState {
  public:
-  // `keep`: so many points of history.
+  // `keep`: the number of history points.
   LiveState(std::vector<AlertRule> rules, std::size_t keep) : rules_(std::move(rules)), keep_(keep) {}
 
   void update(const SystemSample& sample, const watch::AlertWatch& alerts,
               std::span<const AlertEvent> events);
 
-  // Each is made when it is asked for the first time after a sample, and kept until the next one. Empty
-  // before the first sample.
+  // The text is made at the first request after a sample, and cached until the next sample. Empty before the
+  // first sample.
   std::shared_ptr<const std::string> metrics();
   std::shared_ptr<const std::string> sample_json();
   // The active alerts and the last hundred events.
   std::string alerts_json();
-  // Points after `since` (milliseconds since 1970), a column a figure; absent figures are null. Of more than
-  // 3,600 every n-th, the newest among them.
+  // Points after `since` (milliseconds since 1970), one column for each figure; absent figures are null. If
+  // there are more than 3,600 points, only every n-th is returned, always with the newest.
   std::string history_json(std::int64_t since);
   // Seconds since the last sample; absent before the first.
   std::optional<double> age_seconds();
@@ -56,7 +56,7 @@ class LiveState {
 
   const std::vector<AlertRule> rules_;
   const std::size_t keep_;
-  std::mutex mutex_, history_answer_;
+  std::mutex mutex_, history_mutex_;
   std::optional<Last> last_;
   std::optional<Nanoseconds> updated_;
   Counters counters_;

@@ -13,7 +13,7 @@
 namespace headroom::serve {
 namespace {
 
-// Families in one piece each: HELP, TYPE and all samples of a name together, as the format wants it.
+// Writes metric families: the format requires HELP, TYPE and all samples of a name together.
 class Families {
  public:
   void begin(std::string_view name, std::string_view type, std::string_view help) {
@@ -25,7 +25,7 @@ class Families {
     head_.clear();
     text_ += fmt::format("headroom_{}", name_);
     if (!labels.empty()) text_ += fmt::format("{{{}}}", labels);
-    // Integers as such: 17 digits of a double are hard to read.
+    // Print integers as integers: 17 digits of a double are hard to read.
     if (value == std::floor(value) && std::abs(value) < 9e15)
       text_ += fmt::format(" {}\n", static_cast<std::int64_t>(value));
     else
@@ -43,8 +43,8 @@ class Families {
   void ratio(std::string_view name, std::string_view help, std::optional<double> percent) {
     if (percent) gauge(name, help, std::optional(*percent / 100));
   }
-  void counter(std::string_view name, std::string_view help, bool is_told, double value_now) {
-    if (!is_told) return;
+  void counter(std::string_view name, std::string_view help, bool is_reported, double value_now) {
+    if (!is_reported) return;
     begin(name, "counter", help);
     value(value_now);
   }
@@ -58,7 +58,7 @@ std::string label(std::string_view name, std::string_view value) {
   return fmt::format("{}=\"{}\"", name, escaped_label(value));
 }
 
-// Two sensors of one name would be one series twice, which Prometheus refuses as a whole.
+// Two sensors with the same name would be a duplicate series, for which Prometheus rejects the whole page.
 void readings(Families& families, std::string_view name, std::string_view help, std::string_view label_name,
               const std::vector<Reading>& all, double factor = 1) {
   families.begin(name, "gauge", help);
@@ -75,18 +75,18 @@ void add_memory(Families& families, const SystemSample& sample) {
   families.gauge("memory_total_bytes", "Memory of the machine (MemTotal).", sample.ram_total);
   families.gauge("memory_used_bytes", "MemTotal - MemFree - Buffers - Cached, as jtop counts.",
                  sample.ram_used);
-  families.gauge("memory_free_bytes", "MemFree: what NvMap takes from.", sample.ram_free);
-  families.gauge("memory_available_bytes", "MemAvailable: what programs can have without swapping.",
-                 sample.ram_available);
+  families.gauge("memory_free_bytes", "MemFree, from which NvMap allocates.", sample.ram_free);
+  families.gauge("memory_available_bytes",
+                 "MemAvailable: memory that programs can allocate without swapping.", sample.ram_available);
   families.gauge("memory_cached_bytes", "Page cache.", sample.ram_cached);
   families.gauge("memory_shared_bytes", "Shared memory (Shmem).", sample.ram_shared);
   families.gauge("memory_anonymous_bytes", "Anonymous memory of processes.", sample.ram_anonymous);
-  families.gauge("memory_slab_unreclaimable_bytes", "The kernel's own that it cannot give back.",
+  families.gauge("memory_slab_unreclaimable_bytes", "Kernel memory that cannot be reclaimed.",
                  sample.slab_unreclaimable);
-  families.gauge("memory_largest_free_block_bytes", "The largest block of free pages that hang together.",
+  families.gauge("memory_largest_free_block_bytes", "The largest contiguous block of free pages.",
                  sample.largest_free_block);
-  families.gauge("memory_cma_total_bytes", "The area for contiguous memory of devices.", sample.cma_total);
-  families.gauge("memory_cma_free_bytes", "What is free of it.", sample.cma_free);
+  families.gauge("memory_cma_total_bytes", "Size of the contiguous memory area (CMA).", sample.cma_total);
+  families.gauge("memory_cma_free_bytes", "Free memory in the contiguous memory area.", sample.cma_free);
   families.gauge("memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of memory_used_bytes.",
                  sample.nvmap_used);
   if (const auto stack = analysis::memory_stack_of(sample)) {
@@ -99,35 +99,40 @@ void add_memory(Families& families, const SystemSample& sample) {
   }
   families.gauge("swap_total_bytes", "Swap, on disk or in zram.", sample.swap_total);
   families.gauge("swap_used_bytes", "Swap in use.", sample.swap_used);
-  families.gauge("zram_original_bytes", "What was swapped into zram.", sample.zram_original);
-  families.gauge("zram_used_bytes", "The memory that this takes.", sample.zram_used);
+  families.gauge("zram_original_bytes", "Uncompressed size of the memory swapped into zram.",
+                 sample.zram_original);
+  families.gauge("zram_used_bytes", "Memory that zram uses.", sample.zram_used);
   if (!sample.cgroup) return;
   families.gauge("cgroup_memory_current_bytes", "Memory of Headroom's own control group.",
                  sample.cgroup->current);
-  families.gauge("cgroup_memory_limit_bytes", "Its limit.", sample.cgroup->limit);
-  families.gauge("cgroup_memory_anonymous_bytes", "Anonymous memory in it.", sample.cgroup->anonymous);
+  families.gauge("cgroup_memory_limit_bytes", "Memory limit of Headroom's own control group.",
+                 sample.cgroup->limit);
+  families.gauge("cgroup_memory_anonymous_bytes", "Anonymous memory in Headroom's own control group.",
+                 sample.cgroup->anonymous);
 }
 
 void add_board(Families& families, const SystemSample& sample) {
-  families.ratio("cpu_busy_ratio", "Of all cores together.", sample.cpu_percent);
-  families.ratio("gpu_busy_ratio", "Of several GPUs the busiest.", sample.gpu_percent);
-  families.ratio("memory_controller_busy_ratio", "Of what it can move at its clock (EMC).",
+  families.ratio("cpu_busy_ratio", "Busy share of all CPU cores together.", sample.cpu_percent);
+  families.ratio("gpu_busy_ratio", "Busy share of the busiest GPU.", sample.gpu_percent);
+  families.ratio("memory_controller_busy_ratio", "Share of the memory bandwidth at the current clock (EMC).",
                  sample.emc_percent);
   families.ratio("pressure_some_ratio", "Share of the last ten seconds in which a task waited for memory.",
                  sample.psi_some_avg10);
-  families.ratio("pressure_full_ratio", "Share in which all tasks waited.", sample.psi_full_avg10);
-  readings(families, "temperature_celsius", "Thermal zones.", "sensor", sample.temperatures_celsius);
+  families.ratio("pressure_full_ratio", "Share of the last ten seconds in which all tasks waited for memory.",
+                 sample.psi_full_avg10);
+  readings(families, "temperature_celsius", "Temperatures of the thermal zones.", "sensor",
+           sample.temperatures_celsius);
   readings(families, "power_watts", "Power rails; some are sums of others.", "rail", sample.power_watts);
-  readings(families, "clock_hertz", "Clocks.", "domain", sample.clocks_hz);
-  readings(families, "fan_ratio", "Fans, of their full speed.", "fan", sample.fans_percent, 0.01);
-  readings(families, "fan_rpm", "Fans, turns a minute.", "fan", sample.fans_rpm);
+  readings(families, "clock_hertz", "Clock frequencies.", "domain", sample.clocks_hz);
+  readings(families, "fan_ratio", "Fan speed as a share of full speed.", "fan", sample.fans_percent, 0.01);
+  readings(families, "fan_rpm", "Fan speed in revolutions per minute.", "fan", sample.fans_rpm);
   if (!sample.engines.empty()) {
     families.begin("engine_on", "gauge", "Hardware blocks: 1 when powered.");
     for (const EngineReading& engine : sample.engines)
       if (engine.on) families.value(*engine.on ? 1 : 0, label("engine", engine.name));
   }
   if (sample.throttled)
-    families.gauge("throttled", "1 while clocks are held down by heat or power.",
+    families.gauge("throttled", "1 while heat or power limits reduce the clocks.",
                    std::optional(*sample.throttled ? 1.0 : 0.0));
 }
 
@@ -149,18 +154,20 @@ void add_gpus(Families& families, const SystemSample& sample) {
   const auto ratio = [](std::optional<double> percent) {
     return percent ? std::optional(*percent / 100) : std::nullopt;
   };
-  each("gpu_memory_total_bytes", "Memory of a GPU of its own.",
+  each("gpu_memory_total_bytes", "Total memory of a discrete GPU.",
        [&](const GpuSample& gpu) { return bytes(gpu.memory_total); });
-  each("gpu_memory_used_bytes", "In use, by all processes.",
+  each("gpu_memory_used_bytes", "GPU memory in use by all processes.",
        [&](const GpuSample& gpu) { return bytes(gpu.memory_used); });
   each("gpu_memory_free_bytes", "Free.", [&](const GpuSample& gpu) { return bytes(gpu.memory_free); });
   each("gpu_utilization_ratio", "Share of time with a kernel running.",
        [&](const GpuSample& gpu) { return ratio(gpu.gpu_percent); });
-  each("gpu_temperature_celsius", "Of the GPU.",
+  each("gpu_temperature_celsius", "Temperature of the GPU.",
        [](const GpuSample& gpu) { return gpu.temperature_celsius; });
-  each("gpu_power_watts", "Of the whole board.", [](const GpuSample& gpu) { return gpu.power_watts; });
-  each("gpu_sm_clock_hertz", "Of the multiprocessors.", [](const GpuSample& gpu) { return gpu.sm_clock_hz; });
-  each("gpu_throttled", "1 while its clocks are held down.", [](const GpuSample& gpu) {
+  each("gpu_power_watts", "Power of the whole GPU board.",
+       [](const GpuSample& gpu) { return gpu.power_watts; });
+  each("gpu_sm_clock_hertz", "Clock of the multiprocessors.",
+       [](const GpuSample& gpu) { return gpu.sm_clock_hz; });
+  each("gpu_throttled", "1 while the GPU reduces its clocks.", [](const GpuSample& gpu) {
     return gpu.throttled ? std::optional(*gpu.throttled ? 1.0 : 0.0) : std::nullopt;
   });
 }
@@ -173,10 +180,11 @@ void add_processes(Families& families, const SystemSample& sample) {
         families.value(static_cast<double>(value->count),
                        label("pid", std::to_string(process.pid)) + "," + label("name", process.name));
   };
-  each("process_resident_bytes", "Of the largest processes; shared pages count in each.",
+  each("process_resident_bytes", "Resident memory of the largest processes; shared pages count in each.",
        [](const ProcessSample& process) { return process.rss; });
-  each("process_swapped_bytes", "Swapped out.", [](const ProcessSample& process) { return process.swapped; });
-  each("process_gpu_bytes", "GPU memory, by NvMap or the driver.",
+  each("process_swapped_bytes", "Memory of the process in swap.",
+       [](const ProcessSample& process) { return process.swapped; });
+  each("process_gpu_bytes", "GPU memory of the process, from NvMap or the driver.",
        [](const ProcessSample& process) { return process.gpu; });
 }
 
@@ -195,19 +203,20 @@ void add_pools(Families& families, const SystemSample& sample) {
   const auto counter = [&](std::string_view name, std::string_view help, std::int64_t PoolSample::*count) {
     each(name, "counter", help, [=](const PoolSample& pool) { return pool.*count; });
   };
-  gauge("pool_budget_bytes", "Of a model pool.", &PoolSample::budget);
-  gauge("pool_used_bytes", "Of its budget, by its books.", &PoolSample::used);
+  gauge("pool_budget_bytes", "Memory budget of a model pool.", &PoolSample::budget);
+  gauge("pool_used_bytes", "Budget in use, according to the pool.", &PoolSample::used);
   gauge("pool_loading_bytes", "Reserved for loads in progress.", &PoolSample::loading);
-  gauge("pool_unaccounted_bytes", "Measured beyond the books: what did not come back, and the program's own.",
+  gauge("pool_unaccounted_bytes",
+        "Measured memory outside the pool's account: unreleased memory and the program's own.",
         &PoolSample::unaccounted);
-  gauge("pool_stuck_bytes", "Of loads and frees that hang.", &PoolSample::stuck);
+  gauge("pool_stuck_bytes", "Memory of loads and frees that hang.", &PoolSample::stuck);
   counter("pool_requests_total", "Requests for a session.", &PoolSample::requests);
-  counter("pool_hits_total", "Those that got a loaded one at once.", &PoolSample::hits);
-  counter("pool_refusals_total", "Those that got none.", &PoolSample::refusals);
+  counter("pool_hits_total", "Requests whose model was already loaded.", &PoolSample::hits);
+  counter("pool_refusals_total", "Requests that got no session.", &PoolSample::refusals);
   counter("pool_loads_total", "Models loaded.", &PoolSample::loads);
   counter("pool_load_failures_total", "Loads that failed.", &PoolSample::load_failures);
-  counter("pool_evictions_total", "Models given up for others.", &PoolSample::evictions);
-  each("pool_load_seconds_total", "counter", "Time for loads.",
+  counter("pool_evictions_total", "Models evicted to load others.", &PoolSample::evictions);
+  each("pool_load_seconds_total", "counter", "Time spent loading models.",
        [](const PoolSample& pool) { return pool.load_time.seconds(); });
   each("pool_wait_seconds_total", "counter", "Time that requests waited.",
        [](const PoolSample& pool) { return pool.wait_time.seconds(); });
@@ -220,17 +229,19 @@ void add_alerts(Families& families, const analysis::MemoryRisk& risk, std::span<
     const auto& value = risk[figure].value;
     if (value) families.gauge(name, help, std::optional(*value * factor));
   };
-  gauge("memory_exhaustion_seconds", "Until a memory is used up, as it grows now; absent without growth.",
+  gauge("memory_exhaustion_seconds",
+        "Seconds until memory is exhausted at the current growth; absent without growth.",
         RiskFigure::memory_seconds_left);
-  gauge("nvmap_exhaustion_seconds", "The same of what NvMap takes from.", RiskFigure::nvmap_seconds_left);
-  gauge("memory_growth_bytes_per_second", "Of the memory that runs out first.",
+  gauge("nvmap_exhaustion_seconds", "Seconds until the memory for NvMap is exhausted.",
+        RiskFigure::nvmap_seconds_left);
+  gauge("memory_growth_bytes_per_second", "Growth of the memory that runs out first.",
         RiskFigure::memory_growth_bytes_per_hour, 1.0 / 3600);
-  gauge("thrash_pages_per_second", "Pages that come back while tasks wait for memory.",
+  gauge("thrash_pages_per_second", "Pages read back per second while tasks wait for memory.",
         RiskFigure::thrash_pages_per_second);
   gauge("fragmentation_factor",
-        "How many times smaller the largest free block is than it was with as much free.",
+        "How many times smaller the largest free block is than before with the same free memory.",
         RiskFigure::fragmentation_factor);
-  families.begin("alert_active", "gauge", "1 while the alert lasts.");
+  families.begin("alert_active", "gauge", "1 while the alert is active.");
   for (const AlertRule& rule : rules) {
     const bool is_active = std::any_of(active.begin(), active.end(),
                                        [&](const AlertEvent& event) { return event.rule == rule.name; });
@@ -286,25 +297,25 @@ std::string prometheus_text(const SystemSample& sample, const Counters& counters
   add_pools(families, sample);
   add_alerts(families, risk, rules, active);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  families.counter("pages_swapped_in_total", "Pages, since headroom serve started.", counters.has_pages,
-                   number(counters.pages_swapped_in));
-  families.counter("pages_swapped_out_total", "Pages.", counters.has_pages,
-                   number(counters.pages_swapped_out));
+  families.counter("pages_swapped_in_total", "Pages swapped in since headroom serve started.",
+                   counters.has_pages, number(counters.pages_swapped_in));
+  families.counter("pages_swapped_out_total", "Pages swapped out since headroom serve started.",
+                   counters.has_pages, number(counters.pages_swapped_out));
   families.counter("refaults_total", "Pages of the working set that were dropped and read again.",
                    counters.has_refaults, number(counters.refaults));
-  families.counter("oom_kills_total", "Processes that the kernel killed for want of memory.",
+  families.counter("oom_kills_total", "Processes that the kernel killed because memory ran out.",
                    counters.has_oom_kills, number(counters.oom_kills));
-  families.counter("allocation_stalls_total", "Requests for memory that had to reclaim it themselves.",
+  families.counter("allocation_stalls_total", "Memory allocations that had to reclaim memory first.",
                    counters.has_stalls, number(counters.allocation_stalls));
-  families.counter("compaction_failures_total", "Runs of compaction in vain.", counters.has_compaction,
+  families.counter("compaction_failures_total", "Failed memory compactions.", counters.has_compaction,
                    number(counters.compaction_failures));
-  families.counter("major_faults_total", "Faults that had to read.", counters.has_faults,
+  families.counter("major_faults_total", "Page faults that read from disk.", counters.has_faults,
                    number(counters.major_faults));
   families.counter("pressure_some_seconds_total", "Time in which a task waited for memory.", counters.has_psi,
                    counters.psi_some.seconds());
   families.counter("pressure_full_seconds_total", "Time in which all tasks waited for memory.",
                    counters.has_psi, counters.psi_full.seconds());
-  families.counter("samples_total", "Samples that were taken.", true, number(counters.samples));
+  families.counter("samples_total", "Samples taken.", true, number(counters.samples));
   return families.take();
 }
 

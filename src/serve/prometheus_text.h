@@ -13,23 +13,23 @@
 
 namespace headroom::serve {
 
-// What samples tell as differences, added up since the start.
+// Samples contain differences. A Prometheus counter is their sum since the start.
 struct Counters {
   std::int64_t pages_swapped_in = 0, pages_swapped_out = 0, refaults = 0, oom_kills = 0;
   std::int64_t allocation_stalls = 0, compaction_failures = 0, major_faults = 0, samples = 0;
   Nanoseconds psi_some, psi_full;
-  // Which of them the machine tells at all.
+  // Which counters this machine reports.
   bool has_pages = false, has_refaults = false, has_oom_kills = false, has_stalls = false,
        has_compaction = false, has_faults = false, has_psi = false;
   void add(const SystemSample& sample);
 };
 
-// `rules`: all that are watched; `active`: those that have fired.
+// `rules`: all alert rules; `active`: the alerts that are firing.
 std::string prometheus_text(const SystemSample& sample, const Counters& counters,
                             const analysis::MemoryRisk& risk, std::span<const AlertRule> rules,
                             std::span<const AlertEvent> active);
 
-// A value between the quotes of a label.
+// Escapes a label value for use between quotes.
 std::string escaped_label(std::string_view text);
 
 }  // namespace headroom::serve

@@ -56,7 +56,9 @@ HttpResponse find_content(const HttpRequest& request, LiveState& state) {
     return content(kJson, state.history_json(*time));
   }
   if (request.path == "/") return content("text/html; charset=utf-8", std::string(report::live_page()));
-  return answer(404, "there are /, /metrics, /api/v1/sample, /api/v1/history, /api/v1/alerts and /healthz");
+  return answer(
+      404,
+      "unknown path; valid paths: /, /metrics, /api/v1/sample, /api/v1/history, /api/v1/alerts, /healthz");
 }
 
 }  // namespace
@@ -85,14 +87,14 @@ HttpResponse respond(const HttpRequest& request, LiveState& state, const Access&
                      Nanoseconds interval) {
   HttpResponse response;
   if (request.method != "GET" && request.method != "HEAD") {
-    response = answer(405, "only GET and HEAD");
+    response = answer(405, "method not allowed; use GET or HEAD");
     response.headers.emplace_back("Allow", "GET, HEAD");
   } else if (access.loopback_names_only && !is_loopback_name(request.host)) {
-    response = answer(403, "ask for localhost");
+    response = answer(403, "host not allowed; use localhost");
   } else if (request.path == "/healthz") {
     response = health(state, interval);
   } else if (!access.token.empty() && !has_token(request, access.token)) {
-    response = answer(401, "give the token: Authorization: Bearer TOKEN");
+    response = answer(401, "missing or wrong token; send Authorization: Bearer TOKEN");
     response.headers.emplace_back("WWW-Authenticate", "Bearer");
   } else {
     response = find_content(request, state);

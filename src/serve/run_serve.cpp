@@ -18,9 +18,9 @@ namespace headroom::serve {
 namespace {
 
 constexpr std::size_t kMostPoints = 36'000;
-constexpr Nanoseconds kPatience{2'000'000'000};  // for answers that are under way at the end
+constexpr Nanoseconds kPatience{2'000'000'000};  // for responses in progress at shutdown
 
-bool is_of_this_machine_alone(const std::string& host) { return is_loopback_name(host) || host == "::1"; }
+bool is_loopback_address(const std::string& host) { return is_loopback_name(host) || host == "::1"; }
 
 std::string url_of(const HttpAddress& address, int port) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
@@ -28,7 +28,7 @@ std::string url_of(const HttpAddress& address, int port) {
                      is_ipv6 ? fmt::format("[{}]", address.host) : address.host, port);
 }
 
-// Nothing where it was not asked for.
+// Empty if the options do not enable ROS 2.
 Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& options) {
   if (!options.ros2) return std::nullopt;
   auto publisher = ros2::load_diagnostics_publisher(options.ros2_publisher);
@@ -43,13 +43,13 @@ Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& opti
 
 Result<int> run_serve(const ServeOptions& options) {
   if (auto sound = watch::check_sysroot(options.watch.sysroot); !sound) return forward_error(sound);
-  const bool is_local = is_of_this_machine_alone(options.address.host);
+  const bool is_local = is_loopback_address(options.address.host);
   if (!is_local && options.token.empty() && !options.address.tls)
-    return usage_error(fmt::format("--listen {} would show this machine to everybody", options.address.host),
-                       "", "give --token-file, or --tls-cert and --tls-key");
+    return usage_error(fmt::format("--listen {} makes this machine's data public", options.address.host), "",
+                       "use --token-file, or --tls-cert and --tls-key");
   if (!is_local && !options.address.tls)
-    log::warning("the token goes over the network as it is; --tls-cert and --tls-key hide it");
-  ::mallopt(M_ARENA_MAX, 2);  // each of 64 threads would keep what its largest answer took
+    log::warning("the token is sent unencrypted; use --tls-cert and --tls-key");
+  ::mallopt(M_ARENA_MAX, 2);  // else each of 64 threads' arenas keeps the memory of its largest response
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});
@@ -59,7 +59,7 @@ Result<int> run_serve(const ServeOptions& options) {
   const Access access{options.token, is_local};
   auto diagnostics = start_ros2(options);
   if (!diagnostics) return forward_error(diagnostics);
-  // Behind what its threads look at, so that it goes first, however this function ends.
+  // Declared after the objects that its threads use, so that it is destroyed first.
   auto server = load_http_server();
   if (!server) return forward_error(server);
   auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
@@ -78,7 +78,7 @@ Result<int> run_serve(const ServeOptions& options) {
   if (*diagnostics) (*diagnostics)->end();
   const bool stopped = (*server)->stop(kPatience);
   alerts.finish();
-  if (!stopped) {  // an answer that does not come to an end has a thread here
+  if (!stopped) {  // a thread still sends a response and uses objects of this function
     if (!end) log::error("{}", end.error().sentence());
     std::_Exit(end ? 0 : 3);
   }

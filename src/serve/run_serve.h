@@ -1,4 +1,4 @@
-// `headroom serve`: this machine's samples over HTTP.
+// `headroom serve`: publishes this machine's samples over HTTP.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ namespace headroom::serve {
 struct ServeOptions {
   HttpAddress address;
   std::string token;
-  watch::WatchOptions watch;  // interval, sysroot, alerts, how many processes
+  watch::WatchOptions watch;  // interval, sysroot, alerts, number of processes
   Nanoseconds history{3600'000'000'000};
   std::optional<ros2::PublisherOptions> ros2;  // also publish diagnostics for ROS 2
-  std::string ros2_publisher = "auto";         // which plug-in does
+  std::string ros2_publisher = "auto";         // name of the plug-in
 };
 
-// Until a signal comes. Prints where it listens. Errors: an address of other machines without token and TLS,
-// an address that is taken, files of TLS that cannot be used, no way to publish for ROS 2.
+// Runs until a signal arrives. Prints its URL. Errors: a non-loopback address without token and TLS, an
+// address in use, invalid TLS files, no working ROS 2 publisher.
 Result<int> run_serve(const ServeOptions& options);
 
 }  // namespace headroom::serve

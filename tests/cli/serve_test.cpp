@@ -1,4 +1,4 @@
-// headroom serve: asked by curl, scraped by a real Prometheus, left hanging by clients that say nothing.
+// headroom serve: requests with curl, scraping by a real Prometheus, and clients that hang.
 #include <gmock/gmock.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-// A server on a free port, ended with the test.
+// A server on a free port. It ends with the test.
 class Served {
  public:
   explicit Served(std::vector<std::string> arguments = {}) {
@@ -138,7 +138,7 @@ TEST(Serve, TheMetricsPassPromtool) {
   EXPECT_EQ(promtool->wait().exit_code, 0) << "its output is above";
 }
 
-// What the panels of the dashboard ask, of every machine.
+// The queries of the dashboard's panels, for all instances.
 std::vector<std::string> dashboard_queries() {
   std::vector<std::string> queries;
   const auto dashboard = parse_json(read_text(HEADROOM_SOURCE_DIR "/packaging/grafana/headroom.json"));
@@ -152,8 +152,8 @@ std::vector<std::string> dashboard_queries() {
   return queries;
 }
 
-// Prometheus understands what the dashboard asks, and has data where this machine tells the figure (of
-// forecasts now and then).
+// Prometheus accepts the dashboard's queries. It returns data for each figure that this machine exports
+// (forecasts only sometimes).
 void expect_answers_for_the_dashboard(const std::string& ask, const std::string& server_url) {
   const std::vector<std::string> queries = dashboard_queries();
   EXPECT_FALSE(queries.empty());
@@ -165,19 +165,19 @@ void expect_answers_for_the_dashboard(const std::string& ask, const std::string&
       auto parsed = parse_json(curl(ask + "query", {"--get", "--data-urlencode", "query=" + query}).body);
       if (!parsed) return false;
       answer = std::move(*parsed);
-      const bool is_told = curl(server_url + "metrics").body.find(series) != std::string::npos;
-      return get_text(answer, "status") == "success" && (!is_told || !answer["data"]["result"].empty());
+      const bool is_exported = curl(server_url + "metrics").body.find(series) != std::string::npos;
+      return get_text(answer, "status") == "success" && (!is_exported || !answer["data"]["result"].empty());
     });
     EXPECT_TRUE(is_answered) << query << ": " << answer.dump();
   }
 }
 
-// A real Prometheus scrapes it with the example files, evaluates the rules, an alert fires, and the
-// dashboard's questions are answered.
-TEST(Serve, PrometheusScrapesAndFires) {
+// A real Prometheus scrapes the server with the example files and evaluates the rules. An alert fires, and
+// the dashboard's queries return data.
+TEST(Serve, PrometheusScrapesAndAlertFires) {
   if (run({"prometheus", "--version"}) != 0) GTEST_SKIP() << absent_message("prometheus");
   TemporaryFolder folder;
-  // Memory is "nearly full" for Headroom, whatever this machine has.
+  // With this rule, memory counts as nearly full on any machine.
   write_text(folder / "alerts.toml",
              "[[rule]]\nname = \"total_memory\"\nabove = 0.001\nclear = 0\nfor = \"0s\"\n");
   Served server({"--alerts", (folder / "alerts.toml").string()});
@@ -225,12 +225,12 @@ TEST(Serve, HangingClientsDoNotBlockOthers) {
   for (int i = 0; i < 32; ++i) {
     hanging.push_back(connect_to(server.port()));
     ASSERT_TRUE(hanging.back());
-    // Every other one begins a request and does not end it.
+    // Every second client starts a request but does not finish it.
     const std::string_view begun = i % 2 == 0 ? "GET /metrics HTTP/1.1\r\nHost: loc" : "";
     ASSERT_TRUE(write_all(hanging.back().get(), begun));
   }
   for (int i = 0; i < 20; ++i) EXPECT_EQ(curl(server.url() + "metrics").status, 200);
-  EXPECT_EQ(curl(server.url() + "healthz").status, 200) << "samples went on";
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200) << "sampling continued";
 }
 
 TEST(Serve, ExcessConnectionsWait) {
@@ -238,12 +238,12 @@ TEST(Serve, ExcessConnectionsWait) {
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
   std::vector<UniqueFd> hanging;
   for (int i = 0; i < 100; ++i) hanging.push_back(connect_to(server.port()));
-  // Those that say nothing are hung up on after five seconds.
+  // The server closes silent connections after five seconds.
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
-// As many as are served at once ask for something that needs no token, again and again: each would have its
-// place for 100 requests.
+// The maximum number of clients sends requests without a token again and again. Each could keep its
+// connection for 100 requests.
 TEST(Serve, KeptConnectionsDoNotLockOutOthers) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
@@ -266,8 +266,8 @@ TEST(Serve, KeptConnectionsDoNotLockOutOthers) {
   asking.join();
 }
 
-// An address of this machine that is not the loopback's, if it has one.
-std::optional<in_addr> address_of_elsewhere() {
+// A non-loopback address of this machine, if it has one.
+std::optional<in_addr> non_loopback_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return std::nullopt;
   std::optional<in_addr> found;
@@ -280,10 +280,10 @@ std::optional<in_addr> address_of_elsewhere() {
   return found;
 }
 
-// One machine cannot take all connections from the others.
+// One machine cannot occupy all connections.
 TEST(Serve, LimitsConnectionsPerRemoteAddress) {
-  const auto elsewhere = address_of_elsewhere();
-  if (!elsewhere) GTEST_SKIP() << "this machine has the loopback alone; skipped";
+  const auto elsewhere = non_loopback_address();
+  if (!elsewhere) GTEST_SKIP() << "this machine has only loopback addresses; skipped";
   TemporaryFolder folder;
   write_text(folder / "token", "0123456789abcdef\n");
   Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
@@ -306,8 +306,8 @@ TEST(Serve, LimitsConnectionsPerRemoteAddress) {
     EXPECT_THAT(answer, HasSubstr("200 OK"));
     EXPECT_THAT(answer, testing::Not(HasSubstr("Connection: close")));
   }
-  // A machine that is busy may take longer for all these than the five seconds after which those that say
-  // nothing are hung up on, so each try brings all that it takes.
+  // A busy machine may need longer than five seconds for these connections, and the server closes silent ones
+  // after five seconds. So each attempt opens all the connections that it needs.
   EXPECT_TRUE(eventually([&] {
     const std::string ninth = answer_on(one_more());
     EXPECT_THAT(ninth, HasSubstr("200 OK"));
@@ -318,9 +318,10 @@ TEST(Serve, LimitsConnectionsPerRemoteAddress) {
     for (int silent = 0; silent < 16; ++silent) one_more();
     return answer_on(one_more()).empty();
   }));
-  EXPECT_EQ(curl(here).status, 200) << "this machine's own are not counted";
+  EXPECT_EQ(curl(here).status, 200) << "loopback connections are not counted";
   open.clear();
-  EXPECT_TRUE(eventually([&] { return !answer_on(one_more()).empty(); })) << "those that ended count no more";
+  EXPECT_TRUE(eventually([&] { return !answer_on(one_more()).empty(); }))
+      << "ended connections are not counted";
 }
 
 TEST(Serve, ARefusedRequestClosesTheConnection) {
@@ -334,7 +335,7 @@ TEST(Serve, ARefusedRequestClosesTheConnection) {
   } cases[] = {
       {"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401"},
       {"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 403"},
-      {"this is no request\r\n\r\n", "HTTP/1.1 400"},
+      {"this is not a request\r\n\r\n", "HTTP/1.1 400"},
       {"GET /" + std::string(9'000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 414"},
   };
   for (const auto& each : cases) {
@@ -346,41 +347,41 @@ TEST(Serve, ARefusedRequestClosesTheConnection) {
       answer.append(buffer, static_cast<std::size_t>(got));
     EXPECT_THAT(answer, HasSubstr(each.answer));
     EXPECT_THAT(answer, HasSubstr("Connection: close"));
-    EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK"))) << "what came after it was answered";
+    EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK"))) << "the server answered the next request";
   }
 }
 
-// Clients that send a byte now and then do not keep it from its end.
+// Clients that send one byte now and then do not keep the server from stopping.
 TEST(Serve, StopsWhileClientsSendSlowly) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
-  std::vector<UniqueFd> trickling;
-  for (int i = 0; i < 80; ++i) trickling.push_back(connect_to(server.port()));
-  for (const UniqueFd& fd : trickling) ASSERT_TRUE(write_all(fd.get(), "GET / HTTP"));
+  std::vector<UniqueFd> slow_clients;
+  for (int i = 0; i < 80; ++i) slow_clients.push_back(connect_to(server.port()));
+  for (const UniqueFd& fd : slow_clients) ASSERT_TRUE(write_all(fd.get(), "GET / HTTP"));
   server.process().signal(SIGTERM);
   std::optional<ExitStatus> end;
   for (int i = 0; i < 60 && !end; ++i) {
-    for (const UniqueFd& fd : trickling) static_cast<void>(::send(fd.get(), "x", 1, MSG_NOSIGNAL));
+    for (const UniqueFd& fd : slow_clients) static_cast<void>(::send(fd.get(), "x", 1, MSG_NOSIGNAL));
     end = server.process().wait_for({500'000'000});
   }
   ASSERT_TRUE(end) << "it did not end in 30 s";
   EXPECT_EQ(end->exit_code, 0);
 }
 
-// A byte now and then is not patience anew: a request that comes so slowly is never answered, and as many of
-// them as are served at once keep nobody else from an answer.
+// The timeout does not restart at each byte: the server never answers such a slow request. The maximum number
+// of slow clients does not block others.
 TEST(Serve, LimitsTheTotalTimeOfARequest) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
-  std::vector<UniqueFd> trickling;
-  for (int i = 0; i < 64; ++i) trickling.push_back(connect_to(server.port()));
+  std::vector<UniqueFd> slow_clients;
+  for (int i = 0; i < 64; ++i) slow_clients.push_back(connect_to(server.port()));
   const std::string_view request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   for (const char c : request) {
-    for (const UniqueFd& fd : trickling) static_cast<void>(::send(fd.get(), &c, 1, MSG_NOSIGNAL));
+    for (const UniqueFd& fd : slow_clients) static_cast<void>(::send(fd.get(), &c, 1, MSG_NOSIGNAL));
     std::this_thread::sleep_for(200ms);  // 9 s in all
   }
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
-  for (const UniqueFd& fd : trickling) {
+  for (const UniqueFd& fd : slow_clients) {
     char answer[64];
     const ssize_t got = ::recv(fd.get(), answer, sizeof answer, 0);
     EXPECT_THAT(std::string(answer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
@@ -388,14 +389,14 @@ TEST(Serve, LimitsTheTotalTimeOfARequest) {
   }
 }
 
-// VmHWM: the most that it ever had.
+// VmHWM: the peak of resident memory.
 std::int64_t peak_bytes(const Subprocess& process) {
   const std::string status = read_text("/proc/" + std::to_string(process.pid()) + "/status");
   const auto words = split_words(std::string_view(status).substr(status.find("VmHWM:")));
   return 1024 * parse_number<std::int64_t>(words.at(1)).value_or(0);
 }
 
-// Until it is hung up on, or has sent `most` bytes. How many it sent.
+// Sends until the server closes the connection, or until `most` bytes are sent. Returns the bytes sent.
 std::size_t pour(const Served& server, std::string_view begin, std::string_view again, std::size_t most) {
   const UniqueFd fd = connect_to(server.port());
   std::string piece;
@@ -426,7 +427,7 @@ TEST(Serve, LimitsTheMemoryOfARequest) {
   for (int i = 0; i < 8; ++i)
     curl(server.url(), {"--header", "Authorization: Bearer 0123456789abcdef", "--header", ranges});
 #ifdef HEADROOM_SANITIZED
-  constexpr std::int64_t kMost = 24 << 20;  // what is freed stays in quarantine
+  constexpr std::int64_t kMost = 24 << 20;  // the sanitizer keeps freed memory in quarantine
 #else
   constexpr std::int64_t kMost = 8 << 20;
 #endif
@@ -434,7 +435,8 @@ TEST(Serve, LimitsTheMemoryOfARequest) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
-// Behind a proxy that uses a connection for several, the body of one would be the request of another.
+// A proxy sends requests of several clients on one connection. A body must not be parsed as another client's
+// request.
 TEST(Serve, ABodyIsNotReadAsARequest) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
@@ -480,9 +482,8 @@ TEST(Serve, RejectsLargeRequests) {
 TEST(Serve, RemoteAddressesNeedAToken) {
   const auto open = run_headroom({"serve", "--listen", "0.0.0.0:0"});
   EXPECT_EQ(open.exit_code, 2);
-  EXPECT_THAT(
-      open.err,
-      HasSubstr("would show this machine to everybody; give --token-file, or --tls-cert and --tls-key"));
+  EXPECT_THAT(open.err,
+              HasSubstr("makes this machine's data public; use --token-file, or --tls-cert and --tls-key"));
   TemporaryFolder folder;
   write_text(folder / "token", "0123456789abcdef\n");
   Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
@@ -505,15 +506,15 @@ TEST(Serve, ServesHttps) {
   const auto wrong =
       run_headroom({"serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key});
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("they are no pair of PEM files"));
+  EXPECT_THAT(wrong.err, HasSubstr("they are not a matching pair of PEM files"));
 }
 
-TEST(Serve, WrongUseIsOneSentence) {
+TEST(Serve, ReportsWrongUsage) {
   TemporaryFolder folder;
   write_text(folder / "short", "secret\n");
   const struct {
     std::vector<std::string> arguments;
-    const char* said;
+    const char* message;
   } cases[] = {
       {{"--listen", "localhost:http"}, "invalid --listen address localhost:http; use HOST:PORT"},
       {{"--listen", "[::1"}, "invalid --listen address"},
@@ -530,8 +531,8 @@ TEST(Serve, WrongUseIsOneSentence) {
     std::vector<std::string> arguments{"serve"};
     arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
     const auto result = run_headroom(arguments);
-    EXPECT_EQ(result.exit_code, 2) << each.said;
-    EXPECT_THAT(result.err, HasSubstr(each.said));
+    EXPECT_EQ(result.exit_code, 2) << each.message;
+    EXPECT_THAT(result.err, HasSubstr(each.message));
   }
   Served first;
   const auto second = run_headroom({"serve", "--listen", "127.0.0.1:" + std::to_string(first.port())});

@@ -14,16 +14,16 @@
 namespace headroom::serve {
 namespace {
 
-constexpr Nanoseconds kLastWords{1'000'000'000};  // for an answer that is under way at the end
-constexpr Nanoseconds kRefusal{500'000'000};      // for the other side to read it
+constexpr Nanoseconds kShutdownPatience{1'000'000'000};  // for a response in progress at shutdown
+constexpr Nanoseconds kDrainTime{500'000'000};           // for the client to read its response
 
 int length_for_tls(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT_MAX)); }
 
 }  // namespace
 
-Connection::Connection(int socket, int ending) : socket_(socket), ending_(ending) {
+Connection::Connection(int socket, int shutdown_fd) : socket_(socket), shutdown_fd_(shutdown_fd) {
   ::fcntl(socket_, F_SETFL, ::fcntl(socket_, F_GETFL) | O_NONBLOCK);
-  ::fcntl(socket_, F_SETFD, FD_CLOEXEC);  // what an alert starts is not to hold it
+  ::fcntl(socket_, F_SETFD, FD_CLOEXEC);  // commands that alerts start must not inherit it
 }
 
 Connection::~Connection() {
@@ -33,24 +33,24 @@ Connection::~Connection() {
 }
 
 bool Connection::wait(short wanted, Nanoseconds deadline) {
-  bool looks_for_the_end = true;
+  bool watches_shutdown = true;
   for (;;) {
     const Nanoseconds left = deadline - monotonic_now();
     if (left.count <= 0) return false;
     const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
-    pollfd polled[]{{socket_, wanted, 0}, {crowd_, POLLIN, 0}, {ending_, POLLIN, 0}};
-    if (::ppoll(polled, looks_for_the_end ? 3 : 2, &timeout, nullptr) < 0 && errno != EINTR) return false;
-    if (looks_for_the_end && (polled[2].revents & POLLIN) != 0) {
+    pollfd polled[]{{socket_, wanted, 0}, {high_load_fd_, POLLIN, 0}, {shutdown_fd_, POLLIN, 0}};
+    if (::ppoll(polled, watches_shutdown ? 3 : 2, &timeout, nullptr) < 0 && errno != EINTR) return false;
+    if (watches_shutdown && (polled[2].revents & POLLIN) != 0) {
       if (wanted == POLLIN) return false;
-      looks_for_the_end = false;
-      deadline = std::min(deadline, monotonic_now() + kLastWords);
+      watches_shutdown = false;
+      deadline = std::min(deadline, monotonic_now() + kShutdownPatience);
     }
     if (polled[0].revents != 0) return true;
     if (polled[1].revents != 0) return false;
   }
 }
 
-// 0: it failed.
+// Returns 0 if the TLS operation failed.
 short Connection::wanted_by_tls(int result) const {
   switch (SSL_get_error(tls_.get(), result)) {
     case SSL_ERROR_WANT_READ:
@@ -76,7 +76,7 @@ bool Connection::start_tls(SSL_CTX* context) {
   }
 }
 
-// Bytes, 0 at the end of what is sent, -1: nothing more is to be had.
+// Returns the number of bytes, 0 at the end of the client's data, or -1 on error, timeout or shutdown.
 ssize_t Connection::fill(Nanoseconds deadline) {
   for (;;) {
     short wanted = POLLIN;
@@ -100,12 +100,12 @@ ssize_t Connection::fill(Nanoseconds deadline) {
   }
 }
 
-bool Connection::wait_for_request(int crowd) {
+bool Connection::wait_for_request(int high_load_fd) {
   answered_ = 0;
   head_left_ = kMostHeadBytes;
-  crowd_ = crowd;
+  high_load_fd_ = high_load_fd;
   const bool is_there = read_ < filled_ || fill(monotonic_now() + kPatience) > 0;
-  crowd_ = -1;
+  high_load_fd_ = -1;
   if (!is_there) return false;
   head_deadline_ = monotonic_now() + kPatience;
   return true;
@@ -126,7 +126,7 @@ ssize_t Connection::write(const char* data, size_t size) {
   if (size == 0) return 0;
   if (answered_ == 0) {
     answer_began_ = monotonic_now();
-    has_refused_ = std::string_view(data, size).starts_with("HTTP/1.1 4");
+    sent_client_error_ = std::string_view(data, size).starts_with("HTTP/1.1 4");
   }
   for (;;) {
     short wanted = POLLOUT;
@@ -151,17 +151,18 @@ ssize_t Connection::write(const char* data, size_t size) {
   }
 }
 
-void Connection::refuse_the_rest() {
-  // Closed with bytes unread, the kernel would tear the connection down before the answer is read.
+void Connection::drain_input() {
+  // If the socket is closed with unread bytes, the kernel resets the connection, and the client may lose the
+  // response.
   if (!tls_) ::shutdown(socket_, SHUT_WR);
-  const Nanoseconds deadline = monotonic_now() + kRefusal;
+  const Nanoseconds deadline = monotonic_now() + kDrainTime;
   for (int pieces = 16; pieces > 0 && fill(deadline) > 0; --pieces) {
   }
   read_ = filled_ = 0;
 }
 
 void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
-  ip.clear();  // nobody asks
+  ip.clear();  // unused
   port = 0;
 }
 

@@ -1,9 +1,9 @@
-// A connection to somebody who may send anything, or nothing, or a byte now and then.
+// A connection that is safe against clients that send too much, nothing, or one byte now and then.
 //
-// cpp-httplib 0.11 reads a line to its end before it looks how long it is, takes any number of headers, and
-// waits its patience anew for every byte; all of that before a token is looked at. So its requests read from
-// here instead of from its own socket streams: the head of a request has a size and a time in all, an answer
-// a least pace, and the end of the server ends every wait.
+// cpp-httplib 0.11 reads a whole line before it checks the length, accepts any number of headers, and
+// restarts its timeout at every byte. All of that happens before the token is checked. Therefore its requests
+// are read from this stream instead of the library's own. It limits the size and total time of a request's
+// head, requires a minimum speed for the response, and ends every wait when the server shuts down.
 #pragma once
 
 #define CPPHTTPLIB_OPENSSL_SUPPORT
@@ -17,26 +17,26 @@
 namespace headroom::serve {
 
 inline constexpr std::size_t kMostHeadBytes = 16 * 1024;
-// For a connection's first byte, for a whole head from its first byte on, for a TLS handshake.
+// Timeout for a connection's first byte, for a whole head from its first byte, and for a TLS handshake.
 inline constexpr Nanoseconds kPatience{5'000'000'000};
-// An answer has the same time, and more the more of it has been taken.
+// A response has the same timeout, extended by the bytes sent so far at this speed.
 inline constexpr double kSlowestBytesPerSecond = 64 * 1024;
 
 class Connection final : public httplib::Stream {
  public:
-  // Takes the socket. `ending` is readable once the server is to end.
-  Connection(int socket, int ending);
+  // Takes ownership of the socket. `shutdown_fd` becomes readable when the server shuts down.
+  Connection(int socket, int shutdown_fd);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   bool start_tls(SSL_CTX* context);
-  // Until the first byte of a request is there, or `crowd` is readable. False: there is none.
-  bool wait_for_request(int crowd = -1);
-  // What was answered last is that the request is wrong (400 to 499).
-  bool has_refused() const { return has_refused_; }
-  // The other side is not asked for what it still sends, but gets to read its answer.
-  void refuse_the_rest();
+  // Waits for the first byte of a request. Returns false on timeout, or when `high_load_fd` becomes readable.
+  bool wait_for_request(int high_load_fd = -1);
+  // True if the last response was a client error (400 to 499).
+  bool sent_client_error() const { return sent_client_error_; }
+  // Drops the rest of the client's data, so that the client can still read its response.
+  void drain_input();
 
   bool is_readable() const override { return read_ < filled_; }
   bool is_writable() const override { return true; }
@@ -50,17 +50,17 @@ class Connection final : public httplib::Stream {
   struct FreeTls {
     void operator()(SSL* tls) const { SSL_free(tls); }
   };
-  // Waits for what the call before wanted: bytes, room, or what TLS says. False: it is in vain.
+  // Waits until the socket is ready for `wanted` (POLLIN or POLLOUT). Returns false on timeout or shutdown.
   bool wait(short wanted, Nanoseconds deadline);
   short wanted_by_tls(int result) const;
   ssize_t fill(Nanoseconds deadline);
 
-  int socket_, ending_;
-  int crowd_ = -1;  // ends the wait for a request
-  bool has_refused_ = false;
+  int socket_, shutdown_fd_;
+  int high_load_fd_ = -1;  // ends the wait for a request
+  bool sent_client_error_ = false;
   std::unique_ptr<SSL, FreeTls> tls_;
   std::array<char, 4096> buffer_;
-  std::size_t read_ = 0, filled_ = 0;  // of the buffer
+  std::size_t read_ = 0, filled_ = 0;  // positions in the buffer
   std::size_t head_left_ = 0;
   Nanoseconds head_deadline_;
   Nanoseconds answer_began_;

@@ -8,29 +8,29 @@
 
 namespace headroom::serve {
 
-Crowd::Crowd() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+HighLoad::HighLoad() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void Crowd::set(bool is_there) {
-  if (is_there_.exchange(is_there) == is_there) return;
+void HighLoad::set(bool is_high) {
+  if (is_high_.exchange(is_high) == is_high) return;
   eventfd_t count = 0;
-  if (is_there)
+  if (is_high)
     ::eventfd_write(event_.get(), 1);
   else
     ::eventfd_read(event_.get(), &count);
 }
 
-GrowingPool::GrowingPool(const std::atomic<bool>& is_ending, Crowd& crowd, PoolBounds bounds)
-    : is_ending_(is_ending), crowd_(crowd), bounds_(bounds) {}
+GrowingPool::GrowingPool(const std::atomic<bool>& is_ending, HighLoad& high_load, PoolBounds bounds)
+    : is_ending_(is_ending), high_load_(high_load), bounds_(bounds) {}
 
 void GrowingPool::enqueue(std::function<void()> job) {
   std::unique_lock lock(mutex_);
-  const auto has_room = [&] { return jobs_.size() + busy_ < bounds_.most || stopping_; };
-  while (!room_.wait_for(lock, std::chrono::milliseconds(100), has_room))
+  const auto has_free_slot = [&] { return jobs_.size() + busy_ < bounds_.max_jobs || stopping_; };
+  while (!slot_free_.wait_for(lock, std::chrono::milliseconds(100), has_free_slot))
     if (is_ending_) return;
   for (std::thread& thread : std::exchange(ended_, {})) thread.join();
   jobs_.push_back(std::move(job));
   const std::size_t needed = jobs_.size() + busy_;
-  crowd_.set(needed > bounds_.crowd);
+  high_load_.set(needed > bounds_.high_load);
   if (needed > threads_.size()) threads_.emplace_back([this] { work(); });
   if (needed >= threads_.size()) all_needed_ = monotonic_now();
   wake_.notify_one();
@@ -42,7 +42,7 @@ void GrowingPool::shutdown() {
     stopping_ = true;
   }
   wake_.notify_all();
-  room_.notify_all();
+  slot_free_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   for (std::thread& thread : ended_) thread.join();
 }
@@ -57,7 +57,7 @@ void GrowingPool::work() {
   for (;;) {
     const auto has_work = [&] { return !jobs_.empty() || stopping_; };
     if (!wake_.wait_for(lock, std::chrono::nanoseconds(bounds_.idle.count), has_work)) {
-      if (is_one_too_many()) return leave();
+      if (has_surplus_thread()) return end_this_thread();
       continue;
     }
     if (jobs_.empty()) return;
@@ -68,19 +68,19 @@ void GrowingPool::work() {
     job();
     lock.lock();
     --busy_;
-    crowd_.set(jobs_.size() + busy_ > bounds_.crowd);
-    room_.notify_one();
-    if (is_one_too_many()) return leave();
+    high_load_.set(jobs_.size() + busy_ > bounds_.high_load);
+    slot_free_.notify_one();
+    if (has_surplus_thread()) return end_this_thread();
   }
 }
 
-// Not by how long this thread had nothing to do: a request a second goes round all of them.
-bool GrowingPool::is_one_too_many() const {
-  return !stopping_ && jobs_.empty() && threads_.size() > bounds_.fewest &&
+// The idle time of a single thread is no measure: one request per second wakes each thread in turn.
+bool GrowingPool::has_surplus_thread() const {
+  return !stopping_ && jobs_.empty() && threads_.size() > bounds_.min_threads &&
          monotonic_now() - all_needed_ > bounds_.idle;
 }
 
-void GrowingPool::leave() {
+void GrowingPool::end_this_thread() {
   const auto self = std::find_if(threads_.begin(), threads_.end(), [](const std::thread& thread) {
     return thread.get_id() == std::this_thread::get_id();
   });

@@ -1,4 +1,4 @@
-// The threads that serve: one a connection, as they are needed.
+// The thread pool of the server: one thread for each open connection.
 #pragma once
 
 #include <atomic>
@@ -14,53 +14,54 @@
 
 namespace headroom::serve {
 
-// Whether nearly as many are served as can be. Then nobody keeps a connection that it does not use, for those
-// who come have to wait.
-class Crowd {
+// Whether the server is close to its maximum of connections. The server then closes idle connections, so that
+// new ones do not have to wait.
+class HighLoad {
  public:
-  Crowd();
-  // By one thread at a time.
-  void set(bool is_there);
-  bool is_there() const { return is_there_; }
-  int fd() const { return event_.get(); }  // readable while it is there
+  HighLoad();
+  // Not thread-safe: the caller holds a lock.
+  void set(bool is_high);
+  bool is_high() const { return is_high_; }
+  int fd() const { return event_.get(); }  // readable while the load is high
 
  private:
-  std::atomic<bool> is_there_ = false;
+  std::atomic<bool> is_high_ = false;
   UniqueFd event_;
 };
 
 struct PoolBounds {
-  std::size_t most = 64;   // connections at once
-  std::size_t crowd = 48;  // more than these leave little room
-  std::size_t fewest = 4;  // threads that stay
+  std::size_t max_jobs = 64;    // connections at once
+  std::size_t high_load = 48;   // with more jobs than this, the load is high
+  std::size_t min_threads = 4;  // these threads never end
   Nanoseconds idle{30'000'000'000};
 };
 
-// Threads come as they are needed, and go when some were too many for `idle`. Beyond the most the accepting
-// thread waits, and so do newer connections, in the kernel.
+// A thread pool that grows and shrinks. It starts a thread when all are busy, and ends one when the pool had
+// idle threads for longer than `idle`. At `max_jobs` the accepting thread waits, and new connections wait in
+// the kernel.
 class GrowingPool {
  public:
-  // `is_ending`: set before the server is told to stop, as the thread that would tell us may wait for room.
-  GrowingPool(const std::atomic<bool>& is_ending, Crowd& crowd, PoolBounds bounds = {});
+  // `is_ending` must be set before the server stops: the accepting thread may be waiting in enqueue().
+  GrowingPool(const std::atomic<bool>& is_ending, HighLoad& high_load, PoolBounds bounds = {});
   void enqueue(std::function<void()> job);
-  // Waits for the jobs. Must have been called before it is destroyed.
+  // Waits for all jobs. Must be called before the destructor.
   void shutdown();
   std::size_t threads();
 
  private:
   void work();
-  bool is_one_too_many() const;
-  void leave();
+  bool has_surplus_thread() const;
+  void end_this_thread();
 
   const std::atomic<bool>& is_ending_;
-  Crowd& crowd_;  // set under the mutex
+  HighLoad& high_load_;  // set under the mutex
   PoolBounds bounds_;
   std::mutex mutex_;
-  std::condition_variable wake_, room_;
+  std::condition_variable wake_, slot_free_;
   std::deque<std::function<void()>> jobs_;
-  std::vector<std::thread> threads_, ended_;  // the latter to be joined
+  std::vector<std::thread> threads_, ended_;  // ended_: still to be joined
   std::size_t busy_ = 0;
-  Nanoseconds all_needed_;  // when they last were
+  Nanoseconds all_needed_;  // the last time when all threads were busy
   bool stopping_ = false;
 };
 

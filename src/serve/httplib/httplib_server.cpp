@@ -1,4 +1,4 @@
-// The server on cpp-httplib (Debian's, with OpenSSL).
+// The HTTP server on cpp-httplib (Debian's package, with OpenSSL).
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,17 +11,17 @@
 #include "base/files.h"
 #include "serve/http_server.h"
 #include "serve/httplib/connection.h"
+#include "serve/httplib/connection_counts.h"
 #include "serve/httplib/growing_pool.h"
-#include "serve/httplib/visitors.h"
 
 namespace headroom::serve {
 namespace {
 
-constexpr int kMostRequests = 100;  // of a connection
+constexpr int kMaxRequests = 100;  // per connection
 
 class TaskQueue final : public httplib::TaskQueue {
  public:
-  TaskQueue(const std::atomic<bool>& is_ending, Crowd& crowd) : pool_(is_ending, crowd) {}
+  TaskQueue(const std::atomic<bool>& is_ending, HighLoad& high_load) : pool_(is_ending, high_load) {}
   void enqueue(std::function<void()> job) override { pool_.enqueue(std::move(job)); }
   void shutdown() override { pool_.shutdown(); }
 
@@ -29,33 +29,35 @@ class TaskQueue final : public httplib::TaskQueue {
   GrowingPool pool_;
 };
 
-// What a connection looks at beside itself.
-struct Surroundings {
-  int ending;  // readable once the server is to end
-  Crowd crowd;
-  Visitors visitors;
+// State that all connections share.
+struct ServerState {
+  int shutdown_fd;  // readable when the server shuts down
+  HighLoad high_load;
+  ConnectionCounts counts;
 };
 
-// One request after the other, as long as the other side behaves. `answer` is process_request of a server.
+// Serves the requests of one connection until an error, a timeout or the limit of requests. `answer` is
+// process_request() of a server.
 using AnswerRequest = std::function<bool(httplib::Stream& stream, bool is_last, bool& closed,
                                          const std::function<void(httplib::Request&)>& look_at)>;
 
-bool serve_requests(Connection& connection, const Crowd& crowd, const Visit& visit,
+bool serve_requests(Connection& connection, const HighLoad& high_load, const CountedConnection& counted,
                     const AnswerRequest& answer) {
-  for (int left = kMostRequests; left > 0; --left) {
-    const bool is_kept = left < kMostRequests;
-    if (!connection.wait_for_request(is_kept ? crowd.fd() : -1)) return false;
-    const bool is_last = left == 1 || crowd.is_there() || !visit.may_be_kept();
+  for (int left = kMaxRequests; left > 0; --left) {
+    const bool is_kept = left < kMaxRequests;
+    if (!connection.wait_for_request(is_kept ? high_load.fd() : -1)) return false;
+    const bool is_last = left == 1 || high_load.is_high() || !counted.may_keep_alive();
     bool closed = false, has_body = false;
     const auto look_at = [&has_body](httplib::Request& request) {
       const std::string length = request.get_header_value("Content-Length");
       has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
     };
     const bool answered = answer(connection, is_last, closed, look_at);
-    // A body is not read, so what comes next would be taken for a request; so is what follows something that
-    // was none. And whoever has no token is to give room to those who have.
-    if (!answered || has_body || connection.has_refused()) {
-      connection.refuse_the_rest();
+    // Close after a request with a body: bodies are not read, so the body would be parsed as the next
+    // request. Close after an invalid request for the same reason. Close after a client error, so that
+    // clients without a token do not occupy connections.
+    if (!answered || has_body || connection.sent_client_error()) {
+      connection.drain_input();
       return false;
     }
     if (closed || is_last) return true;
@@ -65,37 +67,37 @@ bool serve_requests(Connection& connection, const Crowd& crowd, const Visit& vis
 
 class PlainServer final : public httplib::Server {
  public:
-  explicit PlainServer(Surroundings& around) : around_(around) {}
+  explicit PlainServer(ServerState& state) : state_(state) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    const Visit visit(around_.visitors, socket);
-    Connection connection(socket, around_.ending);
-    if (visit.is_one_too_many()) return false;
-    return serve_requests(connection, around_.crowd, visit,
+    const CountedConnection counted(state_.counts, socket);
+    Connection connection(socket, state_.shutdown_fd);
+    if (counted.is_over_limit()) return false;
+    return serve_requests(connection, state_.high_load, counted,
                           [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
                             return process_request(stream, is_last, closed, look_at);
                           });
   }
-  Surroundings& around_;
+  ServerState& state_;
 };
 
 class TlsServer final : public httplib::SSLServer {
  public:
-  TlsServer(const TlsFiles& files, Surroundings& around)
-      : SSLServer(files.certificate.c_str(), files.key.c_str()), around_(around) {}
+  TlsServer(const TlsFiles& files, ServerState& state)
+      : SSLServer(files.certificate.c_str(), files.key.c_str()), state_(state) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    const Visit visit(around_.visitors, socket);
-    Connection connection(socket, around_.ending);
-    if (visit.is_one_too_many() || !connection.start_tls(ssl_context())) return false;
-    return serve_requests(connection, around_.crowd, visit,
+    const CountedConnection counted(state_.counts, socket);
+    Connection connection(socket, state_.shutdown_fd);
+    if (counted.is_over_limit() || !connection.start_tls(ssl_context())) return false;
+    return serve_requests(connection, state_.high_load, counted,
                           [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
                             return process_request(stream, is_last, closed, look_at);
                           });
   }
-  Surroundings& around_;
+  ServerState& state_;
 };
 
 HttpRequest request_of(const httplib::Request& from) {
@@ -113,40 +115,41 @@ class HttplibServer : public HttpServer {
   ~HttplibServer() override {
     if (stop(kPatience)) return;
     thread_.detach();
-    static_cast<void>(server_.release());  // its threads are still at it
+    static_cast<void>(server_.release());  // its threads are still running
   }
 
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ = std::make_unique<TlsServer>(*address.tls, around_);
+      server_ = std::make_unique<TlsServer>(*address.tls, state_);
     else
-      server_ = std::make_unique<PlainServer>(around_);
+      server_ = std::make_unique<PlainServer>(state_);
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
-                         "they are no pair of PEM files", "check the files");
-    server_->new_task_queue = [this] { return new TaskQueue(is_ending_, around_.crowd); };
+                         "they are not a matching pair of PEM files", "check --tls-cert and --tls-key");
+    server_->new_task_queue = [this] { return new TaskQueue(is_ending_, state_.high_load); };
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
-    // The library's own options let two servers share a port, each with half of the answers.
+    // The library's default options let two servers share a port, and each would answer half of the requests.
     server_->set_socket_options([](socket_t socket) {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    // All is answered here: what the library does for unknown paths and methods, too.
+    // This handler answers all requests, also those with unknown paths and methods.
     server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
-      // A part of an answer for each of a thousand ranges would be made at once.
+      // Ignore ranges: for a thousand ranges the library would build a thousand parts at once.
       const_cast<httplib::Request&>(from).ranges.clear();
       HttpResponse response = handler(request_of(from));
       to.status = response.status;
       for (const auto& [name, value] : response.headers) to.set_header(name, value);
-      to.body = std::move(response.body);      // set_content would copy it
-      to.set_header("Accept-Ranges", "none");  // the library would say "bytes" to HEAD
+      to.body = std::move(response.body);      // set_content() would copy it
+      to.set_header("Accept-Ranges", "none");  // the library would answer "bytes" to HEAD
       to.set_header("Content-Type", response.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
-    // As serve_requests does it, also for what the library answers by itself.
+    // serve_requests() closes the connection after a client error. Announce that, also in the library's own
+    // responses.
     server_->set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
       if (to.status < 400 || to.status >= 500) return;
       to.headers.erase("Keep-Alive");
@@ -165,7 +168,7 @@ class HttplibServer : public HttpServer {
       server_->listen_after_bind();
       ended_.set_value();
     });
-    // Told to stop before it has begun, it would not hear it.
+    // Wait until the server runs: a stop() before that would have no effect.
     while (!server_->is_running() &&
            has_ended_.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
     }
@@ -175,7 +178,7 @@ class HttplibServer : public HttpServer {
   bool stop(Nanoseconds patience) override {
     if (!thread_.joinable()) return true;
     is_ending_ = true;
-    ::eventfd_write(ending_.get(), 1);  // it is never read: every wait of a connection sees it
+    ::eventfd_write(ending_.get(), 1);  // never read, so it wakes every wait
     server_->stop();
     if (has_ended_.wait_for(std::chrono::nanoseconds(patience.count)) != std::future_status::ready)
       return false;
@@ -186,7 +189,7 @@ class HttplibServer : public HttpServer {
  private:
   std::atomic<bool> is_ending_ = false;
   UniqueFd ending_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  Surroundings around_{ending_.get(), {}, {}};
+  ServerState state_{ending_.get(), {}, {}};
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;

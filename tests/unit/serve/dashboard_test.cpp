@@ -1,4 +1,4 @@
-// The example files name only series that headroom serve has, with the labels that it gives them.
+// The example files for Grafana and Prometheus use only series and labels that `headroom serve` exports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace headroom::serve {
 namespace {
 
-// A machine that tells everything: a Jetson that swaps, whose memory grows, with a second GPU of its own.
+// A machine with all figures: a Jetson that swaps, whose memory grows, with a second, discrete GPU.
 SystemSample sample_at(std::int64_t second) {
   SystemSample sample;
   sample.time = {second * 1'000'000'000};
@@ -52,7 +52,7 @@ std::string all_metrics() {
   return prometheus_text(sample_at(120), counters, risk, analysis::default_alert_rules(), {});
 }
 
-// All that `pattern` finds in `text`, each once: the first group.
+// The distinct first groups of all matches of `pattern` in `text`.
 std::set<std::string> found(const std::string& text, const char* pattern) {
   const std::regex expression(pattern);
   std::set<std::string> all;
@@ -72,7 +72,7 @@ Json dashboard() {
   return parsed ? *parsed : Json::object();
 }
 
-TEST(Dashboard, ItsSeriesAndLabelsAreThere) {
+TEST(Dashboard, QueriesExistingSeriesAndLabels) {
   const std::string metrics = all_metrics();
   std::size_t targets = 0;
   const Json document = dashboard();
@@ -94,7 +94,7 @@ TEST(Dashboard, ItsSeriesAndLabelsAreThere) {
   EXPECT_GE(targets, 10u);
 }
 
-TEST(Dashboard, TheRulesNameSeriesThatAreThere) {
+TEST(Dashboard, RulesUseExistingSeries) {
   const std::string metrics = all_metrics();
   const auto names = found(packaged("prometheus/rules.yml"), "expr:[^\n]*?(headroom_[a-z_]+)");
   EXPECT_GE(names.size(), 4u);
@@ -102,8 +102,8 @@ TEST(Dashboard, TheRulesNameSeriesThatAreThere) {
     EXPECT_THAT(metrics, testing::HasSubstr("# TYPE " + name + " ")) << name;
 }
 
-// Grafana's grid is 24 wide; panels that overlap push each other away.
-TEST(Dashboard, PanelsHavePlacesOfTheirOwn) {
+// Grafana's grid has 24 columns. Overlapping panels push each other away.
+TEST(Dashboard, PanelsDoNotOverlap) {
   std::set<std::int64_t> ids;
   std::set<std::pair<std::int64_t, std::int64_t>> taken;
   const Json document = dashboard();

@@ -8,7 +8,7 @@
 namespace headroom::serve {
 namespace {
 
-// As many jobs at once as the pool takes, which end together.
+// Runs `jobs` jobs at once. All end together.
 void run_at_once(GrowingPool& pool, int jobs) {
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future();
@@ -31,23 +31,25 @@ bool shrinks_to(GrowingPool& pool, std::size_t threads) {
   return pool.threads() == threads;
 }
 
-TEST(GrowingPool, ThreadsThatAreNotNeededEnd) {
+TEST(GrowingPool, EndsUnusedThreads) {
   const std::atomic<bool> is_ending = false;
-  Crowd crowd;
-  GrowingPool pool(is_ending, crowd, {.most = 8, .crowd = 6, .fewest = 2, .idle = Nanoseconds{5'000'000}});
+  HighLoad high_load;
+  GrowingPool pool(is_ending, high_load,
+                   {.max_jobs = 8, .high_load = 6, .min_threads = 2, .idle = Nanoseconds{5'000'000}});
   for (int times = 0; times < 3; ++times) {
     run_at_once(pool, 8);
     EXPECT_TRUE(shrinks_to(pool, 2));
   }
-  EXPECT_FALSE(crowd.is_there());
+  EXPECT_FALSE(high_load.is_high());
   pool.shutdown();
 }
 
-// One job after the other goes round all threads, so none of them is without work for long.
-TEST(GrowingPool, AlsoWhileAFewAreAtWork) {
+// Jobs that follow each other wake all threads in turn, so no single thread is idle for long.
+TEST(GrowingPool, EndsUnusedThreadsWhileSomeWork) {
   const std::atomic<bool> is_ending = false;
-  Crowd crowd;
-  GrowingPool pool(is_ending, crowd, {.most = 8, .crowd = 6, .fewest = 2, .idle = Nanoseconds{100'000'000}});
+  HighLoad high_load;
+  GrowingPool pool(is_ending, high_load,
+                   {.max_jobs = 8, .high_load = 6, .min_threads = 2, .idle = Nanoseconds{100'000'000}});
   run_at_once(pool, 8);
   for (int jobs = 0; jobs < 30'000 && pool.threads() > 2; ++jobs) {
     pool.enqueue([] {});
@@ -57,11 +59,11 @@ TEST(GrowingPool, AlsoWhileAFewAreAtWork) {
   pool.shutdown();
 }
 
-TEST(GrowingPool, KeepsItsThreadsAsLongAsAllAreNeeded) {
+TEST(GrowingPool, KeepsThreadsWhileAllAreBusy) {
   const std::atomic<bool> is_ending = false;
-  Crowd crowd;
-  GrowingPool pool(is_ending, crowd,
-                   {.most = 8, .crowd = 6, .fewest = 2, .idle = Nanoseconds{60'000'000'000}});
+  HighLoad high_load;
+  GrowingPool pool(is_ending, high_load,
+                   {.max_jobs = 8, .high_load = 6, .min_threads = 2, .idle = Nanoseconds{60'000'000'000}});
   run_at_once(pool, 8);
   run_at_once(pool, 8);
   EXPECT_EQ(pool.threads(), 8U);

@@ -22,7 +22,7 @@ std::string text_of(const SystemSample& sample, const Counters& counters = {}) {
   return prometheus_text(sample, counters, risk, analysis::default_alert_rules(), alerts.active());
 }
 
-TEST(PrometheusText, BaseUnitsAndWhatIsNotToldIsNotThere) {
+TEST(PrometheusText, UsesBaseUnitsAndOmitsUnknownFigures) {
   SystemSample sample;
   sample.ram_total = gibibytes(8);
   sample.ram_used = gibibytes(2);
@@ -39,7 +39,7 @@ TEST(PrometheusText, BaseUnitsAndWhatIsNotToldIsNotThere) {
     EXPECT_THAT(text, Not(HasSubstr(std::string("headroom_") + absent))) << absent;
 }
 
-TEST(PrometheusText, CountersAddUpAndNeverFall) {
+TEST(PrometheusText, CountersAddUpAndNeverDecrease) {
   Counters counters;
   SystemSample sample;
   sample.oom_kills = 1;
@@ -47,7 +47,7 @@ TEST(PrometheusText, CountersAddUpAndNeverFall) {
   sample.psi_some_stalled = Nanoseconds{250'000'000};
   counters.add(sample);
   sample.oom_kills = 0;
-  sample.pages_swapped_in = -5;  // a counter of the kernel that began anew
+  sample.pages_swapped_in = -5;  // the kernel's counter restarted
   counters.add(sample);
   const std::string text = text_of(sample, counters);
   EXPECT_THAT(text, HasSubstr("# TYPE headroom_oom_kills_total counter\nheadroom_oom_kills_total 1\n"));
@@ -57,7 +57,7 @@ TEST(PrometheusText, CountersAddUpAndNeverFall) {
   EXPECT_THAT(text, Not(HasSubstr("headroom_refaults_total")));
 }
 
-TEST(PrometheusText, AnyNameIsALabel) {
+TEST(PrometheusText, EscapesAnyNameAsLabel) {
   EXPECT_EQ(escaped_label("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
   SystemSample sample;
   sample.processes.resize(2);
@@ -68,11 +68,11 @@ TEST(PrometheusText, AnyNameIsALabel) {
   for (ProcessSample& process : sample.processes) process.rss = Bytes{4096};
   const std::string text = text_of(sample);
   EXPECT_THAT(text, HasSubstr("headroom_process_resident_bytes{pid=\"7\",name=\"we\\\"ird\"} 4096\n"));
-  EXPECT_THAT(text, HasSubstr("{pid=\"8\",name=\"\xEF\xBF\xBD\xEF\xBF\xBD\"}")) << "Prometheus wants UTF-8";
+  EXPECT_THAT(text, HasSubstr("{pid=\"8\",name=\"\xEF\xBF\xBD\xEF\xBF\xBD\"}"))
+      << "Prometheus requires UTF-8";
 }
 
-// Prometheus refuses a page as a whole if a series comes twice.
-TEST(PrometheusText, PoolsHaveTheirs) {
+TEST(PrometheusText, WritesSeriesOfPools) {
   SystemSample sample;
   PoolSample pool;
   pool.name = "vision";
@@ -91,7 +91,8 @@ TEST(PrometheusText, PoolsHaveTheirs) {
   EXPECT_THAT(text, HasSubstr("headroom_pool_load_seconds_total" + labels + "1.5\n"));
 }
 
-TEST(PrometheusText, NoSeriesComesTwice) {
+// Prometheus rejects the whole page if it contains a series twice.
+TEST(PrometheusText, WritesNoSeriesTwice) {
   SystemSample sample;
   sample.temperatures_celsius = {{"thermal", 40}, {"thermal", 41}, {"cpu", 50}, {"thermal", 42}};
   sample.gpus.resize(2);

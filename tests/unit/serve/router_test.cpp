@@ -45,19 +45,19 @@ class Router : public ::testing::Test {
   std::string authorization_;
 };
 
-TEST_F(Router, HealthIsWhetherSamplesCome) {
+TEST_F(Router, HealthDependsOnSamples) {
   EXPECT_EQ(get("/healthz").status, 503);
   feed(0);
   EXPECT_EQ(get("/healthz").status, 200);
 }
 
-TEST_F(Router, EveryPathBeforeTheFirstSample) {
+TEST_F(Router, AnswersEveryPathBeforeTheFirstSample) {
   for (const char* path : {"/", "/metrics", "/api/v1/sample", "/api/v1/history", "/api/v1/alerts"})
     EXPECT_EQ(get(path).status, 200) << path;
   EXPECT_EQ(get("/etc/passwd").status, 404);
 }
 
-TEST_F(Router, TheSampleAndItsMetrics) {
+TEST_F(Router, ServesTheLastSampleAndItsMetrics) {
   feed(0);
   const auto sample = parse_json(get("/api/v1/sample").body);
   ASSERT_TRUE(sample);
@@ -68,11 +68,11 @@ TEST_F(Router, TheSampleAndItsMetrics) {
   EXPECT_EQ(get("/metrics").content_type, "text/plain; version=0.0.4; charset=utf-8");
 }
 
-TEST_F(Router, HistoryGoesOnFromWhereItWas) {
+TEST_F(Router, HistoryContinuesAfterSince) {
   for (int second = 0; second < 150; ++second) feed(second);
   const auto all = parse_json(get("/api/v1/history").body);
   ASSERT_TRUE(all);
-  EXPECT_EQ((*all)["unix_ms"].size(), 100u) << "the oldest are forgotten";
+  EXPECT_EQ((*all)["unix_ms"].size(), 100u) << "the oldest points are dropped";
   EXPECT_EQ((*all)["used_bytes"].size(), 100u);
   EXPECT_TRUE((*all)["gpu_percent"][0].is_null()) << "absent is not zero";
   const auto more = parse_json(get("/api/v1/history", {{"since", "1700000147000"}}).body);
@@ -81,8 +81,8 @@ TEST_F(Router, HistoryGoesOnFromWhereItWas) {
   EXPECT_EQ(get("/api/v1/history", {{"since", "yesterday"}}).status, 400);
 }
 
-// An hour at ten samples a second is asked for by many at once, of a server that has 64 MB.
-TEST_F(Router, ALongHistoryIsThinned) {
+// Many clients may request an hour of ten samples per second at once, from a server with 64 MB.
+TEST_F(Router, ThinsALongHistory) {
   LiveState state(analysis::default_alert_rules(), 36'000);
   SystemSample sample;
   for (std::int64_t i = 0; i < 36'000; ++i) {
@@ -94,7 +94,7 @@ TEST_F(Router, ALongHistoryIsThinned) {
   ASSERT_TRUE(all);
   const Json& times = (*all)["unix_ms"];
   ASSERT_EQ(times.size(), 3'600u);
-  EXPECT_EQ(times.back(), 1'700'000'000'000 + 100 * 35'999) << "the newest is there";
+  EXPECT_EQ(times.back(), 1'700'000'000'000 + 100 * 35'999) << "the newest point is included";
   for (std::size_t i = 1; i < times.size(); ++i)
     ASSERT_EQ(times[i].get<std::int64_t>() - times[i - 1].get<std::int64_t>(), 1'000) << i;
   EXPECT_EQ((*all)["used_bytes"].size(), 3'600u);
@@ -105,10 +105,10 @@ TEST_F(Router, ALongHistoryIsThinned) {
   EXPECT_EQ((*half)["unix_ms"].size(), 1'801u);
   const auto last = parse_json(state.history_json(1'700'000'000'000 + 100 * (35'999 - 3'600)));
   ASSERT_TRUE(last);
-  EXPECT_EQ((*last)["unix_ms"].size(), 3'600u) << "all of them";
+  EXPECT_EQ((*last)["unix_ms"].size(), 3'600u) << "all points";
 }
 
-TEST_F(Router, AClockThatIsSetBackBeginsAnew) {
+TEST_F(Router, ClearsHistoryWhenTheClockIsSetBack) {
   for (int second = 100; second < 110; ++second) feed(second);
   feed(20);
   feed(21);
@@ -119,7 +119,7 @@ TEST_F(Router, AClockThatIsSetBackBeginsAnew) {
   }
 }
 
-TEST_F(Router, AlertsThatLastAndThatWere) {
+TEST_F(Router, ListsActiveAndPastAlerts) {
   for (int second = 0; second < 20; ++second) feed(second, gibibytes(7));
   const auto during = parse_json(get("/api/v1/alerts").body);
   ASSERT_TRUE(during);
@@ -131,7 +131,7 @@ TEST_F(Router, AlertsThatLastAndThatWere) {
   EXPECT_EQ((*after)["events"].size(), 2u);
 }
 
-TEST_F(Router, WithATokenNothingButHealthIsFree) {
+TEST_F(Router, RequiresTheTokenExceptForHealth) {
   access_.token = "0123456789abcdef";
   feed(0);
   EXPECT_EQ(get("/healthz").status, 200);
@@ -147,20 +147,20 @@ TEST_F(Router, WithATokenNothingButHealthIsFree) {
   EXPECT_EQ(get("/metrics").status, 401);
 }
 
-TEST_F(Router, OnlyReading) {
+TEST_F(Router, RejectsOtherMethodsThanGetAndHead) {
   HttpRequest request{"POST", "/metrics", {}, "localhost", ""};
   EXPECT_EQ(respond(request, state_, access_, kSecond).status, 405);
 }
 
-// A page of elsewhere whose name was made to lead here must not get an answer.
-TEST_F(Router, OtherNamesOfThisMachineAreRefusedWhereItIsOpen) {
+// DNS rebinding: a foreign page whose host name resolves to this machine must not get an answer.
+TEST_F(Router, RejectsForeignHostNamesOnLoopback) {
   HttpRequest request{"GET", "/metrics", {}, "evil.example:9477", ""};
   EXPECT_EQ(respond(request, state_, access_, kSecond).status, 403);
   access_.loopback_names_only = false;
   EXPECT_EQ(respond(request, state_, access_, kSecond).status, 200);
 }
 
-TEST(LoopbackName, IsThisMachineAlone) {
+TEST(LoopbackName, AcceptsOnlyLoopback) {
   for (const char* name :
        {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:9477", "127.1.2.3", "[::1]", "[::1]:80"})
     EXPECT_TRUE(is_loopback_name(name)) << name;
@@ -169,7 +169,7 @@ TEST(LoopbackName, IsThisMachineAlone) {
     EXPECT_FALSE(is_loopback_name(name)) << name;
 }
 
-TEST(Secret, IsTheSameOrNot) {
+TEST(Secret, IsComparedAsAWhole) {
   EXPECT_TRUE(is_same_secret("abc", "abc"));
   EXPECT_FALSE(is_same_secret("abc", "abd"));
   EXPECT_FALSE(is_same_secret("ab", "abc"));

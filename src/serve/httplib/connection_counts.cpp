@@ -1,4 +1,4 @@
-#include "serve/httplib/visitors.h"
+#include "serve/httplib/connection_counts.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -29,31 +29,34 @@ std::optional<Address> remote_address(int socket) {
   return address;
 }
 
-int Visitors::come(const Address& address) {
+int ConnectionCounts::add(const Address& address) {
   const std::lock_guard lock(mutex_);
   return ++counts_[address];
 }
 
-void Visitors::go(const Address& address) {
+void ConnectionCounts::remove(const Address& address) {
   const std::lock_guard lock(mutex_);
   const auto found = counts_.find(address);
   if (found != counts_.end() && --found->second == 0) counts_.erase(found);
 }
 
-int Visitors::count(const Address& address) {
+int ConnectionCounts::count(const Address& address) {
   const std::lock_guard lock(mutex_);
   const auto found = counts_.find(address);
   return found == counts_.end() ? 0 : found->second;
 }
 
-Visit::Visit(Visitors& visitors, int socket) : visitors_(visitors), address_(remote_address(socket)) {
-  if (address_) count_ = visitors_.come(*address_);
+CountedConnection::CountedConnection(ConnectionCounts& counts, int socket)
+    : all_counts_(counts), address_(remote_address(socket)) {
+  if (address_) count_ = all_counts_.add(*address_);
 }
 
-Visit::~Visit() {
-  if (address_) visitors_.go(*address_);
+CountedConnection::~CountedConnection() {
+  if (address_) all_counts_.remove(*address_);
 }
 
-bool Visit::may_be_kept() const { return !address_ || visitors_.count(*address_) <= kKept; }
+bool CountedConnection::may_keep_alive() const {
+  return !address_ || all_counts_.count(*address_) <= kMaxKeptAlive;
+}
 
 }  // namespace headroom::serve
