@@ -27,19 +27,20 @@ PreparedModel failed_model(PreparedModel model, const Error& error) {
   return model;
 }
 
-// What the warm-up of a model that came through leaves: its memory. It measured nothing else.
+// Keeps the memory figures of a successful warm-up. It measured nothing else.
 ModelResult memory_of_warmup(const ModelResult& trial) {
   ModelResult kept;
   kept.name = trial.name;
   kept.status = trial.status;
   kept.memory = trial.memory;
-  kept.memory.run_mean.reset();  // of two frames
+  kept.memory.run_mean.reset();  // a mean over two frames says nothing
   kept.memory.pss_run_peak.reset();
   kept.gpu_memory = trial.gpu_memory;
   return kept;
 }
 
-// What a trial told of the model itself. One that ran out of memory while it was loaded told nothing.
+// Takes the facts about the model that a trial reported. A model that ran out of memory while loading
+// reported none.
 void take_facts(PreparedModel& model, const TrialOutcome& outcome) {
   model.backend_version = outcome.result.backend_version;
   model.task = outcome.result.task;
@@ -72,31 +73,31 @@ TuneTrial trial_of(const ModelResult& result, const RuntimeSettings& settings) {
   return trial;
 }
 
-// Less memory may be what it lacked: other settings may let it through.
+// A model that failed for lack of memory may work with other settings.
 bool is_worth_tuning(const PreparedModel& model) {
   return model.status == ModelStatus::ok || model.status == ModelStatus::oom ||
          model.status == ModelStatus::timeout;
 }
 
-// What the settings that were found mean for the model, of whose trials `outcomes` has those that came
-// through.
+// Applies the settings that the search found. `outcomes` has the successful trials.
 void take_tuning(PreparedModel& model, TuneOutcome found, const std::vector<TrialOutcome>& outcomes,
                  const PreparationContext& context) {
   const auto keeps_limit = [](const TuneTrial& trial) { return trial.within_limit != false; };
   if (std::none_of(found.trials.begin(), found.trials.end(), keeps_limit))
-    context.say(fmt::format("{}: none of {} settings stays within the limit; the ones asked for are kept",
-                            model.name, found.trials.size()));
+    context.log_step(
+        fmt::format("{}: none of {} settings stays within the limit; keeping the requested settings",
+                    model.name, found.trials.size()));
   model.smallest_settings = found.smallest;
   model.trials = std::move(found.trials);
   const auto kept = std::find_if(outcomes.begin(), outcomes.end(), [&](const TrialOutcome& outcome) {
     return outcome.result.settings == found.fastest;
   });
-  if (kept == outcomes.end()) return;  // none fits: what the first trial showed stands
+  if (kept == outcomes.end()) return;  // no settings fit: keep the result of the first trial
   model.settings = found.fastest;
   take_outcome(model, *kept);
 }
 
-// `first` is what the warm-up showed with the settings asked for; one that failed is not made again.
+// `first` is the result of the warm-up with the requested settings. If it failed, it is not repeated.
 Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelResult& first,
                            const PreparationContext& context) {
   const int cores = sources::read_host_info().cpus;
@@ -107,7 +108,7 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelR
       trial = trial_of(first, settings);
     } else {
       worker.settings = settings;
-      // Of a model that told nothing of itself yet it is not known whether it takes frames.
+      // If the model has not reported its task yet, it may take frames.
       const Bytes held = model.takes_frames || model.task.empty() ? context.frames_held : Bytes{};
       auto outcome = run_trial(worker, WorkerKind::tune, context.options, context.interrupt,
                                context.device_account, held);
@@ -120,8 +121,8 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelR
         outcomes.push_back(std::move(*outcome));
       }
     }
-    context.say(fmt::format("{}: {} → {}", model.name, settings.describe(),
-                            trial.p50 ? format_duration(*trial.p50) : trial.error));
+    context.log_step(fmt::format("{}: {} → {}", model.name, settings.describe(),
+                                 trial.p50 ? format_duration(*trial.p50) : trial.error));
     model.trials.push_back(trial);
     context.report(model);
     return trial;
@@ -132,7 +133,7 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelR
   return model;
 }
 
-// The first backend that can be used takes the model, and tries it.
+// Tries the model with the first backend that can be loaded.
 Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
                                   const std::vector<inference::BackendFile>& backends,
                                   const PreparationContext& context) {
@@ -144,18 +145,18 @@ Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
     outcome =
         run_trial(worker, WorkerKind::setup, context.options, context.interrupt, context.device_account);
     if (!outcome) return outcome;
-    // Only a plug-in that could not be loaded leaves the model to the next one: it told no version of its
-    // runtime.
+    // Only if a plug-in could not be loaded, the next backend is tried. Such a trial reported no runtime
+    // version.
     if (outcome->result.status != ModelStatus::failed || !outcome->result.backend_version.empty()) break;
     if (&backend == &backends.back()) break;
-    model.passed_over = fmt::format("backend {} cannot be used, so the next was tried: {}", backend.name,
+    model.passed_over = fmt::format("backend {} cannot be used, trying the next one: {}", backend.name,
                                     outcome->result.error);
-    context.say(fmt::format("{}: {}", model.name, model.passed_over));
+    context.log_step(fmt::format("{}: {}", model.name, model.passed_over));
   }
   return outcome;
 }
 
-// The error is an interrupt; files that cannot be read fail the model.
+// Returns an error only for an interrupt. Files that cannot be read fail the model.
 Status read_fingerprint(PreparedModel& model, const PreparationContext& context) {
   auto files = fingerprint_in_child(model.path, context.options.timeout, context.interrupt);
   if (files) {
@@ -190,10 +191,10 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
     model.settings.device_graph = options.capture_graph;
   }
   model.asked_settings = spec.settings;
-  if (!set_by_words(model.settings, spec.settings))  // the flags were checked: another version's job
-    return failed_model(
-        std::move(model),
-        {ErrorKind::usage, fmt::format("the settings '{}' are not known", spec.settings), "", ""});
+  // the command line was checked, so this job comes from another version
+  if (!set_settings(model.settings, spec.settings))
+    return failed_model(std::move(model),
+                        {ErrorKind::usage, fmt::format("unknown settings '{}'", spec.settings), "", ""});
   const auto backends = inference::choose_backends(
       spec.path, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
   if (!backends) return failed_model(std::move(model), backends.error());
@@ -204,9 +205,9 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   take_outcome(model, *outcome);
   worker.settings = model.settings;
   worker.outputs = model.outputs;
-  // After the trial: of a file whose reading hangs that one knows in which phase it did.
+  // After the trial, so that a file whose reading hangs is reported with the phase in which it hung.
   if (auto read = read_fingerprint(model, context); !read) return forward_error(read);
-  // A file that cannot be read lets no settings through.
+  // Without readable files, no settings can work.
   const bool is_readable = !model.fingerprint.empty();
   if (options.tune && is_readable && is_worth_tuning(model) && !lacks_its_source(model, options)) {
     auto tuned = tune(std::move(model), std::move(worker), outcome->result, context);
@@ -215,7 +216,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   }
   if (lacks_its_source(model, options))
     return failed_model(std::move(model),
-                        {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
+                        {ErrorKind::usage, "this model takes frames: add --source", "", ""});
   return model;
 }
 

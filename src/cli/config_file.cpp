@@ -169,7 +169,7 @@ class ConfigReader {
     if (const auto* integer = node.as_integer()) text = std::to_string(integer->get());
     if (const auto* boolean = node.as_boolean()) text = boolean->get() ? "on" : "off";
     RuntimeSettings checked;
-    if (!set_by_word(checked, name, text))
+    if (!set_setting(checked, name, text))
       return wrong(node, fmt::format("invalid value of 'model.{}'", name));
     return text;
   }

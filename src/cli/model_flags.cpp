@@ -71,7 +71,7 @@ Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec
   if (key == "isolated") return read_isolated(word, spec.isolated);
   if (is_setting(key)) {
     RuntimeSettings checked;
-    if (!set_by_word(checked, key, word))
+    if (!set_setting(checked, key, word))
       return usage_error(fmt::format("invalid runtime setting {}={} of a model", key, word), "",
                          "docs/bench.md lists the settings and their values");
     // Taken from the end of the text: the first stands first again.

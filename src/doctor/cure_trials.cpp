@@ -21,7 +21,7 @@ const ModelResult* find_model(const BenchResult& run, const std::string& name) {
 bool changes_something(const CureSettings& cure, const ModelResult& model, const BenchResult& run) {
   if (cure.leave_out_also) return true;
   RuntimeSettings changed = model.settings;
-  if (!set_by_words(changed, cure.settings)) return false;
+  if (!set_settings(changed, cure.settings)) return false;
   const std::int64_t frames = run.options ? run.options->max_frames_in_memory.value_or(0) : 0;
   return !(changed == model.settings) || cure.max_frames_in_memory.value_or(frames) != frames;
 }
@@ -270,16 +270,16 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
     for (const auto& [name, word] : pairs_of(one->settings.settings)) {
       if (std::find(set.begin(), set.end(), name) != set.end()) continue;
       if (name == "extend" && !changed.arena) continue;
-      set_by_word(changed, name, word);
+      set_setting(changed, name, word);
       set.push_back(name);
     }
     if (!together.max_frames_in_memory) together.max_frames_in_memory = one->settings.max_frames_in_memory;
   }
   if (!changed.arena) changed.arena_extend = run.arena_extend;
-  together.settings = changed_words(run, changed);
+  together.settings = changed_settings(run, changed);
   for (const TriedCure* one : helped) {
     RuntimeSettings alone = run;
-    set_by_words(alone, one->settings.settings);
+    set_settings(alone, one->settings.settings);
     if (alone == changed && one->settings.max_frames_in_memory == together.max_frames_in_memory)
       return std::nullopt;
   }
@@ -303,7 +303,7 @@ namespace {
 std::string model_argument(const ModelResult& model, const std::string& changes) {
   static const BenchOptions kUsual;
   RuntimeSettings settings = model.settings;
-  set_by_words(settings, changes);
+  set_settings(settings, changes);
   std::string spec = fmt::format("{}={}", model.name, model.path);
   const auto behind = [&](std::string_view key, std::string_view word) {
     if (!word.empty()) spec += fmt::format(",{}={}", key, word);
@@ -314,7 +314,7 @@ std::string model_argument(const ModelResult& model, const std::string& changes)
   if (model.confidence && *model.confidence != kUsual.confidence)
     behind("conf", fmt::format("{}", *model.confidence));
   if (model.iou && *model.iou != kUsual.iou) behind("iou", fmt::format("{}", *model.iou));
-  const std::string words = changed_words({}, settings);
+  const std::string words = changed_settings({}, settings);
   return words.empty() ? spec : spec + "," + words;
 }
 

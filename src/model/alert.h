@@ -1,4 +1,4 @@
-// Rules on the figures of a machine, and what came of them. Plain data.
+// Alert rules for the figures of a machine, and the alerts that they raise. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,30 @@ constexpr std::string_view name_of(AlertSeverity severity) {
   return "warning";
 }
 
-// Fires when the figure has been beyond `threshold` for as long as `hold`, and ends when it has been back
-// beyond `clear`, or not known, for as long as `clear_hold`. Between the two nothing changes, so a figure
-// that trembles about a threshold is one alert.
+// An alert starts when the figure has been beyond `threshold` for `hold`. It ends when the figure has been
+// back beyond `clear`, or unknown, for `clear_hold`. Two thresholds are needed so that a figure that
+// oscillates around one threshold raises one alert.
 struct AlertRule {
   std::string name;         // "total_memory"
-  std::string figure;       // analysis::RiskFigure's name
-  bool fires_above = true;  // else below
+  std::string figure;       // a name of analysis::RiskFigure
+  bool fires_above = true;  // false: fires below the threshold
   double threshold = 0, clear = 0;
   Nanoseconds hold, clear_hold;
   AlertSeverity severity = AlertSeverity::warning;
   friend bool operator==(const AlertRule&, const AlertRule&) = default;
 };
 
-// An alert that began or ended.
+// An alert that started or ended.
 struct AlertEvent {
   std::string rule, figure;
   AlertSeverity severity = AlertSeverity::warning;
-  bool fired = true;  // else it ended
+  bool fired = true;  // false: the alert ended
   Nanoseconds time;   // of the sample
   Nanoseconds since;  // when the figure passed the threshold
   std::optional<double> value;
   double threshold = 0;
   bool fires_above = true;
-  std::string detail;  // of which sensor, GPU or memory
+  std::string detail;  // the sensor, GPU or memory
   friend bool operator==(const AlertEvent&, const AlertEvent&) = default;
 };
 

@@ -1,4 +1,5 @@
-// What is meant to run on a device, and what each part of it takes: BUDGET.toml (docs/plan.md). Plain data.
+// The components that shall run on a device, and the memory that each needs: BUDGET.toml (docs/plan.md).
+// Plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace headroom {
 
-// Buffers of decoded or raw frames: width × height × channels × bytes of a channel × count.
+// Buffers of decoded or raw frames: width × height × channels × bytes per channel × count.
 struct FrameBuffers {
   std::int64_t width = 0, height = 0;
   std::int64_t channels = 3;
@@ -21,7 +22,7 @@ struct FrameBuffers {
   friend bool operator==(const FrameBuffers&, const FrameBuffers&) = default;
 };
 
-// Where a figure comes from. A measured one was read from a run of headroom bench.
+// The origin of a figure. A measured figure was read from a run of headroom bench.
 struct FigureOrigin {
   enum class Kind { stated, estimate, measured };
   Kind kind = Kind::stated;
@@ -29,25 +30,25 @@ struct FigureOrigin {
   friend bool operator==(const FigureOrigin&, const FigureOrigin&) = default;
 };
 
-// What a component takes for itself. Absent until it is known: `model` or `footprint` names a measurement.
+// The memory that a component needs. Absent until known: `model` or `footprint` names a measurement.
 struct MemoryNeed {
   std::optional<Bytes> load_peak, run_mean, run_peak;
-  Bytes transient;  // on top of the run while a frame is worked on
+  Bytes transient;  // additional memory while a frame is processed
   std::vector<FrameBuffers> frames;
-  Bytes measured_frames;  // that the bench held; counted where `frames` is empty
-  // Pages of files (the runtime's code) that all processes with the same runtime have in common: of all
-  // components with this key the largest is counted, once.
+  Bytes measured_frames;  // frames that the bench held; counted if `frames` is empty
+  // File pages (the runtime's code) that all processes with the same runtime share. Of all components with
+  // the same key, the largest value is counted, once.
   std::string shared_key;
   Bytes shared;
-  // A bench's group was charged so much more than the pages of its process: page tables and other things of
-  // the kernel. Inside load_peak, run_mean and run_peak.
+  // Charged to the bench's control group beyond the process's pages: page tables and other kernel memory.
+  // Included in load_peak, run_mean and run_peak.
   Bytes kernel;
-  // That a bench of it took of a GPU's memory, and that is not in the figures above: those are of the host,
-  // or the GPU is the machine's and they have it only in part.
+  // GPU memory that a bench measured and that the figures above do not contain: they are host memory, or the
+  // GPU is integrated and they contain only a part.
   Bytes gpu_apart;
   std::string model, footprint;
   FigureOrigin origin;
-  std::int64_t line = 0;  // of the budget
+  std::int64_t line = 0;  // in the budget file
 
   Bytes frame_bytes() const {
     if (frames.empty()) return measured_frames;
@@ -55,7 +56,7 @@ struct MemoryNeed {
     for (const FrameBuffers& buffers : frames) sum += buffers.bytes();
     return sum;
   }
-  // No more than any memory has (1 PiB), buffers and all, so that sums of hundreds stay within the type.
+  // Sizes including buffers are at most 1 PiB, so that sums of hundreds of components fit the type.
   bool is_plausible() const {
     constexpr double kMost = 1125899906842624.0;
     double sum = static_cast<double>(transient.count) + static_cast<double>(measured_frames.count) +
@@ -71,7 +72,7 @@ struct MemoryNeed {
   friend bool operator==(const MemoryNeed&, const MemoryNeed&) = default;
 };
 
-// The same component otherwise: {"precision": "int8"} with what it takes then.
+// An alternative configuration of the component, {"precision": "int8"}, with its memory need.
 struct BudgetVariant {
   std::map<std::string, std::string> settings;
   MemoryNeed need;
@@ -81,53 +82,54 @@ struct BudgetVariant {
 
 struct BudgetComponent {
   std::string name, notes;
-  std::map<std::string, std::string> settings;  // precision, backend, input, batch: as it is now
+  std::map<std::string, std::string> settings;  // current settings: precision, backend, input, batch
   MemoryNeed need;
   std::vector<BudgetVariant> variants;
-  bool is_system = false;  // of the system itself: takes the place of the device's own figures
+  bool is_system = false;  // part of the operating system: replaces the device's default figures
   bool is_required = false;
-  bool is_lazy = false;            // loaded on demand and freed; lazy components take turns
-  double value = 1;                // of having it, where not all fit
-  std::string group;               // members never run together
-  std::string pipeline;            // its components work one after another: one transient at a time
-  std::vector<std::string> after;  // started before it
-  std::vector<std::string> needs;  // started before it, and it is nothing without them
+  bool is_lazy = false;            // loaded on demand and freed; only one lazy component is loaded at a time
+  double value = 1;                // importance when not all components fit
+  std::string group;               // members never run at the same time
+  std::string pipeline;            // its components run one after another: one transient at a time
+  std::vector<std::string> after;  // these start first
+  std::vector<std::string> needs;  // these start first, and this component is useless without them
   std::int64_t line = 0;
   friend bool operator==(const BudgetComponent&, const BudgetComponent&) = default;
 };
 
-// A board or a GPU, and what of its memory there is to plan with.
+// A board or a GPU, and how much of its memory can be planned.
 struct DeviceProfile {
   std::string id, name;   // "orin-nx-16gb", "Jetson Orin NX 16 GB"
-  Bytes total;            // as the kernel or the driver counts it
-  Bytes system, desktop;  // taken before anything is started
-  bool is_gpu = false;    // a GPU with memory of its own
-  std::string source;     // where `total` is told
-  // The limit is a control group's. It is charged for a process' own pages, and for pages of files only where
-  // they were not in the page cache before; those it gives back when it is short.
+  Bytes total;            // as the kernel or the driver reports it
+  Bytes system, desktop;  // used before any component starts
+  bool is_gpu = false;    // a GPU with dedicated memory
+  std::string source;     // source of the figure `total`
+  // The limit belongs to a control group. The kernel charges it for a process's own pages, and for file pages
+  // only if they were not in the page cache before. It reclaims those file pages when memory is short.
   bool is_control_group = false;
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
 
 struct BudgetRules {
-  double most_used = 0.85;      // of the total
-  Bytes buffer{2'000'000'000};  // that stays free
-  double healthy_used = 0.75;   // up to here there is room for growth
+  double most_used = 0.85;      // share of the total
+  Bytes buffer{2'000'000'000};  // must stay free
+  double healthy_used = 0.75;   // below this share there is space for growth
   friend bool operator==(const BudgetRules&, const BudgetRules&) = default;
 };
 
-// together: all load at once, and wait for each other; without_waiting: each runs as soon as it is loaded.
+// together: all components load at once, and none runs before all are loaded. without_waiting: each runs as
+// soon as it is loaded.
 enum class StartMode { in_order, together, without_waiting };
 
 struct Budget {
   std::string name;  // of the file
   std::string title;
-  bool is_decimal = false;  // sizes are shown in MB and GB of 1000
-  DeviceProfile device;     // empty id and total: none was named
+  bool is_decimal = false;  // show sizes in MB and GB (powers of 1000)
+  DeviceProfile device;     // empty id and total: no device was named
   bool has_desktop = true;
   BudgetRules rules;
   StartMode start = StartMode::in_order;
-  std::vector<BudgetComponent> components;  // in the order in which they are started
+  std::vector<BudgetComponent> components;  // in start order
   friend bool operator==(const Budget&, const Budget&) = default;
 };
 

@@ -1,5 +1,5 @@
-// What a vision model says about one frame, in pixels of the original frame. Plain data with fixed capacity
-// reserved up front: decoding a frame in the measured loop allocates nothing.
+// The findings of a vision model in one frame, in pixels of the original frame. Plain data. Capacity is
+// reserved in advance, so decoding a frame in the measured loop allocates nothing.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Detection {
   std::int32_t landmark_count = 0;
 };
 
-// A rotated quadrilateral (text) with corners clockwise from the top left.
+// A rotated quadrilateral (text). Corners run clockwise from the top left.
 struct Quad {
   std::array<float, 8> corners{};
   float score = 0;
@@ -30,8 +30,8 @@ struct LineSegment {
   float score = 0;
 };
 
-// A soft mask at the model's resolution, and the rectangle in pixels of the frame that it covers; it may
-// reach beyond the frame.
+// A soft mask at the model's resolution, and the rectangle that it covers in pixels of the frame. The
+// rectangle may extend beyond the frame.
 struct Mask {
   std::int32_t width = 0, height = 0;
   std::vector<std::uint8_t> values;  // 0..255, row by row
@@ -39,14 +39,14 @@ struct Mask {
   std::int32_t class_id = 0;
 };
 
-// Everything found in one frame. clear() keeps the capacity, that of the masks' values too: masks come from
+// All findings in one frame. clear() keeps the capacity, also that of the masks' values. Get new masks from
 // add_mask().
 struct FrameFindings {
   std::vector<Detection> detections;
   std::vector<Quad> quads;
   std::vector<LineSegment> lines;
   std::vector<Mask> masks;
-  std::vector<Mask> spare_masks;  // cleared ones
+  std::vector<Mask> spare_masks;  // cleared masks, for reuse
   void clear() {
     detections.clear();
     quads.clear();
@@ -57,7 +57,7 @@ struct FrameFindings {
     }
     masks.clear();
   }
-  // A new last mask; its `values` are empty, with the memory of an earlier mask if there is one.
+  // Appends a mask. Its `values` are empty, and reuse the memory of an earlier mask if possible.
   Mask& add_mask() {
     if (spare_masks.empty()) return masks.emplace_back();
     std::vector<std::uint8_t> values = std::move(spare_masks.back().values);
@@ -66,8 +66,8 @@ struct FrameFindings {
     mask.values = std::move(values);
     return mask;
   }
-  // What "detections per frame" counts: boxes (their masks belong to them), or text regions, or lines, or
-  // masks that are not empty.
+  // The number behind "detections per frame": boxes (their masks belong to them), or text regions, or lines,
+  // or non-empty masks.
   std::int64_t count() const {
     return static_cast<std::int64_t>(detections.size() + quads.size() + lines.size() +
                                      (detections.empty() ? masks.size() : 0));

@@ -1,4 +1,4 @@
-// The kinds of memory that a GPU's driver gives out. The numbers are those of recordings.
+// Kinds of memory that a GPU driver allocates. The numbers are part of the recording format.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,37 @@ enum class DeviceMemoryKind : std::uint8_t {
   device = 1,           // cuMemAlloc, cuMemAllocPitch
   array = 2,            // arrays and mipmapped arrays
   managed = 3,          // cuMemAllocManaged
-  physical = 4,         // cuMemCreate: memory by handle, wherever it is mapped
-  pool = 5,             // in use from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
-  graph = 6,            // memory nodes of graphs
-  pinned_host = 7,      // the machine's memory, pinned: cuMemHostAlloc
-  imported = 8,         // another process' (IPC, shared handles) or another API's: charged where it was made
-  reservation = 9,      // virtual addresses: cuMemAddressReserve
+  physical = 4,         // cuMemCreate: memory identified by a handle, wherever it is mapped
+  pool = 5,             // allocated from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
+  graph = 6,            // memory nodes of CUDA graphs
+  pinned_host = 7,      // pinned host memory: cuMemHostAlloc
+  imported = 8,         // from another process (IPC, shared handles) or API: charged where it was allocated
+  reservation = 9,      // virtual addresses only: cuMemAddressReserve
   mapping = 10,         // physical memory at virtual addresses: cuMemMap
-  pool_reserved = 11,   // what the driver keeps for pools, in use or not: a figure, no allocation
-  overhead = 12,        // modules, found by difference: a figure, no allocation
-  graph_reserved = 13,  // what the driver keeps for graphs: a figure, no allocation
-  context = 14,         // contexts when they were made, by difference: a figure, no allocation
-  driver_growth = 15,   // what the driver takes for itself later, by difference: a figure, no allocation
-  registered_host =
-      16,  // what the program had already and has pinned (cuMemHostRegister): nothing new anywhere
+  pool_reserved = 11,   // what the driver keeps for pools, used or unused: a figure, not an allocation
+  overhead = 12,        // modules, measured as a difference: a figure, not an allocation
+  graph_reserved = 13,  // what the driver keeps for graphs: a figure, not an allocation
+  context = 14,         // contexts at creation, measured as a difference: a figure, not an allocation
+  driver_growth =
+      15,  // later growth of the driver's memory, measured as a difference: a figure, not an allocation
+  registered_host = 16,  // existing memory that the program pinned (cuMemHostRegister): nothing is allocated
 };
-inline constexpr unsigned kDeviceMemoryKinds = 17;  // with the unused 0
+inline constexpr unsigned kDeviceMemoryKinds = 17;  // including the unused 0
 
-// Whether it takes up a device's own memory, and counts against a limit. On an integrated GPU the device's
-// memory is the machine's, so what is pinned there counts, too.
+// Whether this kind uses the device's memory and counts against a limit. On an integrated GPU the device's
+// memory is host memory, so pinned memory counts too.
 constexpr bool takes_device_memory(DeviceMemoryKind kind, bool is_integrated) {
   return (kind >= DeviceMemoryKind::device && kind <= DeviceMemoryKind::graph) ||
          (is_integrated && kind == DeviceMemoryKind::pinned_host);
 }
 
-// In what a GPU gives memory where its driver did not tell: an H100 and an H200.
+// The allocation granule of a GPU if its driver did not report it. Valid for H100 and H200.
 inline constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;
 
-// What a GPU of its own loses beyond what was asked for: above half a granule its driver gives whole ones, so
-// that of 2 MiB 1 MiB and a byte take two (measured on an H200, bench/results/gpu_ledger.md). Smaller ones
-// share granules. Memory by handle is asked for in granules, and pools are figures of the driver's.
+// The bytes that a discrete GPU loses to rounding. Above half a granule the driver allocates whole granules:
+// 1 MiB and one byte take 2 MiB (measured on an H200, bench/results/gpu_ledger.md). Smaller allocations share
+// granules. Memory by handle is requested in granules, and pools are figures from the driver, so neither is
+// rounded.
 constexpr std::uint64_t rounding_of(DeviceMemoryKind kind, std::uint64_t bytes,
                                     std::uint64_t granule = kUsualGranule) {
   if ((kind != DeviceMemoryKind::device && kind != DeviceMemoryKind::array) || bytes <= granule / 2) return 0;

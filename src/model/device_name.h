@@ -1,4 +1,4 @@
-// Where a model runs, as a person names it.
+// The device on which a model runs, as users name it.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 
 namespace headroom {
 
-// CUDA's ordinals, as the ledger counts them at most.
+// The largest number of CUDA devices that the ledger supports.
 inline constexpr unsigned kMostCudaDevices = 64;
 
 struct DeviceName {
   bool is_cuda = false;
-  unsigned ordinal = 0;  // of a CUDA device: of those that CUDA_VISIBLE_DEVICES leaves, as the driver counts
+  unsigned ordinal =
+      0;  // CUDA device number among those that CUDA_VISIBLE_DEVICES leaves, in the driver's order
   friend bool operator==(const DeviceName&, const DeviceName&) = default;
   std::string text() const;  // "cpu", "cuda:1"
 };
 
-// "cpu", "cuda:N", or "cuda" for the first. Nothing for anything else.
+// Parses "cpu", "cuda:N", or "cuda" for the first device. Returns nothing for any other text.
 std::optional<DeviceName> parse_device_name(std::string_view text);
 
-// The ordinals of the CUDA devices among these names, each once, in the order of their first use.
+// The numbers of the CUDA devices among these names, without duplicates, in order of first use.
 std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices);
 
-// "GPU-12345678-1234-1234-1234-123456789abc", as NVIDIA's tools write a device's 16 bytes; of an instance of
-// MIG "MIG-…".
+// Formats a device's 16 bytes as NVIDIA's tools do: "GPU-12345678-1234-1234-1234-123456789abc". A MIG
+// instance gets "MIG-…".
 std::string gpu_uuid_text(const std::uint8_t (&uuid)[16], bool is_mig_instance = false);
 
 }  // namespace headroom

@@ -14,7 +14,8 @@ constexpr std::string_view kKey = "\x0A\x08location";
 constexpr char kValueTag = 0x12;
 constexpr std::size_t kLongestName = 4096;  // PATH_MAX
 
-// The length after the value's tag, and how many bytes tell it; nothing if it is no length of a name.
+// The length after the value's tag, and the number of bytes that encode it. Nothing if it cannot be the
+// length of a name.
 struct Length {
   std::size_t value, bytes;
 };
@@ -43,12 +44,12 @@ void ExternalDataFinder::take(std::string_view piece) {
   for (std::size_t at = 0; (at = kept_.find(kKey, from)) != std::string::npos;) {
     const std::string_view entry = std::string_view(kept_).substr(at);
     const std::string_view value = entry.substr(kKey.size());
-    if (value.size() < 3) break;  // goes on in the next piece; an entry that is shorter names nothing
+    if (value.size() < 3) break;  // continues in the next piece; a shorter entry is not a name
     const auto length = value[0] == kValueTag ? length_at(value.substr(1)) : std::nullopt;
     if (length && length->value <= kLongestName) {
       if (value.size() < 1 + length->bytes + length->value) break;
       std::string name(value.substr(1 + length->bytes, length->value));
-      // "./w.bin" is "w.bin".
+      // "./w.bin" becomes "w.bin".
       if (is_inside_its_folder(name)) names_.insert(fs::path(name).lexically_normal().string());
     }
     from = at + kKey.size();

@@ -1,5 +1,5 @@
-// Which files beside it an ONNX model keeps its weights in (external data, which every model above 2 GiB
-// has).
+// Finds the files next to an ONNX model that contain its weights (external data). Every model above 2 GiB has
+// such files.
 #pragma once
 
 #include <set>
@@ -8,17 +8,18 @@
 
 namespace headroom {
 
-// Finds the names of external files in the bytes of a model, whatever pieces they come in. An ONNX tensor
-// names its file by an entry with the key "location" of its external_data. No parser: the model may be
-// gigabytes, and what only looks like such an entry names no file that exists.
+// Finds the names of external files in the bytes of a model, in pieces of any size. An ONNX tensor names its
+// file in an entry with the key "location" of its external_data. This is a search, not a parser, because the
+// model may have gigabytes. Bytes that only look like such an entry give the name of a file that does not
+// exist.
 class ExternalDataFinder {
  public:
   void take(std::string_view piece);
-  // Relative to the model's folder, and inside of it; each once.
+  // Relative to the model's folder and inside it, without duplicates.
   const std::set<std::string>& names() const { return names_; }
 
  private:
-  std::string kept_;  // the end of what came before, where an entry may have begun
+  std::string kept_;  // the end of the previous piece, where an entry may have started
   std::set<std::string> names_;
 };
 

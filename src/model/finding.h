@@ -1,4 +1,4 @@
-// What headroom doctor answers with: what happened, where that was seen, how sure it is, and what helps.
+// A result of headroom doctor: what happened, the evidence, the confidence, and the cures.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace headroom {
 
-// The worst first: findings are ordered by it.
+// Sorted from worst to least; findings are ordered by it.
 enum class Severity {
-  severe,   // something failed, was killed, or will
-  warning,  // worth a change; it works for now
-  note,     // good to know
-  benign,   // looks like trouble and is none
+  severe,   // a failure or a kill, happened or expected
+  warning,  // needs a change, but works for now
+  note,     // information
+  benign,   // looks like trouble, but is harmless
 };
 
-// How sure the cause is.
+// How certain the cause is.
 enum class Confidence {
-  certain,   // the program or the kernel said so itself, or it was measured
-  likely,    // the figures fit, and other causes are rarer
+  certain,   // stated by the program or the kernel, or measured
+  likely,    // the figures match, and other causes are rarer
   possible,  // one of several causes that look alike
 };
 
-// A figure by its name with unit, as "requested_bytes"; a name that ends in _bytes holds an integer.
+// A figure. Its name contains the unit: "requested_bytes". A name that ends in _bytes has an integer value.
 struct Figure {
   std::string name;
   std::variant<std::int64_t, double, std::string> value;
@@ -35,71 +35,71 @@ struct Figure {
 
 struct Evidence {
   std::string file;
-  std::int64_t line = 0;  // from 1; 0: the file has none
-  std::string text;       // as it was found, at most some hundred bytes of it
+  std::int64_t line = 0;  // from 1; 0: the input has no lines
+  std::string text;       // quoted from the input, at most some hundred bytes
 };
 
-// A cure as headroom bench can try it: what is different for one model of a run.
+// A cure that headroom bench can try: changed settings for one model of a run.
 struct CureSettings {
-  std::string model;     // its name in the run
-  std::string settings;  // behind its path, "prepack=off,mapped=on" (set_by_words)
+  std::string model;     // the model's name in the run
+  std::string settings;  // added after its path, "prepack=off,mapped=on" (set_settings)
   std::optional<std::int64_t> max_frames_in_memory{};
-  // Other models of the run that get the same settings, or are left out: then all that were in memory at once
-  // are tried at once.
+  // Other models of the run that get the same settings, or are left out. Models that were in memory at the
+  // same time are then tried together.
   std::vector<std::string> also{};
   bool leave_out_also = false;
   friend bool operator==(const CureSettings&, const CureSettings&) = default;
 };
 
-// What a cure did when it was tried.
+// The result of trying a cure.
 enum class CureVerdict {
-  helps,          // less memory, no slower, or came through where it did not before
-  costs_speed,    // less memory, and slower
-  no_difference,  // none that runs of one thing do not have, too
-  worse,          // more memory, or slower for nothing
-  failed,         // it did not come through
+  helps,          // less memory and not slower, or the run succeeded where it failed before
+  costs_speed,    // less memory, but slower
+  no_difference,  // the difference is within the variation of identical runs
+  worse,          // more memory, or slower without a gain
+  failed,         // the run with the cure failed
 };
 
 struct TriedFigure {
-  std::string name;  // with its unit: "run_peak_bytes", "latency_ns"
+  std::string name;  // with unit: "run_peak_bytes", "latency_ns"
   double before = 0, after = 0;
-  double low = 1, high = 1;  // the interval of after / before
-  bool differs = false;      // by more than runs of one thing do
-  bool is_judged = true;     // false: the runs tell too little of it (latency of fewer than ten frames)
+  double low = 1, high = 1;  // interval of after / before
+  bool differs = false;      // differs by more than identical runs do
+  bool is_judged = true;     // false: too little data to judge (latency of fewer than ten frames)
 };
 
 struct TriedCure {
   CureSettings settings;
-  std::string command;  // that was run
+  std::string command;  // the command that was run
   CureVerdict verdict = CureVerdict::no_difference;
   std::string sentence;
-  std::vector<TriedFigure> figures;  // those that both runs have
-  // Of the larger of load peak and run peak; below zero: it takes more. Absent where one did not come
-  // through.
+  std::vector<TriedFigure> figures;  // figures that both runs have
+  // Reduction of the larger of load peak and run peak; negative if the cure needs more. Absent if one of the
+  // runs failed.
   std::optional<Bytes> saved;
   std::optional<double> latency_change;  // after / before - 1
 };
 
 struct Cure {
   std::string what;
-  std::string command;                     // or the setting; empty where there is none
-  std::optional<Bytes> saves;              // what it should save; absent where nobody can know
-  std::optional<CureSettings> settings{};  // absent where headroom bench cannot try it
+  std::string command;                     // a command or a setting; may be empty
+  std::optional<Bytes> saves;              // expected saving; absent if it cannot be known
+  std::optional<CureSettings> settings{};  // absent if headroom bench cannot try the cure
   std::optional<TriedCure> tried{};        // --try
 };
 
 struct Finding {
-  std::string id;  // "pytorch-out-of-memory"; never changes its meaning
+  std::string id;  // "pytorch-out-of-memory"; an id never changes its meaning
   Severity severity = Severity::warning;
-  std::string title;  // what happened, with its figures
+  std::string title;  // what happened, with figures
   std::string cause;  // the likely cause
   Confidence confidence = Confidence::certain;
   std::int64_t times = 1;
   std::vector<Evidence> evidence;
   std::vector<Figure> figures;
-  std::vector<Cure> cures;  // the largest gain first
-  // The first cure is the one for the cause, and stays the first whatever others save; not where it was tried
-  // in vain.
+  std::vector<Cure> cures;  // largest saving first
+  // The first cure addresses the cause. It stays first even if others save more, unless a trial showed that
+  // it does not help.
   bool first_cure_meets_cause = false;
 };
 

@@ -1,4 +1,4 @@
-// What one model takes for itself, for planning: footprints/NAME.json. Plain data.
+// The memory that one model needs, for planning: footprints/NAME.json. Plain data.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 
 namespace headroom {
 
-// What it took of a GPU: by the ledger, and by the driver for the process (context, modules) where NVML
-// tells.
+// GPU memory of the model: by the ledger, and by the driver for the whole process (context, modules) if NVML
+// reports it.
 struct FootprintGpu {
   std::string device, name;  // "cuda:0", "NVIDIA H200"
   Bytes load_peak, run_peak;
-  bool is_integrated = false;  // its memory is the machine's
+  bool is_integrated = false;  // its memory is host memory
   friend bool operator==(const FootprintGpu&, const FootprintGpu&) = default;
 };
 
-// Shares over the bare runtime (resident bytes after the runtime is loaded, before the model), without the
-// decoded frames that the bench holds. The runtime itself is counted once per process, so it stands apart.
+// Bytes beyond the bare runtime (resident after the runtime is loaded, before the model), without the decoded
+// frames that the bench holds. The runtime is counted once per process, so it has its own field.
 struct Footprint {
   std::string name, path, model_fingerprint, backend, backend_version, input, host;
   Bytes runtime;    // the bare runtime, once per process
@@ -28,13 +28,13 @@ struct Footprint {
   Bytes run_mean;   // run_mean − runtime − frames
   Bytes run_peak;   // run_peak − runtime − frames
   Bytes frames;     // decoded frames that the bench held
-  // Pages of files while it ran, inside the figures above with the runtime's: code of the runtime, mostly,
-  // which processes with the same runtime have in common.
+  // File pages while the model ran, included in the figures above and in the runtime's. Mostly code of the
+  // runtime, which processes with the same runtime share.
   std::optional<Bytes> file_backed;
-  // The kernel's account of the worker's control group at its highest: page tables are in it, and of files
-  // only what was not in the page cache before.
+  // Peak that the kernel charged to the worker's control group. Includes page tables; includes file pages
+  // only if they were not in the page cache before.
   std::optional<Bytes> charged_peak;
-  std::optional<FootprintGpu> gpu;  // of several the first; absent on the CPU
+  std::optional<FootprintGpu> gpu;  // the first GPU if there are several; absent on the CPU
   RuntimeSettings settings;
   std::string measured_at;
   friend bool operator==(const Footprint&, const Footprint&) = default;

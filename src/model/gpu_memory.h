@@ -1,4 +1,4 @@
-// What a process had of a GPU's memory, by phase. Plain data; absent is what was not measured.
+// GPU memory of a process, by phase. Plain data; a figure that was not measured is absent.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,28 @@ struct GpuMemory {
   std::string device;      // "cuda:0"
   std::string name, uuid;  // "NVIDIA H200", "GPU-…"
   std::optional<Bytes> total;
-  std::optional<bool>
-      is_integrated;  // its memory is the machine's: no figure here is to be added to resident ones
+  std::optional<bool> is_integrated;  // its memory is host memory: never add these figures to resident bytes
 
-  // By the ledger of the preload library: what the process asked for, with what pools and graphs keep. Peaks
-  // are exact; `run_peak` is of warm-up and run.
+  // By the ledger of the preload library: requested bytes, plus what pools and graphs keep. Peaks are exact;
+  // `run_peak` covers warm-up and run.
   std::optional<Bytes> runtime, loaded, load_peak, running, run_peak, residual;
-  std::optional<Bytes> pinned_host;  // of the machine's memory, at the end of the run
+  std::optional<Bytes> pinned_host;  // host memory, at the end of the run
 
-  // By the driver (NVML) at the end of the same phases: the context and the modules are in it.
+  // By the driver (NVML) at the end of the same phases; includes the context and the modules.
   std::optional<Bytes> process_runtime, process_loaded, process_running, process_residual;
 
-  // Held against the ledger; absent without a limit.
+  // The limit on the ledger's figures; absent without a limit.
   std::optional<Bytes> limit;
   std::optional<bool> within_limit;
-  std::int64_t refused = 0;  // requests
+  std::int64_t refused = 0;  // number of refused requests
   std::optional<Bytes> refused_bytes;
   friend bool operator==(const GpuMemory&, const GpuMemory&) = default;
 };
 
-// All models at once on one device, by the account that they share.
+// All models at once on one device, from the account that they share.
 struct JointGpuMemory {
   std::string device;
-  std::optional<Bytes> joint_peak, sum_of_peaks;  // the sum: of the models alone
+  std::optional<Bytes> joint_peak, sum_of_peaks;  // the sum is over the models alone
   std::optional<Bytes> limit;
   bool is_over_limit() const { return limit && joint_peak && *joint_peak > *limit; }
   friend bool operator==(const JointGpuMemory&, const JointGpuMemory&) = default;

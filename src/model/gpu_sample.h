@@ -1,4 +1,4 @@
-// One GPU at a time, as its driver tells it. A figure that the driver did not give is absent, never zero.
+// A sample of one GPU, from its driver. A figure that the driver did not report is absent, never zero.
 #pragma once
 
 #include <cstdint>
@@ -10,54 +10,54 @@
 
 namespace headroom {
 
-// A process that holds memory of a GPU, by the driver's account: contexts and modules are in it.
+// A process that uses memory of a GPU. The driver's figures include contexts and modules.
 struct GpuProcess {
-  std::int64_t pid = 0;       // in the driver's PID namespace: from within a container it may name nobody
-  std::optional<Bytes> used;  // absent where the driver does not say (Windows' driver model, some Jetsons)
-  std::optional<std::int64_t> gpu_instance, compute_instance;  // the MIG instance that it runs on
+  std::int64_t pid = 0;       // in the driver's PID namespace: may not exist inside a container
+  std::optional<Bytes> used;  // absent if the driver does not report it (Windows' driver model, some Jetsons)
+  std::optional<std::int64_t> gpu_instance, compute_instance;  // the process's MIG instance
   friend bool operator==(const GpuProcess&, const GpuProcess&) = default;
 };
 
-// A part of a GPU that MIG made a device of its own.
+// A MIG instance: a part of a GPU that acts as a separate device.
 struct MigInstance {
   std::int64_t index = 0;  // among the instances of its GPU
   std::string name;        // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
-  std::string uuid;        // "MIG-…", as CUDA_VISIBLE_DEVICES takes it
+  std::string uuid;        // "MIG-…", as in CUDA_VISIBLE_DEVICES
   std::optional<std::int64_t> gpu_instance, compute_instance;
   std::optional<Bytes> memory_total, memory_used, memory_free, memory_reserved;
   friend bool operator==(const MigInstance&, const MigInstance&) = default;
 };
 
-// A whole GPU. NVML counts devices in the order of the PCI bus; CUDA counts those that CUDA_VISIBLE_DEVICES
-// leaves, fastest first. `uuid` and `pci_bus_id` are what tells that two numbers mean the same device.
+// A whole GPU. NVML orders devices by PCI bus. CUDA orders those that CUDA_VISIBLE_DEVICES leaves, fastest
+// first. Compare `uuid` and `pci_bus_id` to match the two.
 struct GpuSample {
   std::optional<std::int64_t> index;
   std::string name;        // "NVIDIA H200"
   std::string uuid;        // "GPU-…"
   std::string pci_bus_id;  // "00000000:01:00.0": domain, bus, device, function
-  bool lost = false;       // it fell off the bus or needs a reset: no figure can be had
+  bool lost = false;       // fell off the bus or needs a reset: no figures are available
   std::optional<Bytes> memory_total;
-  // Without the reserved memory, so that total = used + reserved + free. Where `memory_reserved` is absent
-  // (drivers before R510) the reserved memory is in it.
+  // Without reserved memory, so that total = used + reserved + free. If `memory_reserved` is absent (drivers
+  // before R510), this includes the reserved memory.
   std::optional<Bytes> memory_used;
   std::optional<Bytes> memory_free, memory_reserved;
-  // Share of the driver's last sampling period (1/6 to 1 s): with a kernel running, with device memory read
-  // or written, of the video encoders and decoders.
+  // Share of the driver's last sampling period (1/6 to 1 s) in which a kernel ran, device memory was
+  // accessed, or the video encoder or decoder was busy.
   std::optional<double> gpu_percent, memory_percent, encoder_percent, decoder_percent;
   std::optional<double> graphics_clock_hz, sm_clock_hz, memory_clock_hz;
-  std::optional<double> power_watts, power_limit_watts;  // of the whole board; the limit that is enforced
+  std::optional<double> power_watts, power_limit_watts;  // of the whole board; the enforced limit
   std::optional<double> temperature_celsius;
-  std::optional<bool> throttled;              // the clocks are held down by heat, power or another GPU
-  std::vector<std::string> throttle_reasons;  // by what, in words: "software power cap"
-  std::vector<std::string> clock_limits;      // what else keeps the clocks from being higher: "idle"
+  std::optional<bool> throttled;              // clocks are reduced because of heat, power or another GPU
+  std::vector<std::string> throttle_reasons;  // readable reasons: "software power cap"
+  std::vector<std::string> clock_limits;      // other reasons for lower clocks: "idle"
   std::optional<bool> mig_enabled;
   std::vector<MigInstance> mig_instances;
-  std::optional<std::vector<GpuProcess>> processes;  // absent: the driver does not say
+  std::optional<std::vector<GpuProcess>> processes;  // absent: the driver does not report processes
   friend bool operator==(const GpuSample&, const GpuSample&) = default;
 };
 
-// What programs can still take: as the driver tells it, else what is neither used nor reserved. It tells no
-// more than its figures where they do not fit each other: below zero where more is used than there is.
+// Memory that programs can still allocate: the driver's figure, or else total − used − reserved. The result
+// is negative if the driver's figures are inconsistent and more is used than exists.
 inline std::optional<Bytes> free_memory(const GpuSample& gpu) {
   if (gpu.memory_free) return gpu.memory_free;
   if (!gpu.memory_total || !gpu.memory_used) return std::nullopt;

@@ -1,4 +1,4 @@
-// A memory limit, what enforces it, and what the probe proved about it in this run. Plain data.
+// A memory limit, the mechanism that enforces it, and the probe's result in this run. Plain data.
 #pragma once
 
 #include <optional>
@@ -9,24 +9,24 @@
 
 namespace headroom {
 
-// What was proved on this machine in this run (design: the words describe the proof, not the intention).
+// What the probe proved on this machine in this run. The type describes the proof, not the intention.
 enum class LimitType {
-  hard,         // every route by which a process can take memory was refused or killed
-  soft,         // only a watchdog or an allocator cap, or some route got past the limit
-  unavailable,  // nothing enforces it; memory is monitored alone
+  hard,         // every allocation route was refused or killed
+  soft,         // only a watchdog or an allocator cap enforces it, or a route exceeded the limit
+  unavailable,  // nothing enforces it; memory is only monitored
 };
 
 enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog, device_ledger };
 
-// On an integrated GPU (Jetson, Thor, GB10) CUDA memory is the machine's memory, and the kernel may not charge it
-// to a control group. A limit on the machine's memory is then called soft, for this reason.
+// On an integrated GPU (Jetson, Thor, GB10) CUDA memory is the machine's memory, and the kernel may not
+// charge it to a control group. A limit on the machine's memory is then called soft, for this reason.
 inline constexpr std::string_view kCudaNotProved = "CUDA memory is not proved to be charged on this device";
-inline constexpr std::string_view kCudaRoute = "cuda";  // its row in the probe's table
+inline constexpr std::string_view kCudaRoute = "cuda";  // the name of this route in the probe's table
 
 std::string_view name_of(LimitType type);
 std::string_view name_of(LimitMechanism mechanism);
 
-// One route that the probe tried ("malloc", "mmap_private", "mmap_shared", "memfd").
+// A route that the probe tried ("malloc", "mmap_private", "mmap_shared", "memfd").
 struct LimitRoute {
   std::string name;
   std::string outcome;  // "refused", "killed", "escaped", "not_tried"
@@ -34,8 +34,8 @@ struct LimitRoute {
   friend bool operator==(const LimitRoute&, const LimitRoute&) = default;
 };
 
-// The probe tries the routes under the limit itself, but with no more than this: large enough that a process
-// with its libraries fits, small enough to be quick (32,768 pages to touch at most for a route).
+// The probe runs under the limit, but never allocates more than this: large enough for a process with its
+// libraries, small enough to be quick (at most 32,768 pages per route).
 inline constexpr Bytes kLargestProbe = mebibytes(64);
 
 struct Limit {
@@ -43,12 +43,12 @@ struct Limit {
   LimitType type = LimitType::unavailable;
   LimitMechanism mechanism = LimitMechanism::none;
   std::vector<LimitRoute> routes;
-  std::string note;  // why a better mechanism was not used; may be empty
+  std::string note;  // why a stronger mechanism was not used; may be empty
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
 bool has_unproved_cuda(const Limit& limit);
-// "hard", or with the reason where CUDA memory may escape: "soft (CUDA memory is not proved to be charged …)".
+// "hard", or with the reason if CUDA memory may escape: "soft (CUDA memory is not proved to be charged …)".
 std::string type_with_reason(const Limit& limit);
 
 }  // namespace headroom

@@ -18,7 +18,7 @@ bool belongs_in_a_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// Every figure by its name, in the order in which they stand.
+// Calls `field` for every figure with its name, in the order of the text.
 template <class Pool, class Field>
 void for_each_figure(Pool& pool, const Field& field) {
   field("pid", pool.pid);

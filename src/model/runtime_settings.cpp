@@ -83,7 +83,7 @@ std::optional<bool> switch_of(std::string_view word) {
 
 std::string_view word_of(bool on) { return on ? "on" : "off"; }
 
-// One row a setting: its word, how it is read, and what it is.
+// One entry per setting: name, parser, formatter.
 struct Setting {
   std::string_view name;
   bool (*set)(RuntimeSettings&, std::string_view);
@@ -149,23 +149,23 @@ constexpr auto kNames = [] {
 
 std::span<const std::string_view> setting_names() { return kNames; }
 
-bool set_by_word(RuntimeSettings& settings, std::string_view name, std::string_view word) {
+bool set_setting(RuntimeSettings& settings, std::string_view name, std::string_view word) {
   for (const Setting& setting : kSettings)
     if (setting.name == name) return setting.set(settings, word);
   return false;
 }
 
-bool set_by_words(RuntimeSettings& settings, std::string_view words) {
+bool set_settings(RuntimeSettings& settings, std::string_view words) {
   if (words.empty()) return true;
   for (const std::string_view part : split(words, ',')) {
     const std::size_t equals = part.find('=');
-    if (equals == part.npos || !set_by_word(settings, part.substr(0, equals), part.substr(equals + 1)))
+    if (equals == part.npos || !set_setting(settings, part.substr(0, equals), part.substr(equals + 1)))
       return false;
   }
   return true;
 }
 
-std::string changed_words(const RuntimeSettings& from, const RuntimeSettings& wanted) {
+std::string changed_settings(const RuntimeSettings& from, const RuntimeSettings& wanted) {
   std::string words;
   for (const Setting& setting : kSettings) {
     const std::string word = setting.get(wanted);

@@ -1,4 +1,4 @@
-// Metrics at a time. A figure that a source did not give is absent, never zero. Plain data.
+// Metrics at one time. A figure that a source did not report is absent, never zero. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace headroom {
 
-// A named reading of one sensor: a temperature zone, a power rail, a clock.
+// A reading of one sensor: a temperature zone, a power rail, a clock.
 struct Reading {
   std::string name;
   double value = 0;
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 
-// One core. A core that is switched off has no figures.
+// One core. An offline core has no figures.
 struct CpuCore {
   bool online = true;
   std::optional<double> percent, clock_hz;
   friend bool operator==(const CpuCore&, const CpuCore&) = default;
 };
 
-// A hardware block beside CPU and GPU: a video encoder, a deep-learning accelerator.
+// A hardware block other than CPU and GPU: a video encoder, a deep-learning accelerator.
 struct EngineReading {
   std::string name;
   std::optional<bool> on;
@@ -35,29 +35,29 @@ struct EngineReading {
   friend bool operator==(const EngineReading&, const EngineReading&) = default;
 };
 
-// A control group at one moment.
+// A control group at one time.
 struct CgroupMemory {
   std::optional<Bytes> current, peak, limit;
   std::optional<Bytes> anonymous, file_backed;
-  std::optional<std::int64_t> oom_kills;  // since the group was made
-  std::optional<Bytes> swapped, high;     // `high`: from where on it is throttled (v2)
-  // Of the pages of files those that nobody used of late: what the kernel takes back first, for nothing.
+  std::optional<std::int64_t> oom_kills;  // since the group was created
+  std::optional<Bytes> swapped, high;     // `high`: the kernel throttles the group above this (v2)
+  // File pages that were not used recently: the kernel reclaims these first, at no cost.
   std::optional<Bytes> inactive_file = std::nullopt;
   friend bool operator==(const CgroupMemory&, const CgroupMemory&) = default;
 };
 
-// A process in the table of all of them. Its memory is inside the machine's; rss, pss and gpu overlap and are
-// never added to each other.
+// A process in the process table. Its memory is part of the machine's. rss, pss and gpu overlap: never add
+// them.
 struct ProcessSample {
   std::int64_t pid = 0, parent = 0;
-  std::string name;                   // as the kernel has it: at most 15 characters
-  std::string user;                   // whose it is: a name, or a number without one; empty if not told
-  std::optional<double> cpu_percent;  // of one core, since the sample before
+  std::string name;                   // as the kernel reports it: at most 15 characters
+  std::string user;                   // the owner's name, or the user id if it has no name; empty if unknown
+  std::optional<double> cpu_percent;  // of one core, since the previous sample
   std::optional<Bytes> rss, swapped;
-  std::optional<Bytes> pss;  // only where asked for
-  std::optional<Bytes> gpu;  // by NvMap or the driver
+  std::optional<Bytes> pss;  // only if requested
+  std::optional<Bytes> gpu;  // from NvMap or the driver
   std::optional<std::int64_t> oom_score, oom_score_adj, threads;
-  // Field 22 of its stat file. With it the number names this process alone; not in logs.
+  // Field 22 of the stat file. Together with the PID it identifies the process. Absent in logs.
   std::optional<std::int64_t> start_ticks;
   friend bool operator==(const ProcessSample&, const ProcessSample&) = default;
 };
@@ -65,20 +65,20 @@ struct ProcessSample {
 enum class KernelEventKind { oom_kill, nvmap_error, gpu_error };
 std::string_view name_of(KernelEventKind kind);
 
-// What the kernel told about memory (/dev/kmsg) since the sample before.
+// A kernel message about memory (/dev/kmsg) since the previous sample.
 struct KernelEvent {
   KernelEventKind kind = KernelEventKind::oom_kill;
   std::optional<std::int64_t> pid;  // the victim
-  std::string process;              // its name
+  std::string process;              // the victim's name
   std::string text;                 // as the kernel wrote it
   friend bool operator==(const KernelEvent&, const KernelEvent&) = default;
 };
 
-// The whole machine at one moment. All views of it (screen, log, metrics) share this one type.
+// The whole machine at one time. The screen, the log and the metrics all use this type.
 struct SystemSample {
-  Nanoseconds time;                      // monotonic; in a log since its begin
-  std::optional<Nanoseconds> unix_time;  // of the wall clock, which may jump
-  // What a log wrote before the sample; the order of its day and month is not told.
+  Nanoseconds time;                      // monotonic; in a log: since the start of the log
+  std::optional<Nanoseconds> unix_time;  // wall-clock time, which may jump
+  // The timestamp text of a log. Its order of day and month is unknown.
   std::string clock_text;
 
   std::optional<double> cpu_percent;  // of all cores together, 0..100, since the previous sample
@@ -86,23 +86,24 @@ struct SystemSample {
 
   std::optional<Bytes> ram_total, ram_free, ram_available, ram_cached, ram_shared;
   std::optional<Bytes> ram_used;  // MemTotal − MemFree − Buffers − Cached (as jtop counts)
-  // Parts of the machine's memory as the kernel counts them: docs/metrics.md has the names in /proc/meminfo.
+  // Parts of the machine's memory by the kernel's counts: docs/metrics.md lists the names in /proc/meminfo.
   std::optional<Bytes> ram_buffers, ram_anonymous, ram_mapped, ram_dirty;
   std::optional<Bytes> slab_reclaimable, slab_unreclaimable, kernel_stacks, page_tables;
   std::optional<Bytes> huge_pages_total, huge_pages_free;  // reserved by the administrator
-  std::optional<Bytes> cma_total, cma_free;  // of the area that devices take contiguous memory from
-  std::optional<Bytes> nvmap_used;           // Jetson; inside ram_used, never added to it
-  std::optional<Bytes> nvmap_free;           // kept by its driver for the next request
-  // The largest block of free pages that hang together, and how many there are of its size.
+  std::optional<Bytes> cma_total, cma_free;                // the area for contiguous device memory
+  std::optional<Bytes> nvmap_used;                         // Jetson; inside ram_used, never added to it
+  std::optional<Bytes> nvmap_free;                         // cached by the NvMap driver for the next request
+  // The largest block of contiguous free pages, and the number of blocks of that size.
   std::optional<Bytes> largest_free_block;
   std::optional<std::int64_t> largest_free_blocks;
   std::optional<Bytes> swap_total, swap_used, swap_cached;
-  std::optional<Bytes> zram_original, zram_compressed, zram_used;  // swapped into it, and what that takes
-  std::optional<CgroupMemory> cgroup;  // the control group that the sampler runs in
+  std::optional<Bytes> zram_original, zram_compressed,
+      zram_used;                       // bytes swapped into zram, and the memory that they use there
+  std::optional<CgroupMemory> cgroup;  // the sampler's control group
 
   std::optional<double> psi_some_avg10, psi_full_avg10;  // memory pressure, percent
-  // Since the previous sample: the time in which some, or all, tasks waited for memory; pages; working-set
-  // refaults; requests that had to reclaim; runs of compaction and those in vain; faults that had to read.
+  // Changes since the previous sample: time in which some or all tasks waited for memory; pages swapped;
+  // working-set refaults; direct reclaims; compaction runs and failed ones; faults that read from disk.
   std::optional<Nanoseconds> psi_some_stalled, psi_full_stalled;
   std::optional<std::int64_t> pages_swapped_in, pages_swapped_out;
   std::optional<std::int64_t> refaults, oom_kills;
@@ -110,38 +111,37 @@ struct SystemSample {
 
   std::vector<Reading> temperatures_celsius, temperature_peaks_celsius;
   std::vector<Reading> power_watts;
-  std::vector<Reading> power_average_watts, power_peak_watts;  // since tegrastats began
+  std::vector<Reading> power_average_watts, power_peak_watts;  // since tegrastats started
   std::vector<Reading> clocks_hz;                              // "cpu0", "gpu", "emc"
   std::vector<EngineReading> engines;
-  std::optional<double> emc_percent;  // of what the memory controller can move at its clock
-  std::optional<double> gpu_percent;  // of several GPUs the busiest
+  std::optional<double> emc_percent;  // of the memory controller's bandwidth at its current clock
+  std::optional<double> gpu_percent;  // the busiest of several GPUs
   std::vector<Reading> fans_rpm, fans_percent;
-  std::string power_mode;         // of nvpmodel: "MAXN"
+  std::string power_mode;         // from nvpmodel: "MAXN"
   std::optional<bool> throttled;  // a throttle alert of the board or of a GPU is active now
-  std::vector<GpuSample> gpus;    // as the driver tells them (NVML); empty without it
+  std::vector<GpuSample> gpus;    // from the driver (NVML); empty without it
 
-  std::vector<ProcessSample> processes;  // the largest, or those that are followed
-  std::vector<PoolSample> pools;         // of programs that tell of theirs
+  std::vector<ProcessSample> processes;  // the largest processes, or the followed ones
+  std::vector<PoolSample> pools;         // of programs that publish their pool status
   std::vector<KernelEvent> kernel_events;
-  std::vector<Reading> other;  // what one kind of board alone tells, named with its unit: "edp_limit"
-  std::vector<std::string> unknown_tokens;  // of a log: what was not understood, as it stands there
+  std::vector<Reading> other;  // readings of only one kind of board, named with unit: "edp_limit"
+  std::vector<std::string> unknown_tokens;  // from a log: the tokens that the parser does not know
   friend bool operator==(const SystemSample&, const SystemSample&) = default;
 };
 
-// As if it had just been made, with the memory of its lists kept: a sampler that fills the same sample again
-// and again allocates nothing.
+// Resets the sample, but keeps the memory of its lists: a sampler that reuses one sample allocates nothing.
 void clear(SystemSample& sample);
 
-// One process at one moment.
+// One process at one time.
 struct ProcessMemory {
   std::optional<Bytes> rss;                             // VmRSS
   std::optional<Bytes> rss_peak;                        // VmHWM since the start or the last reset
   std::optional<Bytes> anonymous, file_backed, shared;  // RssAnon, RssFile, RssShmem: the parts of rss
-  std::optional<Bytes> pss;                             // smaps_rollup; costs more, so only where asked for
+  std::optional<Bytes> pss;                             // from smaps_rollup; expensive, so only if requested
   std::optional<Bytes> swapped;                         // VmSwap
   std::optional<Nanoseconds> cpu_time;                  // user + system, all threads
   std::optional<std::int64_t> threads;
-  // VmData: private and writable, reserved, touched or not; what RLIMIT_DATA bounds.
+  // VmData: private writable memory, reserved or touched. RLIMIT_DATA limits this.
   std::optional<Bytes> data = std::nullopt;
   // Parts of `pss`; absent before Linux 5.3.
   std::optional<Bytes> pss_file = std::nullopt, pss_shared = std::nullopt;

@@ -1,4 +1,4 @@
-// Where frames come from, and what the setup phase found there (metadata.json). Plain data.
+// The source of the frames, and what the setup phase found there (metadata.json). Plain data.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace headroom {
 enum class SourceKind { image_dir, video, camera };
 std::string_view name_of(SourceKind kind);
 
-// As the person gave it: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
+// As typed: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
 struct SourceSpec {
   SourceKind kind = SourceKind::image_dir;
   std::string path;              // folder or file; empty for a camera
@@ -22,27 +22,28 @@ struct SourceSpec {
   friend bool operator==(const SourceSpec&, const SourceSpec&) = default;
 };
 
-// Something at the source that was left out, with the reason ("IMG_3.jpg": "truncated JPEG").
+// A skipped item of the source, with the reason ("IMG_3.jpg": "truncated JPEG").
 struct SkippedItem {
   std::string name;
   std::string reason;
   friend bool operator==(const SkippedItem&, const SkippedItem&) = default;
 };
 
-// A prompted object of a video (SA-V and DAVIS folders); a source without annotations has one unnamed object.
+// A prompted object of a video (SA-V and DAVIS folders). A source without annotations has one object without
+// a name.
 struct SourceObject {
   std::string id;
   std::string mask_path;  // first annotation, checked to be non-empty
   friend bool operator==(const SourceObject&, const SourceObject&) = default;
 };
 
-// One video, or one folder of images: frames that belong together. State is cleaned between sequences.
+// One video, or one folder of images. State is cleaned between sequences.
 struct SourceSequence {
   std::string name;
   std::string path;                 // a video file, or the folder of the images
   std::vector<std::string> images;  // file names in order, for folders; empty for videos and cameras
-  std::int64_t frames = 0;          // how many frames it has (as counted; 0 if unknown, e.g. a camera)
-  int width = 0, height = 0;        // of its largest frame
+  std::int64_t frames = 0;          // number of frames that were counted; 0 if unknown (a camera)
+  int width = 0, height = 0;        // of the largest frame
   std::vector<SourceObject> objects;
   friend bool operator==(const SourceSequence&, const SourceSequence&) = default;
 };
@@ -54,7 +55,7 @@ struct SourceMetadata {
   std::vector<SkippedItem> skipped;
   std::int64_t total_frames = 0;
   Bytes largest_frame;      // decoded, 8-bit BGR: width × height × 3
-  std::string fingerprint;  // of the listing (names, sizes, times): tells stale prepared data
+  std::string fingerprint;  // of the listing (names, sizes, times): detects outdated prepared data
   friend bool operator==(const SourceMetadata&, const SourceMetadata&) = default;
 };
 

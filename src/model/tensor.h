@@ -47,7 +47,7 @@ struct TensorSpec {
 // The number of elements; 0 if any dimension is dynamic (negative) or the product overflows.
 std::int64_t element_count(const std::vector<std::int64_t>& dims);
 
-// What a loaded model says of itself.
+// The description of a loaded model, from the model itself.
 struct ModelDescription {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;

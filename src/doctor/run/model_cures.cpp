@@ -16,7 +16,7 @@ Cure with_settings(const ModelResult& model, std::string what, const std::string
 void add_settings(Finding& finding, const ModelResult& model, std::string what, const std::string& words,
                   std::optional<Bytes> saves) {
   RuntimeSettings changed = model.settings;
-  set_by_words(changed, words);
+  set_settings(changed, words);
   if (!(changed == model.settings))
     finding.cures.push_back(with_settings(model, std::move(what), words, saves));
 }

@@ -23,7 +23,7 @@ std::optional<Finding> smaller_settings(const ModelResult& model, const BenchRes
       is_search ? "The search for the fastest convolutions needs workspace." : "Measured by --tune.");
   finding.figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}};
   finding.cures = {with_settings(model, "use the smallest settings that --tune found",
-                                 changed_words(model.settings, *model.smallest_settings), *now - *small)};
+                                 changed_settings(model.settings, *model.smallest_settings), *now - *small)};
   return finding;
 }
 

@@ -22,7 +22,7 @@ BenchResult run_of(const std::string& words = "") {
   model.path = "/data/m.onnx";
   model.backend = "onnxruntime";
   model.status = ModelStatus::ok;
-  EXPECT_TRUE(set_by_words(model.settings, words));
+  EXPECT_TRUE(set_settings(model.settings, words));
   run.models = {model};
   return run;
 }

@@ -217,7 +217,7 @@ TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
-  set_by_words(model.settings, "threads=1");
+  set_settings(model.settings, "threads=1");
   result.models = {model};
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.at(0).id, "oversized-workspace");
@@ -418,7 +418,7 @@ TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
   result.options.emplace();
   result.options->memory_limit = mebibytes(250);
   result.options->max_frames = 20;
-  set_by_words(result.models[1].settings, "threads=1");
+  set_settings(result.models[1].settings, "threads=1");
   findings = doctor::run_findings(result, "");
   EXPECT_EQ(
       findings.at(0).cures[0].command,

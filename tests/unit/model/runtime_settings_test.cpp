@@ -18,25 +18,25 @@ TEST(RuntimeSettings, EachSettingIsSetByItsWord) {
   wanted.conv_search = ConvSearch::heuristic;
   wanted.conv_small_workspace = true;
   wanted.device_graph = true;
-  const std::string words = changed_words({}, wanted);
+  const std::string words = changed_settings({}, wanted);
   EXPECT_EQ(
       words,
       "threads=2,arena=off,extend=same_as_requested,pattern=off,prepack=off,graph=1,spinning=off,mapped=on,"
       "convolutions=heuristic,workspace=small,capture=on");
   RuntimeSettings read;
-  EXPECT_TRUE(set_by_words(read, words));
+  EXPECT_TRUE(set_settings(read, words));
   EXPECT_EQ(read, wanted);
-  EXPECT_TRUE(set_by_words(read, changed_words(wanted, {})));
+  EXPECT_TRUE(set_settings(read, changed_settings(wanted, {})));
   EXPECT_EQ(read, RuntimeSettings{});
-  EXPECT_EQ(changed_words(wanted, wanted), "");
+  EXPECT_EQ(changed_settings(wanted, wanted), "");
 }
 
 TEST(RuntimeSettings, WhatIsNoneIsNotTaken) {
   RuntimeSettings settings;
   for (const char* words : {"arena", "arena=maybe", "arenas=off", "graph=3", "threads=-1", "threads=100000",
                             "extend=twice", "workspace=1GiB", ",", "arena=off,"})
-    EXPECT_FALSE(set_by_words(settings, words)) << words;
-  EXPECT_TRUE(set_by_words(settings, ""));
+    EXPECT_FALSE(set_settings(settings, words)) << words;
+  EXPECT_TRUE(set_settings(settings, ""));
 }
 
 TEST(RuntimeSettings, AreDescribedWithTheirWords) {
