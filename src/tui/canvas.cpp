@@ -14,7 +14,7 @@ namespace {
 struct InkColors {
   int of_256, of_16;
 };
-// In the order of Ink. Blue is too dark on most terminals: the lighter colours of the cube stand for it.
+// In the order of Ink. Blue is too dark on most terminals, so lighter colours of the palette replace it.
 constexpr std::array<InkColors, kInks> kColors{{{-1, -1},
                                                 {245, 8},
                                                 {75, 6},

@@ -1,5 +1,4 @@
-// A screen of character cells that is drawn on in memory: the same picture goes to a terminal, a file or a
-// test.
+// A screen of character cells in memory. The same picture can go to a terminal, a file or a test.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace headroom::tui {
 
-// What a character stands for; its colour follows from that.
+// The meaning of a character. It determines the colour.
 enum class Ink : std::uint8_t {
   plain,
   dim,
@@ -26,7 +25,8 @@ enum class Ink : std::uint8_t {
 };
 inline constexpr int kInks = 12;
 
-// Of xterm's palette of 256, and of the 16 that every terminal with colours has; -1: the terminal's own.
+// The colour number in xterm's palette of 256, and in the 16 standard colours. -1: the terminal's default
+// colour.
 int color_of_256(Ink ink);
 int color_of_16(Ink ink);
 
@@ -40,7 +40,7 @@ struct Span {
   std::string text;
   Style style;
 };
-// A piece of a line that is never broken.
+// A piece of a line that is never split over two lines.
 using Spans = std::vector<Span>;
 
 int width_of(const Spans& spans);
@@ -50,7 +50,7 @@ struct Cell {
   Style style;
 };
 
-// What is drawn outside is left out.
+// A grid of cells. Text outside the grid is clipped.
 class Canvas {
  public:
   Canvas(int width, int height);
@@ -61,10 +61,10 @@ class Canvas {
                   static_cast<std::size_t>(column)];
   }
 
-  // Returns the column behind the text.
+  // Returns the column after the text.
   int put(int column, int row, std::string_view utf8, Style style = {});
   int put(int column, int row, const Spans& spans);
-  // Ends at the right edge.
+  // Aligns the text to the right edge.
   void put_right(int row, std::string_view utf8, Style style = {});
   // Inverts a whole row, as a cursor does.
   void reverse_row(int row);
@@ -76,7 +76,7 @@ class Canvas {
 
 enum class ColorDepth { none, colors_16, colors_256 };
 
-// Lines without trailing spaces, with escape sequences for the colours.
+// The canvas as lines without trailing spaces, with escape sequences for colours.
 std::string to_text(const Canvas& canvas, ColorDepth depth);
 
 }  // namespace headroom::tui

@@ -1,4 +1,4 @@
-// Curves of the last samples side by side, as many as there is room for.
+// Charts of the last samples, side by side, as many as fit the width.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct ChartKind {
   const char* name;
   Ink ink;
 };
-// In the order of what is left out last.
+// By importance: on a narrow screen the last ones are left out.
 constexpr std::array<ChartKind, kCurves> kCharts{{{Curve::memory, "Memory", Ink::processes},
                                                   {Curve::gpu, "GPU", Ink::gpu},
                                                   {Curve::gpu_memory, "GPU memory", Ink::gpu},
@@ -30,14 +30,14 @@ void draw_chart(Canvas& canvas, int left, int row, int width, int height, const 
   static constexpr const char* kAscii[] = {" ", ".", ".", ".", ":", ":", ":", "#", "#"};
   const auto now = percent_of(kind.curve, *picture.sample);
   const int column = canvas.put(left, row, std::string(kind.name) + " ", {Ink::title, true});
-  std::string height_now = "absent";
+  std::string height_now = "no data";
   if (now) height_now = fmt::format("{:.0f} %", *now);
   canvas.put(column, row, height_now, {now ? Ink::plain : Ink::dim});
-  const auto values = picture.history->columns(kind.curve, width, choice.samples_a_column);
+  const auto values = picture.history->columns(kind.curve, width, choice.samples_per_column);
   for (int x = 0; x < width; ++x) {
     const auto& value = values[static_cast<std::size_t>(x)];
     if (!value) continue;
-    // Something is not nothing: the lowest eighth stands for all that is above zero.
+    // Draw at least an eighth of a cell, so that a known value is visible.
     const double percent = std::clamp(*value, 0.0, 100.0);
     int eighths = static_cast<int>(std::lround(percent / 100 * height * 8));
     if (eighths == 0) eighths = 1;
@@ -51,9 +51,10 @@ void draw_chart(Canvas& canvas, int left, int row, int width, int height, const 
 
 int draw_charts(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int height) {
   std::vector<ChartKind> shown;
-  const int room = std::max(1, (canvas.width() + kGap) / (kNarrowest + kGap));
+  const int max_charts = std::max(1, (canvas.width() + kGap) / (kNarrowest + kGap));
   for (const ChartKind& kind : kCharts)
-    if (static_cast<int>(shown.size()) < room && picture.history->has(kind.curve)) shown.push_back(kind);
+    if (static_cast<int>(shown.size()) < max_charts && picture.history->has(kind.curve))
+      shown.push_back(kind);
   if (shown.empty() || height < 2) return row;
   const int count = static_cast<int>(shown.size());
   const int width = (canvas.width() - kGap * (count - 1)) / count;

@@ -21,14 +21,14 @@
 namespace headroom::tui {
 namespace {
 
-constexpr Nanoseconds kFirstRates{200'000'000};  // from the sample without rates to the first with them
+constexpr Nanoseconds kFirstRates{200'000'000};  // from the first sample (no rates) to the second
 constexpr Nanoseconds kShortest{50'000'000}, kLongest{3'600'000'000'000};
-constexpr Nanoseconds kFrame{33'000'000};          // of a replay that is faster than the eye
-constexpr Nanoseconds kLongestGap{2'000'000'000};  // of a log that pauses: as it is seen
-constexpr std::size_t kBefore = 512;               // samples that a step back reads again, for the charts
+constexpr Nanoseconds kFrame{33'000'000};          // shortest time between two frames of a fast replay
+constexpr Nanoseconds kLongestGap{2'000'000'000};  // longest wait for the next sample of a replay
+constexpr std::size_t kChartSamples = 512;         // samples that a step back reads again, for the charts
 constexpr double kSlowest = 1.0 / 16, kFastest = 1024;
 
-// sigabbrev_np came with glibc 2.32; JetPack 5 has 2.31.
+// sigabbrev_np() needs glibc 2.32; JetPack 5 has 2.31.
 std::string_view name_of_signal(int number) {
   switch (number) {
     case SIGTERM:
@@ -44,18 +44,18 @@ std::string_view name_of_signal(int number) {
   }
 }
 
-// Where samples come from: when the next is due, and what the keys do with it.
-class Stream {
+// The source of samples: this machine or a log. It decides when the next sample is due and handles keys.
+class SampleStream {
  public:
-  virtual ~Stream() = default;
-  // When something has to be done next.
+  virtual ~SampleStream() = default;
+  // The time of the next advance().
   virtual Nanoseconds due() const = 0;
   virtual void advance(TopSession& session, const TopChoice& choice, int rows) = 0;
   virtual void apply(const TopStep& step, TopSession& session, TopChoice& choice) = 0;
   virtual void describe(TopPicture& picture) const = 0;
 };
 
-class MachineStream final : public Stream {
+class MachineStream final : public SampleStream {
  public:
   explicit MachineStream(const TopOptions& options)
       : feed_(options.sysroot),
@@ -73,7 +73,7 @@ class MachineStream final : public Stream {
     const Nanoseconds now = monotonic_now();
     due_ += has_rates_ ? interval_ : std::min(interval_, kFirstRates);
     has_rates_ = true;
-    if (due_ < now) due_ = now + interval_;  // it, or the machine, stood still: no bunch of samples
+    if (due_ < now) due_ = now + interval_;  // the program was suspended: skip the missed samples
   }
 
   void apply(const TopStep& step, TopSession&, TopChoice& choice) override {
@@ -85,14 +85,14 @@ class MachineStream final : public Stream {
     }
     if (step.action == TopAction::toggle_pss) {
       with_pss_ = !with_pss_;
-      choice.message = with_pss_ ? "PSS comes with the next sample." : "No PSS any more.";
+      choice.message = with_pss_ ? "PSS is shown from the next sample on." : "PSS is off.";
     }
     if (step.action == TopAction::send_signal && choice.to_signal) {
       if (!is_this_machine_) {
-        choice.message = "The processes of another root are not sent signals.";
+        choice.message = "Cannot send signals to processes of another --sysroot.";
       } else {
         const auto sent = send_signal(*choice.to_signal, step.signal);
-        choice.message = sent ? fmt::format("{} {} was sent {}", choice.to_signal->pid,
+        choice.message = sent ? fmt::format("{2} was sent to {0} {1}", choice.to_signal->pid,
                                             choice.to_signal->name, name_of_signal(step.signal))
                               : sent.error().sentence();
       }
@@ -108,7 +108,8 @@ class MachineStream final : public Stream {
   }
 
  private:
-  // The largest that are seen, where that is what is asked for: three files less for each of the others.
+  // If the table shows the largest processes, read only those: this saves three file reads for each other
+  // process.
   sources::ProcessChoice processes_for(const TopChoice& choice, int rows) const {
     sources::ProcessChoice wanted;
     wanted.with_pss = with_pss_;
@@ -123,10 +124,10 @@ class MachineStream final : public Stream {
   bool with_pss_, is_this_machine_, has_rates_ = false;
   Nanoseconds due_;
   SystemSample sample_;
-  std::size_t processes_ = 0;  // as shown
+  std::size_t processes_ = 0;  // as displayed
 };
 
-class ReplayStream final : public Stream {
+class ReplayStream final : public SampleStream {
  public:
   ReplayStream(const TopOptions& options, ReplayLog log)
       : log_(std::move(log)), name_(options.replay.filename().string()), due_(monotonic_now()) {}
@@ -147,7 +148,7 @@ class ReplayStream final : public Stream {
     } else {
       log_time_.count += static_cast<std::int64_t>(static_cast<double>(passed.count) * speed_);
     }
-    // Not more at once than a key may wait for.
+    // Limit the samples of one call, so that keys are handled in time.
     for (int taken = 0; taken < 256 && next_ < log_.size(); ++taken) {
       auto sample = log_.read(next_);
       if (!sample) {
@@ -156,7 +157,7 @@ class ReplayStream final : public Stream {
         continue;
       }
       const double gap = (sample->time - log_time_).seconds() / speed_;
-      if (gap > kLongestGap.seconds()) {  // the log has a hole: it is not waited for
+      if (gap > kLongestGap.seconds()) {  // skip a gap in the log
         log_time_ =
             sample->time - Nanoseconds{static_cast<std::int64_t>(kLongestGap.seconds() * speed_ * 1e9)};
         break;
@@ -166,7 +167,8 @@ class ReplayStream final : public Stream {
             now + std::min(std::max(kFrame, Nanoseconds{static_cast<std::int64_t>(gap * 1e9)}), kLongestGap);
         break;
       }
-      if (session.has_sample() && sample->time < session.sample().time) {  // another watch's
+      if (session.has_sample() &&
+          sample->time < session.sample().time) {  // the next session of headroom watch
         session.restart();
         log_time_ = sample->time;
       }
@@ -183,7 +185,7 @@ class ReplayStream final : public Stream {
       case TopAction::faster:
         speed_ = std::min(speed_ * 2, kFastest);
         break;
-      case TopAction::step_on:
+      case TopAction::step_forward:
         choice.paused = true;
         if (next_ < log_.size()) take_next(session);
         break;
@@ -207,7 +209,7 @@ class ReplayStream final : public Stream {
     const std::string speed =
         speed_ >= 1 ? fmt::format("{:.0f}", speed_) : fmt::format("1/{:.0f}", 1 / speed_);
     picture.pace = fmt::format("replay ×{}  {} of {}{}", speed, next_, log_.size(),
-                               next_ >= log_.size() ? " (the end)" : "");
+                               next_ >= log_.size() ? " (end)" : "");
   }
 
  private:
@@ -221,10 +223,10 @@ class ReplayStream final : public Stream {
     session.take(*sample);
     clock_ = monotonic_now();
   }
-  // The charts and the alerts as they were then.
+  // Replays the samples before `index`, so that charts and alerts are as they were.
   void go_to(std::size_t index, TopSession& session) {
     session.restart();
-    next_ = index + 1 > kBefore ? index + 1 - kBefore : 0;
+    next_ = index + 1 > kChartSamples ? index + 1 - kChartSamples : 0;
     while (next_ <= index) take_next(session);
   }
 
@@ -232,14 +234,14 @@ class ReplayStream final : public Stream {
   std::string name_, problem_;
   std::size_t next_ = 0;
   double speed_ = 1;
-  Nanoseconds log_time_;                 // of the log, as far as it is shown
-  Nanoseconds clock_ = monotonic_now();  // when it was
+  Nanoseconds log_time_;                 // the replay's position in the log's time
+  Nanoseconds clock_ = monotonic_now();  // when log_time_ was updated
   Nanoseconds due_;
 };
 
 class LiveTop {
  public:
-  LiveTop(const TopOptions& options, std::unique_ptr<Stream> stream, TerminalScreen& screen)
+  LiveTop(const TopOptions& options, std::unique_ptr<SampleStream> stream, TerminalScreen& screen)
       : choice_(options.choice),
         session_({options.interval, options.alerts, options.replay.empty() && options.sysroot == "/", false}),
         stream_(std::move(stream)),
@@ -269,7 +271,7 @@ class LiveTop {
     screen_.show(draw_top(now, choice_, screen_.width(), screen_.height()));
   }
 
-  // Until something is to be drawn. False: it is over.
+  // Waits until there is something to draw. Returns false to quit.
   bool wait(bench::Interrupt& interrupt) {
     const Nanoseconds left = std::max(stream_->due() - monotonic_now(), Nanoseconds{});
     const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
@@ -283,7 +285,7 @@ class LiveTop {
       if (!key) break;
       if (!handle(*key)) return false;
     }
-    // A terminal that has gone is readable and gives nothing.
+    // A closed terminal is readable but returns no keys.
     if ((polled[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 && keys == 0) return false;
     if (stream_->due() <= monotonic_now()) stream_->advance(session_, choice_, rows_);
     return true;
@@ -292,14 +294,15 @@ class LiveTop {
   bool handle(const Key& key) {
     const TopStep step = press(key, choice_, session_.sample(), rows_);
     if (step.action == TopAction::quit) return false;
-    if (!choice_.is_replay) session_.hold_picture(choice_.paused);  // a log waits; the machine does not
+    if (!choice_.is_replay)
+      session_.hold_picture(choice_.paused);  // a replay stops anyway; live samples continue
     if (step.action != TopAction::none) stream_->apply(step, session_, choice_);
     return true;
   }
 
   TopChoice choice_;
   TopSession session_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<SampleStream> stream_;
   TerminalScreen& screen_;
   int rows_ = 1;
 };
@@ -307,7 +310,7 @@ class LiveTop {
 }  // namespace
 
 Result<int> run_live_top(TopOptions options) {
-  std::unique_ptr<Stream> stream;
+  std::unique_ptr<SampleStream> stream;
   if (!options.replay.empty()) {
     auto log = ReplayLog::open(options.replay);
     if (!log) return forward_error(log);

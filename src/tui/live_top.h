@@ -1,4 +1,4 @@
-// `headroom top` on a terminal: samples of the machine or of a log, keys, and the screen that shows them.
+// `headroom top` on a terminal: takes samples of the machine or a log, handles keys, and draws the screen.
 #pragma once
 
 #include "base/result.h"
@@ -6,7 +6,7 @@
 
 namespace headroom::tui {
 
-// Until a key, a signal or the end of the terminal ends it. Returns the exit code.
+// Runs until a key, a signal or the end of the terminal. Returns the exit code.
 Result<int> run_live_top(TopOptions options);
 
 }  // namespace headroom::tui

@@ -1,4 +1,4 @@
-// Loads and clocks, temperatures, power, fans, engines, and what is wrong.
+// The panels with loads, clocks, temperatures, power, fans and engines, and the one with alerts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::optional<double> clock_of(const SystemSample& sample, std::string_view name
   return std::nullopt;
 }
 
-// Groups of cores have clocks of their own.
+// Each cluster of cores has its own clock.
 std::optional<double> fastest_core(const SystemSample& sample) {
   std::optional<double> fastest;
   for (const Reading& clock : sample.clocks_hz)
@@ -28,7 +28,7 @@ std::optional<double> fastest_core(const SystemSample& sample) {
   return fastest;
 }
 
-// A bar a core; of a core that is off a point.
+// One bar per core; a dot for a core that is off.
 Spans cores_of(const SystemSample& sample, bool ascii) {
   static constexpr const char* kEighths[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   Spans bars;
@@ -57,7 +57,7 @@ void add_load(std::vector<Spans>& pieces, const char* name, std::optional<double
   pieces.push_back(std::move(piece));
 }
 
-// "cpu" of the zone "cpu-thermal".
+// Zone "cpu-thermal" → "cpu".
 std::string short_name(std::string name) {
   if (name.size() > 8 && name.ends_with("-thermal")) name.resize(name.size() - 8);
   return name;
@@ -121,16 +121,16 @@ int draw_machine(Canvas& canvas, int row, const TopPicture& picture, const TopCh
 }
 
 int draw_alerts(Canvas& canvas, int row, const TopPicture& picture, int most) {
-  int kernel_rows = (most + 1) / 2;  // besides those of the alerts
+  int kernel_rows = (most + 1) / 2;  // in addition to the rows of alerts
   for (const KernelEvent& event : picture.kernel_events) {
     if (kernel_rows-- == 0) break;
     const std::string victim = event.pid ? fmt::format(" {} {}", event.process, *event.pid) : "";
-    canvas.put(0, row++,
-               {{"Kernel ", {Ink::critical, true}},
-                {fmt::format("{}{}: ",
-                             event.kind == KernelEventKind::oom_kill ? "killed for memory" : "error", victim),
-                 {Ink::critical}},
-                {without_terminal_control(event.text), {}}});
+    canvas.put(
+        0, row++,
+        {{"Kernel ", {Ink::critical, true}},
+         {fmt::format("{}{}: ", event.kind == KernelEventKind::oom_kill ? "OOM kill" : "error", victim),
+          {Ink::critical}},
+         {without_terminal_control(event.text), {}}});
   }
   if (!picture.alerts_on) return row;
   if (picture.alerts.empty()) {

@@ -1,4 +1,4 @@
-// One stacked bar of the machine's memory, every byte in it once, and a bar for each GPU that has its own.
+// One stacked bar of the machine's memory, which counts every byte once, and a bar for each discrete GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@ struct Part {
   const char* name;
   Bytes size;
   Ink ink;
-  const char *fill, *ascii_fill;  // told apart without colours, too
+  const char *fill, *ascii_fill;  // distinct also without colours
 };
 
-// The parts add up to MemTotal. Where the sample tells less (a log of tegrastats has no anonymous memory)
-// what is used and what is not.
+// The parts add up to MemTotal. If the sample has too few figures (a log of tegrastats has no anonymous
+// memory), the parts are used and unused memory.
 std::vector<Part> parts_of(const SystemSample& sample) {
   std::vector<Part> parts;
   const auto add = [&parts](const char* name, Bytes size, Ink ink, const char* fill, const char* ascii) {
@@ -37,13 +37,14 @@ std::vector<Part> parts_of(const SystemSample& sample) {
   if (!sample.ram_total || !sample.ram_used) return parts;
   const Bytes used = std::clamp(*sample.ram_used, Bytes{}, *sample.ram_total);
   const Bytes gpu = std::min(sample.nvmap_used.value_or(Bytes{}), used);
-  add(sample.nvmap_used ? "used otherwise" : "used", used - gpu, Ink::processes, "█", "#");
+  add(sample.nvmap_used ? "other used" : "used", used - gpu, Ink::processes, "█", "#");
   if (sample.nvmap_used) add("GPU", gpu, Ink::gpu, "▓", "G");
   add("cache and free", *sample.ram_total - used, Ink::dim, "░", ".");
   return parts;
 }
 
-// Cells of each part: rounded down, and what is left to those that lost most, so they fill the bar.
+// The number of cells of each part. Shares are rounded down; the remaining cells go to the parts with the
+// largest remainders, so that the cells fill the bar.
 std::vector<int> cells_of(const std::vector<Part>& parts, int columns) {
   const double total = std::accumulate(parts.begin(), parts.end(), 0.0, [](double sum, const Part& part) {
     return sum + static_cast<double>(part.size.count);
@@ -88,11 +89,11 @@ int draw_headline(Canvas& canvas, int row, const TopPicture& picture) {
                       {fmt::format(" of {} used ", short_size(*sample.ram_total)), {}},
                       {fmt::format("({:.0f} %)", *used), {ink_of_percent(*used, Ink::plain), true}}});
   } else {
-    pieces.push_back({{"Memory ", {Ink::title, true}}, {"not told", {Ink::dim}}});
+    pieces.push_back({{"Memory ", {Ink::title, true}}, {"unknown", {Ink::dim}}});
   }
   if (sample.ram_available) pieces.push_back({{"available " + short_size(*sample.ram_available), {}}});
   if (picture.seconds_left)
-    pieces.push_back({{"used up in " + time_left(*picture.seconds_left),
+    pieces.push_back({{"exhausted in " + time_left(*picture.seconds_left),
                        {*picture.seconds_left < 600 ? Ink::critical : Ink::warning, true}}});
   return put_flow(canvas, row, pieces, 1);
 }
@@ -132,7 +133,7 @@ int draw_swap(Canvas& canvas, int row, const TopPicture& picture) {
   if (sample.cma_total && sample.cma_free && sample.cma_total->count > 0)
     add(fmt::format("CMA {} of {} free", short_size(*sample.cma_free), short_size(*sample.cma_total)));
   if (sample.cgroup && sample.cgroup->current && sample.cgroup->limit)
-    add(fmt::format("group {} of {}", short_size(*sample.cgroup->current),
+    add(fmt::format("cgroup {} of {}", short_size(*sample.cgroup->current),
                     short_size(*sample.cgroup->limit)));
   return pieces.empty() ? row : put_flow(canvas, row, pieces, 1);
 }
@@ -168,7 +169,7 @@ int draw_gpus(Canvas& canvas, int row, const TopPicture& picture, const TopChoic
     if (drawn == most) {
       canvas.put(
           0, row++,
-          fmt::format("and {} GPUs more", picture.sample->gpus.size() - static_cast<std::size_t>(drawn)),
+          fmt::format("and {} more GPUs", picture.sample->gpus.size() - static_cast<std::size_t>(drawn)),
           {Ink::dim});
       break;
     }

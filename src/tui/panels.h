@@ -1,4 +1,4 @@
-// The panels of `headroom top`. Each draws from a row on and returns the row behind it.
+// The panels of `headroom top`. Each function draws from `row` down and returns the next free row.
 #pragma once
 
 #include <string>
@@ -12,24 +12,24 @@ namespace headroom::tui {
 std::string short_size(Bytes bytes);
 // "2.04 GHz", "729 MHz".
 std::string short_clock(double hertz);
-// In the colour of its height.
+// Warning and critical colours for high values, else `usual`.
 Ink ink_of_percent(double percent, Ink usual);
-// A bar of eighths: `columns` wide, a share of it filled.
+// A bar of `columns` cells, filled by `share` in steps of an eighth of a cell.
 std::string bar_text(double share, int columns, bool ascii);
-// Pieces behind each other with two spaces between them, in at most `lines` rows; what there is no room for
-// is counted at the end.
+// Puts the pieces in a row with two spaces between them, on at most `lines` rows. " +N" at the end counts the
+// pieces that do not fit.
 int put_flow(Canvas& canvas, int row, const std::vector<Spans>& pieces, int lines);
 
 int draw_memory(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice);
 int draw_gpus(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int most);
 int draw_machine(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int lines);
 int draw_alerts(Canvas& canvas, int row, const TopPicture& picture, int most);
-// `height` rows with the captions.
+// `height` includes the row of captions.
 int draw_charts(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int height);
-// From `row` to `end`, its header in the first.
+// Draws the rows from `row` to before `end`. The first is the header.
 void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture, const TopChoice& choice);
 void draw_help(Canvas& canvas);
-// The last row.
+// Draws the list of keys in the last row.
 void draw_keys(Canvas& canvas, const TopChoice& choice);
 
 }  // namespace headroom::tui

@@ -1,4 +1,4 @@
-// The processes of the machine, the keys that do something with them, and the page that explains the keys.
+// The table of processes, the row of keys, and the help page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ constexpr int kUserWidth = 8;
 
 std::string size_text(const std::optional<Bytes>& size) { return size ? short_size(*size) : "-"; }
 
-bool passes(const ProcessSample& process, const std::string& filter) {
+bool matches_filter(const ProcessSample& process, const std::string& filter) {
   if (filter.empty()) return true;
   return to_lower(process.name).find(to_lower(filter)) != std::string::npos ||
          std::to_string(process.pid) == filter || process.user == filter;
 }
 
-// What is absent is last, whichever way it is sorted; equal ones stay in the order of their numbers.
+// Absent values (±2) sort last in both directions. Equal processes are sorted by number.
 template <class Value>
 int compare(const std::optional<Value>& a, const std::optional<Value>& b) {
   if (!a || !b) return a ? -2 : b ? 2 : 0;
@@ -79,7 +79,7 @@ std::optional<ProcessColumn> process_column_by_name(std::string_view name) {
 std::vector<const ProcessSample*> rows_of(const SystemSample& sample, const TopChoice& choice) {
   std::vector<const ProcessSample*> rows;
   for (const ProcessSample& process : sample.processes)
-    if (passes(process, choice.filter)) rows.push_back(&process);
+    if (matches_filter(process, choice.filter)) rows.push_back(&process);
   std::stable_sort(rows.begin(), rows.end(), [&](const ProcessSample* a, const ProcessSample* b) {
     const int order = compare(*a, *b, choice.sort);
     if (order == 2 || order == -2) return order < 0;
@@ -132,17 +132,18 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
                      {Ink::dim});
   if (rows.empty()) {
     canvas.put(0, row + 1,
-               choice.filter.empty() ? "No process is told." : "No process has this name or number.",
+               choice.filter.empty() ? "No process list in this sample." : "No process matches the filter.",
                {Ink::dim});
     return;
   }
-  const int room = end - row - 1;
+  const int visible_rows = end - row - 1;
   std::size_t selected = 0;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (choice.selected && rows[i]->pid == *choice.selected) selected = i;
-  const std::size_t first =
-      selected >= static_cast<std::size_t>(room) ? selected - static_cast<std::size_t>(room) + 1 : 0;
-  for (std::size_t i = first; i < rows.size() && static_cast<int>(i - first) < room; ++i) {
+  const std::size_t first = selected >= static_cast<std::size_t>(visible_rows)
+                                ? selected - static_cast<std::size_t>(visible_rows) + 1
+                                : 0;
+  for (std::size_t i = first; i < rows.size() && static_cast<int>(i - first) < visible_rows; ++i) {
     const ProcessSample& process = *rows[i];
     const int y = row + 1 + static_cast<int>(i - first);
     int x = 0;
@@ -180,7 +181,7 @@ void draw_keys(Canvas& canvas, const TopChoice& choice) {
          {"s", {Ink::title, true}},
          {" STOP  ", {}},
          {"c", {Ink::title, true}},
-         {" CONT  any other key: none", {}}});
+         {" CONT  any other key: cancel", {}}});
     return;
   }
   if (choice.typing_filter) {
@@ -188,7 +189,7 @@ void draw_keys(Canvas& canvas, const TopChoice& choice) {
                {{"Filter: ", {Ink::title, true}},
                 {choice.filter, {}},
                 {"_", {Ink::plain, false, true}},
-                {"  Enter keeps it, Esc ends it", {Ink::dim}}});
+                {"  Enter: keep, Esc: clear", {Ink::dim}}});
     return;
   }
   if (!choice.message.empty()) {
@@ -216,18 +217,18 @@ void draw_keys(Canvas& canvas, const TopChoice& choice) {
 void draw_help(Canvas& canvas) {
   static constexpr std::array kLines{
       HelpLine{"q, Ctrl-C", "quit"},
-      HelpLine{"?, h, F1", "this page, and back"},
-      HelpLine{"1 2 3 4", "memory, machine, charts, processes: on and off"},
+      HelpLine{"?, h, F1", "show or hide this page"},
+      HelpLine{"1 2 3 4", "show or hide memory, machine, charts, processes"},
       HelpLine{"arrows PgUp PgDn Home End j k", "select a process"},
-      HelpLine{"/", "only processes of this name, number or user"},
-      HelpLine{"s, F6, r", "sort by the next column; the other way round"},
+      HelpLine{"/", "filter by process name, number or user"},
+      HelpLine{"s, F6, r", "sort by the next column; reverse the order"},
       HelpLine{"x, F9", "send a signal to the selected process"},
-      HelpLine{"p", "PSS of processes (walks page tables), on and off"},
-      HelpLine{"+ -", "a longer, a shorter interval"},
-      HelpLine{"z", "samples a column of the charts: 1, 4, 16, 60"},
-      HelpLine{"u, Space", "pause, go on"},
-      HelpLine{"left right", "replay: a sample back, a sample on (pauses)"},
-      HelpLine{"[ ] Backspace", "replay: slower, faster; from the beginning"},
+      HelpLine{"p", "show or hide PSS (reads page tables)"},
+      HelpLine{"+ -", "longer interval, shorter interval"},
+      HelpLine{"z", "samples per chart column: 1, 4, 16, 60"},
+      HelpLine{"u, Space", "pause or go on"},
+      HelpLine{"left right", "replay: previous or next sample (pauses)"},
+      HelpLine{"[ ] Backspace", "replay: slower, faster; restart"},
   };
   canvas.put(0, 0, "headroom top: keys", {Ink::title, true});
   int row = 2;
@@ -236,11 +237,9 @@ void draw_help(Canvas& canvas) {
     canvas.put(32, row++, fit_to_width(line.what, std::max(1, canvas.width() - 32)));
   }
   ++row;
-  canvas.put(1, row++, "The bar holds every byte of the machine once: its parts add up to MemTotal.",
-             {Ink::dim});
-  canvas.put(1, row++, "RSS, PSS and GPU of a process overlap. A figure that is not told is \"-\", not 0.",
-             {Ink::dim});
-  canvas.put(1, row++, "OOM: the kernel kills the highest first. Stalls: tasks that waited for memory.",
+  canvas.put(1, row++, "The bar counts every byte of memory once: its parts add up to MemTotal.", {Ink::dim});
+  canvas.put(1, row++, "RSS, PSS and GPU of a process overlap. \"-\" means unknown, not 0.", {Ink::dim});
+  canvas.put(1, row++, "OOM: the kernel kills the highest score first. Stalls: tasks wait for memory.",
              {Ink::dim});
 }
 

@@ -58,7 +58,7 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   if (!opened) return forward_error(opened);
   struct stat facts {};
   if (::fstat(opened->file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file",
+    return input_error(fmt::format("cannot replay {}", path.string()), "it is not a regular file",
                        watch::kFixOwnLog);
   ReplayLog log;
   log.path_ = path;
@@ -70,23 +70,22 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
     return true;
   });
   if (!read) return forward_error(read);
-  // Of a watch that was killed while it wrote.
+  // If headroom watch was killed while writing, the last line is incomplete.
   log.is_cut_ = log.size() > 1 && !log.read(log.size() - 1);
   if (log.is_cut_) --log.size_;
   if (log.size() == 0)
-    return input_error(fmt::format("{} has no sample", path.string()),
-                       opened->is_damaged ? "it is damaged at its begin" : "it is empty", watch::kFixOwnLog);
+    return input_error(fmt::format("no sample in {}", path.string()),
+                       opened->is_damaged ? "it is damaged at the start" : "it is empty", watch::kFixOwnLog);
   if (auto first = log.read(0); !first) return forward_error(first);
   if (opened->is_damaged)
-    log::warning("{} is damaged after {} samples: what follows cannot be unpacked", path.string(),
-                 log.size());
+    log::warning("{} is damaged after {} samples: the rest cannot be unpacked", path.string(), log.size());
   return log;
 }
 
 bool ReplayLog::may_be_sample(const Line& line) { return line.size > 1 && line.size <= kLongestLine; }
 
 Result<SystemSample> ReplayLog::read(std::size_t index) const {
-  // The last block that begins at this sample or before.
+  // The last block that begins at or before this sample.
   const auto after =
       std::upper_bound(blocks_.begin(), blocks_.end(), index,
                        [](std::size_t wanted, const Block& block) { return wanted < block.samples_before; });
@@ -101,13 +100,13 @@ Result<SystemSample> ReplayLog::read(std::size_t index) const {
   });
   if (!looked) return forward_error(looked);
   const auto fail = [&](const std::string& why) {
-    return input_error(fmt::format("line {} of {} is no sample", line.number, path_.string()), why,
+    return input_error(fmt::format("invalid sample in line {} of {}", line.number, path_.string()), why,
                        watch::kFixOwnLog);
   };
   std::string text(static_cast<std::size_t>(line.size), '\0');
   if (!is_found ||
       ::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
-    return fail("it cannot be read any more");
+    return fail("the line can no longer be read");
   auto document = parse_json(text);
   if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);
   if (!document->is_object() || !document->contains("time_ns")) return fail("it has no time_ns");

@@ -1,5 +1,5 @@
-// A log of `headroom watch --output FILE.jsonl`, a sample at a time. In memory is only where a line begins in
-// each 4 KiB of it: 6 MB for a gigabyte, whatever its lines are.
+// Reads single samples of a log of `headroom watch --output FILE.jsonl`. Memory holds only the position of
+// one line for each 4 KiB of the file: 6 MB for a gigabyte, independent of the line lengths.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ namespace headroom::tui {
 
 class ReplayLog {
  public:
-  // Errors: it cannot be read, is no regular file, or no line of it is a sample. A last line that was cut is
-  // left out.
+  // Errors: the file cannot be read, is not a regular file, or contains no sample. An incomplete last line is
+  // ignored.
   static Result<ReplayLog> open(const std::filesystem::path& path);
   std::size_t size() const { return size_; }
   bool is_cut() const { return is_cut_; }
-  // The error names the line.
+  // An error names the line.
   Result<SystemSample> read(std::size_t index) const;
 
  private:
   struct Line {
     std::int64_t begin = 0, size = 0, number = 1;
   };
-  // Lines that begin in one piece of the file.
+  // The lines that begin in one 4 KiB piece of the file.
   struct Block {
-    std::int64_t begin = 0, number = 1;  // of its first line
+    std::int64_t begin = 0, number = 1;  // first line: offset and line number
     std::size_t samples_before = 0;
   };
-  // From this line on, until `each` is false. Reads that many bytes at once.
+  // Calls `each` for this line and the following ones, until it returns false. Reads `piece` bytes at a time.
   Status each_line(Line line, std::size_t piece, const std::function<bool(const Line& line)>& each) const;
   static bool may_be_sample(const Line& line);
 

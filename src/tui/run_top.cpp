@@ -19,7 +19,8 @@
 namespace headroom::tui {
 namespace {
 
-// From the sample without rates to the one that is shown; the kernel counts CPU time in 10 ms.
+// Time between the first sample (no rates) and the displayed one. The kernel counts CPU time in steps of 10
+// ms.
 constexpr Nanoseconds kForRates{500'000'000};
 
 int print_once(const TopOptions& options, TopPicture picture) {
@@ -51,7 +52,7 @@ Result<int> show_machine_once(TopOptions options) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kForRates, options.interval).count));
   feed.sample_into(sample, choice);
   session.take(sample);
-  options.choice.show_charts = false;  // of two samples
+  options.choice.show_charts = false;  // two samples make no chart
   TopPicture picture = session.picture();
   picture.source = feed.name();
   picture.processes = feed.processes();
@@ -61,10 +62,10 @@ Result<int> show_machine_once(TopOptions options) {
 Result<int> show_log_once(const TopOptions& options) {
   auto log = ReplayLog::open(options.replay);
   if (!log) return forward_error(log);
-  // As many as a chart has columns on the widest screens.
-  constexpr std::size_t kBefore = 512;
+  // The columns of a chart on the widest screens.
+  constexpr std::size_t kChartSamples = 512;
   TopSession session({options.interval, options.alerts, false, false});
-  for (std::size_t i = log->size() - std::min(log->size(), kBefore); i < log->size(); ++i) {
+  for (std::size_t i = log->size() - std::min(log->size(), kChartSamples); i < log->size(); ++i) {
     auto sample = log->read(i);
     if (!sample) return forward_error(sample);
     session.take(*sample);

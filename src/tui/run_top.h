@@ -1,4 +1,4 @@
-// `headroom top`: the machine's memory on one screen.
+// `headroom top`: shows the machine's memory on one screen.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace headroom::tui {
 
 struct TopOptions {
   bool once = false, json = false;
-  int width = 0;       // of --once; 0: of the terminal
-  int processes = 20;  // of --once
+  int width = 0;       // for --once; 0: the terminal's width
+  int processes = 20;  // for --once
   std::filesystem::path sysroot = "/", replay;
   Nanoseconds interval{1'000'000'000};
   std::optional<watch::AlertSettings> alerts;
@@ -24,10 +24,10 @@ struct TopOptions {
   TopChoice choice;
 };
 
-// Of a terminal that TERM and COLORTERM describe.
+// The number of colours according to TERM and COLORTERM.
 ColorDepth color_depth(ColorMode mode, int fd);
 
-// The wall clock of a sample, as far as it is told.
+// The sample's wall clock time; empty if unknown.
 std::string clock_text(const SystemSample& sample);
 
 // Returns the exit code.

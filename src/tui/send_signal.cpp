@@ -14,14 +14,15 @@ namespace headroom::tui {
 
 Status send_signal(const ProcessSample& process, int signal) {
   const auto pid = static_cast<pid_t>(process.pid);
-  const std::string what = fmt::format("{} {} was sent nothing", process.pid, process.name);
-  if (pid <= 0) return failure(what, "its number is no process");
-  // The descriptor names this process alone, before its start is looked at. Kernels before 5.3 have none.
+  const std::string what = fmt::format("cannot send a signal to {} {}", process.pid, process.name);
+  if (pid <= 0) return failure(what, "invalid process number");
+  // Open the descriptor before comparing start times: it refers to one process even if the PID is reused.
+  // Kernels before 5.3 have no such descriptor.
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!handle && errno != ENOSYS) return failure(what, errno_text(errno));
   const auto started = sources::read_process_start(pid);
   if (!started) return failure(what, "it has ended");
-  if (started != process.start_ticks) return failure(what, "another process has its number now");
+  if (started != process.start_ticks) return failure(what, "another process has this number now");
   const auto sent = handle ? ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0)
                            : static_cast<long>(::kill(pid, signal));
   if (sent != 0) return failure(what, errno_text(errno));

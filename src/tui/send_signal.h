@@ -1,4 +1,4 @@
-// A signal to the process that the user saw, and to no other that has its number by now.
+// Sends a signal to the process that the user selected. Fails if its PID now belongs to another process.
 #pragma once
 
 #include "base/result.h"

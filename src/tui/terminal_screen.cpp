@@ -22,14 +22,14 @@
 #include "base/files.h"
 #include "base/utf8.h"
 
-// Macros of term.h with the names of ordinary things.
+// term.h defines these as macros.
 #undef columns
 #undef lines
 
 namespace headroom::tui {
 namespace {
 
-// What a handler of a deadly signal may use: plain memory, written before the handler is set.
+// Data for the handler of deadly signals: plain memory that is written before the handler is installed.
 termios saved_settings{};
 std::array<char, 256> restore_text{};
 std::size_t restore_size = 0;
@@ -37,7 +37,8 @@ std::size_t restore_size = 0;
 constexpr std::array kDeadly{SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
 std::array<struct sigaction, kDeadly.size()> actions_before{};
 
-// Gives the terminal back, then the signal to whoever had it before: a sanitizer, or the default's death.
+// Restores the terminal, then raises the signal again for the previous handler (a sanitizer, or the default
+// action).
 void on_deadly_signal(int number) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDOUT_FILENO, restore_text.data(), restore_size);
   ::tcsetattr(STDIN_FILENO, TCSANOW, &saved_settings);
@@ -54,8 +55,8 @@ void append_capability(const char* name) {
   restore_size += size;
 }
 
-// Standard error while the screen is up: what libraries, children and the log say would be drawn into it. It
-// is printed when the screen is given back.
+// Collects standard error while the screen is shown, and prints it afterwards. Otherwise messages of
+// libraries, child processes and the log would damage the screen.
 class HeldErrors {
  public:
   HeldErrors() {
@@ -70,7 +71,7 @@ class HeldErrors {
     std::array<char, 4096> piece{};
     off_t at = 0;
     for (ssize_t got = 0; (got = ::pread(held_.get(), piece.data(), piece.size(), at)) > 0; at += got)
-      [[maybe_unused]] const auto said =
+      [[maybe_unused]] const auto written =
           write_all(STDERR_FILENO, {piece.data(), static_cast<std::size_t>(got)});
   }
   HeldErrors(const HeldErrors&) = delete;
@@ -123,7 +124,7 @@ class NcursesScreen final : public TerminalScreen {
     winsize size{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
     ::resizeterm(size.ws_row, size.ws_col);
-    ::clearok(stdscr, TRUE);  // a terminal may have moved what it showed
+    ::clearok(stdscr, TRUE);  // the terminal may have moved its content
   }
 
   void show(const Canvas& canvas) override {
@@ -217,8 +218,8 @@ class NcursesScreen final : public TerminalScreen {
   bool has_colors_ = false;
 };
 
-// Characters of bars are UTF-8, whatever the locale: one without a name for its characters (C, POSIX) is
-// mostly that of a shell over ssh, whose terminal takes them.
+// Use UTF-8 for bars also in the locales C and POSIX: most of these are shells over ssh, whose terminal
+// supports UTF-8.
 void set_locale() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(::nl_langinfo(CODESET)) == "ANSI_X3.4-1968") std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -235,7 +236,7 @@ bool wants_ascii() {
 
 Result<std::unique_ptr<TerminalScreen>> TerminalScreen::open(ColorDepth depth) {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
-    return usage_error("headroom top needs a terminal", "its input or output is none",
+    return usage_error("headroom top needs a terminal", "standard input or output is not a terminal",
                        "add --once, or use headroom watch");
   set_locale();
   if (::tcgetattr(STDIN_FILENO, &saved_settings) != 0)
@@ -245,14 +246,14 @@ Result<std::unique_ptr<TerminalScreen>> TerminalScreen::open(ColorDepth depth) {
   sigaddset(&resized, SIGWINCH);
   ::sigprocmask(SIG_BLOCK, &resized, nullptr);
   UniqueFd resizes(::signalfd(-1, &resized, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!resizes) return internal_error("cannot listen for the terminal's size", errno_text(errno));
+  if (!resizes) return internal_error("cannot watch the terminal's size", errno_text(errno));
   const auto unknown = [] {
     const char* const term = std::getenv("TERM");
-    return usage_error("headroom top does not know this terminal",
+    return usage_error("headroom top does not support this terminal",
                        std::string("TERM is ") + (term == nullptr || *term == '\0' ? "not set" : term),
                        "set TERM=xterm-256color, or add --once");
   };
-  // Asked first: newterm leaks where it fails (ncurses 6.4).
+  // Check with setupterm() first: a failing newterm() leaks memory (ncurses 6.4).
   int found = 0;
   if (::setupterm(nullptr, STDOUT_FILENO, &found) != OK) return unknown();
   ::del_curterm(::set_curterm(nullptr));

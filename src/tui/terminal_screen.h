@@ -1,5 +1,5 @@
-// The terminal as a whole screen, by ncurses: it is given back as it was on every way out, also when the
-// program dies of a signal.
+// The full-screen terminal, drawn with ncurses. The terminal is restored on every exit, also after a deadly
+// signal.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@ namespace headroom::tui {
 
 class TerminalScreen {
  public:
-  // Errors: standard input or output is no terminal, or TERM names none that is known.
+  // Errors: standard input or output is not a terminal, or TERM names an unknown terminal.
   static Result<std::unique_ptr<TerminalScreen>> open(ColorDepth depth);
   virtual ~TerminalScreen() = default;
   virtual int width() const = 0;
   virtual int height() const = 0;
-  // Readable when the size has changed; then call resize().
+  // Becomes readable when the size has changed; then call resize().
   virtual int resize_fd() const = 0;
   virtual void resize() = 0;
   virtual void show(const Canvas& canvas) = 0;
-  // The next key that was pressed, if one was.
+  // The next pressed key, if any.
   virtual std::optional<Key> next_key() = 0;
 };
 
-// Whether bars and charts are better drawn in ASCII: on the Linux console and in a locale that is not UTF-8.
+// True if bars and charts should be drawn in ASCII: on the Linux console, and in locales without UTF-8.
 bool wants_ascii();
 
 }  // namespace headroom::tui

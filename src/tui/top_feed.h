@@ -1,4 +1,4 @@
-// Samples of this machine, or of a file tree of another, with its GPUs and processes.
+// Takes samples of this machine, with GPUs and processes, or of another machine's file tree.
 #pragma once
 
 #include <filesystem>
@@ -14,17 +14,17 @@ namespace headroom::tui {
 class TopFeed {
  public:
   explicit TopFeed(const std::filesystem::path& root);
-  // A driver that first has to initialise its GPUs takes seconds.
+  // Waits until the driver has initialised its GPUs, which can take seconds.
   void wait_for_gpus();
   void sample_into(SystemSample& sample, const sources::ProcessChoice& choice);
   std::size_t processes() const { return table_.count(); }
-  // Name of the machine, and the board where there is one.
+  // Host name, and the board if known.
   const std::string& name() const { return name_; }
 
  private:
   sources::SystemSampler system_;
   sources::ProcessTable table_;
-  std::optional<bench::GpuSampler> gpus_;  // not under another root: they are this machine's
+  std::optional<bench::GpuSampler> gpus_;  // absent with another root: NVML reports this machine's GPUs
   std::string name_;
 };
 

@@ -55,10 +55,11 @@ bool TopHistory::has(Curve curve) const {
   });
 }
 
-std::vector<std::optional<double>> TopHistory::columns(Curve curve, int columns, int samples_a_column) const {
+std::vector<std::optional<double>> TopHistory::columns(Curve curve, int columns,
+                                                       int samples_per_column) const {
   std::vector<std::optional<double>> values(static_cast<std::size_t>(std::max(columns, 0)));
   if (values.empty() || added_ == 0) return values;
-  const auto step = static_cast<std::size_t>(std::max(samples_a_column, 1));
+  const auto step = static_cast<std::size_t>(std::max(samples_per_column, 1));
   const std::size_t last_column = (added_ - 1) / step;
   const std::size_t oldest = added_ - points_.size();
   for (std::size_t back = 0; back < values.size() && back <= last_column; ++back) {

@@ -81,7 +81,7 @@ void select(TopChoice& choice, const SystemSample& sample, std::int64_t step) {
 
 void ask_signal(TopChoice& choice, const SystemSample& sample) {
   if (choice.is_replay) {
-    choice.message = "A log's processes cannot be sent a signal.";
+    choice.message = "A replay cannot send signals.";
     return;
   }
   for (const ProcessSample& process : sample.processes)
@@ -132,13 +132,12 @@ TopStep press_character(std::uint32_t character, TopChoice& choice, const System
       ask_signal(choice, sample);
       break;
     case 'z':
-      choice.samples_a_column = choice.samples_a_column >= 60   ? 1
-                                : choice.samples_a_column == 16 ? 60
-                                                                : choice.samples_a_column * 4;
-      choice.message =
-          choice.samples_a_column == 1
-              ? "The charts have a column for each sample."
-              : "The charts have a column for " + std::to_string(choice.samples_a_column) + " samples.";
+      choice.samples_per_column = choice.samples_per_column >= 60   ? 1
+                                  : choice.samples_per_column == 16 ? 60
+                                                                    : choice.samples_per_column * 4;
+      choice.message = choice.samples_per_column == 1
+                           ? "Charts: 1 sample per column."
+                           : "Charts: " + std::to_string(choice.samples_per_column) + " samples per column.";
       break;
     case 'u':
     case ' ':
@@ -191,7 +190,7 @@ TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int
     case KeyKind::end:
       select(choice, sample, kAll);
       break;
-    case KeyKind::escape:  // what is open, else the selection, else the filter
+    case KeyKind::escape:  // closes the help, else clears the selection, else the filter
       if (choice.help)
         choice.help = false;
       else if (choice.selected)
@@ -202,7 +201,7 @@ TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int
     case KeyKind::left:
       return {TopAction::step_back};
     case KeyKind::right:
-      return {TopAction::step_on};
+      return {TopAction::step_forward};
     case KeyKind::backspace:
       return {TopAction::restart};
     case KeyKind::function_1:

@@ -1,4 +1,4 @@
-// What the keys of `headroom top` do.
+// The key bindings of `headroom top`.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,19 @@ enum class KeyKind : std::uint8_t {
 
 struct Key {
   KeyKind kind = KeyKind::character;
-  std::uint32_t character = 0;  // its code point
+  std::uint32_t character = 0;  // code point
 };
 
-// What the loop has to do; everything else is in the choice.
+// An action for the main loop. All other effects of a key are changes of TopChoice.
 enum class TopAction : std::uint8_t {
   none,
   quit,
   interval_longer,
   interval_shorter,
-  send_signal,  // TopStep::signal to choice.to_signal, as it was before the key
+  send_signal,  // sends TopStep::signal to choice.to_signal
   toggle_pss,
   step_back,
-  step_on,
+  step_forward,
   slower,
   faster,
   restart
@@ -50,7 +50,7 @@ struct TopStep {
   int signal = 0;
 };
 
-// `page`: rows of the table.
+// Handles a key. `page`: the number of table rows.
 TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int page);
 
 }  // namespace headroom::tui

@@ -1,4 +1,4 @@
-// What `headroom top` knows of the samples that it was given: the last, the curves, the alerts.
+// The state of `headroom top`: the last sample, the chart history and the alerts.
 #pragma once
 
 #include <deque>
@@ -17,26 +17,26 @@ namespace headroom::tui {
 struct SessionOptions {
   Nanoseconds interval{1'000'000'000};
   std::optional<watch::AlertSettings> alerts;
-  bool acts = false;     // does what the rules ask for, besides showing them
-  bool at_once = false;  // rules need not hold for a while: there is one sample
+  bool acts = false;     // also run the actions of the alert rules
+  bool at_once = false;  // ignore the rules' hold times, because there is only one sample
 };
 
 class TopSession {
  public:
   explicit TopSession(SessionOptions options);
 
-  // `sample` is swapped with the one before, so that its lists are used again.
+  // Swaps `sample` with the previous one, so that its lists are reused.
   void take(SystemSample& sample);
   const SystemSample& sample() const { return held_ ? held_->sample : sample_; }
   bool has_sample() const { return has_sample_; }
-  // Without the words of the title.
+  // Without the texts of the title row.
   TopPicture picture() const;
-  // Until it is let go, `sample` and `picture` are those of now. Samples are taken, alerts begin and end, and
-  // actions run all the same: what the kernel counts since the sample before is told but once.
+  // While held, sample() and picture() return the current state and do not change. Sampling, alerts and
+  // actions continue, because each sample's counts exist only once.
   void hold_picture(bool held);
-  // As if no sample had been taken.
+  // Forgets all samples.
   void restart();
-  // Gives actions that still run five seconds.
+  // Waits up to five seconds for running actions.
   void finish();
 
  private:

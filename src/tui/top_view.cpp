@@ -12,15 +12,15 @@
 namespace headroom::tui {
 namespace {
 
-// How many rows each panel may take of a screen of this height.
-struct Room {
+// The maximum rows of each panel.
+struct PanelRows {
   int chart_height = 0;
-  int lines = 1;  // of each kind of sensor
+  int lines = 1;  // for each kind of sensor
   int gpus = 2;
   int alerts = 1;
 };
 
-Room room_in(int height) {
+PanelRows panel_rows(int height) {
   if (height >= 45) return {9, 3, 8, 4};
   if (height >= 32) return {6, 2, 4, 2};
   if (height >= 24) return {4, 1, 2, 1};
@@ -32,19 +32,19 @@ void draw_title(Canvas& canvas, const TopPicture& picture) {
   canvas.put_right(0, " " + picture.pace + (picture.clock.empty() ? "" : "  " + picture.clock), {Ink::dim});
 }
 
-// Everything above the processes; returns the row behind it.
+// Draws everything above the processes. Returns the next free row.
 int draw_upper(Canvas& canvas, const TopPicture& picture, const TopChoice& choice, int height) {
-  const Room room = room_in(height);
+  const PanelRows rows = panel_rows(height);
   draw_title(canvas, picture);
   int row = 1;
   if (choice.show_memory) {
     row = draw_memory(canvas, row, picture, choice);
-    row = draw_gpus(canvas, row, picture, choice, room.gpus);
+    row = draw_gpus(canvas, row, picture, choice, rows.gpus);
   }
-  if (choice.show_machine) row = draw_machine(canvas, row, picture, choice, room.lines);
-  row = draw_alerts(canvas, row, picture, room.alerts);
-  if (choice.show_charts && room.chart_height > 0 && picture.history != nullptr)
-    row = draw_charts(canvas, row, picture, choice, room.chart_height);
+  if (choice.show_machine) row = draw_machine(canvas, row, picture, choice, rows.lines);
+  row = draw_alerts(canvas, row, picture, rows.alerts);
+  if (choice.show_charts && rows.chart_height > 0 && picture.history != nullptr)
+    row = draw_charts(canvas, row, picture, choice, rows.chart_height);
   return row;
 }
 
@@ -54,7 +54,7 @@ std::string short_size(Bytes bytes) {
   static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes.count);
   std::size_t unit = 0;
-  // 999.5 would be written with four digits.
+  // 999.5 would be printed with four digits.
   while (std::abs(value) >= 999.5 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
@@ -87,7 +87,7 @@ int put_flow(Canvas& canvas, int row, const std::vector<Spans>& pieces, int line
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const int width = width_of(pieces[i]);
     const std::string rest = fmt::format(" +{}", pieces.size() - i);
-    // The last line keeps room for the count of what follows, unless this is the last piece.
+    // On the last line, keep space for the count of the remaining pieces, unless this is the last piece.
     const int kept = line + 1 == lines && i + 1 < pieces.size() ? display_width(rest) : 0;
     if (column > 0 && column + 2 + width + kept > canvas.width()) {
       if (line + 1 == lines) {
@@ -120,7 +120,7 @@ Canvas draw_top(const TopPicture& picture, const TopChoice& choice, int width, i
 }
 
 Canvas draw_top_once(const TopPicture& picture, const TopChoice& choice, int width, int processes) {
-  constexpr int kHigh = 200;  // more than the upper panels ever take
+  constexpr int kHigh = 200;  // more than the upper panels ever need
   Canvas probe(width, kHigh);
   const int row = draw_upper(probe, picture, choice, kHigh);
   const int shown = std::clamp(static_cast<int>(rows_of(*picture.sample, choice).size()), 1, processes);

@@ -1,4 +1,4 @@
-// The screen of `headroom top` as a pure function: what is known and what the user chose → character cells.
+// The screen of `headroom top` as a pure function: the data and the user's choices → character cells.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace headroom::tui {
 
-// What is known.
+// The data to show.
 struct TopPicture {
   const SystemSample* sample = nullptr;
   const TopHistory* history = nullptr;
-  std::optional<Nanoseconds> since_before;  // the time that the sample's counts are of
+  std::optional<Nanoseconds> since_before;  // the time since the previous sample, for rates
   std::vector<AlertEvent> alerts;           // active
   bool alerts_on = true;
-  std::optional<double> seconds_left;      // until memory is used up, as it goes on now
+  std::optional<double> seconds_left;      // until memory is exhausted at the current growth
   std::vector<KernelEvent> kernel_events;  // the last few
-  std::optional<std::size_t> processes;    // of the machine
-  std::string source;                      // host name, or the log
+  std::optional<std::size_t> processes;    // number of processes of the machine
+  std::string source;                      // host name or log file
   std::string clock;                       // "14:02:31"
   std::string pace;                        // "every 1 s", "replay ×4  12 of 600"
 };
@@ -33,30 +33,30 @@ inline constexpr int kProcessColumns = 7;
 std::string_view name_of(ProcessColumn column);
 std::optional<ProcessColumn> process_column_by_name(std::string_view name);
 
-// What the user chose.
+// The user's choices.
 struct TopChoice {
   ProcessColumn sort = ProcessColumn::memory;
   bool reversed = false;
-  std::string filter;  // part of a name, or a number
+  std::string filter;  // part of a name, a number or a user
   bool show_memory = true, show_machine = true, show_charts = true, show_processes = true;
-  int samples_a_column = 1;  // of the charts
-  bool ascii = false;        // for terminals without block characters
-  bool interactive = true;   // has keys and a selected process
+  int samples_per_column = 1;  // charts
+  bool ascii = false;          // for terminals without block characters
+  bool interactive = true;     // has keys and a selected process
 
   std::optional<std::int64_t> selected;  // pid
   bool typing_filter = false, help = false, paused = false;
-  std::optional<ProcessSample> to_signal;  // asked which signal
-  std::string message;                     // what came of the last key
+  std::optional<ProcessSample> to_signal;  // the user is choosing a signal for it
+  std::string message;                     // result of the last key
   bool is_replay = false;
 };
 
-// The processes as the table has them: filtered and sorted.
+// The rows of the table: filtered and sorted.
 std::vector<const ProcessSample*> rows_of(const SystemSample& sample, const TopChoice& choice);
 
-// How many processes fit below the other panels.
+// The number of processes that fit below the other panels.
 int process_rows(const TopPicture& picture, const TopChoice& choice, int width, int height);
 
-// Without `height`, for one-shot output: as high as it needs to be for `processes` rows.
+// draw_top_once() is for one-shot output: as high as needed for `processes` rows.
 Canvas draw_top(const TopPicture& picture, const TopChoice& choice, int width, int height);
 Canvas draw_top_once(const TopPicture& picture, const TopChoice& choice, int width, int processes);
 

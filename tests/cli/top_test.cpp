@@ -1,4 +1,4 @@
-// headroom top, as a person would run it: once, on a terminal, and of a log.
+// headroom top as users run it: with --once, on a terminal, and with a log.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -23,7 +23,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
-// headroom top on a terminal of its own.
+// Runs headroom top on a pseudo-terminal.
 class Terminal {
  public:
   explicit Terminal(std::vector<std::string> arguments, const char* term = "xterm-256color") {
@@ -58,8 +58,9 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Reads until the text is there, in what came since the last call; a test fails where it never comes. Only
-  // what has changed is sent to a terminal, so that words come in pieces: another size brings all of it.
+  // Reads until `text` appears in the output since the last call. Returns false if it does not appear in 60
+  // s. ncurses sends only changed cells, so words arrive in pieces; changing the size makes it send the whole
+  // screen.
   bool shows(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (std::chrono::steady_clock::now() < deadline) {
@@ -85,7 +86,7 @@ class Terminal {
     set_size();
   }
   void signal(int number) { ::kill(pid_, number); }
-  // Its status as waitpid has it.
+  // The status from waitpid().
   int wait() {
     int status = -1;
     while (::waitpid(pid_, &status, WNOHANG) == 0) read_some();
@@ -94,7 +95,7 @@ class Terminal {
     }
     return status;
   }
-  bool has_its_settings_back() const {
+  bool has_original_settings() const {
     termios now{};
     ::tcgetattr(master_, &now);
     return now.c_lflag == before_.c_lflag && now.c_iflag == before_.c_iflag && now.c_oflag == before_.c_oflag;
@@ -131,7 +132,7 @@ constexpr const char* kAlternateScreen = "\033[?1049h";
 constexpr const char* kNormalScreen = "\033[?1049l";
 
 void expect_restored(const Terminal& terminal) {
-  EXPECT_TRUE(terminal.has_its_settings_back());
+  EXPECT_TRUE(terminal.has_original_settings());
   const auto left = terminal.all().rfind(kNormalScreen);
   ASSERT_NE(left, std::string::npos);
   EXPECT_EQ(terminal.all().find(kAlternateScreen, left), std::string::npos);
@@ -192,7 +193,7 @@ TEST(Top, RunsOnAnUnknownTerminal) {
   Terminal terminal({}, "no-such-terminal");
   EXPECT_TRUE(terminal.shows("set TERM=xterm-256color"));
   EXPECT_EQ(WEXITSTATUS(terminal.wait()), 2);
-  EXPECT_TRUE(terminal.has_its_settings_back());
+  EXPECT_TRUE(terminal.has_original_settings());
 }
 
 TEST(Top, HandlesKeysAndRestoresTheTerminal) {
@@ -207,7 +208,7 @@ TEST(Top, HandlesKeysAndRestoresTheTerminal) {
   terminal.type("s");
   ASSERT_TRUE(terminal.shows("gpu"));
   terminal.type("/no_such_process\n");
-  ASSERT_TRUE(terminal.shows("No process has this name or number."));
+  ASSERT_TRUE(terminal.shows("No process matches the filter."));
   terminal.type("u");
   ASSERT_TRUE(terminal.shows("paused"));
   terminal.type("q");
@@ -216,13 +217,13 @@ TEST(Top, HandlesKeysAndRestoresTheTerminal) {
   expect_restored(terminal);
 }
 
-// In place and at once, as the sources keep their files open.
+// Overwrites in place and with one write, because the sources keep their files open.
 void overwrite(const std::filesystem::path& path, std::string_view text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   ASSERT_EQ(::pwrite(fd.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
 }
 
-// What the kernel counts since the sample before is told once: a pause must not lose it.
+// Each sample contains the counts since the previous one, so a pause must not drop samples.
 TEST(Top, ReportsAKillDuringAPauseAfterwards) {
   TemporaryFolder root;
   std::filesystem::create_directories(root / "proc");
@@ -238,7 +239,7 @@ TEST(Top, ReportsAKillDuringAPauseAfterwards) {
   overwrite(root / "proc/vmstat", "oom_kill 4\n");
   overwrite(root / "proc/meminfo", "MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 0 kB\nCached: 0 kB\n");
   ::usleep(1'000'000);  // some samples
-  ASSERT_TRUE(terminal.shows("(25 %)")) << "the picture stays";
+  ASSERT_TRUE(terminal.shows("(25 %)")) << "the picture does not change";
   terminal.type("u");
   ASSERT_TRUE(terminal.shows("oom_kill"));
   ASSERT_TRUE(terminal.shows("(75 %)"));
@@ -251,7 +252,7 @@ TEST(Top, FollowsTheSizeOfTheTerminal) {
   ASSERT_TRUE(terminal.shows("quit"));
   EXPECT_EQ(terminal.all().find("THR"), std::string::npos);
   terminal.resize(120, 40);
-  ASSERT_TRUE(terminal.shows("THR"));  // a column for which there is room now
+  ASSERT_TRUE(terminal.shows("THR"));  // a column that fits now
   terminal.resize(10, 3);
   terminal.resize(1, 1);
   terminal.resize(80, 24);
@@ -291,7 +292,7 @@ TEST(Top, SendsASignalToTheSelectedProcess) {
   terminal.type("jx");
   EXPECT_TRUE(terminal.shows("TERM"));
   terminal.type("t");
-  EXPECT_TRUE(terminal.shows("was sent SIGTERM"));
+  EXPECT_TRUE(terminal.shows("SIGTERM was sent"));
   int status = 0;
   ::kill(child, SIGCONT);
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -324,7 +325,7 @@ TEST(TopReplay, StepsThroughALog) {
   terminal.type("]]");
   ASSERT_TRUE(terminal.shows("×4"));
   terminal.type("x");
-  ASSERT_TRUE(terminal.shows("cannot be sent a signal"));
+  ASSERT_TRUE(terminal.shows("cannot send signals"));
   terminal.type("q");
   EXPECT_EQ(terminal.wait(), 0);
   expect_restored(terminal);

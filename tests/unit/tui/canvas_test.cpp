@@ -5,7 +5,7 @@
 namespace headroom::tui {
 namespace {
 
-TEST(Canvas, DrawsNothingOutside) {
+TEST(Canvas, ClipsTextOutside) {
   Canvas canvas(4, 2);
   EXPECT_EQ(canvas.put(2, 0, "abc"), 4);
   canvas.put(0, 5, "x");
@@ -13,7 +13,7 @@ TEST(Canvas, DrawsNothingOutside) {
   EXPECT_EQ(to_text(canvas, ColorDepth::none), "  ab\n\n");
 }
 
-TEST(Canvas, WideAndCombiningCharactersAndControls) {
+TEST(Canvas, HandlesWideCombiningAndControlCharacters) {
   Canvas canvas(6, 1);
   canvas.put(0, 0, "日e\u0301\033x");
   EXPECT_EQ(canvas.at(1, 0).glyph, "");
@@ -23,7 +23,7 @@ TEST(Canvas, WideAndCombiningCharactersAndControls) {
   EXPECT_EQ(to_text(narrow, ColorDepth::none), "\n");
 }
 
-TEST(Canvas, ColoursByDepth) {
+TEST(Canvas, WritesColoursByDepth) {
   Canvas canvas(4, 1);
   canvas.put(0, 0, "a", {Ink::critical, true});
   canvas.put(1, 0, "b");

@@ -10,7 +10,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(ReplayLog, GivesAnySample) {
+TEST(ReplayLog, ReadsAnySample) {
   test::TemporaryFolder folder;
   test::write_text(
       folder / "a.jsonl",
@@ -22,9 +22,9 @@ TEST(ReplayLog, GivesAnySample) {
   EXPECT_EQ(log->read(0)->time, Nanoseconds{1});
 }
 
-// Only one line in 4 KiB is remembered: any of short lines, of long ones, and of those behind blank ones is
-// found.
-TEST(ReplayLog, AnySampleOfLinesOfAllLengths) {
+// The log stores one line position per 4 KiB. It must find samples in short lines, in long lines and after
+// blank lines.
+TEST(ReplayLog, ReadsSamplesFromLinesOfAllLengths) {
   test::TemporaryFolder folder;
   std::string text;
   std::int64_t number = 0;
@@ -48,8 +48,8 @@ TEST(ReplayLog, AnySampleOfLinesOfAllLengths) {
   EXPECT_THAT(log->read(2000).error().sentence(), HasSubstr("line " + std::to_string(number) + " of"));
 }
 
-// As headroom watch writes it: gzip members behind each other, the last of them cut by a kill.
-TEST(ReplayLog, ACompressedLog) {
+// The format of headroom watch: concatenated gzip members. A kill cut off the last one.
+TEST(ReplayLog, ReadsACompressedLog) {
   test::TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 1000; ++i) lines += "{\"time_ns\":" + std::to_string(100 + i) + "}\n";
@@ -65,8 +65,8 @@ TEST(ReplayLog, ACompressedLog) {
   for (std::size_t i = 0; i < log->size(); ++i) EXPECT_TRUE(log->read(i)) << i;
 }
 
-// What a flash card did to it.
-TEST(ReplayLog, WhatComesBeforeDamageIsShown) {
+// Damage by a flash card.
+TEST(ReplayLog, KeepsSamplesBeforeDamage) {
   test::TemporaryFolder folder;
   const auto member = [](int from) {
     std::string lines;
@@ -76,16 +76,16 @@ TEST(ReplayLog, WhatComesBeforeDamageIsShown) {
   std::string text;
   for (int i = 0; i < 5; ++i) text += member(10 * i);
   std::string bad = member(50);
-  bad[3] = '\x7f';  // flags that no gzip has
+  bad[3] = '\x7f';  // invalid gzip flags
   test::write_text(folder / "a.jsonl.gz", text + bad + member(60));
   ::testing::internal::CaptureStderr();
   const auto log = ReplayLog::open(folder / "a.jsonl.gz");
-  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string output = ::testing::internal::GetCapturedStderr();
   ASSERT_TRUE(log) << log.error().sentence();
   EXPECT_EQ(log->size(), 50U);
   EXPECT_EQ(log->read(49)->time, Nanoseconds{49});
-  EXPECT_THAT(said, HasSubstr("is damaged after 50 samples"));
-  // Damage within what is packed: the lines before it are whole.
+  EXPECT_THAT(output, HasSubstr("is damaged after 50 samples"));
+  // Damage inside a gzip member: the lines before it are complete.
   std::string middle = watch::gzip(std::string(100'000, '\n') + "{\"time_ns\":7}\n");
   middle[middle.size() - 6] ^= 0x55;  // its checksum
   test::write_text(folder / "b.jsonl.gz", member(0) + middle + member(10));
@@ -96,17 +96,18 @@ TEST(ReplayLog, WhatComesBeforeDamageIsShown) {
   EXPECT_THAT(ReplayLog::open(folder / "c.jsonl.gz").error().sentence(), HasSubstr("it is damaged"));
 }
 
-TEST(ReplayLog, WhatIsNoLogIsSaid) {
+TEST(ReplayLog, RejectsFilesThatAreNotLogs) {
   test::TemporaryFolder folder;
   EXPECT_FALSE(ReplayLog::open(folder / "none"));
-  EXPECT_THAT(ReplayLog::open(folder.path()).error().sentence(), HasSubstr("no regular file"));
+  EXPECT_THAT(ReplayLog::open(folder.path()).error().sentence(), HasSubstr("not a regular file"));
   ::mkfifo((folder / "fifo").c_str(), 0600);
-  EXPECT_THAT(ReplayLog::open(folder / "fifo").error().sentence(), HasSubstr("no regular file"));
+  EXPECT_THAT(ReplayLog::open(folder / "fifo").error().sentence(), HasSubstr("not a regular file"));
   test::write_text(folder / "empty", "\n");
   EXPECT_THAT(ReplayLog::open(folder / "empty").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "text", "hello\nworld\n");
-  EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(),
-              AllOf(HasSubstr("line 1"), HasSubstr("; pass a log written by headroom watch --output FILE.jsonl")));
+  EXPECT_THAT(
+      ReplayLog::open(folder / "text").error().sentence(),
+      AllOf(HasSubstr("line 1"), HasSubstr("; pass a log written by headroom watch --output FILE.jsonl")));
   test::write_text(folder / "gzip", "\x1f\x8b\x08");
   EXPECT_THAT(ReplayLog::open(folder / "gzip").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "middle", "{\"time_ns\":1}\n[]\n{\"time_ns\":2}\n");

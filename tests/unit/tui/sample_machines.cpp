@@ -27,7 +27,7 @@ ProcessSample process(std::int64_t pid, const std::string& name, double cpu, Byt
 
 }  // namespace
 
-// Orin NX 16 GB with JetPack 6, as root, at work.
+// An Orin NX 16 GB with JetPack 6, under load, read as root.
 SystemSample orin_sample() {
   const sources::Tree tree;
   tree.file(
@@ -82,7 +82,7 @@ SystemSample orin_sample() {
               "1984000\n");
   sources::SystemSampler sampler(tree.root());
   SystemSample sample = sampler.sample();
-  // What depends on the machine that runs this test: rates, the size of its pages, the time.
+  // Fixed values for figures that depend on the machine that runs this test: rates, page size, time.
   sample.cpu_percent = 80;
   sample.cores.clear();
   for (const double percent : {80.0, 75.0, 70.0, 85.0, 90.0, 65.0, 95.0, 80.0})

@@ -1,4 +1,4 @@
-// Three machines as `headroom top` sees them: a Jetson from a file tree, a desktop with a GPU, a bare VM.
+// Samples of three machines: a Jetson (from a file tree), a desktop with a GPU, and a plain VM.
 #pragma once
 
 #include "model/sample.h"

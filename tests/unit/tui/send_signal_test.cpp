@@ -11,22 +11,22 @@ namespace headroom::tui {
 namespace {
 using testing::HasSubstr;
 
-TEST(SendSignal, OnlyToTheProcessThatStartedThen) {
+TEST(SendSignal, SendsOnlyToTheProcessWithTheSameStartTime) {
   const pid_t child = ::fork();
   if (child == 0)
     for (;;) ::pause();
   ProcessSample process;
   process.pid = child;
-  process.name = "whatever it calls itself";
+  process.name = "any name";
   process.start_ticks = sources::read_process_start(child);
   ASSERT_TRUE(process.start_ticks);
-  --*process.start_ticks;  // the one that had its number before
+  --*process.start_ticks;  // a process that had the same number before
   const auto other = send_signal(process, SIGKILL);
   ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().sentence(), HasSubstr("another process has its number now"));
+  EXPECT_THAT(other.error().sentence(), HasSubstr("another process has this number now"));
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
   process.start_ticks.reset();
-  EXPECT_FALSE(send_signal(process, SIGKILL)) << "it is not known which is meant";
+  EXPECT_FALSE(send_signal(process, SIGKILL)) << "the start time is unknown";
 
   process.start_ticks = sources::read_process_start(child);
   EXPECT_TRUE(send_signal(process, SIGTERM));

@@ -13,7 +13,7 @@ SystemSample with_cpu(std::optional<double> percent) {
   return sample;
 }
 
-TEST(TopHistory, TheNewestIsLastAndAbsentStaysAbsent) {
+TEST(TopHistory, NewestIsLastAndAbsentStaysAbsent) {
   TopHistory history;
   for (const Value& value : {Value{10}, Value{}, Value{30}}) history.add(with_cpu(value));
   EXPECT_THAT(history.columns(Curve::cpu, 5, 1),
@@ -24,7 +24,7 @@ TEST(TopHistory, TheNewestIsLastAndAbsentStaysAbsent) {
   EXPECT_TRUE(history.columns(Curve::cpu, -1, 1).empty());
 }
 
-// A peak stays in its column when the next sample comes.
+// A peak stays in its column when the next sample arrives.
 TEST(TopHistory, ColumnsOfSeveralSamplesKeepTheirPeaks) {
   TopHistory history;
   for (const double value : {1, 9, 2, 3, 4}) history.add(with_cpu(value));
@@ -33,7 +33,7 @@ TEST(TopHistory, ColumnsOfSeveralSamplesKeepTheirPeaks) {
   EXPECT_THAT(history.columns(Curve::cpu, 3, 2), ElementsAre(Value{9}, Value{3}, Value{5}));
 }
 
-TEST(TopHistory, KeepsTheLast) {
+TEST(TopHistory, KeepsTheLastSamples) {
   TopHistory history;
   const auto most = static_cast<int>(TopHistory::kMost);
   for (int i = 0; i < most + 10; ++i) history.add(with_cpu(i % 100));

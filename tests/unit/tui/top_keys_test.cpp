@@ -17,7 +17,7 @@ struct Keyboard {
   TopStep press_kind(KeyKind kind) { return press({kind}, choice, sample, 3); }
 };
 
-TEST(TopKeys, SelectsByTheOrderOfTheTable) {
+TEST(TopKeys, SelectsInTableOrder) {
   Keyboard keys;
   keys.press_kind(KeyKind::down);
   EXPECT_EQ(keys.choice.selected, 2210);
@@ -38,7 +38,7 @@ TEST(TopKeys, SelectsByTheOrderOfTheTable) {
   EXPECT_EQ(keys.choice.selected, std::nullopt);
 }
 
-TEST(TopKeys, ASignalIsAskedForAndAnyOtherKeyIsNone) {
+TEST(TopKeys, AsksForASignalAndOtherKeysCancel) {
   Keyboard keys;
   keys.press_character('x');
   EXPECT_FALSE(keys.choice.to_signal);
@@ -59,7 +59,7 @@ TEST(TopKeys, ASignalIsAskedForAndAnyOtherKeyIsNone) {
   EXPECT_FALSE(keys.choice.to_signal);
 }
 
-TEST(TopKeys, AFilterIsTyped) {
+TEST(TopKeys, TypesAFilter) {
   Keyboard keys;
   keys.press_character('/');
   for (const char character : std::string("qx"))
@@ -77,7 +77,7 @@ TEST(TopKeys, AFilterIsTyped) {
   EXPECT_EQ(keys.press_character('q').action, TopAction::quit);
 }
 
-TEST(TopKeys, PanelsOrderPaceAndCharts) {
+TEST(TopKeys, ChangesPanelsSortIntervalAndCharts) {
   Keyboard keys;
   for (const char character : std::string("1234")) keys.press_character(character);
   EXPECT_FALSE(keys.choice.show_memory || keys.choice.show_machine || keys.choice.show_charts ||
@@ -90,14 +90,14 @@ TEST(TopKeys, PanelsOrderPaceAndCharts) {
   EXPECT_TRUE(keys.choice.reversed);
   for (const int samples : {4, 16, 60, 1}) {
     keys.press_character('z');
-    EXPECT_EQ(keys.choice.samples_a_column, samples);
+    EXPECT_EQ(keys.choice.samples_per_column, samples);
   }
   EXPECT_EQ(keys.press_character('+').action, TopAction::interval_longer);
   EXPECT_EQ(keys.press_character('-').action, TopAction::interval_shorter);
   EXPECT_EQ(keys.press_character('[').action, TopAction::slower);
   EXPECT_EQ(keys.press_character(']').action, TopAction::faster);
   EXPECT_EQ(keys.press_kind(KeyKind::left).action, TopAction::step_back);
-  EXPECT_EQ(keys.press_kind(KeyKind::right).action, TopAction::step_on);
+  EXPECT_EQ(keys.press_kind(KeyKind::right).action, TopAction::step_forward);
   EXPECT_EQ(keys.press_kind(KeyKind::backspace).action, TopAction::restart);
   keys.press_character('h');
   EXPECT_TRUE(keys.choice.help);

@@ -12,7 +12,7 @@ SystemSample at_second(int second) {
   return sample;
 }
 
-TEST(TopSession, AHeldPictureStaysWhileSamplesAreTaken) {
+TEST(TopSession, HeldPictureDoesNotChangeDuringSampling) {
   SessionOptions options;
   options.alerts = watch::default_alert_settings();
   TopSession session(options);
@@ -40,7 +40,7 @@ TEST(TopSession, AHeldPictureStaysWhileSamplesAreTaken) {
   EXPECT_EQ(std::count_if(since_then.begin(), since_then.end(), [](auto value) { return !!value; }), 32);
   session.hold_picture(false);
   EXPECT_EQ(session.picture().sample->time.count, 60'000'000'000);
-  EXPECT_EQ(session.picture().since_before, (Nanoseconds{1'000'000'000})) << "rates are of an interval";
+  EXPECT_EQ(session.picture().since_before, (Nanoseconds{1'000'000'000})) << "rates are per interval";
   ASSERT_EQ(session.picture().kernel_events.size(), 1u);
   EXPECT_EQ(session.picture().kernel_events[0].process, "victim");
 }

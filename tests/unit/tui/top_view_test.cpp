@@ -1,6 +1,6 @@
-// The screens of three machines against their golden files. After an intended change:
+// Compares the screens of three machines with their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/tui_test --gtest_filter='*Golden*'
-// and read the difference with git before you keep it.
+// Then read the difference with git before you commit it.
 #include "tui/top_view.h"
 
 #include <cmath>
@@ -29,7 +29,7 @@ std::vector<Machine> machines() {
   return {{"orin", orin_sample()}, {"desktop", desktop_sample()}, {"vm", vm_sample()}};
 }
 
-// A minute of which the GPU's load goes up and down.
+// A session of one minute with changing GPU load.
 std::unique_ptr<TopSession> session_of(const SystemSample& last, int samples = 60) {
   SessionOptions options;
   options.alerts = watch::default_alert_settings();
@@ -71,7 +71,7 @@ void compare_with_golden(const std::string& file, const std::string& text) {
   EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
 }
 
-TEST(TopGolden, EachMachineOnASmallAndALargeScreen) {
+TEST(TopGolden, MachinesOnSmallAndLargeScreens) {
   for (const Machine& machine : machines()) {
     compare_with_golden(machine.name + "_80x24.txt", screen_of(machine.sample, 80, 24));
     compare_with_golden(machine.name + "_160x50.txt", screen_of(machine.sample, 160, 50));
@@ -111,8 +111,8 @@ TEST(TopView, FitsEverySize) {
   }
 }
 
-// A byte is in the bar once: its cells fill the row, in the parts' proportions.
-TEST(TopView, TheBarIsTheWholeMemory) {
+// The bar counts each byte once: its cells fill the row in proportion to the parts.
+TEST(TopView, BarShowsTheWholeMemory) {
   const std::string text = screen_of(orin_sample(), 80, 24);
   const std::string_view bar = split(text, '\n')[2];
   EXPECT_EQ(display_width(bar), 80);
@@ -122,23 +122,23 @@ TEST(TopView, TheBarIsTheWholeMemory) {
   EXPECT_THAT(text, HasSubstr("GPU 4.59 GiB"));
 }
 
-TEST(TopView, WhatIsNotToldIsAbsent) {
+TEST(TopView, OmitsUnknownFigures) {
   const std::string vm = screen_of(vm_sample(), 120, 40);
   EXPECT_THAT(vm, Not(HasSubstr("GPU 0")));
   EXPECT_THAT(vm, Not(HasSubstr("Temp")));
   EXPECT_THAT(vm, HasSubstr("Swap none"));
-  SystemSample little;  // a line of tegrastats
+  SystemSample little;  // as from a line of tegrastats
   little.ram_total = gibibytes(8);
   little.ram_used = gibibytes(6);
   little.swap_total.reset();
   const std::string text = screen_of(little, 80, 24);
   EXPECT_THAT(text, HasSubstr("cache and free 2.00 GiB"));
   EXPECT_THAT(text, Not(HasSubstr("Swap")));
-  EXPECT_THAT(text, HasSubstr("No process is told."));
-  EXPECT_THAT(screen_of(SystemSample{}, 80, 24), HasSubstr("Memory not told"));
+  EXPECT_THAT(text, HasSubstr("No process list in this sample."));
+  EXPECT_THAT(screen_of(SystemSample{}, 80, 24), HasSubstr("Memory unknown"));
 }
 
-TEST(TopView, AlertsAndKillsAreOnTheScreen) {
+TEST(TopView, ShowsAlertsAndKills) {
   SystemSample full = vm_sample();
   full.ram_used = gibibytes(4) - mebibytes(100);
   full.ram_available = mebibytes(100);
@@ -146,13 +146,13 @@ TEST(TopView, AlertsAndKillsAreOnTheScreen) {
       {KernelEventKind::oom_kill, 77, "victim", "Out of memory: Killed process 77 (victim)\033[2J"}};
   const std::string text = screen_of(full, 120, 40);
   EXPECT_THAT(text, HasSubstr("Alert total_memory"));
-  EXPECT_THAT(text, HasSubstr("killed for memory victim 77"));
+  EXPECT_THAT(text, HasSubstr("OOM kill victim 77"));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
   const std::string small = screen_of(full, 80, 24);
   EXPECT_THAT(small, HasSubstr("Kernel"));
 }
 
-TEST(TopView, ProcessesAreSortedAndFiltered) {
+TEST(TopView, SortsAndFiltersProcesses) {
   SystemSample sample = orin_sample();
   const auto pids = [&sample](TopChoice choice) {
     std::vector<std::int64_t> list;
@@ -163,7 +163,7 @@ TEST(TopView, ProcessesAreSortedAndFiltered) {
   EXPECT_THAT(pids(choice), testing::ElementsAre(2210, 2214, 2230, 1801, 990, 1));
   choice.reversed = true;
   EXPECT_THAT(pids(choice), testing::ElementsAre(1, 990, 1801, 2230, 2214, 2210));
-  choice.sort = ProcessColumn::gpu;  // those without stay last
+  choice.sort = ProcessColumn::gpu;  // processes without a value stay last
   EXPECT_THAT(pids(choice), testing::ElementsAre(990, 2230, 2214, 2210, 1, 1801));
   choice = {};
   choice.sort = ProcessColumn::name;
@@ -174,7 +174,7 @@ TEST(TopView, ProcessesAreSortedAndFiltered) {
   EXPECT_THAT(pids(choice), testing::ElementsAre(990));
 }
 
-TEST(TopView, TheSelectedProcessIsAlwaysSeen) {
+TEST(TopView, AlwaysShowsTheSelectedProcess) {
   SystemSample sample = vm_sample();
   for (int i = 0; i < 200; ++i) {
     ProcessSample process = sample.processes[0];
@@ -188,7 +188,7 @@ TEST(TopView, TheSelectedProcessIsAlwaysSeen) {
   EXPECT_THAT(screen_of(sample, 80, 24, choice, ColorDepth::colors_16), HasSubstr(";7m   1150"));
 }
 
-TEST(TopView, OneShotHasARowForEachProcessAskedFor) {
+TEST(TopView, OneShotShowsTheRequestedNumberOfProcesses) {
   const auto session = session_of(orin_sample());
   TopChoice choice;
   choice.interactive = false;
@@ -198,7 +198,7 @@ TEST(TopView, OneShotHasARowForEachProcessAskedFor) {
   EXPECT_THAT(text, Not(HasSubstr("quit")));
 }
 
-TEST(Panels, Sizes) {
+TEST(Panels, FormatsShortSizes) {
   EXPECT_EQ(short_size(Bytes{0}), "0 B");
   EXPECT_EQ(short_size(Bytes{999}), "999 B");
   EXPECT_EQ(short_size(Bytes{1000}), "0.98 KiB");
@@ -208,7 +208,7 @@ TEST(Panels, Sizes) {
   EXPECT_EQ(short_size(kibibytes(1024 * 1024 * 20)), "20.0 GiB");
 }
 
-TEST(Panels, ALineThatIsFullTellsHowMuchIsMissing) {
+TEST(Panels, CountsPiecesThatDoNotFit) {
   Canvas canvas(12, 2);
   EXPECT_EQ(put_flow(canvas, 0, {{{"aaaa", {}}}, {{"bbbb", {}}}, {{"cccc", {}}}, {{"dddd", {}}}}, 2), 2);
   EXPECT_EQ(to_text(canvas, ColorDepth::none), "aaaa  bbbb\ncccc  dddd\n");
