@@ -118,7 +118,7 @@ class LayerLedger {
       const Layer& layer = tree_[static_cast<LayerIndex>(i)];
       LayerAccount& account = accounts_.emplace_back();
       account.parent = layer.parent;
-      account.is_tracers_own = layer.name == recording::kTracersOwnScope;
+      account.is_tracers_own = layer.name == recording::kTracerScope;
     }
   }
 

@@ -1,9 +1,9 @@
-// The checksums of a recording (docs/recording-format.md): XXH64, of which the headers of the file and of
-// segments hold the low 32 bits. It is arithmetic on 64-bit words in four independent lanes, so a plain build
-// takes 50 µs for the megabyte of a full segment (21 GB/s), 0.3 ns for each of its events. A single changed
-// bit always changes the 64 bits; that it leaves the low 32 as they were has a chance of one in four billion.
+// The checksums of a recording (docs/recording-format.md). They are XXH64; the headers of the file and of
+// segments store the low 32 bits. XXH64 works on 64-bit words in four independent lanes, so an ordinary build
+// needs 50 µs for the megabyte of a full segment (21 GB/s), or 0.3 ns per event. Every single-bit error
+// changes the 64-bit value. The chance that the low 32 bits stay the same is one in four billion.
 //
-// The preload library includes this: no library function, no allocation.
+// The preload library includes this file: no library functions, no allocations.
 #pragma once
 
 #include <cstddef>
@@ -63,13 +63,13 @@ inline std::uint64_t checksum(const void* data, std::size_t bytes, std::uint64_t
   return hash ^ hash >> 32;
 }
 
-// 0 says that there is none, so a checksum of 0 is written as 1.
+// 0 means "no checksum", so a computed 0 is stored as 1.
 inline std::uint32_t never_zero(std::uint64_t hash) {
   const auto low = static_cast<std::uint32_t>(hash);
   return low != 0 ? low : 1;
 }
 
-// Of what a file header holds from the start on. The rest, which changes, counts as 0; RecordingEnd has it.
+// Covers the constant fields of a file header. Fields that change later count as 0; RecordingEnd covers them.
 inline std::uint32_t checksum_of(const FileHeader& header) {
   std::uint8_t bytes[kCheckedHeaderBytes];
   __builtin_memcpy(bytes, &header, sizeof bytes);
@@ -81,14 +81,14 @@ inline std::uint32_t checksum_of(const FileHeader& header) {
   return never_zero(checksum(bytes, sizeof bytes, 0));
 }
 
-// Of a segment's header as it is told here, but for the checksum itself, and of its committed records.
+// Covers the fields of the seal except its checksum, and the committed records.
 inline std::uint32_t checksum_of(const SegmentSeal& seal, const void* records) {
   return never_zero(checksum(records, seal.committed, checksum(&seal, offsetof(SegmentSeal, checksum), 0)));
 }
 
-// What a segment's header holds now. Its owner may go on meanwhile: then the counts may be of another moment
-// than the records, and false is what comes back.
-inline bool take_seal(const SegmentHeader& header, SegmentSeal& seal) {
+// Copies a segment's header into `seal`. Returns false if the owner wrote at the same time in all attempts,
+// so that counts and records may not belong together.
+inline bool read_seal(const SegmentHeader& header, SegmentSeal& seal) {
   seal.magic = header.magic;
   seal.thread = header.thread;
   seal.number = header.number;
@@ -106,7 +106,7 @@ inline bool take_seal(const SegmentHeader& header, SegmentSeal& seal) {
   return false;
 }
 
-// Of the first bytes of the metadata area, and of the record of the recording's end but for itself.
+// Covers the end record except its checksum, and the metadata before it.
 inline std::uint64_t checksum_of(const RecordingEnd& end, const void* metadata) {
   return checksum(&end, offsetof(RecordingEnd, checksum), checksum(metadata, end.metadata_bytes, 0));
 }

@@ -1,7 +1,7 @@
-// A recording is read while its process may still write to it. Without a ring that only adds to it. In a ring
-// the oldest slot, which a reader wants first, is the next that gets other records: so a slot is copied, and
-// the copy is good if the slot's header says afterwards that it is still the same segment. (The writer
-// empties a slot and numbers it anew before it writes records there: RecordWriter::open.)
+// Reading a recording while its process still writes to it. Without a ring, the process only appends. In a
+// ring, the reader starts with the oldest slot, and the writer overwrites that slot next. So the reader
+// copies a slot, and the copy is valid if the slot's header still names the same segment afterwards. (The
+// writer clears a slot and renumbers it before it writes records there: RecordWriter::open.)
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,21 +11,21 @@
 
 namespace headroom::recording {
 
-// Were there fewer bytes than the header had promised before, it was cut off.
-bool Recording::may_have_grown() const { return !info_.closed && size_ >= promised_bytes_; }
+// A file shorter than the length in its header was truncated, and does not grow.
+bool Recording::may_have_grown() const { return !info_.closed && size_ >= header_file_bytes_; }
 
-const char* Recording::torn_words() const {
+const char* Recording::copy_hint() const {
   return info_.ring && !info_.closed ? ", or the file was copied while its program wrote to it" : "";
 }
 
-bool Recording::take_copy(SegmentSpan& span, std::vector<std::uint8_t>& copy) const {
+bool Recording::copy_segment(SegmentSpan& span, std::vector<std::uint8_t>& copy) const {
   const std::uint8_t* const begin = span.begin - sizeof(SegmentHeader);
   const auto& segment = *reinterpret_cast<const SegmentHeader*>(begin);
-  // Before the rest: what has a checksum is not changed any more.
+  // Read the checksum first: a segment with a checksum no longer changes.
   const std::uint32_t checksum = segment.checksum.load(std::memory_order_acquire);
   copy.assign(begin, span.end);
-  let_go_of(begin, span.end);
-  // A slot's end is written long after its number, so what a processor may swap here does not matter.
+  drop_pages(begin, span.end);
+  // A compiler fence is enough: the writer changes a slot's end long after its number.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const auto records = static_cast<std::size_t>(span.end - span.begin);
   if (segment.number != span.number || segment.committed.load() < records) return false;
@@ -39,8 +39,8 @@ void Recording::report_overwritten(std::uint64_t segments) {
   if (segments == 0) return;
   problems_.push_back(
       fmt::format("{} of the ring's {} segments {} overwritten while the ring was read, "
-                  "as the program still writes: what they held is missing; "
-                  "read the recording again when the program has ended",
+                  "because the program still writes: their events are missing; "
+                  "read the recording again after the program has ended",
                   segments, segments_.size(), segments == 1 ? "was" : "were"));
 }
 

@@ -1,4 +1,4 @@
-// A file that was mapped for execution, as a reader of recordings is told of it.
+// A file that was mapped for execution, as readers of recordings see it.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace headroom::recording {
 
 struct Module {
-  std::string path, build_id;  // build id as lower-case hex digits; empty where the file has none
-  // Where it lay, unless it left its addresses to another module: then a place of its own that no process
-  // has memory at, and the frames of its stacks lie there, too (module_places.h).
+  std::string path, build_id;  // build id in lower-case hex digits; empty if the file has none
+  // Where the module was mapped. If another module reused its addresses, this is an artificial place that no
+  // process uses, and the frames of its stacks are moved there too (module_places.h).
   std::uint64_t load_bias = 0, start = 0, end = 0;
   Nanoseconds loaded;
   std::optional<Nanoseconds> unloaded;

@@ -14,8 +14,8 @@ auto identity_of(const Module& module) {
 
 }  // namespace
 
-void ModulePlaces::settle(std::vector<Module>& modules) {
-  constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;  // more than that is damage
+void ModulePlaces::relocate(std::vector<Module>& modules) {
+  constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;  // larger ranges are damage
   std::vector<Module*> by_start;
   for (Module& module : modules)
     if (module.start < module.end && module.end - module.start <= kLargest) by_start.push_back(&module);
@@ -28,13 +28,13 @@ void ModulePlaces::settle(std::vector<Module>& modules) {
       overlapping.push_back(by_start[i]);
       end = std::max(end, by_start[i]->end);
     }
-    if (overlapping.size() > 1) settle_one(overlapping);
+    if (overlapping.size() > 1) relocate_overlapping(overlapping);
   }
 }
 
-// Those that overlap, at one time or another. Whoever stayed to the end keeps the place; of each of the
-// others there is one new place, however often it came and went.
-void ModulePlaces::settle_one(std::vector<Module*>& overlapping) {
+// Relocates modules whose address ranges overlap. The module that stayed longest keeps the place. Each other
+// module gets one new place, however often it was loaded and unloaded.
+void ModulePlaces::relocate_overlapping(std::vector<Module*>& overlapping) {
   struct Identity {
     bool stayed = false;
     std::uint64_t shift = 0;
@@ -57,7 +57,7 @@ void ModulePlaces::settle_one(std::vector<Module*>& overlapping) {
     stays_.push_back({module->start, module->end, identity.shift, module->unloaded.value_or(kNever)});
     contested.end = std::max(contested.end, module->end);
   }
-  if (!any_moved) {  // two at once at one place: damage, and nothing tells them apart
+  if (!any_moved) {  // two modules at the same place and time: damage; they cannot be distinguished
     stays_.resize(contested.first);
     return;
   }
@@ -65,7 +65,8 @@ void ModulePlaces::settle_one(std::vector<Module*>& overlapping) {
   std::stable_sort(stays_.begin() + static_cast<std::ptrdiff_t>(contested.first), stays_.end(),
                    [](const Stay& a, const Stay& b) { return a.until < b.until; });
   contested_.push_back(contested);
-  std::vector<std::uint64_t> shifts;  // all of them before a module is moved and its identity with it
+  std::vector<std::uint64_t>
+      shifts;  // compute all before moving a module, because moving changes its identity
   for (const Module* module : overlapping) shifts.push_back(identities[identity_of(*module)].shift);
   for (std::size_t i = 0; i < overlapping.size(); ++i)
     for (std::uint64_t* address : {&overlapping[i]->start, &overlapping[i]->end, &overlapping[i]->load_bias})
@@ -81,18 +82,18 @@ const ModulePlaces::Contested* ModulePlaces::contested_at(std::uint64_t address)
   return address < contested.end ? &contested : nullptr;
 }
 
-// How far the module was moved that had the address then, or, if none had, the last that had it. Narrows the
-// times for which the answer holds.
-std::uint64_t ModulePlaces::shift_of(std::uint64_t address, Nanoseconds time, Settled& settled) const {
+// The relocation distance of the module that had the address at that time; if none had it, of the last module
+// that did. Narrows the times for which the answer is valid.
+std::uint64_t ModulePlaces::shift_of(std::uint64_t address, Nanoseconds time, Relocated& relocated) const {
   const Contested* contested = contested_at(address);
   if (contested == nullptr) return 0;
   const auto begin = stays_.begin() + static_cast<std::ptrdiff_t>(contested->first),
              end = stays_.begin() + static_cast<std::ptrdiff_t>(contested->last);
   const auto then =
       std::upper_bound(begin, end, time, [](Nanoseconds at, const Stay& stay) { return at < stay.until; });
-  if (then != begin) settled.from = std::max(settled.from, std::prev(then)->until);
-  if (then != end) settled.until = std::min(settled.until, then->until);
-  // In a sound file one of the next has it: modules that overlap in part only are few.
+  if (then != begin) relocated.from = std::max(relocated.from, std::prev(then)->until);
+  if (then != end) relocated.until = std::min(relocated.until, then->until);
+  // In an intact file one of the next stays has it: few modules overlap only in part.
   constexpr std::ptrdiff_t kMostTried = 64;
   const auto has_it = [&](const Stay& stay) { return address >= stay.start && address < stay.end; };
   const auto limit = then + std::min(kMostTried, end - then);
@@ -103,28 +104,29 @@ std::uint64_t ModulePlaces::shift_of(std::uint64_t address, Nanoseconds time, Se
   return found != earlier_limit ? found->shift : 0;
 }
 
-ModulePlaces::Settled ModulePlaces::settle_stack(StackId recorded, Nanoseconds time,
-                                                 StackTable& stacks) const {
-  Settled settled{kAlways, kNever, recorded};
+ModulePlaces::Relocated ModulePlaces::relocate_stack(StackId recorded, Nanoseconds time,
+                                                     StackTable& stacks) const {
+  Relocated relocated{kAlways, kNever, recorded};
   const auto frames = stacks.frames(recorded);
   std::vector<std::uint64_t> moved(frames.begin(), frames.end());
   bool any_moved = false;
   for (std::uint64_t& frame : moved) {
-    const std::uint64_t shift = shift_of(frame - 1, time, settled);  // the call lies before its return
+    const std::uint64_t shift =
+        shift_of(frame - 1, time, relocated);  // the call is before its return address
     frame += shift;
     any_moved = any_moved || shift != 0;
   }
-  if (any_moved) settled.stack = stacks.intern(moved);
-  return settled;
+  if (any_moved) relocated.stack = stacks.intern(moved);
+  return relocated;
 }
 
 StackId ModulePlaces::stack_at(StackId recorded, Nanoseconds time, StackTable& stacks) {
   if (recorded.index == 0) return recorded;
-  if (recorded.index >= settled_.size())
-    settled_.resize(std::max<std::size_t>(recorded.index + 1, settled_.size() * 2));
-  Settled& settled = settled_[recorded.index];
-  if (time < settled.from || !(time < settled.until)) settled = settle_stack(recorded, time, stacks);
-  return settled.stack;
+  if (recorded.index >= relocated_.size())
+    relocated_.resize(std::max<std::size_t>(recorded.index + 1, relocated_.size() * 2));
+  Relocated& relocated = relocated_[recorded.index];
+  if (time < relocated.from || !(time < relocated.until)) relocated = relocate_stack(recorded, time, stacks);
+  return relocated.stack;
 }
 
 }  // namespace headroom::recording

@@ -1,9 +1,10 @@
-// The nodes of a graph as scopes of a recording: while a thread is in a session's run, the runtime's own
-// profile says which node it works for. Rewrites the stream of events as if the program had entered and left
-// each node itself.
+// Turns the nodes of a graph into scopes of a recording. While a thread is in a session's run, the runtime's
+// profile says which node it executes. This class rewrites the event stream as if the program had entered and
+// left each node itself.
 //
-// The profile counts in microseconds, so an allocation within one of a node's edge may go to its neighbour.
-// Threads of the runtime's pool are in no run's scope and keep their own. Small allocations that were only
+// The profile has a resolution of 1 µs, so an allocation within 1 µs of a node's edge may be assigned to its
+// neighbour. Threads of the runtime's pool are not in the scope of a run and keep their scope. Small
+// allocations that were only counted stay with the run.
 // counted stay with the run.
 #pragma once
 
@@ -17,7 +18,8 @@
 
 namespace headroom::recording {
 
-// From `time` on the thread works for `node` (an index that node_scope() turns into a scope), or for none.
+// From `time` on, the thread works for `node` (an index that node_scope() turns into a scope), or for no
+// node.
 struct NodeEdge {
   Nanoseconds time;
   std::uint32_t session = 0;  // index of the profile
@@ -28,11 +30,11 @@ struct NodeEdge {
 class NodeRanges {
  public:
   bool empty() const { return edges_.empty(); }
-  // Edges of a thread, in the order of time.
+  // Adds edges of a thread, sorted by time.
   void add(ThreadIndex thread, const std::vector<NodeEdge>& edges);
-  // The nodes of profile `session` are these scopes when the thread is in the scope `run`. A model that is
-  // loaded again runs in the scope in which it ran before: there are edges of several sessions then, each at
-  // its time.
+  // Sets the scopes for the nodes of profile `session` while the thread is in scope `run`. A model that is
+  // loaded again runs in the same scope as before. Then several sessions have edges for it, each at its own
+  // time.
   void add_run_scope(std::uint32_t session, ScopeId run, std::vector<ScopeId> nodes) {
     nodes_[key(session, run)] = std::move(nodes);
   }
@@ -40,7 +42,7 @@ class NodeRanges {
     for (auto& [thread, walk] : edges_) walk.next = 0, walk.scope = {}, walk.real = {}, walk.session = 0;
   }
 
-  // Passes the event on with its node as scope, and before it the changes of node that are due.
+  // Passes the event on with its node as the scope, after the node changes that happened before it.
   template <class Visit>
   void visit(const MemoryEvent& event, Visit&& visit) {
     const auto found = edges_.find(event.thread.index);
@@ -53,7 +55,7 @@ class NodeRanges {
       walk.scope = event.scope;
       return visit(event);
     }
-    // Counters tell of all the time since the thread's last ones, so no node can be said for them.
+    // Counters cover all the time since the thread's last ones, so they cannot be assigned to a node.
     const bool is_counted =
         event.kind == MemoryEventKind::counters || event.kind == MemoryEventKind::release_counters;
     if (is_counted || walk.scope == walk.real || event.scope != walk.real) return visit(event);
@@ -66,8 +68,8 @@ class NodeRanges {
   struct Walk {
     std::vector<NodeEdge> edges;
     std::size_t next = 0;
-    ScopeId scope, real{};      // the node's or the program's own; the program's own
-    std::uint32_t session = 0;  // whose node it is
+    ScopeId scope, real{};      // the node's scope, or else the program's; the program's scope
+    std::uint32_t session = 0;  // session of the current node
   };
   static std::uint64_t key(std::uint32_t session, ScopeId run) {
     return std::uint64_t{session} << 32 | run.index;
@@ -96,7 +98,7 @@ class NodeRanges {
 inline void NodeRanges::add(ThreadIndex thread, const std::vector<NodeEdge>& edges) {
   auto& all = edges_[thread.index].edges;
   all.insert(all.end(), edges.begin(), edges.end());
-  // At one moment an end comes before a beginning; sessions may alternate on a thread.
+  // At equal times an end comes before a beginning. Sessions may alternate on a thread.
   std::stable_sort(all.begin(), all.end(), [](const NodeEdge& a, const NodeEdge& b) {
     return a.time != b.time ? a.time < b.time : a.begins < b.begins;
   });

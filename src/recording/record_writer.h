@@ -1,8 +1,8 @@
-// Writes records into one segment. Used by the preload library on every allocation, so: no allocation, no
-// lock, no system call, no library function. The owner of the segment gives the room and the time; this knows
-// the bytes.
+// Writes records into one segment. The preload library uses this for every allocation, so: no allocation, no
+// lock, no system call, no library function. The owner of the segment provides memory and time; this class
+// only knows the byte format.
 //
-// A record becomes visible by one release-store of SegmentHeader::committed, after its bytes.
+// A record becomes visible by one release-store to SegmentHeader::committed, after its bytes.
 #pragma once
 
 #include <cstring>
@@ -16,22 +16,23 @@ namespace headroom::recording {
 
 class RecordWriter {
  public:
-  // The segment's memory may be written to up to `usable_bytes`; what lies past them may not be backed by the
-  // disk yet, until extend() says so.
+  // Starts a segment. Only the first `usable_bytes` may be written; the disk may not back the rest until
+  // extend() is called.
   void open(void* segment, std::size_t usable_bytes, std::uint64_t number, std::uint32_t thread,
             std::uint32_t scope, std::uint64_t time) {
     header_ = static_cast<SegmentHeader*>(segment);
     begin_ = static_cast<std::uint8_t*>(segment) + sizeof(SegmentHeader);
     at_ = begin_;
     end_ = static_cast<std::uint8_t*>(segment) + usable_bytes;
-    // A slot of a ring loses the checksum of its former segment before anything else.
+    // In a ring, first remove the checksum of the slot's previous segment.
     header_->checksum.exchange(0, std::memory_order_acq_rel);
     header_->committed.store(0, std::memory_order_relaxed);
     header_->counted_allocations.store(0, std::memory_order_relaxed);
     header_->counted_bytes.store(0, std::memory_order_relaxed);
     header_->counted_releases.store(0, std::memory_order_relaxed);
     header_->counted_scope.store(scope, std::memory_order_relaxed);
-    // Who sees anything of the new segment sees that the old one is gone; and its number with its records.
+    // A reader that sees any of the new header also sees that the old segment is gone, and sees the number
+    // together with its records.
     fence(std::memory_order_release);
     header_->thread = thread;
     header_->base_time = time;
@@ -43,10 +44,10 @@ class RecordWriter {
     last_frame_count_ = 0;
     stacks_ = 0;
   }
-  // The segment is full, or left for another reason: nothing is written to it any more.
+  // Ends the segment, because it is full or for another reason. Nothing is written to it afterwards.
   void seal_and_close() {
     SegmentSeal seal;
-    if (is_open() && take_seal(*header_, seal))
+    if (is_open() && read_seal(*header_, seal))
       header_->checksum.store(checksum_of(seal, begin_), std::memory_order_release);
     close();
   }
@@ -54,14 +55,14 @@ class RecordWriter {
   void extend(std::size_t usable_bytes) { end_ = reinterpret_cast<std::uint8_t*>(header_) + usable_bytes; }
 
   bool is_open() const { return at_ != nullptr; }
-  // Room for a stack and the record that names it.
-  bool has_room() const { return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes; }
+  // Whether there is space for a stack and the record that uses it.
+  bool has_space() const { return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes; }
   const std::uint8_t* position() const { return at_; }
   std::size_t used_bytes() const { return static_cast<std::size_t>(at_ - begin_) + sizeof(SegmentHeader); }
   std::uint32_t stacks_defined() const { return stacks_; }
 
-  // Each needs has_room() before it. `time` never runs backwards within a thread; if a clock does, the record
-  // gets the time of the one before.
+  // Each call needs has_space() before it. `time` never decreases within a thread. If a clock runs backwards,
+  // the record gets the previous record's time.
   void allocate(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
     sized(kTagAllocate, time, address, size);
     at_ = put_varint(at_, stack);
@@ -109,9 +110,9 @@ class RecordWriter {
     at_ = put_varint(at_, releases);
     commit();
   }
-  // What is only counted, in the segment's header: nothing is lost when the process is killed, and nothing
-  // need be written when a segment is full. Only the segment's owner counts, so a load and a store will do.
-  // Each gives how many there were since the counters were last written.
+  // Counted events are added up in the segment's header: a kill loses none of them, and a full segment needs
+  // no extra record. Only the owner counts, so a load and a store are enough. Both functions return the
+  // number since the counters were last written.
   std::uint64_t count_allocation(std::uint64_t bytes) {
     add(header_->counted_bytes, bytes);
     return add(header_->counted_allocations, 1);
@@ -122,17 +123,17 @@ class RecordWriter {
     counter.store(sum, std::memory_order_relaxed);
     return sum;
   }
-  // Where these are, for who counts without the writer, by add().
+  // The header, for code that counts with add() but without this writer.
   SegmentHeader* header() const { return header_; }
   bool has_counted() const {
     return at_ != nullptr && (header_->counted_allocations.load(std::memory_order_relaxed) |
                               header_->counted_releases.load(std::memory_order_relaxed)) != 0;
   }
-  // Before the scope changes, flush_counters() must have emptied them.
+  // Call flush_counters() before changing the scope.
   void set_counted_scope(std::uint32_t scope_id) {
     header_->counted_scope.store(scope_id, std::memory_order_relaxed);
   }
-  // Turns the counts into a record. A kill in between loses them rather than showing them twice.
+  // Turns the counts into a record. A kill in between loses the counts; they never appear twice.
   void flush_counters(std::uint64_t time) {
     const std::uint64_t allocations = take(header_->counted_allocations);
     const std::uint64_t bytes = take(header_->counted_bytes);
@@ -167,8 +168,8 @@ class RecordWriter {
   void device_figure(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t bytes) {
     extension(ExtensionKind::device_figure, time, {device, kind, bytes});
   }
-  // Defines the segment's next stack, innermost frame first, and returns its number. Frames that it shares
-  // with the stack defined before, counted from the outermost, are not written again.
+  // Defines the segment's next stack, innermost frame first, and returns its number. Outer frames that it
+  // shares with the previously defined stack are not repeated.
   std::uint32_t define_stack(std::uint64_t time, const std::uint64_t* frames, std::uint32_t count) {
     std::uint32_t shared = 0;
     while (shared < count && shared < last_frame_count_ &&
@@ -177,7 +178,7 @@ class RecordWriter {
     tag(kTagStack, time);
     at_ = put_varint(at_, count);
     at_ = put_varint(at_, shared);
-    // The frames that differ, from the outer one inwards, each against its caller.
+    // The frames that differ, outermost first, each relative to its caller.
     std::uint64_t caller = shared > 0 ? frames[count - shared] : 0;
     for (std::uint32_t i = count - shared; i-- > 0;) {
       at_ = put_varint(at_, zigzag(static_cast<std::int64_t>(frames[i] - caller)));
@@ -210,7 +211,7 @@ class RecordWriter {
     put_address(address);
     at_ = put_varint(at_, size);
   }
-  // Fewer than 128 bytes of fields, so their number is one byte.
+  // The fields take fewer than 128 bytes, so their length takes one byte.
   void extension(ExtensionKind kind, std::uint64_t time, std::initializer_list<std::uint64_t> fields) {
     tag(kTagExtension, time);
     *at_++ = static_cast<std::uint8_t>(kind);
@@ -219,7 +220,7 @@ class RecordWriter {
     *length = static_cast<std::uint8_t>(at_ - length - 1);
     commit();
   }
-  // An exchange would do the same at 20 ns more.
+  // An atomic exchange would cost 20 ns more.
   static std::uint64_t take(std::atomic<std::uint64_t>& counter) {
     const std::uint64_t value = counter.load(std::memory_order_relaxed);
     counter.store(0, std::memory_order_relaxed);

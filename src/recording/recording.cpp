@@ -19,12 +19,12 @@
 namespace headroom::recording {
 namespace {
 
-// Of a segment that its process may begin anew at this moment.
+// The number of a segment that its process may be replacing at this moment.
 std::uint64_t number_of(const SegmentHeader& segment) {
   return std::atomic_ref(const_cast<std::uint64_t&>(segment.number)).load(std::memory_order_acquire);
 }
 
-// Reads plain values from the payload of a metadata record; what is missing reads as zero and empty.
+// Reads plain values from the payload of a metadata record. Missing data reads as zero or empty.
 class PayloadReader {
  public:
   PayloadReader(const std::uint8_t* at, std::size_t bytes) : at_(at), left_(bytes) {}
@@ -70,9 +70,9 @@ std::string hex_digits(const std::string& bytes) {
   return digits;
 }
 
-// Element `index` of a list that ids index, grown to hold it; null for an id that is damaged. Ids are dense
-// and each is written with a record of its own, so there are no more of them than records fit the bytes that
-// the file really has for them (what its header claims, 12 KiB of file can claim 4 GiB of).
+// Element `index` of a list that is indexed by id; grows the list. Returns null for an invalid id. Ids are
+// dense and each has a record, so there cannot be more ids than records fit the bytes in the file. (The
+// header alone is not trusted: in a 12 KiB file it can claim 4 GiB.)
 template <class T>
 T* slot(std::vector<T>& list, std::uint32_t index, std::size_t record_bytes) {
   if (index > record_bytes / sizeof(MetadataHeader)) return nullptr;
@@ -91,7 +91,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   info_ = std::move(other.info_);
   scale_ = other.scale_;
-  promised_bytes_ = other.promised_bytes_;
+  header_file_bytes_ = other.header_file_bytes_;
   first_ticks_ = other.first_ticks_;
   scale_time_shift_ = other.scale_time_shift_;
   metadata_bytes_ = other.metadata_bytes_;
@@ -123,9 +123,10 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   recording.set_times();
   recording.info_.scopes.resize(1);
   recording.read_metadata();
-  recording.places_.settle(recording.info_.modules);
+  recording.places_.relocate(recording.info_.modules);
   recording.find_segments();
-  ::madvise(const_cast<std::uint8_t*>(recording.bytes_), recording.size_, MADV_DONTNEED);  // as let_go_of()
+  ::madvise(const_cast<std::uint8_t*>(recording.bytes_), recording.size_,
+            MADV_DONTNEED);  // as in drop_pages()
   recording.read_profiles(path);
   recording.note_unwritten_profiles();
   recording.problems_ = recording.open_problems_;
@@ -134,10 +135,13 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
 
 Status Recording::map(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a FIFO is refused below
-  // Before the length: a process that still writes makes the file longer first.
-  if (fd && ::pread(fd.get(), &promised_bytes_, sizeof promised_bytes_, offsetof(FileHeader, file_bytes)) < 0)
-    promised_bytes_ = 0;
+  UniqueFd fd(::open(
+      path.c_str(),
+      O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // O_NONBLOCK: opening a FIFO must not block; it is rejected below
+  // Read this before the length, because a writing process extends the file first.
+  if (fd &&
+      ::pread(fd.get(), &header_file_bytes_, sizeof header_file_bytes_, offsetof(FileHeader, file_bytes)) < 0)
+    header_file_bytes_ = 0;
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return input_error(what, errno_text(errno), "check the path of the recording");
@@ -145,7 +149,7 @@ Status Recording::map(const std::filesystem::path& path) {
   if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes)
     return input_error(
         what, fmt::format("it has {} bytes and a recording begins with {}", info.st_size, kHeaderBytes),
-        "record again; the file was cut off or is something else");
+        "record again; the file was cut off or is not a recording");
   size_ = static_cast<std::size_t>(info.st_size);
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return input_error(what, errno_text(errno), "free some address space");
@@ -160,8 +164,8 @@ Status Recording::read_header(const std::filesystem::path& path) {
     return input_error(what, "it is not a Headroom recording", "record one with headroom trace");
   if (header.version != kVersion)
     return input_error(
-        what, fmt::format("it is of version {} and this Headroom reads version {}", header.version, kVersion),
-        "open it with the Headroom that recorded it");
+        what, fmt::format("it has version {} and this Headroom reads version {}", header.version, kVersion),
+        "use the version of Headroom that recorded it");
   constexpr std::uint32_t kSmallestSegment = 4096, kLargestSegment = 1 << 30;
   if (header.header_bytes != kHeaderBytes || header.metadata_bytes % 8 != 0 ||
       header.segment_bytes < kSmallestSegment || header.segment_bytes > kLargestSegment ||
@@ -190,8 +194,8 @@ void Recording::set_times() {
   first_ticks_ = header.first_ticks;
   const std::uint64_t ticks = end_.last_ticks - header.first_ticks;
   const std::uint64_t nanoseconds = end_.last_monotonic_ns - header.first_monotonic_ns;
-  // A recording that ended before its first segment was full has the two points close together; they are
-  // still taken a known time apart (docs/recording-format.md).
+  // If a recording ended before its first segment was full, the two reference points are close together, but
+  // always a known time apart (docs/recording-format.md).
   const double per_tick = ticks > 0 ? static_cast<double>(nanoseconds) / static_cast<double>(ticks) : 1;
   const double per_unit_32 = std::ldexp(per_tick, 32 + static_cast<int>(header.time_shift));
   scale_.nanoseconds_per_unit_32 = per_unit_32 > 0 && per_unit_32 < 9e18
@@ -216,7 +220,7 @@ void Recording::read_metadata() {
   while (end - at >= static_cast<std::ptrdiff_t>(sizeof(MetadataHeader))) {
     const auto& record = *reinterpret_cast<const MetadataHeader*>(at);
     const auto left = static_cast<std::size_t>(end - at) - sizeof record;
-    // A thread that was killed while it wrote leaves a hole; the next record begins at a multiple of eight.
+    // A thread that was killed while writing leaves a hole. The next record starts at a multiple of eight.
     if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
       at += 8;
       skipped += 8;
@@ -228,7 +232,7 @@ void Recording::read_metadata() {
     at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
   }
   const bool is_full = header.metadata_used.load() > header.metadata_bytes;
-  if (is_full) skipped -= at_the_end;  // the last record found no room, and is not damage
+  if (is_full) skipped -= at_the_end;  // the last record did not fit; that is not damage
   if (skipped > 0)
     open_problems_.push_back(fmt::format("{} bytes of names and modules could not be read", skipped));
   if (is_full)
@@ -274,11 +278,11 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     }
     case MetadataKind::scope: {
       const auto record = payload.take<ScopeRecord>();
-      // A scope is named after its parent, so parents have smaller ids and path_of() ends.
+      // A parent's record comes first, so parents have smaller ids. This guarantees that path_of() ends.
       if (Scope* scope = slot(info_.scopes, id, metadata_bytes_);
           scope != nullptr && id != 0 && record.parent < id) {
         *scope = {ScopeId{record.parent}, record.source, with_valid_utf8(payload.rest())};
-        // A range may be pushed without a name; an empty name here is that of an id without a record.
+        // A range may have an empty name, but here an empty name means an id without a record.
         if (scope->name.empty()) scope->name = kUnnamedScope;
         has_weights_to_find_ |= record.source == ScopeSource::weights;
       }
@@ -330,29 +334,29 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       return;
     case MetadataKind::segment_seal:
     case MetadataKind::end:
-      return;  // find_end()
+      return;  // see find_end()
     case MetadataKind::note: {
       std::string sentence = payload.rest();
-      // Large blocks without a record are missing from every figure of what is live.
+      // Large blocks without a record are missing from all live-byte figures.
       auto& list = sentence == kNoteUnrecordedLarge ? open_problems_ : info_.notes;
       list.push_back(std::move(sentence));
       return;
     }
   }
-  // A kind of a later version: not for this reader.
+  // A kind of a later version is skipped.
 }
 
 void Recording::find_weights() {
-  walk_records([&](const MemoryEvent& event) { weight_blocks_.look_at(event); });
-  weight_blocks_.end_of_pass();
+  walk_records([&](const MemoryEvent& event) { weight_blocks_.observe(event); });
+  weight_blocks_.finish_pass();
 }
 
-// Apart from the walk of a recording without such modules, and rare: so its calls need not be inlined.
+// Needed only for recordings with reused addresses, which are rare, so its calls need not be inlined.
 void Recording::walk_places(const std::function<void(const MemoryEvent&)>& visit) {
   walk_nodes([&](const MemoryEvent& event) {
-    MemoryEvent settled = event;
-    settled.stack = places_.stack_at(event.stack, event.time, stacks_);
-    visit(settled);
+    MemoryEvent relocated = event;
+    relocated.stack = places_.stack_at(event.stack, event.time, stacks_);
+    visit(relocated);
   });
 }
 
@@ -367,31 +371,31 @@ void Recording::find_segments() {
   for (std::uint64_t i = 0; i < slots; ++i) {
     const std::uint64_t at = begin + i * header.segment_bytes;
     if (at + sizeof(SegmentHeader) > size_) {
-      // A slot that its thread had claimed and not yet reached when the process ended was never in the file.
-      const std::uint64_t was = std::min(promised_bytes_, begin + slots * header.segment_bytes);
+      // A thread may claim a slot that the file never reached before the process ended.
+      const std::uint64_t was = std::min(header_file_bytes_, begin + slots * header.segment_bytes);
       if (was > at) lost = (was - at + header.segment_bytes - 1) / header.segment_bytes;
       break;
     }
     const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);
-    // Between two looks at the number: else the length may be that of the slot's former segment.
+    // Read the length between two reads of the number: it may belong to the slot's previous segment.
     const std::uint64_t number = number_of(segment);
     const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
     if (segment.magic != kSegmentMagic) {
-      // Claimed, and the process ended before the first record: a hole, unless something else lies there. In
-      // a ring that is still written the next segment's place may have just been cleared.
+      // The process claimed the slot and ended before the first record: a hole, unless the slot contains
+      // something else. In a ring that is still written, the next segment's slot may just have been cleared.
       const bool is_cleared = info_.ring && !info_.closed;
       if (segment.magic != 0 || (seals_.count(i) != 0 && !is_cleared))
         open_problems_.push_back(fmt::format("segment {} is damaged: it was left out", i));
       continue;
     }
-    const std::uint64_t room = std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
+    const std::uint64_t available = std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
     SegmentSpan span;
-    span.grew = committed > room && committed <= header.segment_bytes - sizeof segment && may_have_grown();
-    if (committed > room && !span.grew)
-      open_problems_.push_back(fmt::format(
-          "segment {} holds {} bytes of the {} that it should: the file was cut off", i, room, committed));
+    span.grew = committed > available && committed <= header.segment_bytes - sizeof segment && may_have_grown();
+    if (committed > available && !span.grew)
+      open_problems_.push_back(
+          fmt::format("segment {} has {} of its {} bytes: the file was cut off", i, available, committed));
     span.begin = bytes_ + at + sizeof segment;
-    span.end = span.begin + std::min<std::uint64_t>(committed, room);
+    span.end = span.begin + std::min<std::uint64_t>(committed, available);
     span.number = number;
     span.base_time = segment.base_time;
     span.thread = segment.thread;
@@ -402,10 +406,10 @@ void Recording::find_segments() {
     span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
     span.slot = i;
     fence(std::memory_order_acquire);
-    // The length first: where it is that of another segment, the number is, too.
+    // Check the length first: if it belongs to another segment, the number does too.
     const bool is_another = segment.committed.load() < committed || number_of(segment) != number;
-    if (is_another) continue;  // it begins here, just now
-    take_seal_of(span, segment);
+    if (is_another) continue;  // the new segment started just now
+    use_seal_of(span, segment);
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
   }
   if (lost > 0)
@@ -417,9 +421,10 @@ void Recording::find_segments() {
   info_.duration = time_of_ticks(end_.last_ticks);
 }
 
-// So that the process' memory grows with the threads that record at a time and not with the file, which may
-// be larger than the machine's. The pages stay in the page cache; the next pass maps them again.
-void Recording::let_go_of(const std::uint8_t* begin, const std::uint8_t* end) const {
+// Drops the mapped pages, so that the process's memory grows with the number of recording threads, not with
+// the file, which may be larger than the machine's memory. The pages stay in the page cache; the next pass
+// maps them again.
+void Recording::drop_pages(const std::uint8_t* begin, const std::uint8_t* end) const {
   const auto page = static_cast<std::ptrdiff_t>(::sysconf(_SC_PAGESIZE));
   begin = bytes_ + (begin - bytes_) / page * page;
   ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(end - begin), MADV_DONTNEED);

@@ -1,6 +1,7 @@
-// Reads a recording: what was traced, and its events in the order of time across threads. The file is mapped
-// and decoded as it is walked, so memory grows with the number of distinct stacks and scopes, not with the
-// events. A file that was cut off or damaged is read as far as it is sound; problems() says what is missing.
+// Reads a recording: the process, and its events ordered by time across threads. The file is mapped and
+// decoded while it is walked, so memory use grows with the number of distinct stacks and scopes, not with the
+// number of events. A truncated or damaged file is read as far as it is intact; problems() lists what is
+// missing.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,13 @@
 
 namespace headroom::recording {
 
-// What a scope is called that was pushed with an empty name.
+// The name of a scope that was pushed with an empty name.
 inline constexpr char kUnnamedScope[] = "(unnamed)";
 
 struct Scope {
   ScopeId parent;
   ScopeSource source = ScopeSource::program;
-  std::string name;  // its own name, empty for an id without a record; path_of() joins those of its parents
+  std::string name;  // own name, empty for an id without a record; path_of() joins the names of all parents
 };
 
 struct Thread {
@@ -43,25 +44,25 @@ struct Thread {
   std::string name;
 };
 
-// A profile that the traced runtime wrote of itself (ONNX Runtime's JSON), to be joined by time.
+// A profile that the traced runtime wrote (ONNX Runtime's JSON). It is joined with the events by time.
 struct RuntimeProfile {
   std::string path;
   Nanoseconds start;  // since the start of the recording
   ScopeId session;
-  RuntimeProfileData data;  // empty where the file is gone or cannot be read; notes say so
+  RuntimeProfileData data;  // empty if the file is missing or unreadable; a note says so
 };
 
 // A GPU that the process used.
 struct Device {
   std::uint32_t ordinal = 0;
-  std::string name, uuid;  // as nvidia-smi writes it: "GPU-0123…"
+  std::string name, uuid;  // uuid as nvidia-smi writes it: "GPU-0123…"
   std::uint64_t total_bytes = 0;
-  std::optional<std::uint64_t> limit_bytes;  // that allocations were refused by
-  bool integrated = false;                   // its memory is the machine's
-  bool shared_limit = false;                 // other processes count against the limit, too
-  // What a probe found before the program was started; absent where there was none.
+  std::optional<std::uint64_t> limit_bytes;  // allocations above this were refused
+  bool integrated = false;                   // uses host memory
+  bool shared_limit = false;                 // other processes count against the same limit
+  // Result of the limit probe before the program started; absent if no probe ran.
   std::optional<LimitType> proved_limit;
-  std::uint64_t granule_bytes = 0;  // in what the device gives memory; 0: not known, or the machine's pages
+  std::uint64_t granule_bytes = 0;  // allocation granule of the device; 0: unknown, or host pages
 };
 
 struct RecordingInfo {
@@ -72,26 +73,26 @@ struct RecordingInfo {
   Nanoseconds duration;                  // from the first to the last event
   std::int64_t started_realtime_ns = 0;  // since 1970
   bool full = false, ring = false, closed = false;
-  bool host_recorded = true;  // false: memory of GPUs only; there is no event of the heap and of mappings
-  bool forked = false;        // a child after fork: it began with its parent's blocks
+  bool host_recorded = true;  // false: GPU memory only, no heap and mapping events
+  bool forked = false;        // a child after fork: it started with its parent's live blocks
   std::uint64_t large_bytes = 0, sample_period_bytes = 0;
   std::uint32_t page_bytes = 4096;
   std::uint64_t file_bytes = 0, segments = 0, segments_overwritten = 0, events_dropped = 0;
   std::vector<Module> modules;
   std::vector<Scope> scopes;  // by ScopeId; [0] is the root
   std::vector<Thread> threads;
-  std::vector<Device> devices;  // in the order of their first use
-  // Names of processes that held memory of a device when a limit refused a request.
+  std::vector<Device> devices;  // in order of first use
+  // Names of processes that held memory of a device when the limit refused a request.
   std::map<std::int64_t, std::string> processes;
   std::vector<RuntimeProfile> profiles;
   std::vector<std::string> notes;
 };
 
-// "model/layer1/conv": names of a scope and its parents; empty for the root.
+// "model/layer1/conv": the names of a scope and its parents; empty for the root.
 std::string path_of(const RecordingInfo& info, ScopeId scope);
 
-// Whether blocks were live before its first event: those of a forked child's parent, or from before what a
-// ring still has. They would look like holes between the others.
+// Whether blocks were live before the first event: the parent's blocks in a forked child, or events that a
+// ring has overwritten. They look like holes between the known blocks.
 bool has_unknown_blocks(const RecordingInfo& info);
 
 class Recording {
@@ -104,16 +105,16 @@ class Recording {
   const RecordingInfo& info() const { return info_; }
   std::string path_of(ScopeId scope) const { return recording::path_of(info_, scope); }
 
-  // Calls visit(const MemoryEvent&) for each event, ordered by time; releases come before allocations of the
-  // same moment, so that an address that one thread frees and another gets is never live twice. May be called
-  // again; the stacks keep their ids.
+  // Calls visit(const MemoryEvent&) for each event, ordered by time. At equal times frees come before
+  // allocations, so an address that one thread frees and another receives is never live twice. May be called
+  // again; stacks keep their ids.
   template <class Visit>
   void for_each_event(Visit&& visit);
 
-  // The stacks seen so far by for_each_event, innermost frame first, as addresses of return in
-  // info().modules.
+  // The stacks that for_each_event() has seen so far: return addresses in info().modules, innermost frame
+  // first.
   const StackTable& stacks() const { return stacks_; }
-  // What could not be read, a sentence each; complete only after for_each_event.
+  // What could not be read, one sentence each. Complete only after for_each_event().
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
@@ -121,50 +122,50 @@ class Recording {
   Status map(const std::filesystem::path& path);
   Status read_header(const std::filesystem::path& path);
   void set_times();
-  // Checksums (recording_checks.cpp). What does not match is a problem, and read all the same.
+  // Checksums (recording_checks.cpp). Data with a wrong checksum is reported and still read.
   void check_header();
   void find_end();
   void check_sizes();
-  void take_seal_of(SegmentSpan& span, const SegmentHeader& segment);
+  void use_seal_of(SegmentSpan& span, const SegmentHeader& segment);
   void check_segment(const SegmentSpan& span);
   void add_problem(std::string problem);
-  // What the traced process still writes to (growing_recording.cpp).
+  // Reading while the traced process writes (growing_recording.cpp).
   bool may_have_grown() const;
-  bool take_copy(SegmentSpan& span, std::vector<std::uint8_t>& copy) const;
-  const char* torn_words() const;  // what else may be wrong with a segment
+  bool copy_segment(SegmentSpan& span, std::vector<std::uint8_t>& copy) const;
+  const char* copy_hint() const;  // another possible cause of damage in a segment
   void report_overwritten(std::uint64_t segments);
   void read_metadata();
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
   void read_profiles(const std::filesystem::path& recording);
-  // Scopes of nodes by the run's scope and their name: a model that is loaded again has the same.
+  // Scopes of nodes, by run scope and node name: a model that is loaded again gets the same scopes.
   using NodeScopes = std::map<std::pair<std::uint32_t, std::string>, ScopeId>;
   void add_nodes(std::uint32_t profile, NodeScopes& known);
   void note_unwritten_profiles();
   Nanoseconds time_of_ticks(std::uint64_t ticks) const;
   template <class Visit>
-  void walk_nodes(Visit&& visit);  // with the nodes of graphs as scopes, with stacks as they were recorded
+  void walk_nodes(Visit&& visit);  // with graph nodes as scopes, and stacks as recorded
   void walk_places(const std::function<void(const MemoryEvent&)>& visit);
   template <class Visit>
   void walk(Visit&& visit);  // with weights in the scopes of their layers
   template <class Visit>
-  void walk_records(Visit&& visit);  // the events as they were recorded
+  void walk_records(Visit&& visit);  // the events as recorded
   void find_weights();
   void report_damage(const SegmentDecoder& decoder);
-  void let_go_of(const std::uint8_t* begin, const std::uint8_t* end) const;
+  void drop_pages(const std::uint8_t* begin, const std::uint8_t* end) const;
 
   const std::uint8_t* bytes_ = nullptr;
   std::size_t size_ = 0;
-  std::uint64_t promised_bytes_ = 0;  // what the header said of the file's length, before that was asked
+  std::uint64_t header_file_bytes_ = 0;  // file length in the header, read before the real length
   RecordingInfo info_;
   TimeScale scale_;
   std::uint64_t first_ticks_ = 0;
   unsigned scale_time_shift_ = 0;
-  std::size_t metadata_bytes_ = 0;  // of records that the file has
-  // What changes in the file header: where the process ended its recording itself, as it was then.
+  std::size_t metadata_bytes_ = 0;  // of records that are in the file
+  // The changing fields of the file header, as of the end if the process closed the recording.
   RecordingEnd end_{};
   std::map<std::uint64_t, SegmentSeal> seals_;  // by slot
-  // Numbers of profiles that were begun, with their sessions, and those that were written.
+  // Numbers of profiles that were started, with their sessions, and of those that were written.
   std::map<std::uint32_t, ScopeId> begun_profiles_;
   std::set<std::uint32_t> written_profiles_;
   std::vector<SegmentSpan> segments_;  // by base time
@@ -201,7 +202,7 @@ void Recording::walk(Visit&& visit) {
     return;
   }
   walk_records([&](const MemoryEvent& event) {
-    if (is_for_others(event)) visit(weight_blocks_.settled(event));
+    if (is_for_others(event)) visit(weight_blocks_.with_layer_scope(event));
   });
 }
 
@@ -209,12 +210,12 @@ template <class Visit>
 void Recording::walk_records(Visit&& visit) {
   problems_ = open_problems_;
   const std::uint64_t coin_key = mixed(static_cast<std::uint64_t>(info_.started_realtime_ns));
-  // One decoder for each segment whose time has come; seldom more than there are threads.
+  // One decoder for each segment whose time has come; rarely more than there are threads.
   std::vector<SegmentDecoder> active;
   std::size_t upcoming = 0;
   std::uint64_t overwritten = 0;
   while (upcoming < segments_.size() || !active.empty()) {
-    // The decoder whose next event is the earliest, and the time until which it may run alone.
+    // Find the decoder with the earliest next event, and the time until which it can run alone.
     std::size_t first = 0;
     for (std::size_t i = 1; i < active.size(); ++i)
       if (active[i].comes_before(active[first])) first = i;
@@ -223,7 +224,7 @@ void Recording::walk_records(Visit&& visit) {
       SegmentSpan& known = segments_[upcoming++];
       SegmentSpan segment = known;
       std::vector<std::uint8_t> copy;
-      if (info_.ring && !take_copy(segment, copy)) {
+      if (info_.ring && !copy_segment(segment, copy)) {
         ++overwritten;
         continue;
       }
@@ -240,14 +241,14 @@ void Recording::walk_records(Visit&& visit) {
       if (i != first) horizon = std::min(horizon, active[i].next_time());
     SegmentDecoder& decoder = active[first];
     bool more = true;
-    // The first event is due whatever the horizon (a tie was decided by comes_before).
+    // The first event is always due (comes_before() has decided a tie).
     do {
       visit(decoder.event());
       more = decoder.advance();
     } while (more && decoder.next_time() < horizon);
     if (more) continue;
     report_damage(decoder);
-    if (!info_.ring) let_go_of(decoder.begin(), decoder.end());
+    if (!info_.ring) drop_pages(decoder.begin(), decoder.end());
     active.erase(active.begin() + static_cast<std::ptrdiff_t>(first));
   }
   report_overwritten(overwritten);

@@ -1,5 +1,5 @@
-// The checksums of a recording, and what its sizes say of each other. Nothing is left out for a checksum that
-// does not match: most of a damaged part is still right, and the reader is told which part it is.
+// Verifies the checksums of a recording and the consistency of its sizes. Nothing is dropped because of a
+// wrong checksum: most of a damaged part is still right, and problems() names the part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,14 +28,14 @@ void Recording::add_problem(std::string problem) {
 
 void Recording::check_header() {
   const FileHeader& header = header_at(bytes_);
-  // Earlier versions wrote none.
+  // Earlier versions wrote no checksums.
   if (header.checksum != 0 && header.checksum != checksum_of(header))
     add_problem(
         "the file's header does not match its checksum: at least one bit of it was changed, "
         "and times, sizes, estimates and which segments there are may be wrong");
 }
 
-// Before anything else is read: the end says what the header's figures were.
+// Runs first: the end record has the header's final figures.
 void Recording::find_end() {
   const FileHeader& header = header_at(bytes_);
   end_.last_ticks = header.last_ticks.load();
@@ -77,13 +77,13 @@ void Recording::find_end() {
           "and names of layers, threads and modules may be wrong or missing");
     return;
   }
-  if ((flags & kFlagClosed) == 0) return;  // an exec failed, and the process went on
+  if ((flags & kFlagClosed) == 0) return;  // an exec failed, and the process continued
   if (end_.segments_claimed < end.segments_claimed)
     add_problem(
-        fmt::format("the file's header counts {} segments and there were {} at the end: "
+        fmt::format("the file's header counts {} segments, but the recording ended with {}: "
                     "at least one bit of it was changed",
                     end_.segments_claimed, end.segments_claimed));
-  // What was counted after the end is in the header alone.
+  // Only the header has counts from after the end.
   end.segments_claimed = std::max(end.segments_claimed, end_.segments_claimed);
   end.events_dropped = std::max(end.events_dropped, end_.events_dropped);
   end.threads_seen = std::max(end.threads_seen, end_.threads_seen);
@@ -91,8 +91,7 @@ void Recording::find_end() {
   info_.events_dropped = end_.events_dropped;
 }
 
-// For recordings of earlier versions, which have no checksum: a size that was changed by a bit puts the
-// segments elsewhere.
+// For recordings of earlier versions, which have no checksums: a bit error in a size moves the segments.
 void Recording::check_sizes() {
   const FileHeader& header = header_at(bytes_);
   if (header.checksum != 0) return;
@@ -102,7 +101,7 @@ void Recording::check_sizes() {
   const std::uint64_t file_bytes = header.file_bytes.load();
   const std::uint64_t slot_bytes = file_bytes > begin ? file_bytes - begin : 0;
   const std::uint64_t reached = (slot_bytes + header.segment_bytes - 1) / header.segment_bytes;
-  // A slot that was claimed and not reached is one of a process that was killed, or had no disk left.
+  // A slot that was claimed but not reached is normal if the process was killed or the disk was full.
   const bool may_end_early = !info_.closed || end_.events_dropped > 0;
   if ((!info_.ring && end_.segments_claimed > header.segments_limit) || reached > slots ||
       (reached < slots && !may_end_early))
@@ -112,13 +111,13 @@ void Recording::check_sizes() {
                     end_.segments_claimed, header.segment_bytes, header.segments_limit, file_bytes));
 }
 
-// Where a segment was open at the end, what its header held then: its thread may have gone on.
-void Recording::take_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
+// For a segment that was open at the end, use the sealed copy of its header: the thread may have continued.
+void Recording::use_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
   const auto known = seals_.find(span.slot);
   if (segment.checksum.load(std::memory_order_acquire) != 0) return;
   if (known == seals_.end()) {
     if (!info_.ring && segment.number != span.slot)
-      add_problem(fmt::format("segment {} lies where segment {} belongs: its header or the file's is damaged",
+      add_problem(fmt::format("segment {} is in the place of segment {}: its header or the file's is damaged",
                               segment.number, span.slot));
     return;
   }
@@ -130,7 +129,7 @@ void Recording::take_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
   } else if (!is_same_segment(seal, segment) || committed < seal.committed) {
     span.is_checked = true;
     add_problem(
-        fmt::format("the header of segment {} is not what it was at the end: "
+        fmt::format("the header of segment {} differs from its sealed copy: "
                     "at least one bit of it was changed, and its events may be wrong or missing",
                     span.slot));
   } else if (info_.closed && committed == seal.committed) {
@@ -146,14 +145,14 @@ void Recording::check_segment(const SegmentSpan& span) {
   SegmentSeal seal{};
   const std::uint32_t own = segment.checksum.load(std::memory_order_acquire);
   if (own != 0) {
-    if (!take_seal(segment, seal)) return;
+    if (!read_seal(segment, seal)) return;
     seal.checksum = own;
   } else if (const auto known = seals_.find(span.slot); known != seals_.end()) {
     seal = known->second;
   } else {
     return;  // it was open when the process was killed, or an earlier version wrote it
   }
-  // What was cut off is told, and what was written since the file was opened is not read.
+  // Truncation is already reported, and data written after opening is not read.
   if (seal.number != span.number || seal.committed > static_cast<std::uint64_t>(span.end - span.begin))
     return;
   if (checksum_of(seal, span.begin) == seal.checksum) return;
@@ -167,7 +166,7 @@ void Recording::check_segment(const SegmentSpan& span) {
   add_problem(
       fmt::format("segment {} of thread {}{} does not match its checksum: "
                   "at least one bit of it was changed{}, and its {} events may be wrong",
-                  span.number, span.thread, name.empty() ? "" : " (" + name + ")", torn_words(), events));
+                  span.number, span.thread, name.empty() ? "" : " (" + name + ")", copy_hint(), events));
   if (problems_.size() < kMostProblems) problems_.push_back(open_problems_.back());
 }
 
@@ -175,7 +174,7 @@ void Recording::report_damage(const SegmentDecoder& decoder) {
   if (decoder.damage() == nullptr || decoder.is_cut_short()) return;
   if (problems_.size() < kMostProblems)
     problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}{}; {} bytes were not read",
-                                    decoder.number(), decoder.offset(), decoder.damage(), torn_words(),
+                                    decoder.number(), decoder.offset(), decoder.damage(), copy_hint(),
                                     decoder.bytes_left()));
 }
 

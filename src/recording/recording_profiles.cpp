@@ -1,4 +1,4 @@
-// The profiles that a traced runtime wrote of itself, and the nodes of its graphs as scopes.
+// Reads the profiles that a traced runtime wrote, and adds the nodes of its graphs as scopes.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,15 +9,15 @@
 
 namespace headroom::recording {
 
-// A recording is often carried elsewhere with its folder: a profile is looked for there, then where it was
-// written.
+// Recordings are often copied together with their folder. So a profile is searched next to the recording
+// first, then at its original path.
 void Recording::read_profiles(const std::filesystem::path& recording) {
-  // A session has one, of a name of its own. A recording that may come from anyone can name one large profile
-  // in each of its 100,000 records: that must not take hours.
+  // Each session has one profile with its own name. A hostile recording can name one large profile in each of
+  // its 100,000 records, and reading all must not take hours.
   constexpr std::size_t kMostProfiles = 1000;
   if (info_.profiles.size() > kMostProfiles) {
-    open_problems_.push_back(fmt::format("only the first {} of {} profiles of sessions were read",
-                                         kMostProfiles, info_.profiles.size()));
+    open_problems_.push_back(fmt::format("only the first {} of {} session profiles were read", kMostProfiles,
+                                         info_.profiles.size()));
     info_.profiles.resize(kMostProfiles);
   }
   std::set<std::filesystem::path> read;
@@ -37,7 +37,7 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     }
     auto data = read_runtime_profile(path);
     if (!data) {
-      info_.notes.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
+      info_.notes.push_back(fmt::format("the nodes of {} are not distinguished: {}", path_of(profile.session),
                                         data.error().sentence()));
       continue;
     }
@@ -46,11 +46,11 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
   }
   if (repeated > 0)
     open_problems_.push_back(
-        fmt::format("{} of the profiles of sessions were named before: each was read once", repeated));
+        fmt::format("{} session profiles are listed more than once: each was read once", repeated));
 }
 
-// Scopes for the nodes below each scope in which the session ran, and the moments when they change on each
-// thread.
+// Creates scopes for the nodes below each scope in which the session ran, and the times at which each thread
+// changes its node.
 void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
   const RuntimeProfile& profile = info_.profiles[index];
   const auto is_session = [&](ScopeId scope) {
@@ -82,17 +82,17 @@ void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
   }
 }
 
-// A runtime keeps a profile in its memory until it is ended: of a process that was killed before there is
-// nothing to read.
+// A runtime keeps its profile in memory until profiling ends. If the process was killed before, there is no
+// profile to read.
 void Recording::note_unwritten_profiles() {
-  constexpr std::size_t kMostNotes = 100;  // a recording that may come from anyone can begin 100,000
+  constexpr std::size_t kMostNotes = 100;  // a hostile recording can start 100,000
   std::set<std::uint32_t> sessions;
   for (const auto& [number, session] : begun_profiles_)
     if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
   for (const std::uint32_t session : sessions)
     info_.notes.push_back(fmt::format(
-        "the recording ends before the third run of {} was over and its profile written: what its nodes "
-        "took is told as its runs'",
+        "the recording ended before the third run of {} was over, so its profile was not written: "
+        "memory of its nodes is reported as memory of its runs",
         path_of(ScopeId{session})));
 }
 

@@ -17,11 +17,12 @@ namespace headroom::recording {
 namespace {
 
 constexpr std::string_view kNodeSuffix = "_kernel_time";
-// A profile of ten runs of a thousand nodes has 10 MB; one that was never ended holds a million events.
+// A profile of ten runs of a thousand nodes has 10 MB. A profile that was never ended contains a million
+// events.
 constexpr Bytes kLargestProfile = gibibytes(1);
 
-// A recording names this path, and a recording may come from anyone: a FIFO or a device would hold its reader
-// up for good. Only as much as the file has at the start, so that none ends by growing.
+// The path comes from a recording, which may be hostile: a FIFO or a device would block for ever. Reads only
+// as much as the file has at the start, so a growing file cannot go on for ever.
 Result<std::string> read_regular_file(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -43,7 +44,7 @@ Result<std::string> read_regular_file(const std::filesystem::path& path) {
   return text;
 }
 
-// Sizes are texts in the runtime's JSON: "mem_bytes_in_use": "33554432".
+// Sizes are strings in the runtime's JSON: "mem_bytes_in_use": "33554432".
 std::optional<Bytes> size_of(const Json& arguments, const char* key) {
   const auto value = parse_number<std::int64_t>(get_text(arguments, key));
   return value && *value >= 0 ? std::optional<Bytes>(Bytes{*value}) : std::nullopt;
@@ -58,7 +59,7 @@ Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& pat
   if (!events) return forward_error(events);
   if (!events->is_array())
     return input_error(fmt::format("cannot use {}", path.string()), "it is not a list of trace events",
-                       "give a profile that ONNX Runtime wrote");
+                       "pass a profile that ONNX Runtime wrote");
   RuntimeProfileData profile;
   std::unordered_map<std::string, std::uint32_t> known;
   for (const Json& event : *events) {

@@ -1,6 +1,6 @@
-// ONNX Runtime's profile of a session (its JSON of trace events): which node ran when, on which thread, and
-// what the runtime says of its own arena. Joined with a recording by time and thread, it turns "run" into the
-// graph's nodes.
+// Reads ONNX Runtime's profile of a session (JSON trace events): which node ran when and on which thread, and
+// what the runtime reports about its arena. Joined with a recording by time and thread, it splits "run" into
+// the graph's nodes.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace headroom::recording {
 
-// One node, one time.
+// One execution of one node.
 struct NodeRun {
   std::uint32_t node = 0;       // index into RuntimeProfileData::nodes
-  std::int64_t tid = 0;         // the kernel's id of the thread that ran it
-  Nanoseconds start, duration;  // since the profile's own zero; the runtime counts in microseconds
-  // The arena after the node, where this version of the runtime tells (1.29 does).
+  std::int64_t tid = 0;         // kernel id of the thread that ran it
+  Nanoseconds start, duration;  // since the profile's time zero; resolution 1 µs
+  // The arena after the node, if this version of the runtime reports it (1.29 does).
   std::optional<Bytes> in_use, requested_in_use, arena_held;
 };
 
 struct NodeInfo {
   std::string name, operation, provider;
-  std::optional<Bytes> output, activations, parameters;  // of one run: what it writes, reads and owns
+  std::optional<Bytes> output, activations, parameters;  // per run: bytes written, read, and owned
 };
 
 struct RuntimeProfileData {
@@ -33,8 +33,8 @@ struct RuntimeProfileData {
   std::vector<NodeRun> runs;    // by start
 };
 
-// Error: no such file, none of bytes (a folder, a FIFO, a device), not JSON, or not a list of trace events. A
-// profile without nodes is none.
+// Errors: file missing, not a regular file (folder, FIFO, device), not JSON, or not a list of trace events. A
+// profile without nodes is also an error.
 Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& path);
 
 }  // namespace headroom::recording

@@ -1,6 +1,6 @@
-// What samples stand for, by their size: one is known by 1 − e^(−size/period), whose exponential and root
-// would take half of the time of decoding. A program asks for few different sizes, so each is worked out
-// once.
+// The weight of a sample, by its size. A sample is recorded with probability 1 − e^(−size/period). Its
+// exponential and root would take half of the decoding time, but programs request few different sizes, so
+// each result is cached.
 #pragma once
 
 #include <cmath>
@@ -14,31 +14,33 @@ namespace headroom::recording {
 class SampleWeights {
  public:
   struct Weight {
-    std::uint64_t size = 0;  // 0: not worked out yet
-    double weight = 1;       // allocations that a sample of this size stands for
-    double alone = 0;        // how likely it is in half A alone, and in half B alone
+    std::uint64_t size = 0;  // 0: not computed yet
+    double weight = 1;       // allocations that a sample of this size represents
+    double alone = 0;        // probability of being only in half A; the same for half B
   };
 
-  // `period_bytes`: of the recording; 0 where nothing is sampled.
+  // `period_bytes`: of the recording; 0 if nothing is sampled.
   explicit SampleWeights(std::uint64_t period_bytes = 0) : period_(static_cast<double>(period_bytes)) {}
 
   bool are_needed() const { return period_ > 0; }
-  // `size` is not 0. Valid until the next call.
+  // `size` is not 0. The result is valid until the next call.
   const Weight& of(std::uint64_t size) {
-    if (known_.empty()) known_.resize(kPlaces);
-    Weight& place = known_[size % kPlaces];
-    if (place.size != size) place = worked_out(size);
+    if (known_.empty()) known_.resize(kCachedSizes);
+    Weight& place = known_[size % kCachedSizes];
+    if (place.size != size) place = computed(size);
     return place;
   }
 
  private:
-  // A byte is sampled with probability 1/period: an allocation of `size` is with 1 − e^(−size/period).
-  Weight worked_out(std::uint64_t size) const {
+  // A byte is sampled with probability 1/period, so an allocation is sampled with probability 1 −
+  // e^(−size/period).
+  Weight computed(std::uint64_t size) const {
     const double chance = -std::expm1(-static_cast<double>(size) / period_);
     return {size, 1 / chance, chance_alone(chance)};
   }
 
-  static constexpr std::size_t kPlaces = 4096;  // all that is small unless --large says otherwise; 96 KiB
+  static constexpr std::size_t kCachedSizes =
+      4096;  // one for each small size, unless --large raises that limit; 96 KiB
   double period_;
   std::vector<Weight> known_;
 };

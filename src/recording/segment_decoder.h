@@ -1,5 +1,5 @@
-// Walks the records of one segment. A segment decodes alone: its first record counts from the base time in
-// its header, its addresses from 0, and the stacks that it names are defined in it.
+// Decodes the records of one segment. Segments are independent: times count from the base time in the header,
+// addresses from 0, and each segment defines the stacks that it uses.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace headroom::recording {
 
-// Time units since the start of the recording to nanoseconds, by a 32.32 fixed-point factor.
+// Converts time units since the start of the recording to nanoseconds, by a 32.32 fixed-point factor.
 struct TimeScale {
   std::uint64_t nanoseconds_per_unit_32 = std::uint64_t{1} << 32;
   Nanoseconds of(std::uint64_t units) const {
@@ -24,25 +24,25 @@ struct TimeScale {
   }
 };
 
-// The committed records of a segment, as they lie in the file.
+// The committed records of a segment, at their position in the file.
 struct SegmentSpan {
   const std::uint8_t* begin = nullptr;
   const std::uint8_t* end = nullptr;
   std::uint64_t number = 0, base_time = 0;
   std::uint32_t thread = 0, scope = 0;
-  // What the thread counted after its last counters record.
+  // Counts since the thread's last counters record.
   std::uint64_t counted_allocations = 0, counted_bytes = 0, counted_releases = 0;
   std::uint32_t counted_scope = 0;
   std::uint64_t slot = 0;   // its place in the file
-  bool is_checked = false;  // its checksum was looked at, or it has none
-  bool grew = false;        // past what the file had when it was opened: the last record may be a part of one
+  bool is_checked = false;  // the checksum was verified, or there is none
+  bool grew = false;        // extends past the file's length at opening: the last record may be incomplete
   bool has_counted() const { return (counted_allocations | counted_bytes | counted_releases) != 0; }
 };
 
 class SegmentDecoder {
  public:
-  // `coin_key`: mixed() of when the recording began (sample_half.h). `weights` and `stacks` are the
-  // recording's, and outlive the decoder. `bytes`: what the segment lies in, where that is no part of the
+  // `coin_key`: mixed() of the recording's start time (sample_half.h). `weights` and `stacks` belong to the
+  // recording and outlive the decoder. `bytes`: the copy that contains the segment, if it was copied from the
   // file.
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
                  std::uint64_t coin_key, StackTable& stacks, std::vector<std::uint8_t> bytes = {})
@@ -63,7 +63,7 @@ class SegmentDecoder {
     local_stacks_.push_back(StackId{});
   }
 
-  // Decodes the next event; false at the end, or where the bytes make no sense (then damage() says what).
+  // Decodes the next event. Returns false at the end, or at invalid bytes (then damage() has the reason).
   bool advance();
   const MemoryEvent& event() const { return event_; }
   std::uint64_t next_time() const { return time_; }
@@ -73,13 +73,13 @@ class SegmentDecoder {
     return releases != other_releases ? releases : number_ < other.number_;
   }
 
-  const char* damage() const { return damage_; }  // null where there is none
+  const char* damage() const { return damage_; }  // null if there is none
   std::uint64_t number() const { return number_; }
   std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
   const std::uint8_t* begin() const { return begin_; }
   const std::uint8_t* end() const { return end_; }
   std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
-  // It ended in the midst of a record whose end was written after the file was opened.
+  // It ends within a record whose end was written after the file was opened.
   bool is_cut_short() const { return grew_ && bytes_left() < kMaxStackBytes; }
 
  private:
@@ -104,9 +104,9 @@ class SegmentDecoder {
   const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
   const char* read_weight(const std::uint8_t* at, const std::uint8_t* end);
   const char* read_holder(const std::uint8_t* at, const std::uint8_t* end, bool& is_event);
-  // Null, or what is wrong with it. What is of a later version is no event.
+  // Returns null, or what is wrong. A record of a later version is skipped (is_event = false).
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
-  bool take_counted();
+  bool read_header_counts();
   void weigh_sample();
 
   const std::uint8_t* at_;
@@ -117,9 +117,9 @@ class SegmentDecoder {
   SampleWeights* weights_;
   std::uint64_t coin_key_, number_, time_, address_ = 0;
   MemoryEvent event_;
-  // A counters record is two events: what was allocated, and then what was released.
+  // A counters record becomes two events: first the allocations, then the frees.
   std::uint64_t pending_releases_ = 0;
-  SegmentSpan counted_;  // its counts are read as a last record
+  SegmentSpan counted_;  // the header's counts are read as a last record
   bool grew_;
   std::vector<std::uint8_t> bytes_;
   ScopeId scope_before_counters_;
@@ -171,8 +171,8 @@ inline const char* SegmentDecoder::read_holder(const std::uint8_t* at, const std
                                                bool& is_event) {
   const std::uint64_t device = get_varint(at, end), process = get_varint(at, end),
                       bytes = get_varint(at, end), is_elsewhere = get_varint(at, end);
-  if (at == nullptr) return "a record of who held a device's memory is cut off";
-  is_event = device <= 0xff;  // ordinals of later versions are passed over
+  if (at == nullptr) return "a record of a holder of device memory is cut off";
+  is_event = device <= 0xff;  // ordinals from later versions are skipped
   event_.kind = MemoryEventKind::device_holder;
   event_.device = static_cast<std::uint8_t>(device);
   event_.count = process;
@@ -197,12 +197,12 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
   if (kind >= static_cast<std::uint64_t>(ExtensionKind::reserve))
     return read_reservation(static_cast<ExtensionKind>(kind), at, end);
   const std::uint64_t device = get_varint(at, end), memory = get_varint(at, end);
-  // A field may be added behind those that are known.
+  // Later versions may add fields after the known ones.
   constexpr std::size_t kFields[] = {0, 3, 1, 4, 1};
   std::uint64_t fields[4] = {};
   for (std::size_t i = 0; i < kFields[kind]; ++i) fields[i] = get_varint(at, end);
   if (at == nullptr) return "a record of a device is cut off";
-  // Ordinals and kinds of later versions are passed over.
+  // Ordinals and kinds from later versions are skipped.
   if (device > 0xff || memory == 0 || memory >= kDeviceMemoryKinds) {
     is_event = false;
     return nullptr;
@@ -243,7 +243,7 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
   return nullptr;
 }
 
-inline bool SegmentDecoder::take_counted() {
+inline bool SegmentDecoder::read_header_counts() {
   if (!counted_.has_counted()) return false;
   scope_before_counters_ = event_.scope;
   event_.kind = MemoryEventKind::counters;
@@ -276,7 +276,7 @@ inline bool SegmentDecoder::advance() {
   if (event_.kind == MemoryEventKind::counters || event_.kind == MemoryEventKind::release_counters)
     event_.scope = scope_before_counters_;
   for (;;) {
-    if (at_ == end_) return take_counted();
+    if (at_ == end_) return read_header_counts();
     const std::uint8_t* p = at_;
     const std::uint8_t tag = *p++;
     std::uint64_t delta = tag >> 4;

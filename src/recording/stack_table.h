@@ -1,4 +1,4 @@
-// The distinct call stacks of a recording, numbered in the order of their first use.
+// The distinct call stacks of a recording, numbered in order of first use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class StackTable {
  public:
   StackTable() { first_.assign(2, 0); }
 
-  // The id of this stack, innermost frame first; an empty one is StackId{0}.
+  // The id of this stack (innermost frame first). An empty stack has StackId{0}.
   StackId intern(std::span<const std::uint64_t> frames) {
     if (frames.empty()) return StackId{};
     const auto [begin, end] = by_hash_.equal_range(hash_of(frames));
@@ -47,7 +47,7 @@ class StackTable {
   }
 
   std::vector<std::uint64_t> frames_;
-  std::vector<std::size_t> first_;  // [id] is where its frames begin
+  std::vector<std::size_t> first_;  // [id] is the index of its first frame
   std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash_;
 };
 

@@ -1,4 +1,4 @@
-// Integers in as few bytes as they need: seven bits a byte, the lowest first, the top bit set on all but the
+// Variable-length integers: seven bits per byte, lowest first. The top bit is set in all bytes except the
 // last.
 #pragma once
 
@@ -16,7 +16,7 @@ inline std::uint8_t* put_varint(std::uint8_t* at, std::uint64_t value) {
   return at;
 }
 
-// Small magnitudes of either sign become small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
+// Maps small magnitudes of both signs to small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
 inline std::uint64_t zigzag(std::int64_t value) {
   return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
@@ -28,10 +28,10 @@ inline constexpr std::ptrdiff_t kLongestVarint = 10;
 
 struct Varint {
   std::uint64_t value = 0;
-  const std::uint8_t* next = nullptr;  // behind it; null if it is none
+  const std::uint8_t* next = nullptr;  // after the varint; null if it is invalid
 };
 
-// Of fewer than kLongestVarint bytes: each may be the last.
+// The slow path for fewer than kLongestVarint remaining bytes: checks for the end at each byte.
 [[gnu::noinline]] inline Varint varint_near_end(const std::uint8_t* at, const std::uint8_t* end) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; at != end; shift += 7) {
@@ -42,8 +42,8 @@ struct Varint {
   return {};
 }
 
-// Reads within [at, end). Past the end, or with more than ten bytes, `at` becomes null and the value 0; a
-// null `at` stays null, so a record is read as a whole and checked once.
+// Reads within [at, end). Past the end, or after ten bytes, `at` becomes null and the value 0. A null `at`
+// stays null, so callers read a whole record and check once.
 inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end) {
   if (at == nullptr) return 0;
   if (end - at < kLongestVarint) {
@@ -59,7 +59,7 @@ inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end
   }
   for (unsigned shift = 7; shift < 70; shift += 7) {
     const std::uint64_t byte = *p++;
-    value += (byte - 1) << shift;  // less one: what the bit that told of this byte has added
+    value += (byte - 1) << shift;  // minus 1 removes the continuation bit of the previous byte
     if (byte < 0x80) {
       at = p;
       return value;

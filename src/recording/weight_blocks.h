@@ -1,7 +1,7 @@
-// Which allocations are weights. They are made before any module is called, and only then is it known whose
-// they are: the tracer names their addresses (ExtensionKind::weight) when it sees the module for the first
-// time. A pass over the events finds the allocations that these were; in all later passes they have the
-// layer's scope from their beginning, as if the program had made them in it.
+// Finds the allocations that are weights. A program allocates weights before it calls any module, so their
+// layer is known only later: the tracer records their addresses (ExtensionKind::weight) when it first sees
+// the module. A first pass over the events finds these allocations. All later passes give them the layer's
+// scope from the start, as if the program had allocated them in that scope.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace headroom::recording {
 
 class WeightBlocks {
  public:
-  // Of the first pass, each event in the order of time.
-  void look_at(const MemoryEvent& event) {
+  // Takes each event of the first pass, ordered by time.
+  void observe(const MemoryEvent& event) {
     switch (event.kind) {
       case MemoryEventKind::allocate:
       case MemoryEventKind::sampled_allocate:
@@ -25,8 +25,8 @@ class WeightBlocks {
         return;
       case MemoryEventKind::weight: {
         const auto found = live_.find(event.address);
-        if (found == live_.end()) return;  // counted only, or mapped, or of a device
-        // The first module that has it: tied weights are one block.
+        if (found == live_.end()) return;  // only counted, or mapped, or device memory
+        // The first module wins: tied weights are one block.
         scopes_.try_emplace({event.address, found->second}, ScopeId{static_cast<std::uint32_t>(event.count)});
         return;
       }
@@ -34,16 +34,16 @@ class WeightBlocks {
         return;
     }
   }
-  void end_of_pass() { live_ = {}; }
+  void finish_pass() { live_ = {}; }
 
   bool empty() const { return scopes_.empty(); }
-  // The event, with its layer's scope where it is the allocation of a weight.
-  MemoryEvent settled(const MemoryEvent& event) const {
-    MemoryEvent settled = event;
+  // Returns the event; an allocation of a weight gets its layer's scope.
+  MemoryEvent with_layer_scope(const MemoryEvent& event) const {
+    MemoryEvent result = event;
     if (event.kind == MemoryEventKind::allocate || event.kind == MemoryEventKind::sampled_allocate)
       if (const auto found = scopes_.find({event.address, event.time}); found != scopes_.end())
-        settled.scope = found->second, settled.is_weight = true;
-    return settled;
+        result.scope = found->second, result.is_weight = true;
+    return result;
   }
 
  private:

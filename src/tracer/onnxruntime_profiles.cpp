@@ -29,8 +29,8 @@ constinit thread_local std::uint32_t depth_in_runtime __attribute__((tls_model("
 class OwnWork {
  public:
   OwnWork() : before_(current_scope()) {
-    set_scope(intern_scope(before_, recording::ScopeSource::program, recording::kTracersOwnScope,
-                           std::strlen(recording::kTracersOwnScope)));
+    set_scope(intern_scope(before_, recording::ScopeSource::program, recording::kTracerScope,
+                           std::strlen(recording::kTracerScope)));
   }
   ~OwnWork() { set_scope(before_); }
   OwnWork(const OwnWork&) = delete;

@@ -10,7 +10,7 @@ namespace {
 // Returns null if the event is dropped.
 [[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
   ThreadState* state = thread.state;
-  if (__builtin_expect(state == nullptr || !state->writer.has_room() || state->quota == 0, 0)) {
+  if (__builtin_expect(state == nullptr || !state->writer.has_space() || state->quota == 0, 0)) {
     state = prepare_to_record(thread, time);
     if (state == nullptr) return nullptr;
   }
@@ -252,7 +252,7 @@ void write_counters_if_due(ThreadState& state, std::uint64_t now) {
     state.counters = nullptr;
   // A time unit is 16 to 40 ns, so 2^22 units are about a tenth of a second.
   constexpr std::uint64_t kInterval = 1 << 22;
-  if (now - state.counters_written < kInterval || !state.writer.has_room()) return;
+  if (now - state.counters_written < kInterval || !state.writer.has_space()) return;
   state.counters_written = now;
   if (state.writer.has_counted()) state.writer.flush_counters(now);
 }

@@ -201,7 +201,7 @@ void set_scope(std::uint32_t id) {
   // waiting for earlier loads.
   const std::uint64_t time = time_about_now();
   const auto is_ready = [&] {
-    if (state == nullptr || !state->writer.has_room() || state->quota == 0)
+    if (state == nullptr || !state->writer.has_space() || state->quota == 0)
       state = prepare_to_record(thread, time);
     return state != nullptr;
   };

@@ -271,7 +271,7 @@ void note_why_events_are_dropped(const ThreadState& state) {
     state->counters = nullptr;
     return drop_event(state);
   }
-  if (!state->writer.has_room() && !make_space(thread, *state, time)) {
+  if (!state->writer.has_space() && !make_space(thread, *state, time)) {
     note_why_events_are_dropped(*state);
     state->counters = nullptr;
     if (state->drops_between_tries == 0) state->drops_between_tries = kFirstDropsBetweenTries;
@@ -316,7 +316,7 @@ void detach(ThreadLocal& thread) {
   state->retry_in = 0;
   if (process.options.events != 0) process.events_left.fetch_add(state->quota);
   state->quota = 0;
-  if (state->writer.has_counted() && state->writer.has_room()) state->writer.flush_counters(time_now());
+  if (state->writer.has_counted() && state->writer.has_space()) state->writer.flush_counters(time_now());
   if (state->writer.has_counted()) {
     // Its counts stay in the segment's header, so no other thread may count there.
     leave_segment(*state);
@@ -332,7 +332,7 @@ void seal_open_segments() {
     if (!registry[i].is_open) continue;
     const std::uint8_t* const segment = registry[i].segment;
     recording::SegmentSeal seal{};
-    if (!take_seal(*reinterpret_cast<const recording::SegmentHeader*>(segment), seal)) continue;
+    if (!read_seal(*reinterpret_cast<const recording::SegmentHeader*>(segment), seal)) continue;
     seal.checksum = checksum_of(seal, segment + sizeof(recording::SegmentHeader));
     process.file.write_seal(registry[i].state->segment.slot, seal);
   }

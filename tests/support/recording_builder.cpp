@@ -91,7 +91,7 @@ void RecordingBuilder::note(const std::string& sentence) { metadata(MetadataKind
 RecordWriter* RecordingBuilder::writer(std::uint32_t thread, std::uint64_t time) {
   ThreadState& state = threads_[thread];
   last_time_ = std::max(last_time_, time);
-  if (state.writer.is_open() && state.writer.has_room()) return &state.writer;
+  if (state.writer.is_open() && state.writer.has_space()) return &state.writer;
   leave(state.writer);
   if (!options_.ring && claimed_ >= options_.segments_limit) {
     ++dropped_;
@@ -121,7 +121,7 @@ void RecordingBuilder::write_end(FileHeader& header) {
     if (!thread.writer.is_open()) continue;
     const std::uint64_t* const segment = segments_[thread.slot].get();
     SegmentSeal seal{};
-    take_seal(*reinterpret_cast<const SegmentHeader*>(segment), seal);
+    read_seal(*reinterpret_cast<const SegmentHeader*>(segment), seal);
     seal.checksum = checksum_of(seal, segment + sizeof(SegmentHeader) / sizeof *segment);
     std::string payload;
     append(payload, seal);

@@ -30,7 +30,7 @@ TEST(Layers, TheTracersOwnWorkIsNoCycleAndInterruptsNothing) {
   RecordingBuilder builder(folder / "a.hrec");
   const auto session = builder.scope("model", 0, recording::ScopeSource::session);
   const auto run = builder.scope("run", session, recording::ScopeSource::run);
-  const auto own = builder.scope(recording::kTracersOwnScope);
+  const auto own = builder.scope(recording::kTracerScope);
   std::uint64_t time = 0, address = 0x1000;
   for (int cycle = 0; cycle < 12; ++cycle) {
     builder.enter_scope(0, ++time, run);
@@ -49,7 +49,7 @@ TEST(Layers, TheTracersOwnWorkIsNoCycleAndInterruptsNothing) {
   const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "model").entries, 12);
   EXPECT_EQ(layer_of(analysis, "model/run").entries, 12);
-  EXPECT_EQ(layer_of(analysis, recording::kTracersOwnScope).entries, 36);
+  EXPECT_EQ(layer_of(analysis, recording::kTracerScope).entries, 36);
   EXPECT_EQ(layer_of(analysis, "model/run").duration, Nanoseconds{12 * 4}) << "without the tracer's own work";
   EXPECT_EQ(analysis.leaks.cycle, "model/run");
   EXPECT_EQ(analysis.leaks.cycles, 12);

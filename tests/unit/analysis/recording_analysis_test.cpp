@@ -377,7 +377,7 @@ TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
 TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
   for (const bool full : {true, false}) {
     auto recording = builder({.full = full});
-    const auto run = recording.scope("run"), own = recording.scope(recording::kTracersOwnScope, run);
+    const auto run = recording.scope("run"), own = recording.scope(recording::kTracerScope, run);
     recording.enter_scope(0, 10, run);
     recording.allocate(0, 20, 0x10000, 8000, kRun);
     recording.enter_scope(0, 30, own);
@@ -448,7 +448,7 @@ TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
 // The tracer's own scope lies inside the program's, which goes on meanwhile.
 TEST_F(RecordingAnalysisTest, TheTracersOwnWorkDoesNotInterruptALayer) {
   auto recording = builder();
-  const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracersOwnScope, setup);
+  const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracerScope, setup);
   recording.enter_scope(0, 10, setup);
   recording.enter_scope(0, 20, own);
   recording.allocate(0, 30, 0x1000, 100, kRun);

@@ -77,7 +77,7 @@ class Process {
     std::uint64_t time = number * 1'000'000;
     const std::uint64_t frames[] = {0x77, 0x78, 0x79};
     const std::uint32_t stack = writer.define_stack(time, frames, 3);
-    for (; writer.has_room(); ++time) writer.allocate(time, 0x10 * time, kNewSize, stack);
+    for (; writer.has_space(); ++time) writer.allocate(time, 0x10 * time, kNewSize, stack);
     writer.seal_and_close();
   }
 

@@ -113,7 +113,7 @@ TEST_F(NodeRangesTest, WithoutItsProfileARunStaysWholeAndSaysSo) {
   auto recording = Recording::open(record("/on/another/machine/profile.json"));
   ASSERT_TRUE(recording);
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run");
-  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not told apart")));
+  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 
@@ -148,7 +148,7 @@ TEST_F(NodeRangesTest, AProfileIsAFileOfBytesOrNone) {
   EXPECT_THAT(refused.error().sentence(), HasSubstr("not a file"));
   auto recording = Recording::open(record(fifo.string()));
   ASSERT_TRUE(recording);
-  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not told apart")));
+  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
   EXPECT_FALSE(read_runtime_profile("/dev/zero"));
   EXPECT_FALSE(read_runtime_profile(folder_.path()));
   EXPECT_FALSE(Recording::open(fifo).has_value());

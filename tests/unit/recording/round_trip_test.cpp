@@ -185,7 +185,7 @@ TEST(RoundTrip, WhatIsKnownOfTheProcess) {
   EXPECT_EQ(info.profiles[0].start.count, 500);
   EXPECT_EQ(info.profiles[0].session.index, session);
   EXPECT_THAT(info.notes, ElementsAre("the disk was full",
-                                      testing::StartsWith("the nodes of session are not told apart")));
+                                      testing::StartsWith("the nodes of session are not distinguished")));
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 

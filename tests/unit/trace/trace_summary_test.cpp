@@ -84,7 +84,7 @@ TEST(Summary, ExcludesTracingOverheadFromLayers) {
   builder.allocate(0, 20, 0x1000000, 3 << 20);
   builder.enter_scope(0, 30, other);
   builder.allocate(0, 40, 0x2000000, 2 << 20);
-  builder.enter_scope(0, 50, builder.scope(recording::kTracersOwnScope));
+  builder.enter_scope(0, 50, builder.scope(recording::kTracerScope));
   builder.release(0, 60, 0x1000000);
   auto recording = std::move(*recording::Recording::open(builder.finish()));
   EXPECT_THAT(trace_summary(outcome_of(recording)), HasSubstr("other 2.0 MiB, run 1.0 MiB"));

@@ -142,7 +142,7 @@ TEST_P(TraceInference, NestsTheTracersWorkInTheProgramsScope) {
   const SeenRecording seen = trace(1, 4, "return");
   std::set<std::string> own;
   for (const std::string& scope : scopes_in(seen))
-    if (scope.find(recording::kTracersOwnScope) != std::string::npos) own.insert(scope);
+    if (scope.find(recording::kTracerScope) != std::string::npos) own.insert(scope);
   EXPECT_THAT(own, Each(testing::AnyOf("setup/headroom: profiling", "infer/headroom: profiling")));
   EXPECT_FALSE(own.empty());
 }
