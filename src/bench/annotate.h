@@ -1,4 +1,5 @@
-// Annotated sample images: drawn after the measurement, by a child that loads the image libraries.
+// Annotated sample images. A child process draws them after the measurement, because it loads the image
+// libraries.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +13,13 @@ namespace headroom::bench {
 
 struct DrawnSamples {
   std::vector<std::string> images;  // paths inside the run folder
-  std::string problem;              // a sentence if some could not be drawn or written
+  std::string problem;              // why some images are missing; empty if none is
 };
 
-// Draws the samples of the file `samples` (sample_lines.h) into run_folder/samples/MODEL_1.jpg …, writes what
-// was found to samples/MODEL.json and removes the file. Without that file there is nothing to draw. A frame
-// that cannot be had again (a camera's) is left out. This process does not read the file: masks may be large.
+// Draws the samples of the file `samples` (sample_lines.h) into run_folder/samples/MODEL_1.jpg and so on.
+// Writes the findings to samples/MODEL.json and removes the file `samples`. Does nothing if that file does
+// not exist. Skips frames that cannot be read a second time (a camera's). Masks may be large, so only the
+// child reads the file.
 Result<DrawnSamples> draw_samples(const std::string& model, const std::filesystem::path& samples,
                                   const std::vector<std::string>& class_names,
                                   const std::filesystem::path& metadata,

@@ -17,8 +17,8 @@ void note_disk_problem(Run& run, const Status& written) {
   if (written || std::exchange(run.disk_warned, true)) return;
   run.progress_line.clear();
   Error error = written.error();
-  error.fix = "make room there, or choose another --output-dir";
-  log::warning("the run goes on and its figures will be printed, but {}", error.sentence());
+  error.fix = "free space there, or choose another --output-dir";
+  log::warning("the run continues and its figures will be printed, but {}", error.sentence());
 }
 
 void save_progress(Run& run) { note_disk_problem(run, write_report_json(run.result, run.folder.path)); }

@@ -1,4 +1,4 @@
-// A bench run under way: what it was asked, what it has shown so far, and how it speaks and saves.
+// The state of a bench run: its options, its results so far, and how it prints progress and saves reports.
 #pragma once
 
 #include <cstddef>
@@ -31,29 +31,29 @@ struct Run {
   Interrupt interrupt;
   RunFolder folder;
   MetricsRecorder metrics;
-  std::optional<trace::DeviceAccount> device_account;  // of GPU memory; absent if no model runs on a GPU
+  std::optional<trace::DeviceAccount> device_account;  // GPU memory; absent if no model runs on a GPU
   BenchResult result;
   PreparedData prepared;
   ProgressLine progress_line;
   Nanoseconds measuring_since;
-  std::size_t measuring = 0;  // index of the model under way in result.models
+  std::size_t measuring = 0;  // index in result.models of the model being measured
   bool interrupted = false;
   bool disk_warned = false;
-  bool extra_failed = false;            // a run that was asked for besides did not take place
-  std::filesystem::path metadata_path;  // what the decoders read: the run's own copy
+  bool extra_failed = false;            // an extra run (extra_runs.h) could not be made
+  std::filesystem::path metadata_path;  // the run's copy of the source's description, which the decoders read
 };
 
-// A step begins: on the terminal, and in the log.
+// Prints the start of a step on the terminal and in the log.
 void step(Run& run, const std::string& text);
 
-// A full disk is named once, at once, and ends nothing: the figures are still printed at the end.
+// Warns once, when a report cannot be written. The run continues: its figures are printed at the end.
 void note_disk_problem(Run& run, const Status& written);
 
-// report.json alone.
+// Writes report.json only.
 void save_progress(Run& run);
-// All reports, so that a run that is killed now leaves what it has measured, as readable as a whole one.
+// Writes all reports, so that a run that is killed now leaves complete reports of what it has measured.
 void save_reports(Run& run);
-// The same at the end. The error names what could not be written.
+// Writes all reports at the end. The error names the file that could not be written.
 Status save_finished(Run& run);
 
 }  // namespace headroom::bench

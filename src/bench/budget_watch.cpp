@@ -7,8 +7,8 @@
 namespace headroom::bench {
 namespace {
 
-// A reading takes 30 µs: 0.6 % of a core.
-constexpr std::chrono::milliseconds kBetweenSamples{5};
+// One sample takes 30 µs: 0.6 % of a core.
+constexpr std::chrono::milliseconds kSampleInterval{5};
 
 }  // namespace
 
@@ -24,9 +24,9 @@ BudgetWatch::~BudgetWatch() {
   thread_.join();
 }
 
-BudgetWatch::Seen BudgetWatch::seen() {
+BudgetWatch::Counts BudgetWatch::counts() {
   const std::lock_guard lock(mutex_);
-  return seen_;
+  return counts_;
 }
 
 void BudgetWatch::run() {
@@ -36,11 +36,11 @@ void BudgetWatch::run() {
     const auto bytes = read_();
     lock.lock();
     if (bytes) {
-      ++seen_.samples;
-      if (*bytes > budget_) ++seen_.over;
-      seen_.peak = std::max(seen_.peak, *bytes);
+      ++counts_.samples;
+      if (*bytes > budget_) ++counts_.over;
+      counts_.peak = std::max(counts_.peak, *bytes);
     }
-    wake_.wait_for(lock, kBetweenSamples, [this] { return stopped_; });
+    wake_.wait_for(lock, kSampleInterval, [this] { return stopped_; });
   }
 }
 

@@ -1,4 +1,4 @@
-// Reads what a budget is of every 5 ms, on a thread of its own.
+// A thread that samples memory every 5 ms and counts the samples over a budget.
 #pragma once
 
 #include <condition_variable>
@@ -17,11 +17,11 @@ class BudgetWatch {
   BudgetWatch(std::function<std::optional<Bytes>()> read, Bytes budget);
   BudgetWatch(const BudgetWatch&) = delete;
   ~BudgetWatch();
-  struct Seen {
+  struct Counts {
     std::int64_t samples = 0, over = 0;
     Bytes peak;
   };
-  Seen seen();
+  Counts counts();
 
  private:
   void run();
@@ -31,8 +31,8 @@ class BudgetWatch {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopped_ = false;
-  Seen seen_;
-  std::thread thread_;  // last: it uses what stands above
+  Counts counts_;
+  std::thread thread_;  // last, because it uses the members above
 };
 
 }  // namespace headroom::bench

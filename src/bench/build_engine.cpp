@@ -75,7 +75,8 @@ Status check_paths(const tensorrt::EngineRequest& order) {
                        code ? code.message() : "not a file", "check the path");
   const fs::path folder = fs::absolute(order.engine, code).parent_path();
   if (fs::is_directory(order.engine, code))
-    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "", "give the name of a file in it, as --out DIR/model.engine");
+    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "",
+                       "give the name of a file in it, as --out DIR/model.engine");
   if (::access(folder.c_str(), W_OK) != 0)
     return usage_error(fmt::format("cannot write into {}", folder.string()), errno_text(errno),
                        "choose a writable folder with --out");

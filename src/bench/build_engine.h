@@ -14,8 +14,8 @@
 namespace headroom::bench {
 
 struct BuildEngineOptions {
-  tensorrt::EngineRequest order;  // build_engine() sets creator and time
-  std::optional<Bytes> limit;  // host memory of the child
+  tensorrt::EngineRequest order;   // build_engine() sets creator and time
+  std::optional<Bytes> limit;      // host memory of the child
   std::string mechanism = "auto";  // as --limit-mechanism of bench
   ledger::Limits gpu_limits;
   Nanoseconds timeout{600'000'000'000};  // longest time without an event from the child

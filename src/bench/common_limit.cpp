@@ -8,30 +8,32 @@
 
 namespace headroom::bench {
 
-void tell_apart_at_common_limit(std::vector<ModelResult>& together, const std::vector<ModelResult>& alone) {
-  std::vector<std::string> too_large;  // by themselves
+void explain_kills_at_common_limit(std::vector<ModelResult>& together,
+                                   const std::vector<ModelResult>& alone) {
+  std::vector<std::string> too_large;  // models that exceed the limit alone
   for (const ModelResult& model : alone)
     if (model.status == ModelStatus::oom) too_large.push_back(model.name);
   for (ModelResult& model : together) {
     if (model.status != ModelStatus::oom) continue;
     const auto same = [&](const ModelResult& other) { return other.name == model.name; };
-    const auto by_itself = std::find_if(alone.begin(), alone.end(), same);
-    if (by_itself == alone.end()) continue;
-    model.error += "; all models share that limit, and ";  // whatever the error says besides
-    if (by_itself->status == ModelStatus::oom) {
-      model.error += "alone it exceeds it, too";
-    } else if (by_itself->status == ModelStatus::ok) {
+    const auto model_alone = std::find_if(alone.begin(), alone.end(), same);
+    if (model_alone == alone.end()) continue;
+    model.error += "; all models share that limit: ";  // appended to any error text
+    if (model_alone->status == ModelStatus::oom) {
+      model.error += "alone it exceeds the limit, too";
+    } else if (model_alone->status == ModelStatus::ok) {
       model.error += too_large.empty()
-                         ? "alone it stays within it: the models do not fit together"
-                         : fmt::format("alone it stays within it, unlike {}", fmt::join(too_large, ", "));
-      model.memory.within_limit.reset();  // it is not the one that exceeded the limit, nor did it live
+                         ? "each model fits alone, but not all together"
+                         : fmt::format("this model fits alone, {} does not", fmt::join(too_large, ", "));
+      // neither: another model exceeded the limit, but this one was killed
+      model.memory.within_limit.reset();
     } else {
-      model.error += "what it needs alone is not known";
+      model.error += "its memory alone is unknown";
     }
   }
 }
 
-std::optional<Bytes> joint_share(const std::vector<WorkerRun*>& runs) {
+std::optional<Bytes> joint_pss(const std::vector<WorkerRun*>& runs) {
   Bytes joint;
   for (const WorkerRun* run : runs) {
     const ProcessMemory& sample = run->last_sample();
@@ -46,10 +48,10 @@ std::optional<Bytes> joint_resident(const std::vector<WorkerRun*>& runs) {
   std::vector<ProcessMemory> samples;
   for (const WorkerRun* run : runs)
     if (!run->has_ended()) samples.push_back(run->last_sample());
-  return resident_once(samples);
+  return resident_without_duplicates(samples);
 }
 
-std::optional<Bytes> resident_once(const std::vector<ProcessMemory>& samples) {
+std::optional<Bytes> resident_without_duplicates(const std::vector<ProcessMemory>& samples) {
   Bytes anonymous, files, shared, most_files, most_shared;
   for (const ProcessMemory& sample : samples) {
     if (!sample.rss) continue;
@@ -64,8 +66,8 @@ std::optional<Bytes> resident_once(const std::vector<ProcessMemory>& samples) {
   return anonymous + std::max(files, most_files) + std::max(shared, most_shared);
 }
 
-std::optional<bool> kept_common_limit(const ParallelResult& result, const std::optional<Bytes>& limit,
-                                      bool was_cut_short) {
+std::optional<bool> stayed_within_common_limit(const ParallelResult& result,
+                                               const std::optional<Bytes>& limit, bool was_cut_short) {
   if (!limit) return std::nullopt;
   const auto is_over = [](const ModelResult& model) {
     return model.status == ModelStatus::oom || model.memory.violations > 0;

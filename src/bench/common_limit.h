@@ -1,5 +1,5 @@
-// Models that run at once under a limit that they share: what they take together, whether they kept it, and
-// of those that were killed at it who exceeded it.
+// Models that run at the same time under one common limit: their total memory, whether they stayed within the
+// limit, and which model exceeded it.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,25 @@
 
 namespace headroom::bench {
 
-// At a common limit the kernel kills the largest process, which need not be the one that grew. What each
-// model needed alone, under the same limit, tells them apart: the errors in `together` say it, and a model
-// that kept the limit alone is marked neither as over it nor as within it.
-void tell_apart_at_common_limit(std::vector<ModelResult>& together, const std::vector<ModelResult>& alone);
+// At a common limit the kernel kills the largest process, even if another one grew. The run of each model
+// alone, under the same limit, tells which model was too large. This adds that finding to the errors in
+// `together`. A killed model that fits alone is marked neither as over the limit nor as within it.
+void explain_kills_at_common_limit(std::vector<ModelResult>& together, const std::vector<ModelResult>& alone);
 
-// The sum of the shares of pages (PSS) of all runs that were just read; of those that have ended nothing.
-// Nothing where a share could not be read: a sum of some would pass for that of all.
-std::optional<Bytes> joint_share(const std::vector<WorkerRun*>& runs);
+// Sum of the proportional shares (PSS) of all workers at their last sample; workers that have ended add
+// nothing. Absent if one share could not be read, because a partial sum would look like the total.
+std::optional<Bytes> joint_pss(const std::vector<WorkerRun*>& runs);
 
-// The pages that they have in memory together, each once: the shares would leave out what of the pages in
-// common (the runtime's code) falls to the bench's own processes. At least all of one process' is there, so
-// of files and of shared memory the larger of that and the sum of the shares counts. Nothing before Linux
-// 5.3, which does not tell the parts of a share.
+// Resident memory of all workers together, each shared page counted once. The sum of PSS alone is too low: it
+// leaves out the part of common pages (the runtime's code) that falls to the bench's own processes. All pages
+// of one process are certainly resident. So of file pages and of shared memory, the larger of two figures
+// counts: the largest process, or the sum of the shares. Absent before Linux 5.3, which does not split PSS by
+// kind.
 std::optional<Bytes> joint_resident(const std::vector<WorkerRun*>& runs);
-std::optional<Bytes> resident_once(const std::vector<ProcessMemory>& samples);
+std::optional<Bytes> resident_without_duplicates(const std::vector<ProcessMemory>& samples);
 
-// Absent without a limit, and where the run was cut short before it was exceeded.
-std::optional<bool> kept_common_limit(const ParallelResult& result, const std::optional<Bytes>& limit,
-                                      bool was_cut_short);
+// Absent without a limit, and if the run was cut short before the limit was exceeded.
+std::optional<bool> stayed_within_common_limit(const ParallelResult& result,
+                                               const std::optional<Bytes>& limit, bool was_cut_short);
 
 }  // namespace headroom::bench

@@ -13,7 +13,7 @@ namespace headroom::bench {
 namespace {
 
 std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
-std::string words(std::uint64_t bytes) { return format_bytes(Bytes{signed_of(bytes)}); }
+std::string bytes_text(std::uint64_t bytes) { return format_bytes(Bytes{signed_of(bytes)}); }
 
 }  // namespace
 
@@ -54,7 +54,7 @@ Json DeviceWatch::read_and_reset() {
   return event;
 }
 
-std::string DeviceWatch::words_for_new_refusals() const {
+std::string DeviceWatch::describe_new_refusals() const {
   std::string text;
   for (std::size_t i = 0; i < ordinals_.size(); ++i) {
     const unsigned ordinal = ordinals_[i];
@@ -62,12 +62,12 @@ std::string DeviceWatch::words_for_new_refusals() const {
     if (figures_ == nullptr || !figures_(ordinal, &figures, sizeof figures) ||
         figures.refused_count <= refused_[i])
       continue;
-    text += fmt::format("{}{} more of cuda:{} were refused at the limit of {}, of which {} were in use{}",
-                        text.empty() ? "" : "; ", words(figures.last_refused_bytes), ordinal,
-                        words(figures.limit), words(figures.last_refused_charged),
+    text += fmt::format("{}cuda:{} refused {} at its limit of {} ({} in use{})", text.empty() ? "" : "; ",
+                        ordinal, bytes_text(figures.last_refused_bytes), bytes_text(figures.limit),
+                        bytes_text(figures.last_refused_charged),
                         figures.last_refused_own < figures.last_refused_charged
                             ? fmt::format(", {} by other processes",
-                                          words(figures.last_refused_charged - figures.last_refused_own))
+                                          bytes_text(figures.last_refused_charged - figures.last_refused_own))
                             : "");
   }
   return text;

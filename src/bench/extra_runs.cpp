@@ -13,7 +13,7 @@
 namespace headroom::bench {
 namespace {
 
-// One bench run's extras, step by step.
+// The extra runs of one bench.
 class Extras {
  public:
   Extras(const ExtraRuns& runs, const BenchContext& context, BenchResult& result)
@@ -28,7 +28,8 @@ class Extras {
   }
 
  private:
-  // Who is killed in the middle leaves a report that says what was asked for and not reached.
+  // The report is saved before each extra run starts. If the conductor is killed, the report shows that the
+  // run was requested but not reached.
   void measure_parallel() {
     runs_.step("running all models at once");
     result_.parallel.emplace();
@@ -44,7 +45,7 @@ class Extras {
       result_.parallel.reset();
       return note_failure(together.error());
     }
-    for (ModelResult& model : together->together) tell_if_cut_short(model.status, model.error);
+    for (ModelResult& model : together->together) mark_if_cut_short(model.status, model.error);
     result_.frames_held_peak = std::max(result_.frames_held_peak, together->frames_held);
     result_.parallel = std::move(*together);
     for (const ModelResult& model : result_.parallel->together)
@@ -52,21 +53,19 @@ class Extras {
         warn(fmt::format("all at once, {}: {}", model.name, warning));
     warn_of_deaths(result_.parallel->together);
     if (result_.parallel->within_limit == false && result_.limit)
-      log::error("all at once: the models did not stay inside the limit of {}",
-                 format_bytes(result_.limit->bytes));
+      log::error("all at once: the models exceeded the limit of {}", format_bytes(result_.limit->bytes));
     finish_step("all models ran at once");
   }
 
-  // A model that ended early left the others a device that fewer shared.
+  // If a model ends early, fewer models share the device from then on.
   void warn_of_deaths(const std::vector<ModelResult>& together) {
     std::string dead;
     for (const ModelResult& model : together)
       if (model.status != ModelStatus::ok) dead += (dead.empty() ? "" : ", ") + model.name;
     if (dead.empty() || was_stopped()) return;
     warn(
-        fmt::format("all at once, {} did not come through: from then on fewer models shared the device, so "
-                    "what the others "
-                    "show together is not what all of them would",
+        fmt::format("all at once, {} ended early: from then on fewer models shared the device, so the "
+                    "others' figures do not show all models together",
                     dead));
   }
 
@@ -80,12 +79,12 @@ class Extras {
       result_.pipeline.reset();
       return note_failure(pipeline.error());
     }
-    tell_if_cut_short(pipeline->status, pipeline->error);
+    mark_if_cut_short(pipeline->status, pipeline->error);
     result_.frames_held_peak = std::max(result_.frames_held_peak, pipeline->frames_held);
     result_.pipeline = std::move(*pipeline);
     for (const std::string& warning : warnings) warn("pipeline: " + warning);
     if (result_.pipeline->memory.within_limit == false && result_.limit)
-      log::error("pipeline: over the limit of {}", format_bytes(result_.limit->bytes));
+      log::error("pipeline: exceeded the limit of {}", format_bytes(result_.limit->bytes));
     finish_step("the pipeline ran");
   }
 
@@ -100,16 +99,16 @@ class Extras {
       result_.pool.reset();
       return note_failure(pool.error());
     }
-    tell_if_cut_short(pool->status, pool->error);
+    mark_if_cut_short(pool->status, pool->error);
     result_.frames_held_peak = std::max(result_.frames_held_peak, pool->frames_held);
     result_.pool = std::move(*pool);
     for (const std::string& warning : warnings) warn("pool: " + warning);
     if (result_.pool->memory.within_limit == false && result_.limit)
-      log::error("pool: over the limit of {}", format_bytes(result_.limit->bytes));
+      log::error("pool: exceeded the limit of {}", format_bytes(result_.limit->bytes));
     finish_step("the pool ran");
   }
 
-  // A traced run of each model that was measured: what its memory consists of.
+  // Runs each measured model again under the tracer, to show what its memory consists of.
   void measure_layers() {
     for (const PreparedModel& model : context_.prepared.models) {
       const auto is_same = [&](const ModelResult& measured) {
@@ -129,7 +128,7 @@ class Extras {
     }
   }
 
-  void tell_if_cut_short(ModelStatus status, std::string& error) const {
+  void mark_if_cut_short(ModelStatus status, std::string& error) const {
     if (was_stopped() && status != ModelStatus::ok) error = report::kCutShort;
   }
 

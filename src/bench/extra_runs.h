@@ -1,5 +1,4 @@
-// What a bench run does besides measuring each model alone, where it was asked for: --parallel, --pipeline,
-// --pool and --layers, in this order.
+// The extra runs of a bench, if requested, in this order: --parallel, --pipeline, --pool and --layers.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +12,16 @@ namespace headroom::bench {
 
 struct ExtraRuns {
   std::filesystem::path run_folder;
-  std::function<void(const std::string& text)> step;  // a step begins
-  std::function<void()> save;                         // a step has left figures
+  std::function<void(const std::string& text)> step;  // prints the start of a step
+  std::function<void()> save;                         // saves the report after a step
 };
 
 struct ExtraOutcome {
   bool interrupted = false;
-  bool failed = false;  // a run that was asked for did not take place
+  bool failed = false;  // a requested run could not be made
 };
 
-// One that fails or is stopped leaves the figures of the single models unharmed.
+// An extra run that fails or is stopped does not change the results of the single models.
 ExtraOutcome measure_extras(const ExtraRuns& runs, const BenchContext& context, BenchResult& result);
 
 }  // namespace headroom::bench

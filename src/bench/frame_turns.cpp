@@ -9,13 +9,13 @@
 namespace headroom::bench {
 namespace {
 
-constexpr int kWaitsEveryMs = 250;
+constexpr int kWaitIntervalMs = 250;
 constexpr std::int32_t kNoProcessor = -1;
-// The partner may load for as long as it may be silent, and then each of its warm-up frames may take as long.
-constexpr std::int64_t kTurnsUntilWarm = 10;
+// The partner may load for one timeout, and then each warm-up frame may take another one.
+constexpr std::int64_t kTimeoutsUntilWarm = 10;
 
 struct TurnsHello {
-  std::int32_t processor;  // that the first would go on with; of the second only whether it would follow
+  std::int32_t processor;  // first worker: its processor; second: only >= 0 if it would follow
 };
 
 }  // namespace
@@ -30,7 +30,7 @@ bool FrameTurns::wait_until_readable(Nanoseconds timeout) const {
   const Nanoseconds deadline = monotonic_now() + timeout;
   for (;;) {
     pollfd end{fd_.get(), POLLIN, 0};
-    const int ready = ::poll(&end, 1, kWaitsEveryMs);
+    const int ready = ::poll(&end, 1, kWaitIntervalMs);
     if (ready > 0) return true;
     if ((ready < 0 && errno != EINTR) || monotonic_now() > deadline) return false;
     waits_();
@@ -59,12 +59,13 @@ bool FrameTurns::receive(void* bytes, std::size_t size, Nanoseconds timeout) {
 
 void FrameTurns::share_processor(bool computes_in_one_thread) {
   TurnsHello own{computes_in_one_thread ? ::sched_getcpu() : kNoProcessor}, theirs{kNoProcessor};
-  if (!send(&own, sizeof own) || !receive(&theirs, sizeof theirs, {kTurnsUntilWarm * timeout_.count})) return;
+  if (!send(&own, sizeof own) || !receive(&theirs, sizeof theirs, {kTimeoutsUntilWarm * timeout_.count}))
+    return;
   if (own.processor < 0 || theirs.processor < 0) return;
   cpu_set_t common;
   CPU_ZERO(&common);
   CPU_SET(static_cast<std::size_t>(first_ ? own.processor : theirs.processor), &common);
-  // A container's set of processors may not have it; then both stay where they may be.
+  // A container's CPU set may lack this processor; then both workers keep their affinity.
   before_.emplace();
   const bool moved = ::sched_getaffinity(0, sizeof *before_, &*before_) == 0 &&
                      ::sched_setaffinity(0, sizeof common, &common) == 0;

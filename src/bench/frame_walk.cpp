@@ -4,15 +4,15 @@
 
 namespace headroom::bench {
 
-// The conductor is told who waits for whom: if it gets quiet, or the decoder is gone, it knows whose fault it
-// is.
+// Reports when the worker waits for the decoder. If the worker then falls silent or the decoder dies, the
+// conductor knows which of the two failed.
 Result<media::DecoderAnswer> FrameWalk::ask(const media::DecoderRequest& request) {
   events_.waits_for_decoder(true);
   auto answer = media::ask_decoder(kDecoderFd, request);
   if (!answer) return answer;
   events_.waits_for_decoder(false);
   skipped_ += answer->newly_skipped;
-  if (answer->ok == 0) return failure("the source gives no more frames", answer->error);
+  if (answer->ok == 0) return failure("cannot read more frames from the source", answer->error);
   return answer;
 }
 
@@ -34,7 +34,7 @@ Status FrameWalk::next_window() {
   auto answer = ask(request);
   if (!answer) return forward_error(answer);
   for (std::uint32_t i = 0; i < answer->frames; ++i) {
-    auto slot = ring_.slot(i);  // checked copies: the decoder could write the originals
+    auto slot = ring_.slot(i);  // a checked copy, because the decoder can write to the original
     if (!slot) return forward_error(slot);
     slots_.push_back(*slot);
   }

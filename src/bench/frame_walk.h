@@ -1,4 +1,4 @@
-// The worker's side of decoding: the frames of a sequence, a window of them in memory at a time.
+// The worker's side of decoding: reads the frames of a sequence, one window of them in memory at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace headroom::bench {
 
 class FrameWalk {
  public:
-  // At most `limit` frames of a sequence, at most `window` of them in memory.
+  // Reads at most `limit` frames of a sequence and holds at most `window` of them in memory.
   FrameWalk(media::FrameRing& ring, WorkerEvents& events, std::int64_t limit, std::int64_t window)
       : ring_(ring), events_(events), limit_(limit), largest_window_(window) {}
 
   Status start(std::int32_t sequence);
-  // The next window, or an empty one at the end.
+  // Reads the next window; it is empty at the end of the sequence.
   Status next_window();
 
   const std::vector<media::FrameSlot>& slots() const { return slots_; }
-  // Which frame of the sequence the window's first one is, counted over the frames that could be decoded.
+  // Index in the sequence of the window's first frame, counting only frames that could be decoded.
   std::int64_t first_frame() const { return done_ - static_cast<std::int64_t>(slots_.size()); }
   std::int64_t frames_done() const { return done_; }
-  // Frames that could not be decoded, since the last call.
+  // Number of frames that could not be decoded since the last call.
   std::int64_t take_skipped() { return std::exchange(skipped_, 0); }
   FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
 
@@ -43,8 +43,8 @@ class FrameWalk {
   std::vector<media::FrameSlot> slots_;
 };
 
-// Which frames, counted over all sequences, are drawn: the middles of `job.sample_images` equal parts of the
-// source, so that the pictures show it all and not three neighbours. Ascending, each once.
+// The frames to draw, counted over all sequences: the middles of `job.sample_images` equal parts of the
+// source. So the images show all parts of the source, not three neighbours. Ascending, without duplicates.
 std::vector<std::int64_t> sample_positions(const WorkerJob& job);
 
 }  // namespace headroom::bench

@@ -11,13 +11,13 @@ void raise(std::optional<Bytes>& peak, std::optional<Bytes> bytes) {
   if (bytes) peak = std::max(peak.value_or(*bytes), *bytes);
 }
 
-// At the end of a phase, as the ledger of the worker told it.
+// Adds the figures of the worker's ledger at the end of a phase.
 void add_ledger(GpuMemory& memory, Phase phase, const Json& entry, bool has_failed) {
   const auto charged = get_bytes(entry, "charged_bytes"), peak = get_bytes(entry, "peak_bytes");
   memory.refused = get_integer(entry, "refused").value_or(0);
   if (memory.refused > 0) memory.refused_bytes = get_bytes(entry, "refused_bytes");
   if (has_failed) {
-    // It was at work on what follows the phase that it had reached.
+    // The worker failed in the step after `phase`.
     raise(phase < Phase::model_loaded ? memory.load_peak : memory.run_peak, peak);
     return;
   }
@@ -93,7 +93,7 @@ void GpuAccount::add_phase(Phase phase, const Json& gpu, bool has_failed) {
   const Json& shares = get_member(gpu, "driver");
   for (Device& device : devices_)
     for (const Json& share : shares) {
-      // One device and one share are each other's, whatever a MIG instance calls itself.
+      // If there is one device and one share, they match, even if a MIG instance reports another UUID.
       const bool is_only = devices_.size() == 1 && shares.size() == 1;
       if (is_only || get_text(share, "uuid") == device.memory.uuid)
         add_driver(device.memory, phase, get_bytes(share, "used_bytes"));
@@ -109,9 +109,9 @@ std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& l
         limits && device.ordinal < ledger::kMaxDevices ? limits->bytes[device.ordinal] : ledger::kNoLimit;
     if (limit != ledger::kNoLimit) {
       memory.limit = Bytes{static_cast<std::int64_t>(limit)};
-      if (memory.total == memory.limit) memory.total.reset();  // the ledger tells the program the limit
+      if (memory.total == memory.limit) memory.total.reset();  // the ledger reports the limit as the total
       const std::optional<Bytes> peak = std::max(memory.load_peak, memory.run_peak);
-      // Of a model that died before it told anything nobody knows.
+      // If the worker died before its first report, this stays unknown.
       if (status == ModelStatus::oom && memory.refused > 0)
         memory.within_limit = false;
       else if (peak)

@@ -1,4 +1,4 @@
-// The conductor's side of what a worker tells of its GPU memory: collected phase by phase.
+// The conductor's account of a worker's GPU memory, collected from its phase events.
 #pragma once
 
 #include <map>
@@ -15,12 +15,13 @@ namespace headroom::bench {
 
 class GpuAccount {
  public:
-  // A device that the worker made ready: its "device" event.
+  // Adds a device that the worker has initialised: its "device" event.
   void add_device(const nlohmann::ordered_json& event);
-  // The "gpu" member of a phase's event; of an error's event with the phase that the worker was in then.
+  // Adds the "gpu" member of a phase event. With `has_failed` it is an error event's, and `phase` is the last
+  // phase that the worker reached.
   void add_phase(Phase phase, const nlohmann::ordered_json& gpu, bool has_failed = false);
-  // A list, by device; empty for a worker on the CPU. `limits` absent: none was set. Within the limit: it
-  // lived by it, and its own peaks did not pass it.
+  // Memory by device; empty for a worker on the CPU. `limits` absent: no limit was set. A model is within the
+  // limit if it was not killed by it and its own peaks did not exceed it.
   std::vector<GpuMemory> memory(const std::optional<ledger::Limits>& limits, ModelStatus status) const;
 
  private:

@@ -43,23 +43,23 @@ Result<Json> probe(const Json& job) {
 LimitRoute route_of(const Json& entry, Bytes limit, const std::string& device) {
   const Bytes taken = get_bytes(entry, "taken_bytes").value_or(Bytes{});
   const std::string name = device + get_text(entry, "name"), stopped_by = get_text(entry, "stopped_by");
-  if (get_bool(entry, "is_there") == false) return {name, "not_tried", "the driver has no such way"};
+  if (get_bool(entry, "is_there") == false) return {name, "not_tried", "the driver does not have this route"};
   if (taken > limit)
     return {name, "escaped",
-            fmt::format("took {} under a limit of {}", format_bytes(taken), format_bytes(limit))};
+            fmt::format("allocated {} under a limit of {}", format_bytes(taken), format_bytes(limit))};
   if (get_bool(entry, "is_refused") != true)
     return {name, "not_tried",
             stopped_by.empty()
-                ? fmt::format("the driver gave {} for as much as was asked for", format_bytes(taken))
+                ? fmt::format("the driver allocated only {} for the whole request", format_bytes(taken))
                 : fmt::format("the driver answered {} after {}", stopped_by, format_bytes(taken))};
   return {name, "refused", fmt::format("{} after {}", stopped_by, format_bytes(taken))};
 }
 
-// What became of each way on one device, in a child under a small limit. Of several devices the routes are
-// told apart by their names.
+// The outcome of each route on one device, in a child under a small limit. With several devices, each route's
+// name starts with the device.
 struct Probed {
   std::vector<LimitRoute> routes;
-  std::int64_t devices = 0;  // that the driver shows
+  std::int64_t devices = 0;  // number of devices that the driver reports
 };
 Result<Probed> probe_device(unsigned device, Bytes limit, bool is_one_of_several, Interrupt& interrupt) {
   HelperPlan plan;
@@ -110,7 +110,7 @@ Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptio
   }
   auto opened = trace::DeviceAccount::open(limits, "");
   if (!opened && limits.any()) return forward_error(opened);
-  if (!opened) {  // each worker then has an account of its own, and there is no joint peak
+  if (!opened) {  // each worker then has its own account, and there is no joint peak
     log::warning("{}", opened.error().sentence());
     return account;
   }
@@ -133,7 +133,7 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
   bool every_device_refuses = true;
   std::int64_t devices_there = ledger::kMaxDevices;
   for (const unsigned device : limited) {
-    if (device >= devices_there) break;  // a limit for all: also for devices that are not there
+    if (device >= devices_there) break;  // a limit for all devices includes devices that do not exist
     const std::string name = fmt::format("cuda:{}", device);
     const Bytes its_limit{static_cast<std::int64_t>(limits.bytes[device])};
     if (its_limit != limit.bytes) add_note(limit, fmt::format("{} has {}", name, format_bytes(its_limit)));
@@ -141,7 +141,7 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
     if (!probed) {
       add_note(limit, probed.error().sentence());
       every_device_refuses = false;
-      if (device == limited.front()) break;  // no driver: the next would say the same
+      if (device == limited.front()) break;  // no driver: the next device would fail, too
       continue;
     }
     devices_there = probed->devices;
@@ -150,18 +150,18 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
                                        [](const LimitRoute& route) { return route.outcome == "refused"; });
     limit.routes.insert(limit.routes.end(), probed->routes.begin(), probed->routes.end());
   }
-  const auto came_out = [&](std::string_view outcome) {
+  const auto any_route_is = [&](std::string_view outcome) {
     return std::any_of(limit.routes.begin(), limit.routes.end(),
                        [&](const LimitRoute& route) { return route.outcome == outcome; });
   };
-  if (came_out("refused"))
-    limit.type = came_out("escaped") || !every_device_refuses ? LimitType::soft : LimitType::hard;
+  if (any_route_is("refused"))
+    limit.type = any_route_is("escaped") || !every_device_refuses ? LimitType::soft : LimitType::hard;
   return limit;
 }
 
 namespace {
 
-// Puts back what Interrupt::listen() blocks.
+// Restores the signal mask that Interrupt::listen() changes.
 class SignalMask {
  public:
   SignalMask() { ::sigprocmask(SIG_SETMASK, nullptr, &before_); }
@@ -187,10 +187,10 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
   return proved;
 }
 
-std::string words_for_routes(const Limit& proved) {
+std::string describe_routes(const Limit& proved) {
   std::size_t refused = 0;
   std::string others;
-  std::map<std::string, std::size_t> by_device;  // "cuda:1": its refused ones, where there are several
+  std::map<std::string, std::size_t> by_device;  // refused routes by device ("cuda:1"), if there are several
   for (const LimitRoute& route : proved.routes) {
     if (route.outcome == "refused") {
       ++refused;
@@ -198,8 +198,7 @@ std::string words_for_routes(const Limit& proved) {
     }
     if (route.outcome == "escaped") others += fmt::format("{}{}", others.empty() ? "" : ", ", route.name);
   }
-  if (!others.empty())
-    return fmt::format("{} of the routes that were tried were refused, not {}", refused, others);
+  if (!others.empty()) return fmt::format("{} routes were refused, but not {}", refused, others);
   const std::size_t on_first = by_device.empty() ? 0 : by_device.begin()->second;
   const bool are_alike = std::all_of(by_device.begin(), by_device.end(),
                                      [&](const auto& device) { return device.second == on_first; });
@@ -209,7 +208,7 @@ std::string words_for_routes(const Limit& proved) {
   return fmt::format("all {} routes that were tried were refused", refused);
 }
 
-std::string words_for_use(const trace::DeviceAccount& account) {
+std::string describe_use(const trace::DeviceAccount& account) {
   std::string text;
   bool is_limited_used = false;
   const auto amount = [](std::uint64_t bytes) {
@@ -224,9 +223,9 @@ std::string words_for_use(const trace::DeviceAccount& account) {
     text += limit == ledger::kNoLimit ? ", without a limit" : " of " + amount(limit);
     if (refused > 0) text += fmt::format(", {} refused", report::counted(refused, "request"));
   }
-  if (!text.empty() && !is_limited_used) text = "no GPU that has a limit was used; " + text;
+  if (!text.empty() && !is_limited_used) text = "no GPU with a limit was used; " + text;
   if (!text.empty() && !account.name().empty())
-    text += fmt::format(", by all of --share {} together", account.name());
+    text += fmt::format(", for all commands of --share {} together", account.name());
   return text;
 }
 
@@ -235,12 +234,13 @@ LimitType type_after(const Limit& proved, const trace::DeviceAccount& account) {
   return was_passed && proved.type == LimitType::hard ? LimitType::soft : proved.type;
 }
 
-std::string words_for_escapes(const trace::DeviceAccount& account) {
+std::string describe_escapes(const trace::DeviceAccount& account) {
   std::string text;
-  if (!account.has_kept_limits()) text += "; more was held at a moment";
+  if (!account.has_kept_limits()) text += "; at times more was in use";
   if (account.unhooked_drivers() > 0)
-    text += fmt::format("; {} loaded where it does not reach (dlmopen), so more may have been taken",
-                        report::counted(account.unhooked_drivers(), "driver"));
+    text += fmt::format(
+        "; {} loaded with dlmopen, which the limit cannot intercept, so more may have been allocated",
+        report::counted(account.unhooked_drivers(), "driver"));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The limit on GPU memory of a bench run: the account that its workers share, and the probe that proves it.
+// The GPU memory limit of a bench run: the account that its workers share, and the probe that proves it.
 #pragma once
 
 #include <optional>
@@ -13,39 +13,39 @@
 
 namespace headroom::bench {
 
-// The device of a model: its own, else that of all.
+// The device of a model, or the default device of the run.
 const std::string& device_of(const ModelSpec& model, const BenchOptions& options);
-// The CUDA devices that the run's models use, each once.
+// The CUDA devices of the run's models, without duplicates.
 std::vector<unsigned> cuda_devices(const BenchOptions& options);
 
-// The account that this process' workers join, with --gpu-mem-limit or without a limit; absent if no model
-// runs on a GPU. Errors: the preload library is absent though there is a limit, or /dev/shm cannot be used.
+// Opens the account that this process's workers join, with or without a limit. Absent if no model runs on a
+// GPU. Errors: there is a limit but no preload library, or /dev/shm cannot be used.
 Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptions& options);
 
-// Tries, in children under the same mechanism with a small limit, every way to take memory of each of the
-// devices that has a limit. Hard: each refuses. A device that cannot be probed is no proof: the limit is then
-// soft, or unavailable if there is no other, with the reason; never an error.
+// Proves the limit: for each limited device, a child under the same mechanism with a small limit tries every
+// route to allocate memory. Hard: every route was refused. A device that cannot be probed proves nothing: the
+// limit is then soft, or unavailable if it is the only device, and the note says why. Never an error.
 Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices,
                       Interrupt& interrupt);
 
-// The same for every device that has a limit, before a command is started: while it is proved, Ctrl-C and the
-// like are Headroom's, and later the command's.
+// Proves the limit of every limited device before a command starts. During the proof, Ctrl-C and other
+// signals go to Headroom; later they go to the command.
 struct ProvedGpuLimit {
   Limit limit;
   int interrupted_by = 0;  // the signal that ended the proof
 };
 Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits);
-// "all 11 routes that were tried were refused", or which were not.
-std::string words_for_routes(const Limit& proved);
+// "all 11 routes that were tried were refused", or the names of the routes that were not.
+std::string describe_routes(const Limit& proved);
 
-// "GPU 0 peak 96.0 MiB of 100.0 MiB, 2 requests refused", of the devices that were used; those that have no
-// limit are told, too. Empty: none was.
-std::string words_for_use(const trace::DeviceAccount& account);
-// What the probe proved is worth no more than what the command did: a limit that was passed, or that a driver
-// was loaded out of reach of, is soft.
+// "GPU 0 peak 96.0 MiB of 100.0 MiB, 2 requests refused", for each device that was used, with or without a
+// limit. Empty if none was used.
+std::string describe_use(const trace::DeviceAccount& account);
+// The limit type after the command has run. A hard limit becomes soft if it was exceeded, or if a driver was
+// loaded where the preload library cannot intercept it.
 LimitType type_after(const Limit& proved, const trace::DeviceAccount& account);
-// Why it is, behind a semicolon.
-std::string words_for_escapes(const trace::DeviceAccount& account);
+// The reason for that, after a semicolon; may be empty.
+std::string describe_escapes(const trace::DeviceAccount& account);
 
 // The child (hidden verb _gpu_probe); returns the exit code.
 int run_gpu_probe_process();

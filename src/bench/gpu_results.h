@@ -1,4 +1,4 @@
-// What runs on GPUs come to in a report.
+// Report entries about GPU memory: warnings, and the totals of models that ran at the same time.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,12 @@
 
 namespace headroom::bench {
 
-// What a person should know of a run on a GPU: more than the limit at a moment, requests that were refused,
-// figures that are missing, nodes that stayed on the CPU.
+// Adds warnings about a run on a GPU: memory over the limit, refused requests, missing figures, nodes that
+// run on the CPU.
 void add_gpu_warnings(ModelResult& result);
 
-// Of each device that the models used together: what all had at once since the account's last reset, and what
-// they had alone. No sum where one of them did not come through alone. Says so where the peak passed the
-// limit.
+// For each device that the models used together: their joint peak since the account's last reset, and the sum
+// of their peaks alone. No sum if a model failed alone. Logs an error if the peak exceeded the limit.
 std::vector<JointGpuMemory> joint_gpu_memory(const trace::DeviceAccount& account,
                                              const std::vector<unsigned>& ordinals,
                                              const std::vector<ModelResult>& together,

@@ -20,10 +20,10 @@
 namespace headroom::bench {
 namespace {
 
-constexpr Nanoseconds kFirstWord{60'000'000'000};
-constexpr Nanoseconds kAnswer{200'000'000};      // an idle H200 answers in 34 µs
-constexpr Nanoseconds kSilence{10'000'000'000};  // from then on it is taken for dead
-constexpr Nanoseconds kEnds{1'000'000'000};
+constexpr Nanoseconds kFirstLineTimeout{60'000'000'000};
+constexpr Nanoseconds kAnswerTimeout{200'000'000};      // an idle H200 answers in 34 µs
+constexpr Nanoseconds kSilenceTimeout{10'000'000'000};  // after this the driver counts as hung
+constexpr Nanoseconds kExitTimeout{1'000'000'000};
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void GpuSampler::start() {
   auto requests = Pipe::create();
   auto answers = Pipe::create();
   auto log_pipe = Pipe::create();
-  if (!requests || !answers || !log_pipe) return give_up("its pipes could not be made");
+  if (!requests || !answers || !log_pipe) return give_up("cannot create pipes");
   SpawnOptions options;
   options.command = {own_executable().string(), "_gpu_metrics"};
   if (options_.is_spared) options.command.emplace_back("--spared");
@@ -60,10 +60,11 @@ void GpuSampler::start() {
   started_ = monotonic_now();
 }
 
-void GpuSampler::start_again() {
-  if (!again_at_ || monotonic_now() < *again_at_) return;
-  again_at_.reset();
-  // One that hangs in the driver does not hear the signal that ends it, and it would be waited for.
+void GpuSampler::restart_if_due() {
+  if (!restart_at_ || monotonic_now() < *restart_at_) return;
+  restart_at_.reset();
+  // A child that hangs in the driver does not react to SIGKILL. Replacing it would wait for its end, so
+  // Headroom tries again later.
   if ((child_.running() && !child_.poll()) || !sources::has_nvidia_driver()) return end();
   start();
 }
@@ -72,20 +73,19 @@ void GpuSampler::end() {
   is_open_ = false;
   requests_.reset();
   child_.signal(SIGKILL);
-  if (options_.again_after) again_at_ = monotonic_now() + *options_.again_after;
+  if (options_.restart_after) restart_at_ = monotonic_now() + *options_.restart_after;
 }
 
 void GpuSampler::give_up(const std::string& why) {
   end();
   if (std::exchange(has_given_up_, true)) return;
-  problem_ = again_at_
-                 ? fmt::format("there are no metrics of GPUs for now: {}; they are tried again every {}", why,
-                               format_duration(*options_.again_after))
-                 : "there are no metrics of GPUs from here on: " + why;
+  problem_ = restart_at_ ? fmt::format("no GPU metrics for now: {}; Headroom tries again every {}", why,
+                                       format_duration(*options_.restart_after))
+                         : "no GPU metrics from here on: " + why;
   log::warning("{}", *problem_);
 }
 
-// What the driver's side of Headroom has to say: a GPU that was lost, or is back.
+// Passes on the child's log: a GPU was lost, or is back.
 void GpuSampler::relay_log() {
   log_.read_available([](std::string_view line) {
     for (const auto& [prefix, level] :
@@ -110,26 +110,26 @@ std::optional<std::string> GpuSampler::next_line(Nanoseconds patience) {
   return line;
 }
 
-// Whether the child's first line has come.
+// Whether the child's first line has arrived.
 bool GpuSampler::take_facts(Nanoseconds patience) {
   if (facts_) return true;
   const auto line = next_line(patience);
   if (!line && answers_.open()) {
-    if (monotonic_now() - started_ > kFirstWord)
-      give_up("the driver gave no sign of life for " + format_duration(kFirstWord));
+    if (monotonic_now() - started_ > kFirstLineTimeout)
+      give_up("the GPU driver did not respond for " + format_duration(kFirstLineTimeout));
     return false;
   }
   if (!line) {
-    const auto ended = child_.wait_for(kEnds);
-    // A machine whose driver has no management library, or no GPU.
+    const auto ended = child_.wait_for(kExitTimeout);
+    // The driver has no management library, or there is no GPU.
     if (ended && ended->success())
       end();
     else
-      give_up(fmt::format("the process that reads them {}",
-                          ended ? "ended with " + ended->describe() : std::string("went away")));
+      give_up(fmt::format("the process that reads the GPUs {}",
+                          ended ? "ended with " + ended->describe() : std::string("closed its output")));
     return false;
   }
-  const auto document = parse_json(*line, "what the driver says of the host");
+  const auto document = parse_json(*line, "the driver's description of the host");
   auto facts = document ? report::host_info_from_json(*document) : tl::unexpected(document.error());
   if (!facts) {
     give_up(facts.error().sentence());
@@ -144,59 +144,59 @@ void GpuSampler::wait(Nanoseconds patience) {
 }
 
 void GpuSampler::add_to(HostInfo& host) {
-  if (!is_open_ || !take_facts(kFirstWord)) return;
+  if (!is_open_ || !take_facts(kFirstLineTimeout)) return;
   host.gpu_driver = facts_->gpu_driver;
   host.gpus = facts_->gpus;
 }
 
 void GpuSampler::add_to(SystemSample& sample) {
-  if (!is_open_) start_again();
+  if (!is_open_) restart_if_due();
   if (!is_open_ || !take_facts({})) return;
-  // An answer that comes late is of an earlier moment.
+  // A late answer describes an earlier moment, so it is dropped.
   if (is_awaited_ && next_line({})) is_awaited_ = false;
   std::optional<std::string> line;
   if (!is_awaited_) {
     asked_ = monotonic_now();
     is_awaited_ = write_all(requests_.get(), "?").has_value();
-    line = next_line(kAnswer);
+    line = next_line(kAnswerTimeout);
   }
   if (!line && answers_.open()) {
-    if (monotonic_now() - asked_ > kSilence)
-      give_up("the driver gave no sign of life for " + format_duration(kSilence));
+    if (monotonic_now() - asked_ > kSilenceTimeout)
+      give_up("the GPU driver did not respond for " + format_duration(kSilenceTimeout));
     return;
   }
   if (!line) {
-    const auto end = child_.wait_for(kEnds);
-    return give_up(fmt::format("the process that reads them {}",
-                               end ? "ended with " + end->describe() : std::string("went away")));
+    const auto end = child_.wait_for(kExitTimeout);
+    return give_up(fmt::format("the process that reads the GPUs {}",
+                               end ? "ended with " + end->describe() : std::string("closed its output")));
   }
   is_awaited_ = false;
   const auto document = parse_json(*line, "a sample of the GPUs");
   auto read = document ? report::metrics_line_from_json(*document) : tl::unexpected(document.error());
   if (!read) return give_up(read.error().sentence());
-  SystemSample& told = read->system;
-  sample.gpus = std::move(told.gpus);
-  // On a Jetson devfreq has told it already: its driver answers NVML late or not at all.
-  if (!sample.gpu_percent) sample.gpu_percent = told.gpu_percent;
-  if (told.throttled) sample.throttled = sample.throttled.value_or(false) || *told.throttled;
+  SystemSample& reported = read->system;
+  sample.gpus = std::move(reported.gpus);
+  // On a Jetson, devfreq has already reported it: its driver answers NVML late or not at all.
+  if (!sample.gpu_percent) sample.gpu_percent = reported.gpu_percent;
+  if (reported.throttled) sample.throttled = sample.throttled.value_or(false) || *reported.throttled;
 }
 
 std::optional<std::string> GpuSampler::take_problem() { return std::exchange(problem_, std::nullopt); }
 
 int run_gpu_metrics_process(bool is_spared) {
   if (is_spared) survive_shortage_of_memory();
-  log::set_console_level(log::Level::debug);  // why there are no metrics is for the run's log
+  log::set_console_level(log::Level::debug);  // the reason for missing metrics belongs in the run's log
   const auto source = sources::open_nvml_source();
   if (!source) return 0;
   HostInfo host;
   sources::read_gpu_info(host);
-  const auto say = [](const Json& document) { return write_all(kEventsFd, to_line(document) + "\n"); };
-  if (!say(report::to_json(host))) return 1;
+  const auto send = [](const Json& document) { return write_all(kEventsFd, to_line(document) + "\n"); };
+  if (!send(report::to_json(host))) return 1;
   char request = 0;
   while (::read(STDIN_FILENO, &request, 1) == 1) {
     report::MetricsLine line;
     source->read(line.system);
-    if (!say(report::to_json(line))) return 1;
+    if (!send(report::to_json(line))) return 1;
   }
   return 0;
 }

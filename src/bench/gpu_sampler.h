@@ -1,9 +1,10 @@
-// NVIDIA's GPUs in the metrics of a run, by a child (hidden verb `_gpu_metrics`) that loads the driver's
-// library: in the conductor it would take 19 MiB, and what it does wrong would end the run.
+// GPU metrics of a run. A child (hidden verb `_gpu_metrics`) loads NVIDIA's driver library: in the conductor
+// the library would cost 19 MiB, and a crash in it would end the run.
 //
-// The child's first line on descriptor 3 tells the host's GPUs. From then on a byte on its standard input
-// asks for a sample, which comes back as a line of metrics.jsonl that has only what the driver tells. It ends
-// with its standard input, and with its parent; with exit code 0 where there is nothing to tell.
+// The first line that the child writes to descriptor 3 describes the host's GPUs. After that, each byte on
+// its standard input asks for a sample. The answer is a line of metrics.jsonl with the driver's figures only.
+// The child ends when its standard input closes or its parent dies. If there is nothing to report, it exits
+// with code 0.
 #pragma once
 
 #include <optional>
@@ -20,34 +21,33 @@
 namespace headroom::bench {
 
 struct GpuSamplerOptions {
-  // Where memory is short the child is spared as the monitor that it works for (base/survive.h). A run's
-  // child is not: it would be more of a load than what is measured.
+  // Whether the child is protected from the OOM killer, as the monitor that it works for (base/survive.h).
+  // The child of a bench run is not: protecting it would put more load on the measured model.
   bool is_spared = false;
-  // How long after its end the child is started anew, and where there was no driver, when it is looked for
-  // again. Absent: never.
-  std::optional<Nanoseconds> again_after;
+  // Time after which a dead child is restarted, or the driver is looked for again. Absent: never.
+  std::optional<Nanoseconds> restart_after;
 
   static GpuSamplerOptions of_monitor() { return {true, Nanoseconds{60'000'000'000}}; }
 };
 
 class GpuSampler {
  public:
-  // Starts the child where this machine has NVIDIA's driver. Elsewhere, and where the driver gives no
-  // metrics, nothing is filled in.
+  // Starts the child if this machine has NVIDIA's driver. Without a driver or without metrics, samples stay
+  // empty.
   explicit GpuSampler(GpuSamplerOptions options = {});
-  // Until the child has told the GPUs, or gives none, and at most this long: a driver that first has to
-  // initialise the GPUs takes seconds, and samples before that are without them.
+  // Waits until the child has described the GPUs or ended, at most this long. A driver that first initialises
+  // the GPUs takes seconds; samples before that have no GPU figures.
   void wait(Nanoseconds patience);
-  // What does not change of the GPUs. The first call waits for it, up to a minute.
+  // Adds the facts about the GPUs that do not change. The first call waits for them, up to a minute.
   void add_to(HostInfo& host);
-  // Figures of now. A driver that does not answer within 200 ms leaves them out of this sample.
+  // Adds the current figures. If the driver does not answer within 200 ms, this sample has no GPU figures.
   void add_to(SystemSample& sample);
-  // Said once, when the metrics have ended before the run: by what.
+  // Why the metrics ended before the run did. Returned once.
   std::optional<std::string> take_problem();
 
  private:
   void start();
-  void start_again();
+  void restart_if_due();
   std::optional<std::string> next_line(Nanoseconds patience);
   bool take_facts(Nanoseconds patience);
   void relay_log();
@@ -59,14 +59,14 @@ class GpuSampler {
   Subprocess child_;
   UniqueFd requests_;
   LineReader answers_, log_;
-  std::vector<std::string> lines_;  // that have come and were not looked at
+  std::vector<std::string> lines_;  // received, but not parsed yet
   bool is_open_ = false;
   Nanoseconds started_;
-  std::optional<Nanoseconds> again_at_;
-  std::optional<HostInfo> facts_;  // the child's first line
-  bool is_awaited_ = false;        // an answer, which came too late or has not come yet
+  std::optional<Nanoseconds> restart_at_;
+  std::optional<HostInfo> facts_;  // from the child's first line
+  bool is_awaited_ = false;        // an answer is outstanding
   Nanoseconds asked_;
-  bool has_given_up_ = false;  // which is said once
+  bool has_given_up_ = false;  // so that the warning is printed once
   std::optional<std::string> problem_;
 };
 

@@ -13,15 +13,15 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "bench/line_reader.h"
+#include "bench/worker_environment.h"
 #include "bench/worker_protocol.h"
-#include "bench/worker_surroundings.h"
 
 namespace headroom::bench {
 namespace {
 
 constexpr const char* kInterrupted = "interrupted";
-constexpr const char* kSilent = "no sign of life";
-constexpr Nanoseconds kPoliteWait{3'000'000'000};
+constexpr const char* kSilent = "no response";
+constexpr Nanoseconds kTerminateTimeout{3'000'000'000};
 
 Json to_json(const Error& error) {
   Json object;
@@ -43,9 +43,9 @@ Error error_from_json(const Json& event) {
   return error;
 }
 
-std::string while_under_way(const HelperPlan& plan) {
-  const std::string what = plan.under_way ? plan.under_way() : std::string();
-  return what.empty() ? what : " while it was " + what;
+std::string while_in_step(const HelperPlan& plan) {
+  const std::string what = plan.current_step ? plan.current_step() : std::string();
+  return what.empty() ? what : " while " + what;
 }
 
 std::string how_it_died(const HelperPlan& plan, const ExitStatus& status, std::int64_t oom_kills_before) {
@@ -53,8 +53,8 @@ std::string how_it_died(const HelperPlan& plan, const ExitStatus& status, std::i
       plan.limit != nullptr && plan.limit->account().oom_kills.value_or(0) > oom_kills_before;
   if (at_limit)
     return fmt::format("the kernel killed it at its limit of {}{}; raise {}",
-                       format_bytes(plan.limit->bytes()), while_under_way(plan), plan.limit_flag);
-  return fmt::format("it ended with {}{}", status.describe(), while_under_way(plan));
+                       format_bytes(plan.limit->bytes()), while_in_step(plan), plan.limit_flag);
+  return fmt::format("its process ended with {}{}", status.describe(), while_in_step(plan));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
   SpawnOptions options;
   options.command = {own_executable().string(), plan.verb};
   options.environment = plan.environment;
-  for (const auto& variable : telemetry_off()) options.environment.push_back(variable);
+  for (const auto& variable : variables_without_telemetry()) options.environment.push_back(variable);
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();
@@ -116,7 +116,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
     ::poll(polled.data(), polled.size(), 200);
     if (interrupt.requested()) {
       child->signal(SIGTERM);
-      if (!child->wait_for(kPoliteWait)) child->signal(SIGKILL);
+      if (!child->wait_for(kTerminateTimeout)) child->signal(SIGKILL);
       child->wait();
       return failure(plan.purpose + " was stopped", kInterrupted);
     }
@@ -125,10 +125,9 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
     if (monotonic_now() - last_sign > plan.timeout) {
       child->signal(SIGKILL);
       child->wait();
-      return failure(
-          plan.purpose + " failed",
-          fmt::format("{} for {}{}", kSilent, format_duration(plan.timeout), while_under_way(plan)),
-          "raise --timeout if it is only slow");
+      return failure(plan.purpose + " failed",
+                     fmt::format("{} for {}{}", kSilent, format_duration(plan.timeout), while_in_step(plan)),
+                     "raise --timeout if it is only slow");
     }
   }
   const ExitStatus status = child->wait();

@@ -19,7 +19,7 @@
 namespace headroom::bench {
 namespace {
 
-// The thresholds that the model's task used: the model's own, else those of all.
+// The thresholds that the task used: those of the model, else those of the run.
 void set_thresholds(ModelResult& result, const BenchOptions& options) {
   const auto tasks = inference::task_names();
   const auto task = std::find_if(tasks.begin(), tasks.end(),
@@ -39,8 +39,9 @@ void complete(ModelResult& result, const PreparedModel& model, const BenchOption
   if (result.backend_version.empty())
     result.backend_version = model.backend_version;
   else if (!model.backend_version.empty() && result.backend_version != model.backend_version)
-    result.warnings.push_back(fmt::format("it was prepared with {} {} and ran with {}; prepare it anew",
-                                          model.backend, model.backend_version, result.backend_version));
+    result.warnings.push_back(
+        fmt::format("prepared with {} {}, but ran with {}; prepare it again without --skip-setup",
+                    model.backend, model.backend_version, result.backend_version));
   if (result.task.empty()) result.task = model.task;
   if (result.input.empty()) result.input = model.input;
   result.file_size = model.file_size;
@@ -51,12 +52,13 @@ void complete(ModelResult& result, const PreparedModel& model, const BenchOption
   set_thresholds(result, options);
 }
 
-// Every 5 s, and where there are so many frames that it takes long, no more than 2 % of the time.
+// Partial results are saved every 5 s. With so many frames that a save takes long, saving uses at most 2 % of
+// the time.
 constexpr Nanoseconds kPartialInterval{5'000'000'000};
 constexpr std::int64_t kPartialShare = 50;
 
-// The ticker of a model that runs alone: also hands out what it has shown so far, for the case that nobody
-// lives to see its end.
+// Tick function for a model that runs alone. It also saves partial results, in case the conductor is killed
+// before the model ends.
 Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, const Tick& tick) {
   return [&context, &model, tick,
           next = monotonic_now() + kPartialInterval](const std::vector<WorkerRun*>& runs) mutable {
@@ -71,44 +73,44 @@ Tick ticker_with_partial_results(const BenchContext& context, const PreparedMode
   };
 }
 
-// Where no control group keeps an account of all models at once, their shares of pages are its measure, of
-// each alone and of all together.
+// Without a control group that counts all models together, PSS measures each model and their total.
 bool needs_shares(const BenchContext& context, const limits::MemoryLimit& limit) {
   return context.options.parallel && !limit.account().peak;
 }
 
 bool measures_frames(const WorkerRun* run) { return !run->has_ended() && run->is_in_run(); }
 
-// Its latencies are not those of a run alone, and where the other run left earlier not all had a turn.
-void tell_of_turns(ModelResult& result, const WorkerAccount& account, const std::string& id) {
+// In step, latencies differ from those of a run alone. If the other run left early, some frames had no turn.
+void add_turns(ModelResult& result, const WorkerAccount& account, const std::string& id) {
   if (account.in_step && account.in_step->frames > 0)
     result.in_step = InStep{id, account.in_step->frames, account.in_step->one_processor};
   if (result.status != ModelStatus::ok) return;
   const std::int64_t had = result.in_step ? result.in_step->frames : 0;
   if (had < result.frames)
     result.warnings.push_back(fmt::format(
-        "{} of its {} frames were measured in step: the other run of --in-step had no more of them, or ended",
-        had, result.frames));
+        "{} of {} frames were measured in step: the other run of --in-step had fewer frames, or ended", had,
+        result.frames));
   if (had == 0) return;
-  result.cpu_percent.reset();  // of a time in which it mostly waited
-  result.warnings.push_back(fmt::format(
-      "its frames took turns with those of another run (--in-step): compare the two by 'headroom diff'; "
-      "alone a frame may take less, as it finds its data in the processor's caches{}",
-      result.in_step->one_processor ? ""
-                                    : "; a thread for each processor meets whatever else runs there, so with "
-                                      "--threads 1 the two tell more"));
+  result.cpu_percent.reset();  // the worker mostly waited during that time
+  result.warnings.push_back(
+      fmt::format("its frames took turns with those of another run (--in-step): compare the two runs with "
+                  "'headroom diff'; "
+                  "alone, frames may be faster, because the data stays in the processor's caches{}",
+                  result.in_step->one_processor ? ""
+                                                : "; with several threads, other programs disturb the "
+                                                  "comparison: --threads 1 gives a clearer one"));
 }
 
 constexpr double kNoisyCv = 0.025;
-constexpr std::int64_t kFewestForCv = 10;  // below, one slow frame decides
+constexpr std::int64_t kFewestForCv = 10;  // with fewer frames, one slow frame decides
 
 void add_warnings(const BenchContext& context, ModelResult& result) {
   add_gpu_warnings(result);
   if (result.inference && result.inference->n >= kFewestForCv && result.inference->cv > kNoisyCv)
-    result.warnings.push_back(fmt::format(
-        "inference latency varies by {:.1f} % (over 2.5 %: a busy machine, a moving clock, or work "
-        "that depends on the input)",
-        100 * result.inference->cv));
+    result.warnings.push_back(
+        fmt::format("inference latency varies by {:.1f} % (over 2.5 %): busy machine, changing clock, or "
+                    "work that depends on the input",
+                    100 * result.inference->cv));
   if (auto throttling = context.metrics.take_throttling("it ran"))
     result.warnings.push_back(std::move(*throttling));
 }
@@ -118,7 +120,8 @@ void add_warnings(const BenchContext& context, ModelResult& result) {
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model) {
   auto limit = limit_for(context, model.name);
   if (!limit) return forward_error(limit);
-  // With --parallel as many frames as the model will hold then, so that the peaks can be compared.
+  // With --parallel, the model holds as many frames as it will hold in the parallel run, so that the peaks
+  // can be compared.
   WorkerPlan plan = plan_for(context, model.name, inference_job(context, model), model.takes_frames,
                              limit->get(), context.options.parallel ? frame_takers(context) : 1);
   MeasuredModel measured;
@@ -131,7 +134,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
     plan.job.turns = WorkerTurns{context.partner->is_first(), context.options.timeout};
   }
   auto run = WorkerRun::start(plan);
-  turns.reset();  // else the other worker would not see that this one is gone
+  turns.reset();  // so that the other worker notices when this one ends
   if (!run) return forward_error(run);
   measured.interrupted =
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
@@ -141,10 +144,11 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
                  {needs_shares(context, **limit), {}});
   measured.result = (*run)->result();
   complete(measured.result, model, context.options);
-  if (in_step) tell_of_turns(measured.result, (*run)->account(), context.partner->id_of(model.name));
+  if (in_step) add_turns(measured.result, (*run)->account(), context.partner->id_of(model.name));
   if (context.partner != nullptr && !in_step)
     measured.result.warnings.emplace_back(
-        "it has no partner in the other run of --in-step, which may have been at work beside it");
+        "the other run of --in-step does not have this model; it may have run at the same time and disturbed "
+        "it");
   add_warnings(context, measured.result);
   measured.class_names = model.class_names;
   measured.frames_held = (*run)->account().frames_held;
@@ -153,8 +157,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
 }
 
 Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone) {
-  // One limit for all: they share one control group, and its peak is the joint peak by the kernel's own
-  // account.
+  // All models share one limit. With a control group, its peak is the joint peak as the kernel counts it.
   auto limit = limit_for(context, "parallel");
   if (!limit) return forward_error(limit);
   std::vector<std::unique_ptr<WorkerRun>> runs;
@@ -178,13 +181,13 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   std::optional<Bytes> sampled_joint_peak, sampled_resident_peak, sampled_run_peak;
   if (context.device_account != nullptr) context.device_account->reset_peaks();
   const ShareWatch shares{needs_shares(context, **limit), [&](const std::vector<WorkerRun*>& running) {
-                            const std::optional<Bytes> share = joint_share(running);
+                            const std::optional<Bytes> share = joint_pss(running);
                             sampled_joint_peak = std::max(sampled_joint_peak, share);
                             if (std::any_of(running.begin(), running.end(), measures_frames))
                               sampled_run_peak = std::max(sampled_run_peak, share);
                             sampled_resident_peak = std::max(sampled_resident_peak, joint_resident(running));
                           }};
-  // What an interrupted run has shown is kept; its models say that they were cut short.
+  // An interrupted run keeps its results so far; its models are marked as cut short.
   supervise(pointers, context.interrupt, context.options.metrics_interval,
             ticker(context, "parallel", "all models at once", expected), shares);
 
@@ -193,18 +196,17 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     result.together.push_back(runs[i]->result());
     complete(result.together.back(), *models[i], context.options);
     result.frames_held += runs[i]->account().frames_held;
-    // The common group's peak is no model's own.
+    // The peak of the common group belongs to no single model.
     result.together.back().memory.cgroup_peak.reset();
     if (result.together.back().status != ModelStatus::ok) result.joint_peak_is_lower_bound = true;
   }
-  // Other mechanisms bound each process by itself.
+  // Other mechanisms limit each process separately.
   if ((*limit)->mechanism() == LimitMechanism::cgroup_v1 ||
       (*limit)->mechanism() == LimitMechanism::cgroup_v2)
-    tell_apart_at_common_limit(result.together, alone);
+    explain_kills_at_common_limit(result.together, alone);
   const CgroupMemory account = (*limit)->account();
-  // Both sides of the comparison are measured alike: by the groups' accounts, or by shares of pages. Resident
-  // sizes would count the pages that the processes have in common once for each.
-  // A sum without all its members would be compared with something else.
+  // Both sides of the comparison use the same measure: the groups' accounts, or PSS. Resident sizes would
+  // count shared pages once per process. A sum that lacks a model could not be compared, so it is left out.
   std::optional<Bytes> sum = Bytes{};
   for (const ModelResult& together : result.together) {
     const auto is_same = [&](const ModelResult& model) { return model.name == together.name; };
@@ -224,14 +226,14 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     result.joint_peak = sampled_joint_peak;
     result.joint_peak_source = "pss_samples";
     result.joint_resident_peak = sampled_resident_peak;
-    result.joint_peak_is_lower_bound = true;  // between two samples there may have been more
+    result.joint_peak_is_lower_bound = true;  // between two samples the peak may have been higher
   }
   result.joint_share_peak = sampled_run_peak;
   if (context.device_account != nullptr)
     result.gpu_memory =
         joint_gpu_memory(*context.device_account, cuda_devices(context.options), result.together, alone);
-  result.within_limit =
-      kept_common_limit(result, context.options.memory_limit, context.interrupt.signal_number() != 0);
+  result.within_limit = stayed_within_common_limit(result, context.options.memory_limit,
+                                                   context.interrupt.signal_number() != 0);
   return result;
 }
 

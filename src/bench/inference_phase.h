@@ -1,5 +1,5 @@
-// The inference phase: what was prepared is measured, each model alone in a fresh process; then, when asked
-// for, all at once (--parallel) and all in one process (--pipeline).
+// The inference phase: each prepared model runs alone in a fresh process. Then, if requested, all models run
+// at the same time (--parallel) and all in one process (--pipeline).
 #pragma once
 
 #include <filesystem>
@@ -19,24 +19,25 @@
 
 namespace headroom::bench {
 
-// What the phases of one run share.
+// State shared by the phases of one run.
 struct BenchContext {
   const BenchOptions& options;
   const PreparedData& prepared;
-  // The run's own copy of the source's description: another run may prepare the shared folder anew meanwhile.
+  // The run's copy of the source's description, because another run may rewrite the prepared folder
+  // meanwhile.
   std::string metadata_path;
   std::filesystem::path run_folder;
   trace::DeviceAccount* device_account;  // nullptr: no model runs on a GPU
   Interrupt& interrupt;
   MetricsRecorder& metrics;
-  StepPartner* partner;  // nullptr: no other run takes turns with this one
-  // A line of progress: label, fraction in [0, 1] or negative, detail.
+  StepPartner* partner;  // nullptr: without --in-step
+  // Updates the progress line: label, fraction in [0, 1] or negative, detail.
   std::function<void(const std::string&, double, const std::string&)> progress;
-  // What a model that is being measured has shown so far, every few seconds.
+  // Receives the partial result of the model being measured, every few seconds.
   std::function<void(ModelResult)> partial_result;
 };
 
-// One measured model: its result, and frames worth drawing.
+// One measured model: its result, and the frames to draw.
 struct MeasuredModel {
   ModelResult result;
   std::filesystem::path samples_path;  // sample_lines.h; absent if there are none
@@ -47,7 +48,7 @@ struct MeasuredModel {
 };
 
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model);
-// These two also give what a run that was interrupted had shown; its models say so.
+// If the run is interrupted, these two return the results so far; the models are marked as cut short.
 Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone);
 Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector<std::string>& warnings);
 

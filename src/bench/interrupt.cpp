@@ -12,8 +12,8 @@ Result<Interrupt> Interrupt::listen() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    // What the shell or nohup has us ignore stays ignored: a blocked signal would reach the descriptor all
-    // the same.
+    // A signal that the shell or nohup set to be ignored stays ignored. Blocking it would deliver it to the
+    // descriptor.
     struct sigaction now {};
     if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
     sigaddset(&signals, number);

@@ -1,5 +1,5 @@
-// Ctrl-C, termination and hang-up as a descriptor to poll, so that an interrupted run ends in order: children
-// are stopped, what was measured is written.
+// Ctrl-C, SIGTERM and SIGHUP as a descriptor to poll, so that an interrupted run ends in order: it stops its
+// children and writes its results.
 #pragma once
 
 #include "base/files.h"
@@ -9,12 +9,12 @@ namespace headroom::bench {
 
 class Interrupt {
  public:
-  // Blocks SIGINT, SIGTERM and SIGHUP for this process (children get them back) and ignores SIGPIPE.
+  // Blocks SIGINT, SIGTERM and SIGHUP for this process (children get them unblocked) and ignores SIGPIPE.
   static Result<Interrupt> listen();
   int fd() const { return fd_.get(); }
-  // True once a signal came. Reads the descriptor.
+  // True once a signal has arrived. Reads the descriptor.
   bool requested();
-  // The signal that came, or 0.
+  // The signal that arrived, or 0.
   int signal_number() const { return signal_; }
 
  private:

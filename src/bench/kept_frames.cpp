@@ -18,12 +18,12 @@ constexpr std::size_t kInMemory = 2048;  // frames, 112 KiB
 constexpr std::size_t kPiece = 256;
 static_assert(std::is_trivially_copyable_v<FrameTimes> && sizeof(FrameTimes) == 56);
 
-// A file that no other process sees, and that the kernel removes with its last descriptor.
+// A file without a name. The kernel removes it when its last descriptor closes.
 UniqueFd open_unnamed(const std::filesystem::path& folder) {
 #ifdef O_TMPFILE
   if (UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)); file) return file;
 #endif
-  std::string name = (folder / "frames.XXXXXX").string();  // NFS and others cannot do without a name
+  std::string name = (folder / "frames.XXXXXX").string();  // for NFS and others without O_TMPFILE
   UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
   if (file) ::unlink(name.c_str());
   return file;
@@ -62,30 +62,29 @@ void KeptFrames::move_to_file() {
   const bool moved = file_ && write_at(file_.get(), reinterpret_cast<const char*>(recent_.data()),
                                        recent_.size() * sizeof(FrameTimes), in_file_ * sizeof(FrameTimes));
   if (!moved) {
-    problem_ = fmt::format("the times of its frames stay in memory, as no file in {} takes them: {}",
-                           folder_.string(), errno_text(errno));
+    problem_ = fmt::format("frame times stay in memory: cannot write a file in {}: {}", folder_.string(),
+                           errno_text(errno));
     return;
   }
   in_file_ += recent_.size();
   recent_.clear();
 }
 
-std::size_t KeptFrames::read(std::size_t first, std::span<FrameTimes> room) const {
+std::size_t KeptFrames::read(std::size_t first, std::span<FrameTimes> buffer) const {
   std::size_t got = 0;
   if (first < in_file_) {
-    got = std::min(room.size(), in_file_ - first);
-    if (!read_at(file_.get(), reinterpret_cast<char*>(room.data()), got * sizeof(FrameTimes),
+    got = std::min(buffer.size(), in_file_ - first);
+    if (!read_at(file_.get(), reinterpret_cast<char*>(buffer.data()), got * sizeof(FrameTimes),
                  first * sizeof(FrameTimes))) {
-      problem_ =
-          fmt::format("figures lack frames, as their times could not be read back: {}", errno_text(errno));
+      problem_ = fmt::format("figures lack frames: cannot read their times back: {}", errno_text(errno));
       return 0;
     }
   }
-  const std::size_t start = first + got - in_file_;  // in recent_
+  const std::size_t start = first + got - in_file_;  // index in recent_
   if (first + got < in_file_ || start >= recent_.size()) return got;
-  const std::size_t more = std::min(room.size() - got, recent_.size() - start);
+  const std::size_t more = std::min(buffer.size() - got, recent_.size() - start);
   std::copy_n(recent_.begin() + static_cast<std::ptrdiff_t>(start), more,
-              room.begin() + static_cast<std::ptrdiff_t>(got));
+              buffer.begin() + static_cast<std::ptrdiff_t>(got));
   return got + more;
 }
 

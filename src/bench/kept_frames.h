@@ -1,6 +1,6 @@
-// The times of every frame of a model under way. Percentiles are values that were measured, so none can be
-// left out, and a run may have millions: what is more than 2,048 goes to a file without a name in the run's
-// folder, 56 bytes a frame, which is gone with the worker. The conductor's memory stays the same.
+// The times of every frame of the running model. Percentiles need every value, and a run may have millions of
+// frames. Frames beyond 2,048 go to an unnamed file in the run folder, 56 bytes a frame. The kernel removes
+// the file when it is closed. So the conductor's memory does not grow.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,17 @@ namespace headroom::bench {
 
 class KeptFrames {
  public:
-  // `folder` empty: all stay in memory.
+  // `folder` empty: all frames stay in memory.
   explicit KeptFrames(std::filesystem::path folder = {}) : folder_(std::move(folder)) {}
 
   void add(const FrameTimes& frame);
   std::size_t size() const { return in_file_ + recent_.size(); }
   bool empty() const { return size() == 0; }
-  // Fills `room` with the frames from `first` on; returns how many there were.
-  std::size_t read(std::size_t first, std::span<FrameTimes> room) const;
-  // Gives all of them, in order, piece by piece.
+  // Copies the frames from index `first` into `buffer`; returns the number of frames copied.
+  std::size_t read(std::size_t first, std::span<FrameTimes> buffer) const;
+  // Passes all frames to `piece`, in order, piece by piece.
   void each(const std::function<void(std::span<const FrameTimes>)>& piece) const;
-  // Why frames stay in memory that should be in the file, or could not be read back; empty if all is well.
+  // Why frames could not be moved to the file or read back; empty if there was no problem.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -35,8 +35,8 @@ class KeptFrames {
 
   std::filesystem::path folder_;
   UniqueFd file_;
-  std::size_t in_file_ = 0;         // frames
-  std::vector<FrameTimes> recent_;  // those behind them
+  std::size_t in_file_ = 0;         // frames in the file
+  std::vector<FrameTimes> recent_;  // frames after those in the file
   mutable std::string problem_;
 };
 

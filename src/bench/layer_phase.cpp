@@ -19,10 +19,10 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-// The runtime's own profile covers a session's first three runs; a few more show what stays.
+// The runtime's profile covers a session's first three runs. A few more runs show which memory stays.
 constexpr std::int64_t kTracedFrames = 8, kTracedWarmup = 2;
-// Every allocation of so few frames takes some megabytes; a model that allocates without end must not fill
-// the disk.
+// Recording every allocation of so few frames takes a few megabytes. The bound stops a model that allocates
+// endlessly from filling the disk.
 constexpr Bytes kLargestRecording = gibibytes(1);
 
 Result<Json> read_layers(const Json& job) {
@@ -78,7 +78,7 @@ Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedMode
     return failure("tracing the layers was stopped", "interrupted");
   const ModelResult result = (*run)->result();
   if (result.status != ModelStatus::ok)
-    return failure("the layers could not be traced",
+    return failure("cannot trace the layers",
                    fmt::format("the traced run ended as {}: {}", name_of(result.status), result.error));
   trace::compact_recording(recording);
   auto layers = analyse(recording, context.interrupt);

@@ -1,5 +1,5 @@
-// --layers: after everything is measured, each model runs a few frames more under the tracer, in a process of
-// its own, so that the report can say what its memory consists of. Tracing never touches a measured run.
+// --layers: after all measurements, each model runs a few more frames under the tracer, in a separate
+// process. The report then shows what the model's memory consists of. Measured runs are never traced.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,17 @@
 
 namespace headroom::bench {
 
-// The recording stays in run_folder/layers/MODEL.hrec. Not held to the run's limit: the tracer's own memory
-// would count.
+// The recording stays in run_folder/layers/MODEL.hrec. The run's limit does not apply, because the tracer's
+// own memory would count.
 Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedModel& model,
                                  const std::filesystem::path& run_folder);
 
-// Whether the preload library is there; asked before a run begins, so that nobody waits for nothing.
+// Whether the preload library exists; checked before a run begins, so that the user does not wait for
+// nothing.
 Status check_layer_tracing();
 
-// The child that reads the recording (hidden verb `_layers`): an analysis takes more memory than the
-// conductor may.
+// The child that reads the recording (hidden verb `_layers`). The analysis needs more memory than the
+// conductor may use.
 int run_layers_process();
 
 }  // namespace headroom::bench

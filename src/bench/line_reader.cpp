@@ -34,7 +34,8 @@ void LineReader::read_available(const std::function<void(std::string_view)>& eac
       each(std::string_view(partial_).substr(start, end - start));
     partial_.erase(0, start);
     if (partial_.size() <= kLongestLine) continue;
-    log::warning("a child's line of more than {} was dropped", format_bytes({std::int64_t{kLongestLine}}));
+    log::warning("dropped a line of more than {} from a child process",
+                 format_bytes({std::int64_t{kLongestLine}}));
     partial_.clear();
   }
 }

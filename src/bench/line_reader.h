@@ -1,4 +1,4 @@
-// Lines from a pipe, as they come.
+// Reads lines from a pipe as they arrive.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,9 @@ class LineReader {
   explicit LineReader(UniqueFd fd);
   int fd() const { return fd_.get(); }
   bool open() const { return static_cast<bool>(fd_); }
-  // Reads what is there without waiting and calls `each` for every whole line. At the end of the stream a
-  // last line without a newline counts too, and the descriptor is closed. Lines over 64 MiB are cut.
+  // Reads the available data without waiting and calls `each` for every complete line. At the end of the
+  // stream, a last line without a newline counts, too, and the descriptor is closed. Lines over 64 MiB are
+  // dropped.
   void read_available(const std::function<void(std::string_view)>& each);
 
  private:

@@ -15,8 +15,8 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::uint32_t kInputSeed = 1;
 constexpr std::uint8_t kGrey = 114;
 
-// With a pool a model may have a process of its own. Of the pool's time for a load that process has less, so
-// that one that hangs is a load that failed.
+// With a pool, a model may run in a separate process. Its timeout is 90 % of the pool's load timeout, so that
+// a load that hangs fails before the pool gives up.
 Result<inference::Session> open_session(inference::Backend& backend, const WorkerModel& model,
                                         const WorkerJob& job) {
   if (!job.pool || !model.isolated) return backend.load(model.path, model.settings);
@@ -60,7 +60,7 @@ std::optional<Precision> LoadedModel::precision() const {
   return parse_precision(session_.description().metadata_value("headroom.precision"));
 }
 
-// One run on made-up inputs, which its task is then told by.
+// Runs the model once on made-up inputs, to learn the outputs that the task recognition needs.
 Status LoadedModel::learn_outputs(const WorkerJob& job) {
   if (auto made = make_inputs(job); !made) return made;
   if (auto ran = session_.run(); !ran) return ran;
@@ -76,7 +76,8 @@ Status LoadedModel::make_inputs(const WorkerJob& job) {
     for (std::size_t i = 0; i < concrete.inputs.size(); ++i) concrete.inputs[i].dims = task_->input_dims()[i];
   auto made = inference::make_synthetic_inputs(concrete, job.image_size, kInputSeed);
   if (!made) return forward_error(made);
-  std::vector<Input> earlier = std::move(inputs_);  // bound until others are
+  // keep: the session reads them until the new inputs are bound
+  std::vector<Input> earlier = std::move(inputs_);
   inputs_.clear();
   input_text_.clear();
   for (std::size_t i = 0; i < made->size(); ++i) {
@@ -141,7 +142,7 @@ Status LoadedModel::process(const FrameView& frame, FrameTimes& times) {
 Status LoadedModel::process_blank(FrameTimes& times) {
   if (!task_) return process({}, times);
   const inference::InputSpec& spec = task_->input();
-  // Made at the first need: the measured run on real frames has none.
+  // Allocated on first use: the measured run on real frames does not need it.
   blank_.resize(static_cast<std::size_t>(spec.width) * static_cast<std::size_t>(spec.height) * 3, kGrey);
   return process({blank_.data(), spec.width, spec.height}, times);
 }

@@ -1,4 +1,4 @@
-// A model in a worker: session, task, pre-processing and bound inputs, ready for frames.
+// A model in a worker, ready for frames: session, task, preprocessing and bound inputs.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace headroom::bench {
 
-// A decoded frame: 8-bit BGR, rows packed.
+// A decoded frame: 8-bit BGR, packed rows.
 struct FrameView {
   const std::uint8_t* bgr = nullptr;
   int width = 0, height = 0;
@@ -27,35 +27,35 @@ struct FrameView {
 
 class LoadedModel {
  public:
-  // Loads the model, finds its task and binds its inputs. A model without a known vision task gets inputs
-  // made from its signature.
+  // Loads the model, recognises its task and binds its inputs. A model without a known vision task gets
+  // inputs made from its signature.
   static Result<LoadedModel> load(inference::Backend& backend, const WorkerModel& model,
                                   const WorkerJob& job);
 
   bool takes_frames() const { return task_ != nullptr; }
   // "yolox", or "generic" for a model without a known vision task.
   std::string task_name() const;
-  // "float32[1,3,640,640]" of every input, separated by ", ".
+  // "float32[1,3,640,640]" for every input, separated by ", ".
   std::string input_text() const { return input_text_; }
   const std::vector<std::string>& class_names() const;
   std::optional<inference::NodeCounts> placement() { return session_.placement(); }
-  // What the runtime computes in, where it says.
+  // The precision that the runtime computes in, if it reports one.
   std::optional<Precision> precision() const;
-  // The outputs, if a run was made to learn them; the next worker of the model needs none.
+  // The outputs, if a run was needed to learn them. Later workers of this model then need no such run.
   const std::vector<TensorSpec>& learnt_outputs() const { return learnt_outputs_; }
 
-  // One frame through the model; fills all but `decode` of the times. `frame` is ignored by models without a
-  // task. Allocates nothing of its own after the first frames.
+  // Runs one frame through the model and fills all times except `decode`. Models without a task ignore
+  // `frame`. Headroom's own code allocates nothing here after the first frames.
   Status process(const FrameView& frame, FrameTimes& times);
   // The findings of the last frame.
   const FrameFindings& findings() const { return findings_; }
-  // A grey frame of the model's own input size, for warming without a source.
+  // Runs a grey frame of the model's input size, to warm up without a source.
   Status process_blank(FrameTimes& times);
-  // Between objects and videos: gives cached memory back and clears recurrent state.
+  // Called between objects and videos: frees cached memory and clears recurrent state.
   Status clean();
 
  private:
-  // Memory whose place does not change, aligned for vector loads.
+  // Memory with a fixed address, aligned for vector loads.
   struct AlignedFree {
     void operator()(void* memory) const { std::free(memory); }
   };
@@ -72,7 +72,7 @@ class LoadedModel {
   Status make_inputs(const WorkerJob& job);
   Status bind_inputs();
 
-  std::vector<Input> inputs_;  // before the session, which reads them as long as it lives
+  std::vector<Input> inputs_;  // declared before the session, which reads the inputs as long as it exists
   inference::Session session_;
   std::unique_ptr<inference::Task> task_;
   std::unique_ptr<inference::Preprocessor> preprocessor_;

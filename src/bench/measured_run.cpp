@@ -18,8 +18,9 @@
 namespace headroom::bench {
 namespace {
 
-// Cleaning gives the arena and the outputs back. The next run takes them anew, which is Headroom's doing and
-// no frame's: 4.4 ms became 6.5 ms in a folder of one picture a sequence.
+// Cleaning frees the arena and the outputs, and the next run allocates them again. Headroom causes that cost,
+// not the frame: 4.4 ms became 6.5 ms in a folder with one picture per sequence. So two unmeasured runs
+// follow.
 constexpr std::int64_t kRunsAfterCleaning = 2;
 
 Status warm_on_blank(Worker& worker, LoadedModel& model) {
@@ -31,14 +32,14 @@ Status warm_on_blank(Worker& worker, LoadedModel& model) {
   return {};
 }
 
-// Where one thread is all that computes: then two workers that take turns can have one processor.
+// Whether the job computes in one thread only. Then two workers that take turns can share one processor.
 bool computes_in_one_thread(const WorkerJob& job) {
   return std::all_of(job.models.begin(), job.models.end(), [](const WorkerModel& model) {
     return model.settings.device == "cpu" && model.settings.threads == 1;
   });
 }
 
-// Before a frame that is measured.
+// Called before each measured frame.
 void take_turn(Worker& worker) {
   if (worker.turns) worker.turns->next();
 }
@@ -53,7 +54,7 @@ void end_turns(Worker& worker) {
   worker.events.send(event);
 }
 
-// Waits until all workers of a parallel run are warm, and says when the measured run begins.
+// Waits until all workers of a parallel run are warm, and reports the start of the measured run.
 Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
   worker.events.mark(Phase::warm);
   if (worker.job.wait_for_gate) {
@@ -61,7 +62,7 @@ Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
     event["event"] = "waiting";
     worker.events.send(event);
     char byte = 0;
-    if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was called off before it started");
+    if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was cancelled before it started");
   }
   if (worker.turns) worker.turns->begin(computes_in_one_thread(worker.job));
   Json event;
@@ -73,8 +74,8 @@ Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
   return {};
 }
 
-// True when the conductor has closed the gate: nobody is measured any more.
-bool let_go() {
+// True once the conductor has closed the gate: all models have been measured.
+bool is_released() {
   pollfd gate{kGateFd, POLLIN, 0};
   return ::poll(&gate, 1, 0) != 0;
 }
@@ -89,9 +90,9 @@ void send_cleanup(Worker& worker, std::string_view level, const std::string& nam
   worker.events.send(event);
 }
 
-// Sends what the model finds on those frames of the window that are to be drawn (`positions`, counted over
-// all sequences, of which this window's first is `first`). They run once more, unmeasured, in memory that
-// they have had already. A picture that cannot be had is no verdict on the model.
+// Sends the model's findings on those frames of the window that are to be drawn. `positions` are frame
+// numbers over all sequences; this window starts at `first`. These frames run once more, unmeasured, in
+// memory that is already allocated. A failure here is a warning and does not fail the model.
 void send_samples(Worker& worker, const FrameWalk& walk, std::int64_t first,
                   std::vector<std::int64_t>& positions) {
   for (std::size_t i = 0; i < walk.slots().size(); ++i) {
@@ -130,7 +131,7 @@ Status run_unmeasured(Worker& worker, const FrameWalk& walk, std::int64_t runs) 
   return {};
 }
 
-// The measured loop: decoded frames are in memory, nothing else of Headroom runs in this process.
+// The measured loop: decoded frames are in memory, and no other code of Headroom runs in this process.
 Status measure_window(Worker& worker, FrameWalk& walk) {
   for (const media::FrameSlot& slot : walk.slots()) {
     const FrameView frame = walk.view(slot);
@@ -149,7 +150,7 @@ Status measure_window(Worker& worker, FrameWalk& walk) {
 
 Status warm_and_begin(Worker& worker, FrameWalk& walk) {
   const Nanoseconds started = monotonic_now();
-  if (walk.slots().empty()) return failure("the source gave no frame that can be decoded");
+  if (walk.slots().empty()) return failure("no frame of the source can be decoded");
   if (auto warmed = run_unmeasured(worker, walk, worker.job.warmup_frames); !warmed) return warmed;
   return begin_measuring(worker, monotonic_now() - started);
 }
@@ -158,7 +159,7 @@ Status run_on_frames(Worker& worker) {
   FrameWalk walk(*worker.ring, worker.events, worker.job.max_frames, worker.job.window_frames);
   const bool draws = worker.models.size() == 1;
   std::vector<std::int64_t> drawn = sample_positions(worker.job);
-  std::int64_t frames_before = 0;  // of the sequences that are done
+  std::int64_t frames_before = 0;  // frames of the finished sequences
   bool first = true;
   for (std::size_t s = 0; s < worker.job.sequences.size(); ++s) {
     const WorkerSequence& sequence = worker.job.sequences[s];
@@ -179,7 +180,7 @@ Status run_on_frames(Worker& worker) {
           send_samples(worker, walk, frames_before + walk.first_frame(), drawn);
         if (auto got = walk.next_window(); !got) return got;
       }
-      // The last cleaning is no part of the run: what stays after it is not what the run took.
+      // Ends the phase before the last cleaning, because memory after the cleaning is not the run's memory.
       if (&sequence == &worker.job.sequences.back() && &object == &objects.back())
         worker.events.mark(Phase::running);
       if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
@@ -191,12 +192,12 @@ Status run_on_frames(Worker& worker) {
   return {};
 }
 
-// In a parallel run: goes on, unmeasured, until the slowest model has its figures too; a model that stopped
-// at its last frame would leave the others a device that is less and less shared.
+// In a parallel run: continues unmeasured until the slowest model is measured. If a model stopped after its
+// last frame, fewer models would share the device with the others.
 Status keep_busy(Worker& worker) {
   if (!worker.ring) {
     FrameTimes times;
-    while (!let_go()) {
+    while (!is_released()) {
       if (auto ran = worker.models.front().process_blank(times); !ran) return ran;
       worker.events.alive();
     }
@@ -209,18 +210,18 @@ Status keep_busy(Worker& worker) {
       if (auto got = walk.next_window(); !got) return got;
       if (walk.slots().empty()) break;
       for (const media::FrameSlot& slot : walk.slots()) {
-        if (let_go()) return {};
+        if (is_released()) return {};
         FrameTimes times;
         for (LoadedModel& model : worker.models)
           if (auto ran = model.process(walk.view(slot), times); !ran) return ran;
         worker.events.alive();
       }
     }
-    if (let_go()) return {};
+    if (is_released()) return {};
   }
 }
 
-// No model has a vision task: the same inputs again and again.
+// For models without a vision task: runs the same inputs again and again.
 Status run_on_made_up_inputs(Worker& worker) {
   const Nanoseconds started = monotonic_now();
   for (LoadedModel& model : worker.models)
@@ -257,8 +258,8 @@ Status run_inference(Worker& worker) {
   if (worker.job.kind == WorkerKind::inference) worker.events.mark(Phase::model_loaded);
   const bool needs_frames = std::any_of(worker.models.begin(), worker.models.end(),
                                         [](const LoadedModel& model) { return model.takes_frames(); });
-  if (needs_frames && !worker.ring) return internal_error("the model takes frames, but the job gives none");
-  // Touched here and not earlier, so that the load's figures are the model's alone.
+  if (needs_frames && !worker.ring) return internal_error("the model needs frames, but the job has none");
+  // Touched only here, so that the load figures contain only the model.
   if (needs_frames) worker.ring->touch_pages();
   auto ran = needs_frames ? run_on_frames(worker) : run_on_made_up_inputs(worker);
   if (!ran) return ran;

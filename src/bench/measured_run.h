@@ -1,5 +1,5 @@
-// The worker's measured run: models loaded, warmed, and run over every frame of the source, or over inputs
-// made of their signatures.
+// The worker's measured run: loads the models, warms them up, and runs them over every frame of the source,
+// or over inputs made from their signatures.
 #pragma once
 
 #include "base/result.h"
@@ -7,7 +7,7 @@
 
 namespace headroom::bench {
 
-// The job of one model (inference) or of all in one process (pipeline), through all phases behind
+// Runs the job of one model (inference) or of all models in one process (pipeline), through all phases after
 // runtime_loaded.
 Status run_inference(Worker& worker);
 

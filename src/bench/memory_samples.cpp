@@ -46,7 +46,8 @@ void MemorySamples::add(Nanoseconds time, const ProcessMemory& sample, bool is_o
     const auto counted = limit->mechanism() == LimitMechanism::rlimit_data ? sample.data : sample.rss;
     if (counted && *counted > limit->bytes()) ++violations;
   }
-  // The series keeps a bounded number of points: when it is full, every second one goes and the pace halves.
+  // The series has a bounded number of points. When it is full, every second point is removed and the
+  // sampling rate is halved.
   if (++passed_over_ < stride_) return;
   passed_over_ = 0;
   series.push_back({time, resident});

@@ -1,5 +1,6 @@
-// A worker's memory as it is seen from outside, 20 times a second: the curve, the mean, what stands in for
-// the marks that a worker which died could not read, and samples over a limit that nobody enforces.
+// A worker's memory, sampled from outside 20 times a second. It gives the memory curve, the mean, the peak of
+// a worker that died before it could report its own, and the samples over a limit that the kernel does not
+// enforce.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,28 @@
 
 namespace headroom::bench {
 
-// Whether samples are what a limit is held against. A control group is the kernel's own judge (and does not
-// charge the pages of shared libraries that RSS counts). False without a limit.
+// Whether samples decide if the limit was kept. False without a limit, and for control groups: the kernel
+// enforces those, and it does not charge pages of shared libraries, which RSS includes.
 bool is_watched(const limits::MemoryLimit* limit);
 
 struct MemorySamples {
-  std::optional<Bytes> peak;      // since the last phase began
-  std::optional<Bytes> run_peak;  // of the measured frames
+  std::optional<Bytes> peak;      // since the start of the current phase
+  std::optional<Bytes> run_peak;  // during the measured frames
   std::optional<Bytes> data_peak, pss_peak, pss_run_peak, file_backed_peak;
   std::int64_t violations = 0;
   std::vector<MemoryPoint> series;
 
-  // A phase was reached; `data` as the worker read it of itself.
+  // Starts a new phase; `data` is the figure that the worker read itself.
   void begin_phase(std::optional<Bytes> data);
-  // Peaks of what was just read. Before the worker's next word is: it may say that this phase is over.
+  // Updates the peaks with a new sample. Called before the worker's next event is read, which may end this
+  // phase.
   void add_peaks(Bytes resident, std::optional<Bytes> data, std::optional<Bytes> file_backed = {});
-  // The same sample, `time` after the worker's start, which has its resident bytes. `is_of_run`: between its
-  // first measured frame and its last. Counts it where it is over the limit, in the account that the limit is
-  // held against (limit_peak()).
+  // Adds the same sample, taken `time` after the worker's start; it has resident bytes. `is_of_run`: between
+  // the first and the last measured frame. Counts a violation if the sample is over the limit in the figure
+  // that the limit's mechanism uses (limit_peak()).
   void add(Nanoseconds time, const ProcessMemory& sample, bool is_of_run, const limits::MemoryLimit* limit);
   void add_share(Bytes pss, bool is_of_run);
-  // Of the measured frames; absent where no sample fell into them.
+  // Mean over the measured frames; absent if no sample was taken during them.
   std::optional<Bytes> run_mean() const;
 
  private:

@@ -14,7 +14,7 @@ namespace headroom::bench {
 MetricsRecorder::MetricsRecorder(const std::filesystem::path& path)
     : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)),
       started_(monotonic_now()) {
-  sampler_.sample();  // the first has no rates
+  sampler_.sample();  // rates need an earlier sample
 }
 
 void MetricsRecorder::record(const std::string& phase, const std::vector<WorkerRun*>& runs) {
@@ -37,7 +37,7 @@ void MetricsRecorder::record(const std::string& phase, const std::vector<WorkerR
   if (failed_) return;
   if (auto written = write_all(file_.get(), to_line(report::to_json(line)) + "\n"); !written) {
     failed_ = true;
-    log::warning("metrics.jsonl is cut short: {}", written.error().why);
+    log::warning("metrics.jsonl is incomplete: {}", written.error().why);
   }
 }
 

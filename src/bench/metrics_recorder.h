@@ -1,4 +1,4 @@
-// The time series of a run: metrics.jsonl, one line at each --metrics-interval, and the summary of it.
+// The time series of a run: metrics.jsonl, one line per --metrics-interval, and its summary.
 #pragma once
 
 #include <filesystem>
@@ -20,20 +20,20 @@ namespace headroom::bench {
 
 class MetricsRecorder {
  public:
-  // A file that cannot be written is a warning, not an error: the figures of the models do not depend on it.
+  // If the file cannot be written, that is a warning, not an error: the models' figures do not depend on it.
   explicit MetricsRecorder(const std::filesystem::path& path);
 
-  // One line: the machine, and each worker.
+  // Writes one line: the machine and each worker.
   void record(const std::string& phase, const std::vector<WorkerRun*>& runs);
   const std::vector<MetricSummary>& summary() const { return totals_.summaries(); }
-  // What counted up until now (kills and page faults of the limit's probe) is none of the run's.
+  // Drops rates counted so far: kills and page faults of the limit's probe are not part of the run.
   void restart_rates() { sampler_.sample(); }
-  // The facts of the machine's GPUs, as their driver tells them.
+  // Adds the facts about the machine's GPUs, as their driver reports them.
   void add_gpus_to(HostInfo& host) { gpus_.add_to(host); }
-  // Said once: why metrics of GPUs ended before the run did.
+  // Why GPU metrics ended before the run did. Returned once.
   std::optional<std::string> take_problem() { return gpus_.take_problem(); }
-  // What is said of throttling since the last call: "the clock was throttled while it ran (GPU 0: software
-  // power cap)". Nothing if there was none. `while_what` is "it ran".
+  // A warning if the clock was throttled since the last call: "the clock was throttled while it ran (GPU 0:
+  // software power cap)". `while_what` is "it ran".
   std::optional<std::string> take_throttling(std::string_view while_what);
 
  private:

@@ -14,7 +14,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-// One fingerprint of several, as if it went on over their digits.
+// Combines several fingerprints: a hash over their digits.
 std::string joined(const std::vector<std::string>& fingerprints) {
   if (fingerprints.size() == 1) return fingerprints.front();
   Fnv1a hash;
@@ -45,7 +45,7 @@ Result<ModelFiles> read_model_files(const fs::path& path, const std::function<vo
   for (const std::string& name : finder.names()) {
     const fs::path file = path.parent_path() / name;
     std::error_code code;
-    if (!fs::is_regular_file(file, code)) continue;  // the runtime says what it lacks
+    if (!fs::is_regular_file(file, code)) continue;  // the runtime reports a missing file
     auto one = file_fingerprint(file, [&](std::string_view) { on_piece(); });
     if (!one) return forward_error(one);
     auto bytes = size_of_file(file);

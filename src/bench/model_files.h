@@ -1,5 +1,5 @@
-// What a model consists of on the disk: its own file, and those beside it that hold its weights (ONNX's
-// external data, which every model above 2 GiB has).
+// The files of a model: its own file, and the files next to it that hold its weights (ONNX external data;
+// every model above 2 GiB has them).
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@
 namespace headroom::bench {
 
 struct ModelFiles {
-  std::string fingerprint;  // of all their content, as file_fingerprint() where there is one file
-  Bytes size;               // of all together
+  std::string fingerprint;  // over the content of all files; file_fingerprint() if there is one file
+  Bytes size;               // sum of all files
 };
 
-// Reads all files of the model. `on_piece` is called after each 64 KiB. Errors: those of file_fingerprint().
+// Reads all files of the model. Calls `on_piece` after each 64 KiB. Errors: those of file_fingerprint().
 Result<ModelFiles> read_model_files(const std::filesystem::path& path, const std::function<void()>& on_piece);
 
 }  // namespace headroom::bench

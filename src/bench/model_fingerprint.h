@@ -1,5 +1,5 @@
-// The fingerprint of a model's files, read in a child: a mount that hangs holds up that model and not the
-// setup.
+// The fingerprint of a model's files, read in a child process. If a mount hangs, only that model fails, not
+// the setup.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace headroom::bench {
 
-// As read_model_files(). `timeout`: without a sign of life of the child, which gives one with every 64 KiB
-// that it reads, twice a second at most. Errors: those of read_model_files(), silence, an interrupt
+// As read_model_files(). `timeout`: longest time without an event from the child. It sends one after each 64
+// KiB, at most twice a second. Errors: those of read_model_files(), a timeout (was_silent()), an interrupt
 // (was_interrupted()).
 Result<ModelFiles> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt);
 
-// The child, hidden verb `_fingerprint`; returns its exit code.
+// The child (hidden verb `_fingerprint`); returns its exit code.
 int run_fingerprint_process();
 
 }  // namespace headroom::bench

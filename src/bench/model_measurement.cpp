@@ -28,8 +28,8 @@ void add_skipped_slots(Run& run) {
   }
 }
 
-// Known from the setup, with the files beside the model's own; of one that could not be read there, what the
-// file itself says.
+// The setup knows the size of all the model's files. If it could not read them, the size of the model's own
+// file is used.
 void set_file_size(ModelResult& result) {
   if (result.file_size) return;
   std::error_code code;
@@ -37,7 +37,7 @@ void set_file_size(ModelResult& result) {
   if (!code) result.file_size = Bytes{static_cast<std::int64_t>(size)};
 }
 
-void say_result(Run& run, const ModelResult& model) {
+void log_result(Run& run, const ModelResult& model) {
   if (model.status == ModelStatus::ok && model.inference)
     step(run, fmt::format("{}: {:.1f} FPS, P50 {}, run peak {}", model.name, model.fps.value_or(0),
                           format_duration(model.inference->p50),
@@ -49,8 +49,8 @@ void say_result(Run& run, const ModelResult& model) {
     log::error("{}", report::describe_excess(model, run.result.limit));
 }
 
-// Before a model's pictures are drawn: they may take the room that its figures need. After the last model of
-// a run nothing can change a figure any more, so the report is whole then.
+// Saves the figures before the model's images are drawn, because the images may fill the disk. After the last
+// model no figure changes, so the report is marked complete.
 void save_figures(Run& run, bool is_last) {
   run.result.system = run.metrics.summary();
   run.result.inference_time = monotonic_now() - run.measuring_since;
@@ -65,7 +65,7 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
   result.error = report::kCutShort;
   save_progress(run);
   auto measured = measure_alone(context, model);
-  if (!measured) {  // it could not even be started; the others may
+  if (!measured) {  // this model could not be started; the next ones may
     result.status = ModelStatus::failed;
     result.error = measured.error().sentence();
     return {};
@@ -117,9 +117,10 @@ Status measure_models(Run& run, const BenchContext& context) {
       if (auto measured = measure_model(run, context, model, results[first + i], is_last); !measured)
         return measured;
     set_file_size(results[first + i]);
-    // What failed in the setup was said there; prepared data that is used again has it to say still.
-    if (model.status == ModelStatus::ok || run.options.skip_setup) say_result(run, results[first + i]);
-    if (!is_last) save_reports(run);  // finish() comes next
+    // The setup has already logged its failures. With --skip-setup there was no setup, so they are logged
+    // here.
+    if (model.status == ModelStatus::ok || run.options.skip_setup) log_result(run, results[first + i]);
+    if (!is_last) save_reports(run);  // after the last model, finish() saves
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Each model of a run alone, one after another, with the reports brought up to date in between.
+// Measures the models of a run alone, one after another, and updates the reports in between.
 #pragma once
 
 #include "base/result.h"
@@ -7,11 +7,11 @@
 
 namespace headroom::bench {
 
-// A result for each model that was asked for; with --skip-inference of the setup alone. A model that fails is
-// a result, too; an interrupt is run.interrupted.
+// Adds a result for each requested model; with --skip-inference, that of the setup. A model that fails is a
+// result, too. An interrupt sets run.interrupted.
 Status measure_models(Run& run, const BenchContext& context);
 
-// The model under way, as far as it is. Its warnings and status are those of a run that was cut short.
+// Saves the partial result of the current model, marked as cut short.
 void save_partial_result(Run& run, ModelResult partial);
 
 }  // namespace headroom::bench

@@ -1,5 +1,5 @@
-// The setup phase of one model: the backend that takes it, a warm-up in a child under the limit, the
-// fingerprint of its files, and with --tune the settings that fit.
+// The setup phase of one model: chooses the backend, warms up in a child under the limit, computes the
+// fingerprint of its files and, with --tune, searches the best settings.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ namespace headroom::bench {
 
 struct PreparationContext {
   const BenchOptions& options;
-  Bytes frames_held;  // what decoded frames will take of the limit in the run itself; a trial has none
+  Bytes frames_held;  // memory of decoded frames within the limit in the measured run; a trial has none
   Interrupt& interrupt;
   const trace::DeviceAccount* device_account;  // nullptr: no model runs on a GPU
-  std::function<void(const std::string& step)> say;
-  std::function<void(const PreparedModel& model)> report;  // what is known of it, after each trial of --tune
+  std::function<void(const std::string& step)> log_step;
+  // called with the state of the model after each trial of --tune
+  std::function<void(const PreparedModel& model)> report;
 };
 
-// Errors only when the whole setup must end; a model that fails is named in the result.
+// Returns an error only if the whole setup must end. A model that fails is a result.
 Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationContext& context);
 
 }  // namespace headroom::bench

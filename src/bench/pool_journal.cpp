@@ -23,7 +23,7 @@ void PoolJournal::add(const pool::Event& event) {
     loads_[event.model].took_ns.push_back(event.took.count);
     loads_[event.model].charge = event.promised;
   } else if (event.kind == pool::EventKind::unloaded) {
-    // Of several the names, separated by ", ": no name of a model here has a comma.
+    // One event can name several models, separated by ", ". No model name here contains a comma.
     for (std::size_t from = 0; from <= event.model.size();) {
       const std::size_t comma = std::min(event.model.find(", ", from), event.model.size());
       PoolLoads& loads = loads_[event.model.substr(from, comma - from)];

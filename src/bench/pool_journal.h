@@ -1,4 +1,4 @@
-// What a pool told of itself while a run went on: to a file, and summed for the run's figures.
+// Collects the events of a pool during a run: writes them to a file, and sums them for the run's figures.
 #pragma once
 
 #include <condition_variable>
@@ -17,24 +17,24 @@
 
 namespace headroom::bench {
 
-// Of one model since it was last asked.
+// Loads of one model since the last take(); unloads and evictions since the start.
 struct PoolLoads {
   std::vector<std::int64_t> took_ns;
-  std::int64_t unloads = 0, evictions = 0;  // so far
+  std::int64_t unloads = 0, evictions = 0;  // since the start
   std::optional<Bytes> charge;
 };
 
-// Outlives the pool: a thread whose load was given up may still tell of it.
+// Outlives the pool: a thread whose load was abandoned may still report events.
 class PoolJournal {
  public:
-  // `path` of the file for the events; empty: none.
+  // `path`: the file for the events; empty: no file.
   static Result<std::shared_ptr<PoolJournal>> open(const std::string& path);
   explicit PoolJournal(std::optional<pool::EventFile> file) : file_(std::move(file)) {}
 
-  // By the thread that it happens on.
+  // Called on the thread that caused the event.
   void add(const pool::Event& event);
-  // Until it was told of so many loads and frees, which the pool counts before it tells of them, for at most
-  // so long.
+  // Waits until this many loads and unloads have been reported, at most `at_most`. The pool counts them
+  // before it reports them.
   void wait_for(std::int64_t loads, std::int64_t unloads, Nanoseconds at_most);
   PoolLoads take(const std::string& model);
   void write(const std::string& line);

@@ -14,10 +14,10 @@
 namespace headroom::bench {
 namespace {
 
-// A load that hangs is the pool's to find, before the conductor ends a process that is silent for --timeout.
+// The pool must detect a load that hangs before the conductor kills a worker that is silent for --timeout.
 constexpr std::int64_t kLoadsInTimeout = 2;
 
-// Pages of files at the end of a phase: the runtime's code mostly, which the kernel can take back.
+// File pages at the end of a phase: mostly the runtime's code, which the kernel can reclaim.
 std::optional<Bytes> file_pages(const ModelResult& alone, Phase phase) {
   std::optional<Bytes> pages;
   for (const PhaseMark& mark : alone.phases)
@@ -49,26 +49,25 @@ PooledModel model_of(const WorkerModel& model, const PooledAccount& account) {
   return pooled;
 }
 
-// A pool that served some models and not others did not do what it was for.
+// A pool fails if it did not serve every request, or exceeded its budget.
 void judge(PoolResult& result) {
   if (result.status != ModelStatus::ok) return;
   for (const PooledModel& model : result.models) {
     if (model.refusals + model.failures == 0) continue;
     result.status = ModelStatus::failed;
-    result.error = fmt::format("{} of {} requests for {} were not served: {}",
-                               model.refusals + model.failures, model.requests, model.name, model.error);
+    result.error = fmt::format("{} of {} requests for {} failed: {}", model.refusals + model.failures,
+                               model.requests, model.name, model.error);
     return;
   }
   if (result.samples_over == 0) return;
   result.status = ModelStatus::failed;
-  result.error =
-      fmt::format("{} of {} samples were over the budget, the largest with {}", result.samples_over,
-                  result.samples, format_bytes(result.peak.value_or(Bytes{})));
+  result.error = fmt::format("{} of {} samples exceeded the budget, peak {}", result.samples_over,
+                             result.samples, format_bytes(result.peak.value_or(Bytes{})));
 }
 
 }  // namespace
 
-TakenAlone taken_alone(const ModelResult& alone, const std::string& device, bool isolated) {
+PeaksAlone peaks_alone(const ModelResult& alone, const std::string& device, bool isolated) {
   Bytes load, run;
   if (device == "cpu") {
     const ModelMemory& memory = alone.memory;
@@ -93,8 +92,8 @@ TakenAlone taken_alone(const ModelResult& alone, const std::string& device, bool
 
 Status check_pool(const BenchOptions& options) {
   if (!options.pool && options.pool_threads)
-    return usage_error("--pool-threads is of a pool", "there is none",
-                       "give --pool SIZE, too, or leave it out");
+    return usage_error("--pool-threads needs a pool", "--pool is missing",
+                       "add --pool SIZE, or remove --pool-threads");
   if (!options.pool) return {};
   std::set<std::string> devices;
   for (const ModelSpec& model : options.models)
@@ -102,12 +101,12 @@ Status check_pool(const BenchOptions& options) {
   for (const ModelSpec& model : options.models)
     if (model.isolated && devices != std::set<std::string>{"cpu"})
       return usage_error(fmt::format("{} cannot be isolated", model.name),
-                         "what another process has of a GPU is not in the pool's books",
-                         "leave isolated=on out, or give --device cpu");
+                         "the pool cannot count the GPU memory of another process",
+                         "remove isolated=on, or use --device cpu");
   if (devices.size() < 2) return {};
-  return usage_error("--pool cannot keep a budget of several memories",
+  return usage_error("--pool needs all models on one device",
                      fmt::format("the models run on {}", fmt::join(devices, ", ")),
-                     "give all models one --device, or one bench for each");
+                     "use one --device for all models, or a separate bench for each device");
 }
 
 Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<ModelResult>& alone,
@@ -126,9 +125,9 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
     const auto measured = std::find_if(alone.begin(), alone.end(),
                                        [&](const ModelResult& result) { return result.name == model.name; });
     if (measured != alone.end()) {
-      const TakenAlone taken = taken_alone(*measured, pooled.settings.device, pooled.isolated);
-      pooled.load_peak = taken.load_peak;
-      pooled.run_peak = taken.run_peak;
+      const PeaksAlone peaks = peaks_alone(*measured, pooled.settings.device, pooled.isolated);
+      pooled.load_peak = peaks.load_peak;
+      pooled.run_peak = peaks.run_peak;
     }
     job.models.push_back(std::move(pooled));
     takes_frames = takes_frames || model.takes_frames;

@@ -1,4 +1,4 @@
-// --pool: all models in one process, whose memory a pool keeps inside a budget.
+// --pool: all models in one process, whose memory a pool keeps within a budget.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 
 namespace headroom::bench {
 
-// A budget is of one memory: an error where the models are on several devices, or one
-// with a process of its own is not on the CPU.
+// A budget applies to one memory. So it is an error if the models use several devices, or if a model with a
+// separate process is not on the CPU.
 Status check_pool(const BenchOptions& options);
 
-// What a model took by itself, beside its runtime and the frames that it held: what counts in a budget, which
-// pages of files do not. On a GPU what it took there. In a pool a load includes the runs that warm it.
-// `isolated`: with the runtime, which its process needs, too.
-struct TakenAlone {
+// The peaks of a model that ran alone, without its runtime and frames. File pages are left out, because they
+// do not count in a budget. On a GPU: its GPU memory. In a pool, a load includes the warm-up runs.
+// `isolated`: includes the runtime, because the model's own process needs one.
+struct PeaksAlone {
   Bytes load_peak, run_peak;
 };
-TakenAlone taken_alone(const ModelResult& alone, const std::string& device, bool isolated = false);
+PeaksAlone peaks_alone(const ModelResult& alone, const std::string& device, bool isolated = false);
 
-// `alone`: what was measured of each model by itself; its loads in the pool are expected to take as much.
-// What a run that was interrupted had shown is kept, too.
+// `alone`: the results of each model alone. The pool expects its loads to need as much. If the run is
+// interrupted, this returns the results so far.
 Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<ModelResult>& alone,
                                 std::vector<std::string>& warnings);
 

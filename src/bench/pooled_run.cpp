@@ -25,22 +25,23 @@
 namespace headroom::bench {
 namespace {
 
-// The first run shows ONNX Runtime what a run needs, the second takes that as one block (ready_session.cpp).
+// The first run shows ONNX Runtime what a run needs; the second allocates that as one block
+// (ready_session.cpp).
 constexpr int kWarmRuns = 2;
 
-// What the pool loads: a model with its own inputs and task.
+// What the pool loads: a model with its inputs and its task.
 struct PooledSession {
   LoadedModel model;
-  std::int64_t sequence;  // whose state it has
+  std::int64_t sequence;  // the sequence that its state belongs to
 };
 
-// For one model; one thread at a time has it.
+// The requests for one model; used by one thread at a time.
 struct Requests {
   std::int64_t requests = 0, hits = 0, refusals = 0, failures = 0;
   std::string error;
-  std::vector<std::int64_t> waits_ns;  // since they were told last
-  std::optional<FrameTimes> frame;     // of the last request, until it is recorded
-  Status stop;                         // why the whole run cannot go on
+  std::vector<std::int64_t> waits_ns;  // since the last send_figures()
+  std::optional<FrameTimes> frame;     // times of the last request, until recorded
+  Status stop;                         // an error that ends the whole run
 };
 
 class PooledRun {
@@ -58,8 +59,8 @@ class PooledRun {
       pool::Model added;
       added.name = model.name;
       added.keeps_run_memory = model.backend == "onnxruntime" && model.settings.arena;
-      // With the peak of its load known the pool does not set back the process's, which the report tells.
-      // What an arena keeps is seen to the page when it is loaded.
+      // If the pool knows the load's peak, it does not reset the process's peak, which the report needs. An
+      // arena's memory is measured exactly during the load, so run_peak is not needed there.
       added.memory.load_peak = model.load_peak;
       if (!added.keeps_run_memory) added.memory.run_peak = model.run_peak;
       added.load = [this, &model](const std::shared_ptr<void>&) { return load(model); };
@@ -74,13 +75,14 @@ class PooledRun {
     return worker_.ring ? run_on_frames() : run_on_made_up_inputs();
   }
 
-  // Tells the last figures and frees all models. False: a load or free still hangs, with what it uses.
+  // Sends the last figures and unloads all models. Returns false if a load or unload still hangs and uses its
+  // memory.
   bool end() {
-    // A request goes on before the pool has told of the load that it waited for.
+    // A request continues before the pool has reported the load that it waited for.
     constexpr Nanoseconds kAtMost{1'000'000'000};
     const pool::Metrics so_far = pool_.metrics();
     journal_->wait_for(so_far.loads, so_far.unloads, kAtMost);
-    tell();
+    send_figures();
     watch_.reset();
     pool_.shut_down();
     const pool::Metrics metrics = pool_.metrics();
@@ -99,7 +101,7 @@ class PooledRun {
     return options;
   }
 
-  // On the pool's thread.
+  // Runs on the pool's thread.
   Result<std::shared_ptr<void>> load(const WorkerModel& model) {
     const auto same = [&](const inference::Backend& backend) { return backend.name() == model.backend; };
     inference::Backend& backend = *std::find_if(worker_.backends.begin(), worker_.backends.end(), same);
@@ -112,8 +114,8 @@ class PooledRun {
     return std::shared_ptr<void>(std::move(session));
   }
 
-  // `frame` is absent where no model takes one. Models that are due are asked for by as many threads as there
-  // are, in their order; the frame ends with the last of them.
+  // `frame` is nullptr if no model takes frames. The threads request the due models in order. The frame ends
+  // when the last model has run.
   Status run_frame(const FrameView* frame, Nanoseconds decode) {
     const Nanoseconds began = monotonic_now();
     due_.clear();
@@ -159,13 +161,13 @@ class PooledRun {
       requests.frame = times;
       return;
     }
-    // A model in a process of its own has taken none of this one's.
+    // An isolated model ran out of memory in its own process, which does not affect this one.
     if (inference::is_out_of_memory(ran.error()) && !worker_.job.models[m].isolated) {
       is_out_of_memory_ = true;
       requests.stop = ran;
       return;
     }
-    lease.discard();  // the others are served on
+    lease.discard();  // the other models are still served
     ++requests.failures;
     requests.error = ran.error().sentence();
   }
@@ -186,7 +188,7 @@ class PooledRun {
           }
           worker_.events.flush();
           worker_.events.held(walk.slots().size(), walk.take_skipped());
-          tell();
+          send_figures();
         }
       }
     }
@@ -194,18 +196,18 @@ class PooledRun {
   }
 
   Status run_on_made_up_inputs() {
-    constexpr std::int64_t kBetweenTellings = 100;
+    constexpr std::int64_t kFramesBetweenReports = 100;
     for (std::int64_t i = 0; i < worker_.job.max_frames; ++i) {
       if (auto ran = run_frame(nullptr, {}); !ran) return ran;
-      if (i % kBetweenTellings == 0) tell();
+      if (i % kFramesBetweenReports == 0) send_figures();
     }
     worker_.events.flush();
-    tell();
+    send_figures();
     return {};
   }
 
-  // What is new since the last time, and the counters as they stand.
-  void tell() {
+  // Sends the new figures since the last call, and the counters.
+  void send_figures() {
     const pool::Metrics metrics = pool_.metrics();
     Json event;
     event["event"] = "pool";
@@ -232,10 +234,10 @@ class PooledRun {
     event["load_ns"] = metrics.load_time.count;
     event["reload_ns"] = metrics.reload_time.count;
     if (watch_ != nullptr) {
-      const BudgetWatch::Seen seen = watch_->seen();
-      event["samples"] = seen.samples;
-      event["samples_over"] = seen.over;
-      event["peak_bytes"] = seen.peak.count;
+      const BudgetWatch::Counts counts = watch_->counts();
+      event["samples"] = counts.samples;
+      event["samples_over"] = counts.over;
+      event["peak_bytes"] = counts.peak.count;
     }
     worker_.events.send(event);
   }
@@ -243,16 +245,16 @@ class PooledRun {
   Worker& worker_;
   std::shared_ptr<PoolJournal> journal_;
   std::function<std::optional<Bytes>()> read_;
-  std::vector<Requests> requests_;  // one a model
-  std::vector<std::size_t> due_;    // models of this frame
+  std::vector<Requests> requests_;  // one per model
+  std::vector<std::size_t> due_;    // models that run on this frame
   std::vector<std::int64_t> frame_times_;
   std::int64_t frames_ = 0;
-  std::atomic<std::int64_t> sequence_ = 0;  // read by loads
+  std::atomic<std::int64_t> sequence_ = 0;  // also read by the threads that load
   std::atomic<bool> is_out_of_memory_ = false;
   std::optional<Bytes> baseline_;
   std::unique_ptr<BudgetWatch> watch_;
   TaskThreads threads_;
-  pool::Pool pool_;  // ends first: its loads use what stands above
+  pool::Pool pool_;  // destroyed first, because its loads use the members above
 };
 
 Result<pool::MemoryMeter> meter_of(const WorkerJob& job) {
@@ -260,8 +262,9 @@ Result<pool::MemoryMeter> meter_of(const WorkerJob& job) {
   return device == "cpu" ? pool::process_meter() : pool::device_meter(device);
 }
 
-// Each model's figures go by its place in the job, also of those that are never loaded.
-void name_models(Worker& worker) {
+// The figures of a model are found by its position in the job, so each model is announced, even if it is
+// never loaded.
+void announce_models(Worker& worker) {
   for (const WorkerModel& model : worker.job.models) {
     Json event;
     event["event"] = "model";
@@ -270,7 +273,8 @@ void name_models(Worker& worker) {
   }
 }
 
-// A thread that hangs in a runtime uses what this process would take down at its end.
+// Ends the process without destructors: a thread that hangs in a runtime still uses the objects that they
+// would destroy.
 [[noreturn]] void end_at_once(Worker& worker, const Status& ran) {
   if (!ran) {
     worker.events.send_error(ran.error(), inference::is_out_of_memory(ran.error()));
@@ -285,11 +289,13 @@ void name_models(Worker& worker) {
 }  // namespace
 
 Status run_pooled(Worker& worker) {
-  // What is freed goes back to the system, or it stays on the books (docs/model-pool.md).
+  // Makes freed memory go back to the system. Otherwise it stays resident and counts in the budget
+  // (docs/model-pool.md).
   ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
   ::mallopt(M_ARENA_MAX, 2);
-  if (worker.ring) worker.ring->touch_pages();  // frames are the process's own, and no model's
-  name_models(worker);
+  // so that frames count as the process's memory, not as a model's
+  if (worker.ring) worker.ring->touch_pages();
+  announce_models(worker);
   auto meter = meter_of(worker.job);
   if (!meter) return forward_error(meter);
   auto journal = PoolJournal::open(worker.job.pool->events_to);

@@ -1,5 +1,5 @@
-// The worker's run with --pool: frame by frame through all models, which a pool loads and gives up so that
-// the process stays inside the budget. It begins with nothing loaded: the first loads are part of it.
+// The worker's run with --pool: each frame goes through all models. A pool loads and unloads them to keep the
+// process within its budget. The run starts with no model loaded, so it includes the first loads.
 #pragma once
 
 #include "base/result.h"

@@ -17,7 +17,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kRunSetup = "run again without --skip-setup to prepare it anew";
+constexpr const char* kRunSetup = "run again without --skip-setup to prepare it again";
 
 Json to_json(const TuneTrial& trial) {
   Json object;
@@ -45,7 +45,7 @@ Result<TuneTrial> trial_from_json(const Json& document) {
   return trial;
 }
 
-SourceMetadata in_short(SourceMetadata source) {
+SourceMetadata without_file_names(SourceMetadata source) {
   for (SourceSequence& sequence : source.sequences) {
     sequence.images.clear();
     for (SourceObject& object : sequence.objects) object.mask_path.clear();
@@ -56,7 +56,7 @@ SourceMetadata in_short(SourceMetadata source) {
 Status write_source(const fs::path& folder, const std::optional<SourceMetadata>& source) {
   if (source) return write_file_atomically(metadata_path(folder), to_text(media::to_json(*source)));
   std::error_code ignored;
-  fs::remove(metadata_path(folder), ignored);  // an earlier preparation's
+  fs::remove(metadata_path(folder), ignored);  // left by an earlier setup
   return {};
 }
 
@@ -125,7 +125,7 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   model.asked_settings = get_text(document, "asked_settings");
   model.outputs = tensors_from_json(get_member(document, "outputs"));
   const auto status = parse_model_status(get_text(document, "status"));
-  if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
+  if (!status) return input_error(fmt::format("the prepared model {} has an unknown status", model.name));
   model.status = *status;
   model.error = get_text(document, "error");
   if (document.contains("trial")) {
@@ -155,7 +155,7 @@ Json to_json(const PreparedData& data) {
   setup["headroom_version"] = data.headroom_version;
   setup["created_at"] = data.created_at;
   setup["host"] = data.host;
-  if (data.source) setup["source"] = media::to_json(in_short(*data.source));
+  if (data.source) setup["source"] = media::to_json(without_file_names(*data.source));
   setup["max_frames"] = data.max_frames;
   setup["limit_videos"] = data.limit_videos;
   setup["limit_objects"] = data.limit_objects;
@@ -184,7 +184,7 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
   const auto read = [&](const fs::path& path) -> Result<Json> {
     auto text = read_file(path, mebibytes(256));
     if (!text) {
-      text.error().fix = "give its folder by --prepared-dir, or run without --skip-setup";
+      text.error().fix = "name its folder with --prepared-dir, or run without --skip-setup";
       return forward_error(text);
     }
     return parse_json(*text, path.string());
@@ -235,10 +235,10 @@ Precision precision_of(const ModelSpec& model, const BenchOptions& options) {
 std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options,
                                     const ModelFingerprint& fingerprint_of) {
   const fs::path folder = options.prepared_dir;
-  if (options.source && !data.source) return not_usable(folder, "it was made without --source");
+  if (options.source && !data.source) return not_usable(folder, "it was prepared without --source");
   if (options.source && options.source->describe() != data.source->spec.describe())
-    return not_usable(folder, fmt::format("it was made for --source {}, not {}", data.source->spec.describe(),
-                                          options.source->describe()));
+    return not_usable(folder, fmt::format("it was prepared for --source {}, not {}",
+                                          data.source->spec.describe(), options.source->describe()));
   if (data.source && data.source->spec.kind != SourceKind::camera) {
     const auto fingerprint = media::source_fingerprint(data.source->spec);
     if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
@@ -246,40 +246,40 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
       return not_usable(folder, fmt::format("{} has changed since", data.source->spec.describe()));
   }
   if (data.host != this_host())
-    return not_usable(folder, fmt::format("it was made on another machine ({})", data.host));
+    return not_usable(folder, fmt::format("it was prepared on another machine ({})", data.host));
   if (data.image_size != options.image_size)
     return not_usable(
-        folder, fmt::format("it was made with --imgsz {}, not {}", data.image_size, options.image_size));
+        folder, fmt::format("it was prepared with --imgsz {}, not {}", data.image_size, options.image_size));
   if (data.max_frames < options.max_frames || data.limit_videos != options.limit_videos ||
       data.limit_objects != options.limit_objects)
-    return not_usable(folder, "it was made with other --max-frames, --limit-videos or --limit-objects");
+    return not_usable(folder, "it was prepared with other --max-frames, --limit-videos or --limit-objects");
   if (data.threads != options.threads)
-    return not_usable(folder,
-                      fmt::format("it was made with --threads {}, not {}", data.threads, options.threads));
+    return not_usable(
+        folder, fmt::format("it was prepared with --threads {}, not {}", data.threads, options.threads));
   if (data.device != options.device)
     return not_usable(folder,
-                      fmt::format("it was made for --device {}, not {}", data.device, options.device));
+                      fmt::format("it was prepared for --device {}, not {}", data.device, options.device));
   if (!data.tuned && options.conv_search != data.conv_search)
-    return not_usable(folder, "it was made with another --conv-search");
+    return not_usable(folder, "it was prepared with another --conv-search");
   if (!data.tuned && options.capture_graph != data.capture_graph)
-    return not_usable(folder, "it was made with another --capture-graph");
-  if (options.tune && !data.tuned) return not_usable(folder, "it was made without --tune");
+    return not_usable(folder, "it was prepared with another --capture-graph");
+  if (options.tune && !data.tuned) return not_usable(folder, "it was prepared without --tune");
   if (data.tuned &&
       (data.memory_limit != options.memory_limit || data.gpu_memory_limit != options.gpu_memory_limit))
     return not_usable(folder, "its settings were tuned under another --mem-limit or --gpu-mem-limit");
-  // Which settings fit was judged by the account of the mechanism.
+  // Which settings fit depends on what the mechanism counts.
   if (data.tuned && data.memory_limit && data.limit_mechanism != options.limit_mechanism)
     return not_usable(folder, "its settings were tuned under another --limit-mechanism");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
     const auto found = std::find_if(data.models.begin(), data.models.end(), same);
     if (found == data.models.end())
-      return not_usable(folder, fmt::format("model {} is not in it", model.name));
+      return not_usable(folder, fmt::format("it does not contain model {}", model.name));
     if (found->path != model.path)
       return not_usable(folder,
                         fmt::format("its model {} is {}, not {}", model.name, found->path, model.path));
     if (found->fingerprint.empty())
-      return not_usable(folder, fmt::format("{} could not be read when it was made", model.path));
+      return not_usable(folder, fmt::format("{} could not be read when it was prepared", model.path));
     const auto fingerprint = fingerprint_of(*found);
     if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
     if (*fingerprint != found->fingerprint)
@@ -291,8 +291,7 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (precision_of(model, options) != found->asked_precision)
       return not_usable(folder, fmt::format("model {} was prepared with another --precision", model.name));
     if (model.settings != found->asked_settings)
-      return not_usable(folder,
-                        fmt::format("model {} was prepared with other settings of its runtime", model.name));
+      return not_usable(folder, fmt::format("model {} was prepared with other runtime settings", model.name));
     const std::string& task = model.task.empty() ? options.task : model.task;
     if (task != found->forced_task)
       return not_usable(folder, fmt::format("model {} was prepared for another --task", model.name));
@@ -303,11 +302,13 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (found->status == ModelStatus::oom &&
         (data.memory_limit != options.memory_limit || data.limit_mechanism != options.limit_mechanism ||
          data.gpu_memory_limit != options.gpu_memory_limit))
-      return not_usable(folder, fmt::format("model {} ran out of memory in it under another --mem-limit, "
-                                            "--gpu-mem-limit or --limit-mechanism",
-                                            model.name));
+      return not_usable(
+          folder,
+          fmt::format(
+              "model {} ran out of memory under another --mem-limit, --gpu-mem-limit or --limit-mechanism",
+              model.name));
     if (found->status == ModelStatus::timeout && data.timeout.count != options.timeout.count)
-      return not_usable(folder, fmt::format("model {} hung in it under another --timeout", model.name));
+      return not_usable(folder, fmt::format("model {} hung under another --timeout", model.name));
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// The run as named steps. After each of them report.json is on disk, marked incomplete until the last: a
-// conductor that is killed, or a disk that fills up, leaves what was measured so far.
+// The run is a sequence of named steps. After each step, report.json is on disk, marked incomplete until the
+// last one. If the conductor is killed or the disk is full, the results so far remain.
 #include "bench/run_bench.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 #include "bench/run_verdict.h"
 #include "bench/setup_results.h"
 #include "bench/step_partner.h"
-#include "bench/worker_surroundings.h"
+#include "bench/worker_environment.h"
 #include "report/report_json.h"
 #include "report/views.h"
 #include "sources/host_info.h"
@@ -36,7 +36,7 @@ namespace {
 
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
-// What a person does next: after a setup alone, the measurement that it was for.
+// The next command for the user: after a setup alone, the measurement.
 std::string next_command(const Run& run) {
   constexpr std::string_view kSetupOnly = "--skip-inference";
   std::string command = run.result.command;
@@ -57,12 +57,12 @@ Status finish(Run& run) {
     print_output(report::to_terminal(run.result, color, terminal_width(STDOUT_FILENO)));
   }
   if (written && !run.options.quiet && !run.options.json)
-    print_output(fmt::format("\nThe report is {}\nNext: {}\n", (run.folder.path / "report.html").string(),
+    print_output(fmt::format("\nReport: {}\nNext: {}\n", (run.folder.path / "report.html").string(),
                              next_command(run)));
   if (run.result.complete && ::access((run.folder.path / "report.json").c_str(), F_OK) != 0)
     log::error(
-        "there is no report.json in {}: the disk is too full for it, and one that lacked figures was "
-        "removed; what was printed is all there is",
+        "no report.json in {}: the disk is full, and the incomplete report was removed; only the printed "
+        "figures remain",
         run.folder.path.string());
   return written;
 }
@@ -74,10 +74,10 @@ int exit_code(const Run& run) {
   return 0;
 }
 
-// Two runs that take turns with a model alone would disturb each other in all else that is timed.
+// In step works only for models that run alone. Other timed parts of the two runs would disturb each other.
 Status check_in_step(const BenchOptions& options) {
   if (options.in_step.empty()) return {};
-  if (auto sound = check_step_name(options.in_step); !sound) return sound;
+  if (auto valid = check_step_name(options.in_step); !valid) return valid;
   const char* other = options.parallel         ? "--parallel"
                       : options.pipeline       ? "--pipeline"
                       : options.pool           ? "--pool"
@@ -85,9 +85,9 @@ Status check_in_step(const BenchOptions& options) {
                       : options.skip_inference ? "--skip-inference"
                                                : nullptr;
   if (other == nullptr) return {};
-  return usage_error(fmt::format("--in-step and {} cannot be had together", other),
-                     "only a model that is measured alone takes turns",
-                     fmt::format("run {} on its own", other));
+  return usage_error(fmt::format("--in-step cannot be combined with {}", other),
+                     "only models that are measured alone take turns",
+                     fmt::format("run {} separately", other));
 }
 
 // The models that will be measured.
@@ -98,7 +98,8 @@ std::vector<std::string> models_to_measure(const Run& run) {
   return names;
 }
 
-// The setup; with --in-step the other run is there before it, and knows after it what both will measure.
+// Runs the setup. With --in-step, waits for the other run first, and afterwards agrees with it on the models
+// to measure.
 Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
   if (!run.options.in_step.empty()) {
     step(run, fmt::format("waiting for the other run of --in-step {}", run.options.in_step));
@@ -109,14 +110,14 @@ Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
   if (auto prepared = prepare(run); !prepared) return prepared;
   if (!partner) return {};
   const std::vector<std::string> models = models_to_measure(run);
-  if (models.empty()) {  // which the report says; the other run sees that this one is gone
+  if (models.empty()) {  // the report shows it; the other run sees the closed connection
     partner.reset();
     return {};
   }
   step(run, "waiting for the setup of the other run");
   if (auto agreed = partner->agree(models, run.interrupt); !agreed) return agreed;
   if (partner->why_alone().empty()) return {};
-  const std::string warning = partner->why_alone() + "; this one is measured without turns";
+  const std::string warning = partner->why_alone() + "; this run is measured without turns";
   log::warning("{}", warning);
   run.result.warnings.push_back(warning);
   partner.reset();
@@ -127,13 +128,13 @@ Status check_options(const BenchOptions& options) {
   const bool shares_a_camera = options.parallel && options.models.size() > 1 && options.source &&
                                options.source->kind == SourceKind::camera;
   if (shares_a_camera)
-    return usage_error("--parallel cannot read from a camera", "each model would have to open it",
-                       "record a video and give it by --source video=FILE, or use --pipeline");
+    return usage_error("--parallel cannot read from a camera", "only one process can open it",
+                       "record a video and use --source video=FILE, or use --pipeline");
   if (!options.gpu_memory_limit.empty() && cuda_devices(options).empty())
-    return usage_error("--gpu-mem-limit bounds nothing here", "no model runs on a GPU",
-                       "give --device cuda:N too, or --mem-limit for the machine's memory");
-  if (auto sound = check_pool(options); !sound) return sound;
-  if (auto sound = check_in_step(options); !sound) return sound;
+    return usage_error("--gpu-mem-limit has no effect", "no model runs on a GPU",
+                       "add --device cuda:N, or use --mem-limit for host memory");
+  if (auto valid = check_pool(options); !valid) return valid;
+  if (auto valid = check_in_step(options); !valid) return valid;
   return options.layers ? check_layer_tracing() : Status{};
 }
 
@@ -141,8 +142,8 @@ Status check_options(const BenchOptions& options) {
 
 Result<int> run_bench(const BenchOptions& options, const std::string& command,
                       const std::vector<std::string>& warnings) {
-  if (auto sound = check_options(options); !sound) return forward_error(sound);
-  const FixedAddresses fixed(!options.aslr);  // before there are threads, which inherit it
+  if (auto valid = check_options(options); !valid) return forward_error(valid);
+  const FixedAddresses fixed(!options.aslr);  // before any thread starts, because threads inherit it
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto folder = create_run_folder(options.output_dir);
@@ -160,15 +161,15 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   run.result.iou = options.iou;
   run.result.options = options;
   log::debug("command: {}", command);
-  for (const std::string& warning : warnings) log::warning("{}", warning);  // now that there is a log
+  for (const std::string& warning : warnings) log::warning("{}", warning);  // the log file exists now
   run.result.warnings = warnings;
 
   if (auto proved = prove_limits(run); !proved) {
     std::error_code ignored;
-    std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing was begun
+    std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing has started
     return forward_error(proved);
   }
-  // From here on the report says what the limit is worth, and which models were to be measured.
+  // From here on the report shows how far the limit is proved, and which models were requested.
   run.result.models = models_not_reached(options);
   save_reports(run);
   std::optional<StepPartner> partner;
@@ -176,7 +177,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
     run.interrupted = was_interrupted(prepared.error());
     const ErrorKind kind = prepared.error().kind;
     if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
-      std::error_code ignored;  // wrong use, and nothing was measured: no folder is left to wonder about
+      std::error_code ignored;  // wrong use and no results: leave no folder behind
       std::filesystem::remove_all(run.folder.path, ignored);
       return forward_error(prepared);
     }
@@ -184,13 +185,13 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
     save_reports(run);
     run.progress_line.clear();
     if (!run.interrupted) {
-      log::warning("the setup failed; the report of what there is lies in {}", run.folder.path.string());
+      log::warning("the setup failed; the report so far is in {}", run.folder.path.string());
       return forward_error(prepared);
     }
-    log::warning("interrupted during the setup; what there is lies in {}", run.folder.path.string());
+    log::warning("interrupted during the setup; the report so far is in {}", run.folder.path.string());
     return kExitInterrupted;
   }
-  // From here on every model has been tried once; those that failed will not be measured.
+  // Every model has been tried once; those that failed will not be measured.
   run.result.models.clear();
   run.measuring_since = monotonic_now();
   const BenchContext context{options,
@@ -217,9 +218,9 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
     run.extra_failed = outcome.failed;
   }
   run.result.inference_time = monotonic_now() - run.measuring_since;
-  // Everything is measured; what is left cannot change a figure.
+  // All measurements are done; the remaining work cannot change a figure.
   if (auto finished = finish(run); !finished) {
-    if (run.disk_warned) return std::max(1, exit_code(run));  // it was said when it was first met
+    if (run.disk_warned) return std::max(1, exit_code(run));  // the user was warned when the disk was full
     return forward_error(finished);
   }
   return exit_code(run);

@@ -1,4 +1,4 @@
-// The main job: models over frames, each in its own fresh process under the limit, and the reports of it.
+// `headroom bench`: runs models over frames, each in a fresh process under the limit, and writes the reports.
 #pragma once
 
 #include <string>
@@ -9,10 +9,9 @@
 
 namespace headroom::bench {
 
-// Runs the whole bench and writes the run folder. Returns the exit code: 0, 1 when a model failed or (with
-// --strict) the limit was violated, 130 after Ctrl-C. An error means that nothing could be measured.
-// `command` is what was typed, for the report.
-// `warnings`: what was changed of the options, for the report.
+// Runs the whole bench and writes the run folder. Returns the exit code: 0; 1 when a model failed or, with
+// --strict, the limit was exceeded; 130 after Ctrl-C. An error means that nothing could be measured.
+// `command`: the command line, for the report. `warnings`: changes to the options, for the report.
 Result<int> run_bench(const BenchOptions& options, const std::string& command,
                       const std::vector<std::string>& warnings);
 

@@ -19,33 +19,33 @@ namespace headroom::bench {
 namespace {
 
 // "peak 120.0 MiB of 512.0 MiB (hard: control group v1)".
-std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& limit, const ExitStatus& status,
-                             std::int64_t kills) {
+std::string describe_memory(const Limit& proved, const limits::MemoryLimit& limit, const ExitStatus& status,
+                            std::int64_t kills) {
   const auto peak = limit.account().peak;
   std::string text =
       fmt::format("peak {} of {} ({}: {})", format_bytes(peak.value_or(status.peak_rss)),
                   format_bytes(proved.bytes), type_with_reason(proved), report::words_for(proved.mechanism));
-  if (!peak) text += ", resident, of the largest process";
+  if (!peak) text += " (resident size of the largest process)";
   if (kills > 0) text += fmt::format(", {} killed at it", report::counted(kills, "process"));
   return text;
 }
 
-std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
-  const std::string used = words_for_use(account);
+std::string describe_gpus(const Limit& proved, const trace::DeviceAccount& account) {
+  const std::string used = describe_use(account);
   const std::string& note = proved.note;
   if (used.empty() && proved.type == LimitType::unavailable)
-    return "no GPU was limited" + (note.empty() ? "" : ": " + note);
+    return "no GPU limit was in force" + (note.empty() ? "" : ": " + note);
   return fmt::format("{} ({}: {}{}{})", used.empty() ? "no GPU was used" : used,
                      name_of(type_after(proved, account)), report::words_for(proved.mechanism),
-                     words_for_escapes(account), note.empty() ? "" : "; " + note);
+                     describe_escapes(account), note.empty() ? "" : "; " + note);
 }
 
 Status check(const RunLimitedOptions& options) {
   if (options.command.empty())
     return usage_error("headroom run needs a command", "",
-                       "write it after --, as headroom run --limit 2GiB -- ./app");
+                       "write the command after --, as headroom run --limit 2GiB -- ./app");
   if (!options.limit && !options.gpu_limits.any() && options.share.empty())
-    return usage_error("headroom run has no limit to keep", "",
+    return usage_error("headroom run needs a limit", "",
                        "give --limit SIZE for the machine's memory, --gpu-limit SIZE for a GPU's, or both");
   return {};
 }
@@ -53,7 +53,7 @@ Status check(const RunLimitedOptions& options) {
 }  // namespace
 
 Result<int> run_limited(const RunLimitedOptions& options) {
-  if (auto sound = check(options); !sound) return forward_error(sound);
+  if (auto valid = check(options); !valid) return forward_error(valid);
   auto program = trace::find_program(options.command[0]);
   if (!program) return forward_error(program);
 
@@ -94,10 +94,10 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   std::string line;
   if (limit)
     line =
-        words_for_memory(proved, *limit, end->status, limit->account().oom_kills.value_or(0) - kills_before);
-  if (account) line += (line.empty() ? "" : "; ") + words_for_gpus(gpu_proved, *account);
-  if (end->status.signal != 0) line += fmt::format("; it ended with {}", end->status.describe());
-  [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("headroom run: {}\n", line));
+        describe_memory(proved, *limit, end->status, limit->account().oom_kills.value_or(0) - kills_before);
+  if (account) line += (line.empty() ? "" : "; ") + describe_gpus(gpu_proved, *account);
+  if (end->status.signal != 0) line += fmt::format("; the command ended with {}", end->status.describe());
+  [[maybe_unused]] const auto written = write_all(STDERR_FILENO, fmt::format("headroom run: {}\n", line));
   return end->status.signal != 0 ? 128 + end->status.signal : end->status.exit_code;
 }
 

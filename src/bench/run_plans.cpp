@@ -7,11 +7,11 @@
 namespace headroom::bench {
 namespace {
 
-// Without --max-frames-in-mem: the reference's 600 frames, but no more than 16 MiB of them (600 full HD
-// frames would be 3.5 GiB, half of a small Jetson).
+// Default of --max-frames-in-mem: 600 frames, but at most 16 MiB of them. 600 full HD frames would be 3.5
+// GiB, half of a small Jetson.
 constexpr std::int64_t kDefaultFrames = 600;
 constexpr Bytes kDefaultFrameMemory = mebibytes(16);
-// They lie inside the limit of the model that they are for, and must not be what breaks it.
+// Frames count in the model's limit, so they get at most this fraction of it.
 constexpr std::int64_t kLimitOverFrames = 8;
 
 const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {

@@ -1,5 +1,5 @@
-// What a run does before it measures: it proves what its limits are worth, and has the models and the source
-// prepared, or takes what was prepared before.
+// The part of a run before the measurement: proves the limits, and prepares the models and the source, or
+// reads prepared data.
 #pragma once
 
 #include "base/result.h"
@@ -7,11 +7,11 @@
 
 namespace headroom::bench {
 
-// The limit of memory and that of GPU memory, into the result. An error is wrong use; a limit that could not
-// be proved is none, and a warning.
+// Proves the memory limit and the GPU memory limit and stores both in the result. An error means wrong use. A
+// limit that could not be proved is a warning.
 Status prove_limits(Run& run);
 
-// Sets run.prepared, run.metadata_path and what the result says of the source. An error ends the run.
+// Sets run.prepared, run.metadata_path and the source in the result. An error ends the run.
 Status prepare(Run& run);
 
 }  // namespace headroom::bench

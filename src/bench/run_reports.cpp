@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The views that are made from report.json: outdated by the next one, and `headroom report` makes them again.
-// Returns whether any was there.
+// Removes the views of report.json. They are outdated once report.json changes, and `headroom report` can
+// rebuild them. Returns whether any existed.
 bool remove_views(const fs::path& folder) {
   bool removed = false;
   for (const char* name : {"report.html", "report.md", "summary.csv"}) {
@@ -36,7 +36,7 @@ bool remove_views(const fs::path& folder) {
   return removed;
 }
 
-// The times of each frame, which no view has; they go only where the figures would not fit otherwise.
+// Removes the frame times. No view has them, so they go only if the figures would not fit otherwise.
 bool remove_frame_times(const fs::path& folder) {
   std::error_code ignored;
   return fs::remove_all(folder / "frames", ignored) > 0 && !ignored;
@@ -46,35 +46,35 @@ bool is_full_disk(const Error& error) {
   return error.why == errno_text(ENOSPC) || error.why == errno_text(EDQUOT);
 }
 
-// Replaces the content in place, where it and what is free have the room: for a moment the file is not whole.
-// False if it does not fit; then the file is as it was, or gone.
+// Replaces the content in place, if the file and the free space are large enough. For a moment the file is
+// incomplete. Returns false if the content does not fit; the file is then unchanged or gone.
 bool overwrite(const fs::path& path, std::string_view content) {
   struct stat now {};
   struct statvfs disk {};
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd || ::fstat(fd.get(), &now) != 0 || ::fstatvfs(fd.get(), &disk) != 0) return false;
-  const std::uint64_t room = std::uint64_t{512} * static_cast<std::uint64_t>(now.st_blocks) +
-                             std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (content.size() > room) return false;
+  const std::uint64_t available = std::uint64_t{512} * static_cast<std::uint64_t>(now.st_blocks) +
+                                  std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (content.size() > available) return false;
   if (::ftruncate(fd.get(), 0) == 0 && write_all(fd.get(), content) && ::fsync(fd.get()) == 0) return true;
-  ::unlink(path.c_str());  // somebody else took the room
+  ::unlink(path.c_str());  // another process filled the disk
   return false;
 }
 
-// Why the child could not write `page`, from the one line that it said: "error: WHAT: WHY; FIX".
+// Extracts the reason from the child's error line: "error: WHAT: WHY; FIX".
 std::string read_reason(int fd, const fs::path& page) {
-  std::string words;
+  std::string text;
   std::array<char, 4096> buffer;
   for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
-    words.append(buffer.data(), static_cast<std::size_t>(got));
+    text.append(buffer.data(), static_cast<std::size_t>(got));
   const std::string what = fmt::format("error: cannot write {}: ", page.string());
-  if (const std::size_t at = words.rfind(what); at != std::string::npos)
-    words = words.substr(at + what.size(), words.find(';', at) - at - what.size());
-  return std::string(trim(words));
+  if (const std::size_t at = text.rfind(what); at != std::string::npos)
+    text = text.substr(at + what.size(), text.find(';', at) - at - what.size());
+  return std::string(trim(text));
 }
 
-// The page takes pictures and series into memory several times over, some 10 to 90 MiB: a child makes it from
-// the report.json that was just written.
+// Writes report.html in a child, from the report.json that was just written. The page needs several copies of
+// images and series in memory, about 10 to 90 MiB.
 Status write_page(const fs::path& folder) {
   SpawnOptions options;
   options.command = {own_executable().string(), "report", folder.string(), "--html",
@@ -95,8 +95,8 @@ Status write_page(const fs::path& folder) {
 
 }  // namespace
 
-// The figures before all else: where there is too little room they take that of the views, have no
-// indentation if need be, which is half of them, and at last stand in the room of the report before.
+// The figures have priority. If the disk is full: first remove the views, then the frame times, then write
+// without indentation (half the size), and at last overwrite the earlier report in place.
 Status write_report_json(const BenchResult& result, const fs::path& folder) {
   const fs::path path = folder / "report.json";
   const std::string text = report::report_text(result);
@@ -107,7 +107,7 @@ Status write_report_json(const BenchResult& result, const fs::path& folder) {
   const std::string line = report::report_text(result, false);
   if (!written) written = write_file_atomically(path, line);
   if (!written && overwrite(path, line)) return {};
-  // While the run goes on, the one that is there says that it is incomplete, and is right.
+  // During the run the earlier report may stay, because it is marked incomplete.
   std::error_code ignored;
   if (!written && result.complete) fs::remove(path, ignored);
   return written;
@@ -143,7 +143,7 @@ Status write_frame_times(const std::string& model, const KeptFrames& frames, con
 
 namespace {
 
-// The peaks of the ledger, and what the driver took beside them at the end of the same phases.
+// The ledger's peaks, plus the driver's own memory at the end of the same phases.
 std::optional<FootprintGpu> gpu_footprint(const std::vector<GpuMemory>& gpus) {
   if (gpus.empty() || !gpus.front().load_peak || !gpus.front().run_peak) return std::nullopt;
   const GpuMemory& gpu = gpus.front();

@@ -1,4 +1,4 @@
-// Everything that a run leaves in its folder.
+// Writes the reports of a run into its folder.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,17 @@
 
 namespace headroom::bench {
 
-// report.json alone: written after every model, so that a conductor that is killed leaves what was measured.
-// A whole one that a full disk does not take leaves none: what lay there lacks figures that were measured.
+// Writes report.json only. It is written after every model, so that the results remain if the conductor is
+// killed. If the disk is too full for a complete report, the file is removed, because the earlier one lacks
+// figures.
 Status write_report_json(const BenchResult& result, const std::filesystem::path& folder);
-// report.json, report.md, summary.csv and report.html. Tries all of them; the error names the first that
-// failed.
+// Writes report.json, report.md, summary.csv and report.html. Tries all of them; the error names the first
+// one that failed.
 Status write_all_reports(const BenchResult& result, const std::filesystem::path& folder);
-// frames/NAME.csv: every frame's times, for headroom diff. Nothing without frames.
+// Writes frames/NAME.csv with the times of every frame, for headroom diff. Nothing without frames.
 Status write_frame_times(const std::string& model, const KeptFrames& frames,
                          const std::filesystem::path& folder);
-// footprints/NAME.json for each model that ran.
+// Writes footprints/NAME.json for each model that ran.
 Status write_footprints(const BenchResult& result, const PreparedData& prepared,
                         const std::filesystem::path& folder);
 

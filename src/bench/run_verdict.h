@@ -1,13 +1,13 @@
-// What a finished run is, by its results alone.
+// The verdict on a finished run, from its results only.
 #pragma once
 
 #include "model/bench_result.h"
 
 namespace headroom::bench {
 
-// Of the models alone, all at once, or in the pipeline or the pool. Skipped ones did not fail.
+// True if any model failed: alone, in parallel, in the pipeline or in the pool. Skipped models did not fail.
 bool any_model_failed(const BenchResult& result);
-// Of memory or of GPU memory, by any of them.
+// True if any of these runs exceeded a memory or GPU memory limit.
 bool limit_violated(const BenchResult& result);
 
 }  // namespace headroom::bench

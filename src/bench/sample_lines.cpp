@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::string_view kStart = R"({"event":"sample","part":")";
 constexpr std::size_t kLine = 4096;
-// The longest item: a detection with six landmarks, 18 numbers of at most 16 characters and a comma.
+// The longest item: a detection with six landmarks, that is 18 numbers of at most 16 characters and a comma.
 constexpr std::size_t kLongestItem = 18 * 17 + 8;
-constexpr std::size_t kLongestLineRead = 64 << 10;  // a name of 4 KiB, every byte of it escaped
+constexpr std::size_t kLongestLineRead = 64 << 10;  // a name of 4 KiB with every byte escaped
 
-// One line of a list, sent when it is full or done.
+// One line of a list. It is sent when it is full or finished.
 class ListLine {
  public:
   ListLine(int fd, std::string_view part) : fd_(fd), part_(part) {}
@@ -53,7 +53,7 @@ class ListLine {
       put(',');
   }
   void put(char c) { *end_++ = c; }
-  // JSON knows no NaN.
+  // JSON has no NaN.
   void put_number(float number) { end_ = fmt::format_to(end_, "{},", std::isfinite(number) ? number : 0); }
 
   int fd_;
@@ -122,7 +122,7 @@ std::size_t pixels_of(const Mask& mask) {
   return static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height);
 }
 
-// A sample as its lines come in. Each takes it further or spoils it.
+// Builds a sample from its lines. An invalid line spoils the sample.
 class SampleBuilder {
  public:
   SampleFrame take() { return std::move(sample_); }
@@ -133,7 +133,7 @@ class SampleBuilder {
     sample_.frame = get_integer(event, "frame").value_or(0);
     sample_.name = get_text(event, "name");
   }
-  // False: the sample is not what it should be.
+  // Returns false if the line is invalid.
   bool add(std::string_view part, const Json& event) {
     const Json& list = get_member(event, "list");
     FrameFindings& findings = sample_.findings;
@@ -156,7 +156,7 @@ class SampleBuilder {
     }
     return true;
   }
-  // All pixels of the last mask are there.
+  // Whether all pixels of the last mask have arrived.
   bool whole() const {
     const auto& masks = sample_.findings.masks;
     return masks.empty() || masks.back().values.size() == pixels_of(masks.back());
@@ -166,8 +166,8 @@ class SampleBuilder {
   bool begin_mask(const Json& event) {
     const std::int64_t width = get_integer(event, "width").value_or(0);
     const std::int64_t height = get_integer(event, "height").value_or(0);
-    const bool sound = width > 0 && height > 0 && width <= kMostMaskPixels && height <= kMostMaskPixels;
-    if (!whole() || !sound || width * height > kMostMaskPixels - pixels_) return false;
+    const bool valid = width > 0 && height > 0 && width <= kMostMaskPixels && height <= kMostMaskPixels;
+    if (!whole() || !valid || width * height > kMostMaskPixels - pixels_) return false;
     pixels_ += width * height;
     Mask& mask = sample_.findings.masks.emplace_back();
     mask.width = static_cast<std::int32_t>(width);
@@ -197,7 +197,7 @@ class SampleBuilder {
   std::int64_t pixels_ = 0;
 };
 
-// False at the end. A line that is too long is no line of ours; it comes out empty.
+// Returns false at the end. A line that is too long comes out empty, because Headroom writes no such line.
 bool read_line(std::istream& lines, std::string& line) {
   line.clear();
   char c = 0;
@@ -247,23 +247,23 @@ bool is_sample_line(std::string_view line) { return line.starts_with(kStart); }
 
 std::optional<SampleFrame> read_sample(std::istream& lines) {
   SampleBuilder builder;
-  bool sound = false;
+  bool valid = false;
   std::string line;
   while (read_line(lines, line)) {
     const auto event = parse_json(line, "a sample");
     if (!event) {
-      sound = false;
+      valid = false;
       continue;
     }
     const std::string part = get_text(*event, "part");
     if (part == "begin") {
       builder.begin(*event);
-      sound = true;
+      valid = true;
     } else if (part == "end") {
-      if (sound && builder.whole()) return builder.take();
-      sound = false;
+      if (valid && builder.whole()) return builder.take();
+      valid = false;
     } else {
-      sound = sound && builder.add(part, *event);
+      valid = valid && builder.add(part, *event);
     }
   }
   return std::nullopt;

@@ -1,11 +1,11 @@
-// What a model found on a frame worth drawing, as JSON lines of at most 4 KiB: a worker sends them beside its
-// events, the conductor passes them to a file unread, the drawing child reads that. None of the three holds a
-// frame's masks as text: 4096 × 4096 pixels as a tree of JSON numbers are 256 MiB, and the worker's figures
-// would be those of its pictures.
+// The findings of a model on a frame to be drawn, as JSON lines of at most 4 KiB. The worker sends them among
+// its events, the conductor writes them to a file unread, and the drawing child reads that file. None of the
+// three holds a whole mask as JSON: 4096 × 4096 pixels as a tree of JSON numbers are 256 MiB. In the worker
+// that would distort the measured memory.
 //
 // A sample is a line of part "begin", lines of "detections", "quads", "lines", "mask" and "runs", and a line
-// of part "end"; the pixels of a mask are its runs: value, length, value, length, …, row by row. One without
-// its end was cut short.
+// of part "end". The pixels of a mask are run-length encoded: value, length, value, length, …, row by row. A
+// sample without its "end" line was cut short.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace headroom::bench {
 
-// A picture worth drawing: a frame of the source and what the model found in it.
+// A frame to draw: a frame of the source and the model's findings on it.
 struct SampleFrame {
   std::int32_t sequence = 0;
   std::int64_t frame = 0;
@@ -27,19 +27,19 @@ struct SampleFrame {
   FrameFindings findings;
 };
 
-// Writes a sample to `fd`. Takes no memory for the findings: a buffer of one line on the stack.
+// Writes a sample to `fd`. Allocates nothing for the findings: it uses a buffer of one line on the stack.
 void write_sample(int fd, std::int32_t sequence, std::int64_t frame, const std::string& name,
                   const FrameFindings& findings);
 
-// Whether an event of a worker belongs to a sample.
+// Whether a line from a worker belongs to a sample.
 bool is_sample_line(std::string_view line);
 
-// The next whole sample; nothing at the end. What is damaged or cut short is passed over, and so is what
-// goes over kMostMaskPixels.
+// Reads the next complete sample; absent at the end. Skips samples that are damaged, cut short, or larger
+// than kMostMaskPixels.
 inline constexpr std::int64_t kMostMaskPixels = std::int64_t{1} << 27;  // in one sample
 std::optional<SampleFrame> read_sample(std::istream& lines);
 
-// For samples/MODEL.json: everything but the pixels of masks, which pictures show.
+// For samples/MODEL.json: everything except the pixels of masks, which the images show.
 nlohmann::ordered_json to_json(const FrameFindings& findings);
 
 }  // namespace headroom::bench

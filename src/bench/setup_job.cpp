@@ -61,7 +61,7 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
     options.models.back().settings = get_text(entry, "settings");
   }
   if (const auto kind = get_integer(document, "source_kind")) {
-    if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown kind of source");
+    if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown source kind");
     options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),
                                 static_cast<int>(get_integer(document, "camera_index").value_or(0))};
   }

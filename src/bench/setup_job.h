@@ -1,4 +1,4 @@
-// The options of a bench as they travel to the setup process.
+// The JSON form of the bench options for the setup process.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace headroom::bench {
 
-// Only what the setup phase needs.
+// Contains only the options that the setup phase needs.
 nlohmann::ordered_json to_json(const BenchOptions& options);
 Result<BenchOptions> bench_options_from_json(const nlohmann::ordered_json& document);
 

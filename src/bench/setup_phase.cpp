@@ -27,22 +27,22 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
-// Where the scan leaves the source's description: in the folder of the run, which no other run writes to;
-// where that takes no file, in the folder of the prepared data.
+// The scan writes the source's description to the run folder, where no other run writes. If it cannot write
+// there, it uses the folder of the prepared data.
 constexpr const char* kMetadataKey = "metadata_path";
 constexpr const char* kPreparedKey = "prepared";
-constexpr const char* kNameASource = "name one with --source image_dir=DIR, video=FILE or camera=N";
+constexpr const char* kNameASource = "add --source image_dir=DIR, video=FILE or camera=N";
 
-// A step of the setup, which is kept in the log.
-void say(const std::string& text) {
+// Reports a step of the setup, which is kept in the log.
+void send_step(const std::string& text) {
   Json event;
   event["event"] = "progress";
   event["text"] = text;
   send_helper_event(event);
 }
 
-// A model that will not be measured.
-void say_failure(const std::string& text) {
+// Reports a model that failed and will not be measured.
+void send_failure(const std::string& text) {
   Json event;
   event["event"] = "failure";
   event["text"] = text;
@@ -56,7 +56,7 @@ void report_model(const PreparedModel& model) {
   send_helper_event(event);
 }
 
-// Where a step stands, which the next such event replaces. Also the sign of life that a long scan gives.
+// Reports the progress of a scan; the next such event replaces it. It also shows that a long scan is alive.
 void report_frames(std::int64_t frames, const std::string& sequence) {
   static Nanoseconds last;
   const Nanoseconds now = monotonic_now();
@@ -69,7 +69,7 @@ void report_frames(std::int64_t frames, const std::string& sequence) {
   send_helper_event(event);
 }
 
-// Before each image and video, so that one that ends the scan can be named.
+// Sent before each image and video, so that the error can name the one that ended the scan.
 void report_item(const std::string& name) {
   Json event;
   event["event"] = "reading";
@@ -77,18 +77,18 @@ void report_item(const std::string& name) {
   send_helper_event(event);
 }
 
-// What one picture may take: the workspace without what the process has by now, and some for the kernel's own
-// accounts of it and the pages of small things.
-Bytes left_for_a_picture(Bytes workspace) {
+// The memory that one image may use: the workspace minus the current memory of the process, minus a reserve
+// for the kernel's accounting and small pages.
+Bytes memory_for_one_image(Bytes workspace) {
   constexpr Bytes kReserve = mebibytes(8);
   const ProcessMemory now = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
   return std::max(Bytes{}, workspace - now.anonymous.value_or(now.rss.value_or(Bytes{})) - kReserve);
 }
 
-// A folder that takes no files is a wrong --prepared-dir: nothing was measured yet.
+// A --prepared-dir that cannot be written is wrong use, because nothing was measured yet.
 tl::unexpected<Error> not_writable(Error error) {
   error.kind = ErrorKind::input;
-  error.fix = "make room there, or choose another --prepared-dir";
+  error.fix = "free space there, or choose another --prepared-dir";
   return tl::unexpected<Error>(std::move(error));
 }
 
@@ -107,10 +107,10 @@ Result<Json> scan(const Json& job) {
   if (!options) return forward_error(options);
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
-  // By default glibc takes up to 32 MiB from its heap and keeps it when it is freed; here each large buffer
-  // goes back at once, so that every picture meets the same room.
+  // By default, glibc keeps freed buffers of up to 32 MiB in its heap. Here each large buffer is returned at
+  // once, so that every image has the same memory available.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
-  (*engine)->bound_memory(left_for_a_picture(options->workspace));
+  (*engine)->bound_memory(memory_for_one_image(options->workspace));
   auto metadata = media::scan_source(**engine, *options->source,
                                      {options->limit_videos, options->limit_objects, options->max_frames},
                                      report_frames, report_item);
@@ -125,7 +125,7 @@ Result<Json> scan(const Json& job) {
 Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
                                      Interrupt& interrupt) {
   std::string note;
-  // --workspace bounds the scratch memory of the setup phase: decoding happens here and nowhere else in it.
+  // --workspace bounds the scratch memory of the setup phase. Only this child decodes images.
   auto limit = limits::make_memory_limit("scan", options.workspace, options.limit_mechanism, note);
   if (!limit) return forward_error(limit);
   HelperPlan plan;
@@ -134,7 +134,7 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
   plan.limit = limit->get();
   plan.timeout = options.timeout;
   std::string item;
-  plan.under_way = [&] { return item.empty() ? item : "reading " + item; };
+  plan.current_step = [&] { return item.empty() ? item : "reading " + item; };
   plan.on_event = [&](const Json& event) {
     if (get_text(event, "event") == "reading")
       item = get_text(event, "name");
@@ -152,8 +152,7 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
   return media::source_from_json(*document);
 }
 
-// --- the whole
-// ----------------------------------------------------------------------------------------------
+// --- the setup process
 
 Result<Json> set_up(const Json& job) {
   auto options = bench_options_from_json(job);
@@ -162,41 +161,42 @@ Result<Json> set_up(const Json& job) {
   if (!interrupt) return forward_error(interrupt);
   if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
 
-  // Until all is done, nothing here may look prepared.
+  // Until the setup has finished, the folder must not look prepared.
   std::error_code ignored;
   std::filesystem::remove(setup_path(options->prepared_dir), ignored);
   PreparedData data;
   if (options->source) {
-    say("scanning " + options->source->describe());
+    send_step("scanning " + options->source->describe());
     auto source = scan_in_child(*options, get_text(job, kMetadataKey), *interrupt);
     if (!source) return forward_error(source);
-    say(fmt::format("{} frames in {} sequences, {} left out", source->total_frames, source->sequences.size(),
-                    source->skipped.size()));
+    send_step(fmt::format("{} frames in {} sequences, {} skipped", source->total_frames,
+                          source->sequences.size(), source->skipped.size()));
     data.source = std::move(*source);
   } else {
-    say("no source: models that take no frames run on inputs made from their signatures");
+    send_step("no source: models that take no frames run on inputs made from their signatures");
   }
 
   const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
   auto device_account = open_device_account(*options);
   if (!device_account) return forward_error(device_account);
-  const PreparationContext context{
-      *options, frames_held, *interrupt, *device_account ? &**device_account : nullptr, say, report_model};
+  const PreparationContext context{*options,   frames_held,
+                                   *interrupt, *device_account ? &**device_account : nullptr,
+                                   send_step,  report_model};
   for (const ModelSpec& spec : options->models) {
-    say(fmt::format("trying {}", spec.name));
+    send_step(fmt::format("trying {}", spec.name));
     auto model = prepare_model(spec, context);
     if (!model) return forward_error(model);
     if (model->status == ModelStatus::ok)
-      say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
-                      model->backend_version, model->input));
+      send_step(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
+                            model->backend_version, model->input));
     else
-      say_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
+      send_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
     report_model(*model);
     data.models.push_back(std::move(*model));
   }
   const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
   if (!data.source && std::all_of(data.models.begin(), data.models.end(), lacks_frames))
-    return usage_error("no source was given", "every model given takes frames", kNameASource);
+    return usage_error("--source is missing", "all models take frames", kNameASource);
   data.headroom_version = HEADROOM_VERSION;
   data.created_at = timestamp_now();
   data.host = this_host();
@@ -226,9 +226,9 @@ Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path
                                      Interrupt& interrupt, const SetupProgress& progress) {
   HelperPlan plan;
   plan.verb = "_setup";
-  plan.repeats_errors = true;  // a limit that is exceeded
+  plan.repeats_errors = true;  // for example a limit that is exceeded
   plan.purpose = "the setup phase";
-  // Its own children are watched with --timeout each; this one is only the net below them.
+  // The setup process watches its own children with --timeout each. This longer timeout is a safety net.
   plan.timeout = Nanoseconds{options.timeout.count * 12};
   plan.on_event = [&](const Json& event) {
     const std::string kind = get_text(event, "event");

@@ -1,5 +1,6 @@
-// The setup phase: a process of its own that scans the source, proves each model in a child, tunes when asked
-// to, writes the prepared data and exits, so that all the memory it used is gone before anything is measured.
+// The setup phase runs in a separate process. It scans the source, tries each model in a child, tunes the
+// settings if requested, and writes the prepared data. Then it exits, so that all its memory is free before
+// anything is measured.
 #pragma once
 
 #include <filesystem>
@@ -15,20 +16,20 @@ namespace headroom::bench {
 
 struct SetupProgress {
   std::function<void(const std::string& text)> step;
-  std::function<void(const std::string& text)> failure;  // a model that will not be measured
+  std::function<void(const std::string& text)> failure;  // a model that failed and will not be measured
   std::function<void(std::int64_t frames, const std::string& sequence)>
-      frames_scanned;  // about twice a second
-  // What is known of a model, after each of its trials: a setup that is cut short leaves this.
+      frames_scanned;  // called about twice a second
+  // The state of a model after each of its trials, so that an interrupted setup leaves it in the report.
   std::function<void(const PreparedModel& model)> model;
 };
 
-// The conductor's side: runs the setup process and gives what it prepared, from its own answer: another run
-// may prepare the same folder at the same time. The source's description goes to `metadata`, and into the
-// prepared folder with the rest.
+// The conductor's side: runs the setup process and returns the data from its answer, because another run may
+// prepare the same folder at the same time. The source's description is written to `metadata` and to the
+// prepared folder.
 Result<PreparedData> run_setup_phase(const BenchOptions& options, const std::filesystem::path& metadata,
                                      Interrupt& interrupt, const SetupProgress& progress);
 
-// The setup process (hidden verb `_setup`) and its scanning child (`_scan`). Return exit codes.
+// The setup process (hidden verb `_setup`) and its scanning child (`_scan`). They return exit codes.
 int run_setup_process();
 int run_scan_process();
 

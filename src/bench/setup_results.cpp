@@ -38,7 +38,7 @@ ModelResult not_yet_measured(const PreparedModel& model) {
   if (result.status != ModelStatus::ok) return result;
   result.status = ModelStatus::skipped;
   result.error = report::kNotReached;
-  result.memory = {};  // the warm-up's, which is no figure of a run
+  result.memory = {};  // the warm-up's memory is not a result of the run
   result.gpu_memory.clear();
   return result;
 }

@@ -1,4 +1,4 @@
-// What the report says of models that were prepared and not measured: not yet, not any more, or not at all.
+// Report entries of models that were prepared but not measured: not yet, no longer, or not at all.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace headroom::bench {
 
-// Every model asked for, before the setup phase has tried any.
+// An entry for every requested model, before the setup phase has tried any.
 std::vector<ModelResult> models_not_reached(const BenchOptions& options);
 
-// A model that did not pass the setup phase is in the report with what happened there.
+// The entry of a model that failed in the setup phase.
 ModelResult result_of_setup(const PreparedModel& model);
 
-// Of one that passed: what the report says until it was measured, and for good if the run ends before.
+// The entry of a model that passed the setup phase, until it is measured, or for good if the run ends before
+// that.
 ModelResult not_yet_measured(const PreparedModel& model);
 
 }  // namespace headroom::bench

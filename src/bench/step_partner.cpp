@@ -19,15 +19,15 @@ namespace headroom::bench {
 namespace {
 
 constexpr int kStepProtocol = 1;
-constexpr std::size_t kLargestHello = 64 << 10;  // names of models
-constexpr Nanoseconds kTryAgain{20'000'000};
+constexpr std::size_t kLargestHello = 64 << 10;  // holds the names of the models
+constexpr Nanoseconds kRetryInterval{20'000'000};
 
 struct Address {
   sockaddr_un address{};
   socklen_t size = 0;
 };
 
-// Abstract: a zero byte before the name, and no file.
+// An abstract address starts with a zero byte and has no file.
 Address address_of(const std::string& name) {
   Address found;
   found.address.sun_family = AF_UNIX;
@@ -43,31 +43,33 @@ bool is_own_user(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::getuid();
 }
 
-enum class Awaited { ready, interrupted, late };
+enum class WaitResult { ready, interrupted, late };
 
-// Until the descriptor can be read, the deadline at the latest (none: 0).
-Awaited await(int fd, Interrupt& interrupt, Nanoseconds deadline) {
+// Waits until the descriptor is readable, at most until the deadline (0: no deadline).
+WaitResult await(int fd, Interrupt& interrupt, Nanoseconds deadline) {
   for (;;) {
-    if (interrupt.signal_number() != 0) return Awaited::interrupted;
+    if (interrupt.signal_number() != 0) return WaitResult::interrupted;
     const Nanoseconds left = deadline - monotonic_now();
-    if (deadline > Nanoseconds{} && left <= Nanoseconds{}) return Awaited::late;
+    if (deadline > Nanoseconds{} && left <= Nanoseconds{}) return WaitResult::late;
     std::array<pollfd, 2> ends{pollfd{fd, POLLIN, 0}, pollfd{interrupt.fd(), POLLIN, 0}};
     const int wait_ms = deadline > Nanoseconds{} ? static_cast<int>(left.count / 1'000'000 + 1) : -1;
-    if (::poll(ends.data(), ends.size(), wait_ms) < 0 && errno != EINTR) return Awaited::late;
-    if (ends[1].revents != 0 && interrupt.requested()) return Awaited::interrupted;
-    if (ends[0].revents != 0) return Awaited::ready;
+    if (::poll(ends.data(), ends.size(), wait_ms) < 0 && errno != EINTR) return WaitResult::late;
+    if (ends[1].revents != 0 && interrupt.requested()) return WaitResult::interrupted;
+    if (ends[0].revents != 0) return WaitResult::ready;
   }
 }
 
-tl::unexpected<Error> stopped() { return failure("the wait for the other run was stopped", "interrupted"); }
-
-tl::unexpected<Error> nobody_came(const std::string& name, Nanoseconds timeout) {
-  return usage_error(
-      fmt::format("--in-step {}: no other run of that name came within {}", name, format_duration(timeout)),
-      "", "start two runs of 'headroom bench --in-step NAME' at once, or raise --timeout");
+tl::unexpected<Error> interrupted_error() {
+  return failure("the wait for the other run was stopped", "interrupted");
 }
 
-// A connection to who listens there, or who connects to us.
+tl::unexpected<Error> no_partner_error(const std::string& name, Nanoseconds timeout) {
+  return usage_error(fmt::format("--in-step {}: no other run with that name started within {}", name,
+                                 format_duration(timeout)),
+                     "", "start two runs of 'headroom bench --in-step NAME' at once, or raise --timeout");
+}
+
+// A connection to the other run. `first`: this run listened.
 struct Meeting {
   UniqueFd fd;
   bool first = false;
@@ -78,11 +80,11 @@ Result<Meeting> accept_partner(UniqueFd listener, const std::string& name, Nanos
   if (::listen(listener.get(), 1) != 0)
     return internal_error("cannot wait for the other run", errno_text(errno));
   for (;;) {
-    const Awaited awaited = await(listener.get(), interrupt, deadline);
-    if (awaited == Awaited::interrupted) return stopped();
-    if (awaited == Awaited::late) return nobody_came(name, timeout);
+    const WaitResult awaited = await(listener.get(), interrupt, deadline);
+    if (awaited == WaitResult::interrupted) return interrupted_error();
+    if (awaited == WaitResult::late) return no_partner_error(name, timeout);
     UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    // Whoever waits behind this one is not met, which it sees by the end of its connection.
+    // Any other run in the queue is not accepted; it sees its connection close.
     if (fd && is_own_user(fd.get()) && ::send(fd.get(), "m", 1, MSG_NOSIGNAL) == 1)
       return Meeting{std::move(fd), true};
   }
@@ -92,18 +94,18 @@ Result<Meeting> accept_partner(UniqueFd listener, const std::string& name, Nanos
 
 Status check_step_name(const std::string& name) {
   if (is_plain_name(name)) return {};
-  return usage_error(fmt::format("--in-step {} is no name for two runs", name), "",
-                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
+  return usage_error(fmt::format("invalid name '{}' for --in-step", name), "",
+                     fmt::format("use up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
 }
 
 Result<StepPartner> StepPartner::meet(const std::string& name, Nanoseconds timeout, Interrupt& interrupt) {
   const Nanoseconds deadline = monotonic_now() + timeout;
   const Address place = address_of(name);
   const auto* address = reinterpret_cast<const sockaddr*>(&place.address);
-  // Whoever comes first listens; the other connects. Between two tries the listener may have found another
-  // partner, and be gone.
+  // The first run listens, the second connects. Between two attempts, the listener may have found another
+  // partner and closed its socket.
   for (;;) {
-    // Not blocking: where others wait already a connection would wait, too, deaf to signals.
+    // Non-blocking: with a full queue, connect() would block and ignore signals.
     UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return internal_error("cannot wait for the other run", errno_text(errno));
     if (::bind(fd.get(), address, place.size) == 0) {
@@ -113,17 +115,17 @@ Result<StepPartner> StepPartner::meet(const std::string& name, Nanoseconds timeo
     }
     if (errno != EADDRINUSE) return internal_error("cannot wait for the other run", errno_text(errno));
     if (::connect(fd.get(), address, place.size) == 0 && is_own_user(fd.get())) {
-      const Awaited awaited = await(fd.get(), interrupt, deadline);
-      if (awaited == Awaited::interrupted) return stopped();
+      const WaitResult awaited = await(fd.get(), interrupt, deadline);
+      if (awaited == WaitResult::interrupted) return interrupted_error();
       char met = 0;
-      if (awaited == Awaited::ready && ::recv(fd.get(), &met, 1, 0) == 1) {
+      if (awaited == WaitResult::ready && ::recv(fd.get(), &met, 1, 0) == 1) {
         ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
         return StepPartner(std::move(fd), false, name);
       }
     }
-    if (interrupt.requested()) return stopped();
-    if (monotonic_now() >= deadline) return nobody_came(name, timeout);
-    ::usleep(static_cast<useconds_t>(kTryAgain.count / 1000));
+    if (interrupt.requested()) return interrupted_error();
+    if (monotonic_now() >= deadline) return no_partner_error(name, timeout);
+    ::usleep(static_cast<useconds_t>(kRetryInterval.count / 1000));
   }
 }
 
@@ -143,15 +145,15 @@ Status StepPartner::agree(const std::vector<std::string>& models, Interrupt& int
   };
   if (::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
     return measured_alone();
-  if (await(fd_.get(), interrupt, {}) != Awaited::ready) return stopped();
+  if (await(fd_.get(), interrupt, {}) != WaitResult::ready) return interrupted_error();
   std::string text(kLargestHello, '\0');
   const ssize_t got = ::recv(fd_.get(), text.data(), text.size(), 0);
   if (got <= 0) return measured_alone();
   text.resize(static_cast<std::size_t>(got));
-  const auto theirs = parse_json(text, "what the other run says");
+  const auto theirs = parse_json(text, "the other run's message");
   if (!theirs || get_integer(*theirs, "protocol") != kStepProtocol)
-    return input_error(fmt::format("the other run of --in-step {} is of another Headroom", name_),
-                       "it takes turns in another way", "use the same version for both");
+    return input_error(fmt::format("the other run of --in-step {} is another version of Headroom", name_),
+                       "the two versions cannot take turns", "use the same version for both runs");
   if (!first_) id_ = get_text(*theirs, "id");
   std::vector<std::string> others;
   for (const Json& model : get_member(*theirs, "models"))
@@ -164,10 +166,11 @@ Status StepPartner::agree(const std::vector<std::string>& models, Interrupt& int
   };
   common_ = models.size() == 1 && others.size() == 1 ? models : common_of(models, others);
   if (common_.empty())
-    why_alone_ = fmt::format("the two runs of --in-step {} have no model in common that works", name_);
+    why_alone_ = fmt::format("the two runs of --in-step {} have no working model in common", name_);
   if (models.size() > 1 && common_ != common_of(others, models))
-    return input_error(fmt::format("the two runs of --in-step {} have their models in another order", name_),
-                       "", "give them in the same order");
+    return input_error(
+        fmt::format("the two runs of --in-step {} have their models in different order", name_), "",
+        "use the same order of --model in both runs");
   return {};
 }
 
@@ -183,17 +186,17 @@ std::string StepPartner::id_of(const std::string& model) const {
 
 namespace {
 
-// What the first says of a pair: which of the common models it is for.
+// The first run's message about a socket pair: the index of the common model.
 using Place = std::uint32_t;
 
-// A descriptor beside the place.
+// A message with the index and a descriptor.
 class PairMessage {
  public:
   explicit PairMessage(Place place) : place_(place) {
     message_.msg_iov = &data_;
     message_.msg_iovlen = 1;
-    message_.msg_control = room_.data();
-    message_.msg_controllen = room_.size();
+    message_.msg_control = control_.data();
+    message_.msg_controllen = control_.size();
   }
   PairMessage(const PairMessage&) = delete;
   PairMessage& operator=(const PairMessage&) = delete;
@@ -206,7 +209,7 @@ class PairMessage {
     std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
     return ::sendmsg(to, &message_, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof place_);
   }
-  // Absent at the end of the connection, and of anything else than such a message.
+  // Absent at the end of the connection, and for any other message.
   std::optional<UniqueFd> receive(int from) {
     if (::recvmsg(from, &message_, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof place_))
       return std::nullopt;
@@ -222,7 +225,7 @@ class PairMessage {
  private:
   Place place_;
   iovec data_{&place_, sizeof place_};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room_{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
   msghdr message_{};
 };
 
@@ -239,11 +242,11 @@ std::optional<UniqueFd> StepPartner::begin_model(const std::string& model, Inter
     if (!PairMessage(static_cast<Place>(*place)).send(fd_.get(), theirs.get())) return std::nullopt;
     return own;
   }
-  // A model that could not be begun on one side is passed over on the other: a pair of an earlier one is
-  // dropped, one of a later one is kept for it.
+  // If one side cannot start a model, the other side skips it, too: a pair for an earlier model is dropped, a
+  // pair for a later model is kept.
   while (!next_ || next_->first < *place) {
     next_.reset();
-    if (await(fd_.get(), interrupt, {}) != Awaited::ready) return std::nullopt;
+    if (await(fd_.get(), interrupt, {}) != WaitResult::ready) return std::nullopt;
     PairMessage message(0);
     auto fd = message.receive(fd_.get());
     if (!fd) return std::nullopt;

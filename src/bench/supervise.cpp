@@ -7,13 +7,13 @@
 namespace headroom::bench {
 namespace {
 
-// The worker's memory is read this often: fine enough for a curve, and 20 reads a second of /proc cost 0.1 %
-// of a core.
+// Interval between two memory samples: fine enough for a curve. 20 reads of /proc a second cost 0.1 % of a
+// core.
 constexpr Nanoseconds kSampleInterval{50'000'000};
-// To read a share of pages the kernel walks the worker's page tables, 1 ms for 30 MiB and 4 ms for 300: often
-// enough to see what a phase takes, and no more than 1 % of the time.
+// To compute PSS, the kernel walks the worker's page tables: 1 ms for 30 MiB, 4 ms for 300 MiB. This interval
+// shows the peak of a phase; the pause after each reading limits the cost to 1 % of the time.
 constexpr Nanoseconds kShareInterval{50'000'000};
-constexpr std::int64_t kShareRest = 100;
+constexpr std::int64_t kSharePauseFactor = 100;
 
 void sample_shares(const std::vector<WorkerRun*>& runs, const ShareWatch& shares) {
   for (WorkerRun* run : runs) run->sample_share();
@@ -49,25 +49,25 @@ bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanose
     for (WorkerRun* run : runs) {
       run->read_available();
       if (run->finished()) continue;
-      // A run that is over before the next tick has its share of pages too.
+      // So that a run that ends before the next tick has its PSS measured, too.
       share_is_due = share_is_due || run->share_is_due();
       all_finished = false;
       all_wait = all_wait && run->waiting_for_gate();
       all_measured = all_measured && run->has_measured();
-      if (run->hung()) run->stop(ModelStatus::timeout, run->words_for_hang());
+      if (run->hung()) run->stop(ModelStatus::timeout, run->describe_hang());
     }
     if (all_finished) return true;
     if (share_is_due) {
       const Nanoseconds started = monotonic_now();
       sample_shares(runs, shares);
       const Nanoseconds ended = monotonic_now();
-      next_share = ended + std::max(kShareInterval, Nanoseconds{kShareRest * (ended - started).count});
+      next_share = ended + std::max(kShareInterval, Nanoseconds{kSharePauseFactor * (ended - started).count});
     }
     if (all_wait)
       for (WorkerRun* run : runs)
         if (run->waiting_for_gate()) run->open_gate();
     if (all_measured)
-      for (WorkerRun* run : runs) run->let_go();
+      for (WorkerRun* run : runs) run->release();
     if (monotonic_now() >= next_sample) {
       for (WorkerRun* run : runs) run->sample();
       next_sample = monotonic_now() + kSampleInterval;

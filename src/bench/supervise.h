@@ -1,4 +1,5 @@
-// One loop over all workers that run at once: listens to them, samples them, and ends those that hang.
+// One loop over all workers that run at the same time: reads their events, samples their memory, and kills
+// those that hang.
 #pragma once
 
 #include <functional>
@@ -10,18 +11,18 @@
 
 namespace headroom::bench {
 
-// Called about every `interval` while runs are under way, with the runs; for metrics and progress.
+// Called about every `interval` during the runs; for metrics and progress.
 using Tick = std::function<void(const std::vector<WorkerRun*>&)>;
 
-// The shares of pages of all runs, read together: at each phase mark of any, with each tick, and on request
-// on a clock of its own, between those.
+// Reads the PSS of all workers together: when any of them starts a phase, at each tick and, with
+// `on_a_clock`, every 50 ms in between.
 struct ShareWatch {
   bool on_a_clock = false;
   Tick each;  // called after each reading; may be empty
 };
 
-// Runs until all have finished. Opens the gates when every run that has not ended waits there. On an
-// interrupt all are stopped and it returns false.
+// Runs until all workers have ended. Opens the gates when every worker that has not ended waits at its gate.
+// On an interrupt, stops all workers and returns false.
 bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanoseconds interval,
                const Tick& tick, const ShareWatch& shares = {});
 

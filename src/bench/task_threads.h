@@ -1,4 +1,4 @@
-// Threads that do the tasks of a round, first come first; the round ends with the last of them.
+// Threads that run the tasks of a round, in order of their numbers; the round ends with the last task.
 #pragma once
 
 #include <condition_variable>
@@ -12,13 +12,13 @@ namespace headroom::bench {
 
 class TaskThreads {
  public:
-  // `count` of 1: the caller's own thread, and no other. Throws std::system_error where there are no threads.
+  // With `count` 1, tasks run on the caller's thread. Throws std::system_error if no thread can be created.
   explicit TaskThreads(std::size_t count);
   TaskThreads(const TaskThreads&) = delete;
   ~TaskThreads();
 
-  // Calls task(0) to task(count - 1), and on this thread `done` whenever some of them have ended, the last
-  // included.
+  // Calls task(0) to task(count - 1). Calls `done` on the caller's thread each time some tasks have ended,
+  // including the last.
   void run(std::size_t count, const std::function<void(std::size_t)>& task,
            const std::function<void()>& done);
 
@@ -31,7 +31,7 @@ class TaskThreads {
   const std::function<void(std::size_t)>* task_ = nullptr;
   std::size_t next_ = 0, count_ = 0, ended_ = 0;
   bool stopped_ = false;
-  std::vector<std::thread> threads_;  // last: they use what stands above
+  std::vector<std::thread> threads_;  // last, because they use the members above
 };
 
 }  // namespace headroom::bench

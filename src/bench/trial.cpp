@@ -7,10 +7,10 @@ namespace headroom::bench {
 
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
                                Interrupt& interrupt, const trace::DeviceAccount* device_account,
-                               Bytes held_back) {
+                               Bytes reserved) {
   std::string note;
   std::optional<Bytes> bytes = options.memory_limit;
-  if (bytes && *bytes > held_back) bytes = *bytes - held_back;
+  if (bytes && *bytes > reserved) bytes = *bytes - reserved;
   auto limit = limits::make_memory_limit(model.name, bytes, options.limit_mechanism, note);
   if (!limit) return forward_error(limit);
   WorkerPlan plan;
@@ -23,12 +23,12 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   plan.job.image_size = options.image_size;
   plan.job.confidence = options.confidence;
   plan.job.iou = options.iou;
-  // Two blank frames show that a model runs; a timed trial warms up as the measured run does.
+  // Two blank frames show that a model runs. A timed trial warms up as the measured run does.
   plan.job.warmup_frames = kind == WorkerKind::setup ? 2 : options.warmup_frames;
   auto run = WorkerRun::start(plan);
   if (!run) return forward_error(run);
   if (!supervise({run->get()}, interrupt, options.metrics_interval, nullptr))
-    return failure("trying model " + model.name + " was stopped", "interrupted");
+    return failure("the trial of model " + model.name + " was stopped", "interrupted");
   TrialOutcome outcome;
   outcome.result = (*run)->result();
   if (const auto& models = (*run)->account().models; !models.empty()) {

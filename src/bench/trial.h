@@ -1,5 +1,5 @@
-// One model in one child under the limit, on blank frames: proves that it loads and runs, or times one
-// combination of settings. A model that crashes, hangs or runs out of memory takes nobody along.
+// Runs one model in one child under the limit, on blank frames. This proves that it loads and runs, or times
+// one combination of settings. A model that crashes, hangs or runs out of memory harms no other process.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,10 @@ struct TrialOutcome {
   std::vector<TensorSpec> outputs;
 };
 
-// Errors only when the trial could not be made at all (or was interrupted); a failing model is in the
-// outcome.
-// `held_back` of the limit is kept for what the run itself will hold besides.
+// Returns an error only if the trial could not be made or was interrupted. A failing model is in the outcome.
+// `reserved` is subtracted from the limit, for memory that only the measured run needs.
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
                                Interrupt& interrupt, const trace::DeviceAccount* device_account,
-                               Bytes held_back = {});
+                               Bytes reserved = {});
 
 }  // namespace headroom::bench

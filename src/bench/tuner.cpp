@@ -5,7 +5,7 @@
 namespace headroom::bench {
 namespace {
 
-// Faster by less than this is noise on a shared machine.
+// A smaller gain is noise on a shared machine.
 constexpr double kClearlyFaster = 0.99;
 // Each costs all of --timeout, 2 minutes by default.
 constexpr std::int64_t kMostTimeouts = 3;
@@ -14,7 +14,8 @@ bool fits(const TuneTrial& trial) {
   return trial.status == ModelStatus::ok && trial.within_limit != false && trial.p50 && trial.p50->count > 0;
 }
 
-// It did not fit, and less memory may be what it lacks: a machine that reclaims pages all the time is slow.
+// The trial did not fit, and settings with less memory may help. A machine that reclaims pages all the time
+// is slow.
 bool may_lack_memory(const TuneTrial& trial) {
   return trial.status == ModelStatus::oom || trial.status == ModelStatus::timeout ||
          (trial.status == ModelStatus::ok && trial.within_limit == false);
@@ -24,8 +25,8 @@ double ratio(const TuneTrial& a, const TuneTrial& b) {
   return static_cast<double>(a.p50->count) / static_cast<double>(b.p50->count);
 }
 
-// Clearly faster, or as fast in less memory. "As fast" is held against the fastest of all (`fastest`): held
-// against `b` alone, a per cent could be lost at each step.
+// Clearly faster, or as fast with less memory. "As fast" is compared with `fastest`, the fastest of all
+// trials. Compared with `b` only, each step could lose one per cent.
 bool better(const TuneTrial& a, const TuneTrial& b, const TuneTrial& fastest) {
   if (!fits(a)) return false;
   if (!fits(b)) return true;
@@ -46,7 +47,8 @@ Variants thread_variants(const RuntimeSettings& base, int cores) {
     settings.threads = threads;
     variants.push_back(settings);
   }
-  if (cores > 1 && (cores & (cores - 1)) != 0) {  // not a power of two: all cores are missing above
+  // not a power of two: the loop above has not tried all cores
+  if (cores > 1 && (cores & (cores - 1)) != 0) {
     RuntimeSettings settings = base;
     settings.threads = cores;
     variants.push_back(settings);
@@ -54,7 +56,7 @@ Variants thread_variants(const RuntimeSettings& base, int cores) {
   return variants;
 }
 
-// The values of the knobs after threads, each tried from the best settings so far.
+// The settings to try after threads, each from the best settings so far.
 std::vector<Change> single_changes() {
   return {
       [](RuntimeSettings& s) { s.arena = false; },
@@ -67,7 +69,7 @@ std::vector<Change> single_changes() {
   };
 }
 
-// On a GPU the processor only hands out work: its threads and arena are not what costs.
+// On a GPU, the CPU only submits work: its threads and arena matter little.
 std::vector<Change> changes_on_a_gpu() {
   return {
       [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
@@ -78,7 +80,7 @@ std::vector<Change> changes_on_a_gpu() {
   };
 }
 
-// What saves memory, the cheapest in time first.
+// Settings that save memory; the one that costs the least time comes first.
 std::vector<Change> savings(bool on_gpu) {
   if (on_gpu)
     return {
@@ -91,24 +93,24 @@ std::vector<Change> savings(bool on_gpu) {
       [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
       [](RuntimeSettings& s) {
         s.arena = false;
-        s.arena_extend = ArenaExtend::next_power_of_two;  // of no meaning without one
+        s.arena_extend = ArenaExtend::next_power_of_two;  // has no effect without an arena
       },
       [](RuntimeSettings& s) { s.prepacking = false; },
       [](RuntimeSettings& s) { s.threads = 1; },
   };
 }
 
-// A setting that changes nothing beside another one. What was asked for is tried all the same, and what is
-// tried from there has it, too.
-bool has_idle_growth(const RuntimeSettings& settings) {
+// Detects a setting that has no effect together with another one. If the start settings contain such a
+// combination, it is tried anyway, and so are those derived from it.
+bool has_unused_growth(const RuntimeSettings& settings) {
   return !settings.arena && settings.arena_extend == ArenaExtend::same_as_requested;
 }
-bool has_idle_spinning(const RuntimeSettings& settings) {
+bool has_unused_spinning(const RuntimeSettings& settings) {
   return settings.threads == 1 && !settings.spinning;
 }
 bool is_pointless(const RuntimeSettings& settings, const RuntimeSettings& start) {
-  return (has_idle_growth(settings) && !has_idle_growth(start)) ||
-         (has_idle_spinning(settings) && !has_idle_spinning(start));
+  return (has_unused_growth(settings) && !has_unused_growth(start)) ||
+         (has_unused_spinning(settings) && !has_unused_spinning(start));
 }
 
 }  // namespace
@@ -136,21 +138,22 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   const bool on_gpu = start.device != "cpu";
   outcome.fastest = start;
   if (may_lack_memory(outcome.trials.front())) {
-    std::vector<Change> needed;  // until one fitted
+    std::vector<Change> needed;  // savings added until a trial fitted
     RuntimeSettings smaller = start;
     for (const Change& saving : savings(on_gpu)) {
       if (fits(outcome.trials[best])) break;
       RuntimeSettings settings = smaller;
       saving(settings);
       if (auto tried = consider(settings); !tried) return forward_error(tried);
-      // Not every runtime has every setting. What is refused must not stand in the way of the others.
+      // Not every runtime has every setting. A setting that the runtime rejects is left out of the next
+      // trials.
       const TuneTrial& last = outcome.trials.back();
       if (last.settings == settings && last.status == ModelStatus::failed) continue;
       smaller = settings;
       needed.push_back(saving);
     }
     if (!fits(outcome.trials[best])) return outcome;
-    // The last one may do without those before it.
+    // The last saving may be enough without some of those before it.
     for (std::size_t left_out = 0; left_out + 1 < needed.size(); ++left_out) {
       RuntimeSettings settings = start;
       for (std::size_t i = 0; i < needed.size(); ++i)

@@ -19,7 +19,8 @@ bool has_unified_memory(const std::vector<unsigned>& ordinals) {
   if (is_tegra()) return true;
   const auto devices = cuda::visible_devices();
   if (ordinals.empty())
-    return std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device.is_integrated; });
+    return std::any_of(devices.begin(), devices.end(),
+                       [](const auto& device) { return device.is_integrated; });
   return std::any_of(ordinals.begin(), ordinals.end(), [&](unsigned ordinal) {
     return ordinal < devices.size() && devices[ordinal].is_integrated;
   });

@@ -14,8 +14,8 @@ namespace headroom::bench {
 // True if the device tree names a Tegra chip, as on every Jetson.
 bool is_tegra(const std::filesystem::path& root = "/");
 
-// True if one of these CUDA devices is integrated; with an empty list, if any visible device is. A Jetson is known by its
-// device tree. Elsewhere the CUDA driver is asked, in a child process.
+// True if one of these CUDA devices is integrated; with an empty list, if any visible device is. A Jetson is
+// known by its device tree. Elsewhere the CUDA driver is asked, in a child process.
 bool has_unified_memory(const std::vector<unsigned>& ordinals = {});
 
 // limits::probe_limit(), and on unified memory the note that CUDA memory is not proved to be charged.

@@ -22,8 +22,8 @@
 #include "base/json.h"
 #include "bench/measured_run.h"
 #include "bench/pooled_run.h"
-#include "bench/worker_end.h"
 #include "bench/worker_models.h"
+#include "bench/worker_out_of_memory.h"
 #include "model/device_name.h"
 
 namespace headroom::bench {
@@ -47,14 +47,14 @@ Result<WorkerJob> read_job() {
   return worker_job_from_json(*document);
 }
 
-// The CUDA devices of a job, each once.
+// The CUDA devices of a job, without duplicates.
 std::vector<unsigned> devices_of(const WorkerJob& job) {
   std::vector<std::string> names;
   for (const WorkerModel& model : job.models) names.push_back(model.settings.device);
   return cuda_ordinals(names);
 }
 
-// A trial runs at least once, to prove that the model can, and does not wait for a slow one.
+// A trial runs the model at least once, to prove that it works. It does not wait long for a slow model.
 Status warm_for_trial(Worker& worker, LoadedModel& model) {
   FrameTimes times;
   const Nanoseconds started = monotonic_now();
@@ -129,7 +129,7 @@ int run_worker() {
   try {
     done = run_job(worker);
     out_of_memory = !done && (inference::is_out_of_memory(done.error()) ||
-                              (names_a_refusal(done.error().sentence()) && is_near_data_limit()));
+                              (mentions_refused_memory(done.error().sentence()) && is_near_data_limit()));
   } catch (const std::bad_alloc&) {
     done = failure("an allocation was refused", "out of memory");
     out_of_memory = true;

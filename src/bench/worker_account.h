@@ -1,4 +1,4 @@
-// What a worker has said of itself so far: plain data, filled by its events (worker_protocol.h).
+// A worker's figures so far: plain data, filled from its events (worker_protocol.h).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace headroom::bench {
 
-// What the events said about one model of the job.
+// The figures of one model of the job.
 struct ModelAccount {
   std::string name, task, input;
   bool takes_frames = false;
@@ -26,11 +26,11 @@ struct ModelAccount {
   std::optional<Bytes> resident_after_load;  // pipeline only
   KeptFrames frames;
   std::optional<NodePlacement> placement;
-  std::optional<Precision> precision;  // that the runtime computes in, where it says
-  std::vector<TensorSpec> outputs;     // learnt by a run
+  std::optional<Precision> precision;  // that the runtime computes in, if it reports one
+  std::vector<TensorSpec> outputs;     // learnt from a run
 };
 
-// Resident bytes and peak at the end of a phase, as the worker read them of itself.
+// Resident bytes and peak at the end of a phase, as the worker read them itself.
 struct PhaseAccount {
   Phase phase;
   Nanoseconds time;  // since the worker's start
@@ -48,16 +48,16 @@ struct PooledAccount {
 };
 
 struct PoolAccount {
-  std::vector<PooledAccount> models;  // as in the job
-  std::vector<std::int64_t> frames;   // ns through all models that a frame asks for
+  std::vector<PooledAccount> models;  // in the order of the job
+  std::vector<std::int64_t> frames;   // ns for all models that a frame runs
   std::optional<Bytes> baseline, books_peak, peak;
   std::optional<Nanoseconds> load_time, reload_time;
   std::int64_t samples = 0, samples_over = 0;
 };
 
 struct WorkerAccount {
-  Nanoseconds started;               // of the worker; times of events count from here
-  std::filesystem::path run_folder;  // for the frames' times; empty: they stay in memory
+  Nanoseconds started;               // start of the worker; times of events count from here
+  std::filesystem::path run_folder;  // for frame times; empty: they stay in memory
 
   std::vector<ModelAccount> models;
   std::vector<PhaseAccount> phases;
@@ -67,22 +67,22 @@ struct WorkerAccount {
   std::vector<std::string> warnings;
   std::string runtime_version;
   std::optional<Nanoseconds> runtime_load_time, warmup_time;
-  std::optional<bool> fixed_addresses, telemetry;  // of the process; of its runtime, where that has any
+  std::optional<bool> fixed_addresses, telemetry;  // of the process; of its runtime, if that has any
   std::optional<Nanoseconds> measuring_since, cpu_time_then;
   std::int64_t frames_held = 0, skipped_frames = 0;
   std::optional<InStep> in_step;  // without the id, which the conductor knows
   bool waits_for_gate = false, awaits_decoder = false, is_done = false;
   bool peak_reset_works = true;
-  ModelStatus status = ModelStatus::ok;  // by its own word, or by its end (WorkerRun)
+  ModelStatus status = ModelStatus::ok;  // as the worker reported, or from its exit (WorkerRun)
   std::string error;
-  std::optional<Bytes> peak_at_error;  // since its last phase, of a worker that ended in order
+  std::optional<Bytes> peak_at_error;  // since its last phase, if the worker reported its own error
 
   Phase phase() const { return phases.empty() ? Phase::start : phases.back().phase; }
-  // The last mark of a phase; nullptr where it was not reached.
+  // The last mark of a phase; nullptr if it was not reached.
   const PhaseAccount* find(Phase phase) const;
 };
 
-// Events that are not known, or lack what they should have, are passed over.
-void take_event(WorkerAccount& account, const nlohmann::ordered_json& event);
+// Adds an event. Ignores events that are unknown or incomplete.
+void add_event(WorkerAccount& account, const nlohmann::ordered_json& event);
 
 }  // namespace headroom::bench

@@ -15,7 +15,7 @@ namespace headroom::bench {
 namespace {
 
 constexpr std::size_t kBatch = 512;
-// Six numbers of at most 20 digits with their punctuation.
+// Six numbers of at most 20 digits, with punctuation.
 constexpr std::size_t kBytesPerFrame = 6 * 21 + 3;
 constexpr std::size_t kBytesAround = 64;
 constexpr Nanoseconds kFlushInterval{500'000'000};
@@ -34,7 +34,7 @@ WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()), last
   text_.resize(kBatch * kBytesPerFrame + kBytesAround);
 }
 
-// A conductor that has gone away closes the pipe and kills this process; there is nobody to tell.
+// If the conductor is gone, the pipe is closed and this process is killed. So the result does not matter.
 void WorkerEvents::send_text(std::string_view line) {
   [[maybe_unused]] const auto ignored = write_all(fd_, line);
 }
@@ -63,7 +63,7 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
 void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   flush();
   std::string message = error.sentence();
-  if (const std::string refused = watch_ == nullptr ? "" : watch_->words_for_new_refusals();
+  if (const std::string refused = watch_ == nullptr ? "" : watch_->describe_new_refusals();
       !refused.empty()) {
     message += "; " + refused;
     out_of_memory = true;
@@ -97,7 +97,7 @@ void WorkerEvents::held(std::size_t frames, std::int64_t skipped) {
   send_text({line.data(), made.size});
 }
 
-void WorkerEvents::refused(const char* what) {
+void WorkerEvents::send_out_of_memory(const char* what) {
   std::array<char, 256> line;
   const auto made = fmt::format_to_n(line.data(), line.size(),
                                      "{{\"event\":\"error\",\"kind\":\"oom\",\"message\":\"{}\"}}\n", what);

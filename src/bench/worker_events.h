@@ -1,4 +1,4 @@
-// The worker's voice: JSON lines on descriptor 3, and the memory figures of each phase.
+// The worker's events: JSON lines on descriptor 3, with the memory figures of each phase.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,37 @@
 
 namespace headroom::bench {
 
-// To the nanosecond; /proc counts in ticks of 10 ms, which is nothing for a run of a few milliseconds.
+// Exact to the nanosecond. /proc counts in ticks of 10 ms, too coarse for a run of a few milliseconds.
 Nanoseconds cpu_time_of_this_process();
 
 class WorkerEvents {
  public:
   explicit WorkerEvents(int fd);
 
-  // From now on phases and errors have the devices' memory, too. It must outlive this.
+  // From now on, phase and error events include GPU memory. `watch` must outlive this.
   void set_device_watch(DeviceWatch* watch) { watch_ = watch; }
-  // Reads this process's resident bytes and high-water mark, sends them as the end of the phase that led
-  // here, and resets the mark, so that the next peak belongs to the next phase. Returns what was read.
+  // Reads this process's resident bytes and high-water mark and sends them as the end of the current phase.
+  // Then resets the mark, so that the next peak belongs to the next phase. Returns the figures.
   ProcessMemory mark(Phase phase);
   void send(const nlohmann::ordered_json& event);
   void send_error(const Error& error, bool out_of_memory);
 
-  // What follows runs in the measured loop, between frames, and allocates nothing.
+  // The functions below run in the measured loop, between frames, and allocate nothing.
+  //
+  // Shows that the worker is alive, at most four times a second: for long work that sends nothing else.
 
   // A sign of life, sent at most four times a second: for long work that says nothing else.
   void alive();
-  // The worker has asked the decoder for frames, or has got its answer.
+  // Sent when the worker asks the decoder for frames, and when it has the answer.
   void waits_for_decoder(bool waits);
-  // A window is done: how many frames were in memory, and how many could not be decoded since the last one.
+  // Ends a window: the number of frames in memory, and how many could not be decoded since the last window.
   void held(std::size_t frames, std::int64_t skipped);
-  // An error of kind `oom` where there is no memory left to make one of; `what` has no quotes.
-  void refused(const char* what);
-  // Keeps one frame's times; sends them in batches (twice a second, when the buffer is full, or when
-  // another model's begin, as in a pipeline).
+  // Sends an error of kind `oom` without allocating; `what` must contain no quotes.
+  void send_out_of_memory(const char* what);
+  // Keeps one frame's times. Sends them in batches: twice a second, when the buffer is full, or when the
+  // model changes, as in a pipeline.
   void record(std::size_t model, const FrameTimes& times);
-  // Sends what is kept. Called when a window of frames is done.
+  // Sends the kept times. Called at the end of each window of frames.
   void flush();
 
  private:

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "base/json.h"
-#include "bench/worker_surroundings.h"
+#include "bench/worker_environment.h"
 #include "model/device_name.h"
 
 namespace headroom::bench {
 namespace {
 
-// A context costs hundreds of megabytes and belongs to no model, so it is there before the first is loaded.
+// A CUDA context costs hundreds of megabytes and belongs to no model, so it is created before the first model
+// is loaded.
 Status prepare_devices(Worker& worker) {
   std::vector<std::string> ready;
   for (const WorkerModel& model : worker.job.models) {

@@ -1,4 +1,4 @@
-// What a worker holds: its job, the runtimes and the models of it, and the frames.
+// The state of a worker: its job, its runtimes and models, and the frames.
 #pragma once
 
 #include <memory>
@@ -18,22 +18,22 @@ namespace headroom::bench {
 
 struct Worker {
   WorkerJob job;
-  std::unique_ptr<DeviceWatch> watch;  // of a job on GPUs; the events refer to it
+  std::unique_ptr<DeviceWatch> watch;  // for a job on GPUs; the events refer to it
   WorkerEvents events{kEventsFd};
   std::optional<media::FrameRing> ring;
-  std::vector<inference::Backend> backends;  // by name; usually one
+  std::vector<inference::Backend> backends;  // one per backend; usually one
   std::vector<LoadedModel> models;
-  std::optional<FrameTurns> turns;  // with another run's worker
+  std::optional<FrameTurns> turns;  // with another run's worker (--in-step)
 };
 
-// Loads the libraries of all runtimes that the job needs, and makes its devices ready. Ends the phase
+// Loads the libraries of all runtimes that the job needs and initialises its devices. Ends the phase
 // runtime_loaded.
 Status start_runtimes(Worker& worker);
 
-// Adds a model to worker.models and tells the conductor what it is.
+// Adds a model to worker.models and reports it to the conductor.
 Status load_model(Worker& worker, const WorkerModel& model);
 
-// Gives back what the models keep between runs, and resets their state.
+// Frees the memory that the models keep between runs, and resets their state.
 Status clean_models(Worker& worker);
 
 }  // namespace headroom::bench

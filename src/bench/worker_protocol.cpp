@@ -37,7 +37,7 @@ Json to_json(const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& tensor : tensors) {
     Json entry;
     entry["name"] = tensor.name;
-    entry["type"] = static_cast<std::int32_t>(tensor.type);  // as plug-ins know it
+    entry["type"] = static_cast<std::int32_t>(tensor.type);  // as in the plug-in interface
     entry["dims"] = tensor.dims;
     list.push_back(std::move(entry));
   }

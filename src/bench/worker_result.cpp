@@ -26,25 +26,26 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   if (runtime != nullptr) memory.runtime = runtime->resident;
   if (loaded != nullptr) {
     memory.loaded = loaded->resident;
-    // A pipeline loads several models, each with a mark of its own.
+    // A pipeline loads several models and marks the phase for each.
     for (const PhaseAccount& phase : account.phases)
       if (phase.phase == Phase::model_loaded) memory.load_peak = largest(memory.load_peak, phase.peak);
   }
-  // Warm-up counts as running here: the first frame makes the memory that all later ones use.
+  // Warm-up counts as running: the first frame allocates the memory that all later frames use.
   if (warm != nullptr) memory.run_peak = warm->peak;
   if (running != nullptr) memory.run_peak = largest(memory.run_peak, running->peak);
-  // The worker reads its mark just before it says that the phase is over, and may touch one more page.
+  // The worker reads its high-water mark just before it reports the end of the phase, and may touch one more
+  // page after that.
   memory.run_peak = largest(memory.run_peak, samples.run_peak);
-  // A worker that died in a phase never read its own peak; the samples from outside are a lower bound.
-  // One that could still say what went wrong had read it.
+  // A worker that died in a phase did not report its own peak; the samples from outside are a lower bound. A
+  // worker that reported its error has also reported its peak.
   const std::optional<Bytes> last_peak = largest(account.peak_at_error, samples.peak);
   if (runtime != nullptr && loaded == nullptr) memory.load_peak = last_peak;
   if (loaded != nullptr && running == nullptr) memory.run_peak = largest(memory.run_peak, last_peak);
   memory.run_mean = samples.run_mean();
   if (!memory.run_mean && running != nullptr)
-    memory.run_mean = running->resident;  // after the last frame, before it was cleaned
+    memory.run_mean = running->resident;  // after the last frame, before the cleaning
   if (unloaded != nullptr) memory.residual = unloaded->resident;
-  if (loaded != nullptr) memory.frames = outcome.frame_memory;  // it is touched next
+  if (loaded != nullptr) memory.frames = outcome.frame_memory;  // the frame ring is touched after the load
   memory.pss_peak = samples.pss_peak;
   memory.pss_run_peak = samples.pss_run_peak;
   memory.file_backed_peak = samples.file_backed_peak;
@@ -55,7 +56,7 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   memory.cgroup_peak = limit->account().peak;
   if (limit->mechanism() == LimitMechanism::rlimit_data) memory.data_peak = samples.data_peak;
   if (limit->bytes() > Bytes{}) {
-    // One account for verdict, share and violations.
+    // The verdict, the share and the violations use the same figure.
     const auto peak = limit_peak(memory, Limit{limit->bytes(), LimitType::soft, limit->mechanism(), {}, {}});
     memory.within_limit = account.status != ModelStatus::oom && samples.violations == 0 &&
                           (!is_watched(limit) || !peak || *peak <= limit->bytes());
@@ -63,14 +64,14 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   return memory;
 }
 
-// What a person needs to know of the memory of a worker that was killed.
-std::string words_for_held_frames(const WorkerOutcome& outcome) {
+// For a worker that was killed for memory: how much of it were frames.
+std::string describe_held_frames(const WorkerOutcome& outcome) {
   const WorkerAccount& account = outcome.account;
   const bool died_loaded =
       account.find(Phase::model_loaded) != nullptr && account.find(Phase::running) == nullptr;
   if (account.status != ModelStatus::oom || !died_loaded) return {};
   if (outcome.frame_memory.value_or(Bytes{}) <= Bytes{}) return {};
-  return fmt::format("; up to {} of it were decoded frames that the bench holds (--max-frames-in-mem)",
+  return fmt::format("; up to {} of this memory were decoded frames (--max-frames-in-mem)",
                      format_bytes(*outcome.frame_memory));
 }
 
@@ -80,16 +81,16 @@ void add_warnings(ModelResult& result, const WorkerOutcome& outcome) {
                              (account.find(Phase::start) == nullptr && !outcome.samples.peak);
   if (outcome.has_ended && account.status != ModelStatus::ok && !read_its_peak)
     result.warnings.emplace_back(
-        "it ended before it could read its own peak: the last peak is the largest of samples 50 ms apart, so "
-        "it had at least that");
+        "it ended before it could report its peak; the last peak comes from samples every 50 ms and is a "
+        "lower bound");
   result.warnings.insert(result.warnings.end(), account.warnings.begin(), account.warnings.end());
   if (!account.peak_reset_works && !account.phases.empty())
     result.warnings.emplace_back(
-        "the kernel cannot reset a process's peak, so the peak of each phase includes those before it");
+        "the kernel cannot reset a process's peak, so the peak of each phase includes earlier phases");
 }
 
-// One figure of each frame, for the summaries of analysis/. `frames` must outlive it. Frames that do not have
-// it (a device's time) are passed over.
+// One figure of each frame, for the summaries of analysis/. `frames` must outlive the result. Frames without
+// the figure (a device time) are skipped.
 using FrameFigure = std::optional<std::int64_t> (*)(const FrameTimes& frame);
 analysis::ValuePieces figures_of(const KeptFrames& frames, FrameFigure figure) {
   return [&frames, figure](const analysis::EachPiece& each) {
@@ -138,7 +139,7 @@ analysis::ValuePieces times_through_all(const std::vector<ModelAccount>& models,
     std::array<FrameTimes, 256> frames;
     std::vector<std::int64_t> sums;
     for (std::size_t first = 0;; first += sums.size()) {
-      // The first model has every frame that any has.
+      // No model has more frames than the first one.
       const std::size_t got = models.front().frames.read(first, frames);
       if (got == 0) return;
       sums.assign(got, 0);
@@ -158,7 +159,7 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   ModelResult result;
   result.name = outcome.label;
   result.status = account.status;
-  result.error = account.error + words_for_held_frames(outcome);
+  result.error = account.error + describe_held_frames(outcome);
   if (account.status != ModelStatus::ok) result.died_in = account.phase();
   result.backend_version = account.runtime_version;
   result.runtime_telemetry = account.telemetry;

@@ -1,4 +1,4 @@
-// The figures of a worker, out of what it said and what was seen of it: latencies, memory by phase, status.
+// Computes the figures of a worker from its events and the samples of it: latencies, memory by phase, status.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,24 @@
 
 namespace headroom::bench {
 
-// `frames` are some.
+// `frames` must not be empty.
 LatencySummary inference_latency(const KeptFrames& frames);
-// Of each frame what it took through all models of a pipeline, which must outlive it: pre-processing,
-// inference and post-processing of each, and on request its decoding, once. A model that was cut short lacks
-// the last frame.
+// The time of each frame through all models of a pipeline: preprocessing, inference and postprocessing of
+// each model and, with `with_decode`, its decoding, once. `models` must outlive the result. If a model was
+// cut short, its last frame is missing.
 analysis::ValuePieces times_through_all(const std::vector<ModelAccount>& models, bool with_decode);
 
 struct WorkerOutcome {
   const std::string& label;  // the model's name
   const WorkerAccount& account;
   const MemorySamples& samples;
-  const limits::MemoryLimit* limit;   // nullptr: none
-  std::optional<Bytes> frame_memory;  // the frame ring's, of a worker that has one
+  const limits::MemoryLimit* limit;   // nullptr: no limit
+  std::optional<Bytes> frame_memory;  // size of the frame ring, if the worker has one
   bool has_ended;
   std::vector<GpuMemory> gpu_memory;
 };
 
-// Of the first model. `account.status` and `account.error` are the verdict on the worker by now.
+// The result of the first model. `account.status` and `account.error` hold the verdict on the worker.
 ModelResult result_of(const WorkerOutcome& outcome);
 
 }  // namespace headroom::bench

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/sample_lines.h"
+#include "bench/worker_environment.h"
 #include "bench/worker_result.h"
-#include "bench/worker_surroundings.h"
 #include "media/decoder.h"
 #include "sources/process_memory.h"
 #include "trace/tracer_environment.h"
@@ -24,11 +24,11 @@ namespace headroom::bench {
 namespace {
 
 constexpr std::size_t kLogLinesKept = 12;
-constexpr Nanoseconds kDecoderEnds{1'000'000'000};
-// What a dying runtime says of it comes within milliseconds; its end is noticed within 50.
-constexpr Nanoseconds kLastWords{1'000'000'000};
+constexpr Nanoseconds kDecoderExitTimeout{1'000'000'000};
+// A dying runtime prints its last line within milliseconds, and its end is noticed within 50 ms.
+constexpr Nanoseconds kLastLineAge{1'000'000'000};
 
-// The words in a dying runtime's last lines that mean a refused allocation.
+// Whether the last lines of a dying runtime mention a refused allocation.
 bool mentions_refused_allocation(const std::deque<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.find("bad_alloc") != std::string::npos || line.find("out of memory") != std::string::npos ||
@@ -42,8 +42,8 @@ bool is_on_gpu(const WorkerJob& job) {
                      [](const WorkerModel& model) { return model.settings.device != "cpu"; });
 }
 
-// A worker on a GPU has the ledger loaded: it keeps the account of the device's memory, and its limit.
-// Without a limit a machine that lacks the library has no such figures, and no more.
+// A worker on a GPU has the ledger loaded, which counts the device's memory and enforces its limit. Without a
+// limit, a missing library only means that these figures are missing.
 Status add_ledger(const WorkerPlan& plan, std::vector<std::pair<std::string, std::string>>& environment) {
   if (!is_on_gpu(plan.job)) return {};
   const auto traced = [](const auto& variable) { return variable.first == "LD_PRELOAD"; };
@@ -92,7 +92,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   SpawnOptions options;
   options.command = {own_executable().string(), "_worker"};
   options.environment = plan.environment;
-  for (const auto& variable : telemetry_off()) options.environment.push_back(variable);
+  for (const auto& variable : variables_without_telemetry()) options.environment.push_back(variable);
   if (auto counted = add_ledger(plan, options.environment); !counted) return forward_error(counted);
   if (plan.device_account != nullptr) run->device_limits_ = plan.device_account->limits();
   options.stdin_fd = job_pipe->read_end.get();
@@ -123,7 +123,8 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
     run->decoder_ = std::move(*started);
     run->decoder_log_ = LineReader(std::move(decoder_log->read_end));
   }
-  // The children's ends: kept open here they would hide from us that a child has closed its own.
+  // Close the children's ends. If they stayed open here, Headroom would not notice when a child closes its
+  // own.
   job_pipe->read_end.reset();
   events->write_end.reset();
   log_pipe->write_end.reset();
@@ -132,7 +133,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   run->events_ = LineReader(std::move(events->read_end));
   run->worker_log_ = LineReader(std::move(log_pipe->read_end));
   run->gate_ = std::move(gate->write_end);
-  // A worker that died at once closes the pipe; its end is found by finished().
+  // If the worker died at once, this write fails; finished() detects the end.
   [[maybe_unused]] const auto sent = write_all(job_pipe->write_end.get(), to_line(to_json(job)));
   return run;
 }
@@ -147,14 +148,15 @@ void WorkerRun::read_available() {
   decoder_log_.read_available([this](std::string_view line) { on_log_line("decoder", line); });
 }
 
-void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
-  if (who != "worker") last_sign_ = monotonic_now();  // the worker waits for it
-  if (who != "worker" && line == media::kDecoderAliveLine) return;
-  log::debug("[{} {}] {}", label_, who, line);
-  if (who != "worker") {
+void WorkerRun::on_log_line(std::string_view process, std::string_view line) {
+  // the worker waits for the decoder, so this shows that it is alive
+  if (process != "worker") last_sign_ = monotonic_now();
+  if (process != "worker" && line == media::kDecoderAliveLine) return;
+  log::debug("[{} {}] {}", label_, process, line);
+  if (process != "worker") {
     constexpr std::string_view kWarning = "warning: ";
     const bool is_measured =
-        phase() < Phase::running;  // laps for the others' sake meet the same frames again
+        phase() < Phase::running;  // unmeasured runs for other models use the same frames again
     if (line.starts_with(kWarning) && is_measured && account_.warnings.size() < 100)
       account_.warnings.emplace_back(line.substr(kWarning.size()));
     last_decoder_line_ = without_terminal_control(line);
@@ -165,13 +167,13 @@ void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
   if (last_log_lines_.size() > kLogLinesKept) last_log_lines_.pop_front();
 }
 
-// Unread, so that this process stays small whatever was found. The last sample may be cut short.
+// Lines are not parsed, so that this process stays small. The last sample may be cut short.
 void WorkerRun::keep_sample_line(std::string_view line) {
   if (samples_path_.empty()) return;
   if (!samples_file_)
     samples_file_.reset(::open(samples_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   auto written = samples_file_ ? write_all(samples_file_.get(), line)
-                               : Status(input_error("it cannot be opened", errno_text(errno)));
+                               : Status(input_error("cannot open the file", errno_text(errno)));
   if (written) written = write_all(samples_file_.get(), "\n");
   if (written) return;
   account_.warnings.push_back(fmt::format("annotated samples are missing: {}: {}", samples_path_.string(),
@@ -188,7 +190,7 @@ void WorkerRun::on_event(std::string_view line) {
     return;
   }
   const std::size_t phases = account_.phases.size();
-  take_event(account_, *event);
+  add_event(account_, *event);
   if (account_.phases.size() == phases) return;
   samples_.begin_phase(account_.phases.back().data);
   share_due_ = true;
@@ -199,21 +201,22 @@ void WorkerRun::sample() {
   last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::status);
   if (!last_sample_.rss) return;
   samples_.add_peaks(*last_sample_.rss, last_sample_.data, last_sample_.file_backed);
-  // A run of a millisecond may be over, and cleaned, since the last look at what the worker says. It says so
-  // before it cleans: where it has not said so by now, what was read is of the run.
+  // A run of a millisecond may have ended, and cleaned its memory, since the last event was read. The worker
+  // reports the end before it cleans. If the event has not arrived by now, the sample belongs to the run.
   const bool had_begun = phase() == Phase::warm;
   read_available();
   const std::int64_t before = samples_.violations;
   samples_.add(monotonic_now() - account_.started, last_sample_, had_begun && phase() == Phase::warm, limit_);
-  if (before == 0 && samples_.violations > 0) say_excess(last_sample_);
+  if (before == 0 && samples_.violations > 0) log_excess(last_sample_);
 }
 
-// Once, when it is first seen: how often and how far is said at its end.
-void WorkerRun::say_excess(const ProcessMemory& sample) const {
+// Logged once, at the first violation. The report has their number and the peak.
+void WorkerRun::log_excess(const ProcessMemory& sample) const {
   const bool by_reservation = limit_->mechanism() == LimitMechanism::rlimit_data;
   const Bytes counted = (by_reservation ? sample.data : sample.rss).value_or(Bytes{});
-  log::error("{} is over the limit of {}: {} {}; nothing stops it, so it goes on and is marked", label_,
-             format_bytes(limit_->bytes()), format_bytes(counted), by_reservation ? "reserved" : "resident");
+  log::error(
+      "{} exceeds the limit of {}: {} {}; the limit is not enforced, so the run continues and is marked",
+      label_, format_bytes(limit_->bytes()), format_bytes(counted), by_reservation ? "reserved" : "resident");
 }
 
 void WorkerRun::sample_share() {
@@ -224,22 +227,22 @@ void WorkerRun::sample_share() {
   if (pss) samples_.add_share(*pss, is_in_run());
 }
 
-// At the gate it is the others that take their time.
+// At the gate, the worker waits for the others.
 bool WorkerRun::hung() const {
   return !ended_ && !account_.waits_for_gate && monotonic_now() - last_sign_ > timeout_;
 }
 
-std::string WorkerRun::words_for_hang() const {
-  return fmt::format("{} gave no sign of life for {}; raise --timeout if it is only slow",
-                     account_.awaits_decoder ? "the decoder of its frames" : "it", format_duration(timeout_));
+std::string WorkerRun::describe_hang() const {
+  return fmt::format("{} did not respond for {}; raise --timeout if it is only slow",
+                     account_.awaits_decoder ? "the frame decoder" : "the worker", format_duration(timeout_));
 }
 
 void WorkerRun::stop(ModelStatus status, std::string reason) {
   if (ended_) return;
   if (account_.is_done && reason == kInterrupted) {
-    // Its figures are whole, and it is we who do not wait for its end.
-  } else if (account_.is_done) {  // its figures are whole, whatever its runtime does while it is torn down
-    account_.warnings.emplace_back("its process did not end after the run was done, and was killed");
+    // Its figures are complete; Headroom just does not wait for its exit.
+  } else if (account_.is_done) {  // its figures are complete
+    account_.warnings.emplace_back("its process did not exit after the run and was killed");
   } else {
     account_.status = status;
     account_.error = std::move(reason);
@@ -258,35 +261,34 @@ bool WorkerRun::finished() {
   if (ended_) return true;
   const auto status = worker_.poll();
   if (!status) return false;
-  read_available();  // what it said before it ended
+  read_available();  // output from before its end
   ended_ = true;
-  last_sample_ = {};  // it holds nothing any more
+  last_sample_ = {};  // it has no memory any more
   classify_end(*status);
-  name_dead_decoder();
+  explain_dead_decoder();
   if (decoder_.running()) decoder_.signal(SIGKILL);
   decoder_.wait();
   read_available();
   return true;
 }
 
-// A worker whose decoder went away can only say that it did; how is for its parent to see.
-void WorkerRun::name_dead_decoder() {
+// A worker can only report that its decoder is gone. The conductor knows how the decoder ended.
+void WorkerRun::explain_dead_decoder() {
   if (account_.status != ModelStatus::failed || !account_.awaits_decoder) return;
-  // Its socket closes a moment before the process is gone.
-  const auto end = decoder_.wait_for(kDecoderEnds);
+  // The socket closes shortly before the process ends.
+  const auto end = decoder_.wait_for(kDecoderExitTimeout);
   if (!end) return;
-  account_.error = fmt::format("the decoder of its frames ended with {}", end->describe());
+  account_.error = fmt::format("the frame decoder ended with {}", end->describe());
   if (end->signal == 0 && !last_decoder_line_.empty())
-    account_.error += fmt::format("; its last words were '{}'", last_decoder_line_);
+    account_.error += fmt::format("; last log line: '{}'", last_decoder_line_);
 }
 
 void WorkerRun::classify_end(const ExitStatus& status) {
-  if (account_.status != ModelStatus::ok) return;  // it said so itself, or was stopped
+  if (account_.status != ModelStatus::ok) return;  // already set: by the worker's error, or by stop()
   if (account_.is_done) {
-    // Everything was measured; runtimes are known to fall over while they are torn down.
+    // All frames were measured. Some runtimes crash during shutdown.
     if (!status.success() && status.signal != SIGKILL)
-      account_.warnings.push_back(
-          fmt::format("its process ended with {} after the run was done", status.describe()));
+      account_.warnings.push_back(fmt::format("its process ended with {} after the run", status.describe()));
     return;
   }
   const std::int64_t oom_kills =
@@ -300,27 +302,26 @@ void WorkerRun::classify_end(const ExitStatus& status) {
   } else if (status.signal == SIGKILL) {
     account_.status = ModelStatus::crashed;
     account_.error =
-        "it was killed from outside (SIGKILL); if the whole machine ran out of memory, the kernel log says "
-        "so";
+        "killed from outside (SIGKILL); if the machine ran out of memory, the kernel log shows it";
   } else if (status.signal != 0) {
     account_.status = ModelStatus::crashed;
-    account_.error = fmt::format("it crashed with {}", status.describe());
+    account_.error = fmt::format("crashed with {}", status.describe());
   } else {
     account_.status = ModelStatus::crashed;
-    account_.error = fmt::format("it ended early with {}", status.describe());
+    account_.error = fmt::format("ended early with {}", status.describe());
   }
   if (account_.status != ModelStatus::crashed) return;
-  if (const std::string words = last_words(status); !words.empty())
-    account_.error += fmt::format("; its last words were '{}'", words);
+  if (const std::string line = last_log_line(status); !line.empty())
+    account_.error += fmt::format("; last log line: '{}'", line);
 }
 
-// Who is killed says nothing of it, and what was said in an earlier phase or long before is of something
-// else.
-std::string WorkerRun::last_words(const ExitStatus& status) const {
+// A process killed with SIGKILL prints no reason. A line from an earlier phase, or from long before the end,
+// has another cause.
+std::string WorkerRun::last_log_line(const ExitStatus& status) const {
   if (status.signal == SIGKILL || last_log_lines_.empty()) return {};
-  const Nanoseconds said = last_log_line_at_;
-  if (monotonic_now() - said > kLastWords) return {};
-  if (!account_.phases.empty() && said < account_.started + account_.phases.back().time) return {};
+  const Nanoseconds printed_at = last_log_line_at_;
+  if (monotonic_now() - printed_at > kLastLineAge) return {};
+  if (!account_.phases.empty() && printed_at < account_.started + account_.phases.back().time) return {};
   return last_log_lines_.back();
 }
 

@@ -1,5 +1,5 @@
-// The conductor's side of a worker: starts it (and its decoder) under a limit, listens, samples its memory
-// from outside, notices when it dies or hangs, and says what it showed.
+// The conductor's side of a worker: starts it (and its decoder) under a limit, reads its events, samples its
+// memory from outside, detects when it dies or hangs, and returns its results.
 #pragma once
 
 #include <cstdint>
@@ -26,50 +26,51 @@ namespace headroom::bench {
 
 struct DecoderPlan {
   std::string metadata_path;
-  Bytes arena;  // of the frame ring
+  Bytes arena;  // size of the frame ring
 };
 
 struct WorkerPlan {
   std::string label;  // the model's name, for the log
   WorkerJob job;
-  limits::MemoryLimit* limit = nullptr;  // outlives the run
-  // The account of GPU memory that the worker joins; outlives the run. nullptr: an account of its own,
-  // without a limit.
+  limits::MemoryLimit* limit = nullptr;  // must outlive the run
+  // The GPU memory account that the worker joins; must outlive the run. nullptr: a private account without a
+  // limit.
   const trace::DeviceAccount* device_account = nullptr;
   std::optional<DecoderPlan> decoder;
-  std::vector<std::pair<std::string, std::string>> environment = {};  // of the worker, added to ours
-  Nanoseconds timeout{120'000'000'000};                               // without a sign of life
-  std::filesystem::path samples_path = {};  // where what is to be drawn goes as it comes (sample_lines.h)
-  std::filesystem::path run_folder = {};    // for the times of many frames (kept_frames.h)
-  int turns_fd = -1;  // with the job's turns; stays the caller's, who closes it once the worker has it
+  // added to Headroom's environment, for the worker
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  Nanoseconds timeout{120'000'000'000};     // longest time without an event
+  std::filesystem::path samples_path = {};  // file for the samples to draw (sample_lines.h)
+  std::filesystem::path run_folder = {};    // folder for the times of many frames (kept_frames.h)
+  int turns_fd = -1;                        // socket for the job's turns; the caller closes it after start()
 };
 
 class WorkerRun {
  public:
   static Result<std::unique_ptr<WorkerRun>> start(const WorkerPlan& plan);
 
-  // Descriptors to poll; -1 entries are closed.
+  // Descriptors to poll; -1 means closed.
   std::vector<int> descriptors() const;
   void read_available();
   // Reads the worker's memory (cheap: /proc/PID/status) and counts violations of a limit.
   void sample();
-  // Also its proportional share; walks page tables, so call it at the metrics interval only.
+  // Also reads PSS. The kernel walks page tables for it, so call it only at the metrics interval.
   void sample_share();
   bool share_is_due() const { return share_due_; }
-  // True when the worker has ended and everything it said was read.
+  // True when the worker has ended and all its output was read.
   bool finished();
   bool has_ended() const { return ended_; }
   bool hung() const;
-  // Who was silent, for how long, and what can be done.
-  std::string words_for_hang() const;
+  // Which process was silent, for how long, and how to raise the timeout.
+  std::string describe_hang() const;
   static constexpr const char* kInterrupted = "interrupted";
   void stop(ModelStatus status, std::string reason);
   bool waiting_for_gate() const { return account_.waits_for_gate; }
   void open_gate();
-  // All measured frames are done; in a parallel run the worker then keeps the device busy until it is let go.
+  // All measured frames are done. In a parallel run, the worker then keeps the device busy until release().
   bool has_measured() const { return phase() >= Phase::running; }
-  void let_go() { gate_.reset(); }
-  // It is between its first measured frame and its release.
+  void release() { gate_.reset(); }
+  // Whether the worker is between its first measured frame and the end of its run.
   bool is_in_run() const { return phase() == Phase::warm || phase() == Phase::running; }
 
   pid_t pid() const { return worker_.pid(); }
@@ -77,24 +78,24 @@ class WorkerRun {
   const std::string& label() const { return label_; }
   const ProcessMemory& last_sample() const { return last_sample_; }
   std::int64_t violations() const { return samples_.violations; }
-  // What it said by now.
+  // The figures that the worker has reported so far.
   const WorkerAccount& account() const { return account_; }
   std::int64_t frames_done() const;
-  // After finished(): how it ended, and the figures of the first model. Latency summaries, memory by phase,
+  // After finished(): how the worker ended, and the figures of the first model: latencies, memory by phase,
   // status and cause.
   ModelResult result() const;
-  // Hands the times of the first model's frames over; result() is without latencies from then on.
+  // Moves the frame times of the first model out; after that, result() has no latencies.
   KeptFrames take_frames();
 
  private:
   WorkerRun() = default;
   void on_event(std::string_view line);
   void keep_sample_line(std::string_view line);
-  void on_log_line(std::string_view who, std::string_view line);
+  void on_log_line(std::string_view process, std::string_view line);
   void classify_end(const ExitStatus& status);
-  void name_dead_decoder();
-  void say_excess(const ProcessMemory& sample) const;
-  std::string last_words(const ExitStatus& status) const;
+  void explain_dead_decoder();
+  void log_excess(const ProcessMemory& sample) const;
+  std::string last_log_line(const ExitStatus& status) const;
 
   std::string label_;
   limits::MemoryLimit* limit_ = nullptr;
@@ -102,7 +103,7 @@ class WorkerRun {
   Subprocess worker_, decoder_;
   LineReader events_, worker_log_, decoder_log_;
   UniqueFd gate_;
-  std::filesystem::path samples_path_;  // empty: none are kept, or no more
+  std::filesystem::path samples_path_;  // empty: samples are not kept, or no longer
   UniqueFd samples_file_;
   std::optional<media::FrameRing> ring_;
   std::optional<ledger::Limits> device_limits_;
@@ -110,10 +111,10 @@ class WorkerRun {
   WorkerAccount account_;
   MemorySamples samples_;
   ProcessMemory last_sample_;
-  std::deque<std::string> last_log_lines_;  // of the worker, without terminal control
+  std::deque<std::string> last_log_lines_;  // of the worker, without terminal control codes
   Nanoseconds last_log_line_at_;
   std::string last_decoder_line_;
-  bool share_due_ = false;  // a phase has begun since the last look at the share of pages
+  bool share_due_ = false;  // a phase has begun since the last PSS reading
   std::int64_t oom_kills_at_start_ = 0;
   bool ended_ = false;
 };

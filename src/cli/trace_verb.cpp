@@ -218,7 +218,7 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   }
   const auto ended = trace::run_trace(*options);
   if (!ended || !account) return exit_code_of(ended);
-  const std::string used = bench::words_for_use(*account);
+  const std::string used = bench::describe_use(*account);
   if (proved.type == LimitType::unavailable && used.empty() && account->unhooked_drivers() == 0) {
     log::warning("no GPU was limited{}", proved.note.empty() ? "" : ": " + proved.note);
     return *ended;
@@ -230,7 +230,7 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   else
     log::info("the command allocated no GPU memory");
   log::info("the GPU memory limit was {}: {}{}{}", name_of(bench::type_after(proved, *account)),
-            bench::words_for_routes(proved), bench::words_for_escapes(*account),
+            bench::describe_routes(proved), bench::describe_escapes(*account),
             proved.note.empty() ? "" : "; " + proved.note);
   return *ended;
 }

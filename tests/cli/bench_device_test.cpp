@@ -1,4 +1,5 @@
-// `headroom bench --device cuda:N` with the fake driver of tests/support: a device whose memory is numbers.
+// `headroom bench --device cuda:N` with the fake driver of tests/support: a device whose memory is only
+// numbers.
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
@@ -32,9 +33,9 @@ class BenchDevice : public testing::Test {
   std::vector<std::pair<std::string, std::string>> driver_{{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
 };
 
-#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
 
-TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
+TEST_F(BenchDevice, ReportsLedgerMemoryByPhaseAndDeviceLatency) {
   const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:1", "--model",
                                     model("m", "load device 64\nrun device 1")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -53,13 +54,13 @@ TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
   EXPECT_EQ(get_integer(get_member(m, "nodes"), "on_device"), 3);
   EXPECT_EQ(get_integer(get_member(m, "nodes"), "on_cpu"), 1);
   EXPECT_THAT(get_member(m, "warnings").dump(),
-              HasSubstr("1 of its 4 nodes run on the CPU, not on cuda:1: Shape"));
+              HasSubstr("1 of 4 nodes run on the CPU, not on cuda:1: Shape"));
   EXPECT_THAT(result.out, HasSubstr("cuda:1"));
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
 }
 
-// A plan for a GPU takes what was taken of one, and refuses what was measured on the CPU.
-TEST_F(BenchDevice, AFootprintPlansAGpuByTheGpusMemory) {
+// A plan for a GPU uses figures from a GPU, and rejects figures measured on the CPU.
+TEST_F(BenchDevice, PlansAGpuFromAFootprintOfAGpu) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--model",
            model("on", "load device 64\nrun device 1") + ",device=cuda", "--model", model("off", "")});
@@ -83,7 +84,7 @@ TEST_F(BenchDevice, AFootprintPlansAGpuByTheGpusMemory) {
   EXPECT_THAT(off.err, HasSubstr("what off takes of a GPU was not measured"));
 }
 
-TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
+TEST_F(BenchDevice, RunsEachModelOnItsOwnDevice) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--model", model("on", "load device 8") + ",device=cuda", "--model",
            model("off", "")});
@@ -92,9 +93,9 @@ TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
   EXPECT_TRUE(gpu_of("off").is_null());
 }
 
-// Where the GPU has no memory of its own the reference's one limit is of the machine's, too. There is no
-// device tree here: the driver says so.
-TEST_F(BenchDevice, TheReferencesLimitIsOfTheMachinesMemoryWhereThatIsTheGpus) {
+// On an integrated GPU, the --gpu-mem-limit-gb alias also limits host memory. This test has no device tree,
+// so the driver reports that the GPU is integrated.
+TEST_F(BenchDevice, AliasLimitsHostMemoryOnAnIntegratedGpu) {
   for (const bool is_integrated : {false, true}) {
     if (is_integrated) driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");
     const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit-gb",
@@ -106,7 +107,7 @@ TEST_F(BenchDevice, TheReferencesLimitIsOfTheMachinesMemoryWhereThatIsTheGpus) {
   }
 }
 
-TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
+TEST_F(BenchDevice, ReportsOomOnlyForTheModelOverTheLimit) {
   give_in_granules();
   const CommandResult result =
       run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
@@ -128,19 +129,18 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   const Json large = model_of(report, "large");
   EXPECT_EQ(get_text(large, "status"), "oom");
   EXPECT_EQ(get_text(large, "died_in"), "runtime_loaded");
-  EXPECT_THAT(
-      get_text(large, "error"),
-      HasSubstr("128.0 MiB more of cuda:0 were refused at the limit of 100.0 MiB, of which 0 B were in use"));
+  EXPECT_THAT(get_text(large, "error"),
+              HasSubstr("cuda:0 refused 128.0 MiB at its limit of 100.0 MiB (0 B in use"));
   EXPECT_EQ(get_integer(gpu_of("large"), "refused"), 1);
   const Json grows = model_of(report, "grows");
   EXPECT_EQ(get_text(grows, "status"), "oom");
   EXPECT_EQ(get_bool(gpu_of("grows"), "within_limit"), false);
 }
 
-// Nor does one prove anything that ends with another error than that of no memory.
-TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
+// A route that ends with an error other than out of memory proves nothing, either.
+TEST_F(BenchDevice, DoesNotTryARouteThatTheDriverLacks) {
   give_in_granules();
-  driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // and is charged by the byte
+  driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // an integrated device is charged by the byte
   for (const std::string code : {"801", "1"}) {
     driver_.emplace_back("FAKE_CUDA_MANAGED", code);
     run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
@@ -160,7 +160,7 @@ TEST_F(BenchDevice, AWayThatTheDriverDoesNotHaveIsNotTried) {
   }
 }
 
-TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {
+TEST_F(BenchDevice, ProbesTheLimitOfEachDevice) {
   give_in_granules();
   const CommandResult result = run({"--backend", "misbehaving", "--gpu-mem-limit", "0=100MiB,1=50MiB",
                                     "--model", model("first", "load device 90") + ",device=cuda:0", "--model",
@@ -179,7 +179,7 @@ TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {
   EXPECT_EQ(get_text(model_of(report, "second"), "status"), "oom");
 }
 
-TEST_F(BenchDevice, ModelsAtOnceShareOneLimit) {
+TEST_F(BenchDevice, SharesOneLimitBetweenParallelModels) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--parallel",
            "--model", model("one", "load device 60\nrun sleep 20"), "--model",
@@ -199,7 +199,7 @@ TEST_F(BenchDevice, ModelsAtOnceShareOneLimit) {
   EXPECT_EQ(get_integer(gpus[0], "limit_bytes"), 100 * kMiB);
 }
 
-TEST_F(BenchDevice, APipelineHasItsDevicesMemory) {
+TEST_F(BenchDevice, ReportsGpuMemoryOfAPipeline) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--device", "cuda:0", "--pipeline", "--model",
            model("one", "load device 16"), "--model", model("two", "load device 32")});
@@ -210,7 +210,7 @@ TEST_F(BenchDevice, APipelineHasItsDevicesMemory) {
   EXPECT_EQ(get_integer(gpus[0], "run_peak_bytes"), 48 * kMiB);
 }
 
-TEST_F(BenchDevice, WithoutThePreloadLibraryTheFiguresAreAbsentAndALimitIsRefused) {
+TEST_F(BenchDevice, NeedsThePreloadLibraryForFiguresAndLimits) {
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
                          {"HEADROOM_TRACER", "/nonexistent/library.so"}};
@@ -230,7 +230,7 @@ TEST_F(BenchDevice, WithoutThePreloadLibraryTheFiguresAreAbsentAndALimitIsRefuse
   const Json report = bench_.report();
   EXPECT_FALSE(gpu_of("m").contains("run_peak_bytes"));
   EXPECT_EQ(get_text(gpu_of("m"), "device"), "cuda:0");
-  EXPECT_THAT(model_of(report, "m").dump(), HasSubstr("its memory of cuda:0 is not known"));
+  EXPECT_THAT(model_of(report, "m").dump(), HasSubstr("memory on cuda:0 is unknown"));
   EXPECT_FALSE(get_member(get_member(report, "parallel"), "gpu_memory")[0].contains("joint_peak_bytes"));
   words.insert(words.end(), {"--gpu-mem-limit", "1GiB"});
   const CommandResult limited = bench_.run(words, options);
@@ -238,22 +238,22 @@ TEST_F(BenchDevice, WithoutThePreloadLibraryTheFiguresAreAbsentAndALimitIsRefuse
   EXPECT_THAT(limited.err, HasSubstr("cannot use the preload library /nonexistent/libheadroom_trace_gpu.so"));
 }
 
-TEST_F(BenchDevice, ADeviceThatIsNotThereIsNamed) {
+TEST_F(BenchDevice, NamesAMissingDevice) {
   const CommandResult result =
       run({"--device", "cuda:5", "--backend", "misbehaving", "--model", model("m", "")});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no such device"));
 }
 
-TEST_F(BenchDevice, WithoutADriverItSaysSo) {
+TEST_F(BenchDevice, ReportsAMissingDriver) {
   const CommandResult result =
       run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("CUDA driver not found"));
 }
 
-// The library that is packed with Headroom can load a CUDA provider and has none beside it.
-TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
+// The packed ONNX Runtime can load a CUDA provider, but none is installed next to it.
+TEST_F(BenchDevice, NamesThePlaceOfAMissingOnnxRuntimeProvider) {
   const auto mnist = shared_data("models/mnist.onnx");
   if (!mnist) GTEST_SKIP() << absent_message("the shared models");
   const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
@@ -265,14 +265,14 @@ TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
 
 #endif
 
-TEST_F(BenchDevice, AModelOnTheCpuHasNoneOfIt) {
+TEST_F(BenchDevice, ReportsNoGpuFiguresForACpuModel) {
   const CommandResult result = run({"--backend", "misbehaving", "--model", model("m", "")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json m = model_of(bench_.report(), "m");
   for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"}) EXPECT_FALSE(m.contains(key)) << key;
 }
 
-TEST_F(BenchDevice, WrongUseIsRefusedBeforeAnythingRuns) {
+TEST_F(BenchDevice, RejectsWrongUseBeforeAnythingRuns) {
   const std::string m = model("m", "");
   const auto error_of = [&](Words words) {
     words.insert(words.end(), {"--backend", "misbehaving", "--model", m});

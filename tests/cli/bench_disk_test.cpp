@@ -1,4 +1,4 @@
-// Disks without room: figures before all else, and nothing that was measured is lost without a word.
+// Full disks: the figures have priority, and no result is lost without a message.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST(BenchDisk, AFullDiskStillShowsTheFigures) {
+TEST(BenchDisk, PrintsTheFiguresWhenTheDiskIsFull) {
   Bench bench;
   const fs::path small = bench.path() / "small-disk";
   fs::create_directory(small);
@@ -29,8 +29,8 @@ TEST(BenchDisk, AFullDiskStillShowsTheFigures) {
   EXPECT_THAT(result.out, HasSubstr("m"));
 }
 
-// Not one byte: not even the run's own description of the source. It is in the prepared data too.
-TEST(BenchDisk, ADiskWithoutAnyRoomStillShowsTheFigures) {
+// Not even the run's copy of the source's description fits. The prepared data has it, too.
+TEST(BenchDisk, PrintsTheFiguresWhenNotOneByteFits) {
   Bench bench;
   const fs::path small = bench.path() / "small-disk";
   fs::create_directory(small);
@@ -47,8 +47,8 @@ TEST(BenchDisk, ADiskWithoutAnyRoomStillShowsTheFigures) {
   EXPECT_THAT(result.out, HasSubstr("measured  ok"));
 }
 
-// Room for the figures, and for little else: report.json is whole, whatever had to go.
-TEST(BenchDisk, OnASmallDiskTheReportComesFirst) {
+// The disk has space for the figures and little else: report.json is complete, and other files were removed.
+TEST(BenchDisk, SavesTheReportFirstOnASmallDisk) {
   Bench bench;
   const fs::path small = bench.path() / "outputs";
   fs::create_directory(small);
@@ -64,7 +64,7 @@ TEST(BenchDisk, OnASmallDiskTheReportComesFirst) {
   EXPECT_EQ(result.err.find("No space left"), result.err.rfind("No space left")) << result.err;
 }
 
-// A run into a disk of two or three pages: its result, and whether report.json was there.
+// A run on a disk of two or three pages: its result, and whether report.json existed.
 struct TinyDisk {
   Bench bench;
   bool is_mounted = false;
@@ -87,8 +87,8 @@ struct TinyDisk {
   }
 };
 
-// There is no room for two reports at once: the last one stands where the first one was.
-TEST(BenchDisk, TheLastReportTakesTheRoomOfTheFirst) {
+// Two reports do not fit: the last one overwrites the first one in place.
+TEST(BenchDisk, OverwritesTheFirstReportInPlace) {
   const TinyDisk disk("size=12k", 1);
   if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
@@ -97,18 +97,19 @@ TEST(BenchDisk, TheLastReportTakesTheRoomOfTheFirst) {
   EXPECT_EQ(get_text(model_of(disk.report, "m0"), "status"), "ok");
 }
 
-TEST(BenchDisk, WhereNoReportFitsNoneOfAnEarlierMomentStays) {
+TEST(BenchDisk, RemovesTheOutdatedReportIfTheLastDoesNotFit) {
   const TinyDisk disk("size=8k", 8);
   if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
   EXPECT_THAT(disk.result.err, HasSubstr("No space left on device"));
-  EXPECT_THAT(disk.result.err, HasSubstr("error: there is no report.json in"));
+  EXPECT_THAT(disk.result.err, HasSubstr("error: no report.json in"));
   EXPECT_TRUE(disk.report.is_null());
   EXPECT_THAT(disk.result.out, HasSubstr("m7"));
 }
 
-// A limit on file sizes (ulimit -f) is a signal that would end Headroom; the page is larger than this one.
-TEST(BenchDisk, AFileThatMayNotGrowIsAnErrorAndKeepsTheFigures) {
+// Exceeding a file size limit (ulimit -f) raises a signal that would end Headroom. The HTML page is larger
+// than this limit.
+TEST(BenchDisk, ReportsAFileSizeLimitAndKeepsTheFigures) {
   Bench bench;
   CommandOptions options;
   options.most_file_bytes = 64 << 10;
@@ -125,7 +126,7 @@ TEST(BenchDisk, AFileThatMayNotGrowIsAnErrorAndKeepsTheFigures) {
   EXPECT_FALSE(fs::exists(bench.run_folder() / "report.html"));
 }
 
-TEST(BenchDisk, AFullDiskForThePreparedData) {
+TEST(BenchDisk, ReportsAFullDiskForThePreparedData) {
   Bench bench;
   const fs::path small = bench.path() / "prepared";
   fs::create_directory(small);

@@ -1,5 +1,4 @@
-// What goes wrong in the field: each has one clear sentence, the right exit code, and everything else
-// measured.
+// Failures in the field: each has one clear message and the right exit code, and everything else is measured.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-// One misbehaving model between two good ones; the good ones must be measured all the same.
+// One failing model between two good ones; the good ones must be measured.
 struct Neighbours {
   Bench bench;
   CommandResult result;
@@ -41,44 +40,43 @@ struct Neighbours {
   Json bad() const { return model_of(report, "bad"); }
 };
 
-TEST(BenchFailures, AModelThatFailsToLoad) {
+TEST(BenchFailures, ReportsAModelThatFailsToLoad) {
   const Neighbours run("load fail");
   EXPECT_EQ(get_text(run.bad(), "status"), "failed");
   EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("it was told to fail"));
 }
 
-TEST(BenchFailures, AModelThatCrashes) {
+TEST(BenchFailures, ReportsAModelThatCrashes) {
   const Neighbours run("run crash");
   EXPECT_EQ(get_text(run.bad(), "status"), "crashed");
   EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("SIGSEGV"));
   EXPECT_EQ(get_text(run.bad(), "died_in"), "model_loaded");
 }
 
-TEST(BenchFailures, AModelThatHangs) {
+TEST(BenchFailures, ReportsAModelThatHangs) {
   const Neighbours run("load hang", {"--timeout", "4s"});
   EXPECT_EQ(get_text(run.bad(), "status"), "timeout");
   EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("--timeout"));
   EXPECT_EQ(get_text(run.bad(), "died_in"), "runtime_loaded");
 }
 
-TEST(BenchFailures, AModelThatEndsItsProcess) {
+TEST(BenchFailures, ReportsAModelThatExits) {
   const Neighbours run("run exit 7");
   EXPECT_EQ(get_text(run.bad(), "status"), "crashed");
   EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("exit code 7"));
 }
 
-TEST(BenchFailures, ARefusedAllocationIsOutOfMemoryHoweverItEnds) {
+TEST(BenchFailures, ReportsARefusedAllocationAsOutOfMemory) {
   const Neighbours run("run bad_alloc");
   EXPECT_EQ(get_text(run.bad(), "status"), "oom");
 }
 
-TEST(BenchFailures, AWorkerKilledInTheMiddleLeavesWhatItMeasured) {
+TEST(BenchFailures, KeepsTheFiguresOfAKilledWorker) {
   Bench bench;
   bool killed = false;
   CommandOptions options;
   options.while_running = [&](int conductor) {
-    // The worker of the inference phase is the child that has run some frames: wait for metrics.jsonl to name
-    // it.
+    // The worker of the inference phase has run some frames: wait until metrics.jsonl names it.
     if (read_text(bench.run_folder() / "metrics.jsonl").find("\"warm\"") == std::string::npos) return true;
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const auto pid = parse_number<int>(entry.path().filename().string());
@@ -105,7 +103,7 @@ TEST(BenchFailures, AWorkerKilledInTheMiddleLeavesWhatItMeasured) {
   EXPECT_EQ(get_text(model_of(bench.report(), "after"), "status"), "ok");
 }
 
-TEST(BenchFailures, CtrlCLeavesAReadableReportMarkedIncomplete) {
+TEST(BenchFailures, MarksTheReportIncompleteAfterCtrlC) {
   Bench bench;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -128,7 +126,7 @@ TEST(BenchFailures, CtrlCLeavesAReadableReportMarkedIncomplete) {
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("ncomplete"));
 }
 
-TEST(BenchFailures, ASetupThatIsCutShortLeavesItsTrials) {
+TEST(BenchFailures, KeepsTheTrialsOfAnInterruptedSetup) {
   for (const int signal : {SIGINT, SIGKILL}) {
     Bench bench;
     CommandOptions options;
@@ -151,7 +149,7 @@ TEST(BenchFailures, ASetupThatIsCutShortLeavesItsTrials) {
   }
 }
 
-TEST(BenchFailures, AKilledConductorLeavesAReport) {
+TEST(BenchFailures, LeavesAReportWhenTheConductorIsKilled) {
   Bench bench;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -170,7 +168,7 @@ TEST(BenchFailures, AKilledConductorLeavesAReport) {
   EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
 }
 
-TEST(BenchFailures, AConductorKilledInItsOnlyModelLeavesAReport) {
+TEST(BenchFailures, LeavesAPartialReportWhenKilledInItsOnlyModel) {
   Bench bench;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -190,8 +188,8 @@ TEST(BenchFailures, AConductorKilledInItsOnlyModelLeavesAReport) {
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("slow"));
 }
 
-// As a TensorRT plug-in on a machine without TensorRT.
-TEST(BenchFailures, ABackendThatCannotBeLoadedLeavesTheModelToTheNext) {
+// Like a TensorRT plug-in on a machine without TensorRT.
+TEST(BenchFailures, TriesTheNextBackendIfOneCannotBeLoaded) {
   const auto model = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
   if (!model) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -214,7 +212,7 @@ TEST(BenchFailures, ABackendThatCannotBeLoadedLeavesTheModelToTheNext) {
   EXPECT_THAT(on_cpu.err, Not(HasSubstr("tensorrt"))) << "it runs on GPUs alone";
   EXPECT_EQ(get_text(model_of(bench.report(), "m"), "backend"), "onnxruntime");
 #ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
-  // The next one cannot use this device either: its library has no CUDA provider.
+  // The next backend cannot use this device either: its library has no CUDA provider.
   const CommandResult on_gpu = run_on("cuda:0");
   EXPECT_EQ(on_gpu.exit_code, 1);
   EXPECT_THAT(on_gpu.err, HasSubstr("tensorrt cannot be used"));
@@ -225,7 +223,7 @@ TEST(BenchFailures, ABackendThatCannotBeLoadedLeavesTheModelToTheNext) {
 #endif
 }
 
-TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
+TEST(BenchFailures, NamesACorruptModelAndAnUnknownOperator) {
   const auto good = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!good) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -245,7 +243,7 @@ TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
   }
 }
 
-TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {
+TEST(BenchFailures, SkipsAndCountsATruncatedImage) {
   const auto picture = opencv_example("data/messi5.jpg");
   if (!picture) GTEST_SKIP() << absent_message("messi5.jpg of opencv-doc");
   Bench bench;
@@ -259,8 +257,8 @@ TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {
   EXPECT_EQ(get_text(skipped[0], "name"), "cut.jpg");
 }
 
-// What it would take is known from the header: 283 MiB, and not a byte of it is decoded.
-TEST(BenchFailures, APictureThatTheWorkspaceDoesNotHoldIsSkippedNamedAndCounted) {
+// The header shows that the image would need 283 MiB, so nothing is decoded.
+TEST(BenchFailures, SkipsAndCountsAnImageLargerThanTheWorkspace) {
   Bench bench;
   const std::string size("\x00\x00\x2A\xF8\x00\x00\x23\x28", 8);  // 11000, 9000
   write_text(bench.path() / "pictures/big.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\x0DIHDR", 16) + size +
@@ -281,7 +279,7 @@ TEST(BenchFailures, APictureThatTheWorkspaceDoesNotHoldIsSkippedNamedAndCounted)
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("big.png"));
 }
 
-TEST(BenchFailures, ASampleThatCannotBeWrittenIsAWarning) {
+TEST(BenchFailures, WarnsIfASampleCannotBeWritten) {
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!model) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -289,7 +287,7 @@ TEST(BenchFailures, ASampleThatCannotBeWrittenIsAWarning) {
   options.while_running = [&](int) {
     if (bench.run_folder().empty()) return true;
     std::error_code code;
-    fs::create_directories(bench.run_folder() / "samples/face_1.jpg", code);  // stands in the picture's way
+    fs::create_directories(bench.run_folder() / "samples/face_1.jpg", code);  // a folder at the image's path
     return bool(code);
   };
   const CommandResult result =
@@ -301,8 +299,8 @@ TEST(BenchFailures, ASampleThatCannotBeWrittenIsAWarning) {
   EXPECT_TRUE(get_member(face, "annotated_images").empty());
 }
 
-// Size and modification time stand, so the scan's verdict still counts: the run itself meets the damage.
-TEST(BenchFailures, APictureThatStopsDecodingAfterTheScanIsNamedAndCounted) {
+// Size and modification time are unchanged, so the scan stays valid, and the run finds the damage.
+TEST(BenchFailures, CountsAnImageDamagedAfterTheScan) {
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!model) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -328,14 +326,14 @@ TEST(BenchFailures, APictureThatStopsDecodingAfterTheScanIsNamedAndCounted) {
   EXPECT_THAT(to_text(get_member(measured, "warnings")), HasSubstr(victim.filename().string()));
 }
 
-// Wrong use ends with 2 and one sentence before anything runs.
+// Wrong use ends with exit code 2 and one sentence before anything runs.
 void expect_wrong_use(const CommandResult& result, const std::string& part) {
   EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr(part));
   EXPECT_THAT(result.out, testing::IsEmpty());
 }
 
-TEST(BenchFailures, AnEmptyFolder) {
+TEST(BenchFailures, RejectsAnEmptyFolder) {
   Bench bench;
   fs::create_directory(bench.path() / "empty");
   expect_wrong_use(bench.run({"--source", (bench.path() / "empty").string(), "--backend", "misbehaving",
@@ -343,7 +341,7 @@ TEST(BenchFailures, AnEmptyFolder) {
                    "empty");
 }
 
-TEST(BenchFailures, PreparedDataWithoutItsMetadata) {
+TEST(BenchFailures, RejectsPreparedDataWithoutMetadata) {
   Bench bench;
   std::vector<std::string> arguments{"--source",    bench.pictures(), "--backend",
                                      "misbehaving", "--model",        "m=" + bench.model("m", "")};
@@ -355,18 +353,18 @@ TEST(BenchFailures, PreparedDataWithoutItsMetadata) {
   const CommandResult result = bench.run(arguments);
   expect_wrong_use(result, "its metadata.json cannot be read: No such file or directory");
   EXPECT_THAT(result.err, HasSubstr("run again without --skip-setup"));
-  EXPECT_THAT(result.err, testing::Not(HasSubstr("goes on")));
-  EXPECT_THAT(result.err, testing::Not(HasSubstr("another source")));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("the run continues")));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("different sources")));
 }
 
-TEST(BenchFailures, AMissingCamera) {
+TEST(BenchFailures, RejectsAMissingCamera) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", "camera=97", "--backend", "misbehaving", "--model",
                               "m=" + bench.model("m", "")}),
                    "camera");
 }
 
-TEST(BenchFailures, SeveralModelsAtOnceOnACamera) {
+TEST(BenchFailures, RejectsParallelRunsOnACamera) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", "camera=0", "--backend", "misbehaving", "--parallel", "--model",
                               "a=" + bench.model("a", ""), "--model", "b=" + bench.model("b", "")}),
@@ -374,14 +372,14 @@ TEST(BenchFailures, SeveralModelsAtOnceOnACamera) {
   EXPECT_FALSE(fs::exists(bench.path() / "outputs") && !fs::is_empty(bench.path() / "outputs"));
 }
 
-TEST(BenchFailures, AnUnwritableOutputFolder) {
+TEST(BenchFailures, RejectsAnUnwritableOutputFolder) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
                               "m=" + bench.model("m", ""), "--output-dir", "/proc/outputs"}),
                    "choose a writable folder");
 }
 
-TEST(BenchFailures, AModelThatDoesNotExist) {
+TEST(BenchFailures, RejectsAMissingModel) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", bench.pictures(), "--model", "m=/nowhere/m.onnx"}),
                    "/nowhere/m.onnx");

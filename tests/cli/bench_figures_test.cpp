@@ -1,4 +1,4 @@
-// What a run shows, on real models and real pictures.
+// Results of runs with real models and real images.
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
@@ -7,7 +7,7 @@ namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 
-// The three models of `make demo`, with the pictures that they are tried on; skips where they are absent.
+// The three models of `make demo` with their images; skips if they are missing.
 class RealModels : public testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +35,7 @@ class RealModels : public testing::Test {
   std::vector<std::string> paths_;
 };
 
-TEST_F(RealModels, EachModelGetsTimeMemoryAndFindings) {
+TEST_F(RealModels, ReportsTimeMemoryAndFindingsOfEachModel) {
   const CommandResult result = bench_.run(arguments());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json report = bench_.report();
@@ -63,8 +63,8 @@ TEST_F(RealModels, EachModelGetsTimeMemoryAndFindings) {
     EXPECT_TRUE(fs::exists(bench_.run_folder() / file)) << file;
 }
 
-// A run of a few milliseconds is over before the first sample from outside, and its cleaning comes after it.
-TEST(BenchFigures, TheMeanOfAShortRunIsThatOfTheRunAndNotOfWhatItsCleaningLeft) {
+// A run of a few milliseconds ends before the first sample from outside, and its cleaning follows.
+TEST(BenchFigures, MeasuresTheMeanOfAShortRunBeforeItsCleaning) {
   Bench bench;
   const CommandResult result = bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model",
                                           "m=" + bench.model("m", "load allocate 40\ntrim release")});
@@ -75,12 +75,12 @@ TEST(BenchFigures, TheMeanOfAShortRunIsThatOfTheRunAndNotOfWhatItsCleaningLeft) 
   EXPECT_GT(bytes("loaded_bytes"), 40 << 20);
   EXPECT_GE(bytes("run_mean_bytes"), bytes("loaded_bytes") - (1 << 20));
   EXPECT_LE(bytes("run_mean_bytes"), bytes("run_peak_bytes"));
-#if !defined(HEADROOM_SANITIZED)  // which keeps what was released for a while
+#if !defined(HEADROOM_SANITIZED)  // a sanitizer keeps freed memory for a while
   EXPECT_LT(bytes("residual_bytes"), bytes("loaded_bytes") - (30 << 20));
 #endif
 }
 
-TEST_F(RealModels, TheFaceIsWhereItIs) {
+TEST_F(RealModels, FindsTheFaceAtItsPlace) {
   ASSERT_EQ(bench_.run(arguments()).exit_code, 0);
   const auto samples = parse_json(read_text(bench_.run_folder() / "samples/face.json"));
   ASSERT_TRUE(samples);
@@ -103,7 +103,7 @@ TEST_F(RealModels, TheFaceIsWhereItIs) {
   EXPECT_GT(best, 0.6);
 }
 
-TEST_F(RealModels, PreparedDataServesAgainAndIsRefusedWhenStale) {
+TEST_F(RealModels, ReusesPreparedDataUnlessItIsStale) {
   auto setup = arguments();
   setup.emplace_back("--skip-inference");
   ASSERT_EQ(bench_.run(setup).exit_code, 0);
@@ -117,7 +117,7 @@ TEST_F(RealModels, PreparedDataServesAgainAndIsRefusedWhenStale) {
   EXPECT_THAT(stale.err, testing::HasSubstr("has changed since"));
 }
 
-TEST_F(RealModels, ParallelAndPipelineStandBesideTheModelsAlone) {
+TEST_F(RealModels, ReportsParallelAndPipelineWithTheSingleModels) {
   auto all = arguments();
   all.insert(all.end(), {"--parallel", "--pipeline"});
   const CommandResult result = bench_.run(all);
@@ -139,7 +139,7 @@ TEST_F(RealModels, ParallelAndPipelineStandBesideTheModelsAlone) {
   EXPECT_EQ(get_integer(pipeline, "frames"), 2);
 }
 
-TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
+TEST_F(RealModels, RecordsTheSettingsThatTuneTried) {
   const CommandResult result =
       bench_.run({"--source", bench_.pictures(), "--model", "face=" + paths_[1], "--tune"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -148,7 +148,7 @@ TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
   EXPECT_TRUE(model.contains("smallest_settings"));
 }
 
-TEST_F(RealModels, TheReportTellsTheThresholdsAndTheOptionsThatWereUsed) {
+TEST_F(RealModels, ReportsTheThresholdsAndOptions) {
   const CommandResult result =
       bench_.run({"--source", "image_dir=" + bench_.pictures(), "--model", "face=" + paths_[1] + ",conf=0.9",
                   "--model", "text=" + paths_[0], "--warmup", "4", "--threads", "1"});
@@ -165,7 +165,7 @@ TEST_F(RealModels, TheReportTellsTheThresholdsAndTheOptionsThatWereUsed) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), testing::HasSubstr("confidence 0.9, IoU 0.45"));
 }
 
-TEST(BenchFigures, FramesInMemoryAreBounded) {
+TEST(BenchFigures, BoundsTheFramesInMemory) {
   const auto video = opencv_example("data/vtest.avi");
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!video) GTEST_SKIP() << absent_message("vtest.avi of opencv-doc");
@@ -176,7 +176,7 @@ TEST(BenchFigures, FramesInMemoryAreBounded) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 3);
   EXPECT_EQ(get_integer(get_member(model_of(bench.report(), "face"), "latency_ns"), "n"), 20);
-  // Two models at once share the five and hold two each; the pipeline has all of them to itself.
+  // Two parallel models share the five frames and hold two each; the pipeline has all five.
   const CommandResult all = bench.run({"--source", video->string(), "--model", "a=" + model->string(),
                                        "--model", "b=" + model->string(), "--max-frames", "20",
                                        "--max-frames-in-mem", "5", "--parallel", "--pipeline"});
@@ -186,7 +186,7 @@ TEST(BenchFigures, FramesInMemoryAreBounded) {
   EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 5);
 }
 
-TEST(BenchFigures, SlotsWithoutAPathAreSkippedAndSaySo) {
+TEST(BenchFigures, SkipsSlotsWithoutAPath) {
   Bench bench;
   const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
                                           "--model1", bench.model("m", ""), "--max-frames", "3"});

@@ -1,5 +1,4 @@
-// A machine whose NVIDIA driver is a library of the tests' own: what it tells comes through to the files of a
-// run.
+// A machine with a fake NVIDIA driver: its figures must reach the files of a run.
 #include <gtest/gtest.h>
 
 #include "base/text.h"
@@ -32,7 +31,7 @@ std::vector<std::string> slow_run(Bench& bench) {
           "slow=" + bench.model("slow", "run sleep 100")};
 }
 
-// Children of `parent` whose command line has `word`.
+// Children of `parent` whose command line contains `word`.
 std::vector<int> children_of(int parent, const std::string& word) {
   std::vector<int> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -52,7 +51,7 @@ std::int64_t lines_with_gpus(const Bench& bench) {
   return count;
 }
 
-TEST(BenchGpu, TheConductorNeverLoadsTheDriversLibrary) {
+TEST(BenchGpu, NeverLoadsTheDriverInTheConductor) {
   Bench bench;
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
@@ -77,7 +76,7 @@ TEST(BenchGpu, TheConductorNeverLoadsTheDriversLibrary) {
   EXPECT_FALSE(child_is_spared) << "the pages of a run's processes are not locked";
 }
 
-TEST(BenchGpu, WithoutADriverNoChildAsksForIt) {
+TEST(BenchGpu, StartsNoGpuChildWithoutADriver) {
   if (fs::exists("/proc/driver/nvidia/version") || fs::exists("/dev/nvidiactl"))
     GTEST_SKIP() << "this machine has NVIDIA's driver; skipped";
   Bench bench;
@@ -92,13 +91,13 @@ TEST(BenchGpu, WithoutADriverNoChildAsksForIt) {
   EXPECT_FALSE(child_was_seen);
 }
 
-TEST(BenchGpu, ADriverThatCrashesCostsTheGpusMetricsAndNothingElse) {
+TEST(BenchGpu, LosesOnlyGpuMetricsWhenTheDriverCrashes) {
   Bench bench;
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_CRASH", "3"}};
   const CommandResult result = bench.run(slow_run(bench), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::string words = "the process that reads them ended with SIGSEGV";
+  const std::string words = "the process that reads the GPUs ended with SIGSEGV";
   EXPECT_THAT(result.err, HasSubstr(words));
   EXPECT_EQ(result.err.find(words), result.err.rfind(words)) << result.err;
   EXPECT_EQ(lines_with_gpus(bench), 2);
@@ -107,7 +106,7 @@ TEST(BenchGpu, ADriverThatCrashesCostsTheGpusMetricsAndNothingElse) {
   EXPECT_THAT(to_text(get_member(report, "warnings")), HasSubstr(words));
 }
 
-TEST(BenchGpu, ADriverThatHangsHoldsNothingUp) {
+TEST(BenchGpu, ContinuesWhenTheDriverHangs) {
   Bench bench;
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_HANG", "2"}};
@@ -118,7 +117,7 @@ TEST(BenchGpu, ADriverThatHangsHoldsNothingUp) {
   EXPECT_EQ(get_text(model_of(bench.report(), "slow"), "status"), "ok");
 }
 
-TEST(BenchGpu, GpusAreInTheReportTheSeriesAndTheWarnings) {
+TEST(BenchGpu, ReportsGpusInReportSeriesAndWarnings) {
   Bench bench;
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};

@@ -1,5 +1,5 @@
-// What takes too long, and what only seems to: --timeout ends it, names it and its phase, and the rest goes
-// on.
+// Hangs, real and apparent: --timeout ends a hang, the error names it and its phase, and everything else
+// continues.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Long enough for a healthy neighbour under a sanitizer on a machine that is busy with other tests: with 1 s
-// a start was taken for a hang there.
+// Long enough for a healthy model under a sanitizer on a machine that is busy with other tests: with 1 s, a
+// normal start counted as a hang there.
 constexpr char kPatience[] = "4s";
 
-TEST(BenchHangs, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
+TEST(BenchHangs, KeepsTheFiguresOfAWorkerThatHangsAtExit) {
   Bench bench;
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", kPatience,
@@ -28,12 +28,13 @@ TEST(BenchHangs, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
   const Json model = model_of(bench.report(), "m");
   EXPECT_EQ(get_text(model, "status"), "ok");
   EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 3);
-  EXPECT_THAT(to_text(get_member(model, "warnings")), HasSubstr("did not end after the run was done"));
+  EXPECT_THAT(to_text(get_member(model, "warnings")), HasSubstr("did not exit after the run"));
 }
 
-TEST(BenchHangs, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
+TEST(BenchHangs, AllowsASlowWarmUpAndAWaitAtTheGate) {
   Bench bench;
-  // Ten warm-up runs of 800 ms: twice the timeout in all, and the quick model waits for them at the gate.
+  // Ten warm-up runs of 800 ms take twice the timeout in total, and the quick model waits for them at the
+  // gate.
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", kPatience,
                  "--max-frames", "3", "--parallel", "--model", "quick=" + bench.model("quick", ""), "--model",
@@ -44,18 +45,18 @@ TEST(BenchHangs, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
     EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
 }
 
-TEST(BenchHangs, WhatEndsTheScanIsNamed) {
+TEST(BenchHangs, NamesTheFileThatHangsTheScan) {
   Bench bench;
-  const fs::path pipe = bench.path() / "pipe.png";  // nobody writes to it: reading it never ends
+  const fs::path pipe = bench.path() / "pipe.png";  // no process writes to it, so reading never ends
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const CommandResult result =
       bench.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout", kPatience,
                  "--model", "m=" + bench.model("m", "")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("no sign of life for 4.000 s while it was reading pipe.png"));
+  EXPECT_THAT(result.err, HasSubstr("no response for 4.000 s while reading pipe.png"));
 }
 
-TEST(BenchHangs, AModelThatIsAFifo) {
+TEST(BenchHangs, ReportsAModelFileThatIsAFifo) {
   Bench bench;
   const fs::path fifo = bench.path() / "models/fifo.misbehave";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -67,12 +68,12 @@ TEST(BenchHangs, AModelThatIsAFifo) {
   EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
 }
 
-// A lease makes another process's open() wait, as a mount does whose server is gone.
-TEST(BenchHangs, AModelWhoseFileCannotBeOpenedForNow) {
+// A lease makes another process's open() wait, like a mount whose server is gone.
+TEST(BenchHangs, TimesOutOnAModelFileThatCannotBeOpened) {
   Bench bench;
   const std::string held = bench.model("held", "");
   const UniqueFd file(::open(held.c_str(), O_RDWR | O_CLOEXEC));
-  const auto before = ::signal(SIGIO, SIG_IGN);  // what the holder is told by
+  const auto before = ::signal(SIGIO, SIG_IGN);  // the signal to the lease's holder
   if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0)
     GTEST_SKIP() << "this file system has no leases; skipped";
   const CommandResult result =
@@ -83,13 +84,13 @@ TEST(BenchHangs, AModelWhoseFileCannotBeOpenedForNow) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const Json bad = model_of(bench.report(), "bad");
   EXPECT_EQ(get_text(bad, "status"), "timeout");
-  EXPECT_THAT(get_text(bad, "error"), HasSubstr("no sign of life"));
-  EXPECT_EQ(get_text(bad, "died_in"), "runtime_loaded");  // it hung while the model was loaded
+  EXPECT_THAT(get_text(bad, "error"), HasSubstr("did not respond"));
+  EXPECT_EQ(get_text(bad, "died_in"), "runtime_loaded");  // it hung while loading the model
   EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
 }
 
-// What was prepared is checked before it is used, in a child of its own.
-TEST(BenchHangs, APreparedModelWhoseFileCannotBeOpenedForNow) {
+// Prepared data is checked before use, in a child process.
+TEST(BenchHangs, TimesOutOnAPreparedModelFileThatCannotBeOpened) {
   Bench bench;
   const std::string held = bench.model("held", "");
   const std::vector<std::string> arguments{"--source",    bench.pictures(), "--backend",
@@ -110,18 +111,18 @@ TEST(BenchHangs, APreparedModelWhoseFileCannotBeOpenedForNow) {
   ::signal(SIGIO, before);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(get_text(model_of(bench.report(), "bad"), "status"), "timeout");
-  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("no sign of life"));
+  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("no response"));
   EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
 }
 
-TEST(BenchHangs, AModelThatHangsInTheInferencePhaseOnly) {
+TEST(BenchHangs, ReportsAModelThatHangsInTheInferencePhaseOnly) {
   Bench bench;
   const std::string turns = bench.model("turns", "");
   CommandOptions options;
   options.while_running = [&](int) {
     const std::string series = read_text(bench.run_folder() / "metrics.jsonl");
     if (series.find("\"phase\":\"inference\"") == std::string::npos) return true;
-    write_text(turns, "load hang");  // both were tried, the first is being measured
+    write_text(turns, "load hang");  // both models were tried, and the first is being measured
     return false;
   };
   const CommandResult result =

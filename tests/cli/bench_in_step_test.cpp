@@ -1,4 +1,4 @@
-// Two benches that measure by turns, frame by frame, and what headroom diff makes of it.
+// Two bench runs that measure frame by frame in turns, and the comparison by headroom diff.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
   return arguments;
 }
 
-TEST(BenchInStep, TwoRunsAreMeasuredInTurnsAndComparedByThem) {
+TEST(BenchInStep, MeasuresTwoRunsInTurnsAndComparesThem) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench a, b;
@@ -66,7 +66,7 @@ TEST(BenchInStep, TwoRunsAreMeasuredInTurnsAndComparedByThem) {
   EXPECT_THAT(screen.out, HasSubstr("compared over 1 pair of runs in step"));
 }
 
-TEST(BenchInStep, WhoHasFewerFramesLeavesTheOtherToGoOn) {
+TEST(BenchInStep, ContinuesAloneWhenTheOtherHasFewerFrames) {
   Bench a, b;
   const std::string name = own_name("fewer");
   auto one = start(a, with(misbehaving(a, "", name), {"--max-frames", "40"}));
@@ -77,10 +77,10 @@ TEST(BenchInStep, WhoHasFewerFramesLeavesTheOtherToGoOn) {
   const Json longer = model_of(b.report(), "m");
   EXPECT_EQ(longer["frames"], 90);
   EXPECT_LE(longer["in_step"]["frames"], 41);
-  EXPECT_THAT(longer["warnings"].dump(), HasSubstr("of its 90 frames were measured in step"));
+  EXPECT_THAT(longer["warnings"].dump(), HasSubstr("of 90 frames were measured in step"));
 }
 
-TEST(BenchInStep, APartnerThatCrashesIsNotWaitedFor) {
+TEST(BenchInStep, ContinuesAloneWhenThePartnerCrashes) {
   Bench a, b;
   const std::string name = own_name("crash");
   auto one = start(a, with(misbehaving(a, "run crash_after 12\n", name), {"--max-frames", "60"}));
@@ -91,7 +91,7 @@ TEST(BenchInStep, APartnerThatCrashesIsNotWaitedFor) {
   EXPECT_EQ(model_of(b.report(), "m")["frames"], 60);
 }
 
-TEST(BenchInStep, APartnerWithoutAModelThatWorksLeavesTheOtherAlone) {
+TEST(BenchInStep, MeasuresAloneWhenThePartnerHasNoWorkingModel) {
   Bench a, b;
   const std::string name = own_name("fails");
   auto one = start(a, misbehaving(a, "load fail\n", name));
@@ -100,17 +100,17 @@ TEST(BenchInStep, APartnerWithoutAModelThatWorksLeavesTheOtherAlone) {
   const CommandResult left = two.get();
   EXPECT_EQ(left.exit_code, 0) << left.err;
   EXPECT_THAT(b.report()["warnings"].dump(),
-              HasSubstr("ended before anything was measured; this one is measured without turns"));
+              HasSubstr("ended before anything was measured; this run is measured without turns"));
   EXPECT_FALSE(model_of(b.report(), "m").contains("in_step"));
   const CommandResult diff = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
   EXPECT_THAT(diff.out, HasSubstr("B is better"));
 }
 
-TEST(BenchInStep, WaitsForAPartnerUntilItsTimeoutOrAnInterrupt) {
+TEST(BenchInStep, StopsWaitingForAPartnerAtTimeoutOrInterrupt) {
   Bench a;
   const CommandResult alone = a.run(with(misbehaving(a, "", own_name("alone")), {"--timeout", "1s"}));
   EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("no other run of that name came within 1.000 s"));
+  EXPECT_THAT(alone.err, HasSubstr("no other run with that name started within 1.000 s"));
   EXPECT_TRUE(a.run_folder().empty());
   CommandOptions options;
   options.while_running = [calls = 0](int pid) mutable {
@@ -122,17 +122,17 @@ TEST(BenchInStep, WaitsForAPartnerUntilItsTimeoutOrAnInterrupt) {
   EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
 }
 
-TEST(BenchInStep, IsForModelsThatAreMeasuredAlone) {
+TEST(BenchInStep, RejectsRunsOfSeveralModelsTogether) {
   Bench a;
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
            {"--parallel"}, {"--pipeline"}, {"--tune"}, {"--pool", "64MiB"}, {"--skip-inference"}}) {
     const CommandResult refused = a.run(with(misbehaving(a, "", "x"), more));
     EXPECT_EQ(refused.exit_code, 2);
-    EXPECT_THAT(refused.err, HasSubstr("--in-step and " + more[0] + " cannot be had together"));
+    EXPECT_THAT(refused.err, HasSubstr("--in-step cannot be combined with " + more[0]));
   }
   const CommandResult odd = a.run(misbehaving(a, "", "a/b"));
   EXPECT_EQ(odd.exit_code, 2);
-  EXPECT_THAT(odd.err, HasSubstr("is no name for two runs"));
+  EXPECT_THAT(odd.err, HasSubstr("invalid name 'a/b' for --in-step"));
 }
 
 }  // namespace

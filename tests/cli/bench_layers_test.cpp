@@ -1,4 +1,4 @@
-// `headroom bench --layers`: what a model's heap consists of, from a traced run of its own.
+// `headroom bench --layers`: the contents of a model's heap, from a separate traced run.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -24,7 +24,7 @@ class BenchLayers : public testing::Test {
   std::vector<std::string> arguments_;
 };
 
-TEST_F(BenchLayers, EveryByteOfThePeakHasAName) {
+TEST_F(BenchLayers, NamesEveryByteOfThePeak) {
   const CommandResult result = bench_.run(arguments_);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json model = model_of(bench_.report(), "text");
@@ -53,7 +53,7 @@ TEST_F(BenchLayers, EveryByteOfThePeakHasAName) {
   EXPECT_THAT(result.out, testing::HasSubstr("ARENA SLACK"));
 }
 
-TEST_F(BenchLayers, TheMeasuredRunIsNotTraced) {
+TEST_F(BenchLayers, DoesNotTraceTheMeasuredRun) {
   const auto start_bytes = [&] {
     return get_integer(get_member(model_of(bench_.report(), "text"), "memory"), "start_bytes").value_or(0);
   };
@@ -62,11 +62,11 @@ TEST_F(BenchLayers, TheMeasuredRunIsNotTraced) {
   arguments_.pop_back();
   ASSERT_EQ(bench_.run(arguments_).exit_code, 0);
   EXPECT_FALSE(model_of(bench_.report(), "text").contains("layers"));
-  // The preload library alone would be 1.5 MiB more before anything is loaded.
+  // The preload library alone would add 1.5 MiB before anything is loaded.
   EXPECT_NEAR(static_cast<double>(with), static_cast<double>(start_bytes()), 512 << 10);
 }
 
-TEST_F(BenchLayers, WithoutTheTracerNothingIsRun) {
+TEST_F(BenchLayers, RunsNothingWithoutTheTracer) {
   CommandOptions options;
   options.environment = {{"HEADROOM_TRACER", "/nowhere/libheadroom_trace.so"}};
   const CommandResult result = bench_.run(arguments_, options);

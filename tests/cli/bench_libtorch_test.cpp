@@ -1,4 +1,4 @@
-// headroom bench with TorchScript modules: recognised, measured, limited, tuned and told what is wrong.
+// headroom bench with TorchScript modules: recognition, measurement, limits, tuning and error messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class BenchLibTorch : public testing::Test {
   Bench bench_;
 };
 
-TEST_F(BenchLibTorch, AModuleHasTimeAndMemoryByPhase) {
+TEST_F(BenchLibTorch, ReportsTimeAndMemoryByPhaseOfAModule) {
   const CommandResult result = bench_.run(
       {"--threads", "1", "--imgsz", "64", "--max-frames", "5", "--model", "net=" + module("script")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -42,14 +42,14 @@ TEST_F(BenchLibTorch, AModuleHasTimeAndMemoryByPhase) {
   EXPECT_EQ(get_text(get_member(model, "settings"), "precision"), "fp32");
   EXPECT_EQ(get_integer(model, "frames"), 5);
   const Json memory = get_member(model, "memory");
-  // LibTorch's library is the runtime's and no part of the model.
+  // LibTorch's library counts as runtime, not as model.
   EXPECT_GT(get_integer(memory, "runtime_bytes").value_or(0), get_integer(memory, "start_bytes").value_or(0));
   EXPECT_TRUE(get_integer(memory, "run_peak_bytes"));
   EXPECT_TRUE(fs::exists(bench_.run_folder() / "footprints/net.json"));
 }
 
-// The outputs' shapes come from the warm-up in the setup phase; prepared data keeps them.
-TEST_F(BenchLibTorch, WhatTheSetupLearntServesLaterRuns) {
+// The output shapes come from the warm-up in the setup phase; prepared data keeps them.
+TEST_F(BenchLibTorch, ReusesTheOutputsLearntInTheSetup) {
   const std::vector<std::string> real{
       "--threads", "1",           "--source", bench_.pictures(), "--max-frames",
       "2",         "--precision", "fp32",     "--model",         "net=" + module("ultralytics_config")};
@@ -64,7 +64,7 @@ TEST_F(BenchLibTorch, WhatTheSetupLearntServesLaterRuns) {
   const Json report = bench_.report();
   EXPECT_EQ(get_text(model_of(report, "net"), "task"), "classification");
   EXPECT_EQ(get_text(model_of(report, "net"), "status"), "ok") << get_text(model_of(report, "net"), "error");
-  // Another precision is another preparation.
+  // Another precision needs another preparation.
   std::vector<std::string> other = real;
   other[7] = "bf16";
   other.emplace_back("--skip-setup");
@@ -73,7 +73,7 @@ TEST_F(BenchLibTorch, WhatTheSetupLearntServesLaterRuns) {
   EXPECT_THAT(refused.err, HasSubstr("was prepared with another --precision"));
 }
 
-TEST_F(BenchLibTorch, YoloxFindsTheSameInBothFormats) {
+TEST_F(BenchLibTorch, FindsTheSameObjectsInBothFormats) {
   const auto script = shared_data("models/yolox_nano_640x640.torchscript.pt");
   const auto onnx = shared_data("models/yolox_nano_640x640.onnx");
   const auto photo = shared_data("media/peds_0.jpg");
@@ -108,13 +108,13 @@ TEST_F(BenchLibTorch, YoloxFindsTheSameInBothFormats) {
                   get_member(other[i], "box")[side].get<double>(), 0.05)
           << i << " " << side;
   }
-  // Both stand in one table, each with its runtime.
+  // One table lists both, each with its runtime.
   const std::string page = read_text(bench_.run_folder() / "report.md");
   EXPECT_THAT(page, HasSubstr("libtorch"));
   EXPECT_THAT(page, HasSubstr("onnxruntime"));
 }
 
-TEST_F(BenchLibTorch, AModuleOverTheLimitIsOomAndTheOthersGoOn) {
+TEST_F(BenchLibTorch, ReportsOomForAModuleOverTheLimitAndContinues) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   const CommandResult result =
       bench_.run({"--threads", "1", "--imgsz", "64", "--max-frames", "3", "--mem-limit", "450MiB", "--model",
@@ -128,7 +128,7 @@ TEST_F(BenchLibTorch, AModuleOverTheLimitIsOomAndTheOthersGoOn) {
   EXPECT_EQ(get_text(model_of(report, "net"), "status"), "ok") << get_text(model_of(report, "net"), "error");
 }
 
-TEST_F(BenchLibTorch, ARefusedAllocationIsOomWithItsFigures) {
+TEST_F(BenchLibTorch, ReportsARefusedAllocationAsOomWithFigures) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
@@ -141,7 +141,7 @@ TEST_F(BenchLibTorch, ARefusedAllocationIsOomWithItsFigures) {
   EXPECT_THAT(get_text(model, "error"), HasSubstr("268435456 bytes"));
 }
 
-TEST_F(BenchLibTorch, TuningKeepsToTheSettingsThatThereAre) {
+TEST_F(BenchLibTorch, TunesOnlySettingsOfTheRuntime) {
   const CommandResult result = bench_.run({"--imgsz", "64", "--max-frames", "3", "--warmup", "1", "--tune",
                                            "--model", "net=" + module("script")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -160,7 +160,7 @@ TEST_F(BenchLibTorch, TuningKeepsToTheSettingsThatThereAre) {
   EXPECT_GE(refused, 3);
 }
 
-TEST_F(BenchLibTorch, SeveralRuntimesAtOnceAndInOneProcess) {
+TEST_F(BenchLibTorch, RunsSeveralRuntimesInParallelAndInOneProcess) {
   const auto onnx = shared_data("models/mnist.onnx");
   std::vector<std::string> arguments{"--threads",    "1",
                                      "--imgsz",      "64",
@@ -178,7 +178,7 @@ TEST_F(BenchLibTorch, SeveralRuntimesAtOnceAndInOneProcess) {
   EXPECT_EQ(get_text(get_member(report, "pipeline"), "status"), "ok");
 }
 
-TEST_F(BenchLibTorch, WeightsAreNoModuleAndSayHowToMakeOne) {
+TEST_F(BenchLibTorch, RejectsWeightsAndExplainsHowToMakeAModule) {
   const CommandResult result = bench_.run({"--max-frames", "2", "--model", "net=" + module("weights")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const std::string error = get_text(model_of(bench_.report(), "net"), "error");
@@ -186,7 +186,7 @@ TEST_F(BenchLibTorch, WeightsAreNoModuleAndSayHowToMakeOne) {
   EXPECT_THAT(error, HasSubstr("torch.jit.trace"));
 }
 
-TEST_F(BenchLibTorch, PrecisionIsAMatterOfTheRuntime) {
+TEST_F(BenchLibTorch, AppliesPrecisionByRuntime) {
   const auto onnx = shared_data("models/mnist.onnx");
   if (!onnx) GTEST_SKIP() << absent_message("mnist.onnx");
   const CommandResult result =

@@ -1,4 +1,4 @@
-// The limit: proved, enforced, and harmless to those who keep it.
+// The limit is proved and enforced, and does not affect models that stay within it.
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
@@ -7,7 +7,7 @@ namespace headroom::test {
 namespace {
 using testing::HasSubstr;
 
-TEST(BenchLimits, AModelOverTheLimitIsOomAndHardAndTheOthersAreUntouched) {
+TEST(BenchLimits, ReportsOomForAModelOverAHardLimitOnly) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   Bench bench;
   const CommandResult result = bench.run(
@@ -23,7 +23,7 @@ TEST(BenchLimits, AModelOverTheLimitIsOomAndHardAndTheOthersAreUntouched) {
   EXPECT_GE(get_member(limit, "routes").size(), 4U);
   EXPECT_EQ(get_text(model_of(report, "large"), "status"), "oom");
   EXPECT_EQ(get_text(model_of(report, "large"), "died_in"), "runtime_loaded");
-  // What it had when it died in the setup phase is in the report, and is a violation.
+  // The memory of a model that died in the setup phase is in the report, as a violation.
   const Json died_in_setup = get_member(model_of(report, "large"), "memory");
   EXPECT_EQ(get_bool(died_in_setup, "within_limit"), false);
   EXPECT_GT(get_integer(died_in_setup, "cgroup_peak_bytes").value_or(0), 120LL << 20);
@@ -35,7 +35,7 @@ TEST(BenchLimits, AModelOverTheLimitIsOomAndHardAndTheOthersAreUntouched) {
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("Memory Safety Summary"));
 }
 
-TEST(BenchLimits, ASoftLimitIsWatchedAndCountedAndTheRunGoesOn) {
+TEST(BenchLimits, CountsViolationsOfASoftLimitAndContinues) {
   Bench bench;
   const std::vector<std::string> arguments{
       "--source",          bench.pictures(),
@@ -56,7 +56,7 @@ TEST(BenchLimits, ASoftLimitIsWatchedAndCountedAndTheRunGoesOn) {
   EXPECT_EQ(bench.run(strict).exit_code, 1);
 }
 
-TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
+TEST(BenchLimits, ReportsOomWhenRlimitRefusesPrivateMemory) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
@@ -71,8 +71,8 @@ TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
   EXPECT_EQ(get_text(model_of(bench.report(), "small"), "status"), "ok");
 }
 
-// Stacks are reserved and not touched: RLIMIT_DATA counts them all the same, and refuses the thread.
-TEST(BenchLimits, RlimitRefusesAThreadAndTheModelIsOom) {
+// Thread stacks are reserved but not touched. RLIMIT_DATA counts them anyway, and refuses the thread.
+TEST(BenchLimits, ReportsOomWhenRlimitRefusesAThread) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
@@ -85,14 +85,14 @@ TEST(BenchLimits, RlimitRefusesAThreadAndTheModelIsOom) {
   const Json many = model_of(bench.report(), "many"), some = model_of(bench.report(), "some");
   EXPECT_EQ(get_text(many, "status"), "oom");
   EXPECT_THAT(get_text(many, "error"), HasSubstr("a thread could not be created"));
-  // 20 stacks of 8 MiB would not fit. What is held against the limit is what they reserve.
+  // 20 stacks of 8 MiB would not fit. The reserved memory counts against the limit.
   EXPECT_EQ(get_text(some, "status"), "ok") << get_text(some, "error");
   const auto counted = get_integer(get_member(some, "memory"), "limit_peak_bytes");
   EXPECT_GT(counted.value_or(0), mebibytes(20).count);
   EXPECT_LT(counted.value_or(0), mebibytes(64).count);
 }
 
-TEST(BenchLimits, TheReferencesGigabyteFlagIsClampedAndSaysSo) {
+TEST(BenchLimits, ClampsTheGigabyteAliasWithAWarning) {
   Bench bench;
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2",
@@ -104,11 +104,11 @@ TEST(BenchLimits, TheReferencesGigabyteFlagIsClampedAndSaysSo) {
   EXPECT_THAT(read_text(bench.run_folder() / "run.log"), HasSubstr("so 8 GiB is used"));
 }
 
-TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
+TEST(BenchLimits, EnforcesOneCommonLimitInParallelRuns) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   Bench bench;
-  // Each fits alone, the three do not fit together.
-#if defined(HEADROOM_SANITIZED)  // which has some 100 MiB of its own in each process
+  // Each model fits alone; the three do not fit together.
+#if defined(HEADROOM_SANITIZED)  // a sanitizer adds about 100 MiB to each process
   constexpr const char *kLimit = "400MiB", *kScript = "load allocate 200\nrun sleep 5";
 #else
   constexpr const char *kLimit = "150MiB", *kScript = "load allocate 80\nrun sleep 5";
@@ -130,13 +130,13 @@ TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
   EXPECT_EQ(get_bool(get_member(report, "parallel"), "within_limit"), false);
 }
 
-TEST(BenchLimits, TheVictimOfAModelThatGrowsIsToldApart) {
+TEST(BenchLimits, DistinguishesAGrowingModelFromItsVictim) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory changes which process is the largest";
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   Bench bench;
-  // The kernel kills the largest, `big`, at the common limit; then `grows` reaches it by itself.
+  // At the common limit, the kernel kills the largest process, `big`. Then `grows` reaches the limit alone.
   const CommandResult result =
       bench.run({"--backend", "misbehaving", "--max-frames", "60", "--mem-limit", "180MiB", "--parallel",
                  "--model", "grows=" + bench.model("grows", "run allocate 5\nrun sleep 5"), "--model",
@@ -147,12 +147,12 @@ TEST(BenchLimits, TheVictimOfAModelThatGrowsIsToldApart) {
   EXPECT_EQ(get_text(model_of(report, "big"), "status"), "ok");
   const Json& together = get_member(get_member(report, "parallel"), "together");
   ASSERT_EQ(together.size(), 2U);
-  EXPECT_THAT(get_text(together[0], "error"), HasSubstr("alone it exceeds it, too"));
-  EXPECT_THAT(get_text(together[1], "error"), HasSubstr("alone it stays within it, unlike grows"));
+  EXPECT_THAT(get_text(together[0], "error"), HasSubstr("alone it exceeds the limit, too"));
+  EXPECT_THAT(get_text(together[1], "error"), HasSubstr("this model fits alone, grows does not"));
   EXPECT_EQ(get_bool(get_member(together[1], "memory"), "within_limit"), std::nullopt);
 }
 
-TEST(BenchLimits, APipelineOverTheLimitIsAViolation) {
+TEST(BenchLimits, CountsAPipelineOverTheLimitAsAViolation) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif

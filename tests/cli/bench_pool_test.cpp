@@ -141,7 +141,7 @@ TEST_F(BenchPool, ReportsAModelThatCannotFitAndServesTheOthers) {
   EXPECT_EQ(result.exit_code, 1);
   const Json seen = pool();
   EXPECT_EQ(get_text(seen, "status"), "failed");
-  EXPECT_THAT(get_text(seen, "error"), HasSubstr("12 of 12 requests for a were not served"));
+  EXPECT_THAT(get_text(seen, "error"), HasSubstr("12 of 12 requests for a failed"));
   EXPECT_EQ(get_integer(seen["models"][0], "refusals"), 12);
   EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12);
   EXPECT_EQ(get_integer(seen, "samples_over"), 0);
@@ -155,7 +155,7 @@ TEST_F(BenchPool, FailsOnSamplesOverTheBudget) {
   const CommandResult result = run({"load allocate 8", "run allocate_beside 12\nrun sleep 12"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(get_text(pool(), "status"), "failed");
-  EXPECT_THAT(get_text(pool(), "error"), HasSubstr("were over the budget, the largest with"));
+  EXPECT_THAT(get_text(pool(), "error"), HasSubstr("exceeded the budget, peak"));
   EXPECT_GT(get_integer(pool(), "samples_over").value_or(0), 0);
 }
 
@@ -207,9 +207,9 @@ TEST_F(BenchPool, ReportsWrongUseInOneSentence) {
   EXPECT_THAT(error_of(run({"load allocate 1"}, {"--pool-threads", "0"})), HasSubstr("--pool-threads"));
   EXPECT_THAT(error_of(bench_.run({"--backend", "misbehaving", "--model",
                                    "a=" + bench_.model("a", "load allocate 1"), "--pool-threads", "2"})),
-              HasSubstr("--pool-threads is of a pool"));
+              HasSubstr("--pool-threads needs a pool"));
   EXPECT_THAT(error_of(run({"load allocate 1", "load allocate 1|,device=cuda:0"})),
-              HasSubstr("cannot keep a budget of several memories"));
+              HasSubstr("--pool needs all models on one device"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The family of processes of a run: none is left when the conductor is killed, and a decoder that dies or
-// hangs is named, with everything that was measured until then.
+// The processes of a run: none survives a killed conductor. If the decoder dies or hangs, the error names it,
+// and the figures so far are kept.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda.onnx";
-constexpr std::int64_t kPictures = 3000;  // far more than pass before a test stops the decoder
+constexpr std::int64_t kPictures = 3000;  // far more than are decoded before a test stops the decoder
 
-// The same small picture under many names.
+// The same small image under many names.
 std::string many_pictures(Bench& bench) {
   const fs::path folder = bench.pictures();
   for (std::int64_t i = 1; i < kPictures; ++i)
@@ -25,7 +25,7 @@ std::string many_pictures(Bench& bench) {
   return folder.string();
 }
 
-// True once metrics.jsonl says that the model runs its measured frames.
+// True once metrics.jsonl shows that the model runs its measured frames.
 bool is_measuring(const Bench& bench) {
   return read_text(bench.run_folder() / "metrics.jsonl").find("\"warm\"") != std::string::npos;
 }
@@ -34,7 +34,7 @@ void expect_none_left(const std::vector<Child>& children) {
   for (const Child& child : children) EXPECT_TRUE(ends(child)) << child.verb << " " << child.pid;
 }
 
-TEST(BenchProcesses, AConductorKilledWhileItMeasuresLeavesNoOrphans) {
+TEST(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheMeasurement) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -56,7 +56,7 @@ TEST(BenchProcesses, AConductorKilledWhileItMeasuresLeavesNoOrphans) {
   expect_none_left(children);
 }
 
-// CPU time of a process's main thread and of all its others, in clock ticks of 10 ms.
+// CPU time of a process's main thread and of all its other threads, in clock ticks of 10 ms.
 struct ThreadTimes {
   std::int64_t main = 0, others = 0;
 };
@@ -66,7 +66,7 @@ ThreadTimes thread_times(int pid) {
   std::error_code code;
   for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", code)) {
     const std::string stat = read_text(thread.path() / "stat");
-    const std::size_t at = stat.rfind(')');  // the name before it may hold anything
+    const std::size_t at = stat.rfind(')');  // the name before it may contain any character
     if (at == std::string::npos) continue;
     std::istringstream fields(stat.substr(at + 1));
     std::string skipped;
@@ -79,9 +79,10 @@ ThreadTimes thread_times(int pid) {
   return times;
 }
 
-// Its main thread waits for the next request while the worker runs; so no other one may decode.
-TEST(BenchProcesses, TheDecoderOfAVideoDecodesNothingInTheBackground) {
-  const auto video = opencv_example("data/Megamind.avi");  // MPEG-4, which FFmpeg gives a thread a core
+// The decoder's main thread waits for the next request while the worker runs, so no other thread may decode.
+TEST(BenchProcesses, DoesNotDecodeVideoInTheBackground) {
+  // MPEG-4, which FFmpeg decodes with one thread per core
+  const auto video = opencv_example("data/Megamind.avi");
   if (!video) GTEST_SKIP() << absent_message("Megamind.avi of opencv-doc");
   Bench bench;
   ThreadTimes times;
@@ -103,7 +104,7 @@ TEST(BenchProcesses, TheDecoderOfAVideoDecodesNothingInTheBackground) {
   EXPECT_LE(10 * times.others, times.main) << times.others;
 }
 
-TEST(BenchProcesses, AConductorKilledInTheSetupLeavesNoOrphans) {
+TEST(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheSetup) {
   Bench bench;
   std::vector<Child> children;
   CommandOptions options;
@@ -122,7 +123,7 @@ TEST(BenchProcesses, AConductorKilledInTheSetupLeavesNoOrphans) {
   expect_none_left(children);
 }
 
-TEST(BenchProcesses, AKilledSetupLeavesAReportThatSaysWhy) {
+TEST(BenchProcesses, ReportsWhyAKilledSetupEnded) {
   Bench bench;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -136,7 +137,7 @@ TEST(BenchProcesses, AKilledSetupLeavesAReportThatSaysWhy) {
                                           "m=" + bench.model("m", "load hang")},
                                          options);
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("lies in " + bench.run_folder().string()));
+  EXPECT_THAT(result.err, HasSubstr("the report so far is in " + bench.run_folder().string()));
   const Json report = bench.report();
   EXPECT_EQ(get_bool(report, "complete"), false);
   const Json& warnings = get_member(report, "warnings");
@@ -184,27 +185,26 @@ struct DecoderSignalled {
   }
 };
 
-TEST(BenchProcesses, ADecoderThatIsKilledIsNamed) {
+TEST(BenchProcesses, NamesADecoderThatIsKilled) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   const DecoderSignalled run(*face, SIGKILL);
   EXPECT_EQ(get_text(run.face, "status"), "failed");
-  EXPECT_EQ(get_text(run.face, "error"), "the decoder of its frames ended with SIGKILL (signal 9)");
+  EXPECT_EQ(get_text(run.face, "error"), "the frame decoder ended with SIGKILL (signal 9)");
   run.expect_the_rest_unharmed();
 }
 
-TEST(BenchProcesses, ADecoderThatHangsIsNamed) {
+TEST(BenchProcesses, NamesADecoderThatHangs) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   const DecoderSignalled run(*face, SIGSTOP);
   EXPECT_EQ(get_text(run.face, "status"), "timeout");
-  EXPECT_THAT(get_text(run.face, "error"),
-              HasSubstr("the decoder of its frames gave no sign of life for 5.000 s"));
+  EXPECT_THAT(get_text(run.face, "error"), HasSubstr("the frame decoder did not respond for 5.000 s"));
   run.expect_the_rest_unharmed();
 }
 
-// Each has its own answer of its own setup phase, whoever else prepares the same folder.
-TEST(BenchProcesses, RunsThatShareAPreparedFolderKeepTheirModels) {
+// Each run uses the answer of its own setup phase, even if another run prepares the same folder.
+TEST(BenchProcesses, KeepsTheModelsOfRunsThatShareAPreparedFolder) {
   Bench bench;
   constexpr int kRuns = 6;
   std::vector<CommandResult> results(kRuns);
@@ -226,8 +226,8 @@ TEST(BenchProcesses, RunsThatShareAPreparedFolderKeepTheirModels) {
   }
 }
 
-// /proc counts in ticks of 10 ms: a run of a few milliseconds had 0 % or 1155 %.
-TEST(BenchProcesses, AShortRunHasAPlausibleShareOfTheProcessor) {
+// /proc counts in ticks of 10 ms: a run of a few milliseconds showed 0 % or 1155 %.
+TEST(BenchProcesses, ReportsAPlausibleCpuShareOfAShortRun) {
   Bench bench;
   for (int i = 0; i < 5; ++i) {
     const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",

@@ -1,4 +1,4 @@
-// headroom bench --repeat: several runs of one call, a folder each.
+// headroom bench --repeat: several runs with one command, each in its own folder.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ std::size_t runs_of(const Bench& bench) {
   return runs;
 }
 
-TEST(BenchRepeat, EachRunHasAFolderAndDiffTakesThemAsOneSide) {
+TEST(BenchRepeat, MakesAFolderPerRunThatDiffReadsAsOneSide) {
   Bench a, b;
   for (Bench* bench : {&a, &b}) {
     const CommandResult result =
@@ -38,7 +38,7 @@ TEST(BenchRepeat, EachRunHasAFolderAndDiffTakesThemAsOneSide) {
   EXPECT_EQ((*document)["models"][0]["runs_after"], 3);
 }
 
-TEST(BenchRepeat, AModelThatFailsFailsItsRunAndTheNextIsMade) {
+TEST(BenchRepeat, ContinuesWithTheNextRunAfterAFailure) {
   Bench bench;
   const CommandResult result = bench.run(
       {"--backend", "misbehaving", "--model", "m=" + bench.model("m", "run crash"), "--repeat", "2"});
@@ -46,8 +46,8 @@ TEST(BenchRepeat, AModelThatFailsFailsItsRunAndTheNextIsMade) {
   EXPECT_EQ(runs_of(bench), 2U);
 }
 
-// The second run of each meets the second of the other.
-TEST(BenchRepeat, RunsInStepMeetEachOtherOneAfterTheOther) {
+// The second run of one command is paired with the second run of the other.
+TEST(BenchRepeat, PairsRepeatedRunsInStepInOrder) {
   Bench a, b;
   const std::string name = "repeat-" + std::to_string(::getpid());
   const auto start = [&](Bench& bench) {
@@ -64,7 +64,7 @@ TEST(BenchRepeat, RunsInStepMeetEachOtherOneAfterTheOther) {
   EXPECT_EQ(model_of(a.report(), "m")["in_step"]["id"], model_of(b.report(), "m")["in_step"]["id"]);
 }
 
-TEST(BenchRepeat, WhatCannotBeRepeatedIsRefused) {
+TEST(BenchRepeat, RejectsOptionsThatCannotBeRepeated) {
   Bench bench;
   const auto refused = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"--backend", "misbehaving", "--model", "m=" + bench.model("m", "")};

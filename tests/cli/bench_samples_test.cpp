@@ -1,5 +1,5 @@
-// Annotated samples: the masks of large segmentation models are drawn, and nothing of them is in the figures
-// of the model or in the memory of the conductor.
+// Annotated samples: the masks of large segmentation models are drawn, but they add nothing to the model's
+// figures or the conductor's memory.
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// The kernel's high-water mark of a process, in KiB; 0 when it is gone.
+// The kernel's high-water mark of a process, in KiB; 0 if the process is gone.
 std::int64_t peak_kib(int pid) {
   const std::string status = read_text("/proc/" + std::to_string(pid) + "/status");
   const std::size_t at = status.find("VmHWM:");
@@ -51,8 +51,8 @@ std::int64_t figure(const Segmented& run, const char* key) {
   return get_integer(get_member(run.model, "memory"), key).value_or(0);
 }
 
-// A mask of noise is four million runs, the most text that its pixels can be.
-TEST(BenchSamples, TheMasksOfSamplesAreNotInTheFigures) {
+// A mask of noise has four million runs, the longest text that its pixels can give.
+TEST(BenchSamples, ExcludesSampleMasksFromTheFigures) {
   const Segmented without = segment("segment noise 2048", 0);
   const Segmented with = segment("segment noise 2048", 1);
   ASSERT_EQ(without.result.exit_code, 0) << without.result.err;
@@ -62,12 +62,12 @@ TEST(BenchSamples, TheMasksOfSamplesAreNotInTheFigures) {
   EXPECT_TRUE(with.has_picture);
   const auto peak = static_cast<double>(figure(without, "run_peak_bytes"));
   EXPECT_NEAR(static_cast<double>(figure(with, "run_peak_bytes")), peak, 0.01 * peak);
-  // The group is also charged for what it was the first to read from the disk, which the first run is.
+  // The group is also charged for files that it reads first, as the first run does.
   EXPECT_LT(figure(with, "cgroup_peak_bytes"), figure(without, "cgroup_peak_bytes") + (2 << 20));
   EXPECT_GT(figure(without, "run_peak_bytes"), 64 << 20);
 }
 
-TEST(BenchSamples, ALargeMaskIsDrawnAndTheConductorStaysSmall) {
+TEST(BenchSamples, DrawsALargeMaskWithASmallConductor) {
   const Segmented run = segment("segment even 4096", 1);
   ASSERT_EQ(run.result.exit_code, 0) << run.result.err;
   EXPECT_TRUE(run.has_picture);
@@ -83,8 +83,8 @@ TEST(BenchSamples, ALargeMaskIsDrawnAndTheConductorStaysSmall) {
   EXPECT_GT(run.conductor_peak_kib, 0);
 }
 
-// What the model takes at its limit it has taken before its samples are written.
-TEST(BenchSamples, AModelAtItsLimitDoesNotDieOfThem) {
+// The model has reached its peak before its samples are written.
+TEST(BenchSamples, WritesSamplesOfAModelAtItsLimit) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif

@@ -1,4 +1,5 @@
-// What a run says of a limit, of a model's end and of its warm-up: right, said in time, and of one account.
+// Verdicts of a run on the limit, on a model's end and on its warm-up: correct, timely, and based on one
+// figure.
 #include <gtest/gtest.h>
 
 #include "base/units.h"
@@ -11,7 +12,8 @@ using testing::Not;
 
 std::int64_t bytes_of(const Json& object, const char* key) { return get_integer(object, key).value_or(0); }
 
-// Runs of the misbehaving runtime whose limit is RLIMIT_DATA, whatever this machine could do besides.
+// Runs of the misbehaving runtime with RLIMIT_DATA as limit, even if this machine supports a better
+// mechanism.
 class BenchVerdictsUnderRlimit : public testing::Test {
  protected:
   void SetUp() override {
@@ -28,8 +30,8 @@ class BenchVerdictsUnderRlimit : public testing::Test {
   Bench bench_;
 };
 
-// It needs 200 MiB as it is and none of them without a memory pattern: the model that --tune is for.
-TEST_F(BenchVerdictsUnderRlimit, TuningFindsWhatFitsWhereTheStartDoesNot) {
+// The model needs 200 MiB with default settings and nothing without a memory pattern: the case for --tune.
+TEST_F(BenchVerdictsUnderRlimit, TuningFindsSettingsThatFitWhenTheStartDoesNot) {
   const CommandResult result = run(
       "128MiB", {"--max-frames", "5", "--tune", "--model", "m=" + bench_.model("m", "pattern allocate 200")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -42,7 +44,7 @@ TEST_F(BenchVerdictsUnderRlimit, TuningFindsWhatFitsWhereTheStartDoesNot) {
   EXPECT_EQ(get_text(trials[1], "status"), "ok");
 }
 
-TEST_F(BenchVerdictsUnderRlimit, TuningAModelThatNothingMakesFitEndsSoon) {
+TEST_F(BenchVerdictsUnderRlimit, TuningEndsSoonWhenNoSettingsFit) {
   const CommandResult result =
       run("128MiB", {"--tune", "--model", "m=" + bench_.model("m", "load allocate 200")});
   EXPECT_EQ(result.exit_code, 1);
@@ -52,10 +54,9 @@ TEST_F(BenchVerdictsUnderRlimit, TuningAModelThatNothingMakesFitEndsSoon) {
   EXPECT_LE(get_member(model, "trials").size(), 6U);
 }
 
-// Each fits alone; the two together do not, however seldom the machine's metrics are read.
-TEST_F(BenchVerdictsUnderRlimit, TheJointPeakWithoutAGroupIsThatOfAllAtOnce) {
-  // Shares of pages are read 20 times a second: a model that lives shorter than a busy machine's pauses has
-  // none.
+// Each model fits alone; the two together do not, even if the machine's metrics are read seldom.
+TEST_F(BenchVerdictsUnderRlimit, MeasuresTheJointPeakWithoutAControlGroup) {
+  // PSS is read 20 times a second. A model with a shorter life than a busy machine's pauses has no reading.
   const std::string lives = "load allocate 40\nrun sleep 400";
   const CommandResult result = run(
       "64MiB", {"--max-frames", "1", "--warmup", "1", "--parallel", "--strict", "--metrics-interval", "1h",
@@ -67,11 +68,11 @@ TEST_F(BenchVerdictsUnderRlimit, TheJointPeakWithoutAGroupIsThatOfAllAtOnce) {
   EXPECT_EQ(get_text(parallel, "joint_peak_source"), "pss_samples");
   EXPECT_EQ(get_bool(parallel, "joint_peak_is_lower_bound"), true);
   EXPECT_EQ(get_bool(parallel, "within_limit"), false);
-  EXPECT_THAT(result.err, HasSubstr("all at once: the models did not stay inside the limit of 64.0 MiB"));
+  EXPECT_THAT(result.err, HasSubstr("all at once: the models exceeded the limit of 64.0 MiB"));
 }
 
-// Shared memory is resident and not in the account of RLIMIT_DATA, which is what the share is of.
-TEST_F(BenchVerdictsUnderRlimit, TheVerdictIsOfWhatIsReserved) {
+// Shared memory is resident, but RLIMIT_DATA does not count it. The share of the limit uses the same figure.
+TEST_F(BenchVerdictsUnderRlimit, JudgesReservedMemory) {
   const CommandResult result = run("64MiB", {"--max-frames", "20", "--strict", "--model",
                                              "m=" + bench_.model("m", "load share 100\nrun sleep 10")});
   EXPECT_EQ(result.exit_code, 0) << result.out;
@@ -84,7 +85,7 @@ TEST_F(BenchVerdictsUnderRlimit, TheVerdictIsOfWhatIsReserved) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA counts neither"));
 }
 
-TEST(BenchVerdicts, AnExceededSoftLimitIsAnErrorWhileItRunsAndAtItsEnd) {
+TEST(BenchVerdicts, LogsAnExceededSoftLimitDuringTheRunAndAtItsEnd) {
   Bench bench;
   const CommandResult result = bench.run(
       {"--backend", "misbehaving", "--max-frames", "30", "--limit-mechanism", "watchdog", "--mem-limit",
@@ -93,26 +94,26 @@ TEST(BenchVerdicts, AnExceededSoftLimitIsAnErrorWhileItRunsAndAtItsEnd) {
   const std::string log = read_text(bench.run_folder() / "run.log");
   for (const std::string& text : {result.err, log}) {
     EXPECT_THAT(text, HasSubstr("error"));
-    EXPECT_THAT(text, HasSubstr("large is over the limit of 64.0 MiB: "));
+    EXPECT_THAT(text, HasSubstr("large exceeds the limit of 64.0 MiB: "));
     EXPECT_THAT(text, HasSubstr("large: over the limit of 64.0 MiB in "));
   }
 }
 
-TEST(BenchVerdicts, LastWordsAreTheLastAndPlain) {
+TEST(BenchVerdicts, QuotesTheLastLogLineOfACrash) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "2", "--model",
              "killed=" + bench.model("killed", "run say\nrun kill"), "--model",
              "early=" + bench.model("early", "load say\nload sleep 200\nrun crash"), "--model",
              "crashed=" + bench.model("crashed", "run say\nrun crash")});
   const Json report = bench.report();
-  EXPECT_THAT(get_text(model_of(report, "killed"), "error"), Not(HasSubstr("last words")));
-  EXPECT_THAT(get_text(model_of(report, "early"), "error"), Not(HasSubstr("last words")));
+  EXPECT_THAT(get_text(model_of(report, "killed"), "error"), Not(HasSubstr("last log line")));
+  EXPECT_THAT(get_text(model_of(report, "early"), "error"), Not(HasSubstr("last log line")));
   EXPECT_THAT(get_text(model_of(report, "crashed"), "error"),
-              HasSubstr("; its last words were 'it was told to warn'"));
+              HasSubstr("; last log line: 'it was told to warn'"));
 }
 
-// The entry by which an ONNX model names the file of its weights.
-TEST(BenchVerdicts, PreparedDataOfOtherWeightsIsRefused) {
+// The entry of an ONNX model that names its weights file.
+TEST(BenchVerdicts, RejectsPreparedDataOfOtherWeights) {
   Bench bench;
   const std::string entry("\x0A\x08location\x12\x05w.bin", 17);
   const std::string model = bench.model("m", "run sleep 1\n" + entry);
@@ -131,7 +132,7 @@ TEST(BenchVerdicts, PreparedDataOfOtherWeightsIsRefused) {
   EXPECT_THAT(refused.err, HasSubstr("has changed since"));
 }
 
-TEST(BenchVerdicts, TheSetupAloneShowsTheMemoryOfItsWarmUp) {
+TEST(BenchVerdicts, ReportsWarmUpMemoryOfASetupAlone) {
   Bench bench;
   const CommandResult result = bench.run({"--backend", "misbehaving", "--skip-inference", "--model",
                                           "m=" + bench.model("m", "load allocate 30\nrun allocate 2")});
@@ -146,7 +147,7 @@ TEST(BenchVerdicts, TheSetupAloneShowsTheMemoryOfItsWarmUp) {
   EXPECT_THAT(result.out, HasSubstr("of the warm-up in the setup phase"));
 }
 
-TEST(BenchVerdicts, AModelThatFailsInOrderHasReadItsOwnPeak) {
+TEST(BenchVerdicts, ReportsTheOwnPeakOfAModelThatFails) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--model", "m=" + bench.model("m", "load allocate 30\nload fail")});
   const Json model = model_of(bench.report(), "m");

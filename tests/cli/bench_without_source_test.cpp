@@ -1,4 +1,4 @@
-// Models that take no frames need no source, and nothing that decodes one.
+// Models that take no frames need no source and no media plug-in.
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
@@ -11,7 +11,7 @@ using testing::Not;
 
 constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda.onnx";
 
-TEST(BenchWithoutSource, ModelsRunOnMadeUpInputs) {
+TEST(BenchWithoutSource, RunsModelsOnMadeUpInputs) {
   Bench bench;
   const CommandResult result = bench.run(
       {"--backend", "misbehaving", "--max-frames", "7", "--mem-limit", "512MiB", "--parallel", "--pipeline",
@@ -39,7 +39,7 @@ TEST(BenchWithoutSource, ModelsRunOnMadeUpInputs) {
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
 }
 
-TEST(BenchWithoutSource, AModelThatTakesFramesFailsAloneAndSaysWhy) {
+TEST(BenchWithoutSource, ReportsWhyAModelThatTakesFramesFails) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
@@ -48,21 +48,21 @@ TEST(BenchWithoutSource, AModelThatTakesFramesFailsAloneAndSaysWhy) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const Json report = bench.report();
   EXPECT_EQ(get_text(model_of(report, "face"), "status"), "failed");
-  EXPECT_EQ(get_text(model_of(report, "face"), "error"), "it takes frames, so it needs --source");
+  EXPECT_EQ(get_text(model_of(report, "face"), "error"), "this model takes frames: add --source");
   EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
 }
 
-TEST(BenchWithoutSource, NothingButModelsThatTakeFramesIsWrongUse) {
+TEST(BenchWithoutSource, RejectsOnlyModelsThatTakeFrames) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
   const CommandResult result = bench.run({"--model", "face=" + face->string()});
   EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("name one with --source"));
+  EXPECT_THAT(result.err, HasSubstr("add --source"));
   EXPECT_THAT(result.out, testing::IsEmpty());
 }
 
-TEST(BenchWithoutSource, ASoundModelRuns) {
+TEST(BenchWithoutSource, RunsAnAudioModel) {
   const auto sound = shared_data("models/silero_vad.onnx");
   if (!sound) GTEST_SKIP() << absent_message("silero_vad.onnx");
   Bench bench;
@@ -73,7 +73,7 @@ TEST(BenchWithoutSource, ASoundModelRuns) {
   EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 20);
 }
 
-TEST(BenchWithoutSource, PreparedDataWithoutSourceServesNoSourceAlone) {
+TEST(BenchWithoutSource, RejectsASourceForDataPreparedWithoutOne) {
   Bench bench;
   const std::string model = "m=" + bench.model("m", "");
   const std::vector<std::string> run{"--backend", "misbehaving", "--max-frames", "3", "--model", model};
@@ -81,7 +81,7 @@ TEST(BenchWithoutSource, PreparedDataWithoutSourceServesNoSourceAlone) {
     more.insert(more.begin(), run.begin(), run.end());
     return bench.run(more);
   };
-  // An earlier preparation with a source leaves nothing that the later one could be taken for.
+  // Nothing of an earlier preparation with a source remains.
   EXPECT_EQ(with({"--source", bench.pictures(), "--skip-inference"}).exit_code, 0);
   EXPECT_EQ(with({"--skip-inference"}).exit_code, 0);
   EXPECT_FALSE(fs::exists(bench.path() / "prepared/metadata.json"));
@@ -90,11 +90,11 @@ TEST(BenchWithoutSource, PreparedDataWithoutSourceServesNoSourceAlone) {
   EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
   const CommandResult foreign = with({"--skip-setup", "--source", bench.pictures()});
   EXPECT_EQ(foreign.exit_code, 2);
-  EXPECT_THAT(foreign.err, HasSubstr("it was made without --source"));
+  EXPECT_THAT(foreign.err, HasSubstr("it was prepared without --source"));
 }
 
-// The binary alone in a folder, as after a plug-in was deleted.
-TEST(BenchWithoutSource, WithoutTheMediaPluginASourceIsAnInternalFaultAndNoSourceIsFine) {
+// The binary alone in a folder, as if the plug-ins were deleted.
+TEST(BenchWithoutSource, NeedsTheMediaPluginOnlyForASource) {
   Bench bench;
   const fs::path alone = bench.path() / "alone/headroom";
   fs::create_directory(alone.parent_path());

@@ -99,7 +99,7 @@ TEST_F(Run, WrongUseStartsNoCommand) {
     return result.err;
   };
   EXPECT_THAT(error_of({}), HasSubstr("headroom run needs a command"));
-  EXPECT_THAT(error_of({"--", "echo", "ran"}), HasSubstr("headroom run has no limit to keep"));
+  EXPECT_THAT(error_of({"--", "echo", "ran"}), HasSubstr("headroom run needs a limit"));
   EXPECT_THAT(error_of({"echo", "--limit", "1GiB"}), HasSubstr("unexpected argument 'echo' before --"));
   EXPECT_THAT(error_of({"--limit", "7", "--", "echo", "ran"}), HasSubstr("--limit"));
   EXPECT_THAT(error_of({"--limit", "1MiB", "--", "echo", "ran"}), HasSubstr("8.0 MiB"));
@@ -143,7 +143,7 @@ TEST_F(Run, RejectsALimitOfAMissingDevice) {
 
 TEST_F(Run, ReportsADeviceWithoutALimit) {
   const CommandResult result = run_traced_program({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
-  EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU that has a limit was used; GPU 0 peak "));
+  EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU with a limit was used; GPU 0 peak "));
   EXPECT_THAT(result.err, HasSubstr(", without a limit (hard: "));
 }
 
@@ -221,7 +221,7 @@ TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
     EXPECT_EQ(result.out, "got 48, then 2\n") << command[0] << " " << command[1];
     EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 48.0 MiB of 50.0 MiB, 1 request refused (hard"))
         << command[1];
-    EXPECT_THAT(result.err, Not(HasSubstr("does not reach")));
+    EXPECT_THAT(result.err, Not(HasSubstr("cannot intercept")));
   }
 }
 
@@ -249,7 +249,7 @@ TEST_F(Run, ReportsADriverThatCannotBeHooked) {
            programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("no GPU was used (soft: "),
-                                HasSubstr("; 1 driver loaded where it does not reach (dlmopen)")));
+                                HasSubstr("; 1 driver loaded with dlmopen, which the limit cannot intercept")));
 }
 
 // Each device has its limit, whatever number a process has for it.

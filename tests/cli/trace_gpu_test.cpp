@@ -373,7 +373,7 @@ TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
                     programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
                    options);
   EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
-  EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded where it does not reach (dlmopen)"));
+  EXPECT_THAT(result.err, HasSubstr("; 1 driver loaded with dlmopen, which the limit cannot intercept"));
 }
 
 // The probe tests the limit before the run; what the command did counts, too.
@@ -393,7 +393,7 @@ TEST_F(TraceGpu, ExceededLimitIsSoft) {
   const CommandResult result = trace({"--share", name}, "plain", std::to_string(256 << 20));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
-  EXPECT_THAT(result.err, HasSubstr("; more was held at a moment"));
+  EXPECT_THAT(result.err, HasSubstr("; at times more was in use"));
 }
 
 // Like a verb that needs its limit before it traces.

@@ -19,60 +19,59 @@ std::vector<ModelResult> results(ModelStatus grows, ModelStatus big) {
   return {result("grows", grows), result("big", big)};
 }
 
-TEST(CommonLimit, TheVictimOfAModelThatGrowsIsToldApart) {
+TEST(CommonLimit, DistinguishesAGrowingModelFromItsVictim) {
   auto together = results(ModelStatus::oom, ModelStatus::oom);
-  tell_apart_at_common_limit(together, results(ModelStatus::oom, ModelStatus::ok));
-  EXPECT_EQ(
-      together[0].error,
-      "the kernel killed it at the limit of 180.0 MiB; all models share that limit, and alone it exceeds it, "
-      "too");
+  explain_kills_at_common_limit(together, results(ModelStatus::oom, ModelStatus::ok));
+  EXPECT_EQ(together[0].error,
+            "the kernel killed it at the limit of 180.0 MiB; all models share that limit: alone it exceeds "
+            "the limit, too");
   EXPECT_EQ(together[0].memory.within_limit, false);
   EXPECT_EQ(together[1].status, ModelStatus::oom);
   EXPECT_EQ(together[1].error,
-            "the kernel killed it at the limit of 180.0 MiB; all models share that limit, and alone it stays "
-            "within "
-            "it, unlike grows");
+            "the kernel killed it at the limit of 180.0 MiB; all models share that limit: this model fits "
+            "alone, grows does not");
   EXPECT_EQ(together[1].memory.within_limit, std::nullopt);
 }
 
-TEST(CommonLimit, ModelsThatOnlyFitAloneSaySo) {
+TEST(CommonLimit, ReportsModelsThatFitOnlyAlone) {
   auto together = results(ModelStatus::ok, ModelStatus::oom);
-  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
+  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
   EXPECT_EQ(together[0].error, "");
-  EXPECT_THAT(together[1].error,
-              testing::EndsWith("alone it stays within it: the models do not fit together"));
+  EXPECT_THAT(together[1].error, testing::EndsWith("each model fits alone, but not all together"));
 }
 
-TEST(CommonLimit, WhatWasNotMeasuredAloneIsNotJudged) {
+TEST(CommonLimit, DoesNotJudgeAModelWithoutARunAlone) {
   auto together = results(ModelStatus::ok, ModelStatus::oom);
-  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::timeout));
-  EXPECT_THAT(together[1].error, testing::EndsWith("what it needs alone is not known"));
+  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::timeout));
+  EXPECT_THAT(together[1].error, testing::EndsWith("its memory alone is unknown"));
   EXPECT_EQ(together[1].memory.within_limit, false);
 }
 
-// Whatever else the error says, the clause must still be of the limit.
-TEST(CommonLimit, TheClauseStandsByItselfBehindAnother) {
+// The clause must refer to the limit, whatever text precedes it.
+TEST(CommonLimit, AppendsItsClauseToAnyError) {
   auto together = results(ModelStatus::ok, ModelStatus::oom);
-  together[1].error += "; up to 3.5 MiB of it were decoded frames that the bench holds (--max-frames-in-mem)";
-  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
-  EXPECT_THAT(together[1].error, testing::HasSubstr("(--max-frames-in-mem); all models share that limit, and "
-                                                    "alone it stays within it"));
+  together[1].error += "; up to 3.5 MiB of this memory were decoded frames (--max-frames-in-mem)";
+  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
+  EXPECT_THAT(
+      together[1].error,
+      testing::HasSubstr("(--max-frames-in-mem); all models share that limit: each model fits alone"));
 }
 
-TEST(CommonLimit, ItIsKeptOrNotOrNotKnown) {
+TEST(CommonLimit, DecidesWhetherTheLimitWasKept) {
   ParallelResult result;
   result.together = results(ModelStatus::ok, ModelStatus::ok);
   result.joint_peak = mebibytes(70);
-  EXPECT_EQ(kept_common_limit(result, std::nullopt, false), std::nullopt);
-  EXPECT_EQ(kept_common_limit(result, mebibytes(80), false), true);
-  EXPECT_EQ(kept_common_limit(result, mebibytes(80), true), std::nullopt) << "the run ended before";
-  EXPECT_EQ(kept_common_limit(result, mebibytes(60), true), false) << "nothing that came later undoes it";
+  EXPECT_EQ(stayed_within_common_limit(result, std::nullopt, false), std::nullopt);
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), true);
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), true), std::nullopt) << "the run ended early";
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(60), true), false) << "an excess stays an excess";
   result.together[0].memory.violations = 1;
-  EXPECT_EQ(kept_common_limit(result, mebibytes(80), false), false);
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), false);
 }
 
-// Two models whose code lies in the bench's own processes, too: of 30 MiB each maps, a share of 10 is told.
-TEST(CommonLimit, PagesInCommonWithTheBenchAreCountedOnceAndWhole) {
+// Several processes map the same 30 MiB of code, which the bench's own processes map, too: each reports a
+// share of 10 MiB.
+TEST(CommonLimit, CountsSharedPagesOnceAndInFull) {
   ProcessMemory model;
   model.rss = mebibytes(100);
   model.file_backed = mebibytes(30);
@@ -80,11 +79,12 @@ TEST(CommonLimit, PagesInCommonWithTheBenchAreCountedOnceAndWhole) {
   model.pss = mebibytes(62 + 10 + 4);
   model.pss_file = mebibytes(10);
   model.pss_shared = mebibytes(4);
-  EXPECT_EQ(resident_once({model}), mebibytes(100)) << "alone it is the resident size";
-  EXPECT_EQ(resident_once({model, model, ProcessMemory{}}), mebibytes(2 * 62 + 30 + 8));
-  EXPECT_EQ(resident_once({model, model, model, model}), mebibytes(4 * 62 + 40 + 16)) << "other files";
+  EXPECT_EQ(resident_without_duplicates({model}), mebibytes(100)) << "one process: its resident size";
+  EXPECT_EQ(resident_without_duplicates({model, model, ProcessMemory{}}), mebibytes(2 * 62 + 30 + 8));
+  EXPECT_EQ(resident_without_duplicates({model, model, model, model}), mebibytes(4 * 62 + 40 + 16))
+      << "other files";
   model.pss_file.reset();  // before Linux 5.3
-  EXPECT_EQ(resident_once({model}), std::nullopt);
+  EXPECT_EQ(resident_without_duplicates({model}), std::nullopt);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Two workers that measure frame by frame in turns: never both at once, and never waiting for who is gone.
+// Two workers that measure frames in turns: never both at the same time, and never waiting for a worker that
+// has ended.
 #include "bench/frame_turns.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ Ends connected() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// What two workers do, each in a thread: the order of their frames, and how often both were at work.
+// Runs two workers, each in a thread; returns the order of their frames, and how often both ran at the same
+// time.
 struct Workers {
   std::string order;
   std::atomic<int> at_work{0}, together{0}, waits{0};
@@ -36,7 +38,7 @@ struct Workers {
     for (int i = 0; i < frames; ++i) {
       turns.next();
       if (at_work.fetch_add(1) != 0) ++together;
-      if (i < turns.frames()) order += first ? 'A' : 'B';  // whoever has the turn alone writes
+      if (i < turns.frames()) order += first ? 'A' : 'B';  // only the worker with the turn writes
       --at_work;
     }
     turns.end();
@@ -44,7 +46,7 @@ struct Workers {
   }
 };
 
-TEST(FrameTurns, OneFrameOfTheOneAndOneOfTheOther) {
+TEST(FrameTurns, AlternatesFramesOfBothWorkers) {
   Workers workers;
   auto [first, second] = connected();
   std::int64_t had_first = 0, had_second = 0;
@@ -60,7 +62,7 @@ TEST(FrameTurns, OneFrameOfTheOneAndOneOfTheOther) {
   EXPECT_EQ(had_second, 4);
 }
 
-TEST(FrameTurns, WhoHasMoreFramesGoesOnAlone) {
+TEST(FrameTurns, ContinuesAloneWithMoreFrames) {
   for (const bool first_has_more : {true, false}) {
     Workers workers;
     auto [first, second] = connected();
@@ -75,12 +77,12 @@ TEST(FrameTurns, WhoHasMoreFramesGoesOnAlone) {
     }
     EXPECT_EQ(workers.order.substr(0, 6), "ABABAB");
     EXPECT_EQ(first_has_more ? had_second : had_first, 3);
-    // The turn after the last common one may still be had.
+    // The turn after the last common frame may still arrive.
     EXPECT_LE(first_has_more ? had_first : had_second, 4);
   }
 }
 
-TEST(FrameTurns, APartnerThatDiesIsNotWaitedFor) {
+TEST(FrameTurns, DoesNotWaitForADeadPartner) {
   auto [first, second] = connected();
   std::jthread dies([fd = std::move(second)]() mutable {
     FrameTurns turns(std::move(fd), false, kTimeout, [] {});
@@ -95,7 +97,7 @@ TEST(FrameTurns, APartnerThatDiesIsNotWaitedFor) {
   EXPECT_LE(turns.frames(), 2);
 }
 
-TEST(FrameTurns, APartnerThatNeverBeginsLetsTheOtherGoOn) {
+TEST(FrameTurns, ContinuesWhenThePartnerNeverBegins) {
   auto [first, second] = connected();
   second.reset();
   FrameTurns turns(std::move(first), false, kTimeout, [] {});
@@ -105,8 +107,8 @@ TEST(FrameTurns, APartnerThatNeverBeginsLetsTheOtherGoOn) {
   EXPECT_FALSE(turns.on_one_processor());
 }
 
-// It is there and never takes its turn, as a process that was stopped.
-TEST(FrameTurns, APartnerThatIsStoppedIsGivenUpAfterTheTimeout) {
+// The partner exists but never takes its turn, like a stopped process.
+TEST(FrameTurns, AbandonsAStoppedPartnerAfterTheTimeout) {
   auto [first, second] = connected();
   std::promise<void> given_up;
   std::jthread stopped([fd = std::move(second), until = given_up.get_future()]() mutable {
@@ -122,7 +124,7 @@ TEST(FrameTurns, APartnerThatIsStoppedIsGivenUpAfterTheTimeout) {
   EXPECT_EQ(turns.frames(), 1);
 }
 
-TEST(FrameTurns, SaysThatItLivesWhileItWaits) {
+TEST(FrameTurns, SendsSignsOfLifeWhileItWaits) {
   Workers workers;
   auto [first, second] = connected();
   std::jthread late([&, fd = std::move(first)]() mutable {
@@ -132,8 +134,8 @@ TEST(FrameTurns, SaysThatItLivesWhileItWaits) {
   EXPECT_EQ(workers.work(std::move(second), false, 1), 1);
 }
 
-// Both where one thread is all that computes, else neither.
-TEST(FrameTurns, OneProcessorIsForBothOrForNone) {
+// Both workers move if both compute in one thread, else neither.
+TEST(FrameTurns, MovesBothWorkersToOneProcessorOrNeither) {
   for (const bool other_has_one_thread : {true, false}) {
     auto [first, second] = connected();
     cpu_set_t of_first, of_second, own;
@@ -146,7 +148,7 @@ TEST(FrameTurns, OneProcessorIsForBothOrForNone) {
       shared = turns.on_one_processor();
       turns.next();
       turns.end();
-      cpu_set_t after;  // whoever is alone may be where it was before
+      cpu_set_t after;  // a worker that continues alone gets its old affinity back
       ::sched_getaffinity(0, sizeof after, &after);
       EXPECT_TRUE(CPU_EQUAL(&after, &own));
     };

@@ -27,8 +27,8 @@ TEST(FrameWindow, HoldsNoMoreThan16MiBUnlessAsked) {
   EXPECT_LE(window.arena, mebibytes(16));
 }
 
-// They count in the limit, so they may not be what breaks it.
-TEST(FrameWindow, TakesAnEighthOfTheLimitAtMost) {
+// Frames count in the limit, so they must not be what exceeds it.
+TEST(FrameWindow, UsesAtMostAnEighthOfTheLimit) {
   BenchOptions options = asking(300);
   options.memory_limit = mebibytes(44);
   EXPECT_LE(choose_frame_window(source_of(300, 768, 576), options).arena, Bytes{mebibytes(44).count / 8});
@@ -38,23 +38,23 @@ TEST(FrameWindow, TakesAnEighthOfTheLimitAtMost) {
   EXPECT_EQ(choose_frame_window(source_of(300, 768, 576), options).frames, 30);
 }
 
-TEST(FrameWindow, AskedForIsABoundInFrames) {
+TEST(FrameWindow, UsesTheRequestedNumberOfFrames) {
   EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(300, 25)).frames, 25);
   EXPECT_EQ(choose_frame_window(source_of(20, 1920, 1080), asking(300, 25)).frames, 20);
   EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(7, 25)).frames, 7);
 }
 
-TEST(FrameWindow, SmallFramesStopAtTheReferences600) {
+TEST(FrameWindow, LimitsSmallFramesTo600) {
   EXPECT_EQ(choose_frame_window(source_of(5000, 64, 64), asking(5000)).frames, 600);
 }
 
-TEST(FrameWindow, OneFrameAlwaysFits) {
+TEST(FrameWindow, HoldsAtLeastOneFrame) {
   const FrameWindow window = choose_frame_window(source_of(3, 12000, 9000), asking(300));
   EXPECT_EQ(window.frames, 1);
   EXPECT_EQ(window.arena.count, std::int64_t{3} * 12000 * 9000);
 }
 
-TEST(FrameWindow, ACameraHasNoLength) {
+TEST(FrameWindow, AssumesMaxFramesForACamera) {
   EXPECT_EQ(choose_frame_window(source_of(0, 320, 240), asking(50)).frames, 50);
 }
 

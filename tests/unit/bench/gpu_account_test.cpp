@@ -22,16 +22,16 @@ Json ledger(std::int64_t charged, std::int64_t peak, std::int64_t refused = 0) {
   return gpu;
 }
 
-TEST(GpuAccount, AWorkerOnTheCpuHasNone) {
+TEST(GpuAccount, IsEmptyForAWorkerOnTheCpu) {
   GpuAccount account;
   account.add_phase(Phase::running, ledger(1, 2));
   EXPECT_TRUE(account.memory(std::nullopt, ModelStatus::ok).empty());
 }
 
-TEST(GpuAccount, EachPhaseHasItsFiguresAndPeaksAreTheLargest) {
+TEST(GpuAccount, KeepsFiguresByPhaseAndTheLargestPeaks) {
   GpuAccount account;
   account.add_device(kDevice);
-  account.add_device(kDevice);  // said again by a pipeline's second model
+  account.add_device(kDevice);  // a pipeline's second model reports it again
   account.add_phase(Phase::start, ledger(0, 0));
   account.add_phase(Phase::runtime_loaded, ledger(1, 1));
   account.add_phase(Phase::model_loaded, ledger(20, 50));
@@ -56,12 +56,12 @@ TEST(GpuAccount, EachPhaseHasItsFiguresAndPeaksAreTheLargest) {
   EXPECT_EQ(gpu.refused_bytes, std::nullopt);
 }
 
-TEST(GpuAccount, TheDriversFigureIsThatOfTheSameDevice) {
+TEST(GpuAccount, MatchesTheDriversFigureByDevice) {
   GpuAccount account;
   account.add_device(kDevice);
   account.add_phase(Phase::model_loaded,
                     json(R"({"driver":[{"uuid":"GPU-b","used_bytes":5},{"uuid":"GPU-a","used_bytes":6}]})"));
-  // A MIG instance names itself otherwise; the only figure can be no other device's.
+  // A MIG instance reports another UUID; with one device and one figure, they match.
   account.add_phase(Phase::running, json(R"({"driver":[{"uuid":"GPU-of-the-whole","used_bytes":8}]})"));
   const GpuMemory gpu = account.memory(std::nullopt, ModelStatus::ok)[0];
   EXPECT_EQ(gpu.process_loaded, Bytes{6});
@@ -69,7 +69,7 @@ TEST(GpuAccount, TheDriversFigureIsThatOfTheSameDevice) {
   EXPECT_EQ(gpu.loaded, std::nullopt);
 }
 
-TEST(GpuAccount, WhatARefusedModelHadIsThePeakOfTheStepThatItWasAt) {
+TEST(GpuAccount, AssignsAFailedModelsPeakToItsStep) {
   ledger::Limits limits;
   limits.bytes[1] = 100;
   GpuAccount account;
@@ -83,14 +83,14 @@ TEST(GpuAccount, WhatARefusedModelHadIsThePeakOfTheStepThatItWasAt) {
   EXPECT_EQ(gpu.refused_bytes, Bytes{20});
   EXPECT_EQ(gpu.limit, Bytes{100});
   EXPECT_EQ(gpu.within_limit, false);
-  EXPECT_EQ(account.memory(limits, ModelStatus::ok)[0].within_limit, true) << "refused, and went on without";
-  // Another device's limit is not this one's.
+  EXPECT_EQ(account.memory(limits, ModelStatus::ok)[0].within_limit, true) << "refused, but it continued";
+  // The limit of another device does not apply.
   ledger::Limits others;
   others.bytes[0] = 100;
   EXPECT_EQ(account.memory(others, ModelStatus::oom)[0].within_limit, std::nullopt);
 }
 
-TEST(GpuAccount, APeakBeyondTheLimitIsNotWithinIt) {
+TEST(GpuAccount, JudgesAPeakBeyondTheLimit) {
   ledger::Limits limits;
   limits.bytes[1] = 100;
   const auto within = [&](std::int64_t load_peak, std::int64_t run_peak) {
@@ -106,10 +106,10 @@ TEST(GpuAccount, APeakBeyondTheLimitIsNotWithinIt) {
   GpuAccount unknown;
   unknown.add_device(kDevice);
   EXPECT_EQ(unknown.memory(limits, ModelStatus::oom)[0].within_limit, std::nullopt)
-      << "it died before it told";
+      << "it died before its first report";
 }
 
-TEST(GpuWarnings, APeakBeyondTheLimitIsNamed) {
+TEST(GpuWarnings, NamesAPeakBeyondTheLimit) {
   ModelResult result;
   GpuMemory gpu;
   gpu.device = "cuda:1";
@@ -121,12 +121,11 @@ TEST(GpuWarnings, APeakBeyondTheLimitIsNamed) {
   EXPECT_TRUE(result.warnings.empty());
   result.gpu_memory[0].load_peak = mebibytes(102);
   add_gpu_warnings(result);
-  EXPECT_THAT(
-      result.warnings,
-      testing::ElementsAre("102.0 MiB of cuda:1 were held at a moment, more than the limit of 100.0 MiB"));
+  EXPECT_THAT(result.warnings,
+              testing::ElementsAre("peak of 102.0 MiB on cuda:1, more than the limit of 100.0 MiB"));
 }
 
-TEST(GpuAccount, TheTotalThatTheLedgerToldTheProgramIsNotTheDevices) {
+TEST(GpuAccount, DropsATotalThatEqualsTheLimit) {
   ledger::Limits limits;
   limits.bytes[1] = 1000;
   GpuAccount account;
@@ -135,7 +134,7 @@ TEST(GpuAccount, TheTotalThatTheLedgerToldTheProgramIsNotTheDevices) {
   EXPECT_EQ(account.memory(limits, ModelStatus::ok)[0].total, std::nullopt);
 }
 
-TEST(GpuAccount, DamagedEventsAreNoFigures) {
+TEST(GpuAccount, IgnoresDamagedEvents) {
   GpuAccount account;
   account.add_device(kDevice);
   for (const char* text :

@@ -1,4 +1,4 @@
-// The sampler with a driver of the tests' own that crashes. This program is its child, too.
+// The sampler with a fake driver that crashes. This program is also the sampler's child.
 #include "bench/gpu_sampler.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ bool has_gpu(GpuSampler& sampler) {
   return !sample.gpus.empty();
 }
 
-// Samples until `is_so`, for a minute at most.
+// Samples until `is_so`, at most a minute.
 bool becomes(const std::function<bool()>& is_so) {
   for (int tries = 0; tries < 6000; ++tries) {
     if (is_so()) return true;
@@ -45,10 +45,10 @@ bool becomes(const std::function<bool()>& is_so) {
   return false;
 }
 
-TEST_F(GpuSamplerTest, OfAMonitorADeadChildIsStartedAnew) {
+TEST_F(GpuSamplerTest, RestartsADeadChildOfAMonitor) {
   install_driver();
-  ::setenv("FAKE_NVML_CRASH", "3", 1);  // when it is asked for the third time, each child
-  GpuSampler sampler({.is_spared = true, .again_after = Nanoseconds{1}});
+  ::setenv("FAKE_NVML_CRASH", "3", 1);  // each child crashes at its third sample
+  GpuSampler sampler({.is_spared = true, .restart_after = Nanoseconds{1}});
   std::vector<std::string> problems;
   int samples = 0;
   ASSERT_TRUE(becomes([&] {
@@ -57,11 +57,11 @@ TEST_F(GpuSamplerTest, OfAMonitorADeadChildIsStartedAnew) {
     return samples > 6;
   }));
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_THAT(problems[0], HasSubstr("the process that reads them ended with"));
-  EXPECT_THAT(problems[0], HasSubstr("they are tried again every"));
+  EXPECT_THAT(problems[0], HasSubstr("the process that reads the GPUs ended with"));
+  EXPECT_THAT(problems[0], HasSubstr("Headroom tries again every"));
 }
 
-TEST_F(GpuSamplerTest, OfARunItIsNot) {
+TEST_F(GpuSamplerTest, DoesNotRestartADeadChildOfARun) {
   install_driver();
   ::setenv("FAKE_NVML_CRASH", "3", 1);
   GpuSampler sampler;
@@ -77,9 +77,9 @@ TEST_F(GpuSamplerTest, OfARunItIsNot) {
   for (int after = 0; after < 20; ++after) EXPECT_FALSE(has_gpu(sampler));
 }
 
-// A service that starts before the driver is loaded.
-TEST_F(GpuSamplerTest, ADriverThatComesLateIsFound) {
-  GpuSampler sampler({.is_spared = false, .again_after = Nanoseconds{1}});
+// A service may start before the driver is loaded.
+TEST_F(GpuSamplerTest, FindsADriverThatIsLoadedLater) {
+  GpuSampler sampler({.is_spared = false, .restart_after = Nanoseconds{1}});
   if (has_gpu(sampler)) GTEST_SKIP() << "this machine has NVIDIA's driver; skipped";
   install_driver();
   EXPECT_TRUE(becomes([&] { return has_gpu(sampler); }));

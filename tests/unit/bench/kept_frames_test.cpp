@@ -32,7 +32,7 @@ void expect_all(const KeptFrames& frames, std::int64_t count) {
   EXPECT_EQ(i, count);
 }
 
-TEST(KeptFrames, AreAllThereHoweverMany) {
+TEST(KeptFrames, KeepsAnyNumberOfFrames) {
   for (const std::int64_t count : {0, 1, 2048, 2049, 4096, 10'000}) {
     const TemporaryFolder folder;
     KeptFrames frames(folder.path());
@@ -43,7 +43,7 @@ TEST(KeptFrames, AreAllThereHoweverMany) {
   }
 }
 
-TEST(KeptFrames, APieceMayLieHalfInTheFile) {
+TEST(KeptFrames, ReadsAPieceThatIsPartlyInTheFile) {
   const TemporaryFolder folder;
   KeptFrames frames(folder.path());
   for (std::int64_t i = 0; i < 5000; ++i) frames.add(frame_of(i));
@@ -58,11 +58,12 @@ TEST(KeptFrames, APieceMayLieHalfInTheFile) {
   EXPECT_EQ(frames.read(9000, room), 0U);
 }
 
-TEST(KeptFrames, StayInMemoryWhereNoFileTakesThem) {
+TEST(KeptFrames, StayInMemoryWithoutAFile) {
   KeptFrames frames("/nonexistent");
   for (std::int64_t i = 0; i < 5000; ++i) frames.add(frame_of(i));
   expect_all(frames, 5000);
-  EXPECT_THAT(frames.problem(), testing::HasSubstr("/nonexistent takes them: No such file or directory"));
+  EXPECT_THAT(frames.problem(),
+              testing::HasSubstr("cannot write a file in /nonexistent: No such file or directory"));
 }
 
 TEST(KeptFrames, StayInMemoryOnceTheDiskIsFull) {

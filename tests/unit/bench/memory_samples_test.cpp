@@ -18,8 +18,8 @@ ProcessMemory sample_of(Bytes resident, Bytes reserved) {
   return sample;
 }
 
-// Libraries and shared memory are resident and no part of what RLIMIT_DATA counts.
-TEST(MemorySamples, AViolationIsOneInTheAccountOfTheLimit) {
+// Libraries and shared memory are resident, but RLIMIT_DATA does not count them.
+TEST(MemorySamples, CountsViolationsInTheLimitsOwnFigure) {
   const auto rlimit = limit_by("rlimit"), watchdog = limit_by("watchdog");
   ASSERT_TRUE(rlimit && watchdog);
   MemorySamples by_reservation, by_watchdog;
@@ -32,7 +32,7 @@ TEST(MemorySamples, AViolationIsOneInTheAccountOfTheLimit) {
   EXPECT_EQ(by_watchdog.violations, 1);
 }
 
-TEST(MemorySamples, TheShareOfTheLoadIsNoneOfTheRun) {
+TEST(MemorySamples, SeparatesThePssOfLoadAndRun) {
   MemorySamples samples;
   samples.add_share(mebibytes(90), false);
   samples.add_share(mebibytes(60), true);

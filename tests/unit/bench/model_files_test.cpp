@@ -13,7 +13,7 @@ using test::TemporaryFolder;
 using test::write_text;
 using testing::ElementsAre;
 
-// An entry of external_data as protobuf writes it.
+// An entry of external_data as protobuf encodes it.
 std::string entry(const std::string& key, const std::string& value) {
   const auto text = [](char tag, const std::string& words) {
     std::string field{tag};
@@ -31,7 +31,7 @@ std::set<std::string> found_in(const std::string& bytes, std::size_t piece) {
   return finder.names();
 }
 
-TEST(ExternalDataFinder, FindsTheNamesWhateverThePieces) {
+TEST(ExternalDataFinder, FindsNamesAcrossPieces) {
   const std::string long_name = std::string(200, 'w') + ".bin";
   const std::string bytes = "head\x0A" + entry("location", "w.bin") + std::string(100, '\x0A') +
                             entry("offset", "4096") + entry("location", "parts/b.bin") +
@@ -41,14 +41,14 @@ TEST(ExternalDataFinder, FindsTheNamesWhateverThePieces) {
     EXPECT_THAT(found_in(bytes, piece), ElementsAre("parts/b.bin", "w.bin", long_name)) << piece;
 }
 
-TEST(ExternalDataFinder, NamesOutsideOfTheModelsFolderAreNone) {
+TEST(ExternalDataFinder, IgnoresNamesOutsideTheModelsFolder) {
   for (const char* name : {"/etc/passwd", "../w.bin", "a/../../w.bin", ""})
     EXPECT_TRUE(found_in(entry("location", name), 64).empty()) << name;
   EXPECT_TRUE(found_in(entry("location", std::string("w\0x", 3)), 64).empty());
 }
 
-// A length that runs on, one that is too long, and the end of the file in the middle of an entry.
-TEST(ExternalDataFinder, WhatOnlyLooksLikeAnEntryIsPassedOver) {
+// A length without end, a length that is too long, and a file that ends in the middle of an entry.
+TEST(ExternalDataFinder, SkipsBytesThatOnlyLookLikeAnEntry) {
   const std::string key = entry("location", "").substr(0, 10);
   const std::string real = entry("location", "w.bin");
   for (const std::string& broken :
@@ -57,7 +57,7 @@ TEST(ExternalDataFinder, WhatOnlyLooksLikeAnEntryIsPassedOver) {
   EXPECT_TRUE(found_in(key + "\x12\x7Fshort", 5).empty());
 }
 
-TEST(ModelFiles, TheWeightsBesideTheModelArePartOfIt) {
+TEST(ModelFiles, IncludesTheWeightsNextToTheModel) {
   TemporaryFolder folder;
   const auto model = folder / "m.onnx";
   write_text(model, "graph" + entry("location", "w.bin") + entry("location", "absent.bin"));
@@ -71,7 +71,7 @@ TEST(ModelFiles, TheWeightsBesideTheModelArePartOfIt) {
   EXPECT_EQ(read()->fingerprint.size(), first->fingerprint.size());
 }
 
-TEST(ModelFiles, AModelOfOneFileHasThatFilesFingerprint) {
+TEST(ModelFiles, UsesTheFilesFingerprintForASingleFile) {
   TemporaryFolder folder;
   write_text(folder / "m.onnx", "graph and weights");
   const auto files = read_model_files(folder / "m.onnx", [] {});

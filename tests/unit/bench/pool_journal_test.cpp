@@ -15,8 +15,8 @@ pool::Event event(pool::EventKind kind, const char* models) {
   return made;
 }
 
-// The pool counts a load before it tells of it, and whoever waited for the load goes on in between.
-TEST(PoolJournal, WaitsForWhatThePoolHasCountedAndNotYetToldOf) {
+// The pool counts a load before it reports it, and a thread that waited for the load continues in between.
+TEST(PoolJournal, WaitsForEventsThatThePoolHasCounted) {
   PoolJournal journal(std::nullopt);
   std::thread pool([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -30,7 +30,7 @@ TEST(PoolJournal, WaitsForWhatThePoolHasCountedAndNotYetToldOf) {
   EXPECT_EQ(a.unloads, 1);
   EXPECT_EQ(b.unloads, 1);
   pool.join();
-  journal.wait_for(9, 0, {1'000'000});  // what is never told is not waited for without an end
+  journal.wait_for(9, 0, {1'000'000});  // an event that never arrives must not block forever
 }
 
 }  // namespace

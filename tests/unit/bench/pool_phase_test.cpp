@@ -5,7 +5,7 @@
 namespace headroom::bench {
 namespace {
 
-// What the report of a model that ran alone has: resident, with the runtime and 16 MiB of frames.
+// The result of a model that ran alone: resident sizes, with the runtime and 16 MiB of frames.
 ModelResult alone() {
   ModelResult result;
   result.memory.runtime = mebibytes(30);
@@ -20,37 +20,37 @@ ModelResult alone() {
   return result;
 }
 
-TEST(TakenAlone, LeavesOutTheRuntimeFramesAndPagesOfFiles) {
-  const TakenAlone taken = taken_alone(alone(), "cpu");
-  EXPECT_EQ(taken.run_peak, mebibytes(120 - 30 - 16 - 12));
-  EXPECT_EQ(taken.load_peak, taken.run_peak) << "a pool warms it while it is loaded";
+TEST(PeaksAlone, LeaveOutRuntimeFramesAndFilePages) {
+  const PeaksAlone peaks = peaks_alone(alone(), "cpu");
+  EXPECT_EQ(peaks.run_peak, mebibytes(120 - 30 - 16 - 12));
+  EXPECT_EQ(peaks.load_peak, peaks.run_peak) << "in a pool, a load includes the warm-up";
 }
 
-TEST(TakenAlone, ALoadThatTakesMoreThanARunIsItsPeak) {
+TEST(PeaksAlone, KeepsALoadPeakAboveTheRunPeak) {
   ModelResult result = alone();
   result.memory.run_peak = mebibytes(80);
-  const TakenAlone taken = taken_alone(result, "cpu");
-  EXPECT_EQ(taken.run_peak, mebibytes(80 - 30 - 16 - 12));
-  EXPECT_EQ(taken.load_peak, mebibytes(70 - 30 - 8));
+  const PeaksAlone peaks = peaks_alone(result, "cpu");
+  EXPECT_EQ(peaks.run_peak, mebibytes(80 - 30 - 16 - 12));
+  EXPECT_EQ(peaks.load_peak, mebibytes(70 - 30 - 8));
 }
 
-TEST(TakenAlone, IsWithItsRuntimeInAProcessOfItsOwn) {
-  EXPECT_EQ(taken_alone(alone(), "cpu", true).run_peak, mebibytes(120 - 16 - 32));
+TEST(PeaksAlone, IncludesTheRuntimeOfAnIsolatedModel) {
+  EXPECT_EQ(peaks_alone(alone(), "cpu", true).run_peak, mebibytes(120 - 16 - 32));
 }
 
-// It is the larger one then, and a budget of it holds.
-TEST(TakenAlone, PagesOfFilesThatNobodyCountedCountInFull) {
+// The figure is then larger, which is safe for a budget.
+TEST(PeaksAlone, CountsFilePagesIfTheirNumberIsUnknown) {
   ModelResult result = alone();
   for (PhaseMark& mark : result.phases) mark.file_backed.reset();
-  EXPECT_EQ(taken_alone(result, "cpu").run_peak, mebibytes(120 - 30 - 16));
+  EXPECT_EQ(peaks_alone(result, "cpu").run_peak, mebibytes(120 - 30 - 16));
 }
 
-TEST(TakenAlone, IsNothingWhereNothingWasMeasured) {
-  EXPECT_EQ(taken_alone({}, "cpu").load_peak, Bytes{});
-  EXPECT_EQ(taken_alone({}, "cpu").run_peak, Bytes{});
+TEST(PeaksAlone, AreZeroWithoutFigures) {
+  EXPECT_EQ(peaks_alone({}, "cpu").load_peak, Bytes{});
+  EXPECT_EQ(peaks_alone({}, "cpu").run_peak, Bytes{});
 }
 
-TEST(TakenAlone, OnAGpuIsWhatItTookThere) {
+TEST(PeaksAlone, UseGpuMemoryOnAGpu) {
   ModelResult result = alone();
   GpuMemory gpu;
   gpu.device = "cuda:1";
@@ -58,9 +58,9 @@ TEST(TakenAlone, OnAGpuIsWhatItTookThere) {
   gpu.load_peak = mebibytes(500);
   gpu.run_peak = mebibytes(450);
   result.gpu_memory = {gpu};
-  EXPECT_EQ(taken_alone(result, "cuda:1").load_peak, mebibytes(200));
-  EXPECT_EQ(taken_alone(result, "cuda:1").run_peak, mebibytes(150));
-  EXPECT_EQ(taken_alone(result, "cuda:0").load_peak, Bytes{});
+  EXPECT_EQ(peaks_alone(result, "cuda:1").load_peak, mebibytes(200));
+  EXPECT_EQ(peaks_alone(result, "cuda:1").run_peak, mebibytes(150));
+  EXPECT_EQ(peaks_alone(result, "cuda:0").load_peak, Bytes{});
 }
 
 }  // namespace

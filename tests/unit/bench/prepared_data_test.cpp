@@ -54,7 +54,7 @@ class PreparedDataTest : public testing::Test {
   BenchOptions options_;
 };
 
-TEST_F(PreparedDataTest, AnotherPrecisionIsAnotherPreparation) {
+TEST_F(PreparedDataTest, RejectsAnotherPrecision) {
   EXPECT_EQ(reason(), "");
   options_.precision = Precision::bf16;
   EXPECT_EQ(reason(), "model m was prepared with another --precision");
@@ -63,16 +63,16 @@ TEST_F(PreparedDataTest, AnotherPrecisionIsAnotherPreparation) {
   EXPECT_EQ(reason(), "");
 }
 
-TEST_F(PreparedDataTest, OtherSettingsAreAnotherPreparation) {
+TEST_F(PreparedDataTest, RejectsOtherSettings) {
   options_.models[0].settings = "arena=off";
-  EXPECT_EQ(reason(), "model m was prepared with other settings of its runtime");
+  EXPECT_EQ(reason(), "model m was prepared with other runtime settings");
   data_.models[0].asked_settings = "arena=off";
   EXPECT_EQ(reason(), "");
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   EXPECT_EQ(read_prepared_data(options_.prepared_dir)->models[0].asked_settings, "arena=off");
 }
 
-TEST_F(PreparedDataTest, SurvivesTheDisk) {
+TEST_F(PreparedDataTest, IsReadBackAsWritten) {
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   const auto read = read_prepared_data(options_.prepared_dir);
   ASSERT_TRUE(read) << read.error().sentence();
@@ -85,7 +85,7 @@ TEST_F(PreparedDataTest, SurvivesTheDisk) {
   EXPECT_FALSE(why_not_usable(*read, options_, read_again));
 }
 
-TEST_F(PreparedDataTest, WithoutASourceNoneIsRead) {
+TEST_F(PreparedDataTest, ReadsNoSourceIfNoneWasPrepared) {
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   data_.source.reset();
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
@@ -94,16 +94,16 @@ TEST_F(PreparedDataTest, WithoutASourceNoneIsRead) {
   EXPECT_FALSE(read->source);
   EXPECT_FALSE(why_not_usable(*read, options_, read_again));
   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
-  EXPECT_EQ(why_not_usable(*read, options_, read_again)->why, "it was made without --source");
+  EXPECT_EQ(why_not_usable(*read, options_, read_again)->why, "it was prepared without --source");
 }
 
-TEST_F(PreparedDataTest, AnAbsentFolderIsOneSentence) {
+TEST_F(PreparedDataTest, ReportsAMissingFolder) {
   const auto read = read_prepared_data(folder_ / "nowhere");
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().sentence(), testing::HasSubstr("run without --skip-setup"));
 }
 
-TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
+TEST_F(PreparedDataTest, RejectsStaleOrForeignDataWithTheReason) {
   EXPECT_EQ(reason(), "");
   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
   EXPECT_THAT(reason(), testing::HasSubstr("not video=/v.mp4"));
@@ -131,16 +131,16 @@ TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
   data_.models[0].status = ModelStatus::ok;
   EXPECT_EQ(reason(), "");
   options_.image_size = 320;
-  EXPECT_EQ(reason(), "it was made with --imgsz 640, not 320");
+  EXPECT_EQ(reason(), "it was prepared with --imgsz 640, not 320");
   options_.image_size = 640;
   options_.models[0].name = "other";
-  EXPECT_EQ(reason(), "model other is not in it");
+  EXPECT_EQ(reason(), "it does not contain model other");
   options_.models[0].name = "m";
   options_.task = "yolox";
   EXPECT_EQ(reason(), "model m was prepared for another --task");
   options_.task.clear();
   data_.host = "another, Cortex-A78AE";
-  EXPECT_EQ(reason(), "it was made on another machine (another, Cortex-A78AE)");
+  EXPECT_EQ(reason(), "it was prepared on another machine (another, Cortex-A78AE)");
   data_.host = this_host();
   test::write_text(folder_ / "model.onnx", "other weights");
   EXPECT_THAT(reason(), testing::HasSubstr("model.onnx has changed since"));

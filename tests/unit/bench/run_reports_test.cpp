@@ -22,7 +22,7 @@ class SmallDisk : public testing::Test {
   void TearDown() override {
     if (is_mounted_) ::umount2(folder_.path().c_str(), MNT_DETACH);
   }
-  // A report of that many bytes and some hundred more.
+  // A report of `bytes` bytes and some hundred more.
   Status write(std::size_t bytes, bool is_complete) const {
     BenchResult result;
     result.command = std::string(bytes, is_complete ? 'c' : 'i');
@@ -36,16 +36,16 @@ class SmallDisk : public testing::Test {
   bool is_mounted_ = false;
 };
 
-TEST_F(SmallDisk, AReportTakesTheRoomOfTheOneBefore) {
+TEST_F(SmallDisk, OverwritesTheEarlierReport) {
   ASSERT_TRUE(write(5000, false));
-  ASSERT_TRUE(write(6000, true));  // both at once would be four pages
+  ASSERT_TRUE(write(6000, true));  // two reports would need four pages
   const auto report = read();
   ASSERT_TRUE(report) << report.error().sentence();
   EXPECT_TRUE(report->complete);
   EXPECT_EQ(report->command.size(), 6000U);
 }
 
-TEST_F(SmallDisk, OneThatDoesNotFitLeavesAnIncompleteOneOnlyWhileTheRunGoesOn) {
+TEST_F(SmallDisk, KeepsAnIncompleteReportOnlyDuringTheRun) {
   ASSERT_TRUE(write(5000, false));
   EXPECT_FALSE(write(9000, false));
   ASSERT_TRUE(read());

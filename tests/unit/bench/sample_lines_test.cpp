@@ -52,7 +52,7 @@ std::optional<SampleFrame> first_of(const std::string& text) {
   return read_sample(lines);
 }
 
-TEST_F(SampleLines, AllThatWasFoundSurvivesTheTrip) {
+TEST_F(SampleLines, ReadsBackAllFindings) {
   const FrameFindings findings = some_of_each();
   write(findings, "a \"quoted\"\nname.jpg");
   const auto read = first_of(text());
@@ -67,7 +67,7 @@ TEST_F(SampleLines, AllThatWasFoundSurvivesTheTrip) {
   EXPECT_EQ(read->findings.masks[1].class_id, 3);
 }
 
-TEST_F(SampleLines, SamplesFollowOneAnotherAndEveryLineIsASamplesAndShort) {
+TEST_F(SampleLines, WritesSamplesInOrderWithShortLines) {
   FrameFindings many;
   many.detections.assign(5000, {0.123456789F, 1e-30F, -1234567.875F, 4, 0.5F, 79, {1, 2, 3, 4, 5, 6, 7}, 6});
   Mask noise;
@@ -93,7 +93,7 @@ TEST_F(SampleLines, SamplesFollowOneAnotherAndEveryLineIsASamplesAndShort) {
   EXPECT_FALSE(read_sample(lines));
 }
 
-TEST_F(SampleLines, WhatIsNoNumberIsZero) {
+TEST_F(SampleLines, WritesNanAsZero) {
   FrameFindings findings;
   findings.lines = {
       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1, 2, 3}};
@@ -105,7 +105,7 @@ TEST_F(SampleLines, WhatIsNoNumberIsZero) {
   EXPECT_EQ(read->findings.lines.at(0).x1, 1);
 }
 
-TEST_F(SampleLines, OneThatIsCutShortIsNone) {
+TEST_F(SampleLines, SkipsATruncatedSample) {
   write(some_of_each());
   const std::string whole = text();
   for (std::size_t length = 0; length + 1 < whole.size(); ++length)
@@ -113,7 +113,7 @@ TEST_F(SampleLines, OneThatIsCutShortIsNone) {
   EXPECT_TRUE(first_of(whole.substr(0, whole.size() / 2) + "\n" + whole));
 }
 
-TEST(SampleLinesReader, AMaskWhosePixelsAreMoreOrFewerSpoilsItsSample) {
+TEST(SampleLinesReader, RejectsAMaskWithAWrongNumberOfPixels) {
   const auto with = [](const std::string& mask, const std::string& runs) {
     return first_of(R"({"part":"begin"})"
                     "\n"

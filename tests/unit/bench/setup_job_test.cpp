@@ -7,7 +7,7 @@
 namespace headroom::bench {
 namespace {
 
-TEST(SetupJob, CarriesTheSourceOrNone) {
+TEST(SetupJob, KeepsTheSourceOrNone) {
   BenchOptions options;
   options.source = SourceSpec{SourceKind::camera, "", 3};
   const auto with_source = bench_options_from_json(to_json(options));
@@ -19,7 +19,7 @@ TEST(SetupJob, CarriesTheSourceOrNone) {
   EXPECT_FALSE(without->source);
 }
 
-TEST(SetupJob, CarriesTheSettingsOfAModel) {
+TEST(SetupJob, KeepsTheSettingsOfAModel) {
   BenchOptions options;
   options.models = {{"m", "m.onnx", "", ""}};
   options.models[0].settings = "arena=off";
@@ -28,7 +28,7 @@ TEST(SetupJob, CarriesTheSettingsOfAModel) {
   EXPECT_EQ(read->models, options.models);
 }
 
-TEST(SetupJob, AnUnknownKindOfSourceIsAFault) {
+TEST(SetupJob, RejectsAnUnknownSourceKind) {
   Json job = to_json(BenchOptions{});
   job["source_kind"] = 7;
   const auto options = bench_options_from_json(job);

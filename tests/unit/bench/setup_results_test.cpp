@@ -21,8 +21,8 @@ PreparedModel prepared() {
   return model;
 }
 
-// setup.json keeps them, and with --skip-inference they are all that is known of its memory.
-TEST(SetupResults, TheMemoryOfTheWarmUpIsKept) {
+// setup.json keeps these figures. With --skip-inference they are the only memory figures of the model.
+TEST(SetupResults, KeepsTheMemoryOfTheWarmUp) {
   const auto again = prepared_model_from_json(to_json(prepared()));
   ASSERT_TRUE(again);
   const ModelResult result = result_of_setup(*again);
@@ -31,8 +31,8 @@ TEST(SetupResults, TheMemoryOfTheWarmUpIsKept) {
   EXPECT_EQ(result.file_size, mebibytes(4));
 }
 
-// The measured process is told what a run in the setup phase showed, and needs none of its own.
-TEST(SetupResults, WhatWasLearntOfAModelIsKept) {
+// The measured process gets the outputs that a run in the setup phase showed, and needs no such run.
+TEST(SetupResults, KeepsTheLearntOutputs) {
   PreparedModel model = prepared();
   model.asked_precision = Precision::fp16;
   model.outputs = {{"output", ElementType::float32, {1, 8400, 85}, {"", "", ""}}};
@@ -43,11 +43,12 @@ TEST(SetupResults, WhatWasLearntOfAModelIsKept) {
   EXPECT_EQ(again->outputs[0].describe(), "float32[1,8400,85]");
 }
 
-TEST(SetupResults, TheWarmUpsMemoryIsNotThatOfARunWhichWasNotReached) {
+TEST(SetupResults, DropsWarmUpMemoryOfAModelNotReached) {
   EXPECT_EQ(not_yet_measured(prepared()).memory, ModelMemory{});
   PreparedModel failed = prepared();
   failed.status = ModelStatus::oom;
-  EXPECT_EQ(not_yet_measured(failed).memory.run_peak, mebibytes(60)) << "it will not be measured";
+  EXPECT_EQ(not_yet_measured(failed).memory.run_peak, mebibytes(60))
+      << "a failed model is not measured again";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Two runs that find each other by a name and agree on what they measure in step.
+// Two runs that find each other by name and agree on the models to measure in step.
 #include "bench/step_partner.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Met {
   std::optional<UniqueFd> turns;
 };
 
-// One run, in a thread of its own.
+// One run in a separate thread.
 std::future<Met> run(const std::string& name, std::vector<std::string> models, Interrupt& interrupt) {
   return std::async(std::launch::async, [name, models = std::move(models), &interrupt] {
     Met met;
@@ -49,7 +49,7 @@ class StepPartners : public testing::Test {
   Result<Interrupt> interrupt_ = Interrupt::listen(), other_interrupt_ = Interrupt::listen();
 };
 
-TEST_F(StepPartners, TwoOfANameGetThePairAndAnId) {
+TEST_F(StepPartners, PairsTwoRunsWithOneName) {
   const std::string name = own_name("pair");
   auto one = run(name, {"det", "seg"}, *interrupt_),
        two = run(name, {"det", "only here", "seg"}, *other_interrupt_);
@@ -62,15 +62,14 @@ TEST_F(StepPartners, TwoOfANameGetThePairAndAnId) {
   EXPECT_TRUE(a.partner->is_common("det") && b.partner->is_common("seg"));
   EXPECT_FALSE(b.partner->is_common("only here"));
   ASSERT_TRUE(a.turns && b.turns);
-  ASSERT_EQ(::write(a.turns->get(), "x", 1), 1);  // they are the two ends of one pair
+  ASSERT_EQ(::write(a.turns->get(), "x", 1), 1);  // the two sockets are connected
   char byte = 0;
   EXPECT_EQ(::read(b.turns->get(), &byte, 1), 1);
   EXPECT_EQ(byte, 'x');
 }
 
-// A model that could not be begun on one side is passed over on the other, and the next ones are paired
-// right.
-TEST_F(StepPartners, AModelThatOneSideCannotBeginIsPassedOver) {
+// If one side cannot start a model, the other side skips it, and the next models are paired correctly.
+TEST_F(StepPartners, SkipsAModelThatOneSideCannotStart) {
   for (const bool first_leaves_out : {true, false}) {
     const std::string name = own_name("passed-over");
     const std::vector<std::string> models{"a", "b", "c"};
@@ -86,7 +85,7 @@ TEST_F(StepPartners, AModelThatOneSideCannotBeginIsPassedOver) {
     for (int i = 0; i < 2; ++i)
       if (i == 1 || &leaves_out != &second)
         of_second[i] = second.partner->begin_model(models[i + 1], *interrupt_);
-    EXPECT_FALSE(first_leaves_out && of_second[0]);  // alone
+    EXPECT_FALSE(first_leaves_out && of_second[0]);  // measured alone
     ASSERT_TRUE(of_first[1] && of_second[1]);
     ASSERT_EQ(::write(of_first[1]->get(), "c", 1), 1);
     char byte = 0;
@@ -95,8 +94,8 @@ TEST_F(StepPartners, AModelThatOneSideCannotBeginIsPassedOver) {
   }
 }
 
-// A third of the name is not taken for a partner of either: it waits for one of its own.
-TEST_F(StepPartners, AThirdWaitsForAPartnerOfItsOwn) {
+// A third run with the same name is not paired with either; it waits for another partner.
+TEST_F(StepPartners, LetsAThirdRunWaitForAnotherPartner) {
   const std::string name = own_name("third");
   using Meeting = std::future<Result<StepPartner>>;
   const auto meets = [&] {
@@ -104,7 +103,7 @@ TEST_F(StepPartners, AThirdWaitsForAPartnerOfItsOwn) {
   };
   std::vector<Meeting> waiting;
   for (int i = 0; i < 3; ++i) waiting.push_back(meets());
-  std::vector<Result<StepPartner>> met;  // who met stays
+  std::vector<Result<StepPartner>> met;  // keeps the connections open
   const auto take_those_who_met = [&] {
     std::erase_if(waiting, [&](Meeting& meeting) {
       if (meeting.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) return false;
@@ -119,7 +118,7 @@ TEST_F(StepPartners, AThirdWaitsForAPartnerOfItsOwn) {
   EXPECT_EQ(std::count_if(met.begin(), met.end(), [](const auto& one) { return one && one->is_first(); }), 2);
 }
 
-TEST_F(StepPartners, OneModelEachIsTheSameOneRenamed) {
+TEST_F(StepPartners, PairsSingleModelsWithDifferentNames) {
   const std::string name = own_name("renamed");
   auto one = run(name, {"old"}, *interrupt_), two = run(name, {"new"}, *other_interrupt_);
   const Met a = one.get(), b = two.get();
@@ -127,31 +126,31 @@ TEST_F(StepPartners, OneModelEachIsTheSameOneRenamed) {
   EXPECT_TRUE(a.partner->is_common("old") && b.partner->is_common("new"));
 }
 
-TEST_F(StepPartners, AnotherOrderIsRefused) {
+TEST_F(StepPartners, RejectsADifferentOrder) {
   const std::string name = own_name("order");
   auto one = run(name, {"a", "b"}, *interrupt_), two = run(name, {"b", "a"}, *other_interrupt_);
-  EXPECT_THAT(one.get().agreed.error().sentence(), HasSubstr("another order"));
-  EXPECT_THAT(two.get().agreed.error().sentence(), HasSubstr("another order"));
+  EXPECT_THAT(one.get().agreed.error().sentence(), HasSubstr("in different order"));
+  EXPECT_THAT(two.get().agreed.error().sentence(), HasSubstr("in different order"));
 }
 
-TEST_F(StepPartners, NothingInCommonIsMeasuredAlone) {
+TEST_F(StepPartners, MeasuresAloneWithoutACommonModel) {
   const std::string name = own_name("nothing");
   auto one = run(name, {"a", "b"}, *interrupt_), two = run(name, {"c"}, *other_interrupt_);
   std::array<Met, 2> both{one.get(), two.get()};
   for (const Met& met : both) {
     EXPECT_TRUE(met.agreed);
-    EXPECT_THAT(met.partner->why_alone(), HasSubstr("no model in common"));
+    EXPECT_THAT(met.partner->why_alone(), HasSubstr("no working model in common"));
   }
 }
 
-TEST_F(StepPartners, NobodyElseIsWrongUse) {
+TEST_F(StepPartners, RejectsARunWithoutAPartner) {
   const auto alone = StepPartner::meet(own_name("alone"), kShort, *interrupt_);
   ASSERT_FALSE(alone);
   EXPECT_EQ(alone.error().kind, ErrorKind::usage);
-  EXPECT_THAT(alone.error().sentence(), HasSubstr("no other run of that name came"));
+  EXPECT_THAT(alone.error().sentence(), HasSubstr("no other run with that name started"));
 }
 
-TEST_F(StepPartners, ARunThatEndsBeforeItAgreesIsTold) {
+TEST_F(StepPartners, ReportsAPartnerThatEndedEarly) {
   const std::string name = own_name("ends");
   auto ends = std::async(std::launch::async,
                          [&] { return StepPartner::meet(name, kLong, *other_interrupt_).has_value(); });
@@ -161,7 +160,7 @@ TEST_F(StepPartners, ARunThatEndsBeforeItAgreesIsTold) {
   EXPECT_THAT(met.partner->why_alone(), HasSubstr("ended before anything was measured"));
 }
 
-TEST(StepNames, AreLettersDigitsAndALittleElse) {
+TEST(StepNames, AcceptLettersDigitsAndSomePunctuation) {
   EXPECT_TRUE(check_step_name("ci-1.2_x"));
   for (const std::string& name :
        {std::string(), std::string("a b"), std::string("a/b"), std::string(65, 'a')})

@@ -9,38 +9,38 @@
 namespace headroom::bench {
 namespace {
 
-TEST(TaskThreads, DoEachTaskOfEachRoundOnce) {
+TEST(TaskThreads, RunEachTaskOfEachRoundOnce) {
   constexpr std::size_t kTasks = 7;
   for (const std::size_t count : {1, 2, 5, 16}) {
     TaskThreads threads(count);
-    std::vector<int> done(kTasks);  // a task is of one thread at a time
+    std::vector<int> done(kTasks);  // each task belongs to one thread
     for (int round = 1; round <= 200; ++round) {
-      int told = 0;
+      int notified = 0;
       threads.run(
-          kTasks, [&](std::size_t i) { ++done[i]; }, [&] { ++told; });
+          kTasks, [&](std::size_t i) { ++done[i]; }, [&] { ++notified; });
       EXPECT_EQ(done, std::vector<int>(kTasks, round));
-      EXPECT_GE(told, 1);
-      EXPECT_LE(told, static_cast<int>(kTasks));
+      EXPECT_GE(notified, 1);
+      EXPECT_LE(notified, static_cast<int>(kTasks));
     }
     threads.run(
         0, [](std::size_t) { FAIL(); }, [] { FAIL(); });
   }
 }
 
-TEST(TaskThreads, TasksOfARoundRunAtTheSameTime) {
+TEST(TaskThreads, RunTheTasksOfARoundAtTheSameTime) {
   TaskThreads threads(3);
   std::atomic<int> begun = 0;
   threads.run(
       3,
       [&](std::size_t) {
         ++begun;
-        while (begun < 3) std::this_thread::yield();  // each waits for the others
+        while (begun < 3) std::this_thread::yield();  // each task waits for the others
       },
       [] {});
   EXPECT_EQ(begun, 3);
 }
 
-TEST(TaskThreads, OneIsTheCallersOwn) {
+TEST(TaskThreads, UseTheCallersThreadForACountOfOne) {
   TaskThreads threads(1);
   threads.run(
       2, [me = std::this_thread::get_id()](std::size_t) { EXPECT_EQ(std::this_thread::get_id(), me); },

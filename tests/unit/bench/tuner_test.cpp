@@ -7,7 +7,7 @@
 namespace headroom::bench {
 namespace {
 
-// A made-up runtime whose speed and memory depend on its settings in a known way.
+// A fake runtime with known speed and memory for each setting.
 struct FakeRuntime {
   std::int64_t memory_limit = 1'000'000'000;
   int calls = 0;
@@ -51,7 +51,7 @@ TEST(SearchSettings, FindsTheFastestAndTheSmallestNearlyAsFast) {
   EXPECT_LE(runtime.calls, 14);
 }
 
-TEST(SearchSettings, OnAGpuItTriesTheGpusKnobsAndCountsItsMemory) {
+TEST(SearchSettings, TriesGpuSettingsAndCountsGpuMemory) {
   RuntimeSettings start;
   start.device = "cuda:0";
   const auto attempt = [](const RuntimeSettings& settings) -> Result<TuneTrial> {
@@ -62,7 +62,7 @@ TEST(SearchSettings, OnAGpuItTriesTheGpusKnobsAndCountsItsMemory) {
     if (settings.conv_search != ConvSearch::exhaustive) time *= 1.03, memory -= 300'000'000;
     if (settings.conv_search == ConvSearch::standard) time *= 2;
     if (settings.device_graph) time *= 0.8;
-    trial.peak = Bytes{900'000'000 - memory};  // resident: the other way round, and not what counts
+    trial.peak = Bytes{900'000'000 - memory};  // resident memory changes the other way, and must not count
     trial.gpu_peak = Bytes{memory};
     trial.p50 = Nanoseconds{static_cast<std::int64_t>(time)};
     return trial;
@@ -75,9 +75,9 @@ TEST(SearchSettings, OnAGpuItTriesTheGpusKnobsAndCountsItsMemory) {
   EXPECT_EQ(found->fastest.conv_search, ConvSearch::exhaustive);
 }
 
-TEST(SearchSettings, WhatDoesNotFitIsARowAndNotTheChoice) {
+TEST(SearchSettings, ListsButNeverChoosesSettingsThatDoNotFit) {
   FakeRuntime runtime;
-  runtime.memory_limit = 250'000'000;  // only without an arena
+  runtime.memory_limit = 250'000'000;  // fits only without an arena
   const auto found = search_settings(RuntimeSettings{}, 2, std::ref(runtime));
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->fastest.arena);
@@ -85,8 +85,8 @@ TEST(SearchSettings, WhatDoesNotFitIsARowAndNotTheChoice) {
                           [](const TuneTrial& trial) { return trial.status == ModelStatus::oom; }));
 }
 
-// A limit that is only watched lets everything run; what went over it is no choice all the same.
-TEST(SearchSettings, WhatWentOverAWatchedLimitIsNotTheChoice) {
+// A watched limit does not stop a trial, but settings that exceeded it must not be chosen.
+TEST(SearchSettings, NeverChoosesSettingsOverAWatchedLimit) {
   FakeRuntime runtime;
   const auto watched = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     auto trial = runtime(settings);
@@ -100,7 +100,7 @@ TEST(SearchSettings, WhatWentOverAWatchedLimitIsNotTheChoice) {
   EXPECT_FALSE(found->smallest->arena);
 }
 
-TEST(SearchSettings, WhenNothingFitsTheStartIsKeptAndNothingIsCalledSmallest) {
+TEST(SearchSettings, KeepsTheStartWhenNothingFits) {
   FakeRuntime runtime;
   runtime.memory_limit = 1;
   const auto found = search_settings(RuntimeSettings{}, 2, std::ref(runtime));
@@ -109,14 +109,14 @@ TEST(SearchSettings, WhenNothingFitsTheStartIsKeptAndNothingIsCalledSmallest) {
   EXPECT_FALSE(found->smallest);
 }
 
-// The model that --tune is for: what it takes by default does not fit.
-TEST(SearchSettings, WhereTheStartDoesNotFitWhatSavesMemoryComesFirst) {
+// The main case of --tune: the model does not fit with default settings.
+TEST(SearchSettings, TriesSavingsFirstWhenTheStartDoesNotFit) {
   std::vector<RuntimeSettings> tried;
   const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     tried.push_back(settings);
     TuneTrial trial;
     trial.settings = settings;
-    // It fits without a pattern and without prepacking, and in no other way.
+    // It fits only without a memory pattern and without prepacking.
     if (settings.memory_pattern || settings.prepacking) {
       trial.status = ModelStatus::oom;
       return trial;
@@ -127,15 +127,15 @@ TEST(SearchSettings, WhereTheStartDoesNotFitWhatSavesMemoryComesFirst) {
   };
   const auto found = search_settings(RuntimeSettings{}, 2, attempt);
   ASSERT_TRUE(found);
-  EXPECT_FALSE(tried.at(1).memory_pattern) << "the first after the start saves memory";
+  EXPECT_FALSE(tried.at(1).memory_pattern) << "the first trial after the start saves memory";
   EXPECT_FALSE(found->fastest.memory_pattern);
   EXPECT_FALSE(found->fastest.prepacking);
-  EXPECT_TRUE(found->fastest.arena) << "what was given up and is not needed comes back";
+  EXPECT_TRUE(found->fastest.arena) << "a saving that is not needed is undone";
   EXPECT_LE(tried.size(), 18U);
 }
 
-// LibTorch has neither an arena nor a memory pattern, and refuses to be told of them.
-TEST(SearchSettings, ASavingThatIsRefusedDoesNotStandInTheWayOfTheOthers) {
+// LibTorch has neither an arena nor a memory pattern, and rejects these settings.
+TEST(SearchSettings, SkipsASavingThatTheRuntimeRejects) {
   const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     TuneTrial trial;
     trial.settings = settings;
@@ -158,15 +158,15 @@ TEST(SearchSettings, ASavingThatIsRefusedDoesNotStandInTheWayOfTheOthers) {
   EXPECT_TRUE(found->fastest.arena);
 }
 
-TEST(SearchSettings, WhereNothingSavesEnoughTheRestIsNotTried) {
+TEST(SearchSettings, StopsWhenNoSavingIsEnough) {
   FakeRuntime runtime;
   runtime.memory_limit = 1;
   const auto found = search_settings(RuntimeSettings{}, 8, std::ref(runtime));
   ASSERT_TRUE(found);
-  EXPECT_LE(runtime.calls, 6) << "more threads take no less";
+  EXPECT_LE(runtime.calls, 6) << "more threads need no less memory";
 }
 
-TEST(SearchSettings, ItWaitsForThreeTimeoutsAndNoMore) {
+TEST(SearchSettings, StopsAfterThreeTimeouts) {
   int calls = 0;
   const auto hang = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     ++calls;
@@ -181,7 +181,7 @@ TEST(SearchSettings, ItWaitsForThreeTimeoutsAndNoMore) {
   EXPECT_EQ(found->fastest, RuntimeSettings{});
 }
 
-TEST(SearchSettings, NoCombinationIsTriedTwiceAndPointlessOnesNever) {
+TEST(SearchSettings, SkipsRepeatedAndPointlessCombinations) {
   FakeRuntime runtime;
   const auto found = search_settings(RuntimeSettings{}, 6, std::ref(runtime));
   ASSERT_TRUE(found);
@@ -192,7 +192,7 @@ TEST(SearchSettings, NoCombinationIsTriedTwiceAndPointlessOnesNever) {
   }
 }
 
-TEST(SearchSettings, WhatWasAskedForIsTriedThoughItIsPointless) {
+TEST(SearchSettings, TriesAPointlessStart) {
   for (const char* device : {"cpu", "cuda:0"}) {
     RuntimeSettings start;
     start.device = device;
@@ -203,12 +203,12 @@ TEST(SearchSettings, WhatWasAskedForIsTriedThoughItIsPointless) {
     FakeRuntime runtime;
     const auto found = search_settings(start, 4, std::ref(runtime));
     ASSERT_TRUE(found) << device;
-    ASSERT_GT(found->trials.size(), 4U) << device << ": and others from there";
+    ASSERT_GT(found->trials.size(), 4U) << device << ": and other settings from there";
     EXPECT_EQ(found->trials.front().settings, start) << device;
   }
 }
 
-TEST(SearchSettings, AnErrorEndsTheSearch) {
+TEST(SearchSettings, EndsTheSearchOnAnError) {
   const auto stop = [](const RuntimeSettings&) -> Result<TuneTrial> {
     return failure("stopped", "interrupted");
   };

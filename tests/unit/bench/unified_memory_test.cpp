@@ -23,13 +23,13 @@ TEST(UnifiedMemory, RecognizesAJetsonByItsDeviceTree) {
   EXPECT_TRUE(is_tegra(root.path()));
 }
 
-TEST(UnifiedMemory, ARaspberryPiIsNoTegra) {
+TEST(UnifiedMemory, DoesNotTakeARaspberryPiForATegra) {
   const test::TemporaryFolder root;
   write_compatible(root.path(), std::string("raspberrypi,5-model-b\0brcm,bcm2712\0", 35));
   EXPECT_FALSE(is_tegra(root.path()));
 }
 
-TEST(UnifiedMemory, AMachineWithoutDeviceTreeIsNoTegra) {
+TEST(UnifiedMemory, DoesNotTakeAMachineWithoutDeviceTreeForATegra) {
   EXPECT_FALSE(is_tegra(test::TemporaryFolder().path()));
 }
 

@@ -48,7 +48,7 @@ class WorkerEventsTest : public testing::Test {
   Pipe pipe_ = std::move(*Pipe::create());
 };
 
-TEST_F(WorkerEventsTest, TheMeasuredLoopAllocatesNothing) {
+TEST_F(WorkerEventsTest, AllocatesNothingInTheMeasuredLoop) {
   WorkerEvents events(pipe_.write_end.get());
   const FrameTimes longest{{std::numeric_limits<std::int64_t>::max()},
                            {std::numeric_limits<std::int64_t>::max()},
@@ -63,16 +63,16 @@ TEST_F(WorkerEventsTest, TheMeasuredLoopAllocatesNothing) {
     events.waits_for_decoder(false);
     events.held(4096, 17);
   }
-  events.refused("a thread could not be created");
+  events.send_out_of_memory("a thread could not be created");
   EXPECT_EQ(allocations - before, 0);
 }
 
-// Windows of one frame: each is asked for, walked and told of.
-TEST_F(WorkerEventsTest, AWindowAllocatesNothing) {
+// Windows of one frame: each is requested, read and reported.
+TEST_F(WorkerEventsTest, AllocatesNothingForAWindow) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
   const UniqueFd peer(sockets[0]);
-  const int saved = ::fcntl(kDecoderFd, F_DUPFD_CLOEXEC, 10);  // -1 if it is free
+  const int saved = ::fcntl(kDecoderFd, F_DUPFD_CLOEXEC, 10);  // -1 if the descriptor is unused
   ASSERT_EQ(::dup2(sockets[1], kDecoderFd), kDecoderFd);
   if (sockets[1] != kDecoderFd) ::close(sockets[1]);
   auto ring = media::FrameRing::create(Bytes{4096});
@@ -88,7 +88,7 @@ TEST_F(WorkerEventsTest, AWindowAllocatesNothing) {
   WorkerEvents events(nowhere.get());
   FrameWalk walk(*ring, events, 100, 1);
   ASSERT_TRUE(answer_beforehand());
-  ASSERT_TRUE(walk.next_window());  // the list of slots takes its room
+  ASSERT_TRUE(walk.next_window());  // allocates the list of slots
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(answer_beforehand());
   bool went_well = true;
   const std::int64_t before = allocations;
@@ -105,12 +105,12 @@ TEST_F(WorkerEventsTest, AWindowAllocatesNothing) {
   }
 }
 
-TEST_F(WorkerEventsTest, WhatIsWrittenWithoutAnAllocationReadsAsTheRest) {
+TEST_F(WorkerEventsTest, WritesParsableEventsWithoutAllocating) {
   {
     WorkerEvents events(pipe_.write_end.get());
     events.waits_for_decoder(true);
     events.held(5, 2);
-    events.refused("a thread could not be created");
+    events.send_out_of_memory("a thread could not be created");
   }
   const auto all = sent();
   ASSERT_EQ(all.size(), 3U);
@@ -121,8 +121,8 @@ TEST_F(WorkerEventsTest, WhatIsWrittenWithoutAnAllocationReadsAsTheRest) {
   EXPECT_EQ(get_text(all[2], "message"), "a thread could not be created");
 }
 
-// Not the findings: the head of each mask and of the sample is a line of its own.
-TEST_F(WorkerEventsTest, ASampleTakesNoMemoryForItsFindings) {
+// The findings allocate nothing; the head of each mask and of the sample does, as a separate line.
+TEST_F(WorkerEventsTest, AllocatesNothingForASamplesFindings) {
   const auto allocations_for = [](int side) {
     FrameFindings findings;
     findings.detections.resize(static_cast<std::size_t>(side));
@@ -138,7 +138,7 @@ TEST_F(WorkerEventsTest, ASampleTakesNoMemoryForItsFindings) {
   EXPECT_EQ(allocations_for(2), allocations_for(1000));
 }
 
-TEST_F(WorkerEventsTest, BatchesHoldEveryFrameOfEveryModel) {
+TEST_F(WorkerEventsTest, SendsEveryFrameOfEveryModelInBatches) {
   {
     WorkerEvents events(pipe_.write_end.get());
     for (int i = 0; i < 300; ++i) {
@@ -163,7 +163,7 @@ TEST_F(WorkerEventsTest, BatchesHoldEveryFrameOfEveryModel) {
   EXPECT_EQ(others, 300U);
 }
 
-TEST_F(WorkerEventsTest, AMarkHasTheMemoryOfItsPhase) {
+TEST_F(WorkerEventsTest, MarksAPhaseWithItsMemory) {
   WorkerEvents events(pipe_.write_end.get());
   const ProcessMemory memory = events.mark(Phase::model_loaded);
   const auto all = sent();

@@ -7,7 +7,7 @@
 namespace headroom::bench {
 namespace {
 
-TEST(WorkerJob, SurvivesTheTrip) {
+TEST(WorkerJob, IsReadBackAsWritten) {
   WorkerJob job;
   job.kind = WorkerKind::pipeline;
   WorkerModel model{"yolox", "/m/yolox.onnx", "onnxruntime", "/lib/b.so", "yolox", {}};
@@ -33,7 +33,7 @@ TEST(WorkerJob, SurvivesTheTrip) {
   EXPECT_EQ(read->sequences[0].objects, (std::vector<std::string>{"1", "2"}));
 }
 
-TEST(WorkerJob, OfAPoolHasABudget) {
+TEST(WorkerJob, RequiresABudgetForAPool) {
   WorkerJob job;
   job.kind = WorkerKind::pool;
   WorkerModel model{"m", "/m.onnx", "onnxruntime", "/lib/b.so", "", {}};
@@ -57,7 +57,7 @@ TEST(WorkerJob, OfAPoolHasABudget) {
   EXPECT_FALSE(worker_job_from_json(*parse_json(to_line(to_json(job)))));
 }
 
-TEST(WorkerJob, WithoutAModelOrAKindIsRefused) {
+TEST(WorkerJob, RequiresAModelAndAKind) {
   EXPECT_FALSE(worker_job_from_json(*parse_json("{}")));
   EXPECT_FALSE(worker_job_from_json(*parse_json(R"({"kind": "inference", "models": []})")));
 }

@@ -1,4 +1,4 @@
-// The figures of a worker, out of events as it sends them and samples as the conductor takes them.
+// The result of a worker, from its events and the samples that the conductor takes.
 #include "bench/worker_result.h"
 
 #include <fmt/format.h>
@@ -13,16 +13,16 @@ using testing::HasSubstr;
 
 class WorkerResult : public testing::Test {
  protected:
-  void say(const std::string& line) {
+  void send(const std::string& line) {
     const auto event = parse_json(line, "an event");
     ASSERT_TRUE(event) << line;
-    take_event(account_, *event);
+    add_event(account_, *event);
   }
-  // A phase was reached, so many milliseconds after the start; two cores are busy all the time.
+  // A phase event, some milliseconds after the start; two cores are busy all the time.
   void reach(const char* phase, int ms, int resident, int peak) {
-    say(fmt::format(R"({{"event":"phase","phase":"{}","time_ns":{},"resident_bytes":{},"peak_bytes":{},)"
-                    R"("cpu_time_ns":{},"peak_was_reset":true}})",
-                    phase, ms * 1'000'000, resident, peak, ms * 2'000'000));
+    send(fmt::format(R"({{"event":"phase","phase":"{}","time_ns":{},"resident_bytes":{},"peak_bytes":{},)"
+                     R"("cpu_time_ns":{},"peak_was_reset":true}})",
+                     phase, ms * 1'000'000, resident, peak, ms * 2'000'000));
     samples_.begin_phase({});
   }
   void sample(Bytes resident, bool is_of_run) {
@@ -40,23 +40,23 @@ class WorkerResult : public testing::Test {
   MemorySamples samples_;
 };
 
-TEST_F(WorkerResult, OfAWholeRun) {
+TEST_F(WorkerResult, HasAllFiguresOfACompleteRun) {
   reach("start", 1, 10, 11);
   reach("runtime_loaded", 2, 100, 120);
-  say(R"({"event":"runtime","version":"1.2","load_ns":7})");
-  say(R"({"event":"model","name":"m","task":"yolox","input":"float32[1,4]","takes_frames":true,"load_ns":8,)"
-      R"("class_names":["cat"]})");
+  send(R"({"event":"runtime","version":"1.2","load_ns":7})");
+  send(R"({"event":"model","name":"m","task":"yolox","input":"float32[1,4]","takes_frames":true,"load_ns":8,)"
+       R"("class_names":["cat"]})");
   reach("model_loaded", 3, 300, 350);
   reach("warm", 4, 400, 450);
-  say(R"({"event":"measuring","time_ns":4000000,"cpu_time_ns":8000000,"warmup_ns":9})");
+  send(R"({"event":"measuring","time_ns":4000000,"cpu_time_ns":8000000,"warmup_ns":9})");
   sample(Bytes{410}, true);
   sample(Bytes{420}, true);
-  say(R"({"event":"frames","model":0,"times":[[1,2,30,4,2],[1,2,10,4,0],[1,2,20,4,1]]})");
-  say(R"({"event":"held","frames":3,"skipped":2})");
+  send(R"({"event":"frames","model":0,"times":[[1,2,30,4,2],[1,2,10,4,0],[1,2,20,4,1]]})");
+  send(R"({"event":"held","frames":3,"skipped":2})");
   reach("running", 8, 405, 415);
-  say(R"({"event":"cleanup","level":"video","name":"v","resident_bytes":390})");
+  send(R"({"event":"cleanup","level":"video","name":"v","resident_bytes":390})");
   reach("unloaded", 9, 150, 160);
-  say(R"({"event":"done"})");
+  send(R"({"event":"done"})");
   EXPECT_TRUE(account_.is_done);
   EXPECT_EQ(account_.frames_held, 3);
 
@@ -83,7 +83,7 @@ TEST_F(WorkerResult, OfAWholeRun) {
   EXPECT_TRUE(figures.warnings.empty());
 }
 
-TEST_F(WorkerResult, OfOneThatDiedWhileItLoaded) {
+TEST_F(WorkerResult, HasSampledPeaksOfAWorkerThatDiedLoading) {
   reach("start", 1, 10, 11);
   reach("runtime_loaded", 2, 100, 120);
   sample(Bytes{700}, false);
@@ -97,24 +97,24 @@ TEST_F(WorkerResult, OfOneThatDiedWhileItLoaded) {
   EXPECT_FALSE(figures.memory.run_peak);
   EXPECT_FALSE(figures.inference);
   ASSERT_EQ(figures.warnings.size(), 1U);
-  EXPECT_THAT(figures.warnings[0], HasSubstr("samples 50 ms apart"));
+  EXPECT_THAT(figures.warnings[0], HasSubstr("samples every 50 ms"));
 }
 
-TEST_F(WorkerResult, OfOneThatRanOutOfMemoryWithItsFramesHeld) {
+TEST_F(WorkerResult, MentionsFramesWhenOutOfMemory) {
   reach("start", 1, 10, 11);
   reach("runtime_loaded", 2, 100, 120);
   reach("model_loaded", 3, 300, 350);
   sample(Bytes{5300}, false);
-  say(R"({"event":"error","kind":"oom","message":"an allocation was refused"})");
+  send(R"({"event":"error","kind":"oom","message":"an allocation was refused"})");
   EXPECT_EQ(account_.status, ModelStatus::oom);
   const ModelResult figures = this->figures(Bytes{5000});
   EXPECT_EQ(figures.memory.run_peak, Bytes{5300});
   EXPECT_THAT(figures.error, HasSubstr("--max-frames-in-mem"));
 }
 
-TEST_F(WorkerResult, TimesOfADeviceAreOfTheFramesThatHaveThem) {
-  say(R"({"event":"model","name":"m"})");
-  say(R"({"event":"frames","model":0,"times":[[0,0,30,0,0,25],[0,0,10,0,0],[0,0,20,0,0,15],["x"],7]})");
+TEST_F(WorkerResult, SummarisesDeviceTimesOfFramesThatHaveThem) {
+  send(R"({"event":"model","name":"m"})");
+  send(R"({"event":"frames","model":0,"times":[[0,0,30,0,0,25],[0,0,10,0,0],[0,0,20,0,0,15],["x"],7]})");
   const ModelResult figures = this->figures();
   ASSERT_TRUE(figures.inference && figures.device_time);
   EXPECT_EQ(figures.inference->n, 3);
@@ -123,7 +123,7 @@ TEST_F(WorkerResult, TimesOfADeviceAreOfTheFramesThatHaveThem) {
   EXPECT_FALSE(figures.decode) << "it takes no frames";
 }
 
-TEST(MemorySamples, TheSeriesStaysBoundedAndSpansTheWholeRun) {
+TEST(MemorySamples, BoundsTheSeriesOverTheWholeRun) {
   MemorySamples samples;
   ProcessMemory seen;
   seen.rss = Bytes{1};
@@ -132,11 +132,11 @@ TEST(MemorySamples, TheSeriesStaysBoundedAndSpansTheWholeRun) {
   EXPECT_GE(samples.series.size(), 300U);
   EXPECT_LE(samples.series.front().time.count, 600);
   EXPECT_GE(samples.series.back().time.count, 99'000);
-  EXPECT_FALSE(samples.run_mean()) << "none was of the run";
+  EXPECT_FALSE(samples.run_mean()) << "no sample was taken during the run";
 }
 
 // The last model was cut short before the last frame.
-TEST(PipelineTimes, AFrameTakesAllModelsOfAPipelineAndIsDecodedOnce) {
+TEST(PipelineTimes, SumsAllModelsAndDecodesOnce) {
   std::vector<ModelAccount> models(2);
   for (int i = 0; i < 1000; ++i) models[0].frames.add({{5}, {1}, {i + 1}, {1}, 0, {}});
   for (int i = 0; i < 999; ++i) models[1].frames.add({{5}, {10}, {20}, {30}, 0, {}});

@@ -26,44 +26,44 @@ ModelResult result(const WorkerAccount& account, const MemorySamples& samples,
   return result_of({kLabel, account, samples, limit, std::nullopt, true, {}});
 }
 
-// Corrupt, truncated and empty models, and an operation that is not known: the worker says so, and its peak.
-TEST(WorkerVerdict, AModelThatFailedInOrderHasItsOwnPeak) {
+// Corrupt, truncated and empty models, and unknown operators: the worker reports the error and its peak.
+TEST(WorkerVerdict, KeepsThePeakThatAFailedWorkerReported) {
   WorkerAccount account;
-  take_event(account, phase("start", 5));
-  take_event(account, phase("runtime_loaded", 30));
+  add_event(account, phase("start", 5));
+  add_event(account, phase("runtime_loaded", 30));
   Json error;
   error["event"] = "error";
   error["kind"] = "failed";
   error["message"] = "the model is corrupt";
   error["peak_bytes"] = 44;
-  take_event(account, error);
+  add_event(account, error);
   MemorySamples samples;
   samples.peak = Bytes{31};
   EXPECT_EQ(result(account, samples).memory.load_peak, Bytes{44});
   EXPECT_THAT(result(account, samples).warnings, IsEmpty());
 }
 
-TEST(WorkerVerdict, OneThatWasKilledHasWhatWasSeenAndSaysSo) {
+TEST(WorkerVerdict, WarnsThatAKilledWorkersPeakWasSampled) {
   WorkerAccount account;
-  take_event(account, phase("start", 5));
-  take_event(account, phase("runtime_loaded", 30));
+  add_event(account, phase("start", 5));
+  add_event(account, phase("runtime_loaded", 30));
   account.status = ModelStatus::crashed;
   MemorySamples samples;
   samples.peak = Bytes{31};
   EXPECT_EQ(result(account, samples).memory.load_peak, Bytes{31});
   ASSERT_EQ(result(account, samples).warnings.size(), 1U);
-  EXPECT_THAT(result(account, samples).warnings.front(), HasSubstr("before it could read its own peak"));
+  EXPECT_THAT(result(account, samples).warnings.front(), HasSubstr("before it could report its peak"));
 }
 
-// 57 MiB resident and 30 reserved under a limit of 50: RLIMIT_DATA has kept its word.
-TEST(WorkerVerdict, TheVerdictIsOfTheAccountThatTheShareIsOf) {
+// 57 MiB resident and 30 MiB reserved under a limit of 50 MiB: RLIMIT_DATA was kept.
+TEST(WorkerVerdict, JudgesByTheFigureOfTheMechanism) {
   std::string note;
   const auto limit = limits::make_memory_limit("test", mebibytes(50), "rlimit", note);
   ASSERT_TRUE(limit);
   WorkerAccount account;
   const std::int64_t resident = mebibytes(57).count;
   for (const char* name : {"start", "runtime_loaded", "model_loaded", "warm", "running"})
-    take_event(account, phase(name, resident));
+    add_event(account, phase(name, resident));
   MemorySamples samples;
   samples.data_peak = mebibytes(30);
   EXPECT_EQ(result(account, samples, limit->get()).memory.within_limit, true);

@@ -1,4 +1,4 @@
-#include "bench/worker_end.h"
+#include "bench/worker_out_of_memory.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -16,11 +16,11 @@ namespace headroom::bench {
 namespace {
 
 constexpr std::size_t kSmallStack = std::size_t{1} << 20;
-// A stack of glibc's own size with its guard, and what else a thread takes.
-constexpr Bytes kReach = mebibytes(9);
+// The default stack of glibc with its guard, and other memory of a thread.
+constexpr Bytes kMemoryOfOneThread = mebibytes(9);
 
-WorkerEvents* sends_to = nullptr;
-std::terminate_handler before = nullptr;  // the library's own, which says what was thrown
+WorkerEvents* events_of_worker = nullptr;
+std::terminate_handler previous_handler = nullptr;  // the library's handler, which prints the exception
 
 std::optional<Bytes> data_limit() {
   rlimit limit{};
@@ -28,7 +28,7 @@ std::optional<Bytes> data_limit() {
   return Bytes{static_cast<std::int64_t>(limit.rlim_cur)};
 }
 
-// Little memory is left here, so the sending takes none.
+// Little memory is left here, so sending must not allocate.
 [[noreturn]] void send_and_abort() {
   bool is_refusal = false;
   const char* what = "";
@@ -47,8 +47,8 @@ std::optional<Bytes> data_limit() {
   } catch (...) {
     is_refusal = false;
   }
-  if (is_refusal && sends_to != nullptr) sends_to->refused(what);
-  if (before != nullptr) before();
+  if (is_refusal && events_of_worker != nullptr) events_of_worker->send_out_of_memory(what);
+  if (previous_handler != nullptr) previous_handler();
   std::abort();
 }
 
@@ -69,22 +69,22 @@ bool is_near_data_limit() {
   if (!limit) return false;
   try {
     const auto data = sources::read_process_memory(::getpid(), sources::ProcessDetail::status).data;
-    return !data || *limit - *data < kReach;
+    return !data || *limit - *data < kMemoryOfOneThread;
   } catch (const std::bad_alloc&) {
     return true;
   }
 }
 
-bool names_a_refusal(std::string_view message) {
-  for (const std::string_view words :
+bool mentions_refused_memory(std::string_view message) {
+  for (const std::string_view text :
        {"Resource temporarily unavailable", "Cannot allocate memory", "bad_alloc", "pthread_create failed"})
-    if (message.find(words) != std::string_view::npos) return true;
+    if (message.find(text) != std::string_view::npos) return true;
   return false;
 }
 
 void report_refusals_at_terminate(WorkerEvents& events) {
-  sends_to = &events;
-  before = std::set_terminate(send_and_abort);
+  events_of_worker = &events;
+  previous_handler = std::set_terminate(send_and_abort);
 }
 
 }  // namespace headroom::bench

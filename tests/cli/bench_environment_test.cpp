@@ -1,4 +1,4 @@
-// What the processes that measure are started in: fixed addresses, and no telemetry of a runtime.
+// The environment of the measured processes: fixed addresses, and no telemetry of the runtime.
 #include <gtest/gtest.h>
 
 #include <sys/personality.h>
@@ -21,7 +21,7 @@ Json measured(Bench& bench, const std::vector<std::string>& more, const CommandO
   return model_of(bench.report(), "face");
 }
 
-// A container's rules may forbid it; then the report says so.
+// A container may forbid fixed addresses; then the report says so.
 bool may_fix_addresses() {
   const auto before = static_cast<unsigned long>(::personality(0xffffffff));
   const bool may = ::personality(before | ADDR_NO_RANDOMIZE) >= 0;
@@ -34,14 +34,14 @@ bool are_random_here() {
          !read_text("/proc/sys/kernel/randomize_va_space").starts_with("0");
 }
 
-TEST(BenchSurroundings, AddressesAreFixedUnlessAskedFor) {
+TEST(BenchEnvironment, FixesAddressesUnlessAslrIsRequested) {
   if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
   EXPECT_EQ(measured(bench, {})["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
   EXPECT_EQ(measured(bench, {"--aslr"})["memory"]["fixed_addresses"], !are_random_here());
 }
 
-TEST(BenchSurroundings, TelemetryIsOffUnlessTheUserSaysOtherwise) {
+TEST(BenchEnvironment, TurnsTelemetryOffUnlessTheUserSetsIt) {
   if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
   const fs::path home = bench.path() / "home", kept = home / ".cache/Microsoft";
