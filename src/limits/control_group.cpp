@@ -15,7 +15,7 @@ namespace headroom::limits {
 namespace fs = std::filesystem;
 namespace {
 
-std::optional<Bytes> read_bytes_again(int fd) {
+std::optional<Bytes> read_from_start(int fd) {
   std::array<char, 32> buffer;
   const ssize_t got = fd < 0 ? -1 : ::pread(fd, buffer.data(), buffer.size(), 0);
   if (got <= 0) return std::nullopt;
@@ -29,7 +29,7 @@ Result<ControlGroup> ControlGroup::create(const GroupParent& parent, const std::
                                           std::optional<Bytes> limit) {
   const fs::path folder = parent.folder() / name;
   if (::mkdir(folder.c_str(), 0755) != 0)
-    return failure(fmt::format("cannot make the memory group {}", folder.string()), errno_text(errno),
+    return failure(fmt::format("cannot create the control group {}", folder.string()), errno_text(errno),
                    "run as root");
   return adopt(parent.version(), folder, limit);
 }
@@ -41,7 +41,7 @@ Result<ControlGroup> ControlGroup::adopt(LimitMechanism version, const fs::path&
     if (auto set = group.set_limit(*limit); !set) return forward_error(set);
   group.procs_ = UniqueFd(::open((folder / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   if (!group.procs_)
-    return failure(fmt::format("cannot enter the memory group {}", folder.string()), errno_text(errno));
+    return failure(fmt::format("cannot open the control group {}", folder.string()), errno_text(errno));
   const fs::path peak =
       folder / (version == LimitMechanism::cgroup_v2 ? "memory.peak" : "memory.max_usage_in_bytes");
   group.peak_ = UniqueFd(::open(peak.c_str(), O_RDWR | O_CLOEXEC));
@@ -59,26 +59,26 @@ ControlGroup::~ControlGroup() {
   if (!folder_.empty()) remove_group(folder_);
 }
 
-// Swap counts too: a process that is swapped out instead of refused has not been limited. The files for swap
-// are absent where the kernel does not account for it.
+// The limit includes swap: a process that is swapped out instead of refused has not been limited. The swap
+// files are missing if the kernel does not account for swap.
 Status ControlGroup::set_limit(Bytes limit) {
   const std::string value = std::to_string(limit.count);
-  const auto write_if_there = [&](const char* file, std::string_view text) -> Status {
+  const auto write_if_it_exists = [&](const char* file, std::string_view text) -> Status {
     return fs::exists(folder_ / file) ? write_value(folder_ / file, text) : Status{};
   };
   if (version_ == LimitMechanism::cgroup_v2) {
     if (auto written = write_value(folder_ / "memory.max", value); !written) return written;
-    return write_if_there("memory.swap.max", "0");
+    return write_if_it_exists("memory.swap.max", "0");
   }
   if (auto written = write_value(folder_ / "memory.limit_in_bytes", value); !written) return written;
   if (fs::exists(folder_ / "memory.memsw.limit_in_bytes"))
     return write_value(folder_ / "memory.memsw.limit_in_bytes", value);
-  return write_if_there("memory.swappiness", "0");
+  return write_if_it_exists("memory.swappiness", "0");
 }
 
 CgroupMemory ControlGroup::account() const {
   CgroupMemory account;
-  account.peak = read_bytes_again(peak_.get());
+  account.peak = read_from_start(peak_.get());
   if (version_ == LimitMechanism::cgroup_v2) {
     account.current = read_bytes(folder_ / "memory.current");
     account.limit = read_bytes(folder_ / "memory.max");

@@ -1,4 +1,4 @@
-// One memory control group of Headroom's own, cgroup v2 or v1, and the kernel's account of it.
+// One memory control group (cgroup v2 or v1) made by Headroom, and the kernel's account of it.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +16,10 @@ namespace headroom::limits {
 
 class ControlGroup {
  public:
-  // Makes a group `name` below `parent`, with a limit on memory and swap together if there is one.
+  // Makes a group `name` below `parent`. `limit`, if given, bounds memory and swap together.
   static Result<ControlGroup> create(const GroupParent& parent, const std::string& name,
                                      std::optional<Bytes> limit);
-  // The same for a folder that exists; it is removed at the end, as if this had made it.
+  // Uses an existing folder; the destructor removes it as if create() had made it.
   static Result<ControlGroup> adopt(LimitMechanism version, const std::filesystem::path& folder,
                                     std::optional<Bytes> limit);
 
@@ -32,7 +32,7 @@ class ControlGroup {
   // Open for writing: a process that writes "0" to it enters the group.
   int entry_fd() const { return procs_.get(); }
   CgroupMemory account() const;
-  // Sets the peak back to what is used now. False where the kernel cannot: v2 before Linux 6.12.
+  // Resets the peak to the current use. Returns false if the kernel cannot: v2 before Linux 6.12.
   bool reset_peak();
 
  private:
@@ -43,7 +43,7 @@ class ControlGroup {
   LimitMechanism version_;
   std::filesystem::path folder_;  // empty once moved from
   UniqueFd procs_;
-  UniqueFd peak_;  // v2 resets the peak for the readers of one open file, so it stays open
+  UniqueFd peak_;  // stays open, because v2 resets the peak only for readers of one open file
 };
 
 }  // namespace headroom::limits

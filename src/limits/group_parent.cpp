@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFixVersionTwo =
-    "start it as systemd-run --user --scope -p Delegate=yes headroom …, or run it as root";
-constexpr const char* kFixVersionOne = "run it as root";
+    "use systemd-run --user --scope -p Delegate=yes headroom …, or run Headroom as root";
+constexpr const char* kFixVersionOne = "run Headroom as root";
 
-// /proc/self/mountinfo writes a space as \040.
+// Decodes /proc/self/mountinfo, which writes a space as \040.
 std::string unescape(std::string_view text) {
   const auto octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string plain;
@@ -39,7 +39,7 @@ std::string unescape(std::string_view text) {
 }
 
 struct Mount {
-  std::string root;  // the group that lies at the mount point
+  std::string root;  // the group at the mount point
   fs::path point;
   std::string type, options;
 };
@@ -48,7 +48,7 @@ std::vector<Mount> cgroup_mounts(const std::string& mountinfo) {
   std::vector<Mount> mounts;
   for (const std::string_view line : split(mountinfo, '\n')) {
     const auto words = split_words(line);
-    std::size_t dash = 6;  // optional fields end with a dash
+    std::size_t dash = 6;  // a dash ends the optional fields
     while (dash < words.size() && words[dash] != "-") ++dash;
     if (dash + 3 >= words.size() || !words[dash + 1].starts_with("cgroup")) continue;
     mounts.push_back(
@@ -57,14 +57,14 @@ std::vector<Mount> cgroup_mounts(const std::string& mountinfo) {
   return mounts;
 }
 
-// The folder of a group, if it is visible through this mount.
+// The folder of a group, if it is visible in this mount.
 std::optional<fs::path> folder_through(const Mount& mount, std::string_view group) {
   if (mount.root != "/") {
     if (!group.starts_with(mount.root)) return std::nullopt;
     group.remove_prefix(mount.root.size());
     if (!group.empty() && !group.starts_with("/")) return std::nullopt;
   }
-  if (group.starts_with("/..")) return std::nullopt;  // outside of this cgroup namespace
+  if (group.starts_with("/..")) return std::nullopt;  // outside this cgroup namespace
   while (group.starts_with("/")) group.remove_prefix(1);
   const fs::path folder = group.empty() ? mount.point : mount.point / group;
   std::error_code code;
@@ -79,7 +79,8 @@ std::vector<pid_t> processes_of(const fs::path& folder) {
   return pids;
 }
 
-// The fourth field of stat, after the name, which stands in parentheses and may hold some itself.
+// The parent is the fourth field of stat. It follows the name, which stands in parentheses and may contain
+// parentheses.
 pid_t parent_of(pid_t pid, const fs::path& proc) {
   const auto stat = read_small_file(proc / std::to_string(pid) / "stat");
   const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
@@ -108,21 +109,22 @@ bool has_a_limit(const fs::path& folder) {
 
 bool writable(const fs::path& path) { return ::access(path.c_str(), W_OK) == 0; }
 
-// Moves this process and its descendants out of the way. Nothing happens if the group holds others.
+// Moves this process and its descendants into a leaf group. Changes nothing if the group holds other
+// processes.
 Result<fs::path> move_into_leaf(const fs::path& folder, const fs::path& proc,
                                 const GroupParent::Write& write) {
   const std::vector<pid_t> processes = processes_of(folder);
   for (const pid_t pid : processes)
     if (!descends_from_us(pid, proc))
-      return failure("no memory group can be made", "the control group of this process has others in it",
-                     kFixVersionTwo);
+      return failure("cannot create a memory control group",
+                     "Headroom's control group has other processes in it", kFixVersionTwo);
   fs::path leaf = folder / fmt::format("{}{}-conductor", kGroupPrefix, ::getpid());
   if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST)
-    return failure("no memory group can be made", errno_text(errno), kFixVersionTwo);
+    return failure("cannot create a memory control group", errno_text(errno), kFixVersionTwo);
   for (const pid_t pid : processes)
     if (auto moved = write(leaf / "cgroup.procs", std::to_string(pid)); !moved && pid == ::getpid()) {
       ::rmdir(leaf.c_str());
-      return failure("no memory group can be made", moved.error().why, kFixVersionTwo);
+      return failure("cannot create a memory control group", moved.error().why, kFixVersionTwo);
     }
   return leaf;
 }
@@ -132,8 +134,7 @@ Result<fs::path> move_into_leaf(const fs::path& folder, const fs::path& proc,
 Result<OwnGroup> find_own_group(const fs::path& proc) {
   const auto groups = read_small_file(proc / "self/cgroup");
   const auto mountinfo = read_small_file(proc / "self/mountinfo");
-  if (!groups || !mountinfo)
-    return failure("there are no control groups here", "the kernel does not list them");
+  if (!groups || !mountinfo) return failure("no control groups found", "the kernel does not list any");
   const std::vector<Mount> mounts = cgroup_mounts(*mountinfo);
   std::optional<OwnGroup> unified;
   for (const std::string_view line : split(*groups, '\n')) {  // "4:cpu,memory:/path" or "0::/path"
@@ -152,18 +153,18 @@ Result<OwnGroup> find_own_group(const fs::path& proc) {
     }
   }
   if (!unified)
-    return failure("there are no memory control groups here", "none is mounted with the memory controller");
+    return failure("no memory control groups found", "none is mounted with the memory controller");
   const auto controllers = read_small_file(unified->folder / "cgroup.controllers");
   if (!controllers || !has_word(*controllers, "memory", ' '))
-    return failure("there are no memory control groups here",
-                   "the memory controller is not given to the group of this process", kFixVersionTwo);
+    return failure("no memory control groups found",
+                   "the memory controller is not enabled for Headroom's control group", kFixVersionTwo);
   return *unified;
 }
 
 Result<GroupParent> GroupParent::prepare(const OwnGroup& own, const fs::path& proc, Write write) {
   if (own.version == LimitMechanism::cgroup_v1) {
     if (writable(own.folder)) return GroupParent(own.version, own.folder, std::move(write));
-    return failure("no memory group can be made",
+    return failure("cannot create a memory control group",
                    fmt::format("{}: {}", own.folder.string(), errno_text(errno)), kFixVersionOne);
   }
   if (writable(own.folder) && (gives_memory_to_children(own.folder) ||
@@ -173,16 +174,17 @@ Result<GroupParent> GroupParent::prepare(const OwnGroup& own, const fs::path& pr
   std::optional<Error> why;
   if (auto leaf = move_into_leaf(own.folder, proc, write)) {
     GroupParent parent(own.version, own.folder, write);
-    parent.leaf_ = *leaf;  // from here on the destructor moves this process back
+    parent.leaf_ = *leaf;  // from here on, the destructor moves this process back
     auto enabled = write(own.folder / "cgroup.subtree_control", "+memory");
     if (enabled) return parent;
-    why = Error{ErrorKind::failed, "no memory group can be made", enabled.error().why, kFixVersionTwo};
+    why =
+        Error{ErrorKind::failed, "cannot create a memory control group", enabled.error().why, kFixVersionTwo};
   } else {
     why = std::move(leaf.error());
   }
   for (fs::path folder = own.folder; folder != own.top && !has_a_limit(folder);) {
     folder = folder.parent_path();
-    // A child enters a group below `folder` only if this process may write the processes of both.
+    // A child can enter a group below `folder` only if this process may write cgroup.procs of both.
     if (writable(folder) && writable(folder / "cgroup.procs") && gives_memory_to_children(folder))
       return GroupParent(own.version, folder, std::move(write));
   }
@@ -197,7 +199,7 @@ GroupParent::GroupParent(GroupParent&& other) noexcept
 
 GroupParent::~GroupParent() {
   if (!leaf_) return;
-  // As it was found. What fails here (a group below is still in use) is put right by the next start.
+  // Restores the original state. If a step fails (a group below is still in use), the next start cleans up.
   [[maybe_unused]] const Status disabled = write_(folder_ / "cgroup.subtree_control", "-memory");
   for (const pid_t pid : processes_of(*leaf_))
     [[maybe_unused]] const Status moved = write_(folder_ / "cgroup.procs", std::to_string(pid));
@@ -205,7 +207,7 @@ GroupParent::~GroupParent() {
 }
 
 bool remove_group(const fs::path& folder) {
-  // A process stays in its group until it has given back its memory, some time after it was reaped.
+  // A process stays in its group until its memory is freed, some time after it was reaped.
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return true;
     if (errno != EBUSY) return false;

@@ -1,4 +1,4 @@
-// Where Headroom may make memory groups: below the control group that it runs in, or, with cgroup v2, below
+// Finds the control group below which Headroom can create memory groups: its own group or, with cgroup v2,
 // the nearest group above it that can have children.
 #pragma once
 
@@ -13,28 +13,28 @@
 
 namespace headroom::limits {
 
-inline constexpr std::string_view kGroupPrefix = "headroom-";  // then the conductor's pid
+inline constexpr std::string_view kGroupPrefix = "headroom-";  // followed by the conductor's pid
 
-// Where this process's memory group lies in the file system.
+// The memory control group of this process in the file system.
 struct OwnGroup {
   LimitMechanism version = LimitMechanism::none;  // cgroup_v1 or cgroup_v2
-  std::filesystem::path folder;                   // /sys/fs/cgroup/memory/user/1000
-  std::filesystem::path top;                      // the mount point: nothing lies above it
+  std::filesystem::path folder;                   // for example /sys/fs/cgroup/memory/user/1000
+  std::filesystem::path top;                      // the mount point
 };
 
-// Reads `proc`/self/cgroup and `proc`/self/mountinfo. On hybrid systems, which mount both versions, the one
-// that has the memory controller wins. The error says why there is none.
+// Reads `proc`/self/cgroup and `proc`/self/mountinfo. Hybrid systems mount both versions; the one with the
+// memory controller is used. The error says why there is none.
 Result<OwnGroup> find_own_group(const std::filesystem::path& proc = "/proc");
 
-// The group below which new ones are made.
+// The group below which new groups are created.
 //
-// cgroup v2 gives a group either processes or children with controllers. So if the own group holds nothing
-// but this process and its descendants, they move into a leaf of it, and back at the end. If it holds others
-// too (a shell), the groups above are tried, as far as they may be written to and set no memory limit: to
-// leave a limited group would be to escape the limit that someone set on Headroom.
+// A cgroup v2 group can have either processes, or children with controllers. So if Headroom's own group holds
+// only this process and its descendants, they move into a leaf of it, and back at the end. If it holds other
+// processes too (a shell), the groups above are tried, as long as they are writable and have no memory limit.
+// Leaving a limited group would escape a limit that a user has set on Headroom.
 class GroupParent {
  public:
-  // How a value gets into a file; tests put a kernel of their own here.
+  // Writes a value to a file; tests replace it with a fake kernel.
   using Write = std::function<Status(const std::filesystem::path&, std::string_view)>;
 
   static Result<GroupParent> prepare(const OwnGroup& own, const std::filesystem::path& proc = "/proc",
@@ -52,14 +52,15 @@ class GroupParent {
   LimitMechanism version_;
   std::filesystem::path folder_;
   Write write_;
-  std::optional<std::filesystem::path> leaf_;  // where this process moved to
+  std::optional<std::filesystem::path> leaf_;  // the leaf that this process moved to
 };
 
-// Removes the groups in `folder` that dead conductors left (headroom-PID-…, where PID is no more), and kills
-// what still runs in them.
+// Removes groups in `folder` that dead conductors left behind (headroom-PID-…, where no process PID exists),
+// and kills the processes in them.
 void remove_stale_groups(const std::filesystem::path& folder);
 
-// Kills the processes of a group and removes it; waits up to a second for the kernel to let them go.
+// Kills the processes of a group and removes it. Waits up to a second until the kernel has removed the
+// processes.
 bool remove_group(const std::filesystem::path& folder);
 
 }  // namespace headroom::limits

@@ -1,5 +1,6 @@
-// What is a limit worth? Children under the same mechanism try to take twice a small limit, each by one route
-// (probe_routes.cpp), one after another, so that at most 128 MiB are taken at any time.
+// The probe shows how well a limit is enforced. For each route (probe_routes.cpp), a child under the same
+// mechanism tries to allocate twice a small limit. The children run one after another, so at most 128 MiB are
+// allocated at any time.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,13 +19,13 @@
 namespace headroom::limits {
 namespace {
 
-// All routes take 0.5 s on two 2.5 GHz cores; this is for a child that hangs.
+// All routes take 0.5 s on two 2.5 GHz cores. This timeout is for a child that hangs.
 constexpr Nanoseconds kTimeForAll{10'000'000'000};
 
-// What a route's trial says about the limit.
+// What a route's trial shows about the limit.
 enum class Evidence {
   held,      // refused or killed at the limit
-  escaped,   // more than the limit was taken
+  escaped,   // the child allocated more than the limit
   no_route,  // this machine does not have the route, so nothing can escape by it
   nothing,   // the trial did not work
 };
@@ -38,21 +39,21 @@ Trial not_tried(const std::string& route, Evidence evidence, std::string detail)
   return {{route, "not_tried", std::move(detail)}, evidence};
 }
 
-// What the child said last. It may have been killed in the middle of a line.
-struct Said {
+// The child's last report. The child may have been killed in the middle of a line.
+struct LastReport {
   std::optional<Bytes> taken;
   int stopped_by = 0;
 };
 
-Said last_word(std::string_view output) {
-  Said said;
+LastReport last_report(std::string_view output) {
+  LastReport report;
   for (const std::string_view line : split(output, '\n')) {
     const auto json = parse_json(line, "a probe's line");
     if (!json) continue;
-    if (const auto taken = get_bytes(*json, "taken_bytes")) said.taken = taken;
-    said.stopped_by = static_cast<int>(get_integer(*json, "stopped_by").value_or(0));
+    if (const auto taken = get_bytes(*json, "taken_bytes")) report.taken = taken;
+    report.stopped_by = static_cast<int>(get_integer(*json, "stopped_by").value_or(0));
   }
-  return said;
+  return report;
 }
 
 bool means_no_such_route(int error_number) {
@@ -60,36 +61,37 @@ bool means_no_such_route(int error_number) {
          error_number == EACCES || error_number == EPERM || error_number == EROFS || error_number == EISDIR;
 }
 
-// `oom_kills` is the group's own count: a SIGKILL alone could have come from anywhere. Kernels before 4.13 do
-// not count.
-Trial judge(const std::string& route, const ExitStatus& status, const Said& said, Bytes limit,
+// `oom_kills` is the group's own count. SIGKILL alone is no proof, because any process can send it. Kernels
+// before 4.13 do not count.
+Trial judge(const std::string& route, const ExitStatus& status, const LastReport& report, Bytes limit,
             std::optional<std::int64_t> oom_kills) {
-  if (!said.taken)
-    return not_tried(
-        route, Evidence::nothing,
-        fmt::format("the probe itself did not start under {}: {}", format_bytes(limit), status.describe()));
-  const std::string taken = format_bytes(*said.taken);
-  if (*said.taken > limit)
-    return {{route, "escaped", fmt::format("took {} under a limit of {}", taken, format_bytes(limit))},
+  if (!report.taken)
+    return not_tried(route, Evidence::nothing,
+                     fmt::format("the probe did not start under a limit of {}: {}", format_bytes(limit),
+                                 status.describe()));
+  const std::string taken = format_bytes(*report.taken);
+  if (*report.taken > limit)
+    return {{route, "escaped", fmt::format("allocated {} under a limit of {}", taken, format_bytes(limit))},
             Evidence::escaped};
   const bool counted = oom_kills.value_or(0) > 0;
   if (counted || (status.signal == SIGKILL && !oom_kills))
     return {{route, "killed", fmt::format("by the kernel's OOM killer after {}", taken)}, Evidence::held};
-  if (status.signal != 0 || said.stopped_by == 0)
+  if (status.signal != 0 || report.stopped_by == 0)
     return not_tried(route, Evidence::nothing,
                      fmt::format("the probe ended with {} after {}", status.describe(), taken));
-  const std::string why = errno_text(said.stopped_by);
-  if (*said.taken == Bytes{} && means_no_such_route(said.stopped_by))
-    return not_tried(route, Evidence::no_route, fmt::format("not on this machine: {}", why));
+  const std::string why = errno_text(report.stopped_by);
+  if (*report.taken == Bytes{} && means_no_such_route(report.stopped_by))
+    return not_tried(route, Evidence::no_route, fmt::format("not available on this machine: {}", why));
   return {{route, "refused", fmt::format("{} after {}", why, taken)}, Evidence::held};
 }
 
-std::string read_all_there_is(int fd) {
+std::string read_available(int fd) {
   std::string text;
   std::array<char, 4096> buffer;
   for (;;) {
     pollfd polled{fd, POLLIN, 0};
-    if (::poll(&polled, 1, 0) <= 0) return text;  // a process that outlived the child may hold the pipe open
+    // a descendant that outlived the child may hold the pipe open
+    if (::poll(&polled, 1, 0) <= 0) return text;
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got <= 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
@@ -105,16 +107,17 @@ Trial try_route(const std::string& route, std::vector<std::string> command, Memo
   SpawnOptions options;
   options.command = std::move(command);
   options.stdout_fd = output->write_end.get();
-  // A dynamic linker that runs out of memory complains at length; the pipe gets it, and only JSON is read.
+  // A dynamic linker that runs out of memory prints long messages. They go to the same pipe, and only JSON
+  // lines are parsed.
   options.stderr_fd = output->write_end.get();
   options.before_exec = limit.entry();
   auto child = Subprocess::spawn(options);
   if (!child) return not_tried(route, Evidence::nothing, child.error().sentence());
   output->write_end.reset();
   const auto status = child->wait_for(deadline - monotonic_now());
-  if (!status) return not_tried(route, Evidence::nothing, "it did not end in time");
-  const Said said = last_word(read_all_there_is(output->read_end.get()));
-  return judge(route, *status, said, limit.bytes(), limit.account().oom_kills);
+  if (!status) return not_tried(route, Evidence::nothing, "the probe did not end in time");
+  const LastReport report = last_report(read_available(output->read_end.get()));
+  return judge(route, *status, report, limit.bytes(), limit.account().oom_kills);
 }
 
 std::string names_of(const std::vector<Trial>& trials, Evidence evidence) {
@@ -128,19 +131,19 @@ void append_sentence(std::string& note, const std::string& sentence) {
   note += (note.empty() ? "" : "; ") + sentence;
 }
 
-// Hard needs proof for every route that this machine has.
+// A limit is hard only if every route of this machine is proved.
 void classify(const std::vector<Trial>& trials, Limit& limit) {
   const std::string escaped = names_of(trials, Evidence::escaped);
   const std::string unproved = names_of(trials, Evidence::nothing);
   limit.type = escaped.empty() && unproved.empty() ? LimitType::hard : LimitType::soft;
-  if (!escaped.empty()) append_sentence(limit.note, "memory gets past the limit by " + escaped);
+  if (!escaped.empty()) append_sentence(limit.note, "memory escapes the limit by " + escaped);
   if (!unproved.empty()) append_sentence(limit.note, "the probe could not try " + unproved);
 }
 
 Limit without_enforcement(Limit limit) {
   limit.type = limit.mechanism == LimitMechanism::watchdog ? LimitType::soft : LimitType::unavailable;
   for (const std::string& route : probe_routes())
-    limit.routes.push_back({route, "not_tried", "nothing here refuses memory"});
+    limit.routes.push_back({route, "not_tried", "this mechanism does not refuse memory"});
   return limit;
 }
 
@@ -150,7 +153,7 @@ Result<Limit> probe_limit(Bytes bytes, std::string_view forced, std::vector<std:
   if (child_command.empty()) child_command = {own_executable().string(), "_probe"};
   Limit limit;
   limit.bytes = bytes;
-  // The real limit is made once too: it must be possible, and its own refusal is the person's to read.
+  // The real limit is made once, too: it must be possible, and the user must see its error.
   auto real = make_memory_limit("check", bytes, forced, limit.note);
   if (!real) return forward_error(real);
   limit.mechanism = (*real)->mechanism();

@@ -13,7 +13,7 @@
 namespace headroom::limits {
 namespace {
 
-// Less than this cannot even start a process of Headroom's.
+// With less, no Headroom process can start.
 constexpr Bytes kSmallestLimit = mebibytes(8);
 
 class GroupLimit : public MemoryLimit {
@@ -23,7 +23,7 @@ class GroupLimit : public MemoryLimit {
   Bytes bytes() const override { return bytes_; }
   std::function<int()> entry() override {
     const int fd = group_.entry_fd();
-    return [fd] { return ::write(fd, "0", 1) == 1 ? 0 : errno; };  // 0 stands for the writer itself
+    return [fd] { return ::write(fd, "0", 1) == 1 ? 0 : errno; };  // 0 means the writing process
   }
   CgroupMemory account() const override { return group_.account(); }
   bool reset_peak() override { return group_.reset_peak(); }
@@ -33,9 +33,9 @@ class GroupLimit : public MemoryLimit {
   Bytes bytes_;
 };
 
-// RLIMIT_DATA counts private writable memory (heap, anonymous maps) and refuses more; unlike RLIMIT_AS it
-// lets a GPU runtime reserve the address space that it needs. Shared memory escapes it, and each process has
-// its own, so the conductor watches besides.
+// RLIMIT_DATA counts private writable memory (heap, anonymous maps) and refuses more. Unlike RLIMIT_AS, it
+// lets a GPU runtime reserve address space. Shared memory escapes it, and it applies to each process
+// separately, so the conductor also samples the memory.
 class DataLimit : public MemoryLimit {
  public:
   explicit DataLimit(Bytes bytes) : bytes_(bytes) {}
@@ -44,7 +44,8 @@ class DataLimit : public MemoryLimit {
   std::function<int()> entry() override {
     const auto bound = static_cast<rlim_t>(bytes_.count);
     return [bound] {
-      // A session's own bound (ulimit -Hd) may be lower, and only root may raise it: then that one holds.
+      // The session may have a lower hard limit (ulimit -Hd), which only root can raise. Then that limit
+      // applies.
       rlimit limit{};
       if (::getrlimit(RLIMIT_DATA, &limit) != 0) return errno;
       if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > bound) limit.rlim_max = bound;
@@ -83,7 +84,7 @@ Result<GroupParent> prepare_parent() {
 }
 
 Result<ControlGroup> make_group(std::string_view label, std::optional<Bytes> bytes) {
-  // Once for the whole process: with cgroup v2 the process may have to move for it.
+  // Once per process: with cgroup v2, this process may have to move to another group.
   static const Result<GroupParent> parent = prepare_parent();
   if (!parent) return tl::unexpected<Error>(parent.error());
   static int count = 0;
@@ -93,21 +94,20 @@ Result<ControlGroup> make_group(std::string_view label, std::optional<Bytes> byt
   return ControlGroup::create(*parent, name, bytes);
 }
 
-std::string remark_on_size(Bytes bytes) {
+std::string note_on_size(Bytes bytes) {
   const Bytes ram{::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)};
   if (bytes <= ram) return {};
   return fmt::format("the limit of {} is more than this machine's memory of {}", format_bytes(bytes),
                      format_bytes(ram));
 }
 
-std::string remark_on_own_bound(Bytes bytes) {
+std::string note_on_session_limit(Bytes bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_max == RLIM_INFINITY ||
       limit.rlim_max >= static_cast<rlim_t>(bytes.count))
     return {};
-  return fmt::format(
-      "this session may have no more than {} a process (ulimit -Hd), so that holds instead of {}",
-      format_bytes(Bytes{static_cast<std::int64_t>(limit.rlim_max)}), format_bytes(bytes));
+  return fmt::format("this session allows at most {} per process (ulimit -Hd), which applies instead of {}",
+                     format_bytes(Bytes{static_cast<std::int64_t>(limit.rlim_max)}), format_bytes(bytes));
 }
 
 void append_sentence(std::string& note, std::string_view sentence) {
@@ -120,30 +120,30 @@ void append_sentence(std::string& note, std::string_view sentence) {
 
 Result<std::unique_ptr<MemoryLimit>> make_memory_limit(std::string_view label, std::optional<Bytes> bytes,
                                                        std::string_view forced, std::string& note) {
-  using Made = std::unique_ptr<MemoryLimit>;
+  using LimitPointer = std::unique_ptr<MemoryLimit>;
   constexpr std::array<std::string_view, 6> kMechanisms{"", "auto", "cgroup", "rlimit", "watchdog", "none"};
   if (std::find(kMechanisms.begin(), kMechanisms.end(), forced) == kMechanisms.end())
-    return usage_error(fmt::format("unknown limit mechanism {}", forced), "",
+    return usage_error(fmt::format("unknown --limit-mechanism '{}'", forced), "",
                        "use auto, cgroup, rlimit, watchdog or none");
   if (bytes && *bytes < kSmallestLimit)
-    return usage_error(fmt::format("a memory limit of {} is too small", format_bytes(*bytes)),
-                       "no process of Headroom's starts in it",
-                       fmt::format("give at least {}", format_bytes(kSmallestLimit)));
+    return usage_error(fmt::format("the memory limit of {} is too small", format_bytes(*bytes)),
+                       "no Headroom process can start with it",
+                       fmt::format("use at least {}", format_bytes(kSmallestLimit)));
   note.clear();
-  if (bytes) append_sentence(note, remark_on_size(*bytes));
+  if (bytes) append_sentence(note, note_on_size(*bytes));
 
   const bool automatic = forced.empty() || forced == "auto";
   if (automatic || forced == "cgroup") {
     auto group = make_group(label, bytes);
-    if (group) return Made(new GroupLimit(std::move(*group), bytes.value_or(Bytes{})));
+    if (group) return LimitPointer(new GroupLimit(std::move(*group), bytes.value_or(Bytes{})));
     if (!automatic) return forward_error(group);
     if (bytes) append_sentence(note, group.error().sentence());
   }
-  if (!bytes) return Made(new WatchedLimit(LimitMechanism::none, Bytes{}));
-  if (forced == "none") return Made(new WatchedLimit(LimitMechanism::none, *bytes));
-  if (forced == "watchdog") return Made(new WatchedLimit(LimitMechanism::watchdog, *bytes));
-  append_sentence(note, remark_on_own_bound(*bytes));
-  return Made(new DataLimit(*bytes));
+  if (!bytes) return LimitPointer(new WatchedLimit(LimitMechanism::none, Bytes{}));
+  if (forced == "none") return LimitPointer(new WatchedLimit(LimitMechanism::none, *bytes));
+  if (forced == "watchdog") return LimitPointer(new WatchedLimit(LimitMechanism::watchdog, *bytes));
+  append_sentence(note, note_on_session_limit(*bytes));
+  return LimitPointer(new DataLimit(*bytes));
 }
 
 }  // namespace headroom::limits

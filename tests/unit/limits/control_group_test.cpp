@@ -8,7 +8,7 @@ namespace headroom::limits {
 namespace {
 namespace fs = std::filesystem;
 
-// cgroup v2 by its documented files. The kernel makes them with the folder; here the test does.
+// cgroup v2 with its documented files. The kernel creates them with the folder; here the test does.
 class FilesOfV2 : public testing::Test {
  protected:
   void SetUp() override {
@@ -24,7 +24,7 @@ class FilesOfV2 : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(FilesOfV2, ALimitCoversMemoryAndSwapTogether) {
+TEST_F(FilesOfV2, LimitsMemoryAndSwapTogether) {
   const auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64));
   ASSERT_TRUE(group) << group.error().sentence();
   EXPECT_EQ(text("memory.max"), "67108864");
@@ -34,7 +34,7 @@ TEST_F(FilesOfV2, ALimitCoversMemoryAndSwapTogether) {
   EXPECT_EQ(text("cgroup.procs"), "0");
 }
 
-TEST_F(FilesOfV2, TheAccountTakesEachFigureFromItsFile) {
+TEST_F(FilesOfV2, ReadsEachFigureFromItsFile) {
   file("memory.peak", "2097152\n");
   auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), std::nullopt);
   ASSERT_TRUE(group) << group.error().sentence();
@@ -48,19 +48,19 @@ TEST_F(FilesOfV2, TheAccountTakesEachFigureFromItsFile) {
   EXPECT_TRUE(group->reset_peak());
 }
 
-TEST_F(FilesOfV2, BeforeLinux519ThereIsNoPeak) {
+TEST_F(FilesOfV2, HasNoPeakBeforeLinux519) {
   auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64));
   ASSERT_TRUE(group);
   EXPECT_FALSE(group->account().peak);
   EXPECT_FALSE(group->reset_peak());
 }
 
-TEST_F(FilesOfV2, WithoutSwapAccountingOnlyMemoryIsLimited) {
+TEST_F(FilesOfV2, LimitsOnlyMemoryWithoutSwapAccounting) {
   fs::remove(folder_ / "memory.swap.max");
   EXPECT_TRUE(ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64)));
 }
 
-// What follows is the machine's own kernel.
+// The tests below use the machine's real kernel.
 class RealGroup : public testing::Test {
  protected:
   void SetUp() override {
@@ -83,13 +83,13 @@ class RealGroup : public testing::Test {
   std::unique_ptr<ControlGroup> group_;
 };
 
-TEST_F(RealGroup, AChildOverTheLimitIsKilledAndCounted) {
-  EXPECT_TRUE(killed(run_child(entry(), [] { return take(mebibytes(64)) ? 0 : 1; })));
+TEST_F(RealGroup, KillsAndCountsAChildOverTheLimit) {
+  EXPECT_TRUE(killed(run_child(entry(), [] { return allocate(mebibytes(64)) ? 0 : 1; })));
   EXPECT_EQ(group_->account().oom_kills, 1);
 }
 
-TEST_F(RealGroup, AChildWithinTheLimitLivesAndItsPeakIsKnown) {
-  EXPECT_EQ(run_child(entry(), [] { return take(mebibytes(16)) ? 0 : 1; }), 0);
+TEST_F(RealGroup, ReportsThePeakOfAChildWithinTheLimit) {
+  EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(16)) ? 0 : 1; }), 0);
   const CgroupMemory account = group_->account();
   EXPECT_EQ(account.oom_kills, 0);
   EXPECT_EQ(account.limit, mebibytes(32));
@@ -98,16 +98,16 @@ TEST_F(RealGroup, AChildWithinTheLimitLivesAndItsPeakIsKnown) {
   EXPECT_LE(*account.peak, mebibytes(24));
 }
 
-TEST_F(RealGroup, ThePeakCanBeReset) {
-  EXPECT_EQ(run_child(entry(), [] { return take(mebibytes(16)) ? 0 : 1; }), 0);
+TEST_F(RealGroup, ResetsThePeak) {
+  EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(16)) ? 0 : 1; }), 0);
   if (!group_->reset_peak()) GTEST_SKIP() << "this kernel cannot reset the peak of a group";
   EXPECT_LE(group_->account().peak.value(), mebibytes(8));
-  EXPECT_EQ(run_child(entry(), [] { return take(mebibytes(12)) ? 0 : 1; }), 0);
+  EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(12)) ? 0 : 1; }), 0);
   EXPECT_GE(group_->account().peak.value(), mebibytes(12));
   EXPECT_LE(group_->account().peak.value(), mebibytes(16));
 }
 
-TEST_F(RealGroup, NothingIsLeftBehindNotEvenWhatStillRuns) {
+TEST_F(RealGroup, RemovesTheGroupAndItsProcesses) {
   const pid_t sleeper = start_child(entry(), [] {
     ::poll(nullptr, 0, -1);
     return 0;

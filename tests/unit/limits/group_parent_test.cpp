@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A made-up /proc whose cgroup mounts point into the test's own folder; "@" in the mounts is that folder.
+// A fake /proc with cgroup mounts in the test's folder; "@" in the mounts stands for that folder.
 class Tree {
  public:
   Tree(const std::string& groups, std::string mounts) {
@@ -41,7 +41,7 @@ class Tree {
 
 constexpr const char* kUnifiedMount = "24 1 0:21 / @ rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-TEST(FindOwnGroup, UnifiedHierarchy) {
+TEST(FindOwnGroup, FindsAGroupOfTheUnifiedHierarchy) {
   Tree tree("0::/user.slice/user-1000.slice/session-2.scope\n", kUnifiedMount);
   tree.group_v2("user.slice/user-1000.slice/session-2.scope", "");
   const auto own = find_own_group(tree.proc());
@@ -51,7 +51,7 @@ TEST(FindOwnGroup, UnifiedHierarchy) {
   EXPECT_EQ(own->top, tree.cgroup());
 }
 
-TEST(FindOwnGroup, WithoutTheControllerTheSentenceSaysHowToGetIt) {
+TEST(FindOwnGroup, ExplainsHowToGetTheMemoryController) {
   Tree tree("0::/session\n", kUnifiedMount);
   tree.file("cgroup/session/cgroup.controllers", "cpu pids\n");
   const auto own = find_own_group(tree.proc());
@@ -59,7 +59,7 @@ TEST(FindOwnGroup, WithoutTheControllerTheSentenceSaysHowToGetIt) {
   EXPECT_THAT(own.error().sentence(), HasSubstr("systemd-run --user --scope -p Delegate=yes headroom"));
 }
 
-TEST(FindOwnGroup, HybridSystemsUseTheOldHierarchyThatHasMemory) {
+TEST(FindOwnGroup, UsesTheV1HierarchyWithMemoryOnHybridSystems) {
   Tree tree("9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n",
             "30 1 0:27 / @/unified rw - cgroup2 cgroup2 rw\n31 1 0:28 / @/memory rw - cgroup cgroup "
             "rw,cpu,memory\n");
@@ -71,7 +71,7 @@ TEST(FindOwnGroup, HybridSystemsUseTheOldHierarchyThatHasMemory) {
   EXPECT_EQ(own->folder, tree.cgroup() / "memory/docker/abc");
 }
 
-TEST(FindOwnGroup, InAContainerTheMountsRootIsCutOff) {
+TEST(FindOwnGroup, RemovesTheMountsRootInAContainer) {
   Tree tree("4:memory:/docker/abc/inner\n",
             "31 1 0:28 /docker/abc @/with\\040space rw shared:9 - cgroup cgroup rw,memory\n");
   tree.group("with space/inner");
@@ -80,7 +80,7 @@ TEST(FindOwnGroup, InAContainerTheMountsRootIsCutOff) {
   EXPECT_EQ(own->folder, tree.cgroup() / "with space/inner");
 }
 
-TEST(FindOwnGroup, AGroupThatIsNotVisibleHereIsNotGuessed) {
+TEST(FindOwnGroup, DoesNotGuessAnInvisibleGroup) {
   Tree another("4:memory:/docker/abcdef\n", "31 1 0:28 /docker/abc @ rw - cgroup cgroup rw,memory\n");
   another.group("");
   EXPECT_FALSE(find_own_group(another.proc()));
@@ -89,15 +89,15 @@ TEST(FindOwnGroup, AGroupThatIsNotVisibleHereIsNotGuessed) {
   EXPECT_FALSE(find_own_group(outside.proc()));
 }
 
-TEST(FindOwnGroup, NoControlGroupsAtAll) {
+TEST(FindOwnGroup, ReportsMissingControlGroups) {
   test::TemporaryFolder empty;
   const auto own = find_own_group(empty.path());
   ASSERT_FALSE(own);
-  EXPECT_EQ(own.error().sentence(), "there are no control groups here: the kernel does not list them");
+  EXPECT_EQ(own.error().sentence(), "no control groups found: the kernel does not list any");
 }
 
-// The kernel's rules for cgroup v2 that matter here: a group with processes cannot enable a controller for
-// children, and a process is in one group.
+// A fake kernel with the cgroup v2 rules that matter here: a group with processes cannot enable a controller
+// for its children, and a process is in one group.
 class FakeKernel {
  public:
   explicit FakeKernel(fs::path top) : top_(std::move(top)) {}
@@ -142,8 +142,8 @@ class ParentV2 : public testing::Test {
   FakeKernel kernel_;
 };
 
-TEST_F(ParentV2, AloneInItsGroupItMovesIntoALeafAndBackAtTheEnd) {
-  // A child of this process is in the group too, and must move along.
+TEST_F(ParentV2, MovesIntoALeafAndBackWhenAloneInItsGroup) {
+  // A child of this process is in the group, too, and must move with it.
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n4242\n");
   tree_.file("proc/4242/stat", "4242 (a (strange) name) S 4241 4242 4242\n");
   tree_.file("proc/4241/stat", "4241 (sh) S " + own_pid_ + " 1 1\n");
@@ -161,7 +161,7 @@ TEST_F(ParentV2, AloneInItsGroupItMovesIntoALeafAndBackAtTheEnd) {
   EXPECT_EQ(test::read_text(folder / "cgroup.procs"), own_pid_ + "\n4242\n");
 }
 
-TEST_F(ParentV2, BesideAShellTheGroupAboveServesIfItMayBeUsed) {
+TEST_F(ParentV2, UsesTheGroupAboveWhenItsOwnHasAShell) {
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
   tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
   tree_.group_v2("user/app", "cpu memory\n");
@@ -170,7 +170,7 @@ TEST_F(ParentV2, BesideAShellTheGroupAboveServesIfItMayBeUsed) {
   EXPECT_EQ(parent->folder(), tree_.cgroup() / "user/app");
 }
 
-TEST_F(ParentV2, TheLimitThatSomeoneSetIsNotLeft) {
+TEST_F(ParentV2, DoesNotLeaveALimitedGroup) {
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
   tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
   tree_.file("cgroup/user/app/run/memory.max", "2147483648\n");
@@ -178,22 +178,22 @@ TEST_F(ParentV2, TheLimitThatSomeoneSetIsNotLeft) {
   const auto parent = prepare();
   ASSERT_FALSE(parent);
   EXPECT_EQ(parent.error().sentence(),
-            "no memory group can be made: the control group of this process has others in it; start it as "
-            "systemd-run --user --scope -p Delegate=yes headroom …, or run it as root");
+            "cannot create a memory control group: Headroom's control group has other processes in it; use "
+            "systemd-run --user --scope -p Delegate=yes headroom …, or run Headroom as root");
 }
 
-TEST_F(ParentV2, AnUnlimitedGroupMayBeLeft) {
+TEST_F(ParentV2, LeavesAnUnlimitedGroup) {
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
   tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
   tree_.file("cgroup/user/app/run/memory.max", "max\n");
-  tree_.group_v2("user/app", "\n");  // does not give memory to its children
+  tree_.group_v2("user/app", "\n");  // does not enable memory for its children
   tree_.group_v2("user", "memory\n");
   const auto parent = prepare();
   ASSERT_TRUE(parent) << parent.error().sentence();
   EXPECT_EQ(parent->folder(), tree_.cgroup() / "user");
 }
 
-TEST_F(ParentV2, AGroupWithoutProcessesNeedsNoMove) {
+TEST_F(ParentV2, DoesNotMoveFromAGroupWithoutProcesses) {
   tree_.group_v2("user/app/run", "\n");
   const auto parent = prepare();
   ASSERT_TRUE(parent);
@@ -201,7 +201,7 @@ TEST_F(ParentV2, AGroupWithoutProcessesNeedsNoMove) {
   EXPECT_FALSE(fs::exists(parent->folder() / ("headroom-" + own_pid_ + "-conductor")));
 }
 
-TEST(StaleGroups, OnlyThoseOfDeadConductorsAreRemoved) {
+TEST(StaleGroups, RemovesOnlyGroupsOfDeadConductors) {
   const pid_t gone = run_child({}, [] { return 0; }) == 0 ? start_child({}, [] { return 0; }) : 0;
   ASSERT_GT(gone, 0);
   wait_status(gone);

@@ -21,7 +21,7 @@ std::vector<std::string> outcomes(const Limit& limit) {
   return all;
 }
 
-TEST(LimitProbeChild, EveryRouteTakesMemoryWhereNothingRefusesIt) {
+TEST(LimitProbeChild, AllocatesByEveryRouteWithoutALimit) {
   for (const std::string& name : probe_routes()) {
     testing::internal::CaptureStdout();
     EXPECT_EQ(run_limit_probe(name, mebibytes(8)), 0) << name;
@@ -30,14 +30,14 @@ TEST(LimitProbeChild, EveryRouteTakesMemoryWhereNothingRefusesIt) {
   }
 }
 
-TEST(LimitProbeChild, AnUnknownRouteTakesNothing) {
+TEST(LimitProbeChild, RejectsAnUnknownRoute) {
   testing::internal::CaptureStdout();
   EXPECT_NE(run_limit_probe("wish", mebibytes(4)), 0);
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "{\"route\":\"wish\",\"taken_bytes\":0,\"stopped_by\":22}\n");
 }
 
-TEST(LimitProbe, AControlGroupIsHardByEveryRoute) {
+TEST(LimitProbe, FindsAControlGroupHardByEveryRoute) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
   const auto limit = probe_limit(mebibytes(512), "cgroup", probe_child());
   if (!limit) GTEST_SKIP() << limit.error().sentence();
@@ -49,14 +49,14 @@ TEST(LimitProbe, AControlGroupIsHardByEveryRoute) {
     EXPECT_EQ(one.outcome, "killed") << one.name << ": " << one.detail;
 }
 
-TEST(LimitProbe, TheSmallestLimitIsProbedUnderItself) {
+TEST(LimitProbe, ProbesTheSmallestLimitItself) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
   const auto limit = probe_limit(mebibytes(8), "cgroup", probe_child());
   if (!limit) GTEST_SKIP() << limit.error().sentence();
   EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
 }
 
-TEST(LimitProbe, DataLimitIsSoftAndNamesWhatEscapes) {
+TEST(LimitProbe, FindsADataLimitSoftAndNamesEscapes) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
   const auto limit = probe_limit(mebibytes(512), "rlimit", probe_child());
   ASSERT_TRUE(limit) << limit.error().sentence();
@@ -69,11 +69,12 @@ TEST(LimitProbe, DataLimitIsSoftAndNamesWhatEscapes) {
   EXPECT_EQ(route(*limit, "mmap_shared").outcome, "escaped");
   EXPECT_EQ(route(*limit, "memfd").outcome, "escaped");
   EXPECT_EQ(route(*limit, "fork").outcome, "escaped");
-  EXPECT_THAT(limit->note, HasSubstr("memory gets past the limit by mmap_shared, memfd, shm_file, fork"));
+  EXPECT_THAT(limit->note, HasSubstr("memory escapes the limit by mmap_shared, memfd, shm_file, fork"));
 }
 
 TEST(LimitProbe, CudaWithoutProofMakesAHardLimitSoft) {
-  Limit limit{mebibytes(512), LimitType::hard, LimitMechanism::cgroup_v2, {{"malloc_touch", "killed", ""}}, ""};
+  Limit limit{
+      mebibytes(512), LimitType::hard, LimitMechanism::cgroup_v2, {{"malloc_touch", "killed", ""}}, ""};
   note_unproved_cuda_memory(limit);
   EXPECT_EQ(limit.type, LimitType::soft);
   EXPECT_EQ(limit.note, "CUDA memory is not proved to be charged on this device");
@@ -88,7 +89,7 @@ TEST(LimitProbe, CudaWithoutProofKeepsAnUnavailableLimitUnavailable) {
   EXPECT_EQ(limit.note, "");
 }
 
-TEST(LimitProbe, NothingEnforcedIsNothingTried) {
+TEST(LimitProbe, TriesNothingWithoutEnforcement) {
   const auto watched = probe_limit(mebibytes(512), "watchdog", probe_child());
   ASSERT_TRUE(watched);
   EXPECT_EQ(watched->type, LimitType::soft);
@@ -98,7 +99,7 @@ TEST(LimitProbe, NothingEnforcedIsNothingTried) {
   EXPECT_EQ(none->type, LimitType::unavailable);
 }
 
-TEST(LimitProbe, AProbeThatCannotRunProvesNothing) {
+TEST(LimitProbe, ProvesNothingIfTheProbeCannotRun) {
   for (const char* command : {"/nowhere/headroom", "/bin/false"}) {
     const auto limit = probe_limit(mebibytes(512), "rlimit", {command});
     ASSERT_TRUE(limit) << limit.error().sentence();
@@ -108,8 +109,8 @@ TEST(LimitProbe, AProbeThatCannotRunProvesNothing) {
   }
 }
 
-// A probe that is killed by someone else, while the group counts no OOM kill, has not met the limit.
-TEST(LimitProbe, AKillThatTheGroupDidNotCountIsNoProof) {
+// If another process kills a probe while the group counts no OOM kill, the probe has not reached the limit.
+TEST(LimitProbe, IgnoresAKillThatTheGroupDidNotCount) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
   const auto limit = probe_limit(mebibytes(512), "cgroup",
                                  {"/bin/sh", "-c", "echo '{\"taken_bytes\":1048576}'; kill -9 $$", "probe"});

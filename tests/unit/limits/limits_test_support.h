@@ -1,4 +1,4 @@
-// What the tests of limits share: children that take memory, and the reasons to skip.
+// Shared by the tests of limits: children that allocate memory, and the reasons to skip.
 #pragma once
 
 #include <sys/mman.h>
@@ -26,8 +26,8 @@ inline constexpr bool kEmulated = false;
 inline constexpr const char* kNoRealLimits =
     "an emulator or a sanitizer needs more memory than the limits of this test allow";
 
-// Takes and touches private memory; false if it was refused.
-inline bool take(Bytes bytes, int flags = MAP_PRIVATE) {
+// Allocates and touches private memory; returns false if it was refused.
+inline bool allocate(Bytes bytes, int flags = MAP_PRIVATE) {
   const auto size = static_cast<std::size_t>(bytes.count);
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
@@ -35,7 +35,7 @@ inline bool take(Bytes bytes, int flags = MAP_PRIVATE) {
   return true;
 }
 
-// Starts a child that enters a limit and then does its work; 99 tells that it could not enter.
+// Starts a child that enters a limit and then runs `work`; exit code 99 means that it could not enter.
 inline pid_t start_child(const std::function<int()>& entry, const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child != 0) return child;

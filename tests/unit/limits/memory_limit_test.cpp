@@ -15,36 +15,36 @@ std::unique_ptr<MemoryLimit> make(std::optional<Bytes> bytes, std::string_view f
   return limit ? std::move(*limit) : nullptr;
 }
 
-TEST(MakeMemoryLimit, TooSmallALimitIsRefusedWithAFix) {
+TEST(MakeMemoryLimit, RejectsATooSmallLimitWithAFix) {
   std::string note;
   const auto limit = make_memory_limit("m", mebibytes(1), "auto", note);
   ASSERT_FALSE(limit);
-  EXPECT_EQ(
-      limit.error().sentence(),
-      "a memory limit of 1.0 MiB is too small: no process of Headroom's starts in it; give at least 8.0 MiB");
+  EXPECT_EQ(limit.error().sentence(),
+            "the memory limit of 1.0 MiB is too small: no Headroom process can start with it; use at least "
+            "8.0 MiB");
 }
 
-TEST(MakeMemoryLimit, AnUnknownMechanismIsRefused) {
+TEST(MakeMemoryLimit, RejectsAnUnknownMechanism) {
   std::string note;
   const auto limit = make_memory_limit("m", mebibytes(64), "hope", note);
   ASSERT_FALSE(limit);
   EXPECT_EQ(limit.error().kind, ErrorKind::usage);
 }
 
-TEST(MakeMemoryLimit, ForcedMechanismsAreTaken) {
+TEST(MakeMemoryLimit, UsesForcedMechanisms) {
   EXPECT_EQ(make(mebibytes(64), "rlimit")->mechanism(), LimitMechanism::rlimit_data);
   EXPECT_EQ(make(mebibytes(64), "watchdog")->mechanism(), LimitMechanism::watchdog);
   EXPECT_EQ(make(mebibytes(64), "none")->mechanism(), LimitMechanism::none);
 }
 
-TEST(MakeMemoryLimit, MoreThanTheMachineHasIsFineAndNoted) {
+TEST(MakeMemoryLimit, AcceptsMoreThanTheMachineHasWithANote) {
   std::string note;
   const auto limit = make_memory_limit("m", gibibytes(1'000'000), "watchdog", note);
   ASSERT_TRUE(limit);
   EXPECT_THAT(note, testing::HasSubstr("is more than this machine's memory of"));
 }
 
-TEST(MakeMemoryLimit, WithoutALimitThereIsAtMostAnAccountAndNoFuss) {
+TEST(MakeMemoryLimit, MakesOnlyAnAccountWithoutALimit) {
   std::string note = "from before";
   const auto limit = make_memory_limit("m", std::nullopt, "auto", note);
   ASSERT_TRUE(limit);
@@ -53,12 +53,12 @@ TEST(MakeMemoryLimit, WithoutALimitThereIsAtMostAnAccountAndNoFuss) {
   EXPECT_EQ(note, "");
 }
 
-TEST(DataLimit, RefusesPrivateMemoryAndLetsSharedMemoryPass) {
+TEST(DataLimit, RefusesPrivateMemoryButNotSharedMemory) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
   const auto limit = make(mebibytes(64), "rlimit");
-  EXPECT_EQ(run_child(limit->entry(), [] { return take(mebibytes(32)) ? 0 : 1; }), 0);
-  EXPECT_NE(run_child(limit->entry(), [] { return take(mebibytes(96)) ? 0 : 1; }), 0);
-  EXPECT_EQ(run_child(limit->entry(), [] { return take(mebibytes(96), MAP_SHARED) ? 0 : 1; }), 0);
+  EXPECT_EQ(run_child(limit->entry(), [] { return allocate(mebibytes(32)) ? 0 : 1; }), 0);
+  EXPECT_NE(run_child(limit->entry(), [] { return allocate(mebibytes(96)) ? 0 : 1; }), 0);
+  EXPECT_EQ(run_child(limit->entry(), [] { return allocate(mebibytes(96), MAP_SHARED) ? 0 : 1; }), 0);
 }
 
 class GroupLimitTest : public testing::Test {
@@ -73,14 +73,14 @@ class GroupLimitTest : public testing::Test {
   std::unique_ptr<MemoryLimit> limit_;
 };
 
-TEST_F(GroupLimitTest, ChildrenShareOneLimit) {
+TEST_F(GroupLimitTest, SharesOneLimitBetweenChildren) {
   auto ready = Pipe::create();
   auto hold = Pipe::create();
   ASSERT_TRUE(ready && hold);
-  // Each stays below the limit; the second takes what the first no longer leaves.
+  // Each child stays below the limit; the second allocates more than the first leaves.
   const auto work = [&] {
     hold->write_end.reset();
-    if (!take(mebibytes(32))) return 1;
+    if (!allocate(mebibytes(32))) return 1;
     if (::write(ready->write_end.get(), "y", 1) != 1) return 2;
     char byte = 0;
     return ::read(hold->read_end.get(), &byte, 1) == 0 ? 0 : 3;
@@ -91,41 +91,41 @@ TEST_F(GroupLimitTest, ChildrenShareOneLimit) {
   EXPECT_GE(limit_->account().current.value(), mebibytes(32));
   const pid_t second = start_child(limit_->entry(), work);
   ready->write_end.reset();
-  // Either may be the kernel's victim; the one that is left answers or has answered.
+  // The kernel may kill either child; the survivor answers or has answered.
   EXPECT_LE(::read(ready->read_end.get(), &byte, 1), 1);
   hold->write_end.reset();
   const int statuses[] = {wait_status(first), wait_status(second)};
-  // On a busy machine the kernel may take the other one, too, before the first has given its memory back.
+  // On a busy machine, the kernel may kill the other one, too, before the first has freed its memory.
   const int victims = killed(statuses[0]) + killed(statuses[1]);
   EXPECT_GE(victims, 1);
   EXPECT_EQ(limit_->account().oom_kills, victims);
 }
 
-TEST_F(GroupLimitTest, TheAccountAgreesWithTheProcesssOwnPeak) {
-  auto told = Pipe::create();
-  ASSERT_TRUE(told);
+TEST_F(GroupLimitTest, AgreesWithTheProcesssOwnPeak) {
+  auto figures = Pipe::create();
+  ASSERT_TRUE(figures);
   const auto work = [&] {
     using namespace sources;
-    // What it has from its parent was charged to the parent.
+    // The memory inherited from the parent is charged to the parent.
     const ProcessMemory at_start = read_process_memory(::getpid(), ProcessDetail::status);
-    if (!take(mebibytes(24))) return 1;
+    if (!allocate(mebibytes(24))) return 1;
     const ProcessMemory at_end = read_process_memory(::getpid(), ProcessDetail::status);
     const Bytes growth = at_end.rss_peak.value_or(Bytes{}) - at_start.rss.value_or(Bytes{});
-    return ::write(told->write_end.get(), &growth, sizeof growth) > 0 ? 0 : 2;
+    return ::write(figures->write_end.get(), &growth, sizeof growth) > 0 ? 0 : 2;
   };
   ASSERT_EQ(run_child(limit_->entry(), work), 0);
   Bytes growth;
-  ASSERT_EQ(::read(told->read_end.get(), &growth, sizeof growth), static_cast<ssize_t>(sizeof growth));
+  ASSERT_EQ(::read(figures->read_end.get(), &growth, sizeof growth), static_cast<ssize_t>(sizeof growth));
   EXPECT_GE(growth, mebibytes(24));
   const auto group_peak = limit_->account().peak;
   if (!group_peak) GTEST_SKIP() << "this kernel keeps no peak for a group";
-  // The group also pays for page tables, for copies of the parent's pages, and for pages that the kernel
-  // charges ahead, a batch for each core.
+  // The group is also charged for page tables, for copies of the parent's pages, and for pages that the
+  // kernel charges in advance, in a batch per core.
   EXPECT_LE(std::abs((*group_peak - growth).count), mebibytes(4).count);
 }
 
-TEST_F(GroupLimitTest, ThePeakCanBeReset) {
-  ASSERT_EQ(run_child(limit_->entry(), [] { return take(mebibytes(24)) ? 0 : 1; }), 0);
+TEST_F(GroupLimitTest, ResetsThePeak) {
+  ASSERT_EQ(run_child(limit_->entry(), [] { return allocate(mebibytes(24)) ? 0 : 1; }), 0);
   if (!limit_->reset_peak()) GTEST_SKIP() << "this kernel cannot reset the peak of a group";
   EXPECT_LE(limit_->account().peak.value(), mebibytes(8));
 }

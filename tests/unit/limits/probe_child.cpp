@@ -1,4 +1,4 @@
-// What the probe starts in the tests: probe_child --route R --target BYTES.
+// The child that the probe starts in the tests: probe_child --route R --target BYTES.
 #include "base/text.h"
 #include "limits/memory_limit.h"
 
