@@ -17,7 +17,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-// The video that was read last, so that the samples of one, which come in order, take one pass over it.
+// The most recently read video. The samples of a video come in order, so it is decoded in one pass.
 struct OpenVideo {
   std::size_t sequence = 0;
   std::int64_t next_frame = 0;
@@ -50,7 +50,8 @@ std::string image_name(const std::string& model, std::int64_t number) {
   return fmt::format("{}_{}.jpg", model, number);
 }
 
-// What was found, for samples/MODEL.json; before the first picture, which may be what ends this process.
+// Writes the findings to samples/MODEL.json before the first image is drawn, because drawing may crash this
+// process.
 Result<std::int64_t> list_samples(const Json& job) {
   std::ifstream lines(get_text(job, "samples"));
   Json found = Json::array();
@@ -81,7 +82,7 @@ Result<Json> draw(const Json& job) {
   answer["samples"] = *count;
   answer["drawn"] = Json::array();
   answer["problems"] = Json::array();
-  if (source->spec.kind == SourceKind::camera) return answer;  // its frames cannot be had again
+  if (source->spec.kind == SourceKind::camera) return answer;  // a camera's frames cannot be read again
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
   std::vector<std::string> class_names;

@@ -29,7 +29,7 @@ void add_ledger(GpuMemory& memory, Phase phase, const Json& entry, bool has_fail
       break;
     case Phase::model_loaded:
       memory.loaded = charged;
-      raise(memory.load_peak, peak);  // a pipeline loads several
+      raise(memory.load_peak, peak);  // a pipeline loads several models
       break;
     case Phase::warm:
       raise(memory.run_peak, peak);

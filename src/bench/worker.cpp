@@ -1,11 +1,11 @@
-// A job is a list of named steps; after each the worker marks a phase, so that the memory of the runtime, of
-// the loaded model and of its run are separate figures:
-//   start            nothing but this program
-//   runtime_loaded   the runtime's library and environment
-//   model_loaded     the model, its task and its input buffers
-//   warm             first frames run; lazily made memory is there, the frame ring is mapped and touched
-//   running          the measured frames are done; nothing was cleaned since the last one
-//   unloaded         model and frames are gone; what is left over runtime_loaded is the residue
+// A job is a sequence of named phases. The worker marks the end of each phase, so that the memory of the
+// runtime, of the loaded model and of the run are separate figures:
+//   start            only this program
+//   runtime_loaded   the runtime's library and environment are loaded
+//   model_loaded     the model, its task and its input buffers are loaded
+//   warm             the first frames have run: lazy allocations are done, the frame ring is touched
+//   running          the measured frames are done; nothing was cleaned since the last frame
+//   unloaded         model and frames are freed; memory above runtime_loaded is the residue
 #include "bench/worker.h"
 
 #include <unistd.h>

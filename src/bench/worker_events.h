@@ -34,10 +34,8 @@ class WorkerEvents {
   void send_error(const Error& error, bool out_of_memory);
 
   // The functions below run in the measured loop, between frames, and allocate nothing.
-  //
-  // Shows that the worker is alive, at most four times a second: for long work that sends nothing else.
 
-  // A sign of life, sent at most four times a second: for long work that says nothing else.
+  // Shows that the worker is alive, at most four times a second: for long work that sends nothing else.
   void alive();
   // Sent when the worker asks the decoder for frames, and when it has the answer.
   void waits_for_decoder(bool waits);

@@ -122,7 +122,7 @@ TEST(BenchInStep, StopsWaitingForAPartnerAtTimeoutOrInterrupt) {
   EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
 }
 
-TEST(BenchInStep, RejectsRunsOfSeveralModelsTogether) {
+TEST(BenchInStep, RejectsOtherTimedRuns) {
   Bench a;
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
            {"--parallel"}, {"--pipeline"}, {"--tune"}, {"--pool", "64MiB"}, {"--skip-inference"}}) {

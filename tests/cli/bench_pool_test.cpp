@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// In a budget of a tenth of a gigabyte, two models of 40 MiB do not fit next to the process and the margin.
+// Two models of 40 MiB do not fit in a budget of 96 MiB together with the process and the safety margin.
 class BenchPool : public testing::Test {
  protected:
   CommandResult run(const std::vector<std::string>& models, std::vector<std::string> more = {}) {

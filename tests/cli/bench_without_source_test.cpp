@@ -52,7 +52,7 @@ TEST(BenchWithoutSource, ReportsWhyAModelThatTakesFramesFails) {
   EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
 }
 
-TEST(BenchWithoutSource, RejectsOnlyModelsThatTakeFrames) {
+TEST(BenchWithoutSource, RequiresASourceIfAllModelsTakeFrames) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
