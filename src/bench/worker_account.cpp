@@ -8,7 +8,7 @@
 namespace headroom::bench {
 namespace {
 
-void add_phase(WorkerAccount& account, const Json& event) {
+void add_phase_event(WorkerAccount& account, const Json& event) {
   const auto phase = parse_phase(get_text(event, "phase"));
   if (!phase) return;
   account.phases.push_back(
@@ -19,7 +19,7 @@ void add_phase(WorkerAccount& account, const Json& event) {
   account.peak_reset_works = account.peak_reset_works && get_bool(event, "peak_was_reset").value_or(false);
 }
 
-void add_model(WorkerAccount& account, const Json& event) {
+void add_model_event(WorkerAccount& account, const Json& event) {
   ModelAccount model;
   model.name = get_text(event, "name");
   model.task = get_text(event, "task");
@@ -37,7 +37,7 @@ void add_model(WorkerAccount& account, const Json& event) {
   account.models.push_back(std::move(model));
 }
 
-void add_frames(WorkerAccount& account, const Json& event) {
+void add_frames_event(WorkerAccount& account, const Json& event) {
   const auto index = static_cast<std::size_t>(get_integer(event, "model").value_or(0));
   if (index >= account.models.size()) return;
   for (const Json& times : get_member(event, "times")) {
@@ -52,7 +52,7 @@ void add_frames(WorkerAccount& account, const Json& event) {
 }
 
 // Adds the pool's figures of a window of frames and, at the end, its counters (bench/pooled_run.cpp).
-void add_pool(PoolAccount& pool, const Json& event) {
+void add_pool_event(PoolAccount& pool, const Json& event) {
   const auto add_times = [](const Json& times, std::vector<std::int64_t>& to) {
     for (const Json& time : times)
       if (time.is_number_integer()) to.push_back(time.get<std::int64_t>());
@@ -96,7 +96,7 @@ const PhaseAccount* WorkerAccount::find(Phase phase) const {
 void add_event(WorkerAccount& account, const Json& event) {
   const std::string kind = get_text(event, "event");
   if (kind == "phase") {
-    add_phase(account, event);
+    add_phase_event(account, event);
   } else if (kind == "runtime") {
     account.runtime_version = get_text(event, "version");
     account.runtime_load_time = get_nanoseconds(event, "load_ns");
@@ -105,14 +105,14 @@ void add_event(WorkerAccount& account, const Json& event) {
   } else if (kind == "device") {
     account.gpus.add_device(event);
   } else if (kind == "model") {
-    add_model(account, event);
+    add_model_event(account, event);
   } else if (kind == "pipeline_model") {
     if (!account.models.empty())
       account.models.back().resident_after_load = get_bytes(event, "resident_bytes");
   } else if (kind == "frames") {
-    add_frames(account, event);
+    add_frames_event(account, event);
   } else if (kind == "pool") {
-    add_pool(account.pool, event);
+    add_pool_event(account.pool, event);
   } else if (kind == "held") {
     account.frames_held = std::max(account.frames_held, get_integer(event, "frames").value_or(0));
     account.skipped_frames += get_integer(event, "skipped").value_or(0);

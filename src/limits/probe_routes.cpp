@@ -74,7 +74,7 @@ struct Outcome {
 };
 
 // Writes without allocating: at the limit, no memory is left.
-void report(std::string_view route, Outcome outcome) {
+void print_outcome(std::string_view route, Outcome outcome) {
   std::array<char, 160> line;
   const auto end =
       outcome.stopped_by == 0
@@ -91,7 +91,7 @@ template <class Allocate>
 Outcome allocate_until(std::string_view route, std::int64_t target, Allocate allocate) {
   Outcome outcome;
   while (outcome.allocated < target) {
-    if (outcome.allocated % kReportEvery == 0) report(route, outcome);
+    if (outcome.allocated % kReportEvery == 0) print_outcome(route, outcome);
     outcome.stopped_by = allocate();
     if (outcome.stopped_by != 0) break;
     outcome.allocated += kStep;
@@ -128,7 +128,7 @@ Outcome allocate_by_fork(std::string_view route, std::int64_t target) {
   auto ready = Pipe::create();
   auto hold = Pipe::create();
   if (!ready || !hold) return {0, EMFILE};
-  report(route, {});
+  print_outcome(route, {});
   std::array<pid_t, 2> children{};
   for (pid_t& child : children) {
     child = ::fork();
@@ -175,7 +175,7 @@ std::vector<std::string> probe_routes() {
 
 int run_limit_probe(std::string_view route, Bytes target) {
   const Outcome outcome = allocate_by(route, target.count);
-  report(route, outcome);
+  print_outcome(route, outcome);
   return outcome.stopped_by == 0 ? 0 : 1;
 }
 
