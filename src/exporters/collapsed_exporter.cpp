@@ -1,5 +1,5 @@
-// Collapsed stacks: a line a stack, outermost frame first, and its bytes; what flamegraph.pl and inferno
-// read.
+// Collapsed stacks, the input of flamegraph.pl and inferno: one line per stack, outermost frame first, then
+// its bytes.
 #include <map>
 
 #include "analysis/live_counter.h"
@@ -12,7 +12,7 @@ Status write_collapsed(const ExportInput& input, OutputSink& sink) {
   const Metric metric = input.metric.value_or(Metric::peak);
   const NamedStacks named = name_stacks(input);
   if (metric == Metric::temporary && !named.has_temporary) return no_temporary_allocations(input);
-  // Functions of one name in several files are one here.
+  // Functions with the same name in several files are merged.
   std::map<std::string, std::int64_t> lines;
   for (const NamedStack& stack : named.stacks)
     if (stack[metric].bytes > 0)

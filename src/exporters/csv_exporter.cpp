@@ -1,5 +1,5 @@
-// Layers and stacks as one table, by RFC 4180: `kind` tells them apart, and the heap from mapped memory and
-// from GPUs; a figure that a row does not have is an empty cell.
+// Layers and stacks as one table (RFC 4180). `kind` distinguishes layers from stacks, and the heap from
+// mapped memory and GPUs. A missing figure is an empty cell.
 #include <optional>
 #include <string>
 
@@ -21,7 +21,7 @@ std::string cell(std::string_view text) {
   return quoted + '"';
 }
 
-// Where the host's memory was not recorded.
+// For recordings without host memory.
 void write_entries(const analysis::LayerFigures& layer, OutputSink& sink) {
   sink.print("layer,{},,,,,,,,,,,,,,{},{},\r\n", cell(layer.path), layer.entries,
              layer.duration.milliseconds());
@@ -54,7 +54,7 @@ void write_stack(const NamedStacks& named, const NamedStack& stack, OutputSink& 
   sink.print(",{},{},{},{},,,,,,\r\n", peak.bytes, peak.blocks, leaked.bytes, leaked.blocks);
 }
 
-// What mapped memory and GPUs have of the columns. A row names what it has; the rest stays empty.
+// A row for mapped memory or a GPU. Columns that are not set stay empty.
 struct Row {
   std::string kind{}, layer{}, stack{}, device{};
   std::optional<std::int64_t> allocations{}, releases{}, allocated_bytes{};
@@ -79,8 +79,8 @@ Row row_of(const analysis::DeviceShare& share) {
           .at_end_bytes = share.end_bytes};
 }
 
-// Whose the memory of the row `whole` is: "KIND_layer" rows and "KIND_stack" rows. `Figures`: MappedFigures
-// or DeviceFigures.
+// Writes the owners of the memory in row `whole`: "KIND_layer" and "KIND_stack" rows. `Figures`:
+// MappedFigures or DeviceFigures.
 template <class Figures>
 void write_shares(const Row& whole, const Figures& figures, const ExportInput& input,
                   const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
@@ -113,7 +113,7 @@ void write_mapped(const ExportInput& input, const analysis::RecordingAnalysis& a
   write_shares(whole, mapped, input, analysis, sink);
 }
 
-// Of the total alone: what takes up the device's memory.
+// Only kinds that use the device's memory are part of the total.
 void write_device(const ExportInput& input, const analysis::RecordingAnalysis& analysis,
                   const analysis::DeviceFigures& figures, OutputSink& sink) {
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
@@ -145,7 +145,8 @@ Status write_csv(const ExportInput& input, OutputSink& sink) {
       "avg_fragmentation,entries,duration_ms,device\r\n");
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
-    if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    if (i > 0 && layer.entries == 0 && layer.allocations == 0)
+      continue;  // a scope that was named but never used
     if (analysis.host_recorded)
       write_layer(layer, i == 0, sink);
     else if (i > 0)

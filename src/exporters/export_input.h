@@ -1,4 +1,4 @@
-// What every exporter is given, and what an exporter is. docs/export.md says what each format holds.
+// The input of an exporter, and the description of one. docs/export.md describes the formats.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace headroom::exporters {
 
-// Which bytes of a stack are meant.
+// Which bytes of a stack are exported.
 enum class Metric { peak, leaked, temporary, allocated };
 inline constexpr std::size_t kMetrics = 4;
 std::string_view name_of(Metric metric);
@@ -20,15 +20,15 @@ std::string_view name_of(Metric metric);
 struct ExportInput {
   recording::Recording& recording;
   symbols::Symbolizer& symbolizer;
-  std::string file = {};  // as the user named it
+  std::string file = {};  // as the user typed it
   std::optional<Metric> metric = {};
 };
 
 struct Exporter {
-  std::string_view name;       // as --to takes it
-  std::string_view extension;  // of the file that it makes: "speedscope.json"
+  std::string_view name;       // value of --to
+  std::string_view extension;  // extension of the output file: "speedscope.json"
   std::string_view summary;    // one line
-  std::string_view next;       // what to do with the file; {} stands for its name
+  std::string_view next;       // how to use the file; {} is replaced by its name
   bool takes_metric = false;
   bool has_gpu_memory = false;
   Status (*write)(const ExportInput& input, OutputSink& sink) = nullptr;

@@ -7,7 +7,7 @@ const std::vector<Exporter>& exporter_list() {
       {"speedscope", "speedscope.json", "flame graphs for https://www.speedscope.app",
        "open https://www.speedscope.app and drop {} on it (it stays in the browser)", true, false,
        write_speedscope},
-      {"collapsed", "collapsed.txt", "a line a stack, for flamegraph.pl and inferno",
+      {"collapsed", "collapsed.txt", "one line per stack, for flamegraph.pl and inferno",
        "flamegraph.pl --countname bytes {} > flame.svg", true, false, write_collapsed},
       {"pprof", "pb.gz", "for go tool pprof, with layers as labels", "go tool pprof -http=: {}", true, false,
        write_pprof},
@@ -35,8 +35,8 @@ const Exporter* find_exporter(std::string_view name) {
 }
 
 tl::unexpected<Error> no_temporary_allocations(const ExportInput& input) {
-  return input_error(fmt::format("{} does not tell temporary allocations", input.file),
-                     "it holds samples of the small ones", "record with headroom trace --full");
+  return input_error(fmt::format("{} has no data on temporary allocations", input.file),
+                     "small allocations were only sampled", "record with headroom trace --full");
 }
 
 }  // namespace headroom::exporters

@@ -1,5 +1,5 @@
-// The formats of `headroom export`. To add one: a file <name>_exporter.cpp, a line here and in the list, a
-// golden test, a paragraph in docs/export.md.
+// The formats of `headroom export`. To add a format: write <name>_exporter.cpp, add a line here and in the
+// list, a golden test, and a paragraph in docs/export.md.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ Status write_heaptrack(const ExportInput& input, OutputSink& sink);
 Status write_perfetto(const ExportInput& input, OutputSink& sink);
 Status write_pytorch_snapshot(const ExportInput& input, OutputSink& sink);
 
-// What to say when --metric temporary meets a recording of samples.
+// The error for --metric temporary if the recording contains samples.
 tl::unexpected<Error> no_temporary_allocations(const ExportInput& input);
 
 }  // namespace headroom::exporters

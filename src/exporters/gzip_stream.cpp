@@ -15,7 +15,7 @@ struct GzipStream::State {
 
 GzipStream::GzipStream(OutputSink& sink) : state_(std::make_unique<State>()), sink_(sink) {
   constexpr int kLargestWindow = 15, kGzipHeader = 16, kDefaultMemory = 8;
-  // With fixed parameters it fails for want of memory only.
+  // With fixed parameters this fails only if memory is short.
   if (deflateInit2(&state_->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kLargestWindow + kGzipHeader,
                    kDefaultMemory, Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
@@ -28,7 +28,8 @@ GzipStream::~GzipStream() {
 }
 
 void GzipStream::write(std::string_view bytes) {
-  constexpr std::size_t kMost = std::numeric_limits<uInt>::max();  // zlib counts what is left in an unsigned
+  constexpr std::size_t kMost =
+      std::numeric_limits<uInt>::max();  // zlib stores the remaining length in an unsigned int
   for (; !bytes.empty(); bytes.remove_prefix(std::min(kMost, bytes.size())))
     deflate(bytes.substr(0, kMost), Z_NO_FLUSH);
 }
@@ -37,7 +38,7 @@ void GzipStream::finish() { deflate({}, Z_FINISH); }
 
 void GzipStream::deflate(std::string_view bytes, int flush) {
   z_stream& stream = state_->stream;
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // zlib only reads it
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // zlib does not modify it
   stream.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 32768> buffer;
   do {

@@ -1,4 +1,4 @@
-// Compresses what goes to a sink (RFC 1952), as it goes.
+// Compresses data on its way to a sink (RFC 1952).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class GzipStream {
   ~GzipStream();
 
   void write(std::string_view bytes);
-  // The end of the stream; to be called once, before the sink's own.
+  // Ends the stream. Call this once, before the sink's finish().
   void finish();
 
  private:

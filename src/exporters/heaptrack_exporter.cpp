@@ -1,6 +1,6 @@
-// heaptrack's text format, version 3, as heaptrack_interpret writes it: strings, instruction pointers, traces
-// and allocation infos (a size at a trace) are defined by a line before their first use and numbered by their
-// order; "+" and "-" name an allocation info. All numbers are hexadecimal. heaptrack has no layers.
+// heaptrack's text format, version 3, as heaptrack_interpret writes it. Strings, instruction pointers, traces
+// and allocation infos (a size at a trace) are each defined by a line before their first use, and numbered in
+// that order. "+" and "-" refer to an allocation info. All numbers are hexadecimal. heaptrack has no layers.
 #include <algorithm>
 #include <unordered_map>
 
@@ -24,8 +24,8 @@ class HeaptrackWriter {
     std::string command = fmt::format("{}", fmt::join(input_.recording.info().command, " "));
     std::replace(command.begin(), command.end(), '\n', ' ');
     sink_.print("X {}\n", command);
-    // After a release heaptrack takes info 0 for the last that was allocated, so that a release of it would
-    // count as temporary: one of nothing has the number, and no block.
+    // After a free, heaptrack treats info 0 as the last allocation, so a free of info 0 would count as
+    // temporary. Therefore info 0 is a dummy of size 0, which no block uses.
     sink_.print("a 0 0\n");
   }
 
@@ -37,10 +37,11 @@ class HeaptrackWriter {
       sink_.print("- {:x}\n", block.stack);
     } else if (analysis::is_allocation(event) && analysis::make_block(event, 0, event.time.count, block)) {
       write_time(event.time);
-      // The block remembers its allocation info in place of its stack.
+      // The block stores its allocation info in the field for the stack.
       block.stack = info_of(static_cast<std::uint64_t>(block.bytes()), trace_of(event.stack));
       LiveBlock replaced;
-      if (live_.insert(block, replaced)) sink_.print("- {:x}\n", replaced.stack);  // its release was not seen
+      if (live_.insert(block, replaced))
+        sink_.print("- {:x}\n", replaced.stack);  // its free was not recorded
       sink_.print("+ {:x}\n", block.stack);
     }
   }
@@ -76,7 +77,7 @@ class HeaptrackWriter {
     return index;
   }
 
-  // Traces are a tree: a node is an instruction and its caller's node; 0 is the root.
+  // Traces form a tree: a node is an instruction and the node of its caller; 0 is the root.
   std::uint32_t trace_of(StackId stack) {
     if (stack.index < traces_of_stacks_.size() && traces_of_stacks_[stack.index] != kUnknown)
       return traces_of_stacks_[stack.index];
@@ -118,7 +119,8 @@ class HeaptrackWriter {
 }  // namespace
 
 Status write_heaptrack(const ExportInput& input, OutputSink& sink) {
-  input.recording.for_each_event([](const MemoryEvent&) {});  // all stacks, so that symbols are read once
+  input.recording.for_each_event(
+      [](const MemoryEvent&) {});  // reads all stacks first, so that symbols are loaded once
   prepare_symbols(input);
   HeaptrackWriter writer(input, sink);
   writer.write_header();

@@ -1,4 +1,4 @@
-// The layers that each thread is in, as layers to leave and to enter.
+// Converts scope changes of each thread into layers that the thread leaves and enters.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ class LayerWalk {
 
   analysis::LayerTree& layers() { return layers_; }
 
-  // The thread works for the event's scope from now on: calls leave(layer) from the inside out up to what the
-  // layers before and after have in common, and then enter(layer) from there in.
+  // Moves the thread to the event's scope: calls leave(layer) from the innermost layer outwards up to the
+  // common ancestor, then enter(layer) inwards.
   template <class Leave, class Enter>
   void go(const MemoryEvent& event, Leave&& leave, Enter&& enter) {
-    if (event.is_weight) return;  // its thread was somewhere else
+    if (event.is_weight) return;  // a weight's scope is not its thread's scope
     analysis::LayerIndex& current = current_[event.thread.index];
     const analysis::LayerIndex next = layers_.of(event.scope);
     if (next == current) return;

@@ -43,7 +43,7 @@ class StackNamer {
   void add_functions(StackId stack, std::vector<std::uint32_t>& frames) {
     const std::span<const std::uint64_t> addresses = input_.recording.stacks().frames(stack);
     if (addresses.empty()) frames.push_back(frame_of("(no stack)", {}, false));
-    // Of deeper stacks only the innermost frames were recorded.
+    // Deeper stacks were recorded without their outer frames.
     if (addresses.size() == recording::kMaxFrames)
       frames.push_back(frame_of("(callers left out)", {}, false));
     for (std::size_t i = addresses.size(); i-- > 0;) {

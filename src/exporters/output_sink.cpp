@@ -45,7 +45,7 @@ void OutputSink::flush() {
 
 Status OutputSink::finish() {
   flush();
-  if (!file_) return {};  // main() asks what became of standard output
+  if (!file_) return {};  // main() checks standard output
   if (status_ && !temporary_.empty()) {
     if (::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS)
       status_ = failure("cannot flush", errno_text(errno));

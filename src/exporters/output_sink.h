@@ -1,5 +1,5 @@
-// Where an export goes: a file that appears by rename when it is whole, or standard output. Writes are
-// buffered and never fail by themselves; finish() says what became of all of them.
+// The output of an export: a file that appears by rename when it is complete, or standard output. Writes are
+// buffered and report no errors; finish() reports them.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,12 +16,12 @@ namespace headroom::exporters {
 
 class OutputSink {
  public:
-  // "-" is standard output. What is there already and is no regular file (a pipe, /dev/null, a symbolic link)
-  // is written to in place.
+  // "-" is standard output. An existing path that is not a regular file (a pipe, /dev/null, a symbolic link)
+  // is written in place.
   static Result<OutputSink> open(const std::filesystem::path& path);
   OutputSink(OutputSink&&) = default;
   OutputSink& operator=(OutputSink&&) = delete;
-  ~OutputSink();  // without finish(): nothing appears
+  ~OutputSink();  // without finish() no file appears
 
   void write(std::string_view bytes) {
     buffer_.append(bytes);
@@ -34,7 +34,7 @@ class OutputSink {
   }
   std::uint64_t bytes() const { return flushed_ + buffer_.size(); }
 
-  // Flushes it to disk and gives it its name.
+  // Flushes the file to disk and renames it.
   Status finish();
 
  private:
@@ -44,7 +44,7 @@ class OutputSink {
 
   fmt::memory_buffer buffer_;
   std::uint64_t flushed_ = 0;
-  UniqueFd file_;  // none: standard output
+  UniqueFd file_;  // unset: standard output
   std::filesystem::path path_, temporary_;
   Status status_;
 };

@@ -1,6 +1,6 @@
-// A Perfetto trace (https://perfetto.dev/docs/reference/trace-packet-proto): the heap, the program's own
-// mappings and what it has of each GPU as counters of the process, and each thread's layers as slices. Field
-// numbers are those of the schema.
+// A Perfetto trace (https://perfetto.dev/docs/reference/trace-packet-proto). The heap, the program's mappings
+// and its memory on each GPU are counters of the process; each thread's layers are slices. Field numbers are
+// from Perfetto's schema.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using analysis::LiveBlock;
 
 enum EventType { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
 enum Track : std::uint64_t { kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16 };
-constexpr std::uint64_t kFirstDevice = std::uint64_t{1} << 40;  // beyond those of 2^32 threads
+constexpr std::uint64_t kFirstDevice = std::uint64_t{1} << 40;  // above the ids of 2^32 threads
 constexpr int kUnitBytes = 3;
 
 class TraceWriter {
@@ -112,7 +112,7 @@ class TraceWriter {
     packet.message(11, event);
     put(packet);
   }
-  // All packets are one sequence, and the first says that nothing came before it.
+  // All packets form one sequence. The first one declares that the sequence starts there.
   void put(ProtobufMessage& packet) {
     packet.integer(10, 1);
     if (std::exchange(is_first_, false)) packet.integer(13, 1);
@@ -127,7 +127,7 @@ class TraceWriter {
   bool is_first_ = true;
 };
 
-// A counter with no more than two values for each stretch of time: its highest and its last.
+// A counter reduced to at most two values per interval of time: the highest and the last.
 class CounterCurve {
  public:
   CounterCurve(TraceWriter& writer, std::uint64_t track, Nanoseconds duration)
@@ -148,7 +148,7 @@ class CounterCurve {
   }
 
  private:
-  static constexpr std::int64_t kStretches = 50'000;  // 3 MB of counters at the most
+  static constexpr std::int64_t kStretches = 50'000;  // at most 3 MB of counters
   struct Point {
     std::int64_t time = 0, value = 0;
   };
@@ -161,7 +161,7 @@ class CounterCurve {
 
 class EventWalk {
  public:
-  // `most`: all that was allocated in small blocks, which bounds what samples stand for.
+  // `most`: the total of small allocations, an upper bound for the estimates from samples.
   EventWalk(const recording::Recording& recording, OutputSink& sink, analysis::SmallAllocations most)
       : info_(recording.info()),
         writer_(recording.info(), sink),
@@ -240,7 +240,7 @@ class EventWalk {
   analysis::DeviceLedgers devices_;
   std::map<std::uint32_t, CounterCurve> device_curves_;
   std::int64_t time_ns_ = 0;
-  std::int64_t live_bytes_ = 0, sampled_bytes_ = 0;  // recorded for themselves, and what samples stand for
+  std::int64_t live_bytes_ = 0, sampled_bytes_ = 0;  // recorded individually; estimated from samples
   std::int64_t most_sampled_;
 };
 

@@ -38,7 +38,7 @@ void PickleWriter::integer(std::int64_t value) {
     sink_.write("J");
     bytes(bits, 4);
   } else {
-    sink_.write("\x8a\x08");  // LONG1 of eight bytes
+    sink_.write("\x8a\x08");  // LONG1 with eight bytes
     bytes(bits, 8);
   }
 }

@@ -1,6 +1,6 @@
-// Writes a pickle of protocol 2: dicts, lists, texts, whole numbers, and what was written before by its
-// number. Only opcodes that Python, Headroom's own reader and PyTorch's memory_viz (a reader in JavaScript
-// with few of them) all know. Texts are written once and referred to afterwards.
+// Writes a pickle of protocol 2: dicts, lists, texts, integers, and references to earlier values. It uses
+// only opcodes that Python, Headroom's reader and PyTorch's memory_viz support (the last is a small reader in
+// JavaScript). Each text is written once and then referenced.
 //
 //   PickleWriter pickle(sink);
 //   pickle.begin_dict();
@@ -23,19 +23,20 @@ class PickleWriter {
  public:
   explicit PickleWriter(OutputSink& sink);
 
-  void begin_dict();  // keys and values by turns follow
+  void begin_dict();  // followed by keys and values in turn
   void end_dict();
   void begin_list();
-  void end_item();  // after each item of a list: lists may be long, and some readers hold a whole batch
+  void
+  end_item();  // call this after each list item: lists may be long, and some readers buffer a whole batch
   void text(std::string_view text);
   void integer(std::int64_t value);
   void boolean(bool value);
 
-  // Keeps the value written last under a number.
+  // Stores the last written value under a number.
   std::uint32_t keep();
   void kept(std::uint32_t number);
 
-  // The last value is the pickle.
+  // Ends the pickle; the last value is its content.
   void finish();
 
  private:

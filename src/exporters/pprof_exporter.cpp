@@ -1,5 +1,5 @@
-// pprof's profile.proto (https://github.com/google/pprof/blob/main/proto/profile.proto), gzipped: a sample
-// for each stack in each layer, with the layer as a label. Field numbers are those of the schema.
+// pprof's profile.proto (https://github.com/google/pprof/blob/main/proto/profile.proto), gzipped. There is
+// one sample for each stack in each layer, with the layer as a label. Field numbers are from pprof's schema.
 #include <unordered_map>
 
 #include "exporters/exporter_list.h"
@@ -12,10 +12,10 @@ namespace {
 
 struct SampleType {
   Metric metric;
-  std::string_view name;  // "alloc" makes alloc_objects and alloc_space
+  std::string_view name;  // "alloc" gives alloc_objects and alloc_space
 };
 
-// The names of Go's heap profiles, and two that it has not. `inuse` is at the end of the recording.
+// The sample types of Go's heap profiles, and two more. `inuse` is at the end of the recording.
 constexpr SampleType kSampleTypes[] = {{Metric::allocated, "alloc"},
                                        {Metric::leaked, "inuse"},
                                        {Metric::peak, "peak"},
@@ -25,7 +25,7 @@ class ProfileWriter {
  public:
   ProfileWriter(const ExportInput& input, const StackAccounts& accounts, OutputSink& sink)
       : input_(input), accounts_(accounts), stream_(sink) {
-    string("");  // the first must be empty
+    string("");  // the first string must be empty
   }
 
   void write() {
@@ -38,7 +38,7 @@ class ProfileWriter {
  private:
   bool has(Metric metric) const { return metric != Metric::temporary || accounts_.has_temporary; }
 
-  // A field of the profile itself. Fields may come in any order, so each goes out when it is known.
+  // Writes a field of the profile. Fields may be in any order, so each is written as soon as it is known.
   void put(std::uint32_t field, const ProtobufMessage& value) {
     ProtobufMessage profile;
     profile.message(field, value);
@@ -71,7 +71,7 @@ class ProfileWriter {
     stream_.write(header.bytes());
   }
 
-  // The program comes first, as pprof wants it.
+  // pprof expects the program's mapping first.
   void write_mappings() {
     const recording::RecordingInfo& info = input_.recording.info();
     for (const bool of_program : {true, false})
@@ -130,7 +130,7 @@ class ProfileWriter {
     return id;
   }
 
-  // 0 is none. Of modules that were loaded at one place after another, the last.
+  // 0 means none. If several modules used the place one after another, the last one counts.
   std::uint64_t mapping_of(std::uint64_t address) const {
     const auto& modules = input_.recording.info().modules;
     for (std::size_t i = modules.size(); i-- > 0;)

@@ -1,5 +1,5 @@
-// The bytes of one protobuf message (https://protobuf.dev/programming-guides/encoding): fields in the order
-// of the calls. Enough for the formats here, and no generated code.
+// Encodes one protobuf message (https://protobuf.dev/programming-guides/encoding), with fields in the order
+// of the calls. Enough for the export formats, without generated code.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace headroom::exporters {
 
 class ProtobufMessage {
  public:
-  // int32 … uint64, bool and enum. Negative ones are ten bytes, as the format has it.
+  // int32 … uint64, bool and enum. Negative values take ten bytes, as the format requires.
   void integer(std::uint32_t field, std::uint64_t value) {
     varint(std::uint64_t{field} << 3);
     varint(value);
@@ -26,7 +26,7 @@ class ProtobufMessage {
     bytes_ += value;
   }
   void message(std::uint32_t field, const ProtobufMessage& value) { text(field, value.bytes_); }
-  // A repeated integer in one piece.
+  // A packed repeated integer field.
   template <class Values>
   void packed(std::uint32_t field, const Values& values) {
     ProtobufMessage content;
@@ -46,7 +46,7 @@ class ProtobufMessage {
   std::string bytes_;
 };
 
-// A protobuf string must be UTF-8, names of files and functions need not: what is none becomes U+FFFD.
+// protobuf strings must be UTF-8, but file and function names may be invalid: invalid bytes become U+FFFD.
 std::string valid_utf8(std::string_view text);
 
 }  // namespace headroom::exporters

@@ -1,7 +1,8 @@
-// A memory snapshot as torch.cuda.memory._dump_snapshot() writes it, for pytorch.org/memory_viz and whatever
-// reads such files. Each GPU is a device: the driver's allocations are segments of one block. The heap of a
-// --full recording is one more device behind them. Its segments are the stretches of addresses that blocks
-// ever lay in, there from beginning to end, because memory_viz wants a segment for each block at each moment.
+// A memory snapshot in the format of torch.cuda.memory._dump_snapshot(), for pytorch.org/memory_viz and other
+// readers. Each GPU is a device, and each allocation from the driver is a segment with one block. The heap of
+// a --full recording is one more device after them. The heap's segments are the address ranges that ever
+// contained blocks. They exist from beginning to end, because memory_viz needs a segment for each block at
+// any time.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,10 +21,10 @@ namespace {
 
 using analysis::LayerIndex;
 
-// Blocks of the heap that are further apart lie in segments of their own.
+// Heap blocks that are further apart are in different segments.
 constexpr std::uint64_t kSegmentGap = 64 << 10;
 
-// Stretches of addresses, by where they begin; those closer to each other than kSegmentGap are one.
+// Address ranges, sorted by start. Ranges closer than kSegmentGap are merged.
 class Stretches {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
@@ -50,8 +51,8 @@ class Stretches {
 };
 
 struct SnapshotBlock {
-  std::uint64_t size = 0;       // what it takes up
-  std::uint64_t requested = 0;  // what was asked for
+  std::uint64_t size = 0;       // size in the segment
+  std::uint64_t requested = 0;  // requested size
   std::uint32_t stack = 0;
   LayerIndex layer = 0;
 };
@@ -68,7 +69,7 @@ class SnapshotWriter {
       if (device.integrated) integrated_.push_back(device.ordinal);
   }
 
-  // What there is to write; false if nothing.
+  // Collects what will be written. Returns false if there is nothing.
   bool survey() {
     input_.recording.for_each_event([&](const MemoryEvent& event) {
       if (is_of_device(event.kind))
@@ -97,7 +98,8 @@ class SnapshotWriter {
       for (const auto& [begin, end] : heap_) write_segment(devices_, begin, end, at_end[devices_]);
     pickle_.text("allocator_settings");
     pickle_.begin_dict();
-    pickle_.text(snapshot::kExactSizesSetting);  // for headroom report, which knows PyTorch's rules
+    pickle_.text(
+        snapshot::kExactSizesSetting);  // tells headroom report not to apply PyTorch's rounding rules
     pickle_.boolean(true);
     pickle_.end_dict();
     pickle_.text("external_annotations");
@@ -132,7 +134,7 @@ class SnapshotWriter {
     if (event.kind == MemoryEventKind::release) {
       release(event.address, live, false);
     } else if (analysis::is_allocation(event) && is_sound(event)) {
-      release(event.address, live, false);  // its release was not seen
+      release(event.address, live, false);  // its free was not recorded
       allocate(event, analysis::chunk_bytes(event.size), live, false);
     }
   }
@@ -145,7 +147,8 @@ class SnapshotWriter {
       release(event.address, live, true);
       allocate(event, event.size, live, true);
     } else if (event.kind == MemoryEventKind::device_refused) {
-      // In place of an address PyTorch writes what the device has free: here, what the limit leaves.
+      // Instead of an address, PyTorch writes the free device memory. Here that is the limit minus the
+      // charge.
       const std::uint64_t left = event.address > event.count ? event.address - event.count : 0;
       write_entry("oom", "device_free", left, event.size, event.stack.index, layers_.of(event.scope));
     }
@@ -158,7 +161,7 @@ class SnapshotWriter {
     live[event.address] = block;
   }
 
-  // Blocks from before the recording are not known, nor is their release.
+  // Blocks from before the recording are unknown, so their frees are ignored.
   void release(std::uint64_t address, Blocks& live, bool with_segment) {
     const auto found = live.find(address);
     if (found == live.end()) return;
@@ -197,7 +200,7 @@ class SnapshotWriter {
       at = until;
       if (next == live.end() || at >= end) break;
       const auto [address, block] = *next++;
-      // Allocators other than glibc's may put the next block closer than this one's rounding says.
+      // An allocator other than glibc's may place the next block closer than glibc's rounding implies.
       const std::uint64_t limit = next != live.end() ? std::min(next->first, end) : end;
       const std::uint64_t size = std::min(block.size, limit - address);
       write_block("active_allocated", address, size, block);
@@ -238,7 +241,7 @@ class SnapshotWriter {
     pickle_.integer(static_cast<std::int64_t>(value));
   }
 
-  // Innermost first, the layers last: memory_viz shows them below their callers.
+  // Innermost first, layers last: memory_viz then shows the layers below their callers.
   void write_frames(std::uint32_t stack, LayerIndex layer) {
     pickle_.text("frames");
     const auto [found, is_new] = stacks_.try_emplace(std::pair(stack, layer));
@@ -268,9 +271,9 @@ class SnapshotWriter {
   analysis::LayerTree layers_;
   bool has_heap_;
   std::vector<std::uint32_t> integrated_;
-  std::uint32_t devices_ = 0;  // the heap's number, where there is one
+  std::uint32_t devices_ = 0;  // the number of the heap's device, if there is one
   Stretches heap_;
-  std::map<std::pair<std::uint32_t, LayerIndex>, std::uint32_t> stacks_;  // lists that were written
+  std::map<std::pair<std::uint32_t, LayerIndex>, std::uint32_t> stacks_;  // lists that are already written
   std::int64_t time_us_ = 0;
 };
 
@@ -279,8 +282,8 @@ class SnapshotWriter {
 Status write_pytorch_snapshot(const ExportInput& input, OutputSink& sink) {
   SnapshotWriter writer(input, sink);
   if (!writer.survey())
-    return input_error(fmt::format("{} has nothing that a snapshot could hold", input.file),
-                       "it holds samples of the small allocations, and no GPU's memory",
+    return input_error(fmt::format("{} has no data for a snapshot", input.file),
+                       "small allocations were only sampled, and there is no GPU memory",
                        "record with headroom trace --full");
   prepare_symbols(input);
   writer.write();

@@ -1,5 +1,5 @@
-// speedscope's own format (https://www.speedscope.app/file-format-schema.json): one sampled profile a metric,
-// whose weights are bytes.
+// speedscope's own format (https://www.speedscope.app/file-format-schema.json): one sampled profile per
+// metric, with bytes as weights.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr std::array<std::pair<Metric, std::string_view>, kMetrics> kProfiles{{
     {Metric::peak, "live at the peak"},
     {Metric::leaked, "live at the end"},
     {Metric::temporary, "temporary allocations"},
-    {Metric::allocated, "allocated in all"},
+    {Metric::allocated, "total allocated"},
 }};
 
 void write_frames(const std::vector<NamedFrame>& frames, OutputSink& sink) {

@@ -1,5 +1,5 @@
-// What each call stack allocated in each layer: the figures behind the formats that show stacks. The analysis
-// has them by stack and by layer; here they are by both, so that a layer can stand in front of its stacks.
+// What each call stack allocated in each layer: the data of all formats that show stacks. The analysis has
+// figures by stack and by layer. Here they are by both, so that layers can be shown above their stacks.
 #pragma once
 
 #include <array>
@@ -13,8 +13,7 @@
 
 namespace headroom::exporters {
 
-// Blocks and their bytes. Where samples stand for other allocations they are estimated
-// (docs/trace-report.md).
+// Blocks and their bytes. Estimated if samples represent other allocations (docs/trace-report.md).
 struct Amount {
   std::int64_t blocks = 0, bytes = 0;
 };
@@ -22,18 +21,18 @@ struct Amount {
 struct StackAccount {
   analysis::LayerIndex layer = 0;
   StackId stack;
-  std::array<Amount, kMetrics> amounts{};  // by Metric
+  std::array<Amount, kMetrics> amounts{};  // indexed by Metric
   const Amount& operator[](Metric metric) const { return amounts[static_cast<std::size_t>(metric)]; }
   Amount& operator[](Metric metric) { return amounts[static_cast<std::size_t>(metric)]; }
 };
 
 struct StackAccounts {
   analysis::LayerTree layers;
-  std::vector<StackAccount> accounts;  // in the order of their first allocations
-  bool has_temporary = false;          // only full recordings tell
+  std::vector<StackAccount> accounts;  // in the order of first allocations
+  bool has_temporary = false;          // only in full recordings
 };
 
-// One pass; the sums over all accounts are the totals of analysis::analyze_recording.
+// One pass. The sums over all accounts equal the totals of analysis::analyze_recording.
 StackAccounts account_stacks(recording::Recording& recording);
 
 }  // namespace headroom::exporters

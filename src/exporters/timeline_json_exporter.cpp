@@ -1,4 +1,4 @@
-// Every event with what was allocated and reserved after it, on the heap, mapped and on GPUs, the layers'
+// Every event with the allocated and reserved bytes after it (heap, mapped memory and GPUs), the layers'
 // figures, and a summary: a JSON object of `events`, `layer_stats` and `summary`. Written event by event, so
 // memory does not grow with the recording.
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 using analysis::LayerIndex;
 using analysis::LiveBlock;
 
-// With the allocator's headers and rounding, as the analysis counts it.
+// Includes the allocator's headers and rounding, as in the analysis.
 std::int64_t reserved_for(const LiveBlock& block) {
   const auto overhead = static_cast<std::int64_t>(analysis::chunk_bytes(block.size) - block.size);
   return block.bytes() + overhead * block.blocks();
@@ -41,7 +41,7 @@ class EventWriter {
   }
 
   void visit(const MemoryEvent& event) {
-    // As the analysis does: time never runs backwards, and a segment's header may tell of another layer.
+    // As in the analysis: time never decreases, and a segment's header may name another layer.
     time_ns_ = std::max(time_ns_, event.time.count);
     switch (event.kind) {
       case MemoryEventKind::allocate:
@@ -65,7 +65,7 @@ class EventWriter {
         enter(event);
         return change_device(event);
       default:
-        return;  // counted or lost: nothing that is live changes
+        return;  // counted or lost events do not change live bytes
     }
   }
 
@@ -75,7 +75,7 @@ class EventWriter {
     LiveBlock block;
     if (!analysis::make_block(event, layer, time_ns_, block)) return;
     LiveBlock replaced;
-    if (live_.insert(block, replaced)) {  // its release was not seen
+    if (live_.insert(block, replaced)) {  // its free was not recorded
       change(replaced, -1);
       write("free", replaced.bytes(), layer);
     }
@@ -90,7 +90,7 @@ class EventWriter {
     write("free", known ? block.bytes() : 0, layers_.of(event.scope));
   }
 
-  // What changed nothing, as addresses that are only reserved, is left out.
+  // Omits events without effect, such as reserving addresses.
   void change_mappings(const MemoryEvent& event) {
     const std::int64_t before = mappings_.mapped_bytes();
     mappings_.apply(event);
@@ -126,7 +126,7 @@ class EventWriter {
     analysis::add_wrapping(reserved_, sign * reserved_for(block));
   }
 
-  // `more`: keys of this type of event, each after a comma.
+  // `more`: additional keys of this event type, each after a comma.
   void write(std::string_view type, std::int64_t bytes, LayerIndex layer, std::string_view more = {}) {
     const double fragmentation =
         reserved_ > 0 ? static_cast<double>(reserved_ - allocated_) / static_cast<double>(reserved_) : 0;
@@ -154,7 +154,7 @@ class EventWriter {
   analysis::LiveMap live_;
   analysis::MappingLedger mappings_;
   analysis::DeviceLedgers devices_;
-  std::vector<std::string> names_;  // of layers, as JSON
+  std::vector<std::string> names_;  // names of layers, as JSON
   std::int64_t time_ns_ = 0, allocated_ = 0, reserved_ = 0;
   bool host_recorded_;
   std::string_view separator_;
@@ -164,7 +164,8 @@ Json layer_stats(const analysis::RecordingAnalysis& analysis) {
   Json stats = Json::object();
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
-    if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    if (i > 0 && layer.entries == 0 && layer.allocations == 0)
+      continue;  // a scope that was named but never used
     if (!analysis.host_recorded) {
       if (i > 0)
         stats[layer.path] = {{"layer_name", layer.path}, {"duration_ms", layer.duration.milliseconds()}};

@@ -1,5 +1,5 @@
-// Hashes of what a file says, in tables whose chains the file must not be able to make long: they begin with
-// a number that no file knows, and a chain is looked through only so far.
+// Hash functions for untrusted data. A hostile file must not be able to create long hash chains, so hashes
+// use a random seed, and at most kMostOfAHash entries of a chain are searched.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ inline std::uint64_t hash_seed() {
   return seed;
 }
 
-// Words that differ in their highest bit alone collide whatever the seed. What is not found among so many is
-// stored once more, which costs room for what the file really says, and no time.
+// Words that differ only in the highest bit collide with any seed. An entry that is not found among this many
+// is stored again, which costs memory but no time.
 inline constexpr std::size_t kMostOfAHash = 64;
 
 }  // namespace headroom::snapshot

@@ -1,6 +1,5 @@
-// A list that only grows, in pages that never move: what a snapshot of a gigabyte comes to is neither copied
-// nor there twice while it grows, as it would be in a vector that doubles. Elements are plain data and are
-// not initialised.
+// A list that only grows, in pages that never move. A vector doubles and copies; for a snapshot of a gigabyte
+// that would need twice the memory for a while. Elements are plain data and are not initialized.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ class PagedArray {
     (*this)[size_++] = item;
   }
 
-  // Room for `count` neighbours, at most a page of them; the rest of a page where they do not fit stays
+  // Adds `count` adjacent items, at most one page. If they do not fit the current page, its rest stays
   // unused.
   std::span<Item> add_run(std::size_t count) {
     if (count > room() - size_) {
@@ -41,9 +40,9 @@ class PagedArray {
     size_ += count;
     return run;
   }
-  // Takes the last `count` off again.
+  // Removes the last `count` items.
   void remove(std::size_t count) { size_ -= count; }
-  // Of neighbours that add_run() gave.
+  // Adjacent items from add_run().
   std::span<const Item> run(std::size_t first, std::size_t count) const { return {&(*this)[first], count}; }
 
  private:

@@ -17,7 +17,7 @@ bool may_be_key(PickleValue value) {
 }  // namespace
 
 PickleData::PickleData() : root_(PickleKind::absent, 0) {
-  values_.push_back(PickleValue(PickleKind::absent, 0));  // no chunk begins at kNoCell
+  values_.push_back(PickleValue(PickleKind::absent, 0));  // index kNoCell: no chunk starts there
   shapes_.emplace_back();
 }
 
@@ -88,7 +88,7 @@ bool PickleData::set_items(PickleValue dict, std::span<const PickleValue> pairs)
 
 void PickleData::set_kept(PickleValue value, std::uint32_t number) {
   Object& object = objects_[value.index()];
-  // What was added last is taken off again: so an object that is kept as soon as it was filled takes no room.
+  // Remove what was added last. An object that is kept right after it was filled then needs no memory.
   if (object.first != kNoCell && object.first == object.last) {
     const Header header = header_at(object.first);
     const std::size_t count =
@@ -107,7 +107,7 @@ bool PickleData::is_shape(std::uint32_t shape, std::span<const PickleValue> pair
 }
 
 std::uint32_t PickleData::shape_of(std::span<const PickleValue> pairs) {
-  if (is_shape(last_shape_, pairs)) return last_shape_;  // as a rule, in a trace
+  if (is_shape(last_shape_, pairs)) return last_shape_;  // the usual case in a trace
   std::uint64_t hash = hash_seed() ^ pairs.size();
   for (std::size_t i = 0; i < pairs.size(); i += 2) hash = mixed(hash, pairs[i].bits());
   std::uint32_t& first = shape_by_hash_[hash];
@@ -161,7 +161,7 @@ std::size_t PickleData::item_count(PickleValue object) const {
 bool PickleData::has_at_most(PickleValue dict, std::size_t keys) const {
   if (!is(dict, PickleKind::dict)) return true;
   std::size_t count = 0;
-  for (Cell at = first_chunk(dict); at != kNoCell && count <= keys;) {  // a chunk has one key or more
+  for (Cell at = first_chunk(dict); at != kNoCell && count <= keys;) {  // a chunk has at least one key
     const Header header = header_at(at);
     count += shapes_[header.shape_or_count].count;
     at = header.next;

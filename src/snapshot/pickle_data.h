@@ -1,12 +1,12 @@
-// What a pickle of plain data holds, in as little memory as it goes: eight bytes a value, and texts and the
-// keys of dicts once. A trace entry of eight fields takes 88 bytes; Python takes 600 and more.
+// The content of a pickle of plain data, stored compactly: eight bytes per value; texts, and the keys of
+// dicts, are stored once. A trace entry of eight fields takes 88 bytes; Python needs 600 and more.
 //
-// A value is a number, or names an object (list, tuple, dict) or a text by its index. Objects are chains of
-// chunks, a chunk for each batch that the pickle gave them. A chunk of a dict has the values alone: its keys
+// A value is a number, or refers by index to an object (list, tuple, dict) or a text. An object is a chain of
+// chunks, one for each batch in which the pickle filled it. A chunk of a dict contains only values; its keys
 // are a shape, which all dicts with the same keys share.
 //
-// Of what there are millions, the caller may keep what it needs in a form of its own as soon as it has been
-// read (pickle_reader.h): the object then has a number of the caller's, and nothing else.
+// For objects that exist in millions, the caller may convert each object to its own compact form right after
+// it was read (pickle_reader.h). The object then only has a number from the caller.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@
 namespace headroom::snapshot {
 
 enum class PickleKind : std::uint8_t {
-  absent,  // no value at all: what a look-up gives that finds nothing
+  absent,  // no value: the result of a failed look-up
   none,
   boolean,
-  integer,       // of up to 60 bits
-  wide_integer,  // of up to 64
-  huge_integer,  // of more, which nothing here needs: the value is not kept
+  integer,       // up to 60 bits
+  wide_integer,  // up to 64 bits
+  huge_integer,  // more than 64 bits; not needed here, so the value is dropped
   real,
   text,
   bytes,
@@ -37,7 +37,7 @@ enum class PickleKind : std::uint8_t {
   dict,
 };
 
-// Kind in the low four bits, and above them the integer, or an index.
+// The low four bits are the kind; the other bits are the integer or an index.
 class PickleValue {
  public:
   PickleValue() = default;
@@ -59,39 +59,39 @@ class PickleData {
   PickleData(PickleData&&) = default;
   PickleData& operator=(PickleData&&) = default;
 
-  // Building, as the reader does it.
+  // Functions for building, used by the reader.
   PickleValue add_integer(std::int64_t value);
   PickleValue add_real(double value);
   PickleValue add_text(std::string_view text, PickleKind kind);
   PickleValue add_object(PickleKind kind);
   void append(PickleValue object, std::span<const PickleValue> items);
-  // `pairs` are a key, its value, the next key and so on. False if a key is a list or a dict.
+  // `pairs`: key, value, key, value, … Returns false if a key is a list or a dict.
   bool set_items(PickleValue dict, std::span<const PickleValue> pairs);
-  // The caller has kept what is in this object: it has this number instead.
+  // Records that the caller has converted this object and stored it under this number.
   void set_kept(PickleValue object, std::uint32_t number);
   void set_root(PickleValue root) { root_ = root; }
   std::size_t storage_bytes() const;
 
   PickleValue root() const { return root_; }
   bool is(PickleValue value, PickleKind kind) const { return value.kind() == kind; }
-  // Nothing if the value is of another kind, or too large an integer. Of one of 64 bits and no sign (an
-  // address), the bits.
+  // Nothing if the value has another kind or is too large. An unsigned 64-bit integer (an address) is
+  // returned as its bits.
   std::optional<std::int64_t> integer(PickleValue value) const;
   std::optional<double> real(PickleValue value) const;
   std::optional<bool> boolean(PickleValue value) const;
   std::optional<std::string_view> text(PickleValue value) const;
   StringId text_id(PickleValue text) const { return {static_cast<std::uint32_t>(text.index())}; }
 
-  // Objects are numbered from 0; lists, tuples and dicts together.
+  // Objects are numbered from 0; lists, tuples and dicts share the numbers.
   std::size_t object_count() const { return objects_.size(); }
-  // The number of an object that the caller has kept; it has no items any more.
+  // The caller's number of a converted object, which has no items any more.
   std::optional<std::uint32_t> kept(PickleValue value) const {
     if (!is_object(value) || objects_[value.index()].first != kKept) return {};
     return objects_[value.index()].last;
   }
   bool is_empty(PickleValue object) const { return objects_[object.index()].first == kNoCell; }
 
-  // Of a list or a tuple; nothing is visited of another value.
+  // Visits the items of a list or tuple; nothing for other values.
   template <class Visit>
   void for_each_item(PickleValue object, Visit&& visit) const {
     if (!is(object, PickleKind::list) && !is(object, PickleKind::tuple)) return;
@@ -102,13 +102,13 @@ class PickleData {
     }
   }
   std::size_t item_count(PickleValue object) const;
-  // Those that were filled in first, which of a short list or tuple are all; none of another value.
+  // The items of the first batch: all items of a short list or tuple. Empty for other values.
   std::span<const PickleValue> first_items(PickleValue object) const;
 
   bool has_at_most(PickleValue dict, std::size_t keys) const;
-  // The value of a key, the last that was set; absent if there is none, or if `dict` is none.
+  // The last value that was set for a key; absent if there is none, or if `dict` is not a dict.
   PickleValue find(PickleValue dict, StringId key) const;
-  // Visits key and value, in the order in which they were set.
+  // Visits keys and values in the order in which they were set.
   template <class Visit>
   void for_each_pair(PickleValue dict, Visit&& visit) const {
     if (!is(dict, PickleKind::dict)) return;
@@ -121,7 +121,7 @@ class PickleData {
     }
   }
 
-  // A dict that was set at once, as all small ones are: its shape and its values. Nothing for others.
+  // The shape and values of a dict that was filled in one batch, as all small dicts are. Nothing for others.
   struct Row {
     std::uint32_t shape = 0;
     std::span<const PickleValue> values;
@@ -146,9 +146,9 @@ class PickleData {
   static constexpr Cell kNoCell = 0, kKept = ~Cell{0};
   static constexpr std::size_t kMostItemsOfAChunk = 4096;
   struct Object {
-    Cell first = kNoCell, last = kNoCell;  // of one that the caller has kept: kKept and its number
+    Cell first = kNoCell, last = kNoCell;  // kKept and the caller's number for a converted object
   };
-  struct Header {  // of a chunk, in the place of a value
+  struct Header {  // of a chunk, stored like a value
     Cell next = kNoCell;
     std::uint32_t shape_or_count = 0;
   };
@@ -173,13 +173,13 @@ class PickleData {
   std::vector<std::int64_t> wide_;
   std::vector<double> reals_;
   std::vector<PickleValue> keys_;  // of all shapes
-  std::vector<Shape> shapes_;      // [0] is none
+  std::vector<Shape> shapes_;      // [0] means no shape
   std::unordered_map<std::uint64_t, std::uint32_t> shape_by_hash_;
   std::uint32_t last_shape_ = 0;
   PickleValue root_;
 };
 
-// Reads the same few keys of many dicts: where they lie is looked up once a shape.
+// Reads the same few keys of many dicts. The positions of the keys are looked up once per shape.
 template <std::size_t kKeys>
 class PickleColumns {
  public:
@@ -187,14 +187,14 @@ class PickleColumns {
     for (std::size_t i = 0; i < kKeys; ++i) keys_[i] = data.strings().intern(names[i]);
   }
 
-  // The value of each key, absent where the dict has it not, or is none.
+  // The value of each key; absent if the dict does not have the key, or is not a dict.
   std::array<PickleValue, kKeys> read(PickleValue dict) {
     std::array<PickleValue, kKeys> found;
     found.fill(PickleValue(PickleKind::absent, 0));
     const auto row = data_.row(dict);
     if (!row) {
-      // One of many keys is none of those that are read here: looking through it for each that refers to it
-      // would take the square of the file's size.
+      // A dict with many keys is never one that is read here. Searching it once per reference could take time
+      // proportional to the square of the file size.
       constexpr std::size_t kMostKeys = 256;
       if (!data_.has_at_most(dict, kMostKeys)) return found;
       for (std::size_t i = 0; i < kKeys; ++i) found[i] = data_.find(dict, keys_[i]);
@@ -220,7 +220,7 @@ class PickleColumns {
     for (std::size_t column = 0; column < keys.size(); ++column)
       for (std::size_t i = 0; i < kKeys; ++i)
         if (keys[column].kind() == PickleKind::text && data_.text_id(keys[column]) == keys_[i])
-          places.at[i] = static_cast<std::int32_t>(column);  // the last of equal keys counts
+          places.at[i] = static_cast<std::int32_t>(column);  // of equal keys the last one counts
   }
 
   const PickleData& data_;

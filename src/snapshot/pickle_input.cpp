@@ -16,8 +16,8 @@ namespace headroom::snapshot {
 namespace {
 
 constexpr std::size_t kWindow = 1 << 20;
-// Snapshots unpack to 10 to 30 times their size, what was made to fill the memory to 1000 times. So much is
-// always allowed.
+// Snapshots unpack to 10 to 30 times their size, decompression bombs to 1000 times. Sizes up to
+// kAlwaysAllowed are always accepted.
 constexpr std::uint64_t kMostRatio = 100, kAlwaysAllowed = 64 << 20;
 constexpr std::uint8_t kGzipMagic[] = {0x1f, 0x8b};
 
@@ -51,7 +51,9 @@ Result<PickleInput> PickleInput::open(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
   PickleInput input;
   input.file_ = path.string();
-  input.fd_.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a FIFO is refused below
+  input.fd_.reset(::open(
+      path.c_str(),
+      O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // O_NONBLOCK: opening a FIFO must not block; it is rejected below
   struct stat info {};
   if (!input.fd_ || ::fstat(input.fd_.get(), &info) != 0)
     return input_error(what, errno_text(errno), "check the path of the snapshot");
@@ -80,7 +82,7 @@ bool PickleInput::refill(std::size_t bytes) {
     const std::size_t kept = ready();
     if (kept > 0 && at_ != buffer_.get()) std::memmove(buffer_.get(), at_, kept);
     window_offset_ += static_cast<std::uint64_t>(at_ - buffer_.get());
-    // The window grows as the bytes come and not as they are promised.
+    // The window grows with the received bytes, not with the announced length.
     if (kept == capacity_) {
       auto larger = std::make_unique_for_overwrite<std::uint8_t[]>(2 * capacity_);
       std::memcpy(larger.get(), buffer_.get(), kept);
@@ -104,7 +106,7 @@ std::size_t PickleInput::read_file(std::uint8_t* to, std::size_t room) {
     const ssize_t count = ::read(fd_.get(), to, room);
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno == EINTR) continue;
-    give_up(errno_text(errno), "check the disk that it lies on");
+    give_up(errno_text(errno), "check its disk");
     return 0;
   }
 }
@@ -124,8 +126,7 @@ std::size_t PickleInput::inflate_more(std::uint8_t* to, std::size_t room) {
       stream.next_in = gzip_->packed.data();
       stream.avail_in = static_cast<uInt>(count);
     }
-    // Several streams, one after the other, are one file, too; what else follows (zeros of a tape) is not of
-    // it.
+    // A gzip file may contain several streams. Other data after them (padding from a tape) is ignored.
     if (!gzip_->in_member) {
       if (*stream.next_in != kGzipMagic[0]) return 0;
       if (inflateReset(&stream) != Z_OK) return 0;

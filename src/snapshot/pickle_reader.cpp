@@ -16,7 +16,7 @@
 namespace headroom::snapshot {
 namespace {
 
-// As Python's pickletools has them.
+// Named as in Python's pickletools.
 enum Opcode : std::uint8_t {
   kMark = '(',
   kStop = '.',
@@ -64,7 +64,7 @@ enum Opcode : std::uint8_t {
   kGet = 'g',
   kBinGet = 'h',
   kLongBinGet = 'j',
-  // Never run: known for the sake of what is said of them.
+  // Never executed; needed only for the error message.
   kGlobal = 'c',
   kStackGlobal = 0x93,
   kInstance = 'i',
@@ -192,7 +192,7 @@ class PickleReader {
       case kProto:
         return check_protocol(static_cast<int>(take_unsigned<1>()));
       case kFrame:
-        take_unsigned<8>();  // how long it is says nothing that is needed
+        take_unsigned<8>();  // skip the frame length, which is not needed
         return !failed_;
       case kStop:
         if (!has(1)) return false;
@@ -204,9 +204,9 @@ class PickleReader {
     }
   }
 
-  // --- what the input holds ---
+  // --- reading the input ---
 
-  // Little-endian. 0 where the input ends before; failed_ is then set.
+  // Reads a little-endian integer. At the end of the input returns 0 and sets failed_.
   template <std::size_t kBytes>
   std::uint64_t take_unsigned() {
     if (!input_.need(kBytes)) {
@@ -219,7 +219,7 @@ class PickleReader {
     return value;
   }
 
-  // Up to the end of the line. Nothing where there is none within `kLongestLine`.
+  // Reads up to the end of the line. Nothing if the line is longer than `kLongestLine`.
   std::optional<std::string_view> take_line() {
     constexpr std::size_t kLongestLine = 1 << 24;
     for (std::size_t looked = 0; looked < kLongestLine;) {
@@ -246,16 +246,16 @@ class PickleReader {
     return !failed_;
   }
 
-  // `count` values above the last mark.
+  // Whether there are `count` values above the last mark.
   bool has(std::size_t count) {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    return stack_.size() - floor >= count || fail("it takes more from its stack than there is");
+    return stack_.size() - floor >= count || fail("an opcode needs more values than its stack has");
   }
 
-  // Where the values above the last mark begin.
+  // The index of the first value above the last mark.
   std::size_t pop_mark() {
     if (marks_.empty()) {
-      fail("it closes what it has not opened");
+      fail("an opcode has no matching mark");
       return 0;
     }
     const std::size_t first = marks_.back();
@@ -266,13 +266,13 @@ class PickleReader {
   bool get(std::uint64_t index) {
     if (failed_) return false;
     if (index >= memo_.size() || memo_[index].kind() == PickleKind::absent)
-      return fail(fmt::format("it names object {}, which it has not built", index));
+      return fail(fmt::format("it refers to object {}, which does not exist", index));
     return push(memo_[index]);
   }
 
   bool put(std::uint64_t index) {
     if (failed_ || !has(1)) return false;
-    // Numbers are dense, so there are fewer of them than bytes until here.
+    // Numbers are dense, so they cannot exceed the number of bytes read so far.
     if (index > input_.offset()) return fail("it numbers an object out of order");
     while (memo_.size() <= index) memo_.push_back(PickleValue(PickleKind::absent, 0));
     memo_[index] = stack_.back();
@@ -285,7 +285,7 @@ class PickleReader {
   bool push_integer(std::int32_t value) { return push(data_.add_integer(value)); }
   bool push_real(double value) { return push(data_.add_real(value)) && fits(); }
 
-  // Two's complement, the lowest byte first.
+  // Two's complement, little-endian.
   bool push_long(std::uint64_t length) {
     if (failed_) return false;
     if (!input_.need(length)) return cut_off();
@@ -294,7 +294,7 @@ class PickleReader {
     std::memcpy(&low, at, std::min<std::uint64_t>(length, sizeof low));
     const bool is_negative = length > 0 && at[length - 1] >= 0x80;
     if (is_negative && length < sizeof low) low |= ~std::uint64_t{0} << (8 * length);
-    // A ninth byte of zeros is how an address with its highest bit set is written.
+    // An address with its highest bit set is written with a ninth byte of zero.
     const bool fits_in = length <= sizeof low || (length == sizeof low + 1 && at[length - 1] == 0);
     input_.skip(length);
     return (fits_in ? push_integer(low) : push({PickleKind::huge_integer, 0})) && fits();
@@ -355,12 +355,12 @@ class PickleReader {
 
   std::span<const PickleValue> above(std::size_t first) const { return std::span(stack_).subspan(first); }
 
-  // `in_steps`: by an opcode that fills in steps of 1000; protocol 0 does it item by item.
+  // `in_steps`: the opcode fills in steps of 1000. Protocol 0 fills item by item.
   bool append(std::size_t first, bool in_steps) {
     if (failed_) return false;
     const PickleValue list = under(first);
-    if (list.kind() != PickleKind::list) return fail("it appends to what is no list");
-    if (data_.kept(list)) return fail("it changes what it has finished");
+    if (list.kind() != PickleKind::list) return fail("it appends to a value that is not a list");
+    if (data_.kept(list)) return fail("it changes an object that is already complete");
     const bool is_whole = in_steps && data_.is_empty(list) && stack_.size() - first < kItemsOfAStep;
     data_.append(list, above(first));
     stack_.resize(first);
@@ -370,8 +370,8 @@ class PickleReader {
   bool set_items(std::size_t first, bool in_steps) {
     if (failed_) return false;
     const PickleValue dict = under(first);
-    if (dict.kind() != PickleKind::dict) return fail("it sets an item of what is no dict");
-    if (data_.kept(dict)) return fail("it changes what it has finished");
+    if (dict.kind() != PickleKind::dict) return fail("it sets an item of a value that is not a dict");
+    if (data_.kept(dict)) return fail("it changes an object that is already complete");
     return fill(dict, first, in_steps);
   }
   bool build(PickleKind kind, std::size_t first) {
@@ -399,15 +399,15 @@ class PickleReader {
     if (!keep_ || data_.is_empty(object)) return;
     if (const auto number = keep_(object)) data_.set_kept(object, *number);
   }
-  // What lies below these values; absent if a mark lies between, or nothing is there.
+  // The value below these values; absent if there is none, or if a mark is in between.
   PickleValue under(std::size_t first) const {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     return first > floor ? stack_[first - 1] : PickleValue(PickleKind::absent, 0);
   }
 
-  // --- what ends it ---
+  // --- errors ---
 
-  // Whether what was built is in proportion to the pickle.
+  // Whether the memory use is in proportion to the size of the pickle.
   bool fits() {
     if (failed_) return false;
     if (++since_check_ < kStepsBetweenChecks) return true;
@@ -417,9 +417,9 @@ class PickleReader {
   bool is_in_proportion() {
     const std::uint64_t stored =
         data_.storage_bytes() + memo_.bytes() + stack_.capacity() * sizeof(PickleValue);
-    if (stored > kMostStored) return fail("it holds more than Headroom can number");
+    if (stored > kMostStored) return fail("it has more values than Headroom supports");
     if (stored > kAlwaysStored && stored / kMostStoredPerByte > input_.offset())
-      return fail("it builds far more than a snapshot of its size does");
+      return fail("it needs far more memory than a snapshot of its size");
     return true;
   }
 
@@ -450,16 +450,16 @@ class PickleReader {
   bool refuse(std::uint8_t opcode) {
     const std::uint64_t offset = input_.offset() - 1;
     failed_ = true;
-    error_ = {ErrorKind::input, "", fmt::format("{} at byte {}", what_it_does(opcode), offset),
-              "a memory snapshot is plain data, and Headroom runs nothing that a file names"};
+    error_ = {ErrorKind::input, "", fmt::format("{} at byte {}", forbidden_operation(opcode), offset),
+              "a memory snapshot is plain data, and Headroom never runs code from a file"};
     return false;
   }
 
-  std::string what_it_does(std::uint8_t opcode) {
+  std::string forbidden_operation(std::uint8_t opcode) {
     switch (opcode) {
       case kGlobal:
       case kInstance: {
-        const std::string module(take_line().value_or(""));  // the next line may move this one
+        const std::string module(take_line().value_or(""));  // reading the next line may move this one
         return names_object(module, take_line().value_or(""));
       }
       case kStackGlobal: {
@@ -473,18 +473,18 @@ class PickleReader {
       case kObject:
       case kNewObject:
       case kNewObjectEx:
-        return "it builds an object of Python";
+        return "it creates a Python object";
       case kPersistentId:
       case kBinPersistentId:
-        return "it refers to an object outside of it";
+        return "it refers to an external object";
       default:
-        return fmt::format("it has the opcode 0x{:02x}, which builds no plain data,", opcode);
+        return fmt::format("it has the unsupported opcode 0x{:02x}", opcode);
     }
   }
   static std::string names_object(std::string_view module, std::string_view name) {
     constexpr std::size_t kLongest = 60;
     const std::string full = fmt::format("{}.{}", module.substr(0, kLongest), name.substr(0, kLongest));
-    return fmt::format("it names Python's {}", without_terminal_control(with_valid_utf8(full)));
+    return fmt::format("it uses Python's {}", without_terminal_control(with_valid_utf8(full)));
   }
 
   static constexpr int kStepsBetweenChecks = 1024;
@@ -493,7 +493,7 @@ class PickleReader {
   PickleData& data_;
   const KeepObject& keep_;
   std::vector<PickleValue> stack_;
-  std::vector<std::size_t> marks_;  // how high the stack was
+  std::vector<std::size_t> marks_;  // stack heights at the marks
   PagedArray<PickleValue> memo_;
   int since_check_ = 0;
   bool stopped_ = false, failed_ = false;
@@ -510,7 +510,7 @@ bool looks_like_pickle(std::string_view first_bytes) {
   if (first_bytes.size() < 3) return false;
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(first_bytes[i]); };
   if (byte(0) == kProto) return byte(1) >= 2 && byte(1) <= 99;
-  // Protocols 0 and 1 have no mark of their own, but begin with a dict or a list and its number in the memo.
+  // Protocols 0 and 1 have no magic number, but start with a dict or a list and its number in the memo.
   const std::string_view start = first_bytes.substr(0, 3);
   return start == "(dp" || start == "(lp" || start.substr(0, 2) == "}q" || start.substr(0, 2) == "]q";
 }

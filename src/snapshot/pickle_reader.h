@@ -1,13 +1,13 @@
-// A pickle as data, and nothing else.
+// Reads a pickle as plain data, without executing anything.
 //
-// A pickle is a program for a small stack machine, and Python's runs what the program names: that is how
-// opening a file from elsewhere takes over a machine. This one knows the opcodes that build plain data, of
-// protocols 0 to 5: None, bool, int, float, str, bytes, list, dict, tuple and the memo that lets them be
-// shared. It has no opcode that names a function or a class, builds an object or calls anything; a pickle
-// that holds one is refused with what it names.
+// A pickle is a program for a small stack machine, and Python's implementation runs any function that the
+// program names. So opening an untrusted file in Python can take over the machine. This reader supports only
+// the opcodes of protocols 0 to 5 that build plain data: None, bool, int, float, str, bytes, list, dict,
+// tuple, and the memo that lets them be shared. It supports no opcode that names a function or a class,
+// creates an object or calls anything. Such a pickle is rejected with the name that it uses.
 //
-// Time and memory go by the bytes of the pickle: 25 bytes of memory a byte at the very most, and what takes
-// more than 6 (a snapshot of PyTorch takes 1 to 3) is refused beyond 64 MiB.
+// Time and memory are proportional to the size of the pickle: at most 25 bytes of memory per byte. A pickle
+// that needs more than 6 bytes per byte (a PyTorch snapshot needs 1 to 3) is rejected beyond 64 MiB.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,16 @@
 
 namespace headroom::snapshot {
 
-// Called with each list and dict that was just filled at once: what it holds may be kept in another form,
-// under the number that is returned (PickleData::set_kept). Nothing may be added to it then. Python fills
-// lists and dicts in steps of 1000 items, so those of as many or more are not offered, and protocol 0 item by
-// item, so that none is.
+// Called with each list and dict that was filled in one batch. The callback may store the content in another
+// form and return a number for it (PickleData::set_kept). Nothing may be added to the object afterwards.
+// Python fills lists and dicts in batches of 1000 items, so objects with 1000 items or more are not offered.
+// Protocol 0 fills item by item, so none are offered.
 using KeepObject = std::function<std::optional<std::uint32_t>(PickleValue object)>;
 
-// Errors have no `what` yet: only the caller knows the name of the file.
+// Errors have no `what` yet, because only the caller knows the file name.
 Status read_pickle(PickleInput& input, PickleData& data, const KeepObject& keep = {});
 
-// True if these first bytes may be a pickle's (unpacked) and are no other format's.
+// True if these (unpacked) first bytes may belong to a pickle and to no other known format.
 bool looks_like_pickle(std::string_view first_bytes);
 
 }  // namespace headroom::snapshot

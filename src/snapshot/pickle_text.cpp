@@ -8,7 +8,7 @@
 namespace headroom::snapshot {
 namespace {
 
-// `digits` hexadecimal digits at `at`; nothing if they are not there.
+// Parses `digits` hexadecimal digits at `at`. Nothing if they are missing.
 std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at, std::size_t digits) {
   if (at + digits > text.size()) return {};
   const char* const begin = text.data() + at;

@@ -1,12 +1,12 @@
-// A memory snapshot of PyTorch, as its caching allocator saw itself: what it has of each device (segments),
-// how it has cut that up (blocks), and what it did last (a trace a device).
+// A memory snapshot of PyTorch's caching allocator: the memory that it holds on each device (segments), how
+// it is divided (blocks), and recent events (one trace per device).
 //
-// Versions of torch differ in what they write down; what is absent here is absent there:
+// Versions of torch record different data. A field that is absent here was not recorded:
 //   1.13        a list of segments and no traces; blocks have a history
 //   2.0         traces without times; still a history
-//   2.1         blocks have a requested size and their stack themselves
-//   2.2 to 2.11 times of trace entries, expandable segments, annotations, the user's and the compiler's words
-// What holds of blocks and entries is checked when they are read (snapshot_reader.h).
+//   2.1         blocks have a requested size and their own stack
+//   2.2 to 2.11 times of trace entries, expandable segments, annotations, notes of the user and the compiler
+// The reader checks the consistency of blocks and entries (snapshot_reader.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace headroom::snapshot {
 
-// A list of frames, innermost first; 0 is the empty one: no stack was recorded.
+// A list of frames, innermost first. 0 is the empty list: no stack was recorded.
 struct StackIndex {
   std::uint32_t index = 0;
   friend auto operator<=>(const StackIndex&, const StackIndex&) = default;
@@ -35,16 +35,16 @@ struct Frame {
 };
 
 enum class BlockState : std::uint8_t {
-  inactive,          // free, kept for the next request
-  active_allocated,  // a tensor's
-  pending_free,      // released, but another stream may still use it
+  inactive,          // free, cached for the next request
+  active_allocated,  // used by a tensor
+  pending_free,      // freed, but another stream may still use it
 };
 
 struct Block {
   std::uint64_t address = 0;
-  std::int64_t size = 0;       // what it takes up
-  std::int64_t requested = 0;  // what was asked for; 0 of one that is free
-  StackIndex stack;            // that allocated it
+  std::int64_t size = 0;       // size in the segment
+  std::int64_t requested = 0;  // requested size; 0 if the block is free
+  StackIndex stack;            // stack of the allocation
   BlockState state = BlockState::inactive;
   bool is_live() const { return state != BlockState::inactive; }
 };
@@ -54,11 +54,11 @@ struct Segment {
   std::uint64_t address = 0;
   std::int64_t size = 0;
   std::int64_t stream = 0;
-  bool is_large = true;  // the pool of requests above 1 MiB
+  bool is_large = true;  // from the pool for requests above 1 MiB
   bool is_expandable = false;
-  bool in_private_pool = false;  // of a CUDA graph, or torch.cuda.MemPool
+  bool in_private_pool = false;  // belongs to a CUDA graph or a torch.cuda.MemPool
   StackIndex stack;
-  std::size_t first_block = 0, block_count = 0;  // in Snapshot::blocks, by address and without gaps
+  std::size_t first_block = 0, block_count = 0;  // in Snapshot::blocks, sorted by address, without gaps
 };
 
 enum class Action : std::uint8_t {
@@ -71,66 +71,66 @@ enum class Action : std::uint8_t {
   segment_unmap,
   snapshot,
   oom,
-  other,  // one that this Headroom does not know
+  other,  // unknown to this version of Headroom
 };
 inline constexpr std::size_t kActions = 10;
-// As PyTorch writes them: "free_requested".
+// The names that PyTorch writes: "free_requested".
 std::string_view name_of(Action action);
 
 struct TraceEntry {
-  std::uint64_t address = 0;  // of oom: how many bytes the device had free
-  std::int64_t size = 0;      // as it was asked for; of oom: rounded up
-  std::int64_t time_us = 0;   // since 1970; 0 where it was not recorded
+  std::uint64_t address = 0;  // for oom: the bytes that were free on the device
+  std::int64_t size = 0;      // requested size; for oom: rounded up
+  std::int64_t time_us = 0;   // since 1970; 0 if not recorded
   StackIndex stack;
-  std::uint32_t stream = 0;  // in Snapshot::streams
-  std::uint32_t note = 0;    // in Snapshot::notes; 0: none
+  std::uint32_t stream = 0;  // index in Snapshot::streams
+  std::uint32_t note = 0;    // index in Snapshot::notes; 0: none
   Action action = Action::other;
 };
 
-// What the program and its compiler said of an allocation.
+// Notes of the program and its compiler about an allocation.
 struct Note {
   StringId user_metadata, compile_context, category;
   friend auto operator<=>(const Note&, const Note&) = default;
 };
 
-struct Annotation {  // such as a step of the profiler
+struct Annotation {  // for example a step of the profiler
   std::int64_t device = 0, time_us = 0;
   std::string text;
 };
 
-// What PyTorch was told; absent where the snapshot does not say.
+// PyTorch's settings; absent if the snapshot does not have them.
 inline constexpr std::string_view kExactSizesSetting = "headroom_exact_sizes";
 struct AllocatorSettings {
-  std::string text;  // of PYTORCH_CUDA_ALLOC_CONF
+  std::string text;  // value of PYTORCH_CUDA_ALLOC_CONF
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> max_split_bytes;
-  // Not PyTorch's caching allocator's: nothing is rounded, and any rest is a block of its own. Of what
-  // `headroom export --to pytorch-snapshot` writes.
+  // The snapshot is not from PyTorch's caching allocator: sizes are not rounded, and every remainder is a
+  // separate block. `headroom export --to pytorch-snapshot` writes such snapshots.
   bool has_exact_sizes = false;
-  // Powers of two are divided in so many steps, from a size in MiB on.
+  // For each size in MiB, the number of steps into which a power of two is divided from that size on.
   std::vector<std::pair<std::int64_t, std::int64_t>> roundup_power2_divisions;
 };
 
 struct DeviceTrace {
   std::int64_t device = 0;
-  std::size_t first_entry = 0, entry_count = 0;  // in Snapshot::entries, in the order of time
+  std::size_t first_entry = 0, entry_count = 0;  // in Snapshot::entries, ordered by time
 };
 
 struct Snapshot {
-  std::vector<Segment> segments;  // by device and address; those of a device do not overlap
+  std::vector<Segment> segments;  // ordered by device and address; segments of a device do not overlap
   std::vector<Block> blocks;
   PagedArray<TraceEntry> entries;
-  std::vector<DeviceTrace> traces;  // those that have entries
+  std::vector<DeviceTrace> traces;  // devices with trace entries
   AllocatorSettings settings;
   std::vector<Annotation> annotations;
   std::vector<std::int64_t> streams;
   std::vector<Note> notes;
   StringTable strings;
-  std::vector<std::string> problems;  // what was passed over, a sentence each
+  std::vector<std::string> problems;  // skipped data, one sentence each
 
-  std::vector<Frame> frames;                   // distinct
-  std::vector<std::uint32_t> stack_frames;     // indices of `frames`
-  std::vector<std::size_t> stack_begin{0, 0};  // [i] is where those of stack i begin
+  std::vector<Frame> frames;                   // distinct frames
+  std::vector<std::uint32_t> stack_frames;     // indices into `frames`
+  std::vector<std::size_t> stack_begin{0, 0};  // [i] is the first frame of stack i
 
   std::span<const std::uint32_t> frames_of(StackIndex stack) const {
     return std::span(stack_frames)
@@ -145,7 +145,7 @@ struct Snapshot {
   const TraceEntry& entry(const DeviceTrace& trace, std::size_t index) const {
     return entries[trace.first_entry + index];
   }
-  // Those that have segments or a trace, ascending.
+  // Devices that have segments or a trace, ascending.
   std::vector<std::int64_t> devices() const;
 };
 

@@ -14,7 +14,7 @@ namespace headroom::snapshot {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46, kMostDevices = 1 << 16;
-// All sums of what a trace has given out stay far from the end of 64 bits.
+// Bounds the sum of all sizes in a trace, so that sums never overflow 64 bits.
 constexpr std::int64_t kMostInATrace = std::int64_t{1} << 60;
 constexpr std::string_view kTakeAgain = "take the snapshot again, or copy its file again";
 
@@ -45,7 +45,7 @@ class SnapshotReader {
     auto [segments, traces, settings, annotations] = top_keys_.read(data_.root());
     if (data_.is(data_.root(), PickleKind::list)) segments = data_.root();  // torch 1.13
     if (!data_.is(segments, PickleKind::list))
-      return input_error("", "it is a pickle, but no memory snapshot of PyTorch",
+      return input_error("", "it is a pickle, but not a memory snapshot of PyTorch",
                          "make one with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
     data_.for_each_item(segments, [&](PickleValue segment) {
       if (damage_.empty()) read_segment(segment);
@@ -55,13 +55,13 @@ class SnapshotReader {
     data_.for_each_item(annotations, [&](PickleValue annotation) { read_annotation(annotation); });
     order_segments();
     if (!damage_.empty()) return input_error("", std::move(damage_), std::string(kTakeAgain));
-    tell_problems();
+    report_problems();
     snapshot_.strings = std::move(data_.strings());
     return std::move(snapshot_);
   }
 
  private:
-  // Entries of traces, frames and stacks, of which there are millions, are kept as soon as they were read.
+  // Trace entries, frames and stacks exist in millions, so they are converted right after they are read.
   std::optional<std::uint32_t> keep(PickleValue object) {
     if (data_.is(object, PickleKind::list)) return stacks_.keep_stack(object);
     TraceEntry entry;
@@ -73,11 +73,12 @@ class SnapshotReader {
 
   // --- values ---
 
-  // What is wrong with the snapshot; the first that was found is told.
+  // Records a damage; the first one is reported.
   void damaged(std::string why) {
     if (damage_.empty()) damage_ = std::move(why);
   }
-  // Each object makes one segment, block or entry: what refers to it again would cost nothing and count.
+  // Each object makes at most one segment, block or entry. Repeated references cost a hostile file nothing,
+  // but would be counted.
   bool is_first_visit(PickleValue object) {
     if (visited_[object.index()]) return false;
     visited_[object.index()] = true;
@@ -135,7 +136,7 @@ class SnapshotReader {
     if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return damaged("a block is damaged");
     const auto [address, size, requested, state, frames, history] = block_keys_.read(value);
     const auto bytes = size_in(size);
-    // Before torch 2.3 blocks have no address of their own: one follows the other.
+    // Before torch 2.3 blocks have no address: each starts at the end of the previous one.
     if (!bytes || !fits(next, *bytes) || address_in(address).value_or(next) != next)
       return damaged(fmt::format("the block at {:#x} is damaged", next));
     Block block;
@@ -158,7 +159,7 @@ class SnapshotReader {
     snapshot_.blocks.push_back(block);
   }
 
-  // Before torch 2.1: who had the block, the last first.
+  // Before torch 2.1: the previous users of the block, last first.
   void read_history(PickleValue history, Block& block) {
     const auto items = data_.first_items(history);
     if (items.empty()) return;
@@ -177,7 +178,7 @@ class SnapshotReader {
       const Segment* before = i > 0 ? &snapshot_.segments[i - 1] : nullptr;
       const bool same_device = before != nullptr && before->device == segment.device;
       if (same_device && before->address + static_cast<std::uint64_t>(before->size) > segment.address)
-        return damaged(fmt::format("two segments lie over each other at {:#x}", segment.address));
+        return damaged(fmt::format("two segments overlap at {:#x}", segment.address));
       total = segment.size + (same_device ? total : 0);
       if (total > kMostBytes) return damaged("a device has more than 64 TiB");
     }
@@ -209,11 +210,12 @@ class SnapshotReader {
       unknown_actions_ += entry.action == Action::other;
       append(trace, *number);
     });
-    if (sum == kMostInATrace) damaged("the sizes in a trace add up to more than any device has given out");
+    if (sum == kMostInATrace) damaged("the sizes in a trace add up to more than any device can allocate");
     if (trace.entry_count > 0) snapshot_.traces.push_back(trace);
   }
 
-  // Where the entry is that this dict is; nothing if it is none, or was part of a trace before.
+  // The number of the entry that this dict became. Nothing if it is not an entry, or already belongs to a
+  // trace.
   std::optional<std::uint32_t> entry_number(PickleValue value) {
     if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return {};
     if (const auto kept = data_.kept(value)) return *kept < StackInterner::kFrame ? kept : std::nullopt;
@@ -221,7 +223,7 @@ class SnapshotReader {
     return number && *number < StackInterner::kFrame ? number : std::nullopt;
   }
 
-  // The entries of a trace lie one behind the other, as they do where each was kept as it was read.
+  // Stores the entries of a trace contiguously, as they are if each was converted when it was read.
   void append(DeviceTrace& trace, std::uint32_t number) {
     auto& entries = snapshot_.entries;
     if (trace.entry_count == 0) trace.first_entry = number;
@@ -257,7 +259,7 @@ class SnapshotReader {
     return true;
   }
 
-  // The empty text where nothing was said.
+  // Empty if there is no text.
   StringId said_in(PickleValue value) const {
     if (!data_.is(value, PickleKind::text)) return {};
     const StringId id = data_.text_id(value);
@@ -272,26 +274,26 @@ class SnapshotReader {
     return it->second;
   }
 
-  // --- the rest ---
+  // --- settings and annotations ---
 
   void read_settings(PickleValue settings) {
     const auto value_of = [&](std::string_view key) {
       return data_.find(settings, data_.strings().intern(key));
     };
-    AllocatorSettings& told = snapshot_.settings;
-    told.text = data_.text(value_of("PYTORCH_CUDA_ALLOC_CONF")).value_or("");
-    told.expandable_segments = data_.boolean(value_of("expandable_segments"));
-    told.has_exact_sizes = data_.boolean(value_of(kExactSizesSetting)).value_or(false);
-    // -1 is how PyTorch writes "no limit".
+    AllocatorSettings& result = snapshot_.settings;
+    result.text = data_.text(value_of("PYTORCH_CUDA_ALLOC_CONF")).value_or("");
+    result.expandable_segments = data_.boolean(value_of("expandable_segments"));
+    result.has_exact_sizes = data_.boolean(value_of(kExactSizesSetting)).value_or(false);
+    // PyTorch writes -1 for "no limit".
     const auto max_split = data_.integer(value_of("max_split_size"));
-    if (max_split && *max_split > 0) told.max_split_bytes = max_split;
+    if (max_split && *max_split > 0) result.max_split_bytes = max_split;
     data_.for_each_pair(value_of("roundup_power2_divisions"), [&](PickleValue key, PickleValue value) {
       const auto mebibytes = parse_number<std::int64_t>(data_.text(key).value_or(""));
       const auto divisions = data_.integer(value);
       if (mebibytes && divisions && *divisions > 0)
-        told.roundup_power2_divisions.emplace_back(*mebibytes, *divisions);
+        result.roundup_power2_divisions.emplace_back(*mebibytes, *divisions);
     });
-    std::ranges::sort(told.roundup_power2_divisions);
+    std::ranges::sort(result.roundup_power2_divisions);
   }
 
   void read_annotation(PickleValue value) {
@@ -309,13 +311,15 @@ class SnapshotReader {
     snapshot_.annotations.push_back(std::move(annotation));
   }
 
-  void tell_problems() {
-    const auto tell = [&](std::int64_t count, std::string_view what) {
+  void report_problems() {
+    const auto report = [&](std::int64_t count, std::string_view what) {
       if (count > 0) snapshot_.problems.push_back(fmt::format("{} {}", count, what));
     };
-    tell(unreadable_entries_, "entries of the trace could not be read and are left out");
-    tell(unknown_actions_, "entries of the trace have an action that this Headroom does not know");
-    tell(unknown_states_, "blocks are in a state that this Headroom does not know and are taken as free");
+    report(unreadable_entries_, "entries of the trace could not be read and are left out");
+    report(unknown_actions_,
+           "entries of the trace have an action that this version of Headroom does not know");
+    report(unknown_states_,
+           "blocks are in a state that this version of Headroom does not know and count as free");
   }
 
   PickleData data_;
@@ -327,7 +331,7 @@ class SnapshotReader {
   PickleColumns<10> entry_keys_;
   StackInterner stacks_;
   std::vector<bool> visited_;    // by object
-  std::vector<Action> actions_;  // by the id of their name
+  std::vector<Action> actions_;  // by the id of the name
   std::array<StringId, 2> none_texts_;
   std::map<std::int64_t, std::uint32_t> streams_;
   std::map<Note, std::uint32_t> notes_;

@@ -1,6 +1,6 @@
-// From a pickle to a snapshot. What the analysis relies on is checked here: sizes are not negative and below
-// 2^46 (64 TiB), so are all segments of a device together, they do not overlap, the blocks of a segment fill
-// it in order, and the sizes in a trace add up to less than 2^60.
+// Builds a snapshot from a pickle, and checks what the analysis relies on. Sizes are not negative and below
+// 2^46 (64 TiB), and so is the sum of all segments of a device. Segments do not overlap. The blocks of a
+// segment fill it in order. The sizes in a trace add up to less than 2^60.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace headroom::snapshot {
 
-// True if the file begins as a pickle does, plain or gzip, or is named as one (.pickle, .pkl, with or without
-// .gz): then it is this reader that says what is wrong with it.
+// True if the file starts like a pickle (plain or gzip), or has a pickle's name (.pickle, .pkl, with or
+// without .gz). For such a file, this reader reports the errors.
 bool is_snapshot_file(const std::filesystem::path& file);
 
 Result<Snapshot> open_snapshot(const std::filesystem::path& file);

@@ -9,7 +9,7 @@ namespace headroom::snapshot {
 StackIndex StackInterner::stack_of(PickleValue list) {
   if (!data_.is(list, PickleKind::list) && !data_.is(list, PickleKind::tuple)) return {};
   if (const auto kept = data_.kept(list)) return {*kept};
-  // Looked through once, however long it is and however many entries name it.
+  // Search the list once, however long it is and however many entries refer to it.
   const std::uint32_t stack = keep_stack(list).value_or(0);
   data_.set_kept(list, stack);
   return {stack};

@@ -1,5 +1,5 @@
-// Frames and stacks of a snapshot, each kept once. A trace has a list of frames for nearly every entry, and
-// among millions of lists there are some hundreds that differ.
+// Stores each distinct frame and stack of a snapshot once. Nearly every trace entry has a list of frames, but
+// millions of lists contain only some hundred different ones.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@ class StackInterner {
   StackInterner(PickleData& data, Snapshot& snapshot)
       : data_(data), snapshot_(snapshot), frame_keys_(data, {"name", "filename", "line"}) {}
 
-  // The number of a dict that is a frame, and of a list of frames; nothing of others. For KeepObject: what is
-  // kept under a number is known by it, which of a frame is kFrame and more.
+  // For KeepObject: the number of a dict that is a frame, or of a list of frames; nothing for other objects.
+  // Frames have numbers from kFrame on.
   static constexpr std::uint32_t kFrame = std::uint32_t{1} << 31;
   std::optional<std::uint32_t> keep_frame(PickleValue dict);
   std::optional<std::uint32_t> keep_stack(PickleValue list);
 
-  // The stack of a list of frames, kept or not; what is no list, or has no frame, is stack 0.
+  // The stack of a list of frames, converted or not. Stack 0 if the value is not a list or has no frames.
   StackIndex stack_of(PickleValue frames);
 
  private:
-  static constexpr std::size_t kMostFrames = 512;  // the innermost are kept
+  static constexpr std::size_t kMostFrames = 512;  // the innermost frames are kept
   StackIndex intern(const std::vector<std::uint32_t>& frames);
 
   PickleData& data_;
   Snapshot& snapshot_;
   PickleColumns<3> frame_keys_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> frames_by_hash_, stacks_by_hash_;
-  std::vector<std::uint32_t> frames_;  // of the list at hand
+  std::vector<std::uint32_t> frames_;  // of the current list
 };
 
 }  // namespace headroom::snapshot

@@ -1,5 +1,5 @@
-// The distinct texts of a snapshot, numbered in the order of their first use: a trace of millions of entries
-// has some thousands of them (keys, actions, functions, files).
+// The distinct texts of a snapshot, numbered in order of first use. A trace of millions of entries has some
+// thousand distinct texts (keys, actions, functions, files).
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ class StringTable {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t kOverhead = 96;  // the text's own object, its node in the table and its bucket
-  std::deque<std::string> texts_;               // its elements never move
+  static constexpr std::size_t kOverhead = 96;  // the string object, its node in the table and its bucket
+  std::deque<std::string> texts_;               // elements never move
   std::unordered_map<std::string_view, std::uint32_t> by_text_;
   std::size_t bytes_ = 0;
 };

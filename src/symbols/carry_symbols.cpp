@@ -34,7 +34,7 @@ Status copy_whole(const fs::path& from, const fs::path& to, CarriedSymbols& carr
   return {};
 }
 
-// The file, and the one that dwz split off from it.
+// Copies the file, and the shared debug file that dwz split off from it.
 Status copy_with_shared(const fs::path& file, const fs::path& to, const fs::path& folder,
                         DebugFiles& debug_files, CarriedSymbols& carried) {
   if (auto copied = copy_whole(file, folder / to, carried); !copied) return copied;
@@ -56,7 +56,7 @@ Result<CarriedSymbols> carry_symbols(const std::vector<recording::Module>& modul
     if (is_vdso(module.path) || !done.insert(module.build_id + module.path).second) continue;
     if (!is_build_id(module.build_id)) {
       carried.problems.push_back(fmt::format(
-          "{} has no build id, by which another machine could tell it; link it with -Wl,--build-id",
+          "{} has no build id, so another machine cannot identify it; link it with -Wl,--build-id",
           module.path));
       continue;
     }

@@ -1,5 +1,5 @@
-// Gathers the files that a recording's names come from into one folder, to go with the recording to another
-// machine, where `--symbols DIR` reads it.
+// Copies the files that a recording needs for names into one folder. Take this folder to another machine
+// together with the recording; `--symbols DIR` reads it there.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 namespace headroom::symbols {
 
 struct CarriedSymbols {
-  std::size_t modules = 0;  // of which something was found
-  std::size_t files = 0;    // in the folder that belong to them, those that were there before included
-  Bytes copied;             // what was written now
-  std::vector<std::string> problems;  // modules that cannot be carried, a sentence each
+  std::size_t modules = 0;            // modules for which a file was found
+  std::size_t files = 0;              // their files in the folder, including those that were there before
+  Bytes copied;                       // bytes written by this call
+  std::vector<std::string> problems;  // one sentence for each module that cannot be copied
 };
 
-// Copies each module and its debug files as `folder`/.build-id/xx/yyyy and …/yyyy.debug, the layout of every
-// distribution. Files that are there already stay; each appears whole or not at all.
+// Copies each module and its debug files to `folder`/.build-id/xx/yyyy and …/yyyy.debug, the layout that
+// distributions use. Existing files stay. Copies are atomic.
 Result<CarriedSymbols> carry_symbols(const std::vector<recording::Module>& modules,
                                      const SymbolizerOptions& options, const std::filesystem::path& folder);
 

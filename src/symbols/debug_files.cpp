@@ -46,7 +46,7 @@ DebugFiles::DebugFiles(std::vector<fs::path> symbol_folders, fs::path sysroot)
     : symbol_folders_(std::move(symbol_folders)), sysroot_(std::move(sysroot)) {
   for (const fs::path& folder : symbol_folders_)
     if (std::error_code ignored; !fs::is_directory(folder, ignored))
-      problems_.push_back(fmt::format("there is no folder {} to look for symbols in", folder.string()));
+      problems_.push_back(fmt::format("symbol folder {} not found", folder.string()));
 }
 
 fs::path DebugFiles::under_sysroot(const fs::path& path) const {
@@ -84,7 +84,7 @@ ModuleFiles DebugFiles::files_of(const recording::Module& module) {
     files.problem.clear();
   else if (!files.problem.empty() && identified)
     files.problem += fmt::format(
-        "; its functions have no names until a folder with the file of build id {} is given to --symbols",
+        "; its functions have no names until a folder with the file of build id {} is passed with --symbols",
         module.build_id);
   return files;
 }
@@ -108,12 +108,12 @@ fs::path DebugFiles::code_file_of(const std::string& build_id) {
   return found == by_build_id_.end() ? fs::path() : found->second.code;
 }
 
-// As gdb looks for it: beside the file, in .debug beside it, and under /usr/lib/debug.
+// The places that gdb searches: next to the file, in .debug next to it, and under /usr/lib/debug.
 fs::path DebugFiles::linked_debug_file(const fs::path& code, const ElfFile& file,
                                        const std::string& build_id) {
   const auto link = file.debug_link();
   if (!link) return {};
-  const fs::path name = fs::path(link->file_name).filename();  // a hostile file may name any path
+  const fs::path name = fs::path(link->file_name).filename();  // a hostile file may contain any path
   const fs::path folder = code.parent_path();
   const fs::path inside = sysroot_.empty() ? folder : folder.lexically_relative(sysroot_);
   for (const fs::path& path : {folder / name, folder / ".debug" / name,
@@ -135,9 +135,9 @@ void DebugFiles::index_symbol_folders() {
       std::error_code ignored;
       if (!entry->is_regular_file(ignored)) continue;
       if (++files > kMostIndexedFiles) {
-        problems_.push_back(fmt::format(
-            "{} holds more than {} files, of which the rest was not looked at; name a smaller folder",
-            folder.string(), kMostIndexedFiles));
+        problems_.push_back(
+            fmt::format("{} has more than {} files, and the others were not searched; pass a smaller folder",
+                        folder.string(), kMostIndexedFiles));
         return;
       }
       index_file(entry->path());
@@ -153,7 +153,7 @@ void DebugFiles::index_file(const fs::path& path) {
   if (!is_build_id(build_id)) return;
   Identified& known = by_build_id_[build_id];
   if (file->has_code() && known.code.empty()) known.code = path;
-  // A file with full symbols but no debug information still says more than a stripped one.
+  // A file with full symbols but without debug information is still better than a stripped one.
   if (!file->has_code() || file->has_debug_info() || (file->has_symbols() && known.debug.empty()))
     known.debug = path;
 }

@@ -10,7 +10,7 @@
 namespace headroom::symbols {
 namespace {
 
-// What libdw keeps of a row of a line table once it has been read.
+// The memory that libdw keeps for each row of a line table.
 constexpr std::size_t kBytesPerLine = 48;
 constexpr std::size_t kMostUnitRanges = 16'000'000;
 
@@ -19,7 +19,7 @@ const char* text_of(Dwarf_Die& entry, unsigned attribute) {
   return dwarf_formstring(dwarf_attr_integrate(&entry, attribute, &value));
 }
 
-// What the entry is a copy or the definition of: the declaration, in its namespace or type.
+// Follows an entry to its declaration, which is inside the namespace or type.
 Dwarf_Die declaration_of(Dwarf_Die entry) {
   for (int step = 0; step < 8; ++step) {
     Dwarf_Attribute link;
@@ -33,8 +33,8 @@ Dwarf_Die declaration_of(Dwarf_Die entry) {
   return entry;
 }
 
-// Of the two names, the one that says more to a reader: a mangled linkage name holds namespaces and
-// parameters; of C it is an alias behind the scenes (glibc's setlocale is "__GI_setlocale").
+// Chooses the more useful name. A mangled linkage name contains namespaces and parameters. In C, a linkage
+// name is an internal alias (glibc's setlocale is "__GI_setlocale").
 void name_function(Dwarf_Die& entry, const UnitScopes& scopes, SourcePlace& place) {
   const char* linkage_name = text_of(entry, DW_AT_linkage_name);
   if (linkage_name == nullptr) linkage_name = text_of(entry, DW_AT_MIPS_linkage_name);
@@ -57,7 +57,7 @@ int line_number(Dwarf_Word number) {
   return number <= static_cast<Dwarf_Word>(std::numeric_limits<int>::max()) ? static_cast<int>(number) : 0;
 }
 
-// Absolute where the unit knows its folder, without "." and "..".
+// Absolute if the unit records its folder; without "." and "..".
 std::string full_path(const char* file, Dwarf_Die& unit) {
   if (file == nullptr) return {};
   std::filesystem::path path(file);
@@ -100,7 +100,7 @@ std::vector<SourcePlace> DebugInfo::find(std::uint64_t address) {
   }
   SourcePlace place;
   describe_lines(unit_entry, unit, address, place);
-  // A function's own place is where it was called from in the one around it.
+  // The place of an inlined function in its caller is its call site.
   for (Dwarf_Die& entry : unit.scopes->around(address)) {
     name_function(entry, *unit.scopes, place);
     place.inlined = dwarf_tag(&entry) == DW_TAG_inlined_subroutine;

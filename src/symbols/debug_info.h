@@ -1,4 +1,4 @@
-// What DWARF says about an address: functions, inlined functions, files and lines.
+// Reads DWARF for an address: functions, inlined functions, files and lines.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -15,19 +15,20 @@
 namespace headroom::symbols {
 
 struct SourcePlace {
-  std::string function;           // empty where none is known
-  bool has_linkage_name = false;  // `function` is one, to be demangled; otherwise it is as the source has it
-  std::string file;               // empty where none is known
+  std::string function;  // empty if unknown
+  bool has_linkage_name =
+      false;         // `function` is a linkage name and must be demangled; otherwise it is the source name
+  std::string file;  // empty if unknown
   int line = 0;
   bool inlined = false;
 };
 
 class DebugInfo {
  public:
-  // `dwarf` stays its owner's and must outlive this.
+  // Does not take ownership of `dwarf`, which must outlive this object.
   explicit DebugInfo(Dwarf* dwarf);
 
-  // Innermost first, the function that the others are inlined into last; empty where nothing is known.
+  // Innermost inlined function first; last the function that contains them all. Empty if nothing is known.
   std::vector<SourcePlace> find(std::uint64_t address);
   std::size_t bytes() const { return bytes_; }
 

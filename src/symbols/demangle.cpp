@@ -11,9 +11,9 @@ constexpr std::size_t kLongestSymbol = 64 * 1024;
 constexpr std::string_view kStubSuffix = "@plt";
 constexpr std::size_t kLongestName = 16 * 1024;
 
-// A mangled name refers back to its own parts, so a hostile one of some hundred bytes stands for gigabytes.
-// The demangler cannot be told to stop; it holds nothing but its stack while it prints, so a jump out is
-// clean.
+// A mangled name can refer back to its own parts, so a hostile name of some hundred bytes can expand to
+// gigabytes. The demangler cannot be asked to stop. It owns nothing but its stack while printing, so longjmp
+// out of it is safe.
 struct BoundedOutput {
   std::string text;
   std::jmp_buf too_long;
@@ -27,7 +27,7 @@ void append(const char* text, std::size_t length, void* output_pointer) {
 
 using Demangler = int (*)(const char*, int, demangle_callbackref, void*);
 
-// Empty if the symbol is not of this demangler's kind. `output` outlives the jump, which passes over no C++
+// Empty if the symbol is not in this demangler's format. `output` outlives the longjmp, which skips no C++
 // object with a destructor.
 bool run(Demangler demangler, const std::string& symbol, BoundedOutput& output) {
   output.text.clear();
@@ -47,7 +47,7 @@ std::string demangle(std::string_view symbol) {
   std::string name(symbol);
   if (!is_mangled(symbol) || symbol.size() > kLongestSymbol) return name;
   BoundedOutput output;
-  // Rust first: its legacy names are valid C++ names too, with a hash at the end.
+  // Try Rust first: its legacy names are also valid C++ names, with a hash at the end.
   if (run(rust_demangle_callback, name, output) || run(cplus_demangle_v3_callback, name, output))
     return output.text;
   return name;

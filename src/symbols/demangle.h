@@ -1,4 +1,4 @@
-// Readable names of C++ and Rust symbols.
+// Demangles C++ and Rust symbols.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace headroom::symbols {
 
-// "_ZN3foo3barEi" is "foo::bar(int)", "_RNvC3foo3bar" (Rust, v0) and "_ZN3foo3bar17h0123456789abcdefE" (Rust,
-// legacy) are "foo::bar". A version ("@@GLIBC_2.2.5") is cut off, "@plt" is kept. Names that are not mangled,
-// and those whose readable form is longer than a reader would read (16 KiB), are returned as they are.
+// "_ZN3foo3barEi" becomes "foo::bar(int)". "_RNvC3foo3bar" (Rust, v0) and "_ZN3foo3bar17h0123456789abcdefE"
+// (Rust, legacy) become "foo::bar". A version ("@@GLIBC_2.2.5") is removed; "@plt" stays. Other names are
+// returned unchanged, and so are names whose readable form is longer than 16 KiB.
 std::string demangle(std::string_view symbol);
 
-// True for names that demangle() may turn into readable ones.
+// True for names that demangle() may change.
 bool is_mangled(std::string_view symbol);
 
 }  // namespace headroom::symbols

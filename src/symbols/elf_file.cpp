@@ -16,7 +16,7 @@ namespace headroom::symbols {
 namespace fs = std::filesystem;
 namespace {
 
-// Of a regular file only: opening a pipe would wait for its other end.
+// Opens regular files only: opening a FIFO would block.
 Result<UniqueFd> open_regular_file(const fs::path& path) {
   const std::string what = fmt::format("cannot open {}", path.string());
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -70,7 +70,7 @@ std::optional<DebugLink> ElfFile::debug_link() const {
   return link;
 }
 
-// A file name, a zero, and the bytes of the build id.
+// The section contains a file name, a zero byte, and the bytes of the build id.
 std::string ElfFile::shared_debug_id() const {
   const Elf_Data* data = elf_rawdata(section(".gnu_debugaltlink"), nullptr);
   if (data == nullptr || data->d_buf == nullptr) return {};

@@ -1,7 +1,7 @@
-// Finds the range that an address lies in, where ranges nest or overlap: an inlined function inside another,
-// an alias of a symbol. The ranges are flattened once into pieces that do not overlap, so that a lookup is
-// one binary search however deep they nest (asking each range of a unit in turn costs about a millisecond an
-// address in a large unit).
+// Finds the range that contains an address. Ranges may nest or overlap: an inlined function inside another,
+// or two symbols at one place. The index first flattens them into pieces that do not overlap, so a lookup is
+// one binary search, however deep the nesting is. (Checking each range of a large unit takes about a
+// millisecond per address.)
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@ namespace headroom::symbols {
 
 class IntervalIndex {
  public:
-  // [low, high) belongs to `id`. Where ranges overlap, the one added later wins.
+  // Adds the range [low, high) for `id`. If ranges overlap, the range that was added later wins.
   void add(std::uint64_t low, std::uint64_t high, std::uint32_t id) {
     if (low < high) intervals_.push_back({low, high, static_cast<std::uint32_t>(intervals_.size()), id});
   }
 
-  // To be called once, after the last add().
+  // Call this once, after the last add().
   void build() {
     std::sort(intervals_.begin(), intervals_.end(),
               [](const Interval& a, const Interval& b) { return a.low < b.low; });
-    // The ranges that contain `position`, the winner on top; those that have ended below it are dropped when
-    // they come up.
+    // The ranges that contain `position`, with the winner on top. A range below the top that has ended is
+    // removed when it reaches the top.
     std::priority_queue<Interval, std::vector<Interval>, EarlierAdded> open;
     std::size_t next = 0;
     std::uint64_t position = 0;

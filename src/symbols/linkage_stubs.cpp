@@ -10,7 +10,7 @@ namespace {
 
 using SlotNames = std::unordered_map<std::uint64_t, const char*>;
 
-// The functions whose addresses the dynamic linker stores into slots of the global offset table.
+// Reads which functions' addresses the dynamic linker stores into the slots of the global offset table.
 void read_slots(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, SlotNames& slots) {
   Elf_Scn* symbols_section = elf_getscn(elf, header.sh_link);
   GElf_Shdr symbols_header;
@@ -33,11 +33,11 @@ void read_slots(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, SlotNames& 
 
 std::uint32_t word_at(const std::uint8_t* bytes) {
   std::uint32_t word = 0;
-  std::memcpy(&word, bytes, sizeof word);  // both machines here are little-endian
+  std::memcpy(&word, bytes, sizeof word);  // both supported machines are little-endian
   return word;
 }
 
-// jmp *offset(%rip), ff 25, after an endbr64 or a bnd prefix or none.
+// jmp *offset(%rip), ff 25, possibly after an endbr64 or a bnd prefix.
 std::optional<std::uint64_t> slot_of_x86_64(const std::uint8_t* code, std::size_t size,
                                             std::uint64_t address) {
   for (std::size_t at = 0; at + 6 <= size; ++at) {
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> slot_of_x86_64(const std::uint8_t* code, std::size_
   return std::nullopt;
 }
 
-// adrp x16, page · ldr x17, [x16, offset], after a bti or none.
+// adrp x16, page · ldr x17, [x16, offset], possibly after a bti.
 std::optional<std::uint64_t> slot_of_aarch64(const std::uint8_t* code, std::size_t size,
                                              std::uint64_t address) {
   for (std::size_t at = 0; at + 8 <= size; at += 4) {
@@ -63,7 +63,8 @@ std::optional<std::uint64_t> slot_of_aarch64(const std::uint8_t* code, std::size
 
 void read_stubs(Elf_Scn* section, const GElf_Shdr& header, std::string_view name, GElf_Half machine,
                 const SlotNames& slots, std::vector<LinkageStub>& stubs) {
-  stubs.push_back({nullptr, header.sh_addr, header.sh_size});  // its header, and what is not understood below
+  stubs.push_back(
+      {nullptr, header.sh_addr, header.sh_size});  // covers the table's header and unrecognized stubs
   if (machine != EM_X86_64 && machine != EM_AARCH64) return;
   Elf_Data* data = elf_rawdata(section, nullptr);
   if (data == nullptr || data->d_buf == nullptr) return;

@@ -1,5 +1,5 @@
-// The stubs of the procedure linkage table: a call into another library goes through one, and it has no
-// symbol of its own.
+// The stubs of the procedure linkage table (PLT). A call into another library goes through a stub, which has
+// no symbol.
 #pragma once
 
 #include <gelf.h>
@@ -10,13 +10,13 @@
 namespace headroom::symbols {
 
 struct LinkageStub {
-  const char* name;  // of the function that it leads to, or nullptr; lives as long as the file is open
+  const char* name;  // the called function, or nullptr; valid while the file is open
   std::uint64_t start, size;
 };
 
-// Of x86-64 and AArch64 files each stub with its target, found by the slot that its instructions load
-// (linkers differ in the order and the headers of the table). Of other machines the tables as a whole,
-// without names.
+// For x86-64 and AArch64 files: each stub with its target. The slot that a stub's instructions load
+// identifies the target, because linkers differ in the table's order and headers. For other machines: each
+// table as a whole, without names.
 std::vector<LinkageStub> linkage_stubs(Elf* elf);
 
 }  // namespace headroom::symbols

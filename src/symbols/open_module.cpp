@@ -13,8 +13,8 @@
 namespace headroom::symbols {
 namespace {
 
-// libdwfl's own callbacks look at more places than files_of() does, and ask debuginfod servers: a symboliser
-// that reaches out to the network is a surprise. Nothing but what DebugFiles found is ever opened.
+// libdwfl's default callbacks search more places than files_of() does, and ask debuginfod servers. A
+// symbolizer must not access the network unexpectedly, so only files that DebugFiles found are opened.
 int find_no_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; }
 int no_section_address(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, GElf_Word,
                        const GElf_Shdr*, Dwarf_Addr* address) {
@@ -28,7 +28,7 @@ int OpenModule::find_debug_file(Dwfl_Module*, void** user_data, const char*, Dwa
                                 const char*, GElf_Word, char** found) {
   auto* self = static_cast<OpenModule*>(*user_data);
   if (self == nullptr || self->debug_path_.empty()) return -1;
-  // Asked a second time for the file that dwz split off; load_debug_info() finds that by its build id.
+  // The second call asks for dwz's shared file; load_debug_info() finds that by its build id.
   const std::filesystem::path path = std::exchange(self->debug_path_, {});
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd >= 0) *found = ::strdup(path.c_str());
@@ -40,7 +40,7 @@ Result<std::unique_ptr<OpenModule>> OpenModule::open(const ModuleFiles& files, D
   const std::filesystem::path& path = files.code.empty() ? files.debug : files.code;
   const auto refuse = [&] {
     return input_error(fmt::format("cannot read {}", path.string()), dwfl_errmsg(-1),
-                       "it may be damaged; give a folder with a sound copy to --symbols");
+                       "it may be damaged; pass a folder with an intact copy with --symbols");
   };
   std::unique_ptr<OpenModule> opened(new OpenModule());
   if (!files.code.empty()) opened->debug_path_ = files.debug;
@@ -49,7 +49,7 @@ Result<std::unique_ptr<OpenModule>> OpenModule::open(const ModuleFiles& files, D
   dwfl_report_begin(opened->dwfl_);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno));
-  // At base 0, so that addresses are those of the file.
+  // Load at base 0, so that addresses equal those in the file.
   opened->module_ = dwfl_report_elf(opened->dwfl_, "module", path.c_str(), fd, 0, true);
   if (opened->module_ == nullptr) {
     auto error = refuse();
@@ -105,9 +105,9 @@ std::vector<ModuleFrame> OpenModule::frames_at(std::uint64_t address) {
   return frames;
 }
 
-// The outermost function has a symbol. It says more than debug information without a linkage name does if it
-// is a mangled one (namespaces, parameters); of C it only adds aliases and suffixes (__libc_malloc,
-// foo.cold).
+// Names the outermost function by its symbol. A mangled symbol is better than debug information without a
+// linkage name, because it contains namespaces and parameters. In C, symbols only add aliases and suffixes
+// (__libc_malloc, foo.cold).
 void OpenModule::name_by_symbol(std::uint64_t address, ModuleFrame& frame) {
   const auto symbol = symbols().find(address);
   if (!symbol) return;

@@ -1,4 +1,4 @@
-// A module whose files are open: its addresses, as the file counts them, to functions and lines.
+// A module with open files: maps its addresses, as counted in the file, to functions and lines.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -16,10 +16,10 @@
 
 namespace headroom::symbols {
 
-// A frame of a module; `offset` counts from the start of the function where only a symbol is known.
+// A frame of a module. `offset` counts from the start of the function, if only a symbol is known.
 struct ModuleFrame {
-  std::string function;  // as in the file; empty where none is known
-  bool mangled = false;  // true if `function` may need demangling
+  std::string function;  // as in the file; empty if unknown
+  bool mangled = false;  // `function` may need demangling
   std::string file;
   int line = 0;
   bool inlined = false;
@@ -28,16 +28,15 @@ struct ModuleFrame {
 
 class OpenModule {
  public:
-  // `debug_files` is asked for the file that dwz split off; it must outlive the module.
+  // `debug_files` finds the shared file that dwz split off. It must outlive the module.
   static Result<std::unique_ptr<OpenModule>> open(const ModuleFiles& files, DebugFiles& debug_files);
   ~OpenModule();
   OpenModule(const OpenModule&) = delete;
   OpenModule& operator=(const OpenModule&) = delete;
 
-  // Innermost first, never empty; one frame without a name where nothing is known.
+  // Innermost first, never empty. If nothing is known, one frame without a name.
   std::vector<ModuleFrame> frames_at(std::uint64_t address);
-  // An estimate of the memory that it holds. Mapped files are not counted: the kernel takes them back at
-  // will.
+  // An estimate of the module's memory. Mapped files are not counted, because the kernel can reclaim them.
   std::size_t bytes() const;
 
  private:
@@ -51,7 +50,7 @@ class OpenModule {
   Dwfl* dwfl_ = nullptr;
   Dwfl_Module* module_ = nullptr;
   std::filesystem::path debug_path_;
-  int shared_fd_ = -1;  // the file that dwz split off, where there is one
+  int shared_fd_ = -1;  // the shared file that dwz split off, if any
   Dwarf* shared_ = nullptr;
   std::optional<DebugInfo> debug_info_;
   std::optional<SymbolTable> symbols_;

@@ -1,5 +1,5 @@
-// Keeps each distinct text once. A large C++ program has names of kilobytes, and the same few thousand of
-// them and of file paths stand behind a hundred thousand addresses.
+// Stores each distinct text once. Names in a large C++ program have kilobytes, and a hundred thousand
+// addresses share a few thousand names and file paths.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace headroom::symbols {
 
 class StringPool {
  public:
-  // The view is good for as long as the pool lives.
+  // The view is valid as long as the pool exists.
   std::string_view keep(std::string_view text) { return *texts_.emplace(text).first; }
 
  private:
-  std::unordered_set<std::string> texts_;  // its elements never move
+  std::unordered_set<std::string> texts_;  // elements never move
 };
 
 }  // namespace headroom::symbols

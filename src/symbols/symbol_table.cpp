@@ -10,16 +10,16 @@
 namespace headroom::symbols {
 namespace {
 
-// A name without a size (hand-written assembly) reaches to the next one, but not further than this.
+// A symbol without a size (assembly code) extends to the next symbol, but at most this far.
 constexpr std::uint64_t kReachOfUnsized = 4096;
 
 struct Candidate {
   std::uint64_t start, size;
   const char* name;
-  int rank;  // of several names for one place, the reader's favourite ranks highest
+  int rank;  // of several names for one address, the highest rank wins
 };
 
-// "malloc" before "__libc_malloc", exported before local, functions before labels.
+// Prefers "malloc" to "__libc_malloc", exported to local symbols, functions to labels.
 int rank_of(const GElf_Sym& symbol, const char* name) {
   const std::string_view text(name);
   int rank = GELF_ST_TYPE(symbol.st_info) == STT_NOTYPE ? 0 : 1000;
@@ -28,7 +28,7 @@ int rank_of(const GElf_Sym& symbol, const char* name) {
   return rank - static_cast<int>(std::min<std::size_t>(text.size(), 9));
 }
 
-// Labels of assembly count only in code; "$x" and "$d" of Arm mark code and data, they name nothing.
+// Assembly labels count only in code sections. Arm's "$x" and "$d" mark code and data; they are not names.
 bool names_code(const GElf_Sym& symbol, Elf* elf, GElf_Word section, const char* name) {
   switch (GELF_ST_TYPE(symbol.st_info)) {
     case STT_FUNC:
@@ -64,7 +64,8 @@ std::vector<Candidate> read_candidates(Dwfl_Module* module) {
 }  // namespace
 
 SymbolTable::SymbolTable(Dwfl_Module* module) {
-  // The index lets the last win: labels, then stubs, then functions from the outermost to the innermost.
+  // In the index the last added range wins, so add labels, then stubs, then functions from outermost to
+  // innermost.
   const auto add = [&](const SymbolHit& hit, std::uint64_t size) {
     index_.add(hit.start, hit.start + size, static_cast<std::uint32_t>(hits_.size()));
     hits_.push_back(hit);

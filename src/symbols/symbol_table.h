@@ -1,5 +1,5 @@
-// The function names of an ELF file by address: .symtab or .dynsym, what .gnu_debugdata adds (the compressed
-// symbol table of Fedora and its kin), and the stubs of the procedure linkage table.
+// Function names of an ELF file by address. Sources: .symtab or .dynsym, .gnu_debugdata (Fedora's compressed
+// symbol table), and the stubs of the procedure linkage table.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -14,18 +14,18 @@
 namespace headroom::symbols {
 
 struct SymbolHit {
-  const char* name;  // as in the file; lives as long as the module is open
+  const char* name;  // as in the file; valid while the module is open
   std::uint64_t start;
-  bool is_stub;  // the stub through which `name`, of another file, is called
+  bool is_stub;  // a stub that calls `name` in another file
 };
 
 class SymbolTable {
  public:
-  // Reads all names at once: most modules of which one address is asked are asked many.
+  // Reads all names at once, because most modules are asked for many addresses.
   explicit SymbolTable(Dwfl_Module* module);
 
-  // The function that holds the address. Between functions there is none: where a stripped file keeps only
-  // its exported names, the nearest one below is a guess that misleads.
+  // The function that contains the address. Nothing between functions: in a stripped file with only exported
+  // names, the nearest lower name would be a misleading guess.
   std::optional<SymbolHit> find(std::uint64_t address) const;
   std::size_t bytes() const { return hits_.size() * sizeof(SymbolHit) + index_.bytes(); }
 

@@ -25,7 +25,7 @@ std::string_view file_name_of(std::string_view path) {
   return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
 }
 
-// Each holds one to three descriptors; of the usual 1024 this leaves room for 341 modules.
+// Each module needs one to three descriptors. The usual limit of 1024 allows 341 modules.
 std::size_t most_open_modules() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
@@ -54,9 +54,10 @@ class Symbolizer::Implementation {
         modules_(std::move(modules)),
         states_(modules_.size()) {}
 
-  // Where the address lies, `when` deciding between modules that followed each other.
+  // The place of the address. `when` decides between modules that used the same addresses one after another.
   Place place_of(std::uint64_t address, bool is_return_address, std::optional<Nanoseconds> when) const {
-    // A call may be the last instruction of its function, and its line ends with it: look inside of it.
+    // A call may be the last instruction of its function or line, so look up the byte before the return
+    // address.
     if (is_return_address && address > 0) --address;
     Place place{kNoModule, address};
     for (std::size_t i = 0; i < modules_.size(); ++i) {
@@ -65,7 +66,7 @@ class Symbolizer::Implementation {
       if (when && (*when < module.loaded || (module.unloaded && *when >= *module.unloaded))) continue;
       if (place.module == kNoModule || modules_[place.module].loaded <= module.loaded) place.module = i;
     }
-    // A stack may hold an address of a module whose loading was seen a moment later.
+    // A stack may contain an address of a module whose loading was recorded a moment later.
     return place.module == kNoModule && when ? place_of(address, false, std::nullopt) : place;
   }
 
@@ -89,7 +90,7 @@ class Symbolizer::Implementation {
     std::string problem;
     std::unique_ptr<OpenModule> open;
     std::size_t bytes = 0;
-    std::list<std::size_t>::iterator used;  // valid while open
+    std::list<std::size_t>::iterator used;  // valid while the module is open
   };
 
   std::vector<SourceFrame> look_up(const Place& place) {
@@ -149,7 +150,7 @@ class Symbolizer::Implementation {
     return state.open.get();
   }
 
-  // After a lookup: the module may have read more of its debug information.
+  // Call this after a lookup, because the module may have read more debug information.
   void account_for(std::size_t index) {
     State& state = states_[index];
     open_bytes_ += state.open->bytes() - state.bytes;
@@ -169,13 +170,13 @@ class Symbolizer::Implementation {
   DebugFiles debug_files_;
   std::vector<recording::Module> modules_;
   std::vector<State> states_;
-  std::list<std::size_t> recently_used_;  // of the open modules, the latest first
+  std::list<std::size_t> recently_used_;  // open modules, most recent first
   std::size_t open_bytes_ = 0;
   std::size_t most_open_modules_ = most_open_modules();
   StringPool strings_;
-  std::unordered_map<const char*, std::string_view> readable_;  // by the place of the symbol in strings_
+  std::unordered_map<const char*, std::string_view> readable_;  // by the symbol's address in strings_
   std::unordered_map<Place, std::size_t, PlaceHash> known_;
-  std::deque<std::vector<SourceFrame>> frames_;  // its elements never move
+  std::deque<std::vector<SourceFrame>> frames_;  // elements never move
 };
 
 std::string one_line(const SourceFrame& frame) {

@@ -7,12 +7,12 @@
 namespace headroom::symbols {
 namespace {
 
-// Far above what compilers write; a damaged file may claim anything.
+// Far above what compilers produce; a damaged file may contain anything.
 constexpr std::uint32_t kDeepestNesting = 1000;
 constexpr std::size_t kLongestQualifiers = 4096;
 constexpr std::size_t kMostRanges = 8'000'000;
 
-// What may hold functions. Rust and D put them into the types that they belong to.
+// Tags of entries that may contain functions. Rust and D put functions into the types that they belong to.
 bool may_hold_functions(int tag) {
   switch (tag) {
     case DW_TAG_subprogram:
@@ -35,7 +35,7 @@ bool may_hold_functions(int tag) {
   }
 }
 
-// Bytes of the unit: each honest entry is at least one, so a walk that sees more entries goes in circles.
+// Bytes of the unit. A valid entry has at least one byte, so a walk with more entries runs in circles.
 std::size_t most_entries(Dwarf_Die& unit) {
   Dwarf_Off offset = 0, next = 0;
   std::size_t header = 0;
@@ -53,7 +53,7 @@ UnitScopes::UnitScopes(Dwarf_Die unit) : dwarf_(dwarf_cu_getdwarf(unit.cu)) {
   index_.build();
 }
 
-// In the order of the file, so that an inlined function comes after the one that holds it and wins over it.
+// Walks in file order: an inlined function comes after the function that contains it, and wins over it.
 void UnitScopes::walk(Dwarf_Die& unit) {
   std::size_t entries_left = most_entries(unit);
   std::vector<Visit> pending;
@@ -70,7 +70,7 @@ void UnitScopes::walk(Dwarf_Die& unit) {
   }
 }
 
-// Notes the entry down and says what its children are in.
+// Records the entry, and returns the context of its children.
 UnitScopes::Visit UnitScopes::inside_of(Visit visit, int tag) {
   const Dwarf_Off entry = dwarf_dieoffset(&visit.entry);
   if (tag == DW_TAG_subprogram && visit.container != kNone) functions_.push_back({entry, visit.container});
@@ -85,8 +85,8 @@ UnitScopes::Visit UnitScopes::inside_of(Visit visit, int tag) {
   return visit;
 }
 
-// The id of the new scope, or `parent` for what has no code: a declaration, or the description that inlined
-// copies refer to.
+// The id of the new scope, or `parent` for an entry without code: a declaration, or the abstract description
+// of an inlined function.
 std::uint32_t UnitScopes::add_scope(Dwarf_Die& entry, std::uint32_t parent, bool inlined) {
   const auto scope = static_cast<std::uint32_t>(scopes_.size());
   Dwarf_Addr base = 0, low = 0, high = 0;

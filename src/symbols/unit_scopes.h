@@ -1,5 +1,5 @@
-// The functions and inlined functions of one compilation unit, by address. Built by one walk over the unit
-// when the first of its addresses is asked; libdw's own dwarf_getscopes walks it for every address.
+// The functions and inlined functions of one compilation unit, by address. One walk over the unit builds the
+// index when the first address is looked up. (libdw's dwarf_getscopes walks the unit for every address.)
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -16,11 +16,11 @@ class UnitScopes {
  public:
   explicit UnitScopes(Dwarf_Die unit);
 
-  // The entries (DW_TAG_inlined_subroutine, at last DW_TAG_subprogram) around the address, innermost first;
-  // empty where the unit describes no function.
+  // The entries around the address, innermost first: DW_TAG_inlined_subroutine, finally DW_TAG_subprogram.
+  // Empty if the unit describes no function there.
   std::vector<Dwarf_Die> around(std::uint64_t address) const;
-  // The namespaces, types and functions around the declaration of a function, as "detail::Pool::". Compilers
-  // give functions that are seen in one unit only no linkage name, and "operator()" alone says nothing.
+  // The namespaces, types and functions around a function's declaration, as "detail::Pool::". Compilers give
+  // no linkage name to functions that are used in one unit only, and "operator()" alone is meaningless.
   std::string qualifiers_of(Dwarf_Die function) const;
   std::size_t bytes() const;
 
@@ -30,7 +30,7 @@ class UnitScopes {
     Dwarf_Off entry;
     std::uint32_t parent;
   };
-  // A namespace, a type, or a function that holds types.
+  // A namespace, a type, or a function that contains types.
   struct Container {
     Dwarf_Off entry;
     std::uint32_t parent;
@@ -53,7 +53,7 @@ class UnitScopes {
   Dwarf* dwarf_;
   std::vector<Scope> scopes_;
   std::vector<Container> containers_;
-  std::vector<Function> functions_;  // those with a container, in the order of the file: by offset
+  std::vector<Function> functions_;  // those with a container, in file order (by offset)
   IntervalIndex index_;
 };
 

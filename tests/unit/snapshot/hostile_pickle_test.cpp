@@ -23,17 +23,17 @@ std::string error_of(std::string_view bytes) {
 
 TEST(HostilePickle, NamesWhatItWouldHaveRunAndRunsNothing) {
   EXPECT_EQ(error_of("cos\nsystem\n(S'touch /tmp/headroom_was_here'\ntR."),
-            "it names Python's os.system at byte 0");
+            "it uses Python's os.system at byte 0");
   EXPECT_EQ(error_of("\x80\x04\x8c\x05posix\x8c\x06system\x93."),
-            "it names Python's posix.system at byte 17");
-  EXPECT_EQ(error_of("(ios\nsystem\n."), "it names Python's os.system at byte 1");
-  EXPECT_EQ(error_of("N)R."), "it builds an object of Python at byte 2");
-  EXPECT_EQ(error_of("N}b."), "it builds an object of Python at byte 2");
-  EXPECT_EQ(error_of("(No."), "it builds an object of Python at byte 2");
-  EXPECT_EQ(error_of("N)\x81."), "it builds an object of Python at byte 2");
-  EXPECT_EQ(error_of("N)}\x92."), "it builds an object of Python at byte 3");
-  EXPECT_EQ(error_of("P1\n."), "it refers to an object outside of it at byte 0");
-  EXPECT_EQ(error_of("NQ."), "it refers to an object outside of it at byte 1");
+            "it uses Python's posix.system at byte 17");
+  EXPECT_EQ(error_of("(ios\nsystem\n."), "it uses Python's os.system at byte 1");
+  EXPECT_EQ(error_of("N)R."), "it creates a Python object at byte 2");
+  EXPECT_EQ(error_of("N}b."), "it creates a Python object at byte 2");
+  EXPECT_EQ(error_of("(No."), "it creates a Python object at byte 2");
+  EXPECT_EQ(error_of("N)\x81."), "it creates a Python object at byte 2");
+  EXPECT_EQ(error_of("N)}\x92."), "it creates a Python object at byte 3");
+  EXPECT_EQ(error_of("P1\n."), "it refers to an external object at byte 0");
+  EXPECT_EQ(error_of("NQ."), "it refers to an external object at byte 1");
 }
 
 // All opcodes that there are and that are not known to build plain data, the extension registry and the sets
@@ -48,25 +48,25 @@ TEST(HostilePickle, RefusesEveryOtherOpcode) {
     PickleData data;
     const auto status = read_pickle(input, data);
     ASSERT_FALSE(status.has_value()) << opcode;
-    EXPECT_THAT(status.error().fix, HasSubstr("runs nothing")) << opcode;
+    EXPECT_THAT(status.error().fix, HasSubstr("never runs code")) << opcode;
   }
-  EXPECT_THAT(error_of("\x8f."), StartsWith("it has the opcode 0x8f, which builds no plain data, at byte 0"));
+  EXPECT_THAT(error_of("\x8f."), StartsWith("it has the unsupported opcode 0x8f at byte 0"));
 }
 
 TEST(HostilePickle, TheNamesInTheSentenceCannotSteerTheTerminal) {
-  EXPECT_EQ(error_of("c\x1b[31mos\nsys\x07tem\n."), "it names Python's os.system at byte 0");
+  EXPECT_EQ(error_of("c\x1b[31mos\nsys\x07tem\n."), "it uses Python's os.system at byte 0");
 }
 
 TEST(HostilePickle, SaysWhatIsWrongWithItsStructure) {
   EXPECT_EQ(error_of(""), "it is cut off after 0 bytes");
-  EXPECT_EQ(error_of("."), "it takes more from its stack than there is");
+  EXPECT_EQ(error_of("."), "an opcode needs more values than its stack has");
   EXPECT_EQ(error_of("\x80\x06N."), "it is a pickle of protocol 6, and Headroom reads 0 to 5");
-  EXPECT_EQ(error_of("h\x05."), "it names object 5, which it has not built");
-  EXPECT_EQ(error_of("e."), "it closes what it has not opened");
-  EXPECT_EQ(error_of("N(Ne."), "it appends to what is no list");
-  EXPECT_EQ(error_of("](N\x86."), "it takes more from its stack than there is") << "a mark lies between";
-  EXPECT_EQ(error_of("](Na."), "it takes more from its stack than there is");
-  EXPECT_EQ(error_of("](N(NNuu."), "it sets an item of what is no dict");
+  EXPECT_EQ(error_of("h\x05."), "it refers to object 5, which does not exist");
+  EXPECT_EQ(error_of("e."), "an opcode has no matching mark");
+  EXPECT_EQ(error_of("N(Ne."), "it appends to a value that is not a list");
+  EXPECT_EQ(error_of("](N\x86."), "an opcode needs more values than its stack has") << "a mark lies between";
+  EXPECT_EQ(error_of("](Na."), "an opcode needs more values than its stack has");
+  EXPECT_EQ(error_of("](N(NNuu."), "it sets an item of a value that is not a dict");
   EXPECT_EQ(error_of("}(NNNu."), "it has a key without a value");
   EXPECT_EQ(error_of("}]Ns."), "a key of a dict is a list or a dict");
   EXPECT_EQ(error_of("I12a\n."), "it has a damaged number");
@@ -118,9 +118,9 @@ std::int64_t most_resident_bytes() {
 TEST(HostilePickle, WhatBuildsFarMoreThanASnapshotIsRefused) {
   const std::int64_t before = most_resident_bytes();
   EXPECT_EQ(error_of("N" + std::string(40'000'000, '\x85') + "."),
-            "it builds far more than a snapshot of its size does");
+            "it needs far more memory than a snapshot of its size");
   EXPECT_EQ(error_of(std::string(40'000'000, 'N') + "."),
-            "it builds far more than a snapshot of its size does");
+            "it needs far more memory than a snapshot of its size");
   EXPECT_LT(most_resident_bytes() - before, std::int64_t{1} << 30);
 }
 

@@ -148,8 +148,8 @@ TEST(PickleReader, WhatWasKeptIsFinished) {
     return status ? "kept: " + std::to_string(data.kept(data.root()).value_or(0)) : status.error().why;
   };
   EXPECT_EQ(outcome("](NNe."), "kept: 7");
-  EXPECT_EQ(outcome("](NNeNa."), "it changes what it has finished");
-  EXPECT_EQ(outcome("}(K\x01NuK\x02Ns."), "it changes what it has finished");
+  EXPECT_EQ(outcome("](NNeNa."), "it changes an object that is already complete");
+  EXPECT_EQ(outcome("}(K\x01NuK\x02Ns."), "it changes an object that is already complete");
   EXPECT_EQ(outcome("]NaNa."), "kept: 0") << "protocol 0 fills item by item";
   EXPECT_EQ(outcome("}K\x01NsK\x02Ns."), "kept: 0");
   EXPECT_EQ(outcome("](" + std::string(1000, 'N') + "eNa."), "kept: 0") << "a step of 1000, and one more";

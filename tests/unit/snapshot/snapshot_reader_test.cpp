@@ -99,7 +99,7 @@ TEST(SnapshotReader, ReadsWhatTorchWritesToday) {
   EXPECT_EQ(entries[2].address, 77U);
   EXPECT_EQ(entries[3].action, Action::other);
   EXPECT_THAT(snapshot->problems,
-              ElementsAre("1 entries of the trace have an action that this Headroom does not know"));
+              ElementsAre("1 entries of the trace have an action that this version of Headroom does not know"));
 
   EXPECT_EQ(snapshot->settings.text, "max_split_size_mb:64");
   EXPECT_EQ(snapshot->settings.max_split_bytes, 67108864);
@@ -145,8 +145,8 @@ TEST(SnapshotReader, ReadsTracesWithoutTimes) {
 }
 
 TEST(SnapshotReader, SaysWhatIsNoSnapshot) {
-  EXPECT_THAT(why(Json::parse(R"({"model": [1, 2]})")), HasSubstr("no memory snapshot of PyTorch"));
-  EXPECT_THAT(why(Json(7)), HasSubstr("no memory snapshot of PyTorch"));
+  EXPECT_THAT(why(Json::parse(R"({"model": [1, 2]})")), HasSubstr("not a memory snapshot of PyTorch"));
+  EXPECT_THAT(why(Json(7)), HasSubstr("not a memory snapshot of PyTorch"));
   EXPECT_EQ(why(Json::array()), "no error") << "nothing was allocated";
 }
 
@@ -175,7 +175,7 @@ TEST(SnapshotReader, SaysWhatIsDamaged) {
               data["segments"][1]["address"] = 8192;
               for (Json& block : data["segments"][1]["blocks"]) block.erase("address");
             }),
-            "two segments lie over each other at 0x2000");
+            "two segments overlap at 0x2000");
 }
 
 // One list of two bytes a reference to it would be a segment of a million blocks each time.
