@@ -34,11 +34,11 @@ class Advisor {
   }
 
  private:
-  // Keeps it if it lowers the peak.
+  // Keeps the advice if it lowers the peak.
   void add(Advice advice, const Budget& changed) {
-    if (!why_not_together(changed).empty()) return;
+    if (!dependency_conflict(changed).empty()) return;
     auto plan = make_plan(changed, PlanDetail::peak_alone);
-    if (!plan) return;  // the last component, left out
+    if (!plan) return;  // it would drop the last component
     advice.saved = plan_.worst().total - plan->worst().total;
     advice.verdict = plan->verdict;
     if (advice.saved > Bytes{}) found_.push_back(std::move(advice));
@@ -66,7 +66,7 @@ class Advisor {
       std::string settings;
       for (const auto& [key, value] : variant.settings) {
         settings += fmt::format("{}{} {}", settings.empty() ? "" : ", ", key, value);
-        // The change takes one setting, and the first variant that has it.
+        // --what-if takes one setting and selects the first variant with it.
         const auto has_it = [&, key = key, value = value](const BudgetVariant& other) {
           const auto found = other.settings.find(key);
           return found != other.settings.end() && equals_ignoring_case(found->second, value);
@@ -122,8 +122,9 @@ class Advisor {
     add(std::move(advice), changed);
   }
 
-  // One lazy component alone still stands beside all others when it is in use; two take turns. So each with
-  // the lazy ones that there are, and the two largest where there is none.
+  // A single lazy component saves nothing: while in use, it is in memory with all others. Two lazy components
+  // take turns. So try each component with the existing lazy ones or, if there are none, the two largest
+  // together.
   void add_lazy() {
     const std::vector<BudgetComponent>& components = plan_.budget.components;
     const auto is_open = [&](const BudgetComponent& component) {
@@ -162,9 +163,11 @@ class Advisor {
     advice.component = changed.components[which.front()].name;
     for (const std::size_t i : which)
       advice.what_ifs.push_back(fmt::format("lazy={}", plan_.budget.components[i].name));
-    advice.words = which.size() == 1 ? fmt::format("{} loaded on demand, in turns with the lazy ones", names)
-                                     : fmt::format("{} loaded on demand, in turns", names);
-    // Of both figures, an estimate where one of them is.
+    advice.words =
+        which.size() == 1
+            ? fmt::format("{} loaded on demand, one at a time with the other lazy components", names)
+            : fmt::format("{} loaded on demand, one at a time", names);
+    // The origin of both figures; an estimate if one of them is.
     advice.origin = changed.components[which.back()].need.origin;
     const FigureOrigin& other = changed.components[which.front()].need.origin;
     if (which.size() > 1 && other.source != advice.origin.source) advice.origin.source += ", " + other.source;

@@ -1,4 +1,4 @@
-// What to change first, with what it saves.
+// Advice: which changes lower the peak, and by how much.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ struct Advice {
   enum class Kind { start_order, lazy, variant, frames, drop };
   Kind kind = Kind::drop;
   std::string component;               // empty for the start order
-  std::vector<std::string> what_ifs;   // the changes as --what-if takes them; empty where it takes none
+  std::vector<std::string> what_ifs;   // the values for --what-if; empty if it does not support the change
   std::string words;                   // "YOLO11s with precision int8"
-  Bytes saved;                         // of the peak
-  Bytes own;                           // what the component itself takes less
-  FigureOrigin origin;                 // of the figure
-  Verdict verdict = Verdict::healthy;  // with it
+  Bytes saved;                         // reduction of the peak
+  Bytes own;                           // reduction of the component itself
+  FigureOrigin origin;                 // source of the figure
+  Verdict verdict = Verdict::healthy;  // after the change
 };
 std::string_view name_of(Advice::Kind kind);
 
-// Changes that lower the peak: those first that reach the best verdict, then by what is lost with them (an
-// order of starts costs nothing, a component that is left out most), then by bytes.
+// The changes that lower the peak. Sorted by the verdict they reach, then by their cost for the user (a new
+// start order costs nothing, dropping a component costs most), then by bytes.
 std::vector<Advice> advice_for(const MemoryPlan& plan);
 
 }  // namespace headroom::planning

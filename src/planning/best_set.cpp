@@ -30,10 +30,10 @@ class Search {
       open_.push_back(i);
       values_are_whole_ = values_are_whole_ && value(i) == std::floor(value(i));
     }
-    // Most value a byte first: good sets early, and the order that Dantzig's bound needs.
+    // Sort by value per byte: this finds good sets early, and Dantzig's bound needs this order.
     std::stable_sort(open_.begin(), open_.end(), [&](std::size_t a, std::size_t b) {
-      // What costs nothing comes first, whatever it is worth: by the products alone one that is worth
-      // nothing, too, would equal all others, and that is no order.
+      // Components without bytes come first. The products alone would make a component without bytes and
+      // value equal to all others, which is not a valid ordering.
       if ((own_[a] == 0) != (own_[b] == 0)) return own_[a] == 0;
       if (own_[a] == 0) return value(a) > value(b);
       return value(a) * static_cast<double>(own_[b]) > value(b) * static_cast<double>(own_[a]);
@@ -56,24 +56,24 @@ class Search {
       if (set[i]) sum += value(i);
     return sum;
   }
-  // What it adds to any set at the least.
+  // The bytes that the component adds to any set at least.
   std::int64_t own_bytes(std::size_t i) const {
     const BudgetComponent& component = budget_.components[i];
-    if (shares_its_turn(i)) return 0;
+    if (may_add_nothing(i)) return 0;
     return (component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes()).count;
   }
-  // Of its load above its run. A member of a group may be loaded in place of a larger one.
+  // Load peak minus run. Zero for members of a group, which may be loaded in place of a larger member.
   Bytes spike(std::size_t i) const {
     const MemoryNeed& need = budget_.components[i].need;
-    if (shares_its_turn(i)) return {};
+    if (may_add_nothing(i)) return {};
     return std::max(Bytes{}, need.load_peak.value_or(Bytes{}) - need.run_peak.value_or(Bytes{}) -
                                  need.frame_bytes() - need.transient);
   }
-  // Beside another one of its group it may add nothing.
-  bool shares_its_turn(std::size_t i) const {
+  // True if the component is in a group: together with a larger member it adds nothing.
+  bool may_add_nothing(std::size_t i) const {
     return occupancy_.takes_turns(i, std::vector<bool>(occupancy_.size(), true));
   }
-  // What is worth nothing by itself may be what others need.
+  // A component without value may be a dependency of others.
   bool is_needed(std::size_t i) const {
     for (std::size_t other = 0; other < occupancy_.size(); ++other)
       for (const std::size_t needed : occupancy_.needed(other))
@@ -86,29 +86,30 @@ class Search {
     for (const std::size_t needed : occupancy_.needed(i)) require(needed);
   }
 
-  // Whatever of the chosen and of open_[from…] starts last takes at the least so much above its run, while
-  // all others run. Lazy ones do not run yet then.
+  // The smallest load spike of the chosen components and of open_[from…]. One of them starts last, while all
+  // others run. Zero if there are lazy components, because those do not run at that time.
   Bytes least_spike(std::size_t from) const {
     if (start_ != StartMode::in_order || has_lazy_) return {};
     std::optional<Bytes> least;
     const auto add = [&](std::size_t i) {
-      if (!occupancy_.is_there_from_boot(i)) least = std::min(least.value_or(spike_[i]), spike_[i]);
+      if (!occupancy_.is_started_at_boot(i)) least = std::min(least.value_or(spike_[i]), spike_[i]);
     };
     for (std::size_t i = 0; i < chosen_.size(); ++i)
       if (chosen_[i]) add(i);
-    if (!least) return {};  // perhaps nothing is started at all
+    if (!least) return {};  // nothing may be started at all
     for (std::size_t at = from; at < open_.size(); ++at) add(open_[at]);
     return *least;
   }
 
-  // No set that adds some of open_[from…] is worth more.
+  // Upper bound of the value of all sets that add some of open_[from…].
   double bound(std::size_t from, double value_so_far) const {
-    auto room = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_) - least_spike(from)).count);
+    auto free_bytes =
+        static_cast<double>((capacity_ - occupancy_.at_peak(chosen_) - least_spike(from)).count);
     for (std::size_t at = from; at < open_.size(); ++at) {
       const auto bytes = static_cast<double>(own_[open_[at]]);
-      if (bytes > room)
-        return value_so_far + (bytes > 0 ? value(open_[at]) * std::max(0.0, room) / bytes : 0);
-      room -= bytes;
+      if (bytes > free_bytes)
+        return value_so_far + (bytes > 0 ? value(open_[at]) * std::max(0.0, free_bytes) / bytes : 0);
+      free_bytes -= bytes;
       value_so_far += value(open_[at]);
     }
     return value_so_far;
@@ -134,10 +135,10 @@ class Search {
     visit(from + 1, value_so_far);
   }
 
-  // Of one sum over all components.
+  // The work of one sum over all components.
   std::int64_t sum_work() const { return static_cast<std::int64_t>(chosen_.size()); }
 
-  // The order of starts is looked for only where it decides: all at their peaks is too little for it.
+  // Checks the cheap sums first, and searches a start order only if they all fit.
   bool fits() {
     work_left_ -= sum_work();
     if (occupancy_.at_peak(chosen_) > capacity_) return false;
@@ -155,8 +156,7 @@ class Search {
                                          : occupancy_.at_start(started, start_) <= capacity_;
   }
 
-  // What still fits beside the best set: things that are worth nothing, and others where the search was cut
-  // short.
+  // Adds components that still fit: those without value, and others if the search was stopped.
   void fill() {
     chosen_ = best_.members;
     for (bool grew = true; grew;) {
@@ -208,7 +208,7 @@ Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& member
     if (occupancy.is_lazy(i)) started[i] = false;
   Bytes peak = start == StartMode::in_order ? peak_of_start(occupancy, best_start_order(occupancy, started))
                                             : occupancy.at_start(started, start);
-  peak = std::max(peak, occupancy.at_peak(members));  // with what is loaded on demand
+  peak = std::max(peak, occupancy.at_peak(members));  // including lazy components
   for (std::size_t i = 0; i < members.size(); ++i)
     if (members[i] && (occupancy.takes_turns(i, members) || occupancy.is_lazy(i)))
       peak = std::max(peak, occupancy.at_peak(members, i));

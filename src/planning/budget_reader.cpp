@@ -44,8 +44,8 @@ class BudgetReader {
       if (!done) return forward_error(done);
     }
     if (budget_.components.empty())
-      return usage_error(fmt::format("{}:1: there is no component in it", budget_.name), "",
-                         "write [[component]] with a name and memory = \"500 MB\"");
+      return usage_error(fmt::format("{}:1: no [[component]] in the budget", budget_.name), "",
+                         "add [[component]] with a name and memory = \"500 MB\"");
     if (auto done = check_references(); !done) return forward_error(done);
     if (auto done = check_cycles(); !done) return forward_error(done);
     if (const toml::node* order = document.get("order"))
@@ -59,8 +59,8 @@ class BudgetReader {
     std::string word;
     if (auto done = components_.read_text(node, "units", word); !done) return done;
     if (word != "binary" && word != "decimal")
-      return errors_.wrong(node, fmt::format("there are no units '{}'", word),
-                           "they are binary (MiB of 1024) or decimal (MB of 1000)");
+      return errors_.wrong(node, fmt::format("invalid units '{}'", word),
+                           "use \"binary\" (MiB, 1024) or \"decimal\" (MB, 1000)");
     budget_.is_decimal = word == "decimal";
     return {};
   }
@@ -69,8 +69,8 @@ class BudgetReader {
     std::string word;
     if (auto done = components_.read_text(node, "start", word); !done) return done;
     if (word != "in order" && word != "together" && word != "without waiting")
-      return errors_.wrong(node, fmt::format("there is no start '{}'", word),
-                           "it is \"in order\", one after another, \"together\" or \"without waiting\"");
+      return errors_.wrong(node, fmt::format("invalid start '{}'", word),
+                           "use \"in order\" (one after another), \"together\" or \"without waiting\"");
     budget_.start = word == "together"          ? StartMode::together
                     : word == "without waiting" ? StartMode::without_waiting
                                                 : StartMode::in_order;
@@ -109,7 +109,7 @@ class BudgetReader {
       if (!done) return done;
     }
     if (device.total <= Bytes{})
-      return errors_.wrong(node, "the device has no memory",
+      return errors_.wrong(node, "the device has no total memory",
                            "write total = \"16 GB\" or profile = \"orin-nx-16gb\"");
     if (device.name.empty()) device.name = device.id.empty() ? "this device" : device.id;
     return {};
@@ -132,7 +132,8 @@ class BudgetReader {
           return done;
         const auto share = parse_share(text);
         if (!share)
-          return errors_.wrong(value, fmt::format("'{}' is no share: {}", word, text), "write \"85 %\"");
+          return errors_.wrong(value, fmt::format("'{}' is not a valid share: {}", word, text),
+                               "write \"85 %\"");
         (word == "most_used" ? budget_.rules.most_used : budget_.rules.healthy_used) = *share;
       } else {
         return errors_.unknown_key(value, word, {"most_used", "healthy_used", "buffer"});
@@ -147,13 +148,13 @@ class BudgetReader {
     std::map<std::string, std::int64_t> lines;
     for (const toml::node& each : *node.as_array()) {
       if (budget_.components.size() == kMostComponents)
-        return errors_.wrong(each, fmt::format("there are more than {} components", kMostComponents));
+        return errors_.wrong(each, fmt::format("more than {} components", kMostComponents));
       auto component = components_.read(*each.as_table());
       if (!component) return forward_error(component);
       const auto [known, is_new] = lines.emplace(component->name, component->line);
       if (!is_new)
-        return errors_.wrong(each, fmt::format("there are two components '{}'", component->name),
-                             fmt::format("the other is in line {}", known->second));
+        return errors_.wrong(each, fmt::format("duplicate component '{}'", component->name),
+                             fmt::format("the first one is in line {}", known->second));
       budget_.components.push_back(std::move(*component));
     }
     return {};
@@ -181,18 +182,19 @@ class BudgetReader {
           if (other == nullptr) {
             const std::string closest = closest_match(name, names);
             return at(component,
-                      fmt::format("'{}' comes after '{}', which there is not", component.name, name),
+                      fmt::format("'{}' depends on '{}', which does not exist", component.name, name),
                       closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
           }
           Budget pair;
           pair.components = {component, *other};
-          if (const std::string why = why_not_together(pair); !why.empty())
-            return at(component, why, "take one of them out of its group, or let neither be lazy");
+          if (const std::string why = dependency_conflict(pair); !why.empty())
+            return at(component, why, "remove one of them from its group, or make neither lazy");
         }
     return {};
   }
 
-  // Names the shortest part of the file that is a circle: each step takes away those that wait for nobody.
+  // Reports a dependency cycle. First removes components whose dependencies are all removed, until none is
+  // left or all remaining ones depend on each other.
   Status check_cycles() const {
     std::set<std::string> left;
     for (const BudgetComponent& component : budget_.components) left.insert(component.name);
@@ -209,18 +211,18 @@ class BudgetReader {
           removed = left.erase(component.name) > 0;
     }
     if (left.empty()) return {};
-    // From anywhere in what is left the way along "waits for" runs into a circle.
-    std::vector<std::string> way;
-    const BudgetComponent* at_now = find(*left.begin());
-    while (std::find(way.begin(), way.end(), at_now->name) == way.end()) {
-      way.push_back(at_now->name);
-      at_now = find(*waits_for(*at_now));
+    // Each remaining component waits for a remaining one, so following "waits for" runs into a cycle.
+    std::vector<std::string> path;
+    const BudgetComponent* current = find(*left.begin());
+    while (std::find(path.begin(), path.end(), current->name) == path.end()) {
+      path.push_back(current->name);
+      current = find(*waits_for(*current));
     }
-    const auto begin = std::find(way.begin(), way.end(), at_now->name);
+    const auto begin = std::find(path.begin(), path.end(), current->name);
     std::string words;
-    for (auto step = begin; step != way.end(); ++step) words += fmt::format("'{}' after ", *step);
-    return at(*at_now, fmt::format("the start has a circle: {}'{}'", words, at_now->name),
-              "take one of them out of after or needs");
+    for (auto step = begin; step != path.end(); ++step) words += fmt::format("'{}' after ", *step);
+    return at(*current, fmt::format("the start order has a cycle: {}'{}'", words, current->name),
+              "remove one of them from after or needs");
   }
 
   Status read_order(const toml::node& node) {
@@ -229,10 +231,10 @@ class BudgetReader {
     std::vector<BudgetComponent> ordered;
     for (const std::string& name : names) {
       const BudgetComponent* component = find(name);
-      if (component == nullptr) return errors_.wrong(node, fmt::format("there is no component '{}'", name));
+      if (component == nullptr) return errors_.wrong(node, fmt::format("unknown component '{}'", name));
       if (std::find(names.begin(), names.end(), name) !=
           std::find(names.rbegin(), names.rend(), name).base() - 1)
-        return errors_.wrong(node, fmt::format("'{}' stands twice in the order", name));
+        return errors_.wrong(node, fmt::format("'{}' is twice in 'order'", name));
       ordered.push_back(*component);
     }
     for (const BudgetComponent& component : budget_.components)
@@ -242,8 +244,8 @@ class BudgetReader {
     return {};
   }
 
-  // The order of the file is the order of the start: what a component waits for is moved before it, unless
-  // `order` says otherwise.
+  // Components start in the order of the file. Dependencies are moved before the components that need them.
+  // With an explicit `order`, a wrong order is an error instead.
   Status check_order() {
     std::vector<BudgetComponent> ordered;
     std::set<std::string> started;
@@ -255,10 +257,9 @@ class BudgetReader {
                std::all_of(component.needs.begin(), component.needs.end(), is_started);
       };
       const auto next = std::find_if(left.begin(), left.end(), is_ready);
-      if (next == left.end()) break;  // cannot be: there is no cycle
+      if (next == left.end()) break;  // impossible: check_cycles() found no cycle
       if (has_order_ && next != left.begin())
-        return at(left.front(),
-                  fmt::format("'order' starts '{}' before what it comes after", left.front().name),
+        return at(left.front(), fmt::format("'order' starts '{}' before its dependencies", left.front().name),
                   "change order, or after and needs");
       started.insert(next->name);
       ordered.push_back(std::move(*next));
@@ -289,8 +290,8 @@ Result<double> parse_share(std::string_view text) {
   const auto number = parse_number<double>(text);
   const double share = number.value_or(-1) / (is_percent ? 100 : 1);
   if (!std::isfinite(share) || share <= 0 || share > 1)
-    return usage_error(fmt::format("'{}{}' is no share", text, is_percent ? "%" : ""), "",
-                       "give 85% or 0.85, above 0 and at most 100%");
+    return usage_error(fmt::format("invalid share '{}{}'", text, is_percent ? "%" : ""), "",
+                       "use a value above 0 and up to 100%, such as 85% or 0.85");
   return share;
 }
 
@@ -301,7 +302,7 @@ Result<FrameBuffers> parse_resolution(std::string_view text) {
   const auto width = x == text.npos ? std::nullopt : parse_number<std::int64_t>(trim(text.substr(0, x)));
   const auto height = x == text.npos ? std::nullopt : parse_number<std::int64_t>(trim(text.substr(x + 1)));
   if (!width || !height || *width < 1 || *height < 1 || *width > kLargestSide || *height > kLargestSide)
-    return usage_error(fmt::format("'{}' is no resolution", text), "", "write \"1920x1080\"");
+    return usage_error(fmt::format("invalid resolution '{}'", text), "", "write \"1920x1080\"");
   buffers.width = *width;
   buffers.height = *height;
   return buffers;

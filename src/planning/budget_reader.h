@@ -1,4 +1,4 @@
-// BUDGET.toml: components, device and rules. docs/plan.md
+// Reads BUDGET.toml: components, device and rules (docs/plan.md).
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace headroom::planning {
 
-// The budget in a file called `name`. Errors are one sentence and name the line.
+// Parses a budget. `name` is the file name for errors, which name the line.
 Result<Budget> parse_budget(std::string_view text, const std::string& name);
 
-// "85%", "85 %", "0.85": above 0 and at most 1.
+// Parses "85%", "85 %" or "0.85": above 0 and at most 1.
 Result<double> parse_share(std::string_view text);
-// "1920x1080".
+// Parses "1920x1080".
 Result<FrameBuffers> parse_resolution(std::string_view text);
 
 }  // namespace headroom::planning

@@ -11,10 +11,10 @@
 namespace headroom::planning {
 namespace {
 
-// What a component or a variant takes.
+// Keys for the memory of a component or a variant.
 const std::vector<std::string> kNeedKeys{"memory", "load_peak", "run_mean",  "run_peak", "transient",
                                          "frames", "model",     "footprint", "source",   "estimate"};
-// How a component is set up; a variant has other ones.
+// Keys for the settings of a component. A variant changes some of them.
 const std::vector<std::string> kSettingKeys{"precision", "backend", "input", "batch"};
 const std::vector<std::string> kOwnKeys{"name",  "notes",    "value", "required", "after",  "needs",
                                         "group", "pipeline", "lazy",  "system",   "variant"};
@@ -33,7 +33,7 @@ std::vector<std::string> joined(std::vector<std::string> a, const std::vector<st
 Status ComponentReader::read_text(const toml::node& node, const std::string& key, std::string& text) const {
   const auto* value = node.as_string();
   if (value == nullptr || trim(value->get()).empty())
-    return errors_.wrong(node, fmt::format("'{}' must be a text in quotes", key));
+    return errors_.wrong(node, fmt::format("'{}' must be a string in quotes", key));
   text = without_stand_ins(value->get());
   return {};
 }
@@ -59,7 +59,7 @@ Status ComponentReader::read_bool(const toml::node& node, const std::string& key
 }
 
 Result<Bytes> ComponentReader::size_of(const toml::node& node, const std::string& key) const {
-  // A thousand of them must still fit into the type.
+  // The sum of a thousand sizes must fit into the type.
   constexpr Bytes kLargest = gibibytes(1 << 20);
   std::string text;
   if (!node.is_string())
@@ -68,7 +68,7 @@ Result<Bytes> ComponentReader::size_of(const toml::node& node, const std::string
   if (auto done = read_text(node, key, text); !done) return forward_error(done);
   const auto size = parse_size(text);
   if (!size)
-    return errors_.wrong(node, fmt::format("'{}' is no size: {}", key, size.error().what),
+    return errors_.wrong(node, fmt::format("'{}' is not a valid size: {}", key, size.error().what),
                          size.error().fix.empty() ? "write \"500 MB\" or \"1.5 GiB\"" : size.error().fix);
   if (*size > kLargest)
     return errors_.wrong(node, fmt::format("'{}' is larger than any memory: {}", key, text));
@@ -97,7 +97,7 @@ Result<FrameBuffers> ComponentReader::frames_of(const toml::node& node) const {
       if (number == nullptr || number->get() < 1 || number->get() > most)
         return errors_.wrong(value, fmt::format("'{}' must be a whole number from 1 to {}", word, most));
       if (word == "depth" && number->get() % 8 != 0)
-        return errors_.wrong(value, "'depth' is the bits of a channel", "write 8, 16 or 32");
+        return errors_.wrong(value, "'depth' must be the bits per channel", "write 8, 16 or 32");
       (word == "channels" ? buffers.channels
        : word == "depth"  ? buffers.channel_bytes
                           : buffers.count) = word == "depth" ? number->get() / 8 : number->get();
@@ -131,7 +131,7 @@ Status ComponentReader::read_frames(const toml::node& node, MemoryNeed& need) co
   return {};
 }
 
-// Of the keys of kNeedKeys alone.
+// Reads only the keys in kNeedKeys.
 Status ComponentReader::read_need(const toml::table& table, MemoryNeed& need, std::string& estimate) const {
   need.line = table.source().begin.line;
   need.origin.source = errors_.place(table);
@@ -167,11 +167,11 @@ Status ComponentReader::read_need(const toml::table& table, MemoryNeed& need, st
     if (!done) return done;
   }
   if (memory_node != nullptr && table.contains("run_peak"))
-    return errors_.wrong(*memory_node, "both 'memory' and 'run_peak' are given", "keep one of them");
-  if (!need.is_plausible()) return errors_.wrong(table, "its sizes and frames are more than any memory has");
+    return errors_.wrong(*memory_node, "both 'memory' and 'run_peak' are set", "keep one of them");
+  if (!need.is_plausible()) return errors_.wrong(table, "its sizes and frames are larger than any memory");
   const bool has_sizes = need.run_peak || need.load_peak || need.run_mean;
   if (is_measured && has_sizes)
-    return errors_.wrong(table, "both a measured footprint and sizes are given", "keep one of them");
+    return errors_.wrong(table, "both a measured footprint and sizes are set", "keep one of them");
   if (is_measured) return {};
   if (!need.run_peak && has_sizes)
     return errors_.wrong(table, "load_peak and run_mean need a run_peak",
@@ -205,11 +205,11 @@ Result<BudgetVariant> ComponentReader::variant_of(const toml::table& table) cons
     }
   }
   if (variant.settings.empty())
-    return errors_.wrong(table, "a variant says what is other",
-                         "write precision, backend, input or batch = \"…\"");
+    return errors_.wrong(table, "the variant changes no setting",
+                         "add precision, backend, input or batch = \"…\"");
   const bool is_measured = !variant.need.model.empty() || !variant.need.footprint.empty();
   if (!variant.need.run_peak && !is_measured)
-    return errors_.wrong(table, "a variant has no memory", "write memory = \"250 MB\", model or footprint");
+    return errors_.wrong(table, "the variant has no memory", "write memory = \"250 MB\", model or footprint");
   return variant;
 }
 
@@ -261,8 +261,8 @@ Result<BudgetComponent> ComponentReader::read(const toml::table& table) const {
   const bool is_measured = !need.model.empty() || !need.footprint.empty();
   if (!need.run_peak && !is_measured && need.frames.empty() && need.transient == Bytes{})
     return errors_.wrong(table, fmt::format("the component '{}' has no memory", component.name),
-                         "write memory = \"500 MB\", or model = \"NAME\" for one that was measured");
-  // Buffers alone are a component, too.
+                         "write memory = \"500 MB\", or model = \"NAME\" for a measured model");
+  // A component may consist of buffers only.
   if (!need.run_peak && !is_measured)
     component.need.load_peak = component.need.run_mean = component.need.run_peak = Bytes{};
   return component;

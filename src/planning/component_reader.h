@@ -1,4 +1,4 @@
-// One [[component]] of BUDGET.toml. docs/plan.md has its keys.
+// Reads one [[component]] of BUDGET.toml. docs/plan.md lists its keys.
 #pragma once
 
 #include <string>

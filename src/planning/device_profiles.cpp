@@ -1,11 +1,14 @@
-// The table, and where each total was seen. `total` is MemTotal as tegrastats prints it (in MiB), or the
-// "Memory-Usage" total of nvidia-smi: what is there after the firmware and the kernel took their parts.
+// The table of devices, with the source of each total. `total` is MemTotal as tegrastats prints it (in MiB),
+// or the "Memory-Usage" total of nvidia-smi: the memory that the firmware and the kernel leave.
 //
-// What system and desktop take differs from installation to installation; --live measures it. Of boards:
-// 544 MiB after the start of a headless Orin Nano (dusty-nv/jetson-containers issue 342, `free -h`), and
-// 800 MB more with the desktop (jetson-ai-lab.com, "RAM Optimization"); together within the guide's
-// "typical baseline 800 MB to 1.5 GB". Of GPUs nothing (1 MiB of an idle RTX 3060, in
-// the issue below), and 500 MB for a desktop, an estimate; those of servers have no display.
+// The memory of system and desktop depends on the installation; --live measures it. The table's values:
+// - Boards, system: 544 MiB after the start of a headless Orin Nano (dusty-nv/jetson-containers issue 342,
+// `free -h`).
+// - Boards, desktop: 800 MB more (jetson-ai-lab.com, "RAM Optimization"). Both together are within the
+// guide's
+//   "typical baseline 800 MB to 1.5 GB".
+// - GPUs, system: nothing (1 MiB of an idle RTX 3060, in the issue below).
+// - GPUs, desktop: 500 MB, an estimate. GPUs of servers have no display.
 #include "planning/device_profiles.h"
 
 #include <fmt/format.h>
@@ -38,17 +41,17 @@ std::vector<DeviceProfile> make_profiles() {
   return {
       board("nano-4gb", "Jetson Nano 4 GB", 3964, "tegrastats lines, L4T 32"),
       board("nano-2gb", "Jetson Nano 2 GB", 1980, "a tegrastats line, L4T 32"),
-      board("tx2-nx", "Jetson TX2 NX", 3750, "estimate: 4 GiB less what the TX2 of 8 GB holds back"),
+      board("tx2-nx", "Jetson TX2 NX", 3750, "estimate: 4 GiB minus what the TX2 8 GB reserves"),
       board("tx2", "Jetson TX2 8 GB", 7846, "tegrastats lines and /proc/meminfo, L4T 28 to 32"),
       board("xavier-nx-8gb", "Jetson Xavier NX 8 GB", 7771, "tegrastats lines, JetPack 4"),
       board("xavier-nx-16gb", "Jetson Xavier NX 16 GB", 15963,
-            "estimate: 16 GiB less what the 8 GB module holds back"),
+            "estimate: 16 GiB minus what the 8 GB module reserves"),
       board("agx-xavier-16gb", "Jetson AGX Xavier 16 GB", 15692, "tegrastats lines, L4T 32"),
       board("agx-xavier-32gb", "Jetson AGX Xavier 32 GB", 31919, "tegrastats lines, L4T 32"),
       board("agx-xavier-64gb", "Jetson AGX Xavier 64 GB", 64'373,
-            "estimate: 64 GiB less what the modules of 16 and 32 GB hold back, continued"),
+            "estimate: 64 GiB minus a part extrapolated from the 16 and 32 GB modules"),
       board("orin-nano-4gb", "Jetson Orin Nano 4 GB", 3524,
-            "estimate: 4 GiB less what the 8 GB module holds back"),
+            "estimate: 4 GiB minus what the 8 GB module reserves"),
       board("orin-nano-8gb", "Jetson Orin Nano 8 GB", 7620, "tegrastats lines, JetPack 6"),
       board("orin-nx-8gb", "Jetson Orin NX 8 GB", 7620, "tegrastats lines, JetPack 6"),
       board("orin-nx-16gb", "Jetson Orin NX 16 GB", 15388, "tegrastats lines, JetPack 5"),
@@ -87,8 +90,8 @@ Result<DeviceProfile> device_profile(std::string_view id) {
     known.push_back(profile.id);
   }
   const std::string closest = closest_match(word, known);
-  return usage_error(fmt::format("there is no device '{}'", id), "",
-                     closest.empty() ? fmt::format("it is one of {}; or write [device] with its total",
+  return usage_error(fmt::format("unknown device '{}'", id), "",
+                     closest.empty() ? fmt::format("known devices: {}; or write [device] with a total",
                                                    fmt::join(known, ", "))
                                      : fmt::format("did you mean '{}'?", closest));
 }

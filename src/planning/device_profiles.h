@@ -1,4 +1,4 @@
-// Boards and GPUs that plans are made for.
+// The boards and GPUs that `headroom plan` knows.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 namespace headroom::planning {
 
 const std::vector<DeviceProfile>& device_profiles();
-// "orin-nx-16gb"; case and underscores do not matter. The error lists what is known.
+// Finds a profile such as "orin-nx-16gb". Case does not matter, and underscores count as hyphens. The error
+// lists the known devices.
 Result<DeviceProfile> device_profile(std::string_view id);
 
 }  // namespace headroom::planning

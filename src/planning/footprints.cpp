@@ -28,39 +28,39 @@ bool has_settings(const Footprint& footprint, const Settings& wanted) {
   });
 }
 
-bool is_called(const Footprint& footprint, const std::string& name) {
+bool has_name(const Footprint& footprint, const std::string& name) {
   const fs::path path = footprint.path;
   return footprint.name == name || path.filename() == name || path.stem() == name;
 }
 
-// "RUN/footprints/a.json" is that file, or of the run "RUN".
-bool is_in(const MeasuredFootprint& measured, const std::string& place) {
+// True if `place` is the footprint's file or its run folder: "RUN/footprints/a.json" matches itself and
+// "RUN".
+bool is_from(const MeasuredFootprint& measured, const std::string& place) {
   const fs::path file = fs::path(measured.file).lexically_normal();
   const fs::path wanted = (fs::path(place) / "").lexically_normal();
   return file == fs::path(place).lexically_normal() || file.parent_path() / "" == wanted ||
          file.parent_path().parent_path() / "" == wanted;
 }
 
-// The same model, runtime, settings and input, measured once more.
-bool is_repeated(const Footprint& a, const Footprint& b) {
+// True for two measurements of the same model, runtime, settings and input.
+bool is_repetition(const Footprint& a, const Footprint& b) {
   return a.path == b.path && a.model_fingerprint == b.model_fingerprint && a.backend == b.backend &&
          a.backend_version == b.backend_version && a.input == b.input && a.host == b.host &&
          a.settings == b.settings && a.frames == b.frames;
 }
 
-// The same model set up otherwise: the same file, or one of its name for another precision or runtime. Many
-// models are called model.onnx, so the name alone says nothing.
-bool is_otherwise(const Footprint& other, const Footprint& own) {
+// True for the same model with another setup: the same file, or a file of the same name for another precision
+// or runtime. The name alone is no evidence, because many models are called model.onnx.
+bool is_other_setup(const Footprint& other, const Footprint& own) {
   if (other.host != own.host || fs::path(other.path).stem() != fs::path(own.path).stem()) return false;
   return other.model_fingerprint == own.model_fingerprint || other.backend != own.backend ||
          other.settings.precision != own.settings.precision;
 }
 
-// Which of several measurements counts. Of the host's memory a process takes a few MiB more or less from run
-// to run: the median, of an even number the larger in the middle. Of a GPU's the largest: the runtime may
-// choose other convolution algorithms in each process, with other workspaces (of ResNet-50 by ONNX Runtime's
-// heuristic 128 MiB more or none, bench/results/gpu_plan.md), and a plan that is under what comes is of no
-// use.
+// Chooses one of several repeated measurements. Host memory varies by a few MiB between runs, so take the
+// median (of an even number, the larger of the two in the middle). On a GPU take the largest: the runtime may
+// choose other convolution algorithms in each process, with other workspaces (ResNet-50 with ONNX Runtime's
+// heuristic: 0 or 128 MiB, bench/results/gpu_plan.md), and a plan must not be below the real use.
 const MeasuredFootprint& representative_of(std::vector<const MeasuredFootprint*> repeated, bool is_gpu) {
   const auto size = [&](const MeasuredFootprint* each) {
     const MemoryNeed need = is_gpu ? gpu_need_of(*each).value_or(MemoryNeed{}) : need_of(*each);
@@ -77,14 +77,14 @@ class Resolver {
       : name_(budget.name), device_(budget.device), measured_(measured) {}
 
   Status resolve(MemoryNeed& need, const std::string& component, const Settings& settings) const {
-    const bool is_known = need.run_peak.has_value();  // a what-if may have changed it since
+    const bool is_known = need.run_peak.has_value();  // set by --what-if
     if (is_known || (need.model.empty() && need.footprint.empty())) return {};
     const std::string wanted = need.model.empty() ? component : need.model;
     std::vector<const MeasuredFootprint*> found;
     for (const MeasuredFootprint& each : measured_) {
-      if (!need.footprint.empty() && !is_in(each, need.footprint)) continue;
+      if (!need.footprint.empty() && !is_from(each, need.footprint)) continue;
       const bool is_that_file = !need.footprint.empty() && fs::path(need.footprint).extension() == ".json";
-      if (is_that_file || is_called(each.footprint, wanted)) found.push_back(&each);
+      if (is_that_file || has_name(each.footprint, wanted)) found.push_back(&each);
     }
     if (found.empty()) return missing(need, wanted);
     if (device_.is_gpu) {
@@ -92,11 +92,11 @@ class Resolver {
       std::erase_if(found, [](const auto* each) { return !each->footprint.gpu; });
       if (found.empty())
         return usage_error(
-            fmt::format("{}:{}: what {} takes of a GPU was not measured", name_, need.line, wanted),
-            fmt::format("{} is of the machine's memory, and {} has memory of its own", file, device_.name),
+            fmt::format("{}:{}: no GPU measurement of {}", name_, need.line, wanted),
+            fmt::format("{} contains host memory only, but {} has its own memory", file, device_.name),
             "measure it with headroom bench --device cuda:0, or write sizes");
     }
-    // What has that very name is meant, whatever files of that name there are besides.
+    // Prefer footprints with exactly this name over those with this file name.
     const auto is_named = [&](const auto* each) { return each->footprint.name == wanted; };
     if (std::any_of(found.begin(), found.end(), is_named))
       std::erase_if(found, [&](const auto* each) { return !is_named(each); });
@@ -107,12 +107,13 @@ class Resolver {
     const auto newest = *std::max_element(alike.begin(), alike.end(), [](const auto* a, const auto* b) {
       return a->footprint.measured_at < b->footprint.measured_at;
     });
-    std::erase_if(alike, [&](const auto* each) { return !is_repeated(each->footprint, newest->footprint); });
+    std::erase_if(alike,
+                  [&](const auto* each) { return !is_repetition(each->footprint, newest->footprint); });
     fill(need, representative_of(std::move(alike), device_.is_gpu));
     return {};
   }
 
-  // What else was measured of the same file.
+  // Adds other measurements of the same model file as variants.
   void add_variants(BudgetComponent& component) const {
     if (component.need.origin.kind != FigureOrigin::Kind::measured) return;
     const auto own = std::find_if(measured_.begin(), measured_.end(), [&](const MeasuredFootprint& each) {
@@ -122,7 +123,7 @@ class Resolver {
     const Settings now = settings_of(own->footprint);
     std::vector<const MeasuredFootprint*> others;
     for (const MeasuredFootprint& each : measured_)
-      if (is_otherwise(each.footprint, own->footprint) && (!device_.is_gpu || each.footprint.gpu))
+      if (is_other_setup(each.footprint, own->footprint) && (!device_.is_gpu || each.footprint.gpu))
         others.push_back(&each);
     std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
       return a->footprint.measured_at > b->footprint.measured_at;
@@ -166,9 +167,9 @@ class Resolver {
     need = std::move(full);
   }
   Status missing(const MemoryNeed& need, const std::string& wanted) const {
-    return usage_error(fmt::format("{}:{}: there is no footprint of {}{}", name_, need.line, wanted,
+    return usage_error(fmt::format("{}:{}: no footprint of {}{}", name_, need.line, wanted,
                                    need.footprint.empty() ? "" : fmt::format(" in {}", need.footprint)),
-                       "", "measure it with headroom bench --model NAME=FILE and give --footprints outputs");
+                       "", "measure it with headroom bench --model NAME=FILE, then use --footprints outputs");
   }
 
   std::string name_;
@@ -183,8 +184,8 @@ MemoryNeed need_of(const MeasuredFootprint& measured) {
   const Bytes load = footprint.runtime + footprint.load_peak;
   const Bytes run = footprint.runtime + footprint.run_peak;  // without frames
   const Bytes resident_peak = std::max(load, run + footprint.frames);
-  // Reports of earlier versions do not tell the pages of files; what a group was not charged is a measure of
-  // them, if they were in the page cache by then.
+  // Reports of earlier versions do not contain file pages. Resident minus charged memory is an estimate of
+  // them, because the group is not charged for file pages that are already in the page cache.
   Bytes files = footprint.file_backed.value_or(Bytes{});
   if (!footprint.file_backed && footprint.charged_peak)
     files = std::max(Bytes{}, resident_peak - *footprint.charged_peak);

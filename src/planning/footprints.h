@@ -1,4 +1,4 @@
-// Measured footprints in a budget.
+// Fills a budget with measured footprints.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,23 @@
 namespace headroom::planning {
 
 struct MeasuredFootprint {
-  std::string file;  // as it is told
+  std::string file;  // as shown to the user
   Footprint footprint;
 };
 
-// What a process with this model takes, with its runtime: the pages that it has in common with others of the
-// same runtime apart.
+// The memory of a process with this model and its runtime. Pages shared with other processes of the same
+// runtime are separate (`shared`).
 MemoryNeed need_of(const MeasuredFootprint& measured);
-// What it takes of a GPU with memory of its own; nothing where it did not run on one.
+// The memory on a discrete GPU; empty if the model did not run on one.
 std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured);
 
-// Fills in what is named by `model` (the newest of that name, of that file name, and of the settings that the
-// variant or component says; of those that were measured several times alike the median, on a GPU the
-// largest) and `footprint` (a file, or a run's folder and the component's or model's name). Footprints of the
-// same model file with other settings become variants. For a GPU with memory of its own it is what they took
-// of a GPU. Usage error, with the line: a footprint that is not there, or has no GPU's memory where that is
-// planned.
+// Resolves the keys `model` and `footprint` of components and variants:
+// - `model` selects the newest footprint with that name or file name and matching settings. Of repeated
+// measurements it
+//   takes the median, on a GPU the largest.
+// - `footprint` names a file, or a run's folder in which the component's or model's name is searched.
+// Footprints of the same model file with other settings become variants. For a discrete GPU, the GPU figures
+// are used. Usage error, with the line: a missing footprint, or one without GPU memory in a plan for a GPU.
 Result<Budget> resolve_footprints(Budget budget, const std::vector<MeasuredFootprint>& measured);
 
 }  // namespace headroom::planning

@@ -25,7 +25,7 @@ std::vector<std::string> reasons_of(const MemoryPlan& plan) {
   const auto sum = [&](Bytes bytes) { return words_for_sum(bytes, decimal); };
   std::vector<std::string> reasons;
   if (plan.verdict == Verdict::does_not_fit)
-    reasons.push_back(fmt::format("{} are needed {}, {} more than the {} there are", sum(peak),
+    reasons.push_back(fmt::format("the plan needs {} {}, {} more than the device's {}", sum(peak),
                                   words_for(plan.worst(), plan.budget), sum(peak - plan.total),
                                   sum(plan.total)));
   else
@@ -33,29 +33,29 @@ std::vector<std::string> reasons_of(const MemoryPlan& plan) {
                                   percent(plan.used), words_for(plan.worst(), plan.budget)));
   const Bytes by_share{std::llround(static_cast<double>(plan.total.count) * rules.most_used)};
   if (peak > by_share)
-    reasons.push_back(fmt::format("that is over the {} ({}) above which a machine runs out of memory",
-                                  percent(rules.most_used), sum(by_share)));
+    reasons.push_back(
+        fmt::format("that exceeds the limit of {} ({}), above which a machine runs out of memory",
+                    percent(rules.most_used), sum(by_share)));
   else if (plan.verdict == Verdict::tight)
-    reasons.push_back(fmt::format("below the rule of {}, with {} to it: no room for growth",
+    reasons.push_back(fmt::format("below the limit of {}, but only by {}: no reserve for growth",
                                   percent(rules.most_used), sum(by_share - peak)));
   if (plan.verdict != Verdict::does_not_fit && plan.available < rules.buffer)
     reasons.push_back(fmt::format("{} stay free, less than the buffer of {} for load peaks and bursts",
                                   sum(plan.available), sum(rules.buffer)));
   if (plan.budget.device.is_control_group && plan.machine_peak > peak)
     reasons.push_back(
-        fmt::format("the machine must have {}, with the pages of files (code) that processes have in common: "
-                    "a group is not "
-                    "charged for those that are in memory already, and gives back the others",
+        fmt::format("the machine itself needs {}, including shared file pages (code): a group is not charged "
+                    "for pages that are already in memory, and the kernel can reclaim the others",
                     sum(plan.machine_peak)));
-  else if (has_common_pages(plan.worst()))
-    reasons.push_back(fmt::format(
-        "a control group with all but the system is charged {} (--mem-limit), without the pages of files "
-        "(code) that processes have in common",
-        sum(plan.charged_peak)));
+  else if (has_shared_pages(plan.worst()))
+    reasons.push_back(
+        fmt::format("a control group with all components except the system is charged {} (--mem-limit), "
+                    "without shared file pages (code)",
+                    sum(plan.charged_peak)));
   if (plan.unwaited_peak && *plan.unwaited_peak > peak)
     reasons.push_back(
-        fmt::format("that is so where all wait until the last is loaded; where none waits it may be {} "
-                    "(start = \"without waiting\")",
+        fmt::format("this assumes that all wait until the last one is loaded; without waiting, the peak can "
+                    "be {} (start = \"without waiting\")",
                     sum(*plan.unwaited_peak)));
   if (plan.best_peak < peak)
     reasons.push_back(fmt::format("another start order would need {} less", sum(peak - plan.best_peak)));
@@ -93,7 +93,7 @@ Bytes peak_of(const std::vector<PlanMoment>& moments) {
   return most;
 }
 
-// Of equal moments the one that lasts: all running.
+// Prefers "all running" among equal moments, because it lasts.
 std::size_t worst_of(const std::vector<PlanMoment>& moments) {
   std::size_t worst = 0;
   for (std::size_t i = 0; i < moments.size(); ++i)
@@ -147,7 +147,7 @@ std::string_view name_of(PlanMoment::Kind kind) {
   return "";
 }
 
-bool has_common_pages(const PlanMoment& moment) {
+bool has_shared_pages(const PlanMoment& moment) {
   return std::any_of(moment.shares.begin(), moment.shares.end(),
                      [](const Occupancy::Share& share) { return !share.component; });
 }
@@ -178,15 +178,15 @@ Budget with_device_rows(Budget budget) {
 
 Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail) {
   if (budget.device.total <= Bytes{})
-    return usage_error(fmt::format("{} names no device", budget.name), "",
-                       "give --device orin-nx-16gb, write [device] with a total, or give --live");
+    return usage_error(fmt::format("no device in {}", budget.name), "",
+                       "use --device orin-nx-16gb or --live, or write [device] with a total");
   MemoryPlan plan;
   plan.budget = with_device_rows(budget);
   if (plan.budget.components.empty())
-    return usage_error(fmt::format("{} has no component", budget.name), "", "write [[component]]");
-  using CommonPages = Occupancy::CommonPages;
+    return usage_error(fmt::format("no component in {}", budget.name), "", "write [[component]]");
+  using SharedPages = Occupancy::SharedPages;
   const bool is_group = plan.budget.device.is_control_group;
-  const Occupancy occupancy(plan.budget, is_group ? CommonPages::left_out : CommonPages::counted);
+  const Occupancy occupancy(plan.budget, is_group ? SharedPages::excluded : SharedPages::counted);
   plan.order = given_start_order(occupancy);
   plan.moments = moments_of(plan.budget, plan.order, occupancy);
   plan.worst_moment = worst_of(plan.moments);
@@ -202,10 +202,10 @@ Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail) {
   plan.machine_peak = plan.charged_peak = plan.best_peak = plan.worst().total;
   if (detail == PlanDetail::peak_alone) return plan;
   Budget others = plan.budget;
-  // The machine's system is not in the group that is asked about.
+  // The machine's system is not part of the control group.
   for (BudgetComponent& component : others.components)
     if (component.is_system && !is_group) component.need = {};
-  const Occupancy otherwise(others, is_group ? CommonPages::counted : CommonPages::left_out);
+  const Occupancy otherwise(others, is_group ? SharedPages::counted : SharedPages::excluded);
   (is_group ? plan.machine_peak : plan.charged_peak) =
       peak_of(moments_of(plan.budget, plan.order, otherwise));
   if (plan.budget.start == StartMode::together) {
@@ -239,7 +239,7 @@ std::string words_for_sum(Bytes bytes, bool is_decimal) {
 std::string words_for(const PlanMoment& moment, const Budget& budget) {
   if (moment.kind == PlanMoment::Kind::running) return "while all run";
   if (moment.kind == PlanMoment::Kind::all_starting)
-    return budget.start == StartMode::without_waiting ? "while all are started and none waits for another"
+    return budget.start == StartMode::without_waiting ? "while all start without waiting"
                                                       : "while all are loaded at once";
   std::size_t others = 0;
   for (const Occupancy::Share& share : moment.shares)

@@ -1,5 +1,5 @@
-// The check of a budget in time: what is in memory at each moment of the start and after it, which moment is
-// the highest, and whether that fits by the rules. docs/plan.md
+// The plan of a budget: the memory at each moment during and after the start, the worst moment, and whether
+// it fits the rules (docs/plan.md).
 #pragma once
 
 #include <optional>
@@ -24,45 +24,45 @@ struct PlanMoment {
   Bytes total;
 };
 std::string_view name_of(PlanMoment::Kind kind);
-bool has_common_pages(const PlanMoment& moment);
+bool has_shared_pages(const PlanMoment& moment);
 
 struct MemoryPlan {
-  Budget budget;  // with the device's own rows and all needs known
+  Budget budget;  // with the device's rows, and all needs resolved
   std::vector<std::size_t> order;
-  std::vector<PlanMoment> moments;  // in time
-  std::size_t worst_moment = 0;     // of `moments`
+  std::vector<PlanMoment> moments;  // in order of time
+  std::size_t worst_moment = 0;     // index in `moments`
   Bytes running;                    // all at their peaks
   Bytes rest;                       // all at their means
   std::vector<std::size_t> best_order;
-  Bytes best_peak;                  // with it
-  Bytes total, allowed, available;  // of the device; by the rules; free at the peak
+  Bytes best_peak;                  // with best_order
+  Bytes total, allowed, available;  // device memory; maximum by the rules; free memory at the peak
   double used = 0;                  // share of the total at the peak
   Verdict verdict = Verdict::healthy;
   std::vector<std::string> reasons;
-  std::optional<BestSet> fitting;  // where the whole does not keep the rules
+  std::optional<BestSet> fitting;  // if the whole budget does not fit the rules
 
-  // The same components, counted in two ways; the verdict is by the one that the device's limit is about.
-  // All pages, those that processes have in common once: what a machine must have.
+  // The peak of the same components, counted in two ways. The verdict uses the one that the device's limit is
+  // about. machine_peak: all pages, shared ones once. A machine needs this much.
   Bytes machine_peak;
-  // Without the pages in common, and without a machine's own system: what a control group with all the others
-  // is charged, where the files' pages are in the page cache before.
+  // charged_peak: without shared pages and without the machine's system. The kernel charges this much to a
+  // control group with all components if the file pages are already in the page cache.
   Bytes charged_peak;
-  // Where all start together: the peak if none waits until the others are loaded.
+  // If all start together: the peak if no component waits until the others are loaded.
   std::optional<Bytes> unwaited_peak;
 
   const PlanMoment& worst() const { return moments[worst_moment]; }
 };
 
-// The budget with rows for what the device's system and desktop take; unless it has rows of its own for them.
+// Adds rows for the device's system and desktop, unless the budget has its own system rows.
 Budget with_device_rows(Budget budget);
 
-// Usage error: no device, or nothing to plan. Footprints must have been resolved (footprints.h).
-// `peak_alone` is for plans of which only the peak and the verdict count: without the best order, the largest
-// set and the figures for other limits and starts, which take longer than all the rest.
+// Usage error: no device, or nothing to plan. Footprints must be resolved before (footprints.h).
+// `peak_alone` computes only the peak and the verdict. It skips the best order, the best set and the figures
+// for other limits and starts, which take longer than all the rest.
 enum class PlanDetail { all, peak_alone };
 Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail = PlanDetail::all);
 
-// "500 MB" of components and "8.0 GB" of sums in decimal budgets; else as everywhere ("476.8 MiB").
+// In decimal budgets "500 MB" for components and "8.0 GB" for sums, else binary units ("476.8 MiB").
 std::string words_for_part(Bytes bytes, bool is_decimal);
 std::string words_for_sum(Bytes bytes, bool is_decimal);
 // "while VILA-3B is loaded and 6 others run", "while all run".

@@ -14,15 +14,15 @@ std::optional<std::size_t> number_of(const std::string& name, std::vector<std::s
   return names.size() - 1;
 }
 
-bool comes_with_boot(const BudgetComponent& component) {
+bool is_boot_component(const BudgetComponent& component) {
   return component.is_system && component.after.empty() && component.needs.empty();
 }
 
 }  // namespace
 
-Occupancy::Occupancy(const Budget& budget, CommonPages common_pages) {
-  // Lazy components without a group of their own take turns with each other. No name in a budget is empty
-  // but for a space.
+Occupancy::Occupancy(const Budget& budget, SharedPages shared_pages) {
+  // The group of lazy components without a group: they take turns with each other. The name " " cannot occur
+  // in a budget.
   const std::string on_demand = " ";
   std::vector<std::string> groups, pipelines;
   for (const BudgetComponent& component : budget.components) {
@@ -35,7 +35,7 @@ Occupancy::Occupancy(const Budget& budget, CommonPages common_pages) {
     part.group =
         number_of(component.group.empty() && component.is_lazy ? on_demand : component.group, groups);
     part.pipeline = number_of(component.pipeline, pipelines);
-    if (common_pages == CommonPages::counted) {
+    if (shared_pages == SharedPages::counted) {
       part.shared_by = number_of(need.shared_key, shared_keys_);
       part.shared = need.shared;
     }
@@ -48,10 +48,10 @@ Occupancy::Occupancy(const Budget& budget, CommonPages common_pages) {
     numbers_of(component.after, part.predecessors);
     numbers_of(component.needs, part.predecessors);
     numbers_of(component.needs, part.needed);
-    // The system is there before anything is started.
-    part.is_there_from_boot = comes_with_boot(component);
+    // The system runs before any component starts.
+    part.is_started_at_boot = is_boot_component(component);
     for (std::size_t i = 0; i < budget.components.size() && !component.is_system; ++i)
-      if (comes_with_boot(budget.components[i])) part.predecessors.push_back(i);
+      if (is_boot_component(budget.components[i])) part.predecessors.push_back(i);
     parts_.push_back(std::move(part));
   }
   groups_ = groups.size();
@@ -66,7 +66,8 @@ bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) con
   return false;
 }
 
-// Of several groups in one pipeline the member of one and the buffer of another may come together.
+// If a pipeline has members of several groups, the largest member of one group and the buffer of another can
+// be in memory together.
 std::vector<bool> Occupancy::pipelines_of_one_group() const {
   std::vector<bool> is_of_one(pipelines_, true);
   std::vector<std::optional<std::size_t>> group_of(pipelines_);
@@ -86,7 +87,7 @@ std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items
   const auto keep_larger = [](std::optional<Share>& kept, const Share& share) {
     if (!kept || share.bytes > kept->bytes) kept = share;
   };
-  // The buffers of those that are there in any case, and of groups that cannot be told apart.
+  // First the buffers of components without a group, and of pipelines with several groups.
   for (const Item& item : items) {
     const Part& part = parts_[item.component];
     if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
@@ -99,7 +100,7 @@ std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items
     if (!part.pipeline) {
       share.bytes += item.transient;
     } else if (part.group && is_of_one_group_[*part.pipeline]) {
-      // Its own buffer counts with it, by what that is larger than the others'.
+      // A group member's buffer counts by the amount that exceeds the other buffers of the pipeline.
       const auto& others = of_pipeline[*part.pipeline];
       share.bytes += std::max(Bytes{}, item.transient - (others ? others->bytes : Bytes{}));
     }
@@ -118,7 +119,7 @@ std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items
     if (own != result.end())
       own->bytes += transient->bytes;
     else
-      result.push_back(*transient);  // of a member of a group that is not the largest
+      result.push_back(*transient);  // its component is not the largest member of its group
   }
   for (std::size_t key = 0; key < shared.size(); ++key)
     if (shared[key] > Bytes{}) result.push_back({{}, shared_keys_[key], shared[key], false});
@@ -132,7 +133,7 @@ std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members
     const Part& part = parts_[i];
     const bool is_loading = loading == i;
     if (!members[i] && !is_loading) continue;
-    // The others of its group are gone while it loads.
+    // The other members of its group are unloaded while it loads.
     if (loading && !is_loading && part.group && part.group == parts_[*loading].group) continue;
     if (is_loading)
       items.push_back({i, part.load, {}, true});
@@ -163,8 +164,8 @@ std::vector<Occupancy::Share> Occupancy::shares_at_start(const std::vector<bool>
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (!members[i]) continue;
     const Part& part = parts_[i];
-    // Together: all wait until the last is loaded, as the models of a parallel bench do. Else each may be at
-    // the larger of both; its buffer counts by what it is above that.
+    // Together: all wait until the last one is loaded, like the models of a parallel bench. Without waiting:
+    // each may be at the larger of both peaks, and its buffer counts by the amount above that.
     const bool is_loading = start == StartMode::together || part.load >= part.run;
     const Bytes bytes = is_loading ? part.load : part.run;
     const Bytes transient =

@@ -1,5 +1,5 @@
-// How much memory a set of components takes at a moment. Everything else (start order, largest set, advice)
-// asks here, and rests on one property: a larger set never takes less.
+// Computes how much memory a set of components needs at a moment. Start order, best set and advice all use
+// it. They rely on one property: a larger set never needs less memory.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +11,35 @@
 
 namespace headroom::planning {
 
-// The components of a budget by number, with their groups, pipelines and dependencies as numbers. All needs
-// must be known (footprints.h).
+// The components of a budget as numbers, with their groups, pipelines and dependencies. All needs must be
+// resolved (footprints.h).
 class Occupancy {
  public:
-  enum class CommonPages { counted, left_out };
-  explicit Occupancy(const Budget& budget, CommonPages common_pages = CommonPages::counted);
+  enum class SharedPages { counted, excluded };
+  explicit Occupancy(const Budget& budget, SharedPages shared_pages = SharedPages::counted);
 
   std::size_t size() const { return parts_.size(); }
   bool is_lazy(std::size_t i) const { return parts_[i].is_lazy; }
-  bool is_there_from_boot(std::size_t i) const { return parts_[i].is_there_from_boot; }
-  // Of several members of a group in a set each may be loaded while all others run; lazy components without a
-  // group of their own are one.
+  bool is_started_at_boot(std::size_t i) const { return parts_[i].is_started_at_boot; }
+  // True if `members` contains another component of the same group: each member of a group may be loaded
+  // while all components outside the group run. Lazy components without a group form one group.
   bool takes_turns(std::size_t i, const std::vector<bool>& members) const;
   const std::vector<std::size_t>& predecessors(std::size_t i) const { return parts_[i].predecessors; }
   const std::vector<std::size_t>& needed(std::size_t i) const { return parts_[i].needed; }
 
-  // All of `members` running at their peaks, with `loading` at its load peak in place of the members of its
-  // group. Of a group the largest member counts, of a pipeline the largest transient buffer.
+  // All `members` run at their peaks, and `loading` at its load peak replaces the members of its group. In a
+  // group only the largest member counts, in a pipeline only the largest transient buffer.
   Bytes at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {}) const;
-  // All of `members` started at the same time: each loading, or, where none waits for another, at the larger
-  // of what it takes to load and to run.
+  // All `members` start at the same time. Each is at its load peak or, without waiting, at the larger of its
+  // load and run peaks.
   Bytes at_start(const std::vector<bool>& members, StartMode start) const;
   // Run means, without transient buffers.
   Bytes at_rest(const std::vector<bool>& members) const;
 
-  // The parts of a sum, by component; pages in common stand apart.
+  // The parts of a sum, by component. Shared pages are separate parts.
   struct Share {
     std::optional<std::size_t> component;
-    std::string shared_key;  // where there is no component
+    std::string shared_key;  // for shared pages, if there is no component
     Bytes bytes;
     bool is_loading = false;
   };
@@ -54,16 +54,16 @@ class Occupancy {
     Bytes load, run, mean, transient;  // run: with frames, without transient
     std::optional<std::size_t> group, pipeline, shared_by;
     Bytes shared;
-    bool is_lazy = false, is_there_from_boot = false;
+    bool is_lazy = false, is_started_at_boot = false;
     std::vector<std::size_t> predecessors, needed;
   };
-  // What a component takes at a moment, and the buffer that it has beside that.
+  // The memory of a component at a moment, and its transient buffer.
   struct Item {
     std::size_t component = 0;
     Bytes bytes, transient;
     bool is_loading = false;
   };
-  // Of a group the largest, of a pipeline the largest buffer; pages in common once.
+  // Adds up items: the largest member of each group, the largest buffer of each pipeline, shared pages once.
   std::vector<Share> combined(const std::vector<Item>& items) const;
   std::vector<Share> shares(const std::vector<bool>& members, std::optional<std::size_t> loading,
                             bool mean) const;
@@ -71,7 +71,7 @@ class Occupancy {
   std::vector<Part> parts_;
   std::size_t groups_ = 0;
   std::size_t pipelines_ = 0;
-  std::vector<bool> is_of_one_group_;  // pipelines: of all groups only the members of one are in it
+  std::vector<bool> is_of_one_group_;  // for each pipeline: its grouped members are all of one group
   std::vector<std::string> shared_keys_;
 };
 

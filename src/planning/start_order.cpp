@@ -11,13 +11,13 @@ std::vector<bool> without_lazy(const Occupancy& occupancy, std::vector<bool> mem
   return members;
 }
 
-// Those that another one of `left` has to come after.
-std::vector<bool> awaited(const Occupancy& occupancy, const std::vector<bool>& left) {
-  std::vector<bool> is_awaited(left.size(), false);
+// For each component: whether another one of `left` must start after it.
+std::vector<bool> with_successors(const Occupancy& occupancy, const std::vector<bool>& left) {
+  std::vector<bool> has_successor(left.size(), false);
   for (std::size_t i = 0; i < left.size(); ++i)
     if (left[i])
-      for (const std::size_t predecessor : occupancy.predecessors(i)) is_awaited[predecessor] = true;
-  return is_awaited;
+      for (const std::size_t predecessor : occupancy.predecessors(i)) has_successor[predecessor] = true;
+  return has_successor;
 }
 
 }  // namespace
@@ -36,9 +36,9 @@ bool can_start_within(const Occupancy& occupancy, const std::vector<bool>& membe
   std::vector<bool> left = without_lazy(occupancy, members);
   while (std::find(left.begin(), left.end(), true) != left.end()) {
     bool is_shorter = false;
-    const std::vector<bool> is_awaited = awaited(occupancy, left);
+    const std::vector<bool> has_successor = with_successors(occupancy, left);
     for (std::size_t i = 0; i < left.size(); ++i) {
-      if (!left[i] || is_awaited[i]) continue;
+      if (!left[i] || has_successor[i]) continue;
       left[i] = false;
       if (occupancy.at_peak(left, i) <= capacity)
         is_shorter = true;
@@ -55,11 +55,11 @@ std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std:
   std::vector<std::size_t> reversed;
   const auto count = static_cast<std::size_t>(std::count(left.begin(), left.end(), true));
   while (reversed.size() < count) {
-    const std::vector<bool> is_awaited = awaited(occupancy, left);
+    const std::vector<bool> has_successor = with_successors(occupancy, left);
     std::optional<std::size_t> last;
     Bytes least;
     for (std::size_t i = 0; i < left.size(); ++i) {
-      if (!left[i] || is_awaited[i]) continue;
+      if (!left[i] || has_successor[i]) continue;
       left[i] = false;
       const Bytes cost = occupancy.at_peak(left, i);
       left[i] = true;
@@ -79,7 +79,7 @@ std::vector<std::size_t> given_start_order(const Occupancy& occupancy) {
   for (std::size_t i = 0; i < occupancy.size(); ++i)
     if (!occupancy.is_lazy(i)) order.push_back(i);
   std::stable_partition(order.begin(), order.end(),
-                        [&](std::size_t i) { return occupancy.is_there_from_boot(i); });
+                        [&](std::size_t i) { return occupancy.is_started_at_boot(i); });
   return order;
 }
 

@@ -1,12 +1,16 @@
 // The order of starts with the lowest peak.
 //
-// The cost of starting k when the set S has been started is what S takes at its peaks plus k's load peak: it
-// never falls when S grows (occupancy.h). So Lawler's rule for 1|prec|f_max holds: build the order from its
-// end; of the components that nobody left has to wait for, the one that costs least as the last goes last.
-// Proof by exchange: take a best order of what is left and move that component to its end. All that came
-// after it now start with a smaller set before them, so cost no more; it itself costs no more than the one
-// that was last. Groups and dependencies do not disturb it, and n² sums suffice.
-// Without groups and dependencies this is the known rule: by load peak minus run, largest first.
+// The cost of starting component k after the set S is the memory of S at its peaks plus k's load peak. It
+// never falls when S grows (occupancy.h). So Lawler's rule for the scheduling problem 1|prec|f_max applies:
+// build the order from its end. Among the remaining components without remaining successors, put the one with
+// the lowest cost last.
+//
+// Proof by exchange: take an optimal order of the remaining components and move that component to the end.
+// All components that came after it now start with a smaller set before them, so they cost no more. The moved
+// component costs no more than the one that was last. Groups and dependencies do not affect the proof. The
+// algorithm needs n² sums.
+//
+// Without groups and dependencies this is the known rule: sort by load peak minus run, largest first.
 #pragma once
 
 #include <vector>
@@ -18,15 +22,15 @@ namespace headroom::planning {
 // The highest sum while the components are started one after another in this order.
 Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& order);
 
-// Of all `members` that are not lazy; among equals the order of the file is kept. Dependencies must have no
-// cycle (budget_reader.h refuses them).
+// The best order of all `members` that are not lazy. Equal components keep the order of the file.
+// Dependencies must have no cycle (budget_reader.h rejects cycles).
 std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members);
 
-// Whether some order of them stays within `capacity`. Of the same rule, and cheaper than the best order:
-// whatever can go last can go last at once.
+// Whether any start order of `members` stays within `capacity`. Uses the same rule but is cheaper than the
+// best order: every component that fits as the last one can be removed at once.
 bool can_start_within(const Occupancy& occupancy, const std::vector<bool>& members, Bytes capacity);
 
-// As the file has them, the system's own first.
+// The order of the file, with the system's components first.
 std::vector<std::size_t> given_start_order(const Occupancy& occupancy);
 
 }  // namespace headroom::planning

@@ -25,7 +25,7 @@ const ModelResult* model_of(const BudgetComponent& component, const std::vector<
 
 Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, const std::string& run_name) {
   if (!run.parallel || !run.parallel->joint_peak)
-    return usage_error(fmt::format("{} has no joint peak to verify with", run_name), "",
+    return usage_error(fmt::format("no joint peak in {}", run_name), "",
                        "run headroom bench with --parallel and the models of the budget");
   Verification result;
   result.run = run_name;
@@ -62,7 +62,7 @@ Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, c
   if (!unknown.empty())
     return usage_error(fmt::format("the run {} has {} that the budget lacks: {}", run_name,
                                    unknown.size() == 1 ? "a model" : "models", fmt::join(unknown, ", ")),
-                       "", "give components the names of the run's models, or say model = \"…\"");
+                       "", "name the components like the run's models, or set model = \"…\"");
   both.start = StartMode::together;
   both.device.is_control_group = false;
   both.device.system = both.device.desktop = {};
@@ -71,13 +71,13 @@ Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, c
   if (!plan) return forward_error(plan);
   const bool by_group = result.source.starts_with("cgroup");
   Bytes planned = by_group ? plan->charged_peak : plan->machine_peak;
-  if (!by_group)  // a share of pages has nothing of the kernel's own
+  if (!by_group)  // shares of pages do not include kernel memory
     for (const BudgetComponent& component : both.components) planned = planned - component.need.kernel;
-  // The shares alone leave out what of the pages in common falls to the bench's own processes.
+  // The models' shares alone omit the part of the shared pages that counts for the bench's own processes.
   const Bytes measured = by_group ? *run.parallel->joint_peak
                                   : run.parallel->joint_resident_peak.value_or(*run.parallel->joint_peak);
   result.joint = {"joint", planned, measured};
-  result.holds = result.joint.off() >= -kMostUnder && result.joint.off() <= kMostOff;
+  result.holds = result.joint.off() >= -kMaxUnder && result.joint.off() <= kMaxOver;
   return result;
 }
 

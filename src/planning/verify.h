@@ -1,4 +1,4 @@
-// A plan against what a parallel bench of the same components really took.
+// Compares a plan with the measurements of a parallel bench of the same components.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace headroom::planning {
 struct VerifiedFigure {
   std::string name;
   Bytes planned, measured;
-  double off() const {  // above 0: the plan said more than it took
+  double off() const {  // above 0: the plan is higher than the measurement
     return measured.count == 0
                ? 0
                : static_cast<double>((planned - measured).count) / static_cast<double>(measured.count);
@@ -23,18 +23,18 @@ struct VerifiedFigure {
 
 struct Verification {
   std::string run;
-  std::string source;                      // of the joint peak: "cgroup_v1", "pss_samples"
-  std::vector<VerifiedFigure> components;  // resident at the run's peak
+  std::string source;                      // source of the joint peak: "cgroup_v1", "pss_samples"
+  std::vector<VerifiedFigure> components;  // resident memory at the run's peak
   VerifiedFigure joint;
-  std::vector<std::string> left_out;  // planned, and not in the run
-  bool is_lower_bound = false;        // of the measured joint peak
+  std::vector<std::string> left_out;  // planned components that are not in the run
+  bool is_lower_bound = false;        // the measured joint peak is a lower bound
   bool holds = false;
 };
 
-inline constexpr double kMostUnder = 0.02, kMostOff = 0.05;
+inline constexpr double kMaxUnder = 0.02, kMaxOver = 0.05;
 
-// Of the components that are in the run, by name or by model, as the bench starts them: all at once. Needs
-// must be known. Usage error: a run without --parallel, or of other models.
+// Verifies the components that are in the run (by name or model), started all at once as the bench does. All
+// needs must be resolved. Usage error: a run without --parallel, or with other models.
 Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, const std::string& run_name);
 
 }  // namespace headroom::planning

@@ -19,15 +19,15 @@ const std::vector<std::string> kFields{
     "group",  "pipeline",  "model",    "footprint", "precision", "backend", "input",       "batch"};
 
 tl::unexpected<Error> wrong(const std::string& change, const std::string& why, const std::string& fix) {
-  return usage_error(fmt::format("--what-if '{}' cannot be done", change), why, fix);
+  return usage_error(fmt::format("invalid --what-if '{}'", change), why, fix);
 }
 
 tl::unexpected<Error> no_component(const Budget& budget, const std::string& change, const std::string& name) {
   std::vector<std::string> names;
   for (const BudgetComponent& component : budget.components) names.push_back(component.name);
   const std::string closest = closest_match(name, names);
-  return wrong(change, fmt::format("there is no component '{}'", name),
-               closest.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+  return wrong(change, fmt::format("unknown component '{}'", name),
+               closest.empty() ? fmt::format("known components: {}", fmt::join(names, ", "))
                                : fmt::format("did you mean '{}'?", closest));
 }
 
@@ -58,7 +58,8 @@ Status set_size(BudgetComponent& component, const std::string& field, const std:
   if (field == "load_peak") need.load_peak = *size;
   if (field == "run_mean") {
     if (need.run_peak && *size > *need.run_peak)
-      return wrong(change, "run_mean is above run_peak", "a mean is never above its peak; change that first");
+      return wrong(change, "run_mean is above run_peak",
+                   "a mean is never above its peak; change run_peak first");
     need.run_mean = *size;
   }
   if (field == "run_peak") {
@@ -87,7 +88,7 @@ Status set_frames(BudgetComponent& component, const std::string& field, const st
   const auto count = parse_number<std::int64_t>(value);
   constexpr std::int64_t kMost = 1'000'000;
   if (!count || *count < 1 || *count > kMost)
-    return wrong(change, fmt::format("'{}' is no count", value), "give a whole number from 1 on");
+    return wrong(change, fmt::format("invalid count '{}'", value), "use a whole number, 1 or more");
   for (FrameBuffers& buffers : frames) buffers.count = *count;
   return {};
 }
@@ -106,10 +107,9 @@ Status use_variant(Budget& budget, BudgetComponent& component, const std::string
     known.push_back(setting->second);
   }
   return wrong(
-      change, fmt::format("what '{}' takes with {} = {} is not known", component.name, field, value),
-      known.empty()
-          ? "write it as [[component.variant]], or measure it with headroom bench and give --footprints"
-          : fmt::format("known: {}", fmt::join(known, ", ")));
+      change, fmt::format("the memory of '{}' with {} = {} is unknown", component.name, field, value),
+      known.empty() ? "add a [[component.variant]], or measure it with headroom bench and use --footprints"
+                    : fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -130,12 +130,12 @@ Budget without_component(Budget budget, const std::string& name) {
   const bool had_system = has_system();
   std::erase_if(budget.components, [&](const BudgetComponent& each) { return is_gone(each.name); });
   for (BudgetComponent& component : budget.components) std::erase_if(component.after, is_gone);
-  // What the device's own rows would say has been dropped with it.
+  // The dropped system row replaced the device's rows, so do not add those instead.
   if (had_system && !has_system()) budget.device.system = budget.device.desktop = {};
   return budget;
 }
 
-std::string why_not_together(const Budget& budget) {
+std::string dependency_conflict(const Budget& budget) {
   std::map<std::string, const BudgetComponent*> by_name;
   for (const BudgetComponent& component : budget.components) by_name.emplace(component.name, &component);
   for (const BudgetComponent& component : budget.components) {
@@ -146,12 +146,13 @@ std::string why_not_together(const Budget& budget) {
         const BudgetComponent& other = *found->second;
         const bool is_needed = list == &component.needs;
         if (other.is_lazy && !component.is_lazy)
-          return fmt::format("'{}' comes after '{}', which is lazy and not there at the start",
+          return fmt::format("'{}' starts after '{}', which is lazy and not loaded at the start",
                              component.name, name);
         if (is_needed && other.is_lazy && other.group.empty() && component.group.empty())
-          return fmt::format("'{}' needs '{}', and lazy components take turns", component.name, name);
+          return fmt::format("'{}' needs '{}', but only one lazy component is loaded at a time",
+                             component.name, name);
         if (is_needed && !component.group.empty() && component.group == other.group)
-          return fmt::format("'{}' needs '{}', and members of a group never run together", component.name,
+          return fmt::format("'{}' needs '{}', but members of a group never run together", component.name,
                              name);
       }
     }
@@ -162,7 +163,7 @@ std::string why_not_together(const Budget& budget) {
 Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& variant) {
   BudgetComponent& changed = budget.components[component];
   MemoryNeed need = variant.need;
-  // What the variant does not say stays.
+  // Values that the variant does not set stay unchanged.
   if (need.frames.empty() && !changed.need.frames.empty()) need.frames = changed.need.frames;
   if (need.transient == Bytes{}) need.transient = changed.need.transient;
   changed.need = std::move(need);
@@ -173,9 +174,9 @@ Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& v
 
 namespace {
 
-// Where the value begins: names of components may have signs of their own. The first that stands behind a
-// component's field, else the first.
-std::size_t sign_of(const Budget& budget, const std::string& change) {
+// The position of the equals sign before the value. Component names may contain equals signs, so take the
+// first one after a component's field, else the first.
+std::size_t equals_sign_of(const Budget& budget, const std::string& change) {
   for (std::size_t at = change.find('='); at != change.npos; at = change.find('=', at + 1)) {
     const std::string what(trim(std::string_view(change).substr(0, at)));
     const std::size_t dot = what.rfind('.');
@@ -193,32 +194,32 @@ std::size_t sign_of(const Budget& budget, const std::string& change) {
 }  // namespace
 
 Result<Budget> with_change(Budget budget, const std::string& change) {
-  const std::size_t equals = sign_of(budget, change);
+  const std::size_t equals = equals_sign_of(budget, change);
   const std::string what(trim(std::string_view(change).substr(0, equals)));
   const std::string value(equals == change.npos ? std::string_view()
                                                 : trim(std::string_view(change).substr(equals + 1)));
   if (equals == change.npos || what.empty() || value.empty())
-    return wrong(change, "it has no value", "write COMPONENT.FIELD=VALUE, drop=COMPONENT or lazy=COMPONENT");
+    return wrong(change, "missing value", "use COMPONENT.FIELD=VALUE, drop=COMPONENT or lazy=COMPONENT");
   if (what == "drop" || what == "lazy") {
     BudgetComponent* component = find(budget, value);
     if (component == nullptr) return no_component(budget, change, value);
     if (what == "drop") return without_component(budget, component->name);
     component->is_lazy = true;
-    if (const std::string why = why_not_together(budget); !why.empty())
-      return wrong(change, why, "make lazy what nothing else needs");
+    if (const std::string why = dependency_conflict(budget); !why.empty())
+      return wrong(change, why, "make only components lazy that no other component needs");
     return budget;
   }
   const std::size_t dot = what.rfind('.');  // a name may have dots, a field has none
   if (dot == what.npos)
-    return wrong(change, fmt::format("'{}' names no field", what),
-                 "write COMPONENT.FIELD=VALUE, as yolo.precision=int8");
+    return wrong(change, fmt::format("no field in '{}'", what),
+                 "use COMPONENT.FIELD=VALUE, for example yolo.precision=int8");
   const std::string name = what.substr(0, dot), field = what.substr(dot + 1);
   BudgetComponent* component = find(budget, name);
   if (component == nullptr) return no_component(budget, change, name);
   if (std::find(kFields.begin(), kFields.end(), field) == kFields.end()) {
     const std::string closest = closest_match(field, kFields);
-    return wrong(change, fmt::format("there is no field '{}'", field),
-                 closest.empty() ? fmt::format("fields are {}", fmt::join(kFields, ", "))
+    return wrong(change, fmt::format("unknown field '{}'", field),
+                 closest.empty() ? fmt::format("valid fields: {}", fmt::join(kFields, ", "))
                                  : fmt::format("did you mean '{}'?", closest));
   }
   Status done;
@@ -229,7 +230,7 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
   } else if (field == "value") {
     const auto number = parse_number<double>(value);
     if (!number || !(*number >= 0) || *number > 1e9)
-      return wrong(change, fmt::format("'{}' is no value", value), "give a number, 0 or more");
+      return wrong(change, fmt::format("invalid value '{}'", value), "use a number, 0 or more");
     component->value = *number;
   } else if (field == "group" || field == "pipeline") {
     (field == "group" ? component->group : component->pipeline) = value;
@@ -239,16 +240,16 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
     need.footprint.clear();
     (field == "model" ? need.model : need.footprint) = value;
     need.run_peak.reset();
-    component->settings.clear();  // they were of the other measurement
+    component->settings.clear();  // they belong to the other measurement
   } else {
     done = set_size(*component, field, value, change);
   }
   if (!done) return forward_error(done);
   const auto is_too_large = [](const BudgetComponent& each) { return !each.need.is_plausible(); };
   if (std::any_of(budget.components.begin(), budget.components.end(), is_too_large))
-    return wrong(change, "that is more than any memory has", "write a size such as 300MB");
-  if (const std::string why = why_not_together(budget); !why.empty())
-    return wrong(change, why, "take the other one along, or leave both as they are");
+    return wrong(change, "the result is larger than any memory", "write a size such as 300MB");
+  if (const std::string why = dependency_conflict(budget); !why.empty())
+    return wrong(change, why, "change the other component too, or leave both unchanged");
   return budget;
 }
 

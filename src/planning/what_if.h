@@ -1,10 +1,10 @@
-// A budget otherwise: --what-if 'yolo.precision=int8'.
+// Changes a budget as --what-if describes, for example 'yolo.precision=int8'.
 //
 //   COMPONENT.FIELD=VALUE  memory, load_peak, run_mean, run_peak, transient (sizes), frames (a resolution),
 //                          frame_count, value, group, pipeline, model, footprint; precision, backend, input,
-//                          batch take the component's variant of that setting
-//   drop=COMPONENT         is left out, with what needs it
-//   lazy=COMPONENT         is loaded on demand, in turns with the other lazy ones
+//                          batch select the component's variant with that setting
+//   drop=COMPONENT         removes the component and all that need it
+//   lazy=COMPONENT         loads it on demand; only one lazy component is loaded at a time
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace headroom::planning {
 
-// Usage error: what cannot be understood, or names what there is not.
+// Usage error: invalid syntax, or an unknown component or field.
 Result<Budget> with_change(Budget budget, const std::string& change);
 
-// Two of which one needs the other though they take turns, or is not there in time, in words; empty if there
-// are none.
-std::string why_not_together(const Budget& budget);
+// Describes a dependency that cannot hold: the other component takes turns with this one, or is not loaded in
+// time. Empty if there is none.
+std::string dependency_conflict(const Budget& budget);
 
-// The parts of a change, for those who make them.
+// Single changes, for callers that create them directly.
 Budget without_component(Budget budget, const std::string& name);
 Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& variant);
 

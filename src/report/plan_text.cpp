@@ -59,7 +59,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
         {"PEAK", words_for_sum(plan.worst().total, decimal), words_for(plan.worst(), plan.budget), true});
   if (plan.budget.device.is_control_group && plan.machine_peak > plan.worst().total)
     rows.push_back({"With code", words_for_sum(plan.machine_peak, decimal), "with shared pages", true});
-  else if (has_common_pages(plan.worst()))
+  else if (has_shared_pages(plan.worst()))
     rows.push_back({"Charged", words_for_sum(plan.charged_peak, decimal), "to a control group", true});
   rows.push_back(
       {"Available", words_for_sum(plan.available, decimal), note_of_available(plan.verdict), true});
@@ -276,7 +276,7 @@ std::string verification_to_terminal(const Verification& verification, bool colo
           ? painted(fmt::format("The plan holds: {:+.1f} %.", off), kGreen, color)
           : painted(fmt::format("The plan does not hold: it is {:.1f} % {}. Allowed: at most {:.0f} % over "
                                 "and {:.0f} % under.",
-                                std::abs(off), off < 0 ? "under" : "over", 100 * kMostOff, 100 * kMostUnder),
+                                std::abs(off), off < 0 ? "under" : "over", 100 * kMaxOver, 100 * kMaxUnder),
                     kRed, color);
   return text + "\n";
 }

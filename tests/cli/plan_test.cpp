@@ -1,4 +1,4 @@
-// `headroom plan` as a person and as a CI job uses it.
+// `headroom plan` as users and CI jobs run it.
 #include <fmt/format.h>
 
 #include "cli/command.h"
@@ -59,7 +59,7 @@ TEST(Plan, FlagsChangeTheRules) {
   EXPECT_EQ(verdict({"--healthy-used", "0.82"}), "healthy");
   const CommandResult wrong = plan({example("budget-maximum-models.toml"), "--most-used", "x"});
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--most-used: 'x' is no share"));
+  EXPECT_THAT(wrong.err, HasSubstr("--most-used: invalid share 'x'"));
 }
 
 TEST(Plan, WhatIfShowsBothPlans) {
@@ -71,8 +71,8 @@ TEST(Plan, WhatIfShowsBothPlans) {
                                 Not(HasSubstr("SegNet "))));
 }
 
-// A machine of 4,000,000 kB of which 3,000,000 are to be had, and a budget of one component beside the
-// system.
+// A machine with 4,000,000 kB, of which 3,000,000 are available, and a budget with the system and one
+// component.
 class PlanLive : public testing::Test {
  protected:
   void SetUp() override {
@@ -104,10 +104,10 @@ class PlanLive : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// The system's own row gives way to what is measured; what needs it stays.
+// The measured memory replaces the system row; components that need it stay.
 TEST_F(PlanLive, AddsThePlanToTheMemoryInUse) {
   const Json document = plan_live();
-  EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are taken
+  EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are in use
   EXPECT_THAT(get_text(document, "baseline"),
               AllOf(HasSubstr("are in use now"), HasSubstr("which replaces OS")));
 }
@@ -138,13 +138,13 @@ TEST(Plan, PlansForAControlGroupWithoutTheSystem) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto document = parse_json(result.out);
   ASSERT_TRUE(document) << result.out;
-  EXPECT_EQ(get_bytes(*document, "peak_bytes"), Bytes{300'000'000});  // the machine's system is not in it
+  EXPECT_EQ(get_bytes(*document, "peak_bytes"), Bytes{300'000'000});  // the machine's system is not included
   EXPECT_EQ(get_bool((*document)["device"], "is_control_group"), true);
   EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB"}, folder.path()).exit_code, 1);
   EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB", "--live"}, folder.path()).exit_code, 2);
 }
 
-// What is said to be done next can be pasted into a shell, with the flags that it was found with.
+// The suggested next command can be pasted into a shell. It contains the original flags.
 TEST(Plan, QuotesTheNextCommandForTheShell) {
   const TemporaryFolder folder;
   write_text(folder / "b.toml",
@@ -163,9 +163,8 @@ TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
   const CommandResult result = plan({"b.toml"}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "error: b.toml:5: there is no footprint of yolo11n; measure it with headroom bench --model "
-            "NAME=FILE and "
-            "give --footprints outputs\n");
+            "error: b.toml:5: no footprint of yolo11n; measure it with headroom bench --model NAME=FILE, "
+            "then use --footprints outputs\n");
   EXPECT_EQ(plan({"absent.toml"}, folder.path()).exit_code, 2);
   std::string deep = "a";
   for (int i = 0; i < 200'000; ++i) deep += ".a";
@@ -185,7 +184,7 @@ TEST(Plan, ListsDevices) {
                     HasSubstr("tx2-nx"), HasSubstr("agx-xavier-64gb")));
 }
 
-// Measured alone, planned, and held against all at once.
+// Measures models alone, plans them, and compares the plan with a parallel run.
 TEST(Plan, MatchesAParallelRunOfTheModels) {
   const auto first = dependency_file("models/mlsd_320x320_tiny.onnx");
   const auto second = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
@@ -205,7 +204,7 @@ TEST(Plan, MatchesAParallelRunOfTheModels) {
   const auto document = parse_json(planned.out);
   ASSERT_TRUE(document) << planned.out;
   EXPECT_EQ(get_text((*document)["components"][1]["origin"], "kind"), "measured");
-  // Both have the runtime's code: the machine has it once, and a control group is not charged for it.
+  // Both share the runtime's code: the machine holds it once, and a control group is not charged for it.
   EXPECT_GT(get_bytes(*document, "peak_bytes"), get_bytes(*document, "charged_peak_bytes"));
   EXPECT_THAT(plan({budget, "--footprints", folder}).out, HasSubstr("Charged"));
   const CommandResult verified = plan({budget, "--footprints", folder, "--verify", folder, "--json"});

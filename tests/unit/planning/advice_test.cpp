@@ -12,7 +12,7 @@ namespace {
 
 using test::component;
 
-TEST(Advice, WhatReachesTheBestVerdictWithTheLeastLossComesFirst) {
+TEST(Advice, SortsByVerdictThenByLeastLoss) {
   Budget budget;
   budget.name = "b.toml";
   budget.rules.buffer = {};
@@ -40,8 +40,8 @@ TEST(Advice, WhatReachesTheBestVerdictWithTheLeastLossComesFirst) {
   EXPECT_EQ(variant->origin.source, "runs/1");
 }
 
-// What an advice promises is what the change does.
-TEST(Advice, EachSavesWhatItSays) {
+// The change saves as much as the advice promises.
+TEST(Advice, EachSavesThePromisedBytes) {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
     Budget budget = test::random_budget(random, {2 + random() % 6});

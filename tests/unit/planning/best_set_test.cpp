@@ -8,7 +8,7 @@
 namespace headroom::planning {
 namespace {
 
-// Every set there is.
+// Tries every set.
 double best_value_by_trying(const Budget& budget, const Occupancy& occupancy, Bytes capacity,
                             const BestSet& least) {
   double best = least.value;
@@ -30,7 +30,7 @@ double best_value_by_trying(const Budget& budget, const Occupancy& occupancy, By
   return best;
 }
 
-TEST(BestSet, NoSetThatFitsIsWorthMore) {
+TEST(BestSet, NoFittingSetHasMoreValue) {
   std::mt19937 random(3);
   std::size_t some_left_out = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -56,8 +56,8 @@ TEST(BestSet, NoSetThatFitsIsWorthMore) {
   EXPECT_GT(some_left_out, 500U);
 }
 
-// What costs nothing and is worth nothing, but is needed, must not leave the others out of order.
-TEST(BestSet, AFreeHelperIsNoReasonToTakeLess) {
+// A needed component without bytes and value must not break the sort order of the others.
+TEST(BestSet, AFreeDependencyDoesNotReduceTheValue) {
   Budget budget;
   budget.components = {test::component("c", 10000, 10000), test::component("a", 18000, 18000),
                        test::component("z", 1, 1), test::component("b", 19000, 19000)};
@@ -72,8 +72,8 @@ TEST(BestSet, AFreeHelperIsNoReasonToTakeLess) {
   EXPECT_DOUBLE_EQ(set.value, 38);
 }
 
-// What a set takes is what a plan of its members alone says, started in the best order.
-TEST(BestSet, TheSetPlannedAloneHasThatPeak) {
+// The peak of a set equals the peak of a plan of only its members, in the best start order.
+TEST(BestSet, PeakEqualsAPlanOfTheSetAlone) {
   std::mt19937 random(8);
   for (int i = 0; i < 500; ++i) {
     Budget budget = test::random_budget(random, {2 + random() % 6, true, false});
@@ -88,7 +88,7 @@ TEST(BestSet, TheSetPlannedAloneHasThatPeak) {
   }
 }
 
-TEST(BestSet, ThirtyComponentsAreDecidedExactly) {
+TEST(BestSet, SolvesThirtyComponentsExactly) {
   std::mt19937 random(4);
   Budget budget = test::random_budget(random, {30, false, false, false, false});
   for (BudgetComponent& component : budget.components) {
@@ -101,8 +101,8 @@ TEST(BestSet, ThirtyComponentsAreDecidedExactly) {
   EXPECT_TRUE(largest_set(budget, occupancy, {5000}, budget.start).is_proven);
 }
 
-// And has what fits all the same: nothing that is left out could still be added.
-TEST(BestSet, ASearchThatIsCutShortSaysSo) {
+// The set is still maximal: no further component fits.
+TEST(BestSet, AStoppedSearchIsNotProven) {
   std::mt19937 random(5);
   for (int i = 0; i < 100; ++i) {
     const Budget budget = test::random_budget(random, {8, false, false, false, false});
@@ -120,8 +120,8 @@ TEST(BestSet, ASearchThatIsCutShortSaysSo) {
   }
 }
 
-// No clock decides: the work is bounded, so the answer is the same on every machine.
-TEST(BestSet, TwoHundredComponentsEndAndSayThatTheyAreNotProven) {
+// The limit counts work, not time, so the result is the same on every machine.
+TEST(BestSet, StopsForTwoHundredComponentsUnproven) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::mt19937 random(9);
   Budget budget = test::random_budget(random, {200, true, true});
@@ -136,7 +136,7 @@ TEST(BestSet, TwoHundredComponentsEndAndSayThatTheyAreNotProven) {
   EXPECT_GT(set.value, 100);
 }
 
-TEST(BestSet, WhatIsWorthNothingAndFitsIsNotLeftOut) {
+TEST(BestSet, IncludesFittingComponentsWithoutValue) {
   Budget budget;
   budget.components = {test::component("a", 10, 10), test::component("b", 90, 90),
                        test::component("c", 10, 10)};

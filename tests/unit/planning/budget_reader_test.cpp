@@ -16,7 +16,7 @@ std::string sentence_of(const std::string& text) {
   return budget ? "(no error)" : budget.error().sentence();
 }
 
-TEST(BudgetReader, ReadsAllThereIs) {
+TEST(BudgetReader, ReadsAllKeys) {
   const auto budget = parse_budget(R"(
 title = "All"
 units = "decimal"
@@ -78,22 +78,23 @@ lazy = true
   EXPECT_EQ(budget->components[2].need.line, 35);
 }
 
-TEST(BudgetReader, WhatABadBudgetHasIsOneSentenceWithItsLine) {
+TEST(BudgetReader, ReportsErrorsWithTheirLine) {
   const auto component = [](const std::string& rest) { return "[[component]]\nname = \"a\"\n" + rest; };
-  EXPECT_THAT(sentence_of(component("memory = \"-5MB\"\n")), StartsWith("b.toml:3: 'memory' is no size"));
+  EXPECT_THAT(sentence_of(component("memory = \"-5MB\"\n")),
+              StartsWith("b.toml:3: 'memory' is not a valid size"));
   EXPECT_THAT(sentence_of(component("memory = 500\n")),
               StartsWith("b.toml:3: 'memory' must be a size in quotes with its unit"));
   EXPECT_THAT(sentence_of(component("memory = \"5 parsecs\"\n")),
-              StartsWith("b.toml:3: 'memory' is no size"));
+              StartsWith("b.toml:3: 'memory' is not a valid size"));
   EXPECT_THAT(sentence_of(component("memry = \"5MB\"\n")),
               StartsWith("b.toml:3: there is no setting 'memry'; did you mean 'memory'?"));
   EXPECT_THAT(sentence_of(component("")), StartsWith("b.toml:1: the component 'a' has no memory"));
   EXPECT_THAT(sentence_of("[[component]]\nmemory = \"5MB\"\n"),
               StartsWith("b.toml:1: a component has no name"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\n") + "\n" + component("memory = \"5MB\"\n")),
-              StartsWith("b.toml:5: there are two components 'a'; the other is in line 1"));
+              StartsWith("b.toml:5: duplicate component 'a'; the first one is in line 1"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nrun_peak = \"5MB\"\n")),
-              StartsWith("b.toml:3: both 'memory' and 'run_peak' are given"));
+              StartsWith("b.toml:3: both 'memory' and 'run_peak' are set"));
   EXPECT_THAT(sentence_of(component("load_peak = \"5MB\"\n")),
               StartsWith("b.toml:1: load_peak and run_mean need"));
   EXPECT_THAT(sentence_of(component("run_peak = \"5MB\"\nrun_mean = \"6MB\"\n")),
@@ -101,9 +102,9 @@ TEST(BudgetReader, WhatABadBudgetHasIsOneSentenceWithItsLine) {
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nmodel = \"x\"\n")),
               StartsWith("b.toml:1: both a measured footprint and sizes"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"12\" }\n")),
-              StartsWith("b.toml:4: '12' is no resolution"));
+              StartsWith("b.toml:4: invalid resolution '12'"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"2x2\", depth = 12 }\n")),
-              StartsWith("b.toml:4: 'depth' is the bits of a channel"));
+              StartsWith("b.toml:4: 'depth' must be the bits per channel"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"2x2\", count = 0 }\n")),
               StartsWith("b.toml:4: 'count' must be a whole number"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nvalue = -1\n")),
@@ -111,34 +112,34 @@ TEST(BudgetReader, WhatABadBudgetHasIsOneSentenceWithItsLine) {
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nlazy = 1\n")),
               StartsWith("b.toml:4: 'lazy' must be true or"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nafter = [\"b\"]\n")),
-              StartsWith("b.toml:1: 'a' comes after 'b', which there is not"));
+              StartsWith("b.toml:1: 'a' depends on 'b', which does not exist"));
   EXPECT_THAT(sentence_of(component("memory = \"5MB\"\n[[component.variant]]\nmemory = \"1MB\"\n")),
-              StartsWith("b.toml:4: a variant says what is other"));
+              StartsWith("b.toml:4: the variant changes no setting"));
   EXPECT_THAT(sentence_of("[device]\nprofile = \"orin-nx-16g\"\n"),
-              StartsWith("b.toml:2: there is no device 'orin-nx-16g'; did you mean 'orin-nx-16gb'?"));
-  EXPECT_THAT(sentence_of("[device]\nname = \"x\"\n"), StartsWith("b.toml:1: the device has no memory"));
+              StartsWith("b.toml:2: unknown device 'orin-nx-16g'; did you mean 'orin-nx-16gb'?"));
+  EXPECT_THAT(sentence_of("[device]\nname = \"x\"\n"),
+              StartsWith("b.toml:1: the device has no total memory"));
   EXPECT_THAT(sentence_of("[rules]\nmost_used = \"120%\"\n"),
-              StartsWith("b.toml:2: 'most_used' is no share"));
-  EXPECT_THAT(sentence_of("units = \"furlongs\"\n"), StartsWith("b.toml:1: there are no units 'furlongs'"));
-  EXPECT_THAT(sentence_of("start = \"later\"\n"), StartsWith("b.toml:1: there is no start 'later'"));
-  EXPECT_THAT(sentence_of("title = \"x\"\n"), StartsWith("b.toml:1: there is no component in it"));
+              StartsWith("b.toml:2: 'most_used' is not a valid share"));
+  EXPECT_THAT(sentence_of("units = \"furlongs\"\n"), StartsWith("b.toml:1: invalid units 'furlongs'"));
+  EXPECT_THAT(sentence_of("start = \"later\"\n"), StartsWith("b.toml:1: invalid start 'later'"));
+  EXPECT_THAT(sentence_of("title = \"x\"\n"), StartsWith("b.toml:1: no [[component]] in the budget"));
   EXPECT_THAT(sentence_of("component = 3\n"), StartsWith("b.toml:1: 'component' must be a list of tables"));
   EXPECT_THAT(sentence_of("[[component]\n"), StartsWith("b.toml:1: this is not valid TOML"));
 }
 
-TEST(BudgetReader, ACircleIsNamedWithALineOfIt) {
+TEST(BudgetReader, ReportsACycleWithItsLine) {
   const std::string text =
       "[[component]]\nname = \"x\"\nmemory = \"1MB\"\nafter = [\"a\"]\n"
       "[[component]]\nname = \"a\"\nmemory = \"1MB\"\nafter = [\"b\"]\n"
       "[[component]]\nname = \"b\"\nmemory = \"1MB\"\nneeds = [\"c\"]\n"
       "[[component]]\nname = \"c\"\nmemory = \"1MB\"\nafter = [\"a\"]\n";
-  EXPECT_EQ(
-      sentence_of(text),
-      "b.toml:5: the start has a circle: 'a' after 'b' after 'c' after 'a'; take one of them out of after or "
-      "needs");
+  EXPECT_EQ(sentence_of(text),
+            "b.toml:5: the start order has a cycle: 'a' after 'b' after 'c' after 'a'; remove one of them "
+            "from after or needs");
 }
 
-TEST(BudgetReader, TheStartFollowsTheFileAndItsDependencies) {
+TEST(BudgetReader, StartOrderFollowsFileAndDependencies) {
   const auto names = [](const std::string& head) {
     const auto budget = parse_budget(head +
                                          "[[component]]\nname = \"a\"\nmemory = \"1MB\"\nafter = [\"b\"]\n"
@@ -155,12 +156,13 @@ TEST(BudgetReader, TheStartFollowsTheFileAndItsDependencies) {
   EXPECT_THAT(names(""), ElementsAre("b", "a", "c"));
   EXPECT_THAT(names("order = [\"c\", \"b\"]\n"), ElementsAre("c", "b", "a"));
   EXPECT_THAT(names("order = [\"a\", \"b\"]\n"),
-              ElementsAre(HasSubstr("'order' starts 'a' before what it comes after")));
-  EXPECT_THAT(names("order = [\"b\", \"b\"]\n"), ElementsAre(StartsWith("b.toml:1: 'b' stands twice")));
-  EXPECT_THAT(names("order = [\"z\"]\n"), ElementsAre(StartsWith("b.toml:1: there is no component 'z'")));
+              ElementsAre(HasSubstr("'order' starts 'a' before its dependencies")));
+  EXPECT_THAT(names("order = [\"b\", \"b\"]\n"),
+              ElementsAre(StartsWith("b.toml:1: 'b' is twice in 'order'")));
+  EXPECT_THAT(names("order = [\"z\"]\n"), ElementsAre(StartsWith("b.toml:1: unknown component 'z'")));
 }
 
-TEST(DeviceProfiles, AreFoundByNameAndHaveASource) {
+TEST(DeviceProfiles, HaveNamesAndSources) {
   for (const DeviceProfile& profile : device_profiles()) {
     EXPECT_EQ(*device_profile(profile.id), profile);
     EXPECT_GT(profile.total, profile.system + profile.desktop) << profile.id;

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// As headroom bench measured yolox_nano_640x640 on an x86-64 CPU, in whole MiB.
+// The footprint of yolox_nano_640x640 on an x86-64 CPU, measured by headroom bench, in whole MiB.
 MeasuredFootprint yolox(const std::string& file = "runs/1/footprints/a.json") {
   Footprint footprint;
   footprint.name = "a";
@@ -44,7 +44,7 @@ Budget budget_with(const std::string& model, const std::string& footprint = {}) 
   return budget;
 }
 
-TEST(Footprints, OwnPagesPagesInCommonAndTheKernelsAreApart) {
+TEST(Footprints, SeparatesOwnSharedAndKernelPages) {
   const MemoryNeed need = need_of(yolox());
   EXPECT_EQ(need.shared, mebibytes(30));
   EXPECT_EQ(need.shared_key, "onnxruntime 1.29.0");
@@ -52,11 +52,11 @@ TEST(Footprints, OwnPagesPagesInCommonAndTheKernelsAreApart) {
   EXPECT_EQ(need.load_peak, mebibytes(25 + 33 - 30 + 1));
   EXPECT_EQ(need.run_peak, mebibytes(25 + 60 - 30 + 1));
   EXPECT_EQ(need.measured_frames, mebibytes(6));
-  // The group's own peak comes out again.
+  // The sum equals the group's peak.
   EXPECT_EQ(*need.run_peak + need.frame_bytes(), mebibytes(62));
 }
 
-TEST(Footprints, ReportsOfEarlierVersionsHaveTheGroupsAccountOrNothing) {
+TEST(Footprints, ReadsReportsOfEarlierVersions) {
   MeasuredFootprint old = yolox();
   old.footprint.file_backed.reset();
   EXPECT_EQ(need_of(old).shared, mebibytes(91 - 62));
@@ -65,7 +65,7 @@ TEST(Footprints, ReportsOfEarlierVersionsHaveTheGroupsAccountOrNothing) {
   EXPECT_EQ(need_of(old).run_peak, mebibytes(85));
 }
 
-TEST(Footprints, AreFoundByNameFileAndPlace) {
+TEST(Footprints, FindsByNameFileAndFolder) {
   MeasuredFootprint newer = yolox("runs/2/footprints/a.json");
   newer.footprint.measured_at = "2026-11-23T08:00:00+00:00";
   newer.footprint.run_peak = mebibytes(70);
@@ -82,7 +82,7 @@ TEST(Footprints, AreFoundByNameFileAndPlace) {
   EXPECT_EQ(run_peak(budget_with("", "runs/1/footprints/a.json")), mebibytes(56));
 }
 
-TEST(Footprints, OfSeveralAlikeTheMedianCounts) {
+TEST(Footprints, TakesTheMedianOfRepeatedMeasurements) {
   std::vector<MeasuredFootprint> measured;
   for (const int megabytes : {60, 75, 62}) {
     measured.push_back(yolox(fmt::format("runs/{}/footprints/a.json", megabytes)));
@@ -93,13 +93,13 @@ TEST(Footprints, OfSeveralAlikeTheMedianCounts) {
     return resolve_footprints(budget_with("a"), measured)->components[0].need.run_peak;
   };
   EXPECT_EQ(run_peak(), mebibytes(62 + 25 - 30 + 1));
-  measured.back().footprint.settings.threads = 1;  // another thing, and none is newer
+  measured.back().footprint.settings.threads = 1;  // other settings, and not newer
   measured.back().footprint.measured_at = "2026-11-23T08:00:00+00:00";
   measured.back().footprint.run_peak = mebibytes(30);
   EXPECT_EQ(run_peak(), mebibytes(30 + 25 - 30) + need_of(measured.back()).kernel);
 }
 
-TEST(Footprints, OneThatIsNotThereIsOneSentenceWithItsLine) {
+TEST(Footprints, ReportsAMissingFootprintWithItsLine) {
   const auto resolved = resolve_footprints(budget_with("yolo11n"), {yolox()});
   ASSERT_FALSE(resolved);
   EXPECT_EQ(
@@ -133,8 +133,8 @@ TEST(Footprints, TheSameModelOnAnotherRuntimeIsAVariant) {
               HasSubstr("runs/3/footprints/b.json, measured 2026-11-22 on bench-7"));
 }
 
-// A GPU with memory of its own is planned with what was taken of one, and never with host memory.
-TEST(Footprints, ForAGpuItsOwnFiguresCount) {
+// A plan for a discrete GPU uses GPU memory figures, never host memory.
+TEST(Footprints, UsesGpuFiguresForAGpu) {
   MeasuredFootprint on_gpu = yolox("runs/4/footprints/a.json");
   on_gpu.footprint.settings.device = "cuda:0";
   on_gpu.footprint.measured_at = "2026-11-01T08:00:00+00:00";
@@ -142,7 +142,8 @@ TEST(Footprints, ForAGpuItsOwnFiguresCount) {
   Budget budget = budget_with("a");
   budget.device.name = "GeForce RTX 3060 12 GB";
   budget.device.is_gpu = true;
-  const auto resolved = resolve_footprints(budget, {yolox(), on_gpu});  // the newest is of the CPU
+  const auto resolved =
+      resolve_footprints(budget, {yolox(), on_gpu});  // the newest footprint is from the CPU
   ASSERT_TRUE(resolved) << resolved.error().sentence();
   const MemoryNeed& need = resolved->components[0].need;
   EXPECT_EQ(need.load_peak, mebibytes(700));
@@ -150,7 +151,7 @@ TEST(Footprints, ForAGpuItsOwnFiguresCount) {
   EXPECT_EQ(need.shared, Bytes{});
   EXPECT_EQ(need.frame_bytes(), Bytes{});
   EXPECT_EQ(need.gpu_apart, Bytes{});
-  // Of several measurements of it the largest: its runtime may choose another workspace each time.
+  // Takes the largest of repeated measurements: the runtime may choose another workspace each time.
   MeasuredFootprint larger = on_gpu, newest = on_gpu;
   larger.footprint.gpu->run_peak = mebibytes(770);
   newest.footprint.measured_at = "2026-11-02T08:00:00+00:00";
@@ -164,7 +165,7 @@ TEST(Footprints, ForAGpuItsOwnFiguresCount) {
       "b.toml:7: what a takes of a GPU was not measured: runs/1/footprints/a.json is of the machine's "
       "memory, and GeForce RTX 3060 12 GB has memory of its own; measure it with headroom bench --device "
       "cuda:0, or write sizes");
-  // On a board the host's figures count, and what it took of a GPU is told.
+  // On a board, host figures count, and the GPU memory is reported separately.
   budget.device.is_gpu = false;
   const auto on_board = resolve_footprints(budget, {on_gpu});
   ASSERT_TRUE(on_board);
@@ -172,7 +173,7 @@ TEST(Footprints, ForAGpuItsOwnFiguresCount) {
   EXPECT_EQ(on_board->components[0].need.gpu_apart, mebibytes(650));
 }
 
-TEST(Footprints, WhatIfOnAMeasuredComponentStays) {
+TEST(Footprints, WhatIfOverridesAMeasuredComponent) {
   MeasuredFootprint other = yolox("runs/3/footprints/b.json");
   other.footprint.name = "b";
   other.footprint.backend = "libtorch";

@@ -30,7 +30,7 @@ MemoryPlan plan_of(const Budget& budget) {
   return *plan;
 }
 
-TEST(MemoryPlan, TheGuidesTablesComeOutAsPrinted) {
+TEST(MemoryPlan, ReproducesTheTablesOfTheGuide) {
   const auto plan = [](const char* name) {
     const auto file = std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/examples" / name;
     return plan_of(*parse_budget(test::read_text(file), name));
@@ -48,7 +48,7 @@ TEST(MemoryPlan, TheGuidesTablesComeOutAsPrinted) {
   EXPECT_EQ(words_for_sum(tight.allowed, true), "13.6 GB");  // "< 85% (13.6GB)"
 }
 
-TEST(MemoryPlan, TheVerdictIsByShareAndByBuffer) {
+TEST(MemoryPlan, VerdictDependsOnShareAndBuffer) {
   const auto verdict = [](std::int64_t used, std::int64_t buffer) {
     Budget budget = budget_of({component("a", used, used)}, 100);
     budget.rules.buffer = {buffer};
@@ -63,23 +63,23 @@ TEST(MemoryPlan, TheVerdictIsByShareAndByBuffer) {
   EXPECT_EQ(verdict(50, 51), Verdict::risky);
 }
 
-TEST(MemoryPlan, TheLoadPeakOfTheLastIsTheWorstMoment) {
+TEST(MemoryPlan, LoadPeakOfTheLastComponentIsTheWorstMoment) {
   const MemoryPlan plan = plan_of(budget_of({component("a", 40, 40), component("b", 60, 20)}, 90));
   EXPECT_EQ(plan.running, Bytes{60});
   EXPECT_EQ(plan.worst().total, Bytes{100});
   EXPECT_EQ(words_for(plan.worst(), plan.budget), "while b is loaded and 1 other runs");
   EXPECT_EQ(plan.verdict, Verdict::does_not_fit);
-  EXPECT_EQ(plan.best_peak, Bytes{60});  // b, and then a
+  EXPECT_EQ(plan.best_peak, Bytes{60});  // b first, then a
   EXPECT_THAT(plan.reasons, Contains(HasSubstr("another start order would need 40 B less")));
 }
 
-TEST(MemoryPlan, AGroupCountsItsLargestAndIsSwappedWhileTheOthersRun) {
+TEST(MemoryPlan, AGroupCountsItsLargestMemberWhileOthersRun) {
   BudgetComponent a = component("a", 10, 10), b = component("b", 50, 30), c = component("c", 20, 20);
   a.group = b.group = "detectors";
   const MemoryPlan plan = plan_of(budget_of({a, b, c}, 100));
   EXPECT_EQ(plan.running, Bytes{50});
   EXPECT_EQ(plan.worst().kind, PlanMoment::Kind::loading);
-  EXPECT_EQ(plan.worst().total, Bytes{70});  // b's load peak and c, without a
+  EXPECT_EQ(plan.worst().total, Bytes{70});  // b's load peak and c; a is unloaded
 }
 
 TEST(MemoryPlan, LazyComponentsTakeTurns) {
@@ -88,32 +88,32 @@ TEST(MemoryPlan, LazyComponentsTakeTurns) {
   const MemoryPlan plan = plan_of(budget_of({a, b, component("c", 10, 10)}, 100));
   EXPECT_EQ(plan.order, (std::vector<std::size_t>{2}));
   EXPECT_EQ(plan.running, Bytes{50});
-  // Alone it takes turns with nobody, and its load peak comes on top of all.
+  // A single lazy component takes no turns: its load peak adds to all others.
   a.need.load_peak = Bytes{70};
   const MemoryPlan alone = plan_of(budget_of({a, component("c", 10, 10)}, 100));
   EXPECT_EQ(alone.worst().total, Bytes{80});
 }
 
-TEST(MemoryPlan, OfAPipelineOneTransientBufferCounts) {
+TEST(MemoryPlan, CountsOneTransientBufferPerPipeline) {
   BudgetComponent a = component("a", 0, 10), b = component("b", 0, 10), c = component("c", 0, 10);
   a.need.transient = {5}, b.need.transient = {7}, c.need.transient = {3};
   a.pipeline = b.pipeline = "front";
   EXPECT_EQ(plan_of(budget_of({a, b, c}, 100)).running, Bytes{30 + 7 + 3});
 }
 
-// A member of a group brings its own buffer, not that of one that it never runs with.
-TEST(MemoryPlan, AMemberOfAGroupBringsItsOwnBufferIntoThePipeline) {
+// A group member counts with its own buffer, not with the buffer of a member that never runs with it.
+TEST(MemoryPlan, AGroupMemberCountsWithItsOwnBuffer) {
   BudgetComponent a = component("a", 50, 50), b = component("b", 20, 20), c = component("c", 10, 10);
   a.group = b.group = "turns";
   a.pipeline = b.pipeline = c.pipeline = "front";
   a.need.transient = {10}, b.need.transient = {40}, c.need.transient = {5};
   const MemoryPlan plan = plan_of(budget_of({a, b, c}, 200));
-  EXPECT_EQ(plan.running, Bytes{50 + 10 + 10});  // not b's 40 beside a's 50
+  EXPECT_EQ(plan.running, Bytes{50 + 10 + 10});  // not b's buffer of 40 with a's 50
   b.need.transient = {45};
   EXPECT_EQ(plan_of(budget_of({a, b, c}, 200)).running, Bytes{20 + 45 + 10});
 }
 
-TEST(MemoryPlan, PagesInCommonAreCountedOnce) {
+TEST(MemoryPlan, CountsSharedPagesOnce) {
   BudgetComponent a = component("a", 10, 10), b = component("b", 10, 10);
   a.need.shared_key = b.need.shared_key = "onnxruntime 1.29.0";
   a.need.shared = {28}, b.need.shared = {30};
@@ -123,8 +123,8 @@ TEST(MemoryPlan, PagesInCommonAreCountedOnce) {
   EXPECT_EQ(plan.charged_peak, Bytes{20});
 }
 
-// The machine's system is in nobody's group.
-TEST(MemoryPlan, WhatAGroupIsChargedHasNothingOfTheMachinesSystem) {
+// The machine's system is in no control group.
+TEST(MemoryPlan, ChargedPeakExcludesTheMachinesSystem) {
   BudgetComponent a = component("a", 10, 10);
   a.need.shared_key = "onnxruntime 1.29.0";
   a.need.shared = {30};
@@ -136,8 +136,8 @@ TEST(MemoryPlan, WhatAGroupIsChargedHasNothingOfTheMachinesSystem) {
   EXPECT_THAT(plan.reasons, Contains(HasSubstr("is charged 10 B")));
 }
 
-// The limit of a control group is held against what it is charged, and the machine's against all pages.
-TEST(MemoryPlan, InAControlGroupPagesInCommonAreNotCounted) {
+// A control group's limit applies to its charged memory, the machine's limit to all pages.
+TEST(MemoryPlan, ControlGroupExcludesSharedPages) {
   BudgetComponent a = component("a", 10, 10), b = component("b", 10, 10);
   a.need.shared_key = b.need.shared_key = "onnxruntime 1.29.0";
   a.need.shared = b.need.shared = {30};
@@ -152,21 +152,21 @@ TEST(MemoryPlan, InAControlGroupPagesInCommonAreNotCounted) {
   EXPECT_EQ(plan.charged_peak, Bytes{20});
 }
 
-TEST(MemoryPlan, AllAtOnceAddsTheLoadPeaks) {
+TEST(MemoryPlan, StartingTogetherAddsTheLoadPeaks) {
   Budget budget = budget_of({component("a", 40, 10), component("b", 30, 50)}, 100);
   budget.start = StartMode::together;
   const MemoryPlan plan = plan_of(budget);
   EXPECT_EQ(plan.worst().total, Bytes{70});
   EXPECT_EQ(words_for(plan.worst(), budget), "while all are loaded at once");
   EXPECT_EQ(plan.unwaited_peak, Bytes{90});  // b runs while a is still loaded
-  EXPECT_THAT(plan.reasons, Contains(HasSubstr("where none waits it may be 90 B")));
+  EXPECT_THAT(plan.reasons, Contains(HasSubstr("without waiting, the peak can be 90 B")));
   budget.start = StartMode::without_waiting;
   const MemoryPlan unwaited = plan_of(budget);
   EXPECT_EQ(unwaited.worst().total, Bytes{90});
   EXPECT_EQ(unwaited.unwaited_peak, std::nullopt);
 }
 
-TEST(MemoryPlan, TheDevicesOwnRowsGiveWayToTheBudgets) {
+TEST(MemoryPlan, SystemRowsOfTheBudgetReplaceThoseOfTheDevice) {
   Budget budget = budget_of({component("a", 10, 10)}, 100);
   budget.device.system = {20}, budget.device.desktop = {30};
   EXPECT_EQ(plan_of(budget).running, Bytes{60});
@@ -176,7 +176,7 @@ TEST(MemoryPlan, TheDevicesOwnRowsGiveWayToTheBudgets) {
   EXPECT_EQ(plan_of(budget).running, Bytes{10});
 }
 
-// The peak is the largest of the moments, and each moment is the sum of its parts.
+// The peak is the largest moment, and each moment is the sum of its parts.
 TEST(MemoryPlan, MomentsAddUp) {
   std::mt19937 random(6);
   for (int i = 0; i < 1000; ++i) {
@@ -195,7 +195,7 @@ TEST(MemoryPlan, MomentsAddUp) {
   }
 }
 
-TEST(MemoryPlan, ABudgetWithoutADeviceSaysHowToNameOne) {
+TEST(MemoryPlan, ExplainsHowToNameADevice) {
   const auto plan = make_plan(budget_of({component("a", 1, 1)}, 0));
   ASSERT_FALSE(plan);
   EXPECT_THAT(plan.error().sentence(), HasSubstr("--device"));

@@ -28,7 +28,7 @@ Budget random_budget(std::mt19937& random, const RandomKind& kind) {
       made.need.shared_key = fmt::format("s{}", below(2));
       made.need.shared = {below(4)};
     }
-    // Only on those before it, so there is no circle; and not on lazy ones.
+    // Depend only on earlier components, so there is no cycle, and not on lazy ones.
     for (std::size_t before = 0; kind.with_dependencies && before < i; ++before)
       if (below(5) == 0 && !budget.components[before].is_lazy && !made.is_lazy)
         (below(2) == 0 || (!made.group.empty() && made.group == budget.components[before].group) ? made.after

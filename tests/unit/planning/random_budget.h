@@ -1,5 +1,5 @@
-// Small budgets by chance, with groups, pipelines, dependencies and pages in common: few figures, so that
-// ties and exact fits are common.
+// Random small budgets with groups, pipelines, dependencies and shared pages. The sizes have few different
+// values, so that ties and exact fits are frequent.
 #pragma once
 
 #include <random>
@@ -14,7 +14,7 @@ struct RandomKind {
 };
 
 Budget random_budget(std::mt19937& random, const RandomKind& kind);
-// name "c0", "c1", …
+// named "c0", "c1", …
 BudgetComponent component(const std::string& name, std::int64_t load, std::int64_t run);
 
 }  // namespace headroom::test

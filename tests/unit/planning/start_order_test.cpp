@@ -21,7 +21,7 @@ bool keeps_dependencies(const Occupancy& occupancy, const std::vector<std::size_
   return true;
 }
 
-// Every order there is.
+// Tries every order.
 Bytes lowest_by_trying(const Occupancy& occupancy) {
   std::vector<std::size_t> order = given_start_order(occupancy);
   std::sort(order.begin(), order.end());
@@ -32,7 +32,7 @@ Bytes lowest_by_trying(const Occupancy& occupancy) {
   return lowest;
 }
 
-// All that is there after the start.
+// The memory after the start.
 std::vector<bool> started_of(const Occupancy& occupancy) {
   std::vector<bool> started = occupancy.all();
   for (std::size_t i = 0; i < started.size(); ++i) started[i] = !occupancy.is_lazy(i);
@@ -52,15 +52,15 @@ TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
     const Bytes lowest = lowest_by_trying(occupancy);
     ASSERT_EQ(peak_of_start(occupancy, best).count, lowest.count) << i;
     ASSERT_TRUE(can_start_within(occupancy, occupancy.all(), lowest));
-    // A byte less is too little, unless it is running that takes the most.
+    // One byte less is not enough, unless the peak is while running.
     const bool is_by_start = lowest > occupancy.at_peak(started_of(occupancy));
     ASSERT_FALSE(is_by_start && can_start_within(occupancy, occupancy.all(), lowest - Bytes{1}));
     if (peak_of_start(occupancy, best) < peak_of_start(occupancy, given_start_order(occupancy))) ++improved;
   }
-  EXPECT_GT(improved, test::kIsSlowBuild ? 30U : 300U);  // else the test shows nothing
+  EXPECT_GT(improved, test::kIsSlowBuild ? 30U : 300U);  // else the test proves nothing
 }
 
-TEST(StartOrder, WithoutGroupsItIsByLoadPeakMinusRun) {
+TEST(StartOrder, WithoutGroupsSortsByLoadPeakMinusRun) {
   Budget budget;
   budget.components = {test::component("small spike", 110, 100), test::component("large spike", 300, 50),
                        test::component("none", 20, 20)};
@@ -70,7 +70,7 @@ TEST(StartOrder, WithoutGroupsItIsByLoadPeakMinusRun) {
   EXPECT_EQ(peak_of_start(occupancy, given_start_order(occupancy)), Bytes{400});
 }
 
-TEST(StartOrder, TheSystemIsThereFirst) {
+TEST(StartOrder, SystemStartsFirst) {
   Budget budget;
   budget.components = {test::component("spike", 300, 50), test::component("system", 20, 20)};
   budget.components[1].is_system = true;
@@ -80,8 +80,8 @@ TEST(StartOrder, TheSystemIsThereFirst) {
   EXPECT_EQ(peak_of_start(occupancy, {1, 0}), Bytes{320});
 }
 
-// The property that all of it rests on.
-TEST(Occupancy, ALargerSetNeverTakesLess) {
+// The property that all algorithms rely on.
+TEST(Occupancy, ALargerSetNeverNeedsLess) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     const Budget budget = test::random_budget(random, {6});

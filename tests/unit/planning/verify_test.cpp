@@ -37,7 +37,7 @@ Budget sample_budget() {
   return budget;
 }
 
-TEST(Verify, TwoPercentUnderAndFiveOverAreAllowed) {
+TEST(Verify, AllowsTwoPercentUnderAndFiveOver) {
   const auto holds = [](std::int64_t joint) {
     return verify_plan(sample_budget(), run_with(joint, "cgroup_v1"), "RUN")->holds;
   };
@@ -48,7 +48,7 @@ TEST(Verify, TwoPercentUnderAndFiveOverAreAllowed) {
   EXPECT_FALSE(holds(114));  // 5.3 % over
 }
 
-TEST(Verify, AGroupIsNotChargedForPagesInCommonAndSharesAre) {
+TEST(Verify, SharedPagesCountForSharesNotForGroups) {
   const auto by_group = verify_plan(sample_budget(), run_with(120, "cgroup_v2"), "RUN");
   ASSERT_TRUE(by_group);
   EXPECT_EQ(by_group->joint.planned, Bytes{120});
@@ -59,11 +59,11 @@ TEST(Verify, AGroupIsNotChargedForPagesInCommonAndSharesAre) {
   BenchResult shares = run_with(120, "pss_samples");
   EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.planned, Bytes{150});
   EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.measured, Bytes{120});
-  shares.parallel->joint_resident_peak = Bytes{149};  // with what of the code falls to the bench
+  shares.parallel->joint_resident_peak = Bytes{149};  // including the bench's share of code pages
   EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.measured, Bytes{149});
 }
 
-TEST(Verify, ARunOfOtherModelsOrWithoutAJointPeakIsRefused) {
+TEST(Verify, RejectsOtherModelsAndMissingJointPeak) {
   Budget budget = sample_budget();
   budget.components.erase(budget.components.begin());
   EXPECT_THAT(verify_plan(budget, run_with(1, "cgroup_v1"), "RUN").error().sentence(),

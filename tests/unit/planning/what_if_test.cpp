@@ -24,7 +24,7 @@ Budget sample_budget() {
   return budget;
 }
 
-TEST(WhatIf, EachChangeDoesWhatItSays) {
+TEST(WhatIf, AppliesEachChange) {
   const auto changed = [](const char* change) {
     auto budget = with_change(sample_budget(), change);
     EXPECT_TRUE(budget) << change << ": " << budget.error().sentence();
@@ -39,13 +39,13 @@ TEST(WhatIf, EachChangeDoesWhatItSays) {
   EXPECT_TRUE(changed("lazy=tracker").components[2].is_lazy);
   EXPECT_EQ(changed("tracker.value=9").components[2].value, 9);
   EXPECT_EQ(changed("tracker.group=x").components[2].group, "x");
-  const Budget without = changed("drop=camera");  // yolo.v8 needs it, the tracker only follows it
+  const Budget without = changed("drop=camera");  // yolo.v8 needs it; the tracker only starts after it
   ASSERT_EQ(without.components.size(), 1U);
   EXPECT_EQ(without.components[0].name, "tracker");
   EXPECT_TRUE(without.components[0].after.empty());
 }
 
-TEST(WhatIf, ANameMayHaveAnEqualsSign) {
+TEST(WhatIf, AcceptsAnEqualsSignInAName) {
   Budget budget = sample_budget();
   budget.components[2].name = "tracker k=3.1";
   const auto changed = with_change(budget, "tracker k=3.1.memory=1KiB");
@@ -53,8 +53,8 @@ TEST(WhatIf, ANameMayHaveAnEqualsSign) {
   EXPECT_EQ(changed->components[2].need.run_peak, kibibytes(1));
 }
 
-// The device's own rows stand for the system only as long as the budget has none, dropped or not.
-TEST(WhatIf, DroppingTheSystemsRowBringsNoOtherIn) {
+// The device's rows are used only if the budget never had a system row, even a dropped one.
+TEST(WhatIf, DroppingTheSystemRowAddsNoOther) {
   Budget budget = sample_budget();
   budget.device.system = budget.device.desktop = {7};
   budget.components[2].is_system = true;
@@ -64,27 +64,27 @@ TEST(WhatIf, DroppingTheSystemsRowBringsNoOtherIn) {
   EXPECT_EQ(changed->device.desktop, Bytes{});
 }
 
-TEST(WhatIf, WhatCannotBeDoneIsOneSentence) {
+TEST(WhatIf, ReportsInvalidChanges) {
   const auto sentence = [](const char* change) {
     const auto budget = with_change(sample_budget(), change);
     return budget ? "(no error)" : budget.error().sentence();
   };
-  EXPECT_THAT(sentence("camera"), HasSubstr("it has no value"));
-  EXPECT_THAT(sentence("camera=1GB"), HasSubstr("'camera' names no field"));
+  EXPECT_THAT(sentence("camera"), HasSubstr("missing value"));
+  EXPECT_THAT(sentence("camera=1GB"), HasSubstr("no field in 'camera'"));
   EXPECT_THAT(sentence("drop=camra"), HasSubstr("did you mean 'camera'?"));
   EXPECT_THAT(sentence("camra.memory=1GB"), HasSubstr("did you mean 'camera'?"));
   EXPECT_THAT(sentence("camera.memroy=1GB"), HasSubstr("did you mean 'memory'?"));
   EXPECT_THAT(sentence("camera.memory=1"), HasSubstr("write a size such as 300MB"));
-  EXPECT_THAT(sentence("camera.memory=-1GB"), HasSubstr("cannot be done"));
+  EXPECT_THAT(sentence("camera.memory=-1GB"), HasSubstr("invalid --what-if"));
   EXPECT_THAT(sentence("tracker.frames=640x480"), HasSubstr("has no frames in the budget"));
-  EXPECT_THAT(sentence("camera.frames=big"), HasSubstr("'big' is no resolution"));
-  EXPECT_THAT(sentence("camera.frame_count=0"), HasSubstr("is no count"));
+  EXPECT_THAT(sentence("camera.frames=big"), HasSubstr("invalid resolution 'big'"));
+  EXPECT_THAT(sentence("camera.frame_count=0"), HasSubstr("invalid count"));
   EXPECT_THAT(sentence("yolo.v8.precision=fp8"), HasSubstr("known: int8"));
   EXPECT_THAT(sentence("tracker.precision=int8"), HasSubstr("[[component.variant]]"));
-  EXPECT_THAT(sentence("tracker.value=nan"), HasSubstr("is no value"));
-  EXPECT_THAT(sentence("tracker.memory=9000000TB"), HasSubstr("more than any memory has"));
+  EXPECT_THAT(sentence("tracker.value=nan"), HasSubstr("invalid value"));
+  EXPECT_THAT(sentence("tracker.memory=9000000TB"), HasSubstr("larger than any memory"));
   EXPECT_THAT(sentence("tracker.run_mean=1KiB"), HasSubstr("run_mean is above run_peak"));
-  EXPECT_THAT(sentence("lazy=camera"), HasSubstr("lazy and not there at the start"));
+  EXPECT_THAT(sentence("lazy=camera"), HasSubstr("lazy and not loaded at the start"));
 }
 
 }  // namespace
