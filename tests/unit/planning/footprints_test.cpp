@@ -102,12 +102,11 @@ TEST(Footprints, TakesTheMedianOfRepeatedMeasurements) {
 TEST(Footprints, ReportsAMissingFootprintWithItsLine) {
   const auto resolved = resolve_footprints(budget_with("yolo11n"), {yolox()});
   ASSERT_FALSE(resolved);
-  EXPECT_EQ(
-      resolved.error().sentence(),
-      "b.toml:7: there is no footprint of yolo11n; measure it with headroom bench --model NAME=FILE and give "
-      "--footprints outputs");
+  EXPECT_EQ(resolved.error().sentence(),
+            "b.toml:7: no footprint of yolo11n; measure it with headroom bench --model NAME=FILE, then use "
+            "--footprints outputs");
   EXPECT_THAT(resolve_footprints(budget_with("a", "runs/9"), {yolox()}).error().sentence(),
-              StartsWith("b.toml:7: there is no footprint of a in runs/9"));
+              StartsWith("b.toml:7: no footprint of a in runs/9"));
 }
 
 TEST(Footprints, FramesOfTheBudgetReplaceThoseOfTheBench) {
@@ -162,9 +161,8 @@ TEST(Footprints, UsesGpuFiguresForAGpu) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().sentence(),
-      "b.toml:7: what a takes of a GPU was not measured: runs/1/footprints/a.json is of the machine's "
-      "memory, and GeForce RTX 3060 12 GB has memory of its own; measure it with headroom bench --device "
-      "cuda:0, or write sizes");
+      "b.toml:7: no GPU measurement of a: runs/1/footprints/a.json contains host memory only, but GeForce "
+      "RTX 3060 12 GB has its own memory; measure it with headroom bench --device cuda:0, or write sizes");
   // On a board, host figures count, and the GPU memory is reported separately.
   budget.device.is_gpu = false;
   const auto on_board = resolve_footprints(budget, {on_gpu});
