@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-constexpr Nanoseconds kLong{60'000'000'000};  // only ends a hang
+constexpr Nanoseconds kLong{60'000'000'000};  // only reached if the test hangs
 
 TEST(BackgroundWriter, WritesAllInOrder) {
   std::string written;
@@ -23,13 +23,14 @@ TEST(BackgroundWriter, WritesAllInOrder) {
     expected += text;
   }
   ASSERT_TRUE(writer.flush(kLong));
-  EXPECT_TRUE(writer.offer(std::string(2 * BackgroundWriter::kCapacity, 'x')));  // longer than the queue, but alone
+  EXPECT_TRUE(
+      writer.offer(std::string(2 * BackgroundWriter::kCapacity, 'x')));  // longer than the queue, but alone
   expected += std::string(2 * BackgroundWriter::kCapacity, 'x');
   ASSERT_TRUE(writer.flush(kLong));
   EXPECT_EQ(written, expected);
 }
 
-TEST(BackgroundWriter, OffersEndWhereNobodyReadsAndGoOnWhenSomebodyDoes) {
+TEST(BackgroundWriter, RejectsTextsWhileBlockedAndContinuesLater) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   BackgroundWriter writer([fd = pipe->write_end.get()](std::string_view text) {

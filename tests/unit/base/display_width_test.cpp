@@ -5,7 +5,7 @@
 namespace headroom {
 namespace {
 
-TEST(DisplayWidth, CountsColumnsAndNotBytes) {
+TEST(DisplayWidth, CountsColumnsNotBytes) {
   EXPECT_EQ(display_width(""), 0);
   EXPECT_EQ(display_width("yolo"), 4);
   EXPECT_EQ(display_width("Größe"), 5);
@@ -16,7 +16,7 @@ TEST(DisplayWidth, CountsColumnsAndNotBytes) {
   EXPECT_EQ(display_width("\xff\xfe"), 2);  // invalid bytes take one each
 }
 
-TEST(FitToWidth, CutsAtACharacterAndSaysSo) {
+TEST(FitToWidth, CutsBetweenCharactersAndMarksTheCut) {
   EXPECT_EQ(fit_to_width("yolox_nano_1280", 20), "yolox_nano_1280");
   EXPECT_EQ(fit_to_width("yolox_nano_1280", 15), "yolox_nano_1280");
   EXPECT_EQ(fit_to_width("yolox_nano_1280", 10), "yolox_nan…");
@@ -26,7 +26,7 @@ TEST(FitToWidth, CutsAtACharacterAndSaysSo) {
   EXPECT_EQ(fit_to_width("abc", 0), "");
 }
 
-TEST(FitToWidth, APathKeepsItsLastNames) {
+TEST(FitToWidth, KeepsTheLastNamesOfAPath) {
   EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 21), "ResNet/layer4/1/conv2");
   EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 20), "…/layer4/1/conv2");
   EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 9), "…/1/conv2");
@@ -39,7 +39,7 @@ TEST(FitToWidth, APathKeepsItsLastNames) {
   EXPECT_EQ(fit_path_to_width("(outside of any layer)", 10), "(outside …");
 }
 
-TEST(FitToWidth, NothingSteersTheTerminal) {
+TEST(FitToWidth, ReplacesControlCharacters) {
   EXPECT_EQ(fit_to_width("a\033[31mb\nc", 20), "a [31mb c");
   EXPECT_EQ(fit_to_width("a\xc2\x9b"
                          "b",
@@ -56,7 +56,7 @@ TEST(Wrap, BreaksAtSpacesAndIndents) {
   EXPECT_EQ(wrap("incomprehensibly long", 8, 2), "incompr…\n  long");
 }
 
-TEST(DisplayWidth, ABeginIsCutBetweenCharacters) {
+TEST(DisplayWidth, FirstColumnsEndBetweenCharacters) {
   EXPECT_EQ(first_columns("größe", 4), "größ");
   EXPECT_EQ(first_columns("größe", 3), "grö");
   EXPECT_EQ(first_columns("日本語", 5), "日本");

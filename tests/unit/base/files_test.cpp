@@ -10,7 +10,7 @@ namespace headroom {
 namespace {
 namespace fs = std::filesystem;
 
-TEST(Files, AnAtomicWriteAppearsWholeAndLeavesNothingElse) {
+TEST(Files, AtomicWriteLeavesOnlyTheCompleteFile) {
   test::TemporaryFolder folder;
   ASSERT_TRUE(write_file_atomically(folder / "a.txt", "one"));
   ASSERT_TRUE(write_file_atomically(folder / "a.txt", "two"));
@@ -18,7 +18,7 @@ TEST(Files, AnAtomicWriteAppearsWholeAndLeavesNothingElse) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{}), 1);
 }
 
-TEST(Files, AnUnwritablePlaceIsOneSentence) {
+TEST(Files, ReportsAnUnwritableFolderInOneSentence) {
   const auto written = write_file_atomically("/proc/nothing/here.txt", "x");
   ASSERT_FALSE(written);
   EXPECT_EQ(
@@ -27,13 +27,13 @@ TEST(Files, AnUnwritablePlaceIsOneSentence) {
       "writable");
 }
 
-TEST(Files, AFullDiskIsAnErrorAndRemovesTheTemporary) {
+TEST(Files, RemovesTheTemporaryFileWhenTheDiskIsFull) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << test::absent_message("/dev/full");
   UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(write_all(full.get(), "x").error().why, "No space left on device");
 }
 
-TEST(Files, ReadingAFolderOrNothingOrTooMuchIsAnError) {
+TEST(Files, RejectsFoldersMissingAndTooLargeFiles) {
   test::TemporaryFolder folder;
   EXPECT_EQ(read_file(folder.path()).error().kind, ErrorKind::input);
   EXPECT_EQ(read_file(folder / "absent").error().fix, "check the path");
@@ -50,7 +50,7 @@ TEST(Files, FingerprintChangesWithTheContent) {
   EXPECT_EQ(*file_fingerprint(folder / "a"), *file_fingerprint(folder / "a"));
 }
 
-TEST(Files, AFingerprintIsOfARegularFileAlone) {
+TEST(Files, FingerprintRejectsOtherThanRegularFiles) {
   const test::TemporaryFolder folder;
   const fs::path fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

@@ -7,7 +7,7 @@
 namespace headroom::test {
 namespace {
 
-TEST(JsonKeys, AreThoseOfTheFirstLevel) {
+TEST(JsonKeys, ReadsTheFirstLevelOnly) {
   const JsonKeys keys = read_json_keys(std::string_view(
       R"({"a": 1, "b": [{"c": 2}], "d": {"e": []}, "f": null, "g": "x", "h": 1.5, "i": true, "j": -3})"));
   EXPECT_TRUE(keys.is_whole);
@@ -20,7 +20,7 @@ TEST(JsonKeys, AreThoseOfTheFirstLevel) {
   EXPECT_FALSE(keys.has_list("nowhere"));
 }
 
-TEST(JsonKeys, OfADamagedDocumentAreThoseBeforeTheDamage) {
+TEST(JsonKeys, ReadsADamagedDocumentUpToTheDamage) {
   std::istringstream stream(R"({"a": 1, "b": [1, 2)");
   const JsonKeys keys = read_json_keys(stream);
   EXPECT_FALSE(keys.is_whole);
@@ -31,7 +31,7 @@ TEST(JsonKeys, OfADamagedDocumentAreThoseBeforeTheDamage) {
   EXPECT_TRUE(read_json_keys(std::string_view(" [1, {\"a\": 2}] \n")).lists.empty());
 }
 
-TEST(JsonKeys, DeepOnesAndVeryManyAreBounded) {
+TEST(JsonKeys, BoundsDepthAndNumberOfKeys) {
   std::string deep(1 << 20, '[');
   EXPECT_FALSE(read_json_keys(std::string_view("{\"a\": " + deep)).is_whole);
   std::string many = "{";

@@ -5,14 +5,14 @@
 namespace headroom {
 namespace {
 
-TEST(Json, ParseErrorsNameTheDocumentAndThePlace) {
+TEST(Json, ParseErrorsNameTheDocumentAndTheOffset) {
   const auto document = parse_json("{\"a\": }", "report.json");
   ASSERT_FALSE(document);
   EXPECT_EQ(document.error().what, "report.json is not valid JSON");
   EXPECT_NE(document.error().why.find("column 7"), std::string::npos) << document.error().why;
 }
 
-TEST(Json, DeepNestingIsRefusedNotFollowed) {
+TEST(Json, RejectsDeepNesting) {
   EXPECT_FALSE(parse_json(std::string(200'000, '[')));
   EXPECT_FALSE(parse_json(std::string(100, '[') + std::string(100, ']')));
   EXPECT_TRUE(parse_json(std::string(60, '[') + std::string(60, ']')));
@@ -32,7 +32,7 @@ TEST(Json, TypedLookUpsTreatOtherTypesAsAbsent) {
   EXPECT_FALSE(get_integer(Json::array(), "i"));
 }
 
-TEST(Json, AbsentFiguresAreAbsentKeysAndNotANumberNeverAppears) {
+TEST(Json, OmitsMissingFiguresAndNan) {
   Json object = Json::object();
   set_if(object, "a", std::optional<double>());
   set_if(object, "b", std::optional<double>(std::nan("")));
@@ -40,7 +40,7 @@ TEST(Json, AbsentFiguresAreAbsentKeysAndNotANumberNeverAppears) {
   EXPECT_EQ(to_line(object), R"({"c":7})");
 }
 
-TEST(Json, InvalidUtf8InAFileNameDoesNotThrow) {
+TEST(Json, ReplacesInvalidUtf8InFileNames) {
   Json object;
   object["name"] = std::string("a\xff");
   EXPECT_EQ(to_line(object), "{\"name\":\"a\xEF\xBF\xBD\"}");

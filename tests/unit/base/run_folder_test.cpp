@@ -7,7 +7,7 @@
 namespace headroom {
 namespace {
 
-TEST(RunFolder, NeverReusesAnEarlierOne) {
+TEST(RunFolder, NeverReusesAnEarlierFolder) {
   test::TemporaryFolder folder;
   const auto first = create_run_folder(folder / "outputs");
   const auto second = create_run_folder(folder / "outputs");
@@ -17,7 +17,7 @@ TEST(RunFolder, NeverReusesAnEarlierOne) {
   EXPECT_THAT(first->name, testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}-[0-9]{2}-[0-9]{2}"));
 }
 
-TEST(RunFolder, AnUnwritablePlaceIsWrongUse) {
+TEST(RunFolder, UnwritableOutputFolderIsAnInputError) {
   const auto folder = create_run_folder("/proc/outputs");
   ASSERT_FALSE(folder);
   EXPECT_EQ(folder.error().kind, ErrorKind::input);

@@ -18,7 +18,7 @@ std::string drain(int fd) {
   return text;
 }
 
-TEST(Subprocess, GivesOutputAndExitCode) {
+TEST(Subprocess, ReturnsOutputAndExitCode) {
   auto pipe = Pipe::create();
   SpawnOptions options;
   options.command = {"sh", "-c", "echo \"$GREETING\"; exit 3"};
@@ -34,7 +34,7 @@ TEST(Subprocess, GivesOutputAndExitCode) {
   EXPECT_GT(status.peak_rss.count, 0);
 }
 
-TEST(Subprocess, AMissingProgramIsAnErrorOfSpawn) {
+TEST(Subprocess, SpawnFailsForAMissingProgram) {
   SpawnOptions options;
   options.command = {"/nonexistent/program"};
   const auto child = Subprocess::spawn(options);
@@ -43,7 +43,7 @@ TEST(Subprocess, AMissingProgramIsAnErrorOfSpawn) {
             "cannot start /nonexistent/program: No such file or directory; check the name and PATH");
 }
 
-TEST(Subprocess, AFailingHookIsAnErrorOfSpawn) {
+TEST(Subprocess, SpawnFailsWhenTheHookFails) {
   SpawnOptions options;
   options.command = {"true"};
   options.before_exec = [] { return EPERM; };
@@ -52,7 +52,7 @@ TEST(Subprocess, AFailingHookIsAnErrorOfSpawn) {
   EXPECT_EQ(child.error().why, "Operation not permitted");
 }
 
-TEST(Subprocess, KillReachesTheWholeGroupAndIsDescribed) {
+TEST(Subprocess, KillsTheProcessGroupAndDescribesTheSignal) {
   SpawnOptions options;
   options.command = {"sh", "-c", "sleep 100 & wait"};
   auto child = Subprocess::spawn(options);
@@ -62,7 +62,7 @@ TEST(Subprocess, KillReachesTheWholeGroupAndIsDescribed) {
   EXPECT_EQ(child->wait().describe(), "SIGKILL (signal 9)");
 }
 
-TEST(Subprocess, InheritedDescriptorsArriveAtTheirNumbers) {
+TEST(Subprocess, PlacesInheritedDescriptorsAtTheirNumbers) {
   auto pipe = Pipe::create();
   SpawnOptions options;
   options.command = {"sh", "-c", "echo through >&3"};
@@ -74,7 +74,7 @@ TEST(Subprocess, InheritedDescriptorsArriveAtTheirNumbers) {
   EXPECT_TRUE(child->wait().success());
 }
 
-TEST(Subprocess, LeavingScopeKillsAndReaps) {
+TEST(Subprocess, DestructorKillsAndReaps) {
   pid_t pid = 0;
   {
     SpawnOptions options;

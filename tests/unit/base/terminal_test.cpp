@@ -18,8 +18,8 @@
 namespace headroom {
 namespace {
 
-// What a process that prints to `fd` says about its output at the end. In a child, because standard output
-// and its first error are the process's own.
+// The output_status() sentence of a process that prints to `fd`. Runs in a child, because standard output and
+// its first error are global to the process.
 std::string status_after_printing_to(int fd) {
   auto answer = Pipe::create();
   EXPECT_TRUE(answer);
@@ -42,21 +42,21 @@ std::string status_after_printing_to(int fd) {
   return text;
 }
 
-TEST(PrintOutput, AFullDiskIsToldAtTheEnd) {
+TEST(PrintOutput, ReportsAFullDiskAtTheEnd) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) GTEST_SKIP() << test::absent_message("/dev/full");
   EXPECT_EQ(status_after_printing_to(full.get()),
             "cannot write to standard output: No space left on device; check where it is redirected to");
 }
 
-TEST(PrintOutput, AClosedPipeIsNoError) {
+TEST(PrintOutput, IgnoresAClosedPipe) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   pipe->read_end.reset();
   EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
 }
 
-TEST(PrintOutput, WhatIsPrintedArrivesWhole) {
+TEST(PrintOutput, PrintsTheWholeText) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
@@ -66,22 +66,22 @@ TEST(PrintOutput, WhatIsPrintedArrivesWhole) {
   EXPECT_EQ(text.substr(0, static_cast<std::size_t>(got)), "one line\nanother\n");
 }
 
-TEST(TerminalControl, IsLeftOut) {
+TEST(TerminalControl, IsRemoved) {
   EXPECT_EQ(without_terminal_control("\033[0;93m2026 [W:onnxruntime]\033[m said\033[1A"),
             "2026 [W:onnxruntime] said");
   EXPECT_EQ(without_terminal_control("\033]0;title\aa\033]8;;link\033\\b"), "ab");
   EXPECT_EQ(without_terminal_control("a\033(Bb\0337c\rd\be\x7f"), "abcde");
   EXPECT_EQ(without_terminal_control("tab\tand µ, 顔\n"), "tab\tand µ, 顔\n");
   EXPECT_EQ(without_terminal_control("py\u009b2J\u0080x \u00a0\u00a9\xc2"), "py2Jx \u00a0\u00a9\xc2")
-      << "U+009B begins a sequence, too";
+      << "U+009B also begins a sequence";
 }
 
-TEST(TerminalControl, ASequenceThatIsCutOffEndsWithTheText) {
+TEST(TerminalControl, AnIncompleteSequenceEndsWithTheText) {
   for (const char* cut : {"a\033", "a\033[", "a\033[31", "a\033]0;title", "a\033]0;x\033", "a\033("})
     EXPECT_EQ(without_terminal_control(cut), "a");
 }
 
-// A line that breaks leaves a part of itself behind at each redraw.
+// A line that wraps would leave its first part on screen at each redraw.
 TEST(ProgressLine, IsNeverWiderThanTheTerminal) {
   const UniqueFd screen(::posix_openpt(O_RDWR | O_NOCTTY));
   if (!screen || ::grantpt(screen.get()) != 0 || ::unlockpt(screen.get()) != 0)
@@ -107,7 +107,7 @@ TEST(ProgressLine, IsNeverWiderThanTheTerminal) {
   EXPECT_EQ(text.find("\033[1A"), std::string::npos);
 }
 
-TEST(Log, TheFileHoldsNoEscapes) {
+TEST(Log, WritesNoEscapesToTheFile) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(log::open_file(folder / "run.log"));
   log::debug("[_worker] {}", "\033[0;93mwarning from a runtime\033[m");

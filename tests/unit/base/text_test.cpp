@@ -7,7 +7,7 @@
 namespace headroom {
 namespace {
 
-TEST(Text, SplitKeepsEmptyFieldsAndWordsDropThem) {
+TEST(Text, SplitKeepsEmptyFieldsAndSplitWordsDropsThem) {
   EXPECT_EQ(split("a,,b", ','), (std::vector<std::string_view>{"a", "", "b"}));
   EXPECT_EQ(split_words("  a \t b\n"), (std::vector<std::string_view>{"a", "b"}));
 }
@@ -25,13 +25,13 @@ TEST(Text, NaturalOrderIsStrictAndTotal) {
     for (const auto& b : names) EXPECT_FALSE(natural_less(a, b) && natural_less(b, a)) << a << " " << b;
 }
 
-TEST(Text, ClosestMatchFindsSlipsOnly) {
+TEST(Text, ClosestMatchFindsOnlyTypingErrors) {
   const std::vector<std::string> flags{"max-frames", "mem-limit", "model"};
   EXPECT_EQ(closest_match("max-frmes", flags), "max-frames");
   EXPECT_EQ(closest_match("completely-different", flags), "");
 }
 
-TEST(Text, AShellTakesAWordAsOne) {
+TEST(Text, QuotesWordsForAShell) {
   EXPECT_EQ(shell_word("a/b-c_d.onnx"), "a/b-c_d.onnx");
   EXPECT_EQ(shell_word("my net=a.onnx"), "'my net=a.onnx'");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
@@ -41,7 +41,7 @@ TEST(Text, AShellTakesAWordAsOne) {
             "headroom bench --model 'my net=x.onnx' --strict");
 }
 
-TEST(Text, ParseNumberTakesTheWholeText) {
+TEST(Text, ParseNumberNeedsTheWholeText) {
   EXPECT_EQ(parse_number<int>("42"), 42);
   EXPECT_FALSE(parse_number<int>("42x"));
   EXPECT_FALSE(parse_number<int>(""));

@@ -8,7 +8,7 @@
 namespace headroom {
 namespace {
 
-TEST(Timestamp, NowIsOfRfc3339AndReadBack) {
+TEST(Timestamp, WritesRfc3339AndReadsItBack) {
   const std::string now = timestamp_now();
   EXPECT_THAT(now, testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}"
                                          "[+-][0-9]{2}:[0-9]{2}"));
@@ -17,7 +17,7 @@ TEST(Timestamp, NowIsOfRfc3339AndReadBack) {
   EXPECT_NEAR(static_cast<double>(*read) / 1000, static_cast<double>(std::time(nullptr)), 3600);
 }
 
-TEST(Timestamp, IsOneMomentInEveryZone) {
+TEST(Timestamp, ComparesTimesOfDifferentZones) {
   const auto moment = parse_timestamp("2026-11-23T11:30:00Z");
   EXPECT_EQ(moment, 1'795'433'400'000);  // date -d 2026-11-23T11:30:00Z +%s
   for (const char* same :
@@ -29,7 +29,7 @@ TEST(Timestamp, IsOneMomentInEveryZone) {
   EXPECT_EQ(parse_timestamp("1969-12-31T23:59:59Z"), -1000);
 }
 
-TEST(Timestamp, OtherTextIsNoMoment) {
+TEST(Timestamp, RejectsOtherText) {
   for (const char* text :
        {"", "now", "2026-11-23", "2026-11-23T11:30:00", "2026-13-23T11:30:00Z", "2026-02-30T11:30:00Z",
         "2026-11-23T24:30:00Z", "2026-11-23T11:30:00+1", "2026-11-23T11:30:00+99:00",
@@ -37,7 +37,7 @@ TEST(Timestamp, OtherTextIsNoMoment) {
     EXPECT_EQ(parse_timestamp(text), std::nullopt) << text;
 }
 
-TEST(Timestamp, PeopleAreShownNoFraction) {
+TEST(Timestamp, RemovesTheFraction) {
   EXPECT_EQ(without_fraction("2026-11-23T11:30:00.250+01:00"), "2026-11-23T11:30:00+01:00");
   EXPECT_EQ(without_fraction("2026-11-23T11:30:00+0100"), "2026-11-23T11:30:00+0100");
   EXPECT_EQ(without_fraction("today"), "today");

@@ -14,7 +14,7 @@ TEST(ParseSize, AcceptsTheUsualSpellings) {
   EXPECT_EQ(parse_size("4096bytes")->count, 4096);
 }
 
-TEST(ParseSize, ABareNumberIsAnErrorThatSaysSo) {
+TEST(ParseSize, RejectsANumberWithoutAUnit) {
   const auto size = parse_size("512");
   ASSERT_FALSE(size);
   EXPECT_EQ(size.error().kind, ErrorKind::usage);
@@ -22,12 +22,12 @@ TEST(ParseSize, ABareNumberIsAnErrorThatSaysSo) {
             "size '512' has no unit: a bare number is ambiguous; write 512MiB, 512GB or 512B");
 }
 
-TEST(ParseSize, RefusesNonsense) {
+TEST(ParseSize, RejectsNonsense) {
   for (const char* text : {"", "GB", "-1GB", "1e400GB", "nanGB", "infB", "99999999TiB", "5 XB", "1.2.3MB"})
     EXPECT_FALSE(parse_size(text)) << text;
 }
 
-TEST(ParseDuration, UnitsAndBareSeconds) {
+TEST(ParseDuration, AcceptsUnitsAndBareSeconds) {
   EXPECT_EQ(parse_duration("250ms")->count, 250'000'000);
   EXPECT_EQ(parse_duration("0.5")->count, 500'000'000);
   EXPECT_EQ(parse_duration("1.5min")->count, 90'000'000'000);
@@ -43,7 +43,7 @@ TEST(FormatBytes, LabelsBinaryUnits) {
   EXPECT_EQ(format_bytes({1300000000}), "1.21 GiB");
 }
 
-TEST(ExactSize, IsReadBackToTheByte) {
+TEST(ExactSize, ParsesBackToTheSameBytes) {
   EXPECT_EQ(exact_size(mebibytes(150)), "150MiB");
   EXPECT_EQ(exact_size(kibibytes(1536)), "1536KiB");
   EXPECT_EQ(exact_size(Bytes{1LL << 51}), "2048TiB");

@@ -5,7 +5,7 @@
 namespace headroom {
 namespace {
 
-TEST(Utf8, TakesACharacterAtATimeAndAnInvalidByteAlone) {
+TEST(Utf8, ReadsCharactersAndSingleInvalidBytes) {
   std::string_view text = "aö€😀\xC3z";
   std::vector<std::uint32_t> codes;
   std::vector<bool> valid;
@@ -18,7 +18,7 @@ TEST(Utf8, TakesACharacterAtATimeAndAnInvalidByteAlone) {
   EXPECT_THAT(valid, testing::ElementsAre(true, true, true, true, false, true));
 }
 
-TEST(Utf8, WhatIsNoCharacterIsReplaced) {
+TEST(Utf8, ReplacesInvalidBytes) {
   EXPECT_EQ(with_valid_utf8("größe"), "größe");
   EXPECT_EQ(with_valid_utf8("a\xC3"), "a\uFFFD") << "cut off";
   EXPECT_EQ(with_valid_utf8("\xE0\x80\xAFx"), "\uFFFD\uFFFD\uFFFDx") << "longer than needed";
@@ -26,7 +26,7 @@ TEST(Utf8, WhatIsNoCharacterIsReplaced) {
   EXPECT_EQ(with_valid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "beyond the last";
 }
 
-TEST(Utf8, WhatIsAppendedReadsBack) {
+TEST(Utf8, ReadsBackAppendedCharacters) {
   for (const std::uint32_t code : {0x0u, 0x7Fu, 0x80u, 0x7FFu, 0x800u, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
     std::string text;
     append_utf8(text, code);

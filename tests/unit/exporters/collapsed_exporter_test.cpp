@@ -4,7 +4,7 @@
 namespace headroom::exporters {
 namespace {
 
-TEST(Collapsed, IsALineAStackOfTheMetric) {
+TEST(Collapsed, WritesOneLinePerStack) {
   ExportFixture fixture(fill_two_layers);
   EXPECT_EQ(fixture.write("collapsed"), "model;0x9;0x1 1000\nmodel;conv;0x9;0x2 4000\n");
   EXPECT_EQ(fixture.write("collapsed", Metric::leaked), "model;0x9;0x1 1000\n");
@@ -13,7 +13,7 @@ TEST(Collapsed, IsALineAStackOfTheMetric) {
             "(no stack) 500\nmodel;0x9;0x1 1000\nmodel;conv;0x9;0x2 4000\n");
 }
 
-TEST(Collapsed, WhatSeparatesIsReplacedInNames) {
+TEST(Collapsed, ReplacesSeparatorsInNames) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.enter_scope(0, 1, builder.scope("a;b\nc d"));
     builder.allocate(0, 10, 0x1000, 100, {2});
@@ -21,7 +21,7 @@ TEST(Collapsed, WhatSeparatesIsReplacedInNames) {
   EXPECT_EQ(fixture.write("collapsed"), "a:b c d;0x1 100\n");
 }
 
-TEST(Collapsed, SaysWhereDeepStacksWereCut) {
+TEST(Collapsed, MarksTruncatedStacks) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.allocate(0, 10, 0x1000, 100, test::RecordingBuilder::Frames(recording::kMaxFrames, 2));
     builder.allocate(0, 20, 0x2000, 100, test::RecordingBuilder::Frames(recording::kMaxFrames - 1, 2));
@@ -33,7 +33,7 @@ TEST(Collapsed, SaysWhereDeepStacksWereCut) {
   EXPECT_THAT(lines[1], testing::StartsWith("0x1;0x1"));
 }
 
-TEST(Collapsed, EqualStacksAreOneLine) {
+TEST(Collapsed, MergesEqualStacks) {
   ExportFixture fixture([](test::RecordingBuilder& builder) { fill_at_random(builder, 1, 5000); });
   const std::string text = fixture.write("collapsed", Metric::allocated);
   std::vector<std::string_view> stacks;

@@ -7,7 +7,7 @@
 namespace headroom::exporters {
 namespace {
 
-// Rows of cells; quoted cells keep their separators.
+// Rows of cells. Quoted cells keep their separators.
 std::vector<std::vector<std::string>> parse_csv(std::string_view text) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row{""};
@@ -41,7 +41,7 @@ class Csv : public testing::Test {
   std::vector<std::vector<std::string>> rows_;
 };
 
-TEST_F(Csv, HasLayersAndStacksWithEmptyCellsForWhatTheyLack) {
+TEST_F(Csv, WritesLayersAndStacksWithEmptyCells) {
   ExportFixture fixture(fill_two_layers);
   read(fixture);
   ASSERT_EQ(rows_.size(), 7U);
@@ -65,7 +65,7 @@ TEST_F(Csv, HasLayersAndStacksWithEmptyCellsForWhatTheyLack) {
   EXPECT_EQ(cell(6, "temporary_bytes"), "500");
 }
 
-TEST_F(Csv, QuotesWhatSeparates) {
+TEST_F(Csv, QuotesSeparators) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.enter_scope(0, 1, builder.scope("a,\"b\"\nc"));
     builder.allocate(0, 10, 0x1000, 100, {2});
@@ -82,7 +82,7 @@ TEST_F(Csv, SamplesLeaveTemporaryCellsEmpty) {
   ExportFixture fixture(
       [](auto& builder) {
         builder.sample(0, 10, 0x1000, 100, {2});
-        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // what it stands for
+        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // the allocations that the sample represents
       },
       sampled);
   read(fixture);
@@ -93,7 +93,7 @@ TEST_F(Csv, SamplesLeaveTemporaryCellsEmpty) {
   EXPECT_GT(std::stoll(cell(2, "at_end_bytes")), 400000);
 }
 
-TEST_F(Csv, OfANodeInSamplesTheCountsAreEmpty) {
+TEST_F(Csv, LeavesCountsOfSampledNodesEmpty) {
   test::RecordingOptions options;
   for (const bool full : {false, true}) {
     options.full = full;
@@ -111,7 +111,7 @@ TEST_F(Csv, OfANodeInSamplesTheCountsAreEmpty) {
   }
 }
 
-TEST_F(Csv, MappedMemoryAndGpusHaveRowsOfTheirOwn) {
+TEST_F(Csv, WritesRowsForMappedMemoryAndGpus) {
   ExportFixture fixture(fill_devices);
   read(fixture);
   std::map<std::string, std::vector<std::size_t>> rows;

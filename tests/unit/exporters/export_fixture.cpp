@@ -82,7 +82,7 @@ void fill_at_random(test::RecordingBuilder& builder, unsigned seed, int events) 
   std::uint64_t time = 0;
   for (int i = 0; i < events; ++i) {
     const std::uint32_t thread = below(12);
-    // Few addresses, so that releases are missed and blocks that were never allocated are released.
+    // Only a few addresses, so that some releases are lost and some released blocks were never allocated.
     const std::uint64_t address = 0x1000 + 0x100 * std::uint64_t{below(200)};
     time += below(5000);
     switch (below(8)) {

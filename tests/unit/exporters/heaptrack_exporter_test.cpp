@@ -11,7 +11,7 @@ namespace {
 
 bool heaptrack_is_installed() { return std::system("command -v heaptrack_print >/dev/null 2>&1") == 0; }
 
-// What heaptrack itself makes of the export.
+// heaptrack's own analysis of the export.
 class Heaptrack {
  public:
   explicit Heaptrack(ExportFixture& fixture) : fixture_(fixture) {
@@ -20,7 +20,7 @@ class Heaptrack {
     problems_ = test::read_text(fixture_.path("err"));
   }
 
-  // The sum over all stacks of its flame graph, exact to the byte.
+  // The exact sum in bytes over all stacks of its flame graph.
   std::int64_t sum(const std::string& cost) {
     run(fmt::format("-a 0 -p 0 -T 0 --flamegraph-cost-type {} -F {}", cost,
                     fixture_.path("flames").string()));
@@ -62,7 +62,7 @@ TEST(HeaptrackExport, DefinesEverythingBeforeItsUse) {
             "s 3 0x2\ni 3 0 3 0 0\nt 3 1\na 10 3\n+ 2\n");
 }
 
-TEST(HeaptrackExport, HeaptrackItselfAgrees) {
+TEST(HeaptrackExport, HeaptrackReportsTheSameFigures) {
   if (!heaptrack_is_installed()) GTEST_SKIP() << test::absent_message("heaptrack_print");
   for (unsigned seed = 0; seed < 5; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 5000); });
@@ -77,9 +77,9 @@ TEST(HeaptrackExport, HeaptrackItselfAgrees) {
   }
 }
 
-// heaptrack compares what is released with the last allocation by size and stack, and after a release with
-// info 0. Blocks of the first size and stack that are released later, one after the other, are none.
-TEST(HeaptrackExport, BlocksThatAreReleasedLaterAreNotTemporary) {
+// heaptrack compares a released block with the last allocation by size and stack, and after a release with
+// info 0. Blocks with the first size and stack that are released later must not count as temporary.
+TEST(HeaptrackExport, LaterReleasesAreNotTemporary) {
   if (!heaptrack_is_installed()) GTEST_SKIP() << test::absent_message("heaptrack_print");
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     for (std::uint64_t i = 1; i <= 500; ++i) builder.allocate(0, i, 0x1000 * i, 1000, {2, 10});

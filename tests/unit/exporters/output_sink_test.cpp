@@ -14,7 +14,7 @@ std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-TEST(OutputSink, AppearsWhenWhole) {
+TEST(OutputSink, AppearsWhenComplete) {
   test::TemporaryFolder folder;
   test::write_text(folder / "a", "old");
   auto sink = OutputSink::open(folder / "a");
@@ -29,7 +29,7 @@ TEST(OutputSink, AppearsWhenWhole) {
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
-TEST(OutputSink, LeavesNothingWithoutFinish) {
+TEST(OutputSink, LeavesNoFileWithoutFinish) {
   test::TemporaryFolder folder;
   {
     auto sink = OutputSink::open(folder / "a");
@@ -39,7 +39,7 @@ TEST(OutputSink, LeavesNothingWithoutFinish) {
   EXPECT_EQ(files_in(folder.path()), 0U);
 }
 
-TEST(OutputSink, SaysWhatCannotBeWritten) {
+TEST(OutputSink, ReportsWriteErrors) {
   test::TemporaryFolder folder;
   const auto missing = OutputSink::open(folder / "no" / "a");
   ASSERT_FALSE(missing.has_value());
@@ -52,7 +52,7 @@ TEST(OutputSink, SaysWhatCannotBeWritten) {
   EXPECT_FALSE(full->finish().has_value());
 }
 
-TEST(OutputSink, DevicesAndLinksStayWhatTheyAre) {
+TEST(OutputSink, KeepsDevicesAndLinks) {
   test::TemporaryFolder folder;
   test::write_text(folder / "target", "old");
   fs::create_symlink("target", folder / "link");

@@ -48,7 +48,7 @@ struct Trace {
   }
 };
 
-TEST(Perfetto, HasLayersAsSlicesAndMemoryAsCounters) {
+TEST(Perfetto, WritesLayersAsSlicesAndMemoryAsCounters) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.thread(0, 77, "main");
     fill_two_layers(builder);
@@ -66,7 +66,7 @@ TEST(Perfetto, HasLayersAsSlicesAndMemoryAsCounters) {
   EXPECT_EQ(trace.counters.at("mapped by the program"), (Points{{90, 8192}, {95, 0}}));
 }
 
-TEST(Perfetto, ManyEventsAreFewPointsThatKeepThePeak) {
+TEST(Perfetto, ReducesManyEventsToFewPointsWithThePeak) {
   ExportFixture fixture([](auto& builder) { fill_at_random(builder, 5, 300'000); }, {.segments_limit = 4096});
   const auto analysis = analysis::analyze_recording(fixture.recording(), {});
   const auto heap = Trace(fixture.write("perfetto")).counters.at("heap");
@@ -81,8 +81,8 @@ TEST(Perfetto, ManyEventsAreFewPointsThatKeepThePeak) {
   EXPECT_EQ(heap.back().second, analysis.leaked_bytes.value);
 }
 
-// One sample of 100 bytes stands for a whole period; more than was allocated cannot be live.
-TEST(Perfetto, OfSamplesTheHeapIsNoMoreThanWasAllocated) {
+// One sample of 100 bytes represents a whole period, but live bytes cannot exceed the allocated bytes.
+TEST(Perfetto, LimitsSampledHeapToAllocatedBytes) {
   ExportFixture fixture(
       [](test::RecordingBuilder& builder) {
         builder.allocate(0, 10, 0x10000, 8000);
@@ -96,7 +96,7 @@ TEST(Perfetto, OfSamplesTheHeapIsNoMoreThanWasAllocated) {
             (Points{{10, 8000}, {20, 9000}, {40, 8000}}));
 }
 
-TEST(Perfetto, ReservedAddressesAreNotMapped) {
+TEST(Perfetto, DoesNotCountReservedAddressesAsMapped) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.reserve(0, 10, 0x100000, 1 << 20);
     builder.make_accessible(0, 20, 0x100000, 8192);
@@ -106,7 +106,7 @@ TEST(Perfetto, ReservedAddressesAreNotMapped) {
             (Points{{10, 0}, {20, 8192}}));
 }
 
-TEST(Perfetto, EachGpuIsACounter) {
+TEST(Perfetto, WritesACounterForEachGpu) {
   ExportFixture fixture(fill_devices);
   const Trace trace(fixture.write("perfetto"));
   using Points = std::vector<std::pair<std::int64_t, std::int64_t>>;

@@ -22,7 +22,7 @@ std::string gunzip(const std::filesystem::path& path) {
   return content;
 }
 
-// A profile with names in place of ids.
+// A profile with names instead of ids.
 struct Profile {
   std::vector<std::string> strings, sample_types;
   struct Sample {
@@ -77,7 +77,7 @@ Profile profile_of(ExportFixture& fixture, std::optional<Metric> metric = {}) {
   return Profile(gunzip(fixture.path("out")));
 }
 
-TEST(Pprof, HasASampleForEachStackInEachLayer) {
+TEST(Pprof, WritesASampleForEachStackInEachLayer) {
   ExportFixture fixture(fill_two_layers);
   const Profile profile = profile_of(fixture);
   EXPECT_EQ(profile.strings.at(0), "");
@@ -97,7 +97,7 @@ TEST(Pprof, HasASampleForEachStackInEachLayer) {
   EXPECT_EQ(profile_of(fixture, Metric::leaked).default_type, "inuse_space");
 }
 
-TEST(Pprof, AddsUpToTheAnalysis) {
+TEST(Pprof, SumsEqualTheAnalysis) {
   ExportFixture fixture([](auto& builder) { fill_at_random(builder, 3, 20000); });
   const auto analysis = analysis::analyze_recording(fixture.recording(), {});
   std::vector<std::int64_t> sums(8);
@@ -112,7 +112,7 @@ TEST(Pprof, AddsUpToTheAnalysis) {
   EXPECT_EQ(sums[6], analysis.temporary);
 }
 
-TEST(Pprof, SamplesHaveThePeriodAndNoTemporaryAllocations) {
+TEST(Pprof, WritesThePeriodOfSamplesAndNoTemporaryAllocations) {
   test::RecordingOptions sampled;
   sampled.full = false;
   ExportFixture fixture([](auto& builder) { builder.sample(0, 10, 0x1000, 100, {2}); }, sampled);
@@ -122,7 +122,7 @@ TEST(Pprof, SamplesHaveThePeriodAndNoTemporaryAllocations) {
   EXPECT_FALSE(fixture.try_write("pprof", Metric::temporary, fixture.path("refused")).has_value());
 }
 
-TEST(Pprof, TextsAreUtf8) {
+TEST(Pprof, WritesUtf8Texts) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.enter_scope(0, 1, builder.scope("a\xff"));
     builder.allocate(0, 10, 0x1000, 100, {2});

@@ -1,4 +1,4 @@
-// Reads protobuf without a schema, to see what an exporter wrote. Throws on bytes that are none.
+// Reads protobuf without a schema, to check an exporter's output. Throws on invalid bytes.
 #pragma once
 
 #include <cstdint>
@@ -52,14 +52,14 @@ inline std::vector<std::uint64_t> read_packed(std::string_view bytes) {
   return values;
 }
 
-// All fields of this number.
+// All fields with this number.
 inline std::vector<ProtobufField> all_of(const std::vector<ProtobufField>& fields, std::uint32_t number) {
   std::vector<ProtobufField> found;
   for (const ProtobufField& field : fields)
     if (field.number == number) found.push_back(field);
   return found;
 }
-// The field of this number, or an empty one.
+// The field with this number, or an empty one.
 inline ProtobufField one_of(const std::vector<ProtobufField>& fields, std::uint32_t number) {
   for (const ProtobufField& field : fields)
     if (field.number == number) return field;

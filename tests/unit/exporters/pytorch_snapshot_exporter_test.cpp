@@ -11,7 +11,7 @@ namespace {
 using snapshot::Action;
 using snapshot::Snapshot;
 
-// What the reader of PyTorch's own snapshots makes of it; it checks that blocks fill their segments.
+// Reads the export with the reader for PyTorch's snapshots, which checks that blocks fill their segments.
 Snapshot snapshot_of(ExportFixture& fixture) {
   const std::string pickle = fixture.write("pytorch-snapshot");
   auto input = snapshot::PickleInput::of(pickle);
@@ -39,7 +39,7 @@ std::vector<std::string> frames_of(const Snapshot& snapshot, snapshot::StackInde
   return names;
 }
 
-TEST(PytorchSnapshot, TheHeapIsADeviceWithItsBlocksAndTheirLayers) {
+TEST(PytorchSnapshot, WritesTheHeapAsADeviceWithBlocksAndLayers) {
   ExportFixture fixture(fill_two_layers);
   const Snapshot snapshot = snapshot_of(fixture);
   EXPECT_EQ(entries_of(snapshot, 0),
@@ -56,7 +56,7 @@ TEST(PytorchSnapshot, TheHeapIsADeviceWithItsBlocksAndTheirLayers) {
   EXPECT_EQ(live, 1000);
 }
 
-TEST(PytorchSnapshot, GpusHaveASegmentForEachAllocationOfTheirDriver) {
+TEST(PytorchSnapshot, WritesASegmentForEachDriverAllocation) {
   ExportFixture fixture(fill_devices);
   const Snapshot snapshot = snapshot_of(fixture);
   EXPECT_EQ(
@@ -94,8 +94,8 @@ TEST(PytorchSnapshot, AgreesWithTheAnalysisOnAnyRecording) {
   }
 }
 
-// Not by the rules of PyTorch's caching allocator, which rounds to 512 bytes.
-TEST(PytorchSnapshot, OurOwnReportHasTheFiguresOfTheRecording) {
+// The report must not apply the rules of PyTorch's caching allocator, which rounds to 512 bytes.
+TEST(PytorchSnapshot, ReportShowsTheFiguresOfTheRecording) {
   for (unsigned seed = 0; seed < 5; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 2000); });
     const auto analysis = analysis::analyze_recording(fixture.recording(), {});
@@ -108,18 +108,18 @@ TEST(PytorchSnapshot, OurOwnReportHasTheFiguresOfTheRecording) {
   }
 }
 
-TEST(PytorchSnapshot, SamplesAloneAreRefused) {
+TEST(PytorchSnapshot, RejectsRecordingsOfSamplesOnly) {
   ExportFixture fixture([](auto& builder) { builder.sample(0, 20, 0x1000, 100, {2}); }, {.full = false});
   const Status refused = fixture.try_write("pytorch-snapshot", {}, fixture.path("a.pickle"));
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().sentence(), testing::HasSubstr("record with headroom trace --full"));
 }
 
-TEST(PytorchSnapshot, BlocksCloserThanTheRulesOfGlibcSayDoNotOverlap) {
+TEST(PytorchSnapshot, BlocksCloserThanGlibcAllowsDoNotOverlap) {
   ExportFixture fixture([](auto& builder) {
     builder.allocate(0, 10, 0x1000, 30, {2});  // 48 bytes by glibc's rules
     builder.allocate(0, 20, 0x1020, 30, {2});
-    builder.allocate(0, 30, 0x900000, 8, {2});  // far away: a segment of its own
+    builder.allocate(0, 30, 0x900000, 8, {2});  // far away, so in another segment
   });
   const Snapshot snapshot = snapshot_of(fixture);
   ASSERT_EQ(snapshot.segments.size(), 2U);

@@ -4,7 +4,7 @@
 namespace headroom::exporters {
 namespace {
 
-// What speedscope's schema demands of a file of sampled profiles.
+// The requirements of speedscope's schema for a file of sampled profiles.
 void expect_valid(const Json& file) {
   EXPECT_EQ(file.at("$schema"), "https://www.speedscope.app/file-format-schema.json");
   const std::size_t frames = file.at("shared").at("frames").size();
@@ -44,7 +44,7 @@ Json parsed(const std::string& text) {
   return json.value_or(Json());
 }
 
-TEST(Speedscope, HasAProfileForEachMetricWithTheLayersFirst) {
+TEST(Speedscope, WritesAProfileForEachMetricWithLayersFirst) {
   ExportFixture fixture(fill_two_layers);
   const Json file = parsed(fixture.write("speedscope"));
   expect_valid(file);
@@ -57,19 +57,19 @@ TEST(Speedscope, HasAProfileForEachMetricWithTheLayersFirst) {
   EXPECT_EQ(lines_of(file, 3).size(), 3U);
 }
 
-TEST(Speedscope, ShowsTheMetricThatWasAskedForFirst) {
+TEST(Speedscope, WritesTheRequestedMetricFirst) {
   ExportFixture fixture(fill_two_layers);
   EXPECT_EQ(parsed(fixture.write("speedscope", Metric::allocated))["activeProfileIndex"], 3);
   EXPECT_EQ(parsed(fixture.write("speedscope", Metric::leaked))["activeProfileIndex"], 1);
 }
 
-TEST(Speedscope, SamplesHaveNoTemporaryAllocations) {
+TEST(Speedscope, OmitsTemporaryAllocationsForSamples) {
   test::RecordingOptions sampled;
   sampled.full = false;
   ExportFixture fixture(
       [](auto& builder) {
         builder.sample(0, 10, 0x1000, 100, {1});
-        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // what it stands for
+        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // the allocations that the sample represents
       },
       sampled);
   const Json file = parsed(fixture.write("speedscope"));
@@ -82,7 +82,7 @@ TEST(Speedscope, SamplesHaveNoTemporaryAllocations) {
   EXPECT_FALSE(std::filesystem::exists(fixture.path("refused")));
 }
 
-TEST(Speedscope, AnyNameMakesValidJson) {
+TEST(Speedscope, WritesValidJsonForAnyName) {
   ExportFixture fixture([](test::RecordingBuilder& builder) {
     builder.enter_scope(0, 1, builder.scope("a\"b\\c\n\x01\xff"));
     builder.allocate(0, 10, 0x1000, 100);
@@ -92,7 +92,7 @@ TEST(Speedscope, AnyNameMakesValidJson) {
   EXPECT_EQ(file["shared"]["frames"][0]["name"], "a\"b\\c\n\x01\xef\xbf\xbd");
 }
 
-TEST(Speedscope, AnEmptyRecordingHasEmptyProfiles) {
+TEST(Speedscope, WritesEmptyProfilesForAnEmptyRecording) {
   ExportFixture fixture([](auto&) {});
   expect_valid(parsed(fixture.write("speedscope")));
 }

@@ -8,7 +8,7 @@ namespace {
 
 using enum Metric;
 
-TEST(StackAccounts, HoldEachMetricByLayerAndStack) {
+TEST(StackAccounts, HasEachMetricByLayerAndStack) {
   ExportFixture fixture(fill_two_layers);
   const StackAccounts result = account_stacks(fixture.recording());
   ASSERT_EQ(result.accounts.size(), 3U);
@@ -47,14 +47,14 @@ void expect_the_sums_of_the_analysis(ExportFixture& fixture, std::string_view co
   EXPECT_EQ(sums[3].bytes, allocated_bytes) << context;
 }
 
-TEST(StackAccounts, AddUpToTheAnalysis) {
+TEST(StackAccounts, SumsEqualTheAnalysis) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 2000); });
     expect_the_sums_of_the_analysis(fixture, "seed " + std::to_string(seed));
   }
 }
 
-TEST(StackAccounts, AddUpToTheAnalysisOfSamples) {
+TEST(StackAccounts, SumsEqualTheAnalysisOfSamples) {
   test::RecordingOptions sampled;
   sampled.full = false;
   ExportFixture fixture(

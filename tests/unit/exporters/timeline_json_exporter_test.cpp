@@ -17,7 +17,7 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
-TEST(TimelineJson, HasTheFieldsThatReadersOfTimelinesKnow) {
+TEST(TimelineJson, HasTheFieldsOfKnownTimelineFormats) {
   ExportFixture fixture(fill_two_layers);
   const Json file = timeline_of(fixture);
   EXPECT_EQ(keys_of(file), (std::vector<std::string>{"events", "layer_stats", "summary"}));
@@ -33,7 +33,7 @@ TEST(TimelineJson, HasTheFieldsThatReadersOfTimelinesKnow) {
   }
 }
 
-TEST(TimelineJson, TellsWhatHappenedInOrder) {
+TEST(TimelineJson, WritesEventsInOrder) {
   ExportFixture fixture(fill_two_layers);
   const Json file = timeline_of(fixture);
   std::vector<std::string> told;
@@ -80,7 +80,7 @@ TEST(TimelineJson, AgreesWithTheAnalysisOnAnyRecording) {
   }
 }
 
-TEST(TimelineJson, AnEmptyRecordingHasNoEvents) {
+TEST(TimelineJson, WritesNoEventsForAnEmptyRecording) {
   ExportFixture fixture([](auto&) {});
   const Json file = timeline_of(fixture);
   EXPECT_TRUE(file["events"].is_array());
@@ -88,7 +88,7 @@ TEST(TimelineJson, AnEmptyRecordingHasNoEvents) {
   EXPECT_EQ(file["summary"]["total_allocations"], 0);
 }
 
-TEST(TimelineJson, OfANodeInSamplesTheCountsAreNull) {
+TEST(TimelineJson, CountsOfSampledNodesAreNull) {
   test::RecordingOptions options;
   for (const bool full : {false, true}) {
     options.full = full;
@@ -101,7 +101,7 @@ TEST(TimelineJson, OfANodeInSamplesTheCountsAreNull) {
   }
 }
 
-TEST(TimelineJson, HasMappedMemoryAndThatOfGpus) {
+TEST(TimelineJson, WritesMappedAndGpuMemory) {
   ExportFixture fixture(fill_devices);
   const Json file = timeline_of(fixture);
   std::vector<std::string> told;

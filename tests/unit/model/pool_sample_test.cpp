@@ -28,7 +28,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text.replace(at, from.size(), to);
 }
 
-TEST(PoolStatus, ComesBackAsItWas) {
+TEST(PoolStatus, RoundTrips) {
   const std::string text = pool_status_text(some_pool(), 99, 7);
   EXPECT_EQ(text.size(), kPoolStatusSize);
   const auto back = parse_pool_status(text);
@@ -37,7 +37,7 @@ TEST(PoolStatus, ComesBackAsItWas) {
   EXPECT_EQ(back->start_ticks, 99);
 }
 
-TEST(PoolStatus, TheLargestFitsItsFile) {
+TEST(PoolStatus, LargestStatusFitsItsFile) {
   PoolSample pool = some_pool();
   pool.name = std::string(48, 'n');
   const std::int64_t most = (std::int64_t{1} << 56) - 1;
@@ -53,7 +53,7 @@ TEST(PoolStatus, TheLargestFitsItsFile) {
   EXPECT_EQ(back->pool, pool);
 }
 
-TEST(PoolStatus, WhatIsNoneIsRefused) {
+TEST(PoolStatus, RejectsInvalidStatusTexts) {
   const std::string text = pool_status_text(some_pool(), 99, 7);
   EXPECT_FALSE(parse_pool_status(""));
   EXPECT_FALSE(parse_pool_status("headroom-pool 1 "));
@@ -66,7 +66,7 @@ TEST(PoolStatus, WhatIsNoneIsRefused) {
   EXPECT_FALSE(parse_pool_status(replaced(text, "pid 4711", "pid 0")));
 }
 
-TEST(PoolStatus, Names) {
+TEST(PoolStatus, ChecksPoolNames) {
   EXPECT_TRUE(is_pool_name("front_camera-2"));
   EXPECT_FALSE(is_pool_name(""));
   EXPECT_FALSE(is_pool_name("a b"));

@@ -5,7 +5,7 @@
 namespace headroom {
 namespace {
 
-TEST(RuntimeSettings, EachSettingIsSetByItsWord) {
+TEST(RuntimeSettings, SetsEachSettingByName) {
   RuntimeSettings wanted;
   wanted.threads = 2;
   wanted.arena = false;
@@ -31,7 +31,7 @@ TEST(RuntimeSettings, EachSettingIsSetByItsWord) {
   EXPECT_EQ(changed_settings(wanted, wanted), "");
 }
 
-TEST(RuntimeSettings, WhatIsNoneIsNotTaken) {
+TEST(RuntimeSettings, RejectsUnknownNamesAndValues) {
   RuntimeSettings settings;
   for (const char* words : {"arena", "arena=maybe", "arenas=off", "graph=3", "threads=-1", "threads=100000",
                             "extend=twice", "workspace=1GiB", ",", "arena=off,"})
@@ -39,7 +39,7 @@ TEST(RuntimeSettings, WhatIsNoneIsNotTaken) {
   EXPECT_TRUE(set_settings(settings, ""));
 }
 
-TEST(RuntimeSettings, AreDescribedWithTheirWords) {
+TEST(RuntimeSettings, DescribesSettingsByName) {
   RuntimeSettings settings;
   settings.mapped = true;
   for (const std::string_view name : {"threads", "arena", "extend", "pattern", "prepack", "graph", "mapped"})

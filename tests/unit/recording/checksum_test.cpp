@@ -1,5 +1,4 @@
-// That a changed bit of a recording is told wherever it lies, and that nothing is told where no bit was
-// changed.
+// A changed bit of a recording is reported, wherever it is. Nothing is reported if no bit was changed.
 #include "recording/checksum.h"
 
 #include <cstring>
@@ -23,7 +22,7 @@ using testing::Not;
 constexpr std::uint32_t kSegmentBytes = 4096, kMetadataBytes = 2048;
 constexpr std::size_t kFirstSegment = kHeaderBytes + kMetadataBytes;
 
-// Three threads, of which each fills segments and leaves one open.
+// Three threads. Each fills segments and leaves one open.
 void fill(RecordingBuilder& builder) {
   const auto scope = builder.scope("layer");
   builder.thread(0, 1, "main");
@@ -51,20 +50,20 @@ std::string recording_bytes(const fs::path& path, const RecordingOptions& option
   return test::read_text(builder.finish());
 }
 
-// All that a report could tell of a recording.
-struct Told {
+// Everything that a report could show about a recording.
+struct Figures {
   std::vector<std::tuple<int, std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t,
                          std::string, std::vector<std::uint64_t>>>
       events;
   std::vector<std::string> threads, modules, command;
   std::int64_t started = 0, duration = 0;
-  friend bool operator==(const Told&, const Told&) = default;
+  friend bool operator==(const Figures&, const Figures&) = default;
 };
 
 struct Look {
   bool is_error = false, is_whole = false;
   std::vector<std::string> problems;
-  Told told;
+  Figures figures;
 };
 
 Look look_at(const fs::path& path) {
@@ -75,18 +74,18 @@ Look look_at(const fs::path& path) {
   recording->for_each_event([&](const MemoryEvent& event) {
     gaps += event.kind == MemoryEventKind::gap ? 1 : 0;
     const auto frames = recording->stacks().frames(event.stack);
-    seen.told.events.emplace_back(static_cast<int>(event.kind), event.time.count, event.address, event.size,
+    seen.figures.events.emplace_back(static_cast<int>(event.kind), event.time.count, event.address, event.size,
                                   event.count, event.thread.index, recording->path_of(event.scope),
                                   std::vector<std::uint64_t>(frames.begin(), frames.end()));
   });
   const RecordingInfo& info = recording->info();
-  for (const Thread& thread : info.threads) seen.told.threads.push_back(thread.name);
-  for (const Module& module : info.modules) seen.told.modules.push_back(module.path + module.build_id);
-  seen.told.command = info.command;
-  seen.told.started = info.started_realtime_ns;
-  seen.told.duration = info.duration.count;
+  for (const Thread& thread : info.threads) seen.figures.threads.push_back(thread.name);
+  for (const Module& module : info.modules) seen.figures.modules.push_back(module.path + module.build_id);
+  seen.figures.command = info.command;
+  seen.figures.started = info.started_realtime_ns;
+  seen.figures.duration = info.duration.count;
   seen.problems = recording->problems();
-  // As the analysis decides it.
+  // The same rule as in the analysis.
   seen.is_whole = info.closed && info.events_dropped == 0 && gaps == 0 && info.segments_overwritten == 0 &&
                   seen.problems.empty();
   return seen;
@@ -103,7 +102,7 @@ std::uint64_t claimed_in(const std::string& bytes) {
   return claimed;
 }
 
-// The published values of XXH64, so that any library of it reads a recording.
+// The published test values of XXH64: any XXH64 library can verify a recording.
 TEST(Checksum, IsXxh64) {
   EXPECT_EQ(checksum("", 0, 0), 0xef46db3751d8e999U);
   EXPECT_EQ(checksum("a", 1, 0), 0xd24ec4f1a98c6e5bU);
@@ -112,7 +111,7 @@ TEST(Checksum, IsXxh64) {
   EXPECT_EQ(checksum(kLong.data(), kLong.size(), 0), 0xfbcea83c8a378bf1U);
 }
 
-TEST(Checksum, AWholeRecordingHasNoProblem) {
+TEST(Checksum, FindsNoProblemInAnIntactRecording) {
   test::TemporaryFolder folder;
   for (const bool ring : {false, true})
     for (const bool closed : {true, false})
@@ -128,8 +127,8 @@ TEST(Checksum, AWholeRecordingHasNoProblem) {
       }
 }
 
-// Every part of a recording that was closed: an error, a word, or not one figure changed.
-TEST(Checksum, NoFlippedBitGivesOtherFiguresWithoutAWord) {
+// In every part of a closed recording, a flipped bit must give an error, a problem, or the same figures.
+TEST(Checksum, ReportsFlippedBitsThatChangeFigures) {
   test::TemporaryFolder folder;
   const fs::path path = folder / "a.hrec";
   const std::string good = recording_bytes(path, small_options());
@@ -141,7 +140,7 @@ TEST(Checksum, NoFlippedBitGivesOtherFiguresWithoutAWord) {
   std::memcpy(&metadata_used, good.data() + offsetof(FileHeader, metadata_used), sizeof metadata_used);
 
   std::mt19937 random(20261122);
-  std::size_t errors = 0, told = 0, same = 0;
+  std::size_t errors = 0, figures = 0, same = 0;
   const auto flip = [&](std::size_t at, unsigned bit) {
     std::string bytes = good;
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
@@ -150,11 +149,11 @@ TEST(Checksum, NoFlippedBitGivesOtherFiguresWithoutAWord) {
     if (seen.is_error)
       ++errors;
     else if (!seen.is_whole)
-      ++told;
-    else if (seen.told == whole.told)
+      ++figures;
+    else if (seen.figures == whole.figures)
       ++same;
     else
-      ADD_FAILURE() << "bit " << bit << " of byte " << at << " changes figures without a word";
+      ADD_FAILURE() << "bit " << bit << " of byte " << at << " changes figures silently";
   };
   for (std::size_t at = 0; at < sizeof(FileHeader); ++at)
     for (unsigned bit = at % 2; bit < 8; bit += test::kIsSlowBuild ? 8 : 2) flip(at, bit);
@@ -170,11 +169,11 @@ TEST(Checksum, NoFlippedBitGivesOtherFiguresWithoutAWord) {
     for (int i = 0; i < test::repetitions(30); ++i)
       flip(begin + sizeof(SegmentHeader) + random() % committed, static_cast<unsigned>(random() % 8));
   }
-  // That the flips reached what matters.
-  EXPECT_GT(told, test::kIsSlowBuild ? 50U : 500U) << errors << " errors, " << same << " without effect";
+  // Check that the flips reached the important parts.
+  EXPECT_GT(figures, test::kIsSlowBuild ? 50U : 500U) << errors << " errors, " << same << " without effect";
 }
 
-TEST(Checksum, ASentenceNamesThePart) {
+TEST(Checksum, NamesTheDamagedPart) {
   test::TemporaryFolder folder;
   const std::string good = recording_bytes(folder / "a.hrec", small_options());
   const auto flipped = [&](std::size_t at) {
@@ -189,11 +188,11 @@ TEST(Checksum, ASentenceNamesThePart) {
               ElementsAre(HasSubstr("segment 0 of thread 1 (worker) does not match its checksum")));
   const std::size_t last = kFirstSegment + (claimed_in(good) - 1) * kSegmentBytes;
   EXPECT_THAT(flipped(last + offsetof(SegmentHeader, base_time)),
-              Contains(HasSubstr("not what it was at the end")));
+              Contains(HasSubstr("differs from its sealed copy")));
 }
 
-// What a thread does after the process has ended its recording lies behind the checksum and is read.
-TEST(Checksum, AThreadMayGoOnAfterTheEnd) {
+// Records that a thread writes after the end of the recording are not covered by the checksum, but are read.
+TEST(Checksum, ReadsRecordsAfterTheEnd) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec", small_options());
   builder.allocate(0, 10, 0x1000, 8);
@@ -206,11 +205,11 @@ TEST(Checksum, AThreadMayGoOnAfterTheEnd) {
   test::write_text(folder / "a.hrec", bytes);
   const Look seen = look_at(folder / "a.hrec");
   EXPECT_TRUE(seen.is_whole);
-  EXPECT_EQ(seen.told.events.size(), 2U);
+  EXPECT_EQ(seen.figures.events.size(), 2U);
 }
 
-// A process that was killed has left no checksum of what it was writing to, and one of what was full.
-TEST(Checksum, OfAKilledProcessFullSegmentsAreChecked) {
+// A killed process leaves checksums of full segments, but none of the open ones.
+TEST(Checksum, ChecksFullSegmentsOfAKilledProcess) {
   test::TemporaryFolder folder;
   RecordingOptions options = small_options();
   options.closed = false;
@@ -220,8 +219,8 @@ TEST(Checksum, OfAKilledProcessFullSegmentsAreChecked) {
   EXPECT_THAT(problems_of(folder / "b.hrec", bytes), Contains(HasSubstr("segment 0 of thread 1")));
 }
 
-// Without checksums there is the one thing that loses whole segments: a size in the header.
-TEST(Checksum, SizesOfEarlierVersionsAreHeldAgainstEachOther) {
+// Without checksums, only a changed size in the header could lose whole segments unnoticed.
+TEST(Checksum, ComparesSizesInRecordingsOfEarlierVersions) {
   test::TemporaryFolder folder;
   RecordingOptions options = small_options();
   options.checksums = false;

@@ -1,5 +1,5 @@
-// Recordings that were cut off, overwritten or flipped: an error or a partial answer that says so, never a
-// crash. Run with the address sanitizer these say more.
+// Recordings that were truncated, overwritten or have flipped bits: the reader returns an error, or a partial
+// result that says so. It never crashes (the address sanitizer checks that).
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -65,7 +65,7 @@ std::string error_of(const fs::path& path, const std::string& bytes) {
   return recording ? "" : recording.error().sentence();
 }
 
-TEST(Damage, WhatIsNoRecordingIsRefusedInASentence) {
+TEST(Damage, RejectsOtherFilesWithASentence) {
   test::TemporaryFolder folder;
   const std::string good = small_recording(folder / "good.hrec");
   const fs::path path = folder / "bad.hrec";
@@ -81,15 +81,14 @@ TEST(Damage, WhatIsNoRecordingIsRefusedInASentence) {
   EXPECT_THAT(error_of(path, damaged), HasSubstr("damaged"));
 }
 
-TEST(Damage, CutOffAtEveryLength) {
+TEST(Damage, ReadsTruncatedFilesOfEveryLength) {
   test::TemporaryFolder folder;
   const fs::path path = folder / "a.hrec";
   small_recording(path);
   const std::size_t whole = open_file(path).seen.events.size();
   constexpr std::size_t kSegmentsBegin = kHeaderBytes + kSmallMetadata;
   for (std::size_t length = fs::file_size(path); length > 0; --length) {
-    // Where the bytes mean nothing (the rest of the header, the zeros behind the records), every 64th will
-    // do.
+    // In unused bytes (the rest of the header, zeros after the records), test only every 64th length.
     const std::size_t in_segment = length < kSegmentsBegin ? 0 : (length - kSegmentsBegin) % kSmallSegment;
     if ((length < kHeaderBytes || in_segment > 1500) && length % 64 != 0) continue;
     fs::resize_file(path, length);
@@ -97,14 +96,14 @@ TEST(Damage, CutOffAtEveryLength) {
     EXPECT_EQ(cut.opened, length >= kHeaderBytes) << length;
     if (!cut.opened) continue;
     EXPECT_LE(cut.seen.events.size(), whole);
-    // Events are never lost in silence.
+    // Events are never lost silently.
     if (cut.seen.events.size() < whole) {
       EXPECT_THAT(cut.seen.problems, Not(IsEmpty())) << length;
     }
   }
 }
 
-TEST(Damage, EveryBitOfTheHeaderAndManyOthersFlipped) {
+TEST(Damage, SurvivesFlippedBits) {
   test::TemporaryFolder folder;
   const fs::path path = folder / "a.hrec";
   const std::string good = small_recording(path);
@@ -127,8 +126,8 @@ TEST(Damage, EveryBitOfTheHeaderAndManyOthersFlipped) {
   EXPECT_EQ(test::read_text(path), good);
 }
 
-// A thread that is killed between claiming its place in the metadata and filling it leaves zeros.
-TEST(Damage, AHoleInTheMetadataHidesOnlyItself) {
+// A thread that is killed between claiming metadata and filling it leaves zeros.
+TEST(Damage, SkipsAHoleInTheMetadata) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.metadata(MetadataKind::note, 0, "before");
@@ -144,8 +143,9 @@ TEST(Damage, AHoleInTheMetadataHidesOnlyItself) {
   EXPECT_THAT(recording->problems(), Contains(HasSubstr("could not be read")));
 }
 
-// A header may claim 4 GiB of names, and a record any id: what is held goes by the file, not by the claims.
-TEST(Damage, AFewKilobytesDoNotTakeGigabytes) {
+// A header can claim 4 GiB of names, and a record can claim any id. Memory use depends on the file's size,
+// not on these claims.
+TEST(Damage, SmallFileNeedsLittleMemory) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.metadata_bytes = kSmallMetadata;
@@ -166,8 +166,8 @@ TEST(Damage, AFewKilobytesDoNotTakeGigabytes) {
   EXPECT_EQ(recording->info().scopes.size(), 1U);
 }
 
-// A segment that was claimed by a thread that died before its first record.
-TEST(Damage, AnUnusedSegmentIsNoProblem) {
+// A thread claimed a segment and died before its first record.
+TEST(Damage, AcceptsAnUnusedSegment) {
   test::TemporaryFolder folder;
   std::string bytes = small_recording(folder / "good.hrec");
   const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
@@ -180,9 +180,8 @@ TEST(Damage, AnUnusedSegmentIsNoProblem) {
   EXPECT_THAT(opened.seen.problems, IsEmpty());
 }
 
-// Claimed by a thread that died before it had made the file longer; a file that was cut off is another
-// matter.
-TEST(Damage, ASegmentThatTheFileNeverReachedIsNoProblem) {
+// A thread claimed a segment and died before it extended the file. This differs from a truncated file.
+TEST(Damage, AcceptsASegmentThatTheFileNeverReached) {
   test::TemporaryFolder folder;
   std::string bytes = small_recording(folder / "good.hrec");
   const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
@@ -198,7 +197,7 @@ TEST(Damage, ASegmentThatTheFileNeverReachedIsNoProblem) {
   EXPECT_THAT(opened.seen.problems, ElementsAre(testing::HasSubstr("2 of ")));
 }
 
-TEST(Damage, OneBadSegmentLeavesTheOthers) {
+TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.allocate(0, 1, 0x1000, 8);
@@ -207,7 +206,7 @@ TEST(Damage, OneBadSegmentLeavesTheOthers) {
   std::string bytes = test::read_text(builder.finish());
   const std::size_t second =
       kHeaderBytes + RecordingOptions().metadata_bytes + RecordingOptions().segment_bytes;
-  // Its first record names a stack that is not defined.
+  // Its first record uses an undefined stack.
   RecordWriter writer;
   std::vector<std::uint64_t> segment(RecordingOptions().segment_bytes / 8);
   writer.open(segment.data(), segment.size() * 8, 1, 1, 0, 2);
@@ -219,8 +218,8 @@ TEST(Damage, OneBadSegmentLeavesTheOthers) {
   EXPECT_THAT(opened.seen.problems, Contains(HasSubstr("before it is defined")));
 }
 
-// What a later version may add without becoming unreadable: kTagExtension, kind, bytes, payload.
-TEST(Versions, RecordsOfALaterVersionAreSteppedOver) {
+// Later versions may add records without making files unreadable: kTagExtension, kind, bytes, payload.
+TEST(Versions, SkipsRecordsOfLaterVersions) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.allocate(0, 10, 0x1000, 8);
@@ -229,7 +228,7 @@ TEST(Versions, RecordsOfALaterVersionAreSteppedOver) {
   std::uint32_t committed = 0;
   const std::size_t committed_at = segment + offsetof(SegmentHeader, committed);
   std::memcpy(&committed, bytes.data() + committed_at, sizeof committed);
-  // 5 units later: kind 300, three bytes that mean nothing to this reader; 2 units later a release.
+  // 5 units later: kind 300 with three unknown bytes; 2 units later a release.
   const std::vector<std::uint8_t> added{kTagExtension | 5 << 4, 0xac, 2, 3, 0xff, 0xff, 0xff,
                                         kTagRelease | 2 << 4,   0};
   std::memcpy(bytes.data() + segment + sizeof(SegmentHeader) + committed, added.data(), added.size());
@@ -242,7 +241,7 @@ TEST(Versions, RecordsOfALaterVersionAreSteppedOver) {
   EXPECT_EQ(opened.seen.events[1].time.count, 17);
 }
 
-TEST(Damage, ARecordingThatWasNotClosedSaysSo) {
+TEST(Damage, ReportsARecordingThatWasNotClosed) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.closed = false;

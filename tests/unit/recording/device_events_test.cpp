@@ -1,4 +1,4 @@
-// GPU memory in a recording: what was written comes back, an older reader steps over it, damage is told.
+// GPU memory in a recording: events round-trip, older readers skip them, damage is reported.
 #include "unit/recording/events.h"
 
 namespace headroom::recording {
@@ -8,7 +8,7 @@ using test::RecordingBuilder;
 using Kind = MemoryEventKind;
 using Memory = DeviceMemoryKind;
 
-TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
+TEST(DeviceEvents, RoundTrip) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("conv1");
@@ -51,7 +51,7 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   EXPECT_TRUE(recording->info().processes.at(4711).starts_with("detector"));
 }
 
-TEST(DeviceEvents, OfTheSameMomentAReleaseComesFirst) {
+TEST(DeviceEvents, OrderReleasesFirstAtEqualTimes) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
@@ -62,7 +62,7 @@ TEST(DeviceEvents, OfTheSameMomentAReleaseComesFirst) {
   EXPECT_EQ(seen.events[1].kind, Kind::device_release);
 }
 
-TEST(DeviceEvents, DevicesAreDescribed) {
+TEST(DeviceEvents, DescribeDevices) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   DeviceRecord record{};
@@ -92,7 +92,7 @@ TEST(DeviceEvents, DevicesAreDescribed) {
   EXPECT_EQ(device.granule_bytes, 0u);
 }
 
-TEST(DeviceEvents, ARecordingThatHasNothingElseSaysSo) {
+TEST(DeviceEvents, ReportARecordingOfGpuMemoryOnly) {
   test::TemporaryFolder folder;
   for (const bool host : {true, false}) {
     test::RecordingOptions options;
@@ -106,8 +106,8 @@ TEST(DeviceEvents, ARecordingThatHasNothingElseSaysSo) {
   }
 }
 
-// The flag is under the header's checksum: a figure that was not recorded must not turn into a zero.
-TEST(DeviceEvents, AChangedFlagIsTold) {
+// The header's checksum covers this flag, so that host memory that was not recorded never appears as zero.
+TEST(DeviceEvents, ReportAChangedFlag) {
   test::TemporaryFolder folder;
   test::RecordingOptions options;
   options.host = false;
@@ -122,10 +122,10 @@ TEST(DeviceEvents, AChangedFlagIsTold) {
   EXPECT_THAT(recording->problems(), testing::Contains(testing::HasSubstr("checksum")));
 }
 
-TEST(DeviceEvents, WhatALaterVersionAddsIsPassedOver) {
+TEST(DeviceEvents, SkipUnknownKindsAndDevices) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
-  // A kind of memory, an ordinal and a kind of extension that are not known.
+  // An unknown kind of memory, an unknown ordinal, and an unknown kind of extension.
   builder.device_allocate(0, 10, 0, static_cast<Memory>(99), 0x1000, 1);
   builder.device_allocate(0, 11, 1000, Memory::device, 0x1000, 1);
   builder.writer(0, 12)->device_figure(12, 0, 0, 5);
@@ -136,7 +136,7 @@ TEST(DeviceEvents, WhatALaterVersionAddsIsPassedOver) {
   EXPECT_EQ(seen.events[0].kind, Kind::allocate);
 }
 
-TEST(DeviceEvents, AStackThatIsNotDefinedIsDamage) {
+TEST(DeviceEvents, UndefinedStackIsDamage) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.writer(0, 10)->device_allocate(10, 0, 1, 0x1000, 1, 7);

@@ -1,4 +1,4 @@
-// What a test reads from a recording.
+// Collects the events and problems of a recording for tests.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ inline Seen read_events(Recording& recording) {
   return seen;
 }
 
-// Of a file that opens.
+// For a file that must open without an error.
 inline Seen read_events(const std::filesystem::path& path) {
   auto recording = Recording::open(path);
   EXPECT_TRUE(recording.has_value()) << recording.error().sentence();

@@ -1,5 +1,5 @@
-// Recordings that are read while their process goes on writing: what was there is told as it was, and nothing
-// of it is called damaged.
+// Recordings that are read while their process still writes. Data from before is read correctly, and nothing
+// is reported as damaged.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ RecordingOptions small_options(bool ring) {
   return options;
 }
 
-// One thread that fills `segments` slots and begins another.
+// One thread fills `segments` slots and begins another.
 fs::path recording_of(const fs::path& path, const RecordingOptions& options, std::uint64_t segments) {
   RecordingBuilder builder(path, options);
   std::uint64_t time = 0;
@@ -55,7 +55,7 @@ fs::path recording_of(const fs::path& path, const RecordingOptions& options, std
   return builder.finish();
 }
 
-// As the traced process has it: the file, shared.
+// The traced process's view of the file: a shared mapping.
 class Process {
  public:
   explicit Process(const fs::path& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
@@ -68,7 +68,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   FileHeader& header() { return *reinterpret_cast<FileHeader*>(memory_); }
-  // Fills the oldest slot of the ring anew.
+  // Fills the oldest slot of the ring again.
   void overwrite_oldest() {
     const std::uint64_t number = header().segments_claimed.fetch_add(1);
     std::uint8_t* const slot = memory_ + kFirstSlot + number % kSlots * kSegmentBytes;
@@ -93,7 +93,7 @@ std::set<std::uint64_t> sizes_of(const std::vector<MemoryEvent>& events) {
   return sizes;
 }
 
-TEST(GrowingRing, ASlotThatWasOverwrittenSinceItWasOpenedIsMissingAndNotDamaged) {
+TEST(GrowingRing, ReportsOverwrittenSlotsAsMissingNotDamaged) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
   auto recording = Recording::open(path);
@@ -101,7 +101,7 @@ TEST(GrowingRing, ASlotThatWasOverwrittenSinceItWasOpenedIsMissingAndNotDamaged)
   Process process(path);
   process.overwrite_oldest();
   process.overwrite_oldest();
-  // Slot 0 was begun last when the file was opened, so those of segments 1 and 2 are gone.
+  // Slot 0 was the newest when the file was opened, so segments 1 and 2 are gone.
   for (int pass = 0; pass < 2; ++pass) {
     const Seen seen = read_events(*recording);
     EXPECT_THAT(sizes_of(seen.events), ElementsAre(kOldSize + 3, kOldSize + 4));
@@ -112,7 +112,7 @@ TEST(GrowingRing, ASlotThatWasOverwrittenSinceItWasOpenedIsMissingAndNotDamaged)
   }
 }
 
-TEST(GrowingRing, ASlotThatIsOverwrittenInTheMidstOfItIsReadAsItWas) {
+TEST(GrowingRing, ReadsTheCopyOfASlotThatIsOverwrittenMeanwhile) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
   const std::vector<MemoryEvent> before = read_events(path).events;
@@ -133,7 +133,7 @@ TEST(GrowingRing, ASlotThatIsOverwrittenInTheMidstOfItIsReadAsItWas) {
   }
 }
 
-// A thread that overwrites slots as fast as it can.
+// A thread overwrites slots as fast as it can.
 TEST(GrowingRing, IsNeverCalledDamaged) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
@@ -154,8 +154,8 @@ TEST(GrowingRing, IsNeverCalledDamaged) {
   writer.join();
 }
 
-// A file that was copied meanwhile holds parts of two segments in a slot.
-TEST(GrowingRing, ACopyThatWasMadeMeanwhileMayBeWhyASlotIsWrong) {
+// A file that was copied during writing can have parts of two segments in one slot.
+TEST(GrowingRing, NamesACopyDuringWritingAsPossibleCause) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
   std::string copy = test::read_text(path);
@@ -169,12 +169,13 @@ TEST(GrowingRing, ACopyThatWasMadeMeanwhileMayBeWhyASlotIsWrong) {
   EXPECT_THAT(seen.problems, Each(HasSubstr("or the file was copied while its program wrote to it")));
 }
 
-// Between the file's length and the segments' headers being read, its thread went on past that length.
-TEST(GrowingRecording, WhatWasWrittenSinceItWasOpenedIsNoDamage) {
+// The thread passed the file's length after the reader read that length, but before it read the segment
+// headers.
+TEST(GrowingRecording, AcceptsRecordsWrittenAfterOpening) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(false), 2);
   const std::vector<MemoryEvent> whole = read_events(path).events;
-  // The second segment's records as they are, and a file that ends in their midst, as it said it would.
+  // The second segment's records are complete, but the file ends within them, at the length in its header.
   for (std::uint64_t length = kFirstSlot + kSegmentBytes + 600; length < kFirstSlot + kSegmentBytes + 640;
        ++length) {
     fs::copy_file(path, folder / "b.hrec", fs::copy_options::overwrite_existing);

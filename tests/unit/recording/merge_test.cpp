@@ -1,4 +1,4 @@
-// The events of many threads in one order: that of time.
+// Merges the events of many threads by time.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -14,7 +14,7 @@ using test::RecordingOptions;
 using testing::ElementsAre;
 using Kind = MemoryEventKind;
 
-TEST(Merge, ThreadsAreInterleavedByTime) {
+TEST(Merge, InterleavesThreadsByTime) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   for (const std::uint64_t time : {1, 4, 7}) builder.allocate(0, time, 0x1000 * time, 8);
@@ -30,8 +30,8 @@ TEST(Merge, ThreadsAreInterleavedByTime) {
   EXPECT_THAT(threads, ElementsAre(0, 1, 1, 0, 2, 2, 0, 2, 1));
 }
 
-// One thread frees an address, another gets it in the same unit of time: never live twice.
-TEST(Merge, AtOneMomentReleasesComeFirst) {
+// One thread frees an address and another receives it in the same unit of time: it is never live twice.
+TEST(Merge, OrdersReleasesFirstAtEqualTimes) {
   for (const std::uint32_t releasing : {0U, 1U}) {
     test::TemporaryFolder folder;
     RecordingBuilder builder(folder / "a.hrec");
@@ -47,9 +47,9 @@ TEST(Merge, AtOneMomentReleasesComeFirst) {
   }
 }
 
-// A shuttle of blocks between threads over many segments: in the order of the reader each address is live at
-// most once, every release finds its block, and each thread's events keep their order.
-TEST(Merge, HoldsOverManySegments) {
+// Threads pass blocks to each other over many segments. In the reader's order each address is live at most
+// once, every release finds its block, and each thread's events keep their order.
+TEST(Merge, KeepsOrderOverManySegments) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.segment_bytes = 4096;
@@ -72,8 +72,8 @@ TEST(Merge, HoldsOverManySegments) {
     const std::uint64_t address = from.back();
     from.pop_back();
     to.push_back(address);
-    // The tracer stamps an allocation after the real call and a release before it: a block is released later
-    // than it was allocated, and its address can be given out again in the same unit of time.
+    // The tracer timestamps an allocation after the real call, and a free before it. So a block is freed
+    // after its allocation, and its address can be reused in the same unit of time.
     if (allocate) {
       allocated_at[address] = time;
       builder.allocate(thread, time, address, static_cast<std::uint64_t>(i), {address, 0x10});
@@ -103,7 +103,7 @@ TEST(Merge, HoldsOverManySegments) {
   EXPECT_TRUE(std::equal(held.begin(), held.end(), std::set(live.begin(), live.end()).begin()));
 }
 
-TEST(Merge, ASegmentThatIsHandedOverTellsWhoseEventsFollow) {
+TEST(Merge, AssignsEventsAfterASegmentChangesThreads) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("layer");
@@ -120,7 +120,7 @@ TEST(Merge, ASegmentThatIsHandedOverTellsWhoseEventsFollow) {
   EXPECT_EQ(events[2].stack, events[1].stack);
 }
 
-TEST(Merge, AThreadKeepsItsScopeInItsNextSegment) {
+TEST(Merge, KeepsAThreadsScopeInItsNextSegment) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("layer");
@@ -132,7 +132,7 @@ TEST(Merge, AThreadKeepsItsScopeInItsNextSegment) {
   EXPECT_EQ(events[1].scope.index, layer);
 }
 
-TEST(Ring, HoldsTheLastSegments) {
+TEST(Ring, KeepsTheLastSegments) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.ring = true;
@@ -152,7 +152,7 @@ TEST(Ring, HoldsTheLastSegments) {
   EXPECT_EQ(seen.events.front().size, kLast + 1 - seen.events.size()) << "a hole among the last events";
 }
 
-TEST(Limit, WhatHasNoRoomIsCounted) {
+TEST(Limit, CountsEventsBeyondTheLimit) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.segment_bytes = 4096;

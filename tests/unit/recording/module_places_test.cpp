@@ -1,4 +1,4 @@
-// Libraries that take each other's addresses, one after the other.
+// Libraries that use the same addresses one after another.
 #include <fmt/format.h>
 
 #include <map>
@@ -32,7 +32,7 @@ class ModulePlacesTest : public testing::Test {
     ASSERT_TRUE(opened.has_value());
     recording_.emplace(std::move(*opened));
   }
-  // By size of the allocation: "liba.so+0x100 app+0x50".
+  // Callers by size of the allocation: "liba.so+0x100 app+0x50".
   std::map<std::uint64_t, std::string> callers() {
     std::map<std::uint64_t, std::string> callers;
     for (const MemoryEvent& event : read_events(*recording_).events) {
@@ -42,7 +42,7 @@ class ModulePlacesTest : public testing::Test {
     }
     return callers;
   }
-  // Addresses alone have to be enough.
+  // The address alone must identify the module.
   std::string name_of(std::uint64_t frame) const {
     std::set<std::string> names;
     for (const Module& module : recording_->info().modules)
@@ -56,7 +56,7 @@ class ModulePlacesTest : public testing::Test {
   std::optional<Recording> recording_;
 };
 
-TEST_F(ModulePlacesTest, FramesBelongToTheModuleThatLayThereAtTheTime) {
+TEST_F(ModulePlacesTest, AssignsFramesToTheModuleLoadedAtThatTime) {
   load("/liba.so", kBuildA, 5);
   allocate(10, 1);
   builder_.module_gone(kLibrary, 20);
@@ -71,7 +71,7 @@ TEST_F(ModulePlacesTest, FramesBelongToTheModuleThatLayThereAtTheTime) {
         << pass;
 }
 
-TEST_F(ModulePlacesTest, ModulesMayComeAndGoInTurns) {
+TEST_F(ModulePlacesTest, HandlesModulesLoadedInTurns) {
   std::map<std::uint64_t, std::string> expected;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const bool is_a = i % 2 == 0;
@@ -80,14 +80,14 @@ TEST_F(ModulePlacesTest, ModulesMayComeAndGoInTurns) {
     builder_.module_gone(kLibrary, 100 * i + 90);
     expected[i + 1] = is_a ? "liba.so+0x100 app+0x50" : "libb.so+0x100 app+0x50";
   }
-  allocate(5000, 100);  // nothing lies there any more: the last that did
+  allocate(5000, 100);  // no module is there now: the last one counts
   expected[100] = "libb.so+0x100 app+0x50";
   open();
   EXPECT_EQ(callers(), expected);
   EXPECT_LE(recording_->stacks().size(), 4U) << "no stack, the recorded one, and one of each library";
 }
 
-TEST_F(ModulePlacesTest, OneThatOnlyOverlapsIsToldApartToo) {
+TEST_F(ModulePlacesTest, DistinguishesPartlyOverlappingModules) {
   load("/liba.so", kBuildA, 5, kLibrary - kBytes / 2);
   allocate(10, 1);
   builder_.module_gone(kLibrary - kBytes / 2, 20);
@@ -98,7 +98,7 @@ TEST_F(ModulePlacesTest, OneThatOnlyOverlapsIsToldApartToo) {
                                                              {2, "libb.so+0x100 app+0x50"}}));
 }
 
-TEST_F(ModulePlacesTest, TheSameFileAtTheSamePlaceAgainStaysThere) {
+TEST_F(ModulePlacesTest, KeepsAFileThatIsReloadedAtTheSamePlace) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     load("/liba.so", kBuildA, 100 * i);
     allocate(100 * i + 50, i + 1);
@@ -113,8 +113,8 @@ TEST_F(ModulePlacesTest, TheSameFileAtTheSamePlaceAgainStaysThere) {
   EXPECT_EQ(recording_->stacks().size(), 2U);
 }
 
-// A damaged file may say anything of its modules.
-TEST_F(ModulePlacesTest, ModulesThatMakeNoSenseAreNoHarm) {
+// A damaged file may contain any module records.
+TEST_F(ModulePlacesTest, SurvivesInvalidModules) {
   constexpr std::uint64_t kTop = ~std::uint64_t{0};
   builder_.module("/backwards", "", kLibrary + 1, kLibrary, 0);
   builder_.module("/everything", "", 0, kTop, 0);
@@ -122,7 +122,7 @@ TEST_F(ModulePlacesTest, ModulesThatMakeNoSenseAreNoHarm) {
   builder_.module("/top2", "", kTop - 8192, kTop, 1);
   builder_.module_gone(kTop, 3);
   load("/liba.so", kBuildA, 5);
-  load("/libb.so", kBuildB, 5);  // both at once, and neither ever goes
+  load("/libb.so", kBuildB, 5);  // both at once, and neither is ever unloaded
   allocate(10, 1);
   builder_.allocate(0, 20, 0x100000, 2, {kTop, 0, 1});
   open();

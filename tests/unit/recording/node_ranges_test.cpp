@@ -1,4 +1,4 @@
-// The runtime's own profile joined with a recording: allocations of a run go to the node that ran.
+// Joins the runtime's profile with a recording: allocations during a run are assigned to the node that ran.
 #include <sys/stat.h>
 
 #include "unit/recording/events.h"
@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// As ONNX Runtime 1.29 writes it: sizes are texts, times microseconds.
+// The format of ONNX Runtime 1.29: sizes are strings, times are microseconds.
 constexpr const char* kProfile = R"([
 {"cat":"Session","pid":1,"tid":77,"dur":900,"ts":1,"ph":"X","name":"model_run","args":{}},
 {"cat":"Node","pid":1,"tid":77,"dur":10,"ts":20,"ph":"X","name":"conv1_kernel_time","args":{"op_name":"Conv",
@@ -22,7 +22,7 @@ constexpr const char* kProfile = R"([
 
 class NodeRangesTest : public testing::Test {
  protected:
-  // A session whose run lasts from 10 to 100 µs of the recording, which began 5 µs before the profile.
+  // A session with a run from 10 to 100 µs of the recording, which began 5 µs before the profile.
   std::filesystem::path record(const std::string& profile_path) {
     RecordingBuilder builder(folder_ / "a.hrec");
     const auto session = builder.scope("net", 0, ScopeSource::session);
@@ -36,7 +36,7 @@ class NodeRangesTest : public testing::Test {
     builder.allocate(0, 26'000, 0x3000, 8);  // conv1
     builder.allocate(1, 27'000, 0x4000, 8);  // another thread
     builder.allocate(0, 37'000, 0x5000, 8);  // relu
-    builder.allocate(0, 50'000, 0x6000, 8);  // after the last
+    builder.allocate(0, 50'000, 0x6000, 8);  // after the last node
     builder.enter_scope(0, 100'000, 0);
     builder.allocate(0, 110'000, 0x7000, 8);
     return builder.finish();
@@ -51,7 +51,7 @@ class NodeRangesTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(NodeRangesTest, AllocationsOfARunGoToItsNodes) {
+TEST_F(NodeRangesTest, AssignsAllocationsOfARunToItsNodes) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
   auto recording = Recording::open(record(profile));
@@ -62,8 +62,8 @@ TEST_F(NodeRangesTest, AllocationsOfARunGoToItsNodes) {
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 
-// Loaded, run, released, and loaded again: the second session runs in the scopes of the first.
-TEST_F(NodeRangesTest, EachLoadOfAModelHasNodes) {
+// A model is loaded, run, released, and loaded again: the second session runs in the scopes of the first.
+TEST_F(NodeRangesTest, FindsNodesForEachLoadOfAModel) {
   for (const char* file : {"first.json", "second.json"}) test::write_text(folder_ / file, kProfile);
   RecordingBuilder builder(folder_ / "a.hrec");
   const auto session = builder.scope("net", 0, ScopeSource::session);
@@ -85,7 +85,7 @@ TEST_F(NodeRangesTest, EachLoadOfAModelHasNodes) {
   EXPECT_EQ(recording->info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
 }
 
-TEST_F(NodeRangesTest, NodesAreEnteredAndLeft) {
+TEST_F(NodeRangesTest, EntersAndLeavesNodes) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
   auto recording = Recording::open(record(profile));
@@ -101,7 +101,7 @@ TEST_F(NodeRangesTest, NodesAreEnteredAndLeft) {
                           Entry{35'000, "net/run/relu"}, Entry{40'000, "net/run"}, Entry{100'000, ""}));
 }
 
-TEST_F(NodeRangesTest, AProfileIsFoundBesideARecordingThatWasCarried) {
+TEST_F(NodeRangesTest, FindsAProfileNextToAMovedRecording) {
   std::filesystem::create_directories(folder_ / "a.hrec.d");
   test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
   auto recording = Recording::open(record("/on/another/machine/profile.json"));
@@ -109,7 +109,7 @@ TEST_F(NodeRangesTest, AProfileIsFoundBesideARecordingThatWasCarried) {
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
 }
 
-TEST_F(NodeRangesTest, WithoutItsProfileARunStaysWholeAndSaysSo) {
+TEST_F(NodeRangesTest, NotesAMissingProfile) {
   auto recording = Recording::open(record("/on/another/machine/profile.json"));
   ASSERT_TRUE(recording);
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run");
@@ -117,7 +117,7 @@ TEST_F(NodeRangesTest, WithoutItsProfileARunStaysWholeAndSaysSo) {
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 
-TEST_F(NodeRangesTest, WhatWasCountedStaysWithTheRun) {
+TEST_F(NodeRangesTest, KeepsCountedAllocationsInTheRun) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
   RecordingBuilder builder(folder_ / "counted.hrec", {.full = false});
@@ -127,7 +127,7 @@ TEST_F(NodeRangesTest, WhatWasCountedStaysWithTheRun) {
   builder.profile(profile, 0, session);
   builder.enter_scope(0, 10'000, run);
   builder.allocate(0, 22'000, 0x1000, 8000);
-  builder.counters(0, 25'000, run, 40, 800, 30);  // conv1 runs, but they began with the run
+  builder.counters(0, 25'000, run, 40, 800, 30);  // conv1 runs, but the counting began with the run
   auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording);
   std::vector<std::string> counted;
@@ -139,8 +139,8 @@ TEST_F(NodeRangesTest, WhatWasCountedStaysWithTheRun) {
   EXPECT_THAT(layers_of_allocations(*recording), ElementsAre("net/run/conv1"));
 }
 
-// A recording may come from anyone, and names the profile's path itself.
-TEST_F(NodeRangesTest, AProfileIsAFileOfBytesOrNone) {
+// A recording may be hostile, and it contains the path of the profile.
+TEST_F(NodeRangesTest, RejectsProfilesThatAreNotRegularFiles) {
   const std::filesystem::path fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const auto refused = read_runtime_profile(fifo);
@@ -154,7 +154,7 @@ TEST_F(NodeRangesTest, AProfileIsAFileOfBytesOrNone) {
   EXPECT_FALSE(Recording::open(fifo).has_value());
 }
 
-TEST_F(NodeRangesTest, TheProfileBesideTheRecordingComesFirst) {
+TEST_F(NodeRangesTest, PrefersTheProfileNextToTheRecording) {
   std::filesystem::create_directories(folder_ / "a.hrec.d");
   test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
   std::filesystem::create_directories(folder_ / "elsewhere");
@@ -165,8 +165,8 @@ TEST_F(NodeRangesTest, TheProfileBesideTheRecordingComesFirst) {
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
 }
 
-// By whatever way to it, and with whatever session.
-TEST_F(NodeRangesTest, AProfileIsReadOnceHoweverOftenItIsNamed) {
+// The path may be written differently, and the session may differ.
+TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
   std::filesystem::create_symlink(profile, folder_ / "another.json");
@@ -182,8 +182,8 @@ TEST_F(NodeRangesTest, AProfileIsReadOnceHoweverOftenItIsNamed) {
   EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 of the profiles")));
 }
 
-// The runtime keeps a profile in its memory until it is ended, and the process may die before.
-TEST_F(NodeRangesTest, AProfileThatWasBegunAndNeverWrittenIsMissing) {
+// The runtime keeps a profile in memory until profiling ends; the process may die before.
+TEST_F(NodeRangesTest, NotesAProfileThatWasNeverWritten) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
   RecordingBuilder builder(folder_ / "b.hrec");
@@ -199,7 +199,7 @@ TEST_F(NodeRangesTest, AProfileThatWasBegunAndNeverWrittenIsMissing) {
   EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("before the third run of other was over")));
 }
 
-TEST_F(NodeRangesTest, ThereIsALimitToNotesOfMissingProfiles) {
+TEST_F(NodeRangesTest, LimitsNotesOnMissingProfiles) {
   RecordingBuilder builder(folder_ / "b.hrec");
   for (std::uint32_t i = 1; i <= 101; ++i)
     builder.open_profile(i, builder.scope("net " + std::to_string(i), 0, ScopeSource::session));
@@ -208,7 +208,7 @@ TEST_F(NodeRangesTest, ThereIsALimitToNotesOfMissingProfiles) {
   EXPECT_EQ(recording->info().notes.size(), 100u);
 }
 
-TEST_F(NodeRangesTest, ThereIsALimitToProfiles) {
+TEST_F(NodeRangesTest, LimitsTheNumberOfProfiles) {
   RecordingBuilder builder(folder_ / "a.hrec", {.metadata_bytes = 1 << 20});
   const auto session = builder.scope("net", 0, ScopeSource::session);
   for (int i = 0; i < 1001; ++i) builder.profile("/absent/" + std::to_string(i), 0, session);
@@ -219,7 +219,7 @@ TEST_F(NodeRangesTest, ThereIsALimitToProfiles) {
   EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the first 1000 of 1001 profiles")));
 }
 
-TEST_F(NodeRangesTest, AProfileSaysWhatItsArenaHeld) {
+TEST_F(NodeRangesTest, ReadsArenaFiguresFromAProfile) {
   const std::string path = (folder_ / "profile.json").string();
   test::write_text(path, kProfile);
   const auto profile = read_runtime_profile(path);
@@ -231,7 +231,7 @@ TEST_F(NodeRangesTest, AProfileSaysWhatItsArenaHeld) {
   EXPECT_FALSE(profile->runs[1].in_use) << "absent is not zero";
 }
 
-TEST_F(NodeRangesTest, WhatIsNoProfileIsAnError) {
+TEST_F(NodeRangesTest, RejectsInvalidProfiles) {
   for (const char* text : {"", "{", "{}", "7", "[1,", "\"x\""}) {
     test::write_text(folder_ / "bad.json", text);
     EXPECT_FALSE(read_runtime_profile(folder_ / "bad.json")) << text;

@@ -1,5 +1,5 @@
-// The document is enough: a reader in Python, written from docs/recording-format.md with nothing but Python's
-// standard library, agrees with the C++ reader.
+// Proves that docs/recording-format.md is sufficient: a reader in Python, written from this document with
+// only the standard library, gives the same results as the C++ reader.
 #include <fcntl.h>
 
 #include <array>
@@ -32,7 +32,7 @@ Json python_reads(const std::filesystem::path& recording, const std::filesystem:
   return document ? *document : Json();
 }
 
-// What is live by all samples and by each half of them.
+// Live bytes by all samples, and by each half of them.
 using ByHalf = std::array<std::int64_t, 3>;
 
 ByHalf bytes_of(const MemoryEvent& event) {
@@ -47,7 +47,7 @@ ByHalf bytes_of(const MemoryEvent& event) {
           event.half == SampleHalf::a ? 0 : in_half};
 }
 
-// The middle of the first stretch in which half A is at its highest, and what half B has then.
+// The middle of the first interval in which half A has its maximum, and half B's value there.
 std::pair<std::int64_t, std::int64_t> peak_of_halves(const std::map<std::int64_t, ByHalf>& live_at,
                                                      std::int64_t end) {
   std::int64_t highest = -1, from = 0, to = 0;
@@ -75,7 +75,7 @@ Figures figures_of(Recording& recording) {
   Figures figures;
   bool sampled = false;
   ByHalf now{};
-  std::map<std::int64_t, ByHalf> live_at{{0, now}};  // after the last event of a moment
+  std::map<std::int64_t, ByHalf> live_at{{0, now}};  // after the last event of each time
   std::int64_t end = 0;
   const auto change = [&](const ByHalf& by, std::int64_t sign) {
     for (std::size_t i = 0; i < now.size(); ++i) now[i] += sign * by[i];
@@ -88,7 +88,7 @@ Figures figures_of(Recording& recording) {
   };
   recording.for_each_event([&](const MemoryEvent& event) {
     end = event.time.count;
-    figures.events += event.kind != MemoryEventKind::release_counters;  // one record with the counters
+    figures.events += event.kind != MemoryEventKind::release_counters;  // part of the counters record
     switch (event.kind) {
       case MemoryEventKind::allocate:
       case MemoryEventKind::sampled_allocate: {
@@ -155,7 +155,7 @@ void expect_same(Recording& recording, const Json& python) {
     EXPECT_EQ(get_integer(scopes, path), bytes) << path;
 }
 
-// All kinds of records, many threads and segments, addresses that are given out again.
+// All kinds of records, many threads and segments, and reused addresses.
 std::filesystem::path busy_recording(const std::filesystem::path& path, RecordingOptions options) {
   options.segment_bytes = 16 << 10;
   options.time_shift = 3;
@@ -197,14 +197,14 @@ std::filesystem::path busy_recording(const std::filesystem::path& path, Recordin
     else
       builder.allocate(thread, time, address, random() % 100'000, stack);
   }
-  // What was counted after the last record, as a thread of a killed process leaves it.
+  // Counts after the last record, as a killed process leaves them.
   if (!options.full) builder.count(1, time, 7, 700, 3);
   return builder.finish();
 }
 
 class PythonReader : public testing::TestWithParam<const char*> {};
 
-TEST_P(PythonReader, AgreesWithOurs) {
+TEST_P(PythonReader, AgreesWithTheCppReader) {
   if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
   const std::string kind = GetParam();
   test::TemporaryFolder folder;
@@ -219,7 +219,7 @@ TEST_P(PythonReader, AgreesWithOurs) {
   expect_same(*recording, python_reads(path, folder / "answer.json"));
 }
 
-TEST(PythonReaderOfDevices, AgreesWithOurs) {
+TEST(PythonReaderOfDevices, AgreesWithTheCppReader) {
   if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");

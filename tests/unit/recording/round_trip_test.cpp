@@ -1,4 +1,4 @@
-// What the writer wrote, the reader gives back.
+// The reader returns what the writer wrote.
 #include <array>
 #include <limits>
 
@@ -20,7 +20,7 @@ std::vector<std::uint64_t> frames_of(const Recording& recording, const MemoryEve
   return {frames.begin(), frames.end()};
 }
 
-TEST(Varint, AnyNumberComesBackInAtMostTenBytes) {
+TEST(Varint, RoundTripsAnyNumberInAtMostTenBytes) {
   for (const std::uint64_t value :
        {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{16383}, std::uint64_t{16384},
         std::uint64_t{1} << 62, std::numeric_limits<std::uint64_t>::max()}) {
@@ -35,8 +35,8 @@ TEST(Varint, AnyNumberComesBackInAtMostTenBytes) {
   }
 }
 
-// Not only where the bytes end.
-TEST(Varint, IsReadAlikeWhateverLiesBehind) {
+// The fast path, not only at the end of the bytes.
+TEST(Varint, ReadsTheSameWithAnyFollowingBytes) {
   for (unsigned bits = 0; bits < 64; ++bits) {
     const std::uint64_t value = ~std::uint64_t{0} >> bits;
     for (const std::uint8_t behind : {std::uint8_t{0}, std::uint8_t{0xff}}) {
@@ -55,7 +55,7 @@ TEST(Varint, IsReadAlikeWhateverLiesBehind) {
   EXPECT_EQ(at, nullptr) << "it has more than ten bytes";
 }
 
-TEST(Varint, SmallNumbersOfEitherSignAreShort) {
+TEST(Varint, EncodesSmallNumbersOfBothSignsInFewBytes) {
   EXPECT_THAT((std::vector{zigzag(0), zigzag(-1), zigzag(1), zigzag(-2)}), ElementsAre(0, 1, 2, 3));
   for (const std::int64_t value :
        {std::int64_t{0}, std::int64_t{-64}, std::numeric_limits<std::int64_t>::min(),
@@ -63,7 +63,7 @@ TEST(Varint, SmallNumbersOfEitherSignAreShort) {
     EXPECT_EQ(unzigzag(zigzag(value)), value);
 }
 
-TEST(RoundTrip, EveryKindOfEvent) {
+TEST(RoundTrip, KeepsEveryKindOfEvent) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto model = builder.scope("model", 0, ScopeSource::session);
@@ -98,7 +98,7 @@ TEST(RoundTrip, EveryKindOfEvent) {
   EXPECT_EQ(seen.events[1].weight, 1);
   EXPECT_EQ(frames_of(*recording, seen.events[1]), stack);
   EXPECT_EQ(seen.events[2].stack, seen.events[1].stack);
-  // A sample of s bytes stands for 1 / (1 − e^(−s / period)) allocations.
+  // A sample of s bytes represents 1 / (1 − e^(−s / period)) allocations.
   EXPECT_NEAR(seen.events[2].weight, 512.0 * 1024 / 100, 1);
   EXPECT_EQ(seen.events[3].stack.index, 0u);
   EXPECT_EQ(seen.events[4].size, 1u << 20);
@@ -108,14 +108,14 @@ TEST(RoundTrip, EveryKindOfEvent) {
   EXPECT_EQ(seen.events[6].size, 7000u);
   EXPECT_EQ(seen.events[7].scope.index, model);
   EXPECT_EQ(seen.events[7].count, 60u);
-  // The counters were of another scope; the thread is where it was.
+  // The counters belong to another scope; the thread's scope is unchanged.
   EXPECT_EQ(seen.events[8].scope.index, layer);
   EXPECT_EQ(seen.events[8].count, 33u);
   EXPECT_EQ(recording->path_of(ScopeId{layer}), "model/conv1");
   EXPECT_EQ(recording->path_of(ScopeId{99}), "");
 }
 
-TEST(RoundTrip, AddressesThatAreReservedAndMadeAccessible) {
+TEST(RoundTrip, KeepsReservedAndAccessibleAddresses) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("conv1");
@@ -124,7 +124,7 @@ TEST(RoundTrip, AddressesThatAreReservedAndMadeAccessible) {
   builder.enter_scope(0, 10, layer);
   builder.reserve(0, 20, 0x7f1000000000, std::uint64_t{1} << 40);
   builder.make_accessible(0, 30, 0x7f1000001000, 8192, stack);
-  builder.release(0, 40, 0x7f0000001000);  // the addresses of others are not counted from theirs
+  builder.release(0, 40, 0x7f0000001000);  // reservations do not change the base of address deltas
   auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
   const Seen seen = read_events(*recording);
@@ -140,7 +140,7 @@ TEST(RoundTrip, AddressesThatAreReservedAndMadeAccessible) {
   EXPECT_EQ(seen.events[4].address, 0x7f0000001000u);
 }
 
-TEST(RoundTrip, WhatIsKnownOfTheProcess) {
+TEST(RoundTrip, KeepsProcessInformation) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.full = false;
@@ -189,7 +189,7 @@ TEST(RoundTrip, WhatIsKnownOfTheProcess) {
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 
-TEST(RoundTrip, StacksShareTheirOuterFramesAndKeepOneIdInAllSegments) {
+TEST(RoundTrip, StacksHaveOneIdInAllSegments) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const std::vector<Frames> stacks{
@@ -217,7 +217,7 @@ TEST(RoundTrip, StacksShareTheirOuterFramesAndKeepOneIdInAllSegments) {
   EXPECT_EQ(read_events(*recording).events[3].stack, seen.events[3].stack) << "a second walk gives other ids";
 }
 
-TEST(RoundTrip, TheDeepestStackFits) {
+TEST(RoundTrip, KeepsTheDeepestStack) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   Frames deep;
@@ -231,7 +231,7 @@ TEST(RoundTrip, TheDeepestStackFits) {
   EXPECT_EQ(frames_of(*recording, seen.events[0]), deep);
 }
 
-TEST(RoundTrip, UnitsOfTimeBecomeNanoseconds) {
+TEST(RoundTrip, ConvertsTimeUnitsToNanoseconds) {
   test::TemporaryFolder folder;
   RecordingOptions options;
   options.time_shift = 4;  // a unit is 16 ticks
@@ -245,7 +245,7 @@ TEST(RoundTrip, UnitsOfTimeBecomeNanoseconds) {
   EXPECT_NEAR(static_cast<double>(seen.events[1].time.count), 8e9, 10);
 }
 
-TEST(RoundTrip, AClockThatRunsBackwardsStandsStill) {
+TEST(RoundTrip, IgnoresAClockThatRunsBackwards) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.allocate(0, 100, 0x1000, 8);
@@ -257,7 +257,7 @@ TEST(RoundTrip, AClockThatRunsBackwardsStandsStill) {
   EXPECT_EQ(seen.events[2].time.count, 120);
 }
 
-TEST(RoundTrip, AnEmptyRecordingIsWhole) {
+TEST(RoundTrip, AcceptsAnEmptyRecording) {
   test::TemporaryFolder folder;
   const Seen seen = read_events(RecordingBuilder(folder / "a.hrec").finish());
   EXPECT_THAT(seen.events, IsEmpty());

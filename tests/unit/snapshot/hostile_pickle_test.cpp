@@ -1,4 +1,5 @@
-// Pickles that are damaged, or made to harm: one sentence, in time and memory that go by their size.
+// Damaged and malicious pickles: the reader reports one sentence, with time and memory proportional to their
+// size.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -21,11 +22,10 @@ std::string error_of(std::string_view bytes) {
   return status ? "no error" : status.error().why;
 }
 
-TEST(HostilePickle, NamesWhatItWouldHaveRunAndRunsNothing) {
+TEST(HostilePickle, NamesForbiddenCodeWithoutRunningIt) {
   EXPECT_EQ(error_of("cos\nsystem\n(S'touch /tmp/headroom_was_here'\ntR."),
             "it uses Python's os.system at byte 0");
-  EXPECT_EQ(error_of("\x80\x04\x8c\x05posix\x8c\x06system\x93."),
-            "it uses Python's posix.system at byte 17");
+  EXPECT_EQ(error_of("\x80\x04\x8c\x05posix\x8c\x06system\x93."), "it uses Python's posix.system at byte 17");
   EXPECT_EQ(error_of("(ios\nsystem\n."), "it uses Python's os.system at byte 1");
   EXPECT_EQ(error_of("N)R."), "it creates a Python object at byte 2");
   EXPECT_EQ(error_of("N}b."), "it creates a Python object at byte 2");
@@ -36,9 +36,9 @@ TEST(HostilePickle, NamesWhatItWouldHaveRunAndRunsNothing) {
   EXPECT_EQ(error_of("NQ."), "it refers to an external object at byte 1");
 }
 
-// All opcodes that there are and that are not known to build plain data, the extension registry and the sets
-// and buffers of later protocols among them.
-TEST(HostilePickle, RefusesEveryOtherOpcode) {
+// All opcodes that do not build plain data, including the extension registry and the sets and buffers of
+// later protocols.
+TEST(HostilePickle, RejectsEveryOtherOpcode) {
   const std::string known =
       "(.NIJKMLFGSTUVXBC]ael)t}dsupqrghj\x80\x95\x88\x89\x8a\x8b\x8c\x8d\x8e\x85\x86\x87\x94";
   for (int opcode = 0; opcode < 256; ++opcode) {
@@ -53,11 +53,11 @@ TEST(HostilePickle, RefusesEveryOtherOpcode) {
   EXPECT_THAT(error_of("\x8f."), StartsWith("it has the unsupported opcode 0x8f at byte 0"));
 }
 
-TEST(HostilePickle, TheNamesInTheSentenceCannotSteerTheTerminal) {
+TEST(HostilePickle, RemovesControlCharactersFromNames) {
   EXPECT_EQ(error_of("c\x1b[31mos\nsys\x07tem\n."), "it uses Python's os.system at byte 0");
 }
 
-TEST(HostilePickle, SaysWhatIsWrongWithItsStructure) {
+TEST(HostilePickle, ReportsStructureErrors) {
   EXPECT_EQ(error_of(""), "it is cut off after 0 bytes");
   EXPECT_EQ(error_of("."), "an opcode needs more values than its stack has");
   EXPECT_EQ(error_of("\x80\x06N."), "it is a pickle of protocol 6, and Headroom reads 0 to 5");
@@ -76,7 +76,7 @@ TEST(HostilePickle, SaysWhatIsWrongWithItsStructure) {
   EXPECT_EQ(error_of("X\xff\xff\xff\xff"
                      "ab"),
             "it is cut off after 7 bytes")
-      << "4 GiB are promised, and not taken";
+      << "4 GiB are announced, but not allocated";
   EXPECT_EQ(error_of("\x8d\xff\xff\xff\xff\xff\xff\xff\x7f"
                      "ab"),
             "it is cut off after 11 bytes");
@@ -84,7 +84,7 @@ TEST(HostilePickle, SaysWhatIsWrongWithItsStructure) {
   EXPECT_EQ(error_of(std::string(2000, '(')), "it is nested too deeply");
 }
 
-TEST(HostilePickle, EveryBeginningOfAPickleIsCutOff) {
+TEST(HostilePickle, RejectsEveryTruncatedPickle) {
   const std::string whole =
       "\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94(K\x01M\x01\x02J\0\0\0\x01\x8a\x02\x01\x02G\0\0\0\0\0\0\0\0eu."s;
   EXPECT_EQ(error_of(whole), "no error");
@@ -92,8 +92,9 @@ TEST(HostilePickle, EveryBeginningOfAPickleIsCutOff) {
     EXPECT_EQ(error_of(std::string_view(whole).substr(0, i)), fmt::format("it is cut off after {} bytes", i));
 }
 
-// A list that holds itself is walked by nobody to its end; one that is held a million times is held once.
-TEST(HostilePickle, SharedAndCircularObjectsTakeNoRoom) {
+// A list that contains itself is never walked to the end. A list that is referenced a million times is stored
+// once.
+TEST(HostilePickle, StoresSharedAndCircularObjectsOnce) {
   EXPECT_EQ(error_of("]q\0h\0a."s), "no error");
   std::string layers = "]q\0"s;
   for (char depth = 0; depth < 100; ++depth) {
@@ -114,8 +115,8 @@ std::int64_t most_resident_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-// A byte makes a tuple of one with everything before it inside: 24 bytes of memory each.
-TEST(HostilePickle, WhatBuildsFarMoreThanASnapshotIsRefused) {
+// Each byte makes a tuple that contains the previous one: 24 bytes of memory each.
+TEST(HostilePickle, RejectsPicklesThatNeedTooMuchMemory) {
   const std::int64_t before = most_resident_bytes();
   EXPECT_EQ(error_of("N" + std::string(40'000'000, '\x85') + "."),
             "it needs far more memory than a snapshot of its size");

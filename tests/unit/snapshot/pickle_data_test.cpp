@@ -54,7 +54,7 @@ TEST(PickleData, DictsWithTheSameKeysShareThem) {
   EXPECT_NE(shapes[0], shapes[2]);
 }
 
-TEST(PickleData, FindsWhatWasSetInSeveralSteps) {
+TEST(PickleData, FindsItemsSetInSeveralSteps) {
   PickleData data;
   const PickleValue dict = data.add_object(PickleKind::dict);
   const PickleValue one[] = {text(data, "a"), data.add_integer(1)};
@@ -88,8 +88,8 @@ TEST(PickleColumns, ReadsTheSameKeysOfDictsOfAllShapes) {
   }
 }
 
-// Of those that refer to it each would look through it.
-TEST(PickleColumns, ADictOfManyKeysThatWereSetOneByOneIsNotLookedThrough) {
+// Otherwise each reference to such a dict would search it.
+TEST(PickleColumns, DoesNotSearchDictsWithManyKeys) {
   PickleData data;
   PickleColumns<1> columns(data, {"size"});
   const PickleValue small = data.add_object(PickleKind::dict), large = data.add_object(PickleKind::dict);
@@ -105,8 +105,8 @@ TEST(PickleColumns, ADictOfManyKeysThatWereSetOneByOneIsNotLookedThrough) {
   EXPECT_EQ(columns.read(large)[0].kind(), PickleKind::absent);
 }
 
-// However many hashes collide, a dict has its own keys.
-TEST(PickleData, ShapesAreTheirOwnHoweverManyThereAre) {
+// However many hashes collide, each dict keeps its own keys.
+TEST(PickleData, DistinguishesManyCollidingShapes) {
   PickleData data;
   std::vector<PickleValue> dicts;
   for (int times = 0; times < 2; ++times)

@@ -57,7 +57,7 @@ TEST(PickleInput, ReadsPlainAndGzipInWindows) {
   for (const char* name : {"a", "b", "c", "d"}) EXPECT_EQ(outcome(folder / name), "items: 1000000") << name;
 }
 
-TEST(PickleInput, ATextIsReadHoweverLong) {
+TEST(PickleInput, ReadsTextsOfAnyLength) {
   const test::TemporaryFolder folder;
   const std::string text(5 << 20, 'x');
   std::string pickle = "]X";
@@ -66,14 +66,14 @@ TEST(PickleInput, ATextIsReadHoweverLong) {
   EXPECT_EQ(outcome(folder / "a"), "items: 1");
 }
 
-TEST(PickleInput, SaysWhatIsWrongWithAGzipStream) {
+TEST(PickleInput, ReportsDamagedGzipStreams) {
   const test::TemporaryFolder folder;
   const std::string whole = packed(list_of(300'000));
   test::write_text(folder / "a", whole.substr(0, whole.size() / 2));
   EXPECT_EQ(outcome(folder / "a"), "its gzip stream is cut off");
   test::write_text(folder / "b", whole.substr(0, whole.size() - 4));
   EXPECT_EQ(outcome(folder / "b"), "its gzip stream is cut off")
-      << "the pickle is whole, its checksum is not";
+      << "the pickle is complete, but the checksum is wrong";
   std::string damaged = whole;
   damaged[whole.size() - 6] = static_cast<char>(damaged[whole.size() - 6] ^ 1);
   test::write_text(folder / "c", damaged);
@@ -82,7 +82,7 @@ TEST(PickleInput, SaysWhatIsWrongWithAGzipStream) {
   EXPECT_EQ(outcome(folder / "d"), "its gzip stream is damaged");
 }
 
-TEST(PickleInput, WhatUnpacksToFarMoreThanASnapshotIsRefused) {
+TEST(PickleInput, RejectsDecompressionBombs) {
   const test::TemporaryFolder folder;
   constexpr int kLength = 80 << 20;
   std::string text = "]X";
@@ -91,7 +91,7 @@ TEST(PickleInput, WhatUnpacksToFarMoreThanASnapshotIsRefused) {
   EXPECT_EQ(outcome(folder / "a"), "it unpacks to more than 100 times its size");
 }
 
-TEST(PickleInput, TakesFilesOnly) {
+TEST(PickleInput, AcceptsRegularFilesOnly) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(outcome(folder / "absent"), HasSubstr("absent: No such file or directory; check the path"));
   EXPECT_THAT(outcome(folder.path()), HasSubstr("it is not a file"));

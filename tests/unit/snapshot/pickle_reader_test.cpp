@@ -1,4 +1,4 @@
-// Pickles that Python itself made, in every protocol, hold for this reader what they hold for Python.
+// Pickles that Python made, in every protocol, have the same content for this reader as for Python.
 #include "snapshot/pickle_reader.h"
 
 #include <fmt/format.h>
@@ -110,8 +110,8 @@ TEST(PickleReader, ReadsEachOpcodeOfPlainData) {
   EXPECT_EQ(read("G?\xf8\0\0\0\0\0\0."s), "f3ff8000000000000");
 }
 
-// What the caller keeps in a form of its own takes no more room than its number.
-TEST(PickleReader, ObjectsThatTheCallerKeepsTakeNoRoom) {
+// Objects that the caller converts need no more memory than their number.
+TEST(PickleReader, ConvertedObjectsNeedNoMemory) {
   std::string pickle = "](";
   constexpr int kDicts = 100'000;
   for (int i = 0; i < kDicts; ++i)
@@ -140,7 +140,7 @@ TEST(PickleReader, ObjectsThatTheCallerKeepsTakeNoRoom) {
   EXPECT_LT(2 * data.storage_bytes(), plain.storage_bytes());
 }
 
-TEST(PickleReader, WhatWasKeptIsFinished) {
+TEST(PickleReader, RejectsChangesToConvertedObjects) {
   const auto outcome = [](std::string_view bytes) {
     PickleInput input = PickleInput::of(bytes);
     PickleData data;
@@ -155,9 +155,9 @@ TEST(PickleReader, WhatWasKeptIsFinished) {
   EXPECT_EQ(outcome("](" + std::string(1000, 'N') + "eNa."), "kept: 0") << "a step of 1000, and one more";
 }
 
-TEST(PickleReader, WhatFollowsTheEndIsNotOfThePickle) { EXPECT_EQ(read("N.garbage"), "None"); }
+TEST(PickleReader, IgnoresBytesAfterTheEnd) { EXPECT_EQ(read("N.garbage"), "None"); }
 
-TEST(PickleReader, KnowsAPickleByItsFirstBytes) {
+TEST(PickleReader, RecognizesAPickleByItsFirstBytes) {
   EXPECT_TRUE(looks_like_pickle("\x80\x04\x95"));
   EXPECT_TRUE(looks_like_pickle("\x80\x02}"));
   EXPECT_TRUE(looks_like_pickle("(dp0\n"));

@@ -35,8 +35,8 @@ std::vector<std::string> texts(const Snapshot& snapshot, StackIndex stack) {
 const Json kFrames = Json::parse(R"([{"name": "forward", "filename": "net.py", "line": 7},
                                      {"name": "main", "filename": "run.py", "line": 3}])");
 
-// As torch 2.11 writes it.
-Json today() {
+// The format of torch 2.11.
+Json torch_2_11_snapshot() {
   Json block =
       Json::parse(R"({"address": 4096, "size": 1024, "requested_size": 900, "state": "active_allocated"})");
   block["frames"] = kFrames;
@@ -62,8 +62,8 @@ Json today() {
   return data;
 }
 
-TEST(SnapshotReader, ReadsWhatTorchWritesToday) {
-  const auto snapshot = open(today());
+TEST(SnapshotReader, ReadsTheFormatOfTorch2_11) {
+  const auto snapshot = open(torch_2_11_snapshot());
   ASSERT_TRUE(snapshot.has_value()) << snapshot.error().sentence();
   ASSERT_EQ(snapshot->segments.size(), 1U);
   const Segment& segment = snapshot->segments[0];
@@ -98,8 +98,9 @@ TEST(SnapshotReader, ReadsWhatTorchWritesToday) {
   EXPECT_EQ(entries[2].action, Action::oom);
   EXPECT_EQ(entries[2].address, 77U);
   EXPECT_EQ(entries[3].action, Action::other);
-  EXPECT_THAT(snapshot->problems,
-              ElementsAre("1 entries of the trace have an action that this version of Headroom does not know"));
+  EXPECT_THAT(
+      snapshot->problems,
+      ElementsAre("1 entries of the trace have an action that this version of Headroom does not know"));
 
   EXPECT_EQ(snapshot->settings.text, "max_split_size_mb:64");
   EXPECT_EQ(snapshot->settings.max_split_bytes, 67108864);
@@ -110,7 +111,7 @@ TEST(SnapshotReader, ReadsWhatTorchWritesToday) {
   EXPECT_EQ(snapshot->annotations[0].text, "ProfilerStep#3 START");
 }
 
-// torch 1.13's memory_snapshot() is the list of segments; blocks have a history, the last owner first.
+// In torch 1.13, memory_snapshot() is the list of segments. Blocks have a history, last owner first.
 TEST(SnapshotReader, ReadsTheListOfTorch1_13) {
   Json data = Json::parse(
       R"([{"device": 1, "address": 8192, "total_size": 2097152, "allocated_size": 512, "active_size": 512, "stream": 0,
@@ -132,7 +133,7 @@ TEST(SnapshotReader, ReadsTheListOfTorch1_13) {
   EXPECT_THAT(snapshot->devices(), ElementsAre(1));
 }
 
-// 2.0 has no times, and streams and addresses may have their highest bit set (Intel's GPUs).
+// 2.0 has no times. Streams and addresses may have their highest bit set (Intel GPUs).
 TEST(SnapshotReader, ReadsTracesWithoutTimes) {
   const auto snapshot = open(Json::parse(
       R"({"segments": [], "device_traces": [[{"action": "alloc", "addr": 18374686479671623680, "size": 512, "stream": -1}]]})"));
@@ -144,15 +145,15 @@ TEST(SnapshotReader, ReadsTracesWithoutTimes) {
   EXPECT_EQ(snapshot->settings.expandable_segments, std::nullopt);
 }
 
-TEST(SnapshotReader, SaysWhatIsNoSnapshot) {
+TEST(SnapshotReader, RejectsOtherPickles) {
   EXPECT_THAT(why(Json::parse(R"({"model": [1, 2]})")), HasSubstr("not a memory snapshot of PyTorch"));
   EXPECT_THAT(why(Json(7)), HasSubstr("not a memory snapshot of PyTorch"));
   EXPECT_EQ(why(Json::array()), "no error") << "nothing was allocated";
 }
 
-TEST(SnapshotReader, SaysWhatIsDamaged) {
+TEST(SnapshotReader, ReportsDamagedSegmentsAndBlocks) {
   const auto changed = [](const std::function<void(Json&)>& change) {
-    Json data = today();
+    Json data = torch_2_11_snapshot();
     change(data);
     return why(data);
   };
@@ -178,10 +179,10 @@ TEST(SnapshotReader, SaysWhatIsDamaged) {
             "two segments overlap at 0x2000");
 }
 
-// One list of two bytes a reference to it would be a segment of a million blocks each time.
-TEST(SnapshotReader, AnObjectCountsOnce) {
+// Each reference to one list costs two bytes, but would count as a segment of a million blocks.
+TEST(SnapshotReader, CountsAnObjectOnce) {
   const test::TemporaryFolder folder;
-  const std::string segment = test::pickle_of(today()["segments"][0]);
+  const std::string segment = test::pickle_of(torch_2_11_snapshot()["segments"][0]);
   std::string pickle = "}X";
   pickle += std::string("\x08\0\0\0", 4) + "segments](" + segment.substr(2, segment.size() - 3) + "q" + '\0';
   test::write_text(folder / "a.pickle", pickle + "h" + '\0' + "es.");
@@ -190,7 +191,7 @@ TEST(SnapshotReader, AnObjectCountsOnce) {
   EXPECT_EQ(snapshot.error().why, "a segment is damaged");
 }
 
-TEST(SnapshotReader, LeavesOutEntriesThatCannotBeRead) {
+TEST(SnapshotReader, SkipsUnreadableEntries) {
   const auto snapshot = open(Json::parse(
       R"({"segments": [], "device_traces": [[{"action": "alloc", "addr": 512, "size": 512, "stream": 0},
           {"action": "alloc", "size": 512}, {"addr": 1, "size": 512}, 7, {"action": "free_requested", "addr": 1, "size": -1}]]})"));
@@ -199,9 +200,9 @@ TEST(SnapshotReader, LeavesOutEntriesThatCannotBeRead) {
   EXPECT_THAT(snapshot->problems, ElementsAre("4 entries of the trace could not be read and are left out"));
 }
 
-TEST(SnapshotReader, KnowsItsFiles) {
+TEST(SnapshotReader, RecognizesSnapshotFiles) {
   const test::TemporaryFolder folder;
-  test::write_text(folder / "a", test::pickle_of(today()));
+  test::write_text(folder / "a", test::pickle_of(torch_2_11_snapshot()));
   test::write_text(folder / "b", "{\"schema_version\": 1}");
   test::write_text(folder / "c.PKL.GZ", "");
   EXPECT_TRUE(is_snapshot_file(folder / "a"));
@@ -212,7 +213,7 @@ TEST(SnapshotReader, KnowsItsFiles) {
   EXPECT_FALSE(is_snapshot_file(folder.path()));
 }
 
-// Snapshots of torch 2.11 on an H200, with what PyTorch itself said then.
+// Snapshots of torch 2.11 on an H200, with the figures that PyTorch reported at that time.
 TEST(SnapshotReader, ReadsRealSnapshots) {
   const auto reference_file = test::shared_data("pytorch_snapshots/reference.json");
   if (!reference_file) GTEST_SKIP() << test::absent_message("pytorch_snapshots");

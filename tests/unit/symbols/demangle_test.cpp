@@ -28,14 +28,14 @@ TEST(Demangle, KeepsWhatIsNotMangled) {
   EXPECT_EQ(demangle(""), "");
 }
 
-TEST(Demangle, CutsVersionsOffAndKeepsStubs) {
+TEST(Demangle, RemovesVersionsAndKeepsStubs) {
   EXPECT_EQ(demangle("memcpy@@GLIBC_2.14"), "memcpy");
   EXPECT_EQ(demangle("_ZNSs6appendEPKc@GLIBCXX_3.4").find('@'), std::string::npos);
   EXPECT_EQ(demangle("_Znwm@plt"), "operator new(unsigned long)@plt");
 }
 
-// pair<x, x> of itself, 33 times: eight billion words in 200 bytes.
-TEST(Demangle, AShortNameThatStandsForGigabytesStaysAsItIs) {
+// pair<x, x> of itself, 33 times: 200 bytes that expand to eight billion words.
+TEST(Demangle, KeepsANameThatExpandsToGigabytes) {
   std::string symbol = "_Z1f1pIxxE";
   const std::string digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVW";
   for (const char digit : digits) {

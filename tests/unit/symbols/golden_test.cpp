@@ -1,4 +1,4 @@
-// The same functions, files and lines as addr2line of binutils, address by address.
+// Compares functions, files and lines with binutils' addr2line, address by address.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,21 +9,21 @@
 namespace headroom::symbols::test {
 namespace {
 
-// binutils 2.40 gives inlined frames whose functions have no linkage name the name of the symbol around the
-// address (LLVM does not); their number and places are right.
+// For inlined frames without a linkage name, binutils 2.40 prints the name of the symbol around the address
+// (LLVM does not). The number and places of its frames are right.
 bool same_function(const Frames& ours, const Frames& theirs, std::size_t frame) {
   if (ours[frame].function == theirs[frame].function) return true;
   return frame + 1 < ours.size() && theirs[frame].function == ours.back().function;
 }
 
-// Of hand-written assembly binutils gives the object file's name, which is no place in a source.
+// For assembly code binutils prints the object file's name, which is not a source file.
 bool same_place(const Frame& ours, const Frame& theirs) {
   return ours.place == theirs.place || (ours.place == ":" && theirs.place.ends_with(".o:"));
 }
 
-// Of two more differences, both seen to be binutils' when LLVM was asked as well: it loses inlined frames in
-// the output of clang and with -fdebug-types-section. There LLVM is the reference,
-// with names as they are in the file, for LLVM 14 cannot read all of g++'s.
+// Two more differences are errors of binutils, confirmed with LLVM: it loses inlined frames in clang's output
+// and with -fdebug-types-section. In these cases LLVM is the reference, with mangled names, because LLVM 14
+// cannot demangle all of g++'s.
 const std::vector<std::string> kLlvm{"llvm-symbolizer", "--output-style=GNU", "--no-demangle"};
 
 void expect_same_as_addr2line(const std::filesystem::path& file, const std::vector<std::uint64_t>& addresses,
@@ -57,7 +57,7 @@ TEST(SymbolizerGolden, AgreesWithAddr2lineOnInlinedCode) {
   expect_same_as_addr2line(inlined_program(), addresses);
 }
 
-// What a desktop does with a recording of a Jetson.
+// A desktop reads a recording of a Jetson.
 TEST(SymbolizerGolden, AgreesWithAddr2lineOnAnotherArchitecture) {
   const headroom::test::TemporaryFolder folder;
   const std::string program = (folder / "program").string();
@@ -72,7 +72,7 @@ TEST(SymbolizerGolden, AgreesWithAddr2lineOnAnotherArchitecture) {
 TEST(SymbolizerGolden, AgreesWithAddr2lineOnOtherFormsOfDebugInformation) {
   const headroom::test::TemporaryFolder folder;
   const std::string program = (folder / "program").string();
-  // Form by form: what the next Debian, older compilers, and builds that save space write.
+  // Formats written by the next Debian, by older compilers, and by builds that save space.
   for (const char* form : {"-gdwarf-4", "-gdwarf-3", "-gz", "-gno-column-info", "-flto"}) {
     SCOPED_TRACE(form);
     ASSERT_TRUE(output_of({"g++", "-O2", "-g", form, "-std=c++17", "-o", program, HEADROOM_INLINED_SOURCE}));

@@ -1,5 +1,5 @@
-// Built with -O2 -g and read by symbolizer_test: functions inlined into each other, templates, lambdas,
-// virtual calls, local classes, a function split into a hot and a cold part.
+// Compiled with -O2 -g and read by symbolizer_test. Has functions inlined into each other, templates,
+// lambdas, virtual calls, local classes, and a function split into a hot and a cold part.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -25,7 +25,7 @@ TEST(IntervalIndex, InnerRangesWinOverOuterOnes) {
   EXPECT_EQ(index.find(301), std::nullopt);
 }
 
-TEST(IntervalIndex, EmptyRangesAndAnEmptyIndexHoldNothing) {
+TEST(IntervalIndex, FindsNothingInEmptyRangesAndEmptyIndexes) {
   IntervalIndex index;
   index.add(5, 5, 1);
   index.add(9, 3, 2);
@@ -34,7 +34,8 @@ TEST(IntervalIndex, EmptyRangesAndAnEmptyIndexHoldNothing) {
   EXPECT_EQ(index.find(~std::uint64_t{0}), std::nullopt);
 }
 
-// Any overlaps, as a damaged file may have: the last range that holds the address, found the slow way.
+// Random overlaps, as in a damaged file. The expected result is the last range that contains the address,
+// found by linear search.
 TEST(IntervalIndex, AgreesWithASearchThroughAllRanges) {
   std::mt19937 random(11);
   for (int round = 0; round < 50; ++round) {

@@ -34,7 +34,7 @@ std::uint64_t address_of(const fs::path& file, const std::string& function) {
   return 0;
 }
 
-// Copies of the program as distributions ship it: stripped, with the debug information in a file of its own.
+// Copies of the program as distributions ship it: stripped, with a separate debug file.
 struct SplitProgram {
   explicit SplitProgram(const TemporaryFolder& folder)
       : code(folder / "program"), debug(folder / "program.debug") {
@@ -51,7 +51,7 @@ SourceFrame frame_in(Symbolizer& symbolizer, std::uint64_t offset = 0) {
   return symbolizer.frames_of(kLoadBias + address_of(inlined_program(), kFunction) + offset, false).back();
 }
 
-TEST(Symbolizer, GivesFunctionFileAndLine) {
+TEST(Symbolizer, FindsFunctionFileAndLine) {
   Symbolizer symbolizer({module_of(inlined_program())});
   const SourceFrame frame = frame_in(symbolizer);
   EXPECT_EQ(frame.function, kFunction);
@@ -70,7 +70,7 @@ TEST(Symbolizer, InlinedFramesComeFirstAndKeepTheirNamespaces) {
   for (const std::uint64_t address : addresses_in(inlined_program(), 5000)) {
     const auto& frames = symbolizer.frames_of(kLoadBias + address, false);
     for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].inlined, i + 1 < frames.size());
-    // g++ writes no parameters of inlined functions, clang does.
+    // g++ writes no parameters for inlined functions; clang does.
     seen |= frames.size() >= 3 && frames[0].function.starts_with("(anonymous namespace)::third_level") &&
             frames[1].function.starts_with("(anonymous namespace)::second_level") &&
             frames[2].function == "(anonymous namespace)::first_level(int)";
@@ -81,14 +81,14 @@ TEST(Symbolizer, InlinedFramesComeFirstAndKeepTheirNamespaces) {
 TEST(Symbolizer, AReturnAddressBelongsToTheCallBeforeIt) {
   const fs::path program = inlined_program();
   Symbolizer symbolizer({module_of(program)});
-  // The first byte of a function, as a return address, is the end of what lies before it.
+  // The first byte of a function, as a return address, belongs to the code before it.
   const std::uint64_t start = kLoadBias + address_of(program, kFunction);
   EXPECT_EQ(symbolizer.frames_of(start, false).back().function, kFunction);
   EXPECT_NE(symbolizer.frames_of(start, true).back().function, kFunction);
   EXPECT_EQ(symbolizer.frames_of(start + 1, true).back().function, kFunction);
 }
 
-TEST(Symbolizer, AnswersAreKeptAndPrepareGivesTheSame) {
+TEST(Symbolizer, CachesResultsAndPrepareGivesTheSame) {
   std::vector<std::uint64_t> addresses;
   for (const std::uint64_t address : addresses_in(inlined_program(), 300))
     addresses.push_back(kLoadBias + address);
@@ -124,7 +124,7 @@ TEST(Symbolizer, FindsDebugInformationByTheLinkInTheFile) {
       fs::rename(split.debug, folder.path() / ".debug" / "program.debug");
     }
     for (const std::string& build_id :
-         {module.build_id, std::string()}) {  // without one the checksum decides
+         {module.build_id, std::string()}) {  // without a build id the checksum decides
       module.build_id = build_id;
       Symbolizer symbolizer({module});
       EXPECT_GT(frame_in(symbolizer).line, 0) << build_id;
@@ -135,7 +135,7 @@ TEST(Symbolizer, FindsDebugInformationByTheLinkInTheFile) {
   EXPECT_EQ(frame_in(symbolizer).line, 0);
 }
 
-// What a desktop has of a recording that was made on a device.
+// A desktop reads a recording that was made on a device.
 TEST(Symbolizer, FindsFilesOfAnotherMachineInSymbolFolders) {
   const TemporaryFolder folder;
   const SplitProgram split(folder);
@@ -173,7 +173,7 @@ TEST(Symbolizer, LooksUnderASysroot) {
   EXPECT_GT(frame_in(symbolizer).line, 0);
 }
 
-TEST(Symbolizer, AFileThatHasChangedGivesNoNames) {
+TEST(Symbolizer, GivesNoNamesForAChangedFile) {
   recording::Module module = module_of(inlined_program());
   module.build_id = "00112233445566778899aabbccddeeff00112233";
   Symbolizer symbolizer({module});
@@ -183,7 +183,7 @@ TEST(Symbolizer, AFileThatHasChangedGivesNoNames) {
   EXPECT_THAT(symbolizer.problems(), ElementsAre(HasSubstr("has changed since the recording")));
 }
 
-TEST(Symbolizer, WithoutDebugInformationThereIsTheSymbolAndTheOffset) {
+TEST(Symbolizer, GivesSymbolAndOffsetWithoutDebugInformation) {
   const TemporaryFolder folder;
   ASSERT_TRUE(
       output_of({"objcopy", "--strip-debug", inlined_program().string(), (folder / "program").string()}));
@@ -205,7 +205,7 @@ TEST(Symbolizer, ReadsTheCompressedSymbolTableOfStrippedFiles) {
   EXPECT_EQ(frame_in(symbolizer).function, kFunction);
 }
 
-TEST(Symbolizer, NamesTheStubsOfOtherLibrariesFunctions) {
+TEST(Symbolizer, NamesLinkageStubs) {
   const fs::path program = inlined_program();
   const std::string listing =
       output_of({"objdump", "-d", "--no-show-raw-insn", program.string()}).value_or("");
@@ -225,7 +225,7 @@ TEST(Symbolizer, NamesTheStubsOfOtherLibrariesFunctions) {
   EXPECT_GT(compared, 5U);
 }
 
-// As glibc names its own functions for calls among themselves.
+// glibc names its functions like this for internal calls.
 TEST(Symbolizer, NamesCFunctionsAsTheSourceDoes) {
   const TemporaryFolder folder;
   const fs::path program = folder / "program";
@@ -240,7 +240,7 @@ TEST(Symbolizer, NamesCFunctionsAsTheSourceDoes) {
               testing::AllOf(Contains("set_up"), Not(Contains("__GI_set_up"))));
 }
 
-TEST(Symbolizer, PlacesOutsideOfFilesAreNamedAsPlaces) {
+TEST(Symbolizer, PrintsAddressesOutsideOfFiles) {
   recording::Module vdso;
   vdso.path = "linux-vdso.so.1";
   vdso.load_bias = vdso.start = 0x7ffd00000000;
@@ -252,7 +252,7 @@ TEST(Symbolizer, PlacesOutsideOfFilesAreNamedAsPlaces) {
   EXPECT_THAT(symbolizer.problems(), IsEmpty());
 }
 
-TEST(Symbolizer, ModulesThatFollowedEachOtherAreToldApartByTime) {
+TEST(Symbolizer, DistinguishesModulesAtOnePlaceByTime) {
   recording::Module first, second;
   first.path = "/gone/first.so";
   first.load_bias = first.start = kLoadBias;
@@ -271,7 +271,7 @@ TEST(Symbolizer, ModulesThatFollowedEachOtherAreToldApartByTime) {
   EXPECT_EQ(module_at({}), "second.so");
 }
 
-TEST(Symbolizer, TruncatedFilesGiveASentenceOrPartOfTheNames) {
+TEST(Symbolizer, ReportsTruncatedFilesOrReadsPartOfThem) {
   const TemporaryFolder folder;
   const std::string whole = headroom::test::read_text(inlined_program());
   for (std::size_t cut = 0; cut < whole.size(); cut += whole.size() / 60 + 1) {
@@ -287,7 +287,7 @@ TEST(Symbolizer, TruncatedFilesGiveASentenceOrPartOfTheNames) {
   }
 }
 
-TEST(Symbolizer, ARecordingCannotLeadItToPipesOrFoldersOrOtherPaths) {
+TEST(Symbolizer, OpensOnlyRegularFilesAndNoPathsFromBuildIds) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   for (const std::string& path :
@@ -305,7 +305,7 @@ TEST(Symbolizer, ARecordingCannotLeadItToPipesOrFoldersOrOtherPaths) {
   }
 }
 
-TEST(CarrySymbols, WhatWasCarriedGivesTheSameNamesElsewhere) {
+TEST(CarrySymbols, CopiedSymbolsGiveTheSameNamesElsewhere) {
   const TemporaryFolder folder;
   const SplitProgram split(folder);
   ASSERT_TRUE(output_of({"objcopy", "--add-gnu-debuglink=" + split.debug.string(), split.code.string()}));
@@ -336,8 +336,8 @@ TEST(CarrySymbols, WhatWasCarriedGivesTheSameNamesElsewhere) {
   EXPECT_THAT(there.problems(), IsEmpty());
 }
 
-// What dwz moves into a file that several programs share; libc6-dbg and most of Debian's debug packages have
-// it.
+// dwz moves data that several programs share to another file. libc6-dbg and most of Debian's debug packages
+// use this.
 TEST(CarrySymbols, FollowsDebugInformationThatDwzSplitOff) {
   const TemporaryFolder folder;
   const std::string one = (folder / "one").string(), two = (folder / "two").string(),
@@ -362,8 +362,8 @@ TEST(CarrySymbols, FollowsDebugInformationThatDwzSplitOff) {
   }
 }
 
-// elfutils asks the servers of DEBUGINFOD_URLS for files that it does not find, unless it is kept from it.
-TEST(Symbolizer, NeverAsksTheNetwork) {
+// Without measures against it, elfutils asks the servers in DEBUGINFOD_URLS for missing files.
+TEST(Symbolizer, NeverUsesTheNetwork) {
   const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

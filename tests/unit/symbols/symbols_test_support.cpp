@@ -108,7 +108,7 @@ std::vector<Frames> addr2line(const fs::path& file, const std::vector<std::uint6
 }
 
 std::string base_name(std::string_view function) {
-  // Without what stands in brackets of any kind, nested ones included.
+  // Removes all text in brackets, nested ones included.
   std::string plain;
   int depth = 0;
   if (function.find("operator") != std::string_view::npos) return "operator";
@@ -117,7 +117,7 @@ std::string base_name(std::string_view function) {
     if (depth == 0) plain += c;
     if (c == '>' || c == ')' || c == ']' || c == '}') --depth;
   }
-  plain = plain.substr(0, plain.find('.'));  // .cold, .isra.0: parts and copies that optimisers make
+  plain = plain.substr(0, plain.find('.'));  // .cold, .isra.0: parts and copies made by optimizers
   plain = plain.substr(0, plain.find_last_not_of(' ') + 1);
   const std::size_t start = plain.find_last_of(": ");
   return start == std::string::npos ? plain : plain.substr(start + 1);
