@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pprof and Perfetto exports of real recordings: valid by their public schemas, read by readers of their own, and with the
-figures of `headroom report --json`.
+"""Tests the pprof and Perfetto exports of real recordings: they are valid by their public schemas, independent readers can
+read them, and they have the same figures as `headroom report --json`.
 
     export_schema_test.py HEADROOM PROGRAM...     (each program is traced with --full and without)
 """
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.dont_write_bytecode = True  # keeps the source tree clean
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from perfetto_schema import UNIT_SIZE_BYTES, read_trace  # noqa: E402
 from pprof_schema import read_profile  # noqa: E402
@@ -66,11 +66,11 @@ class Exports(unittest.TestCase):
     def test_perfetto(self):
         def check(recording, report):
             tracks = read_trace(self.export(recording, "perfetto", ".perfetto-trace"))
-            heap = tracks.counters.get("heap", [0])  # of a program that allocates nothing there is none
-            if report["full"]:  # of samples, the curve is made of all and the peak of a half (docs/trace-report.md)
+            heap = tracks.counters.get("heap", [0])  # missing if the program allocates nothing there
+            if report["full"]:  # for samples, the curve uses all samples and the peak one half (docs/trace-report.md)
                 self.assertEqual(max(heap), report["peak_bytes"])
                 self.assertEqual(heap[-1], report["leaked_bytes"])
-            else:  # the report brings samples down to what was allocated at all, where they say more
+            else:  # the report limits estimates from samples to the allocated bytes
                 self.assertGreaterEqual(heap[-1], report["leaked_bytes"])
             if report["mapped"]["maps"] > 0:
                 self.assertEqual(max(tracks.counters["mapped by the program"]), report["mapped"]["peak_bytes"])
@@ -88,7 +88,7 @@ class Exports(unittest.TestCase):
 
 
 class Reader(unittest.TestCase):
-    """What the reader would not see, the tests above would not see either."""
+    """Tests the schema reader itself: an error that it misses would also be missed by the tests above."""
 
     SCHEMA = {"M": {1: ("number", "int32"), 2: ("text", "string"), 3: ("numbers", ["uint64"]), 4: ("inner", "M"),
                     5: ("choice", ("enum", {0, 1}))}}

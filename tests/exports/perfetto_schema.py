@@ -1,6 +1,6 @@
-"""A Perfetto trace against https://github.com/google/perfetto/tree/main/protos/perfetto/trace (trace_packet.proto and
-track_event/): fields, types and the rules that its comments state (tracks are described before they are used, counters only
-on counter tracks, slices nest)."""
+"""Checks a Perfetto trace against https://github.com/google/perfetto/tree/main/protos/perfetto/trace (trace_packet.proto and
+track_event/): fields, types and the rules in its comments. Tracks are described before they are used, counters are only on
+counter tracks, and slices nest."""
 from protobuf_schema import SchemaError, read_message
 
 SLICE_BEGIN, SLICE_END, INSTANT, COUNTER = 1, 2, 3, 4
@@ -34,29 +34,29 @@ class Tracks:
 
     def describe(self, track):
         uuid = track.get("uuid", 0)
-        require(uuid not in (0, *self.described), f"track {uuid} is described twice or is the implicit one")
+        require(uuid not in (0, *self.described), f"track {uuid} is described twice or has the reserved id 0")
         parent = track.get("parent_uuid", 0)
         require(parent == 0 or parent in self.described, f"track {uuid} has an unknown parent")
-        require(sum(kind in track for kind in ("process", "thread", "counter")) <= 1, f"track {uuid} is of two kinds")
+        require(sum(kind in track for kind in ("process", "thread", "counter")) <= 1, f"track {uuid} has two kinds")
         self.described[uuid] = track
 
     def event(self, time, event):
         uuid, kind = event.get("track_uuid", 0), event.get("type", 0)
-        require(uuid in self.described, f"an event is on track {uuid}, which was not described")
+        require(uuid in self.described, f"an event is on track {uuid}, which has no description")
         require(time >= self.last.get(uuid, 0), f"time runs backwards on track {uuid}")
         self.last[uuid] = time
         track = self.described[uuid]
-        require((kind == COUNTER) == ("counter" in track), f"an event of type {kind} is on the track {track.get('name', uuid)}")
+        require((kind == COUNTER) == ("counter" in track), f"an event of type {kind} is on track {track.get('name', uuid)}")
         require((kind == COUNTER) == ("counter_value" in event), "a counter has no value, or another event has one")
         if kind == COUNTER:
-            require(not track["counter"].get("is_incremental"), "values are taken as absolute")
+            require(not track["counter"].get("is_incremental"), "values must be absolute")
             self.counters.setdefault(track["name"], []).append(event["counter_value"])
         elif kind == SLICE_BEGIN:
             require(event.get("name"), "a slice has no name")
             self.open.setdefault(uuid, []).append(event["name"])
             self.slices[event["name"]] = self.slices.get(event["name"], 0) + 1
         else:
-            require(kind == SLICE_END and self.open.get(uuid), f"an event of type {kind} ends nothing")
+            require(kind == SLICE_END and self.open.get(uuid), f"an event of type {kind} ends no slice")
             self.open[uuid].pop()
 
 
@@ -65,11 +65,11 @@ def read_trace(file):
     with open(file, "rb") as stream:
         packets = read_message(SCHEMA, "Trace", stream.read()).get("packet", [])
     require(packets, "there is no packet")
-    require(packets[0].get("sequence_flags", 0) & STATE_CLEARED, "the first packet does not begin the sequence")
+    require(packets[0].get("sequence_flags", 0) & STATE_CLEARED, "the first packet does not start the sequence")
     tracks = Tracks()
     for packet in packets:
-        require(packet.get("trusted_packet_sequence_id", 0) != 0, "a packet belongs to no sequence")
-        require(("track_event" in packet) != ("track_descriptor" in packet), "a packet has two contents, or none")
+        require(packet.get("trusted_packet_sequence_id", 0) != 0, "a packet has no sequence")
+        require(("track_event" in packet) != ("track_descriptor" in packet), "a packet has two kinds of content, or none")
         if "track_descriptor" in packet:
             tracks.describe(packet["track_descriptor"])
         else:

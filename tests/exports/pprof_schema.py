@@ -1,5 +1,5 @@
-"""A pprof profile against https://github.com/google/pprof/blob/main/proto/profile.proto: fields, types and the rules that its
-comments state (string table, references, numbers of values)."""
+"""Checks a pprof profile against https://github.com/google/pprof/blob/main/proto/profile.proto: fields, types and the rules
+in its comments (string table, references, numbers of values)."""
 import gzip
 
 from protobuf_schema import SchemaError, read_message
@@ -22,7 +22,7 @@ SCHEMA = {
     "Function": {1: ("id", "uint64"), 2: ("name", "int64"), 3: ("system_name", "int64"), 4: ("filename", "int64"),
                  5: ("start_line", "int64")},
 }
-# Which fields are indices into the string table.
+# Fields that are indices into the string table.
 TEXTS = {"sample_type": ("type", "unit"), "label": ("key", "str", "num_unit"), "mapping": ("filename", "build_id"),
          "function": ("name", "system_name", "filename")}
 
@@ -37,7 +37,7 @@ def by_id(messages, kind):
     for message in messages:
         identity = message.get("id", 0)
         require(identity != 0, f"a {kind} has no id")
-        require(identity not in found, f"two of {kind} have the id {identity}")
+        require(identity not in found, f"two {kind}s have the id {identity}")
         found[identity] = message
     return found
 
@@ -48,16 +48,16 @@ def read_profile(file):
         profile = read_message(SCHEMA, "Profile", stream.read())
     texts = profile.get("string_table", [])
     require(texts and texts[0] == "", "the first text is not empty")
-    require(len(set(texts)) == len(texts), "a text is there twice")
+    require(len(set(texts)) == len(texts), "a text is stored twice")
 
     def check_texts(message, fields, what):
         for field in fields:
-            require(0 <= message.get(field, 0) < len(texts), f"{what}.{field} is no index of the string table")
+            require(0 <= message.get(field, 0) < len(texts), f"{what}.{field} is not an index of the string table")
 
     check_texts(profile, ("drop_frames", "keep_frames", "default_sample_type"), "profile")
     check_texts(profile.get("period_type", {}), TEXTS["sample_type"], "period_type")
     for comment in profile.get("comment", []):
-        require(0 <= comment < len(texts), "a comment is no index of the string table")
+        require(0 <= comment < len(texts), "a comment is not an index of the string table")
     for kind in ("sample_type", "mapping", "function"):
         for message in profile.get(kind, []):
             check_texts(message, TEXTS[kind], kind)
@@ -72,16 +72,16 @@ def read_profile(file):
         require(mapping == 0 or mapping in mappings, f"there is no mapping {mapping}")
         if mapping != 0:
             low, high = mappings[mapping]["memory_start"], mappings[mapping]["memory_limit"]
-            require(low <= location["address"] < high, f"{location['address']:#x} lies outside of its mapping")
+            require(low <= location["address"] < high, f"{location['address']:#x} is outside of its mapping")
         require(location.get("line"), "a location has no line")
         for line in location["line"]:
             require(line.get("function_id", 0) in functions, f"there is no function {line.get('function_id', 0)}")
 
     names = [texts[kind.get("type", 0)] for kind in profile["sample_type"]]
-    require(texts[profile.get("default_sample_type", 0)] in names, "the default is no sample type")
+    require(texts[profile.get("default_sample_type", 0)] in names, "the default is not a sample type")
     sums = [0] * len(names)
     for sample in profile.get("sample", []):
-        require(len(sample["value"]) == len(names), "a sample has another number of values than there are types")
+        require(len(sample["value"]) == len(names), "the number of values of a sample differs from the number of types")
         for location in sample.get("location_id", []):
             require(location in locations, f"there is no location {location}")
         for label in sample.get("label", []):

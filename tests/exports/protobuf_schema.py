@@ -1,8 +1,8 @@
-"""Reads protobuf messages by tables of fields, and checks them on the way.
+"""Reads protobuf messages with tables of fields, and validates them.
 
 A schema is {message: {number: (name, type)}}. Types: "uint64", "int64", "int32", "uint32", "bool", "string",
-("enum", {values}), a message's name; [type] is repeated. An unknown field, a wrong wire type, a field that comes twice and is
-not repeated, a number out of its type's range, text that is no UTF-8, and bytes that end too early are errors.
+("enum", {values}), or a message's name; [type] is repeated. Errors: an unknown field, a wrong wire type, a repeated field
+that must not be repeated, a number out of range, text that is not UTF-8, and truncated bytes.
 """
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -35,7 +35,7 @@ def read_varint(data, at):
 def integer_of(kind, value, where):
     if isinstance(kind, tuple):
         if value not in kind[1]:
-            raise SchemaError(f"{where}: {value} is no value of the enumeration")
+            raise SchemaError(f"{where}: {value} is not a value of the enumeration")
         return value
     if kind in ("int64", "int32") and value >= 2**63:
         value -= 2**64
@@ -46,7 +46,7 @@ def integer_of(kind, value, where):
 
 
 def read_message(schema, name, data):
-    """The fields as a dictionary: absent ones are absent, repeated ones are lists."""
+    """The fields as a dictionary. Missing fields have no key; repeated fields are lists."""
     message = {}
     at = 0
     while at < len(data):
@@ -65,7 +65,7 @@ def read_message(schema, name, data):
         elif wire == BYTES and (not is_integer or repeated):
             length, at = read_varint(data, at)
             if at + length > len(data):
-                raise SchemaError(f"{where} is longer than what holds it")
+                raise SchemaError(f"{where} is longer than its message")
             content, at = data[at:at + length], at + length
             if is_integer:  # packed
                 values, inside = [], 0
@@ -76,7 +76,7 @@ def read_message(schema, name, data):
                 try:
                     values = [content.decode("utf-8")]
                 except UnicodeDecodeError as problem:
-                    raise SchemaError(f"{where} is no UTF-8: {problem}") from problem
+                    raise SchemaError(f"{where} is not UTF-8: {problem}") from problem
             else:
                 values = [read_message(schema, kind, content)]
         else:
@@ -84,7 +84,7 @@ def read_message(schema, name, data):
         if repeated:
             message.setdefault(field, []).extend(values)
         elif field in message:
-            raise SchemaError(f"{where} comes twice")
+            raise SchemaError(f"{where} is repeated")
         else:
             message[field] = values[0]
     return message

@@ -1,4 +1,4 @@
-// Alert rules: whatever a file holds, the reader answers with rules that an engine takes, or with an error.
+// Alert rules: for any file content, the reader returns rules that an engine accepts, or an error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

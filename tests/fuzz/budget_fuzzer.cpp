@@ -1,4 +1,4 @@
-// Budgets: whatever a file holds, the reader answers with a budget that can be planned, or with an error.
+// Budgets: for any file content, the reader returns a budget that can be planned, or an error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Configuration files: whatever they hold, the reader answers with flags or with an error.
+// Configuration files: for any file content, the reader returns flags or an error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto values = parse_config(bench_verb(), text, "fuzz.toml", "/nowhere")) {
     const auto again = parse_config(bench_verb(), to_toml(bench_verb(), *values), "dump.toml", "");
-    if (!again) __builtin_trap();  // what is dumped must read back
+    if (!again) __builtin_trap();  // serialized TOML must parse again
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: every file of the corpus folder, then random mutations of them from a
-// fixed seed, so that each ordinary test run exercises every reader.
+// Runs a fuzz target without libFuzzer: every file of the corpus folder, and then random mutations of them
+// from a fixed seed. So every ordinary test run exercises every reader.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

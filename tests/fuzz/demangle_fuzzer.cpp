@@ -1,4 +1,4 @@
-// Names as a hostile symbol table may hold them: among others, such that stand for gigabytes.
+// Symbol names from a hostile symbol table, for example short names that expand to gigabytes.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,5 @@
-// The hooks of the GPU's driver, all of them, in front of the fake driver, on any sequence of calls: the
-// driver, which counts for itself, never gives more than the limit, and what was given back is to be had
-// again.
+// All hooks of the CUDA driver, in front of the fake driver, with any sequence of calls. The fake driver
+// counts independently: it never allocates more than the limit, and all freed memory becomes available again.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -16,8 +15,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Two bytes of the input each, spread over 64 bits by an odd factor, so that the lowest bits are the input's
-// own; zeros when it has ended.
+// Reads two bytes of the input per number and spreads them over 64 bits by an odd factor, so that the lowest
+// bits are those of the input. Returns zeros after the end of the input.
 struct Numbers {
   const std::uint8_t*& at;
   const std::uint8_t* end;
@@ -53,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   caller.free_everything();
   while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
     cuda_program::release_handle(handle);
-  // Who is refused has the driver wait in the context that is current.
+  // After a refusal, the driver synchronizes the current context. So try with each context.
   for (void* const context : {contexts[1], contexts[0]}) {
     cuda_program::make_current(context);
     cuda_program::synchronize();

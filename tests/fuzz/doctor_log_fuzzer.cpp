@@ -1,5 +1,5 @@
-// Whatever a log holds is read to its end, and what was found goes through every view; the same through the
-// reader of files and line by line.
+// Logs with any content are read to the end, and the findings go through every view. Reading by file and
+// reading line by line give the same result.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The finder of a model's external files: it finds the same whatever pieces the bytes come in, and no name
+// The search for a model's external files: the result does not depend on how the bytes are split, and no name
 // leads out of the model's folder.
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The reader of frames/NAME.csv. What was read must survive being written and read again.
+// The reader of frames/NAME.csv. Data that was read must be the same after writing and reading it again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

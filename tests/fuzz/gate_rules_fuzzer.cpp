@@ -1,4 +1,4 @@
-// The reader of --fail-on. What it takes can be judged.
+// The parser of --fail-on. Accepted rules can be evaluated.
 #include <cstdint>
 #include <string_view>
 

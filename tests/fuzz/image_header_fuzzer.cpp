@@ -1,4 +1,4 @@
-// inspect_image and png_palette on any bytes: what is accepted keeps to the promised bounds.
+// inspect_image and png_palette with any bytes: accepted images respect the documented bounds.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

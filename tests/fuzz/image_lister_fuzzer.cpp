@@ -1,6 +1,6 @@
-// The lister of images on folders made from the input: a line is an entry ("name" a file, "name/" a folder,
-// "a/b.jpg" a file in a folder); the first line is also parsed as a source. Whatever the names are, listing
-// them twice gives the same, in order, images only, within the limits, with the same fingerprint.
+// The image lister on folders that are made from the input. Each line is an entry: "name" is a file, "name/"
+// a folder, "a/b.jpg" a file in a folder. The first line is also parsed as a source. Listing twice gives the
+// same result: sorted, images only, within the limits, with the same fingerprint.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// The ledger of GPU memory on any sequence of calls, against a model of it that is slow and plain: the same
-// is granted, the same is charged, and no limit is passed. Each call takes a few bytes of the input.
+// The ledger of GPU memory with any sequence of calls, compared with a slow and simple model: both grant and
+// charge the same, and no limit is exceeded. Each call takes a few bytes of the input.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -38,8 +38,8 @@ struct Model {
   };
   struct Graph {
     std::uint64_t charged = 0, blocks = 0;
-    int users = 1;         // with its handle, and those that the driver is being asked for
-    bool may_run = false;  // something was instantiated from it
+    int users = 1;         // one for the handle, and one for each driver call in progress
+    bool may_run = false;  // an exec was instantiated from it
   };
   std::map<std::uint64_t, Block> blocks;
   std::map<int, Physical> physical;
@@ -47,16 +47,16 @@ struct Model {
   std::map<std::uint64_t, int> mappings;
   std::map<std::uint64_t, std::pair<std::uint64_t, int>> parts;  // array, physical
   std::map<std::uint64_t, Pool> pools;
-  std::map<std::uint64_t, Pool> destroyed_pools;  // under numbers that no handle has
+  std::map<std::uint64_t, Pool> destroyed_pools;  // under artificial numbers that are not handles
   struct Node {
     std::uint64_t graph, bytes, block;
   };
-  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> frees;  // nodes that free: graph, block
-  std::uint64_t leaving = 0;                                               // of graphs that were destroyed
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> frees;  // free nodes: graph, block
+  std::uint64_t leaving = 0;                                               // bytes of destroyed graphs
   std::uint64_t beyond = 0, graph_figure = 0;
-  std::map<std::uint64_t, Graph> graphs;  // without a handle: under a number that no handle has
+  std::map<std::uint64_t, Graph> graphs;  // a graph without a handle has an artificial number
   std::map<std::uint64_t, Node> nodes;
-  std::map<std::uint64_t, std::uint64_t> left;  // by graphs that are gone: bytes
+  std::map<std::uint64_t, std::uint64_t> left;  // allocations of destroyed graphs: bytes
   std::map<std::uint64_t, std::uint64_t> execs;
   struct Instance {
     std::uint64_t exec, graph, charged;
@@ -64,8 +64,8 @@ struct Model {
   };
   std::vector<Instance> instances;
   int next = 0;
-  std::uint64_t pool_step = 0;   // that divides all growth that was seen
-  std::uint64_t graph_step = 0;  // assumed, and no pool changes it
+  std::uint64_t pool_step = 0;   // divides all growth that was seen
+  std::uint64_t graph_step = 0;  // assumed; pools do not change it
 
   std::uint64_t charged() const {
     std::uint64_t sum = 0;
@@ -107,7 +107,7 @@ struct Model {
     std::erase_if(frees, [&](const auto& one) { return one.second.first == graph; });
     std::erase_if(nodes, [&](const auto& node) { return node.second.graph == graph; });
   }
-  // An instance holds it; the handle may be another graph's.
+  // The handle is reused while an exec still holds the graph: give the graph an artificial number.
   void give_up_handle(std::uint64_t graph) {
     const auto found = graphs.find(graph);
     if (found == graphs.end()) return;
@@ -129,7 +129,7 @@ struct Model {
     for (const auto& [address, node] : nodes) bytes += node.graph == graph ? node.block : 0;
     return bytes;
   }
-  // What it has of the graph is leaving; that one's own charge is for who is left.
+  // The exec's charge becomes leaving. The graph's own charge passes to a remaining exec.
   void drop_instance(Instance gone) {
     Instance* most = nullptr;
     bool has_another = false;
@@ -163,7 +163,7 @@ struct Model {
     if (block.pool == 0) return;
     const auto pool = pools.find(block.pool), destroyed = destroyed_pools.find(block.pool);
     if (pool != pools.end()) pool->second.used -= block.bytes;
-    // One that was charged nothing when it was destroyed had allocations of no bytes alone.
+    // A pool without a charge when it was destroyed only had allocations of zero bytes.
     if (destroyed != destroyed_pools.end()) destroyed->second.used -= block.bytes;
   }
   void destroy_pool(std::uint64_t pool) {
@@ -269,7 +269,7 @@ class Calls {
   void release(bool fails) {
     const std::uint64_t where = address();
     Entry entry;
-    // What a node made stays with the graph as long as that lives.
+    // The graph keeps memory of its nodes as long as it exists.
     const bool known = ledger_.begin_release(EntryType::pointer, where, entry);
     const auto left = model_.left.find(where);
     require(known == (model_.blocks.count(where) != 0 || left != model_.left.end()));
@@ -318,7 +318,7 @@ class Calls {
     if (model_.handles.count(handle) == 0 || model_.mappings.count(where) != 0) return;
     const std::uint64_t physical = ledger_.retain_physical(handle);
     Entry replaced, freed;
-    if (next() % 8 == 0) {  // the driver could not
+    if (next() % 8 == 0) {  // the driver call failed
       ledger_.release_physical(physical, freed);
       return require(freed.address == 0);
     }
@@ -330,7 +330,7 @@ class Calls {
   void unmap() {
     const std::uint64_t where = address(), bytes = 0x100u * (1 + next() % 4);
     if (next() % 3 == 0 && model_.mappings.count(where) != 0) {
-      // Asked for again by its address, and then that handle is given up.
+      // Retains the handle by its mapped address, and then releases it.
       const std::uint64_t handle = 0x100 + next();
       if (model_.handles.count(handle) == 0) {
         Entry freed;
@@ -423,23 +423,23 @@ class Calls {
     if (known == model_.pools.end()) return;
     Model::Pool& of = known->second;
     const std::uint64_t kept = std::max(of.used, reserved);
-    const bool room = kept <= of.charged || fits(kept - of.charged);
+    const bool fits_limit = kept <= of.charged || fits(kept - of.charged);
     const auto settled = ledger_.settle_pool(pool, reserved, true);
-    require(settled.fits == room && settled.is_new == (of.figure != reserved));
+    require(settled.fits == fits_limit && settled.is_new == (of.figure != reserved));
     if (reserved > of.figure) model_.pool_step = std::gcd(model_.pool_step, reserved - of.figure);
     of.figure = reserved;
-    if (room) of.charged = kept;
+    if (fits_limit) of.charged = kept;
   }
 
   void add_node() {
     const std::uint64_t graph = 0x50 + next() % 3, bytes = size(), where = address();
     if (is_taken(where)) return;
     Model::Graph& of = model_.graphs[graph];
-    // Behind some of the nodes that free, of this graph and of others.
+    // The node runs after some of the free nodes, of this graph and of others.
     std::vector<std::uint64_t> before;
     for (const auto& [node, freed] : model_.frees)
       if (next() % 2 == 0) before.push_back(node);
-    // The smallest block that it fits in, all of it.
+    // The ledger reuses the smallest freed block that is large enough, as a whole.
     std::uint64_t block = 0, taken = 0;
     for (const std::uint64_t node : before) {
       const auto& [of_graph, freed] = model_.frees.at(node);
@@ -457,7 +457,7 @@ class Calls {
     require(result.after == blocks && result.charged == growth && result.spare == block - bytes);
     if (next() % 8 == 0) {
       ledger_.cancel_in_graph(graph, 0, bytes, result, before);
-      // Steps that were seen since then are due now.
+      // Growth steps that were observed since then are charged now.
       of.charged = std::max(of.charged, std::min(of.charged + growth, model_.in_steps(of.blocks)));
       return require(taken == 0 || ledger_.bytes_freed_by_node(graph, 0, taken) == block);
     }
@@ -537,7 +537,7 @@ class Calls {
     const auto own = std::find_if(model_.instances.begin(), model_.instances.end(), is_now);
     const bool has_it = own != model_.instances.end();
     if (!begin_exec(exec, update, has_it)) return;
-    // What is dropped may be of the same graph, whose charge is for this one then.
+    // A dropped update may belong to the same graph. Its charge then passes to this update.
     if (!has_it) {
       update.exec = 0;
       model_.instances.push_back(update);
@@ -549,7 +549,7 @@ class Calls {
     for (Model::Instance& one : model_.instances)
       if (one.exec == 0) one.exec = exec;
   }
-  // The first has what the graph is charged, and who has the graph has its memory.
+  // The first exec uses the graph's own charge. A process that owns the graph also owns its memory.
   bool begin_exec(std::uint64_t number, Model::Instance& instance, bool has_it) {
     Model::Graph& of = model_.graphs.at(instance.graph);
     const bool may_be_live = of.may_run && model_.bytes_of_nodes(instance.graph) > 0;
@@ -590,7 +590,7 @@ class Calls {
     return is_gone;
   }
 
-  // As the driver says of each whether it is live.
+  // Simulates the driver's answer for each: live or not.
   void drop_left() {
     std::size_t place = 0;
     std::map<std::uint64_t, std::uint64_t> seen;
@@ -608,7 +608,7 @@ class Calls {
     }
     for (const auto& [address, bytes] : model_.left) require(seen.count(address) != 0);
   }
-  // What was instantiated before is not a child's any more.
+  // A graph from which an exec was instantiated cannot become a child graph.
   void move_graph(std::uint64_t child, std::uint64_t parent) {
     if (child == parent || model_.graphs.count(child) == 0 || model_.graphs.at(child).users != 1 ||
         model_.graphs.at(child).may_run || model_.graphs.count(parent) == 0)

@@ -1,4 +1,4 @@
-// The reader of metadata.json: what it accepts, it writes so that it reads the same again.
+// The reader of metadata.json. Accepted data must be the same after writing and reading it again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The kernel's messages, NvMap's list of clients and the status of model pools on any bytes.
+// Readers of kernel messages, NvMap's client list and the status of model pools, with any bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
-// read_nvidia_smi on any bytes: what comes out keeps to the bounds of its header. The bytes before the first
-// zero byte, if there is one, are the names of the columns.
+// read_nvidia_smi with any bytes: results respect the bounds in its header. The bytes before the first zero
+// byte, if any, are the column names.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

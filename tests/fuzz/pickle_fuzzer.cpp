@@ -1,5 +1,5 @@
-// The reader of pickles on any bytes, plain or gzip: it reads them or says why not, the same from memory and
-// from a file, in memory that goes by their number, and every value that it gives can be looked at.
+// The pickle reader with any bytes, plain or gzip: it reads them or reports an error. Memory and file give
+// the same result, memory use is proportional to the size, and every value can be visited.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace headroom::snapshot;
 
-// Lists may hold themselves, or a thousand times the same: so many values are looked at.
+// Lists may contain themselves, or the same list a thousand times, so bound the number of visited values.
 constexpr int kDeepest = 20;
 constexpr std::size_t kMostLooked = 100'000;
 
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (from_file) {
     std::size_t looked = 0;
     (void)look_at(file_data, file_data.root(), 0, looked);
-    // The first pages, and then 25 bytes a byte.
+    // Some first pages, and 25 bytes per byte of input.
     constexpr std::size_t kFirstPages = 4 << 20, kMostPerByte = 160;
     if (!input->is_gzip() && file_data.storage_bytes() > kFirstPages + kMostPerByte * size) std::abort();
   }

@@ -1,5 +1,5 @@
-// The analysis of recordings and its views on any bytes: they end, what they add up is consistent, and no
-// control character gets to the terminal.
+// The analysis of recordings and its views, with any bytes. They end, their sums are consistent, and no
+// control character is printed.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Sums of a damaged file may wrap; they wrap alike.
+// Sums of a damaged file may wrap around, but all wrap in the same way.
 void check_sums(const headroom::analysis::RecordingAnalysis& analysis) {
   std::uint64_t stacks = 0, layers = 0, threads = 0;
   for (const auto& stack : analysis.stacks) stacks += static_cast<std::uint64_t>(stack.live.peak_bytes);

@@ -1,5 +1,5 @@
-// The reader of recordings on any bytes: it opens the file or says why not, walks what it opened to an end,
-// twice alike, and names only stacks that it gave.
+// The reader of recordings with any bytes. It opens the file or reports an error. Two passes over the events
+// end and are equal, and events refer only to known stacks.
 #include <sys/mman.h>
 #include <unistd.h>
 

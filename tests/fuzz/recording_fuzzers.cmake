@@ -1,10 +1,10 @@
-# The reader of recordings. Included by CMakeLists.txt.
+# The recording reader. Included by CMakeLists.txt.
 headroom_fuzzer(recording_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/recording_fuzzer.cpp LINK headroom_recording
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/recording)
-# The ledger of GPU memory on sequences of calls.
+# The ledger of GPU memory, with sequences of calls.
 headroom_fuzzer(ledger_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/ledger_fuzzer.cpp LINK headroom_ledger
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/ledger)
-# The same from without: the hooks of a GPU's driver, in front of the fake one.
+# The ledger through the hooks of the CUDA driver, in front of the fake driver.
 headroom_fuzzer(device_hooks_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/device_hooks_fuzzer.cpp LINK headroom_tracer_device_hooks
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/device_hooks)
 target_include_directories(device_hooks_fuzzer PRIVATE ${CMAKE_SOURCE_DIR}/tests)

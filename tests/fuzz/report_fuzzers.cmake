@@ -2,11 +2,11 @@
 headroom_fuzzer(report_json_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_json_fuzzer.cpp LINK headroom_report
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/report_json)
 
-# The analysis of recordings and its views, on the corpus of their reader.
+# The analysis of recordings and its views, with the corpus of the recording reader.
 headroom_fuzzer(recording_analysis_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/recording_analysis_fuzzer.cpp
   LINK headroom_report headroom_analysis CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/recording)
 
-# The times of a run's frames, and the rules that headroom diff --fail-on holds runs to.
+# Frame times of a run, and the rules of headroom diff --fail-on.
 headroom_fuzzer(frame_times_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/frame_times_fuzzer.cpp
   LINK headroom_report CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/frame_times)
 headroom_fuzzer(gate_rules_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/gate_rules_fuzzer.cpp

@@ -1,5 +1,5 @@
-// The readers of report.json, of a footprint and of metrics.jsonl. What was read must survive being written
-// and read again, and every view must bear it.
+// The readers of report.json, footprints and metrics.jsonl. Accepted data must be the same after writing and
+// reading it again, and every view must accept it.
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>

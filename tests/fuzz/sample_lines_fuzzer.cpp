@@ -1,5 +1,5 @@
-// The reader of what a worker found: whatever it accepts has whole masks, and is written so that it reads the
-// same again.
+// The reader of a worker's findings. Accepted findings have complete masks, and are the same after writing
+// and reading them again.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Snapshots of PyTorch whose trace and segments need not agree: bytes become segments, blocks and trace
-// entries at few addresses, written as a pickle. Whatever the reader takes must be analysed and shown without
-// harm, and what is counted must add up.
+// PyTorch snapshots whose trace and segments may contradict each other. Bytes become segments, blocks and
+// trace entries at few addresses, written as a pickle. Every snapshot that the reader accepts must be
+// analysed and shown without errors, and its counts must add up.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -32,14 +32,14 @@ std::string word(const std::string& text) { return "V" + text + "\n"; }
 constexpr std::uint64_t kBase = 0x7f00'0000'0000;
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// Sizes around the borders of the allocator's rules: 512 B, 1 MiB, 2 MiB, 10 MiB, 20 MiB.
+// Sizes around the thresholds of the allocator's rules: 512 B, 1 MiB, 2 MiB, 10 MiB, 20 MiB.
 std::uint64_t size_of(unsigned byte) {
   constexpr std::uint64_t kBorders[] = {512, kMiB, 2 * kMiB, 10 * kMiB, 20 * kMiB, 512, 4096, 64 * kMiB};
   const std::uint64_t border = kBorders[byte & 7];
   const std::uint64_t steps = byte >> 3;
   return steps < 16 ? border + steps * 512 : border * (steps - 15);
 }
-// Blocks of segments lie at multiples of 512 bytes within 32 segments of 32 MiB.
+// Blocks start at multiples of 512 bytes within 32 segments of 32 MiB.
 std::uint64_t address_of(unsigned segment, unsigned place) {
   return kBase + (segment & 31) * 32 * kMiB + std::uint64_t{place} * 512 * (place & 1 ? 1 : 256);
 }
@@ -122,7 +122,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       if (sum > device.timeline.points[point].highest) std::abort();
     }
-    // A trace that does not lead to the segments is doubted; one that is not must add up to them.
+    // A trace that does not match the segments must be marked as doubtful. Any other trace must add up to
+    // them.
     if (!device.doubt.empty()) continue;
     if (live != device.live_bytes) std::abort();
     if (device.peak_allocated_bytes < device.live_bytes) std::abort();

@@ -1,4 +1,4 @@
-# The reader of pickles, and what is made of snapshots. Included by CMakeLists.txt.
+# The pickle reader, and the analysis of snapshots. Included by CMakeLists.txt.
 headroom_fuzzer(pickle_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/pickle_fuzzer.cpp LINK headroom_snapshot
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/pickle)
 headroom_fuzzer(snapshot_analysis_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/snapshot_analysis_fuzzer.cpp

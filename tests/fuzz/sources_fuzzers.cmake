@@ -1,4 +1,4 @@
-# The readers of what nvidia-smi and tegrastats print. Included by CMakeLists.txt.
+# Readers of the output of nvidia-smi and tegrastats. Included by CMakeLists.txt.
 headroom_fuzzer(nvidia_smi_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/nvidia_smi_fuzzer.cpp LINK headroom_sources
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/nvidia_smi)
 headroom_fuzzer(tegrastats_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/tegrastats_fuzzer.cpp LINK headroom_sources

@@ -1,5 +1,5 @@
-// read_tegrastats_line on any bytes: every figure is finite and of its kind, and every byte that is not white
-// space is in a field or in an unknown token.
+// read_tegrastats_line with any bytes: every figure is finite and valid, and every byte other than white
+// space belongs to a field or to an unknown token.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(sample.power_watts, line);
     check(sample.clocks_hz, line);
     require(sample.cores.size() <= line.size());
-    // The same line again, into memory that was used: nothing of the last time is left.
+    // Parse the same line into a reused sample: nothing of the previous line may remain.
     headroom::SystemSample fresh;
     headroom::sources::read_tegrastats_line(line, fresh);
     require(fresh == sample);

@@ -1,5 +1,5 @@
-// The readers of text on any bytes; the first byte picks the reader. Each line comes out once, and what a
-// sample holds is bounded.
+// The readers of text logs with any bytes; the first byte selects the reader. Each line is returned once, and
+// the size of a sample is bounded.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
-// A log that `headroom top --replay` is given: whatever it holds, it is refused or drawn, at any size, within
-// its width and without a character that steers the terminal.
+// A log for `headroom top --replay` with any content is rejected or drawn, at any terminal size, within its
+// width and without control characters.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;
-  log::set_console_level(log::Level::error);  // each damaged one would be said
+  log::set_console_level(log::Level::error);  // do not print a message for each damaged line
   const UniqueFd file(::memfd_create("log", MFD_CLOEXEC));
   if (!write_all(file.get(), {reinterpret_cast<const char*>(data), size})) return 0;
   const auto replay = tui::ReplayLog::open("/proc/self/fd/" + std::to_string(file.get()));

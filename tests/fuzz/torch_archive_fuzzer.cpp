@@ -1,4 +1,4 @@
-// Model files given to the LibTorch plug-in: whatever they hold, they are of one kind.
+// Model files for the LibTorch plug-in: any content is recognized as exactly one kind.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Reads a Headroom recording (.hrec) by docs/recording-format.md alone and prints what it holds as JSON.
+"""Reads a Headroom recording (.hrec), following only docs/recording-format.md, and prints its content as JSON.
 
     read_recording.py FILE.hrec
 
-Pure Python 3, standard library only. It proves that the document is enough, and is a start for a
+Pure Python 3, standard library only. It proves that the document is sufficient, and is a starting point for a
 reader in another language.
 """
 import heapq
@@ -22,15 +22,15 @@ EXTENSION = 15
 DEVICE_ALLOCATE, DEVICE_RELEASE, DEVICE_REFUSED, DEVICE_FIGURE = range(1, 5)  # kinds of extensions
 DEVICE_HOLDER = 8
 DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3, DEVICE_HOLDER: 4}
-RESERVE, MAKE_ACCESSIBLE, WEIGHT = 5, 6, 7  # more of them
-EXTENDED = 16  # an event's kind, here: 16 and the kind of extension
-# Kinds of memory that take up the device's own (where it is not integrated).
+RESERVE, MAKE_ACCESSIBLE, WEIGHT = 5, 6, 7  # more kinds of extensions
+EXTENDED = 16  # internal event kind: 16 plus the kind of extension
+# Kinds that use the device's own memory (if the GPU is not integrated).
 DEVICE_TOTAL = range(1, 7)
 PINNED_HOST = 7
 
 
 class Damage(Exception):
-    """The rest of a segment makes no sense."""
+    """The rest of a segment is invalid."""
 
 
 P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
@@ -77,7 +77,7 @@ def low32(value):
 
 
 def segment_checksum(header, records):
-    """Of a segment's header, the last 4 of its 64 bytes not counted, and its records."""
+    """The checksum of a segment: its header without the last 4 of 64 bytes, and its records."""
     return low32(xxh64(records, xxh64(header[:60])))
 
 
@@ -90,7 +90,7 @@ def words_of(content):
 
 
 class Records:
-    """The committed bytes of a segment, read from front to back."""
+    """The committed bytes of a segment, read from start to end."""
 
     def __init__(self, content):
         self.content, self.at = content, 0
@@ -108,7 +108,7 @@ class Records:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value & (2**64 - 1)
-        raise Damage("a number has no end")
+        raise Damage("a number is not terminated")
 
     def signed(self):
         value = self.varint()
@@ -142,7 +142,7 @@ class Recording:
         if self.end and self.closed:
             _, last_ticks, last_ns, claimed, seen, dropped, _ = self.end
             if self.segments_claimed < claimed:
-                self.problems.append("the header counts fewer segments than there were")
+                self.problems.append("the header counts fewer segments than were written")
             self.segments_claimed = max(self.segments_claimed, claimed)
             self.threads_seen = max(self.threads_seen, seen)
             self.events_dropped = max(self.events_dropped, dropped)
@@ -151,7 +151,7 @@ class Recording:
 
     def check_header(self):
         if not self.checksum:
-            return  # an earlier version's
+            return  # written by an earlier version
         fixed = bytearray(self.content[:160])
         fixed[24] &= ~(CLOSED | SEALED)
         for begin, end in ((56, 72), (112, 144), (148, 160)):
@@ -166,7 +166,7 @@ class Recording:
         while at + 16 <= end:
             magic, size, kind, number = struct.unpack_from("<4I", self.content, at)
             if magic != METADATA_MAGIC or at + 16 + size > end:
-                at += 8  # a hole: the next record begins at a multiple of eight
+                at += 8  # a hole: the next record starts at a multiple of eight
                 continue
             yield at - self.header_bytes, kind, number, self.content[at + 16:at + 16 + size]
             at += 16 + (size + 7) // 8 * 8
@@ -185,7 +185,7 @@ class Recording:
             self.problems.append("names and modules do not match their checksum")
 
     def counts_at_the_end(self, slot, header, records):
-        """Checks a segment; its counts: those of the end where its thread wrote no record since."""
+        """Checks a segment. Returns its counts: those of the sealed copy if its thread wrote no record since."""
         own, = struct.unpack_from("<I", header, 60)
         if own:
             if segment_checksum(header, records) != own:
@@ -195,9 +195,9 @@ class Recording:
             _, thread, number, base_time, scope, committed, *counted = SEGMENT_HEADER.unpack_from(seal)
             _, _, number_now, base_time_now, *_ = SEGMENT_HEADER.unpack_from(header)
             if self.ring and number_now > number and base_time_now > base_time:
-                pass  # the slot was begun anew after the end
+                pass  # the slot was reused after the end
             elif header[:28] != seal[:28] or committed > len(records):
-                self.problems.append(f"the header of the segment in slot {slot} is not what it was at the end")
+                self.problems.append(f"the header of the segment in slot {slot} differs from its sealed copy")
             else:
                 if segment_checksum(seal, records[:committed]) != struct.unpack_from("<I", seal, 60)[0]:
                     self.problems.append(f"the segment in slot {slot} does not match its checksum")
@@ -242,7 +242,7 @@ class Recording:
         return "/".join(reversed(names))
 
     def events(self):
-        """(time in units, segment number, position, kind, fields) of all segments, in the order of time."""
+        """(time in units, segment number, position, kind, fields) of all segments, ordered by time."""
         segments = []
         begin = self.header_bytes + self.metadata_bytes
         slots = min(self.segments_claimed, self.segments_limit) if self.ring else self.segments_claimed
@@ -264,7 +264,7 @@ class Recording:
     def segment_events(self, number, decoded):
         try:
             for position, (time, kind, fields) in enumerate(decoded):
-                # Of the same moment, a release comes first; within a segment the order stands.
+                # At equal times a release comes first; within a segment the order is kept.
                 yield time, kind not in (RELEASE, EXTENDED + DEVICE_RELEASE), number, position, kind, fields
         except Damage as damage:
             self.problems.append(f"segment {number}: {damage}")
@@ -335,7 +335,7 @@ class Recording:
                 records.at = end
             else:
                 raise Damage("a record of an unknown kind")
-        if any(counted[:3]):  # since the last of its counters records
+        if any(counted[:3]):  # counts since the last counters record
             yield time, COUNTERS, (thread, counted[3], *counted[:3])
 
 
@@ -348,9 +348,9 @@ def mixed(bits):
 
 
 def weights_of(recording, segment, offset, size):
-    """What a sample stands for: among all samples, in half A and in half B."""
+    """The weight of a sample: among all samples, in half A, and in half B."""
     chance = -math.expm1(-size / recording.sample_period)
-    missed = math.sqrt(1 - chance)  # by one half
+    missed = math.sqrt(1 - chance)  # probability that one half misses it
     half_weight = (1 + missed) / chance
     coin = (mixed((mixed(recording.first_realtime_ns) + (segment << 32) + offset) % 2**64) >> 11) * 2.0**-53
     alone = missed / (1 + missed)
@@ -359,12 +359,12 @@ def weights_of(recording, segment, offset, size):
 
 
 class Peak:
-    """The most that was live: where nothing was sampled, after an event; else half A says when and half B what."""
+    """The largest live bytes. Without samples: exact, after an event. With samples: at half A's maximum, measured by half B."""
 
     def __init__(self):
         self.exact = (0, 0)  # bytes, nanoseconds
         self.sampled = False
-        self.moments = [(0, 0, 0)]  # nanoseconds, and live from then on by half A and by half B
+        self.moments = [(0, 0, 0)]  # nanoseconds, and the bytes live from then on by half A and by half B
 
     def changed(self, time, live):
         if live[0] > self.exact[0]:
@@ -389,7 +389,7 @@ class Peak:
 
 
 class Device:
-    """What one GPU had: live by kind of memory and handle, the most at once, what was refused."""
+    """The memory of one GPU: live bytes by kind and handle, the peak, and refusals."""
 
     def __init__(self, integrated):
         self.total_kinds = [*DEVICE_TOTAL, PINNED_HOST] if integrated else [*DEVICE_TOTAL]
@@ -409,7 +409,7 @@ class Device:
             self.refused_count += 1
             self.refused_bytes += fields[0]
         elif what == DEVICE_HOLDER:
-            self.holders[kind] = fields[0]  # the process is where others have the kind of memory
+            self.holders[kind] = fields[0]  # this extension stores the process in the field of the kind
         else:
             self.figures[kind] = fields[0]
 
@@ -461,7 +461,8 @@ def summary(recording):
         now = int(time * recording.ns_per_unit)
         if kind in (ALLOCATE, SAMPLE):
             thread, scope, address, size, stack, offset = fields
-            # A sample stands for so many bytes that were not written; what was counted is in the counters.
+            # A sample represents this many unrecorded bytes. The counters contain the counted
+            # ones.
             weights = (1, 1, 1)
             if kind == SAMPLE and recording.sample_period and size:
                 weights = weights_of(recording, segment, offset, size)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A second opinion on memory snapshots of PyTorch: the same figures, with Python's own pickle and another way of finding them.
+"""Computes the figures of a PyTorch memory snapshot independently, with Python's pickle and a different algorithm.
 
     read_snapshot.py SNAPSHOT                 prints its figures as JSON
-    read_snapshot.py SNAPSHOT REPORT.json     compares them with `headroom report SNAPSHOT --json` and exits 1 if any differs
+    read_snapshot.py SNAPSHOT REPORT.json     compares them with `headroom report SNAPSHOT --json`; exits 1 if any differs
 
-Only the standard library is used. Python's pickle runs what a file names: give it snapshots that you trust.
+Uses only the standard library. Python's pickle executes code from the file: use it only with snapshots that you trust.
 """
 import collections
 import gzip
@@ -22,7 +22,7 @@ def load(path):
 
 
 def addressed(segment):
-    """The blocks of a segment with their addresses, which torch before 2.3 leaves out."""
+    """The blocks of a segment with their addresses, which torch before 2.3 omits."""
     at = segment["address"]
     for block in segment["blocks"]:
         yield at, block
@@ -38,7 +38,7 @@ def requested_of(block):
 
 
 class Layout:
-    """Where blocks lie in segments: a list of [size, is_live] a segment, searched from its start. Slow and plain on purpose."""
+    """The blocks in segments: one list of [size, is_live] per segment, searched from its start. Slow and simple on purpose."""
 
     def __init__(self, segments):
         self.segments = {segment: (kind, blocks) for segment, kind, blocks in segments}
@@ -75,7 +75,7 @@ class Layout:
 
 
 def before_the_trace(segments, trace):
-    """The layout before the first entry; None where it cannot be told."""
+    """The layout before the first entry; None if it cannot be determined."""
     sizes = {s["address"]: (s["total_size"], s["segment_type"]) for s in segments}
     live = {at: block["size"] for s in segments for at, block in addressed(s) if block["state"] != "inactive"}
     for entry in reversed(trace):
@@ -107,7 +107,7 @@ def before_the_trace(segments, trace):
 
 
 def peaks_of(segments, trace):
-    """Most allocated and most reserved, or None where the state before the trace cannot be told from the file."""
+    """Peaks of allocated and reserved bytes. None if the file does not determine the state before the trace."""
     layout, sizes = before_the_trace(segments, trace)
     if layout is None:
         return None
@@ -170,7 +170,7 @@ def figures_of(data):
             "oom_count": sum(entry["action"] == "oom" for entry in trace),
             "by_stack": dict(by_stack),
         }
-        peaks = peaks_of(segments, trace) if len(trace) < 20000 else None  # it is slow
+        peaks = peaks_of(segments, trace) if len(trace) < 20000 else None  # slow
         if peaks:
             figures["peak_allocated_bytes"], figures["peak_reserved_bytes"] = peaks
         result.append(figures)
@@ -179,21 +179,21 @@ def figures_of(data):
 
 def compare(figures, report):
     differences = []
-    told = {device["device"]: device for device in report["devices"]}
-    if sorted(told) != [device["device"] for device in figures]:
-        differences.append(f"devices: {sorted(told)}")
+    reported = {device["device"]: device for device in report["devices"]}
+    if sorted(reported) != [device["device"] for device in figures]:
+        differences.append(f"devices: {sorted(reported)}")
     for device in figures:
-        other = told.get(device["device"], {})
+        other = reported.get(device["device"], {})
         for key, value in device.items():
             if key != "by_stack" and other.get(key) != value:
-                differences.append(f"device {device['device']}: {key} is {value} here and {other.get(key)} there")
+                differences.append(f"device {device['device']}: {key} is {value} here, {other.get(key)} in the report")
         if "peak_allocated_bytes" in device and not other.get("peak_is_exact"):
-            differences.append(f"device {device['device']}: the peak can be told exactly: {other.get('doubt')}")
+            differences.append(f"device {device['device']}: the peak can be computed exactly: {other.get('doubt')}")
         for place in other.get("stacks", []):
             if "frames" in place:
                 stack = tuple((frame["filename"], frame["line"], frame["name"]) for frame in place["frames"])
                 if device["by_stack"].get(stack, 0) != place["live_bytes"]:
-                    differences.append(f"device {device['device']}: {stack[0]} holds {device['by_stack'].get(stack, 0)} here and {place['live_bytes']} there")
+                    differences.append(f"device {device['device']}: {stack[0]} has {device['by_stack'].get(stack, 0)} here, {place['live_bytes']} in the report")
     return differences
 
 

@@ -73,7 +73,7 @@ TEST(PickleInput, ReportsDamagedGzipStreams) {
   EXPECT_EQ(outcome(folder / "a"), "its gzip stream is cut off");
   test::write_text(folder / "b", whole.substr(0, whole.size() - 4));
   EXPECT_EQ(outcome(folder / "b"), "its gzip stream is cut off")
-      << "the pickle is complete, but the checksum is wrong";
+      << "the pickle is complete, but its checksum is cut off";
   std::string damaged = whole;
   damaged[whole.size() - 6] = static_cast<char>(damaged[whole.size() - 6] ^ 1);
   test::write_text(folder / "c", damaged);
