@@ -8,12 +8,12 @@
 namespace headroom::analysis {
 namespace {
 
-TEST(AddressMap, HoldsWhatAMapHolds) {
+TEST(AddressMap, AgreesWithUnorderedMap) {
   std::mt19937_64 random(7);
   AddressMap<std::uint64_t> map;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;
   for (int i = 0; i < 200'000; ++i) {
-    // Close together and often the same, 0 and the last address among them.
+    // Addresses close together and often equal; 0 and the highest address are among them.
     const std::uint64_t address = random() % 3 == 0 ? ~(random() % 50) : random() % 5000 * 512;
     if (random() % 2 == 0) {
       map.set(address, static_cast<std::uint64_t>(i));

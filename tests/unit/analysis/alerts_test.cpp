@@ -14,7 +14,7 @@ constexpr Bytes kTotal = gibibytes(16);
 
 Nanoseconds at_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
 
-// One rule, fed with the share of memory that is used, once a second.
+// One rule. It receives the used share of memory once a second.
 class OneRule : public ::testing::Test {
  protected:
   OneRule()
@@ -43,7 +43,7 @@ class OneRule : public ::testing::Test {
   Alerts alerts_;
 };
 
-TEST_F(OneRule, FiresAfterItsHoldAndEndsAfterItsOwn) {
+TEST_F(OneRule, FiresAfterHoldTimeAndEndsAfterClearTime) {
   EXPECT_EQ(events_of(50, 3), 0u);
   EXPECT_EQ(events_of(90, 5), 0u);
   const auto fired = feed(91);
@@ -62,27 +62,27 @@ TEST_F(OneRule, FiresAfterItsHoldAndEndsAfterItsOwn) {
   EXPECT_TRUE(alerts_.active().empty());
 }
 
-TEST_F(OneRule, APeakIsNone) {
+TEST_F(OneRule, IgnoresShortPeaks) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(events_of(90, 4) + events_of(60, 1), 0u);
 }
 
-TEST_F(OneRule, WhatTremblesAboutTheThresholdIsOneAlert) {
+TEST_F(OneRule, FiresOnceWhenValueOscillatesAroundThreshold) {
   std::size_t events = events_of(86, 10);
   for (int i = 0; i < 100; ++i) events += events_of(84, 1) + events_of(86, 1);
-  // Below the threshold and above what clears it: still the same alert.
+  // Below the threshold but above the clear value: still the same alert.
   events += events_of(82, 60);
-  // And a short fall.
+  // A short fall below the clear value does not end it.
   events += events_of(70, 5) + events_of(90, 5);
   EXPECT_EQ(events, 1u);
 }
 
-TEST_F(OneRule, WhatIsNotKnownAnyMoreEnds) {
+TEST_F(OneRule, EndsWhenFigureIsMissing) {
   EXPECT_EQ(events_of(90, 6), 1u);
   EXPECT_EQ(events_of(std::nullopt, 11), 1u);
   EXPECT_TRUE(alerts_.active().empty());
 }
 
-TEST(AlertsTest, DefaultsAreSound) {
+TEST(AlertsTest, DefaultRulesAreConsistent) {
   std::set<std::string> names;
   for (const AlertRule& rule : default_alert_rules()) {
     EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
@@ -94,7 +94,7 @@ TEST(AlertsTest, DefaultsAreSound) {
   }
 }
 
-TEST(AlertsTest, ALeakIsToldBeforeMemoryEnds) {
+TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
   Alerts alerts(default_alert_rules());
   MemoryRisk risk(at_second(1));
   std::vector<std::string> fired;
@@ -111,7 +111,7 @@ TEST(AlertsTest, ALeakIsToldBeforeMemoryEnds) {
                                              "little_available"}));
 }
 
-TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
+TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
   Alerts alerts(default_alert_rules());
   MemoryRisk risk(at_second(1));
   std::vector<std::string> sentences;
@@ -130,7 +130,7 @@ TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
                                       "oom_kill: over after 11 s"}));
 }
 
-TEST(AlertsTest, RulesOfFiguresThatDoNotExistNeverFire) {
+TEST(AlertsTest, RuleForUnknownFigureNeverFires) {
   Alerts alerts({{"nonsense", "no_such_figure", true, 0, 0, {}, {}, AlertSeverity::info}});
   MemoryRisk risk(at_second(1));
   risk.add(SystemSample{});

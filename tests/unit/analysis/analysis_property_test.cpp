@@ -1,5 +1,5 @@
-// Random events of several threads, analysed and compared with a plain implementation that keeps everything
-// in maps and copies the state at every peak.
+// Compares the analysis of random events of several threads with a simple reference implementation. The
+// reference keeps everything in maps and copies the state at every peak.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -22,11 +22,11 @@ struct Block {
 
 struct Sums {
   std::map<std::uint32_t, std::int64_t> stacks, threads;
-  std::map<std::string, std::int64_t> layers;  // with the layers inside
+  std::map<std::string, std::int64_t> layers;  // inclusive: a layer and its inner layers
   std::int64_t bytes = 0;
 };
 
-// Every event, one by one; slow and plain.
+// The reference implementation: handles one event after the other; slow but simple.
 struct Reference {
   std::map<std::uint64_t, Block> live;
   Sums now, at_peak;
@@ -85,7 +85,7 @@ struct Reference {
 
 class AnalysisPropertyTest : public testing::TestWithParam<unsigned> {};
 
-TEST_P(AnalysisPropertyTest, AgreesWithThePlainImplementation) {
+TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
   std::mt19937 random(GetParam());
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
   const test::TemporaryFolder folder;
@@ -159,7 +159,7 @@ TEST_P(AnalysisPropertyTest, AgreesWithThePlainImplementation) {
     EXPECT_EQ(layer.live.end_bytes, reference.now.layers[layer.path]) << layer.path;
   }
 
-  // What was live at some moments.
+  // Compare the live bytes at some moments.
   std::vector<Nanoseconds> times;
   for (std::size_t i = 0; i < reference.history.size(); i += 997) times.push_back(reference.history[i].first);
   const auto moments = live_at(recording, times);

@@ -1,4 +1,5 @@
-// What ONNX Runtime's arena takes after the profiled runs, and which stacks are its own.
+// Detects ONNX Runtime's arena: which stacks belong to it, and which memory it allocates after the profiled
+// runs.
 #include "analysis/arena_chunks.h"
 
 #include <fmt/format.h>
@@ -18,20 +19,21 @@ using Frames = RecordingBuilder::Frames;
 constexpr std::uint64_t kRuntime = 0x100000, kProgram = 0x200000;
 constexpr std::uint64_t kExtend = kRuntime + 0x10, kPattern = kRuntime + 0x20, kNode = kRuntime + 0x30,
                         kOther = kRuntime + 0x40, kProfiler = kRuntime + 0x50, kRun = kRuntime + 0x60;
-constexpr std::int64_t kTold = -1;
+constexpr std::int64_t kAllocated = -1;
 
 struct Case {
-  std::int64_t reserved = 1408;  // what the arena holds that did not come through kExtend
-  // What the profile says the arena held after its two nodes besides, or kTold: what it took.
-  std::int64_t held[2] = {kTold, kTold};
-  bool tells = true;  // of an arena at all
+  std::int64_t reserved = 1408;  // bytes that the arena holds but did not allocate through kExtend
+  // The arena's bytes after each of the two nodes, as the profile states them. kAllocated: the bytes that
+  // the arena did allocate.
+  std::int64_t held[2] = {kAllocated, kAllocated};
+  bool has_arena = true;  // false: the profile does not mention an arena
   bool full = true;
-  bool early = false;  // what the arena takes in the profiled run it takes before the nodes
+  bool early = false;  // in the profiled run, the arena allocates before the nodes run
 };
 
-// One profiled run of two nodes, of 5 ms each and 20 ms apart, in which the arena takes 4096 and 8192 bytes;
-// then a run in which it takes 65,536, and 300 bytes come from elsewhere. Each run is called from another
-// place.
+// One profiled run of two nodes, which take 5 ms each and start 20 ms apart. The arena allocates 4096 and
+// 8192 bytes in them. In a second run the arena allocates 65,536 bytes, and another place allocates 300
+// bytes. Each run has a different caller.
 SessionMemory session_of(const Case& figures) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec", {.full = figures.full, .large_bytes = 1});
@@ -43,10 +45,10 @@ SessionMemory session_of(const Case& figures) {
   builder.thread(0, 77, "main");
   const auto node = [&](int i, std::int64_t took) {
     std::string arena;
-    if (figures.tells)
+    if (figures.has_arena)
       arena = fmt::format(
           R"(,"mem_bytes_in_use":"{0}","mem_bytes_requested_in_use":"{0}","mem_arena_held":"{1}")", 2000,
-          figures.reserved + (figures.held[i] == kTold ? took : figures.held[i]));
+          figures.reserved + (figures.held[i] == kAllocated ? took : figures.held[i]));
     return fmt::format(
         R"({{"cat":"Node","tid":77,"dur":5000,"ts":{},"name":"n{}_kernel_time","args":{{"op_name":"Conv"{}}}}})",
         20'000 * (i + 1), i, arena);
@@ -89,7 +91,7 @@ std::int64_t bytes_of(const SessionMemory& session, MemoryKind kind) {
   return bytes;
 }
 
-TEST(ArenaChunks, WhatTheArenaTakesLaterIsKnownByThePlace) {
+TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
   const SessionMemory session = session_of({});
   ASSERT_TRUE(session.arena);
   EXPECT_EQ(session.arena->run.count, 4096 + 8192);
@@ -101,38 +103,39 @@ TEST(ArenaChunks, WhatTheArenaTakesLaterIsKnownByThePlace) {
   EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 0);
 }
 
-TEST(ArenaChunks, LargeBlocksOfARecordingOfSamplesTellAsWell) {
+TEST(ArenaChunks, FindsArenaChunksInSampledRecording) {
   const SessionMemory session = session_of({.full = false});
   EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
-TEST(ArenaChunks, WhereTheSumsDoNotAgreeTheKindIsNotKnown) {
+TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
   const SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
   EXPECT_FALSE(session.arena);
   EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 0);
   EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 65'536 + 300);
 }
 
-// One sum that is larger than a place's by any amount proves nothing.
-TEST(ArenaChunks, AnArenaThatDoesNotGrowProvesNothing) {
+// If the arena's size is constant and exceeds a stack's sum by an unknown amount, the stack cannot be
+// identified.
+TEST(ArenaChunks, ConstantArenaSizeDoesNotIdentifyStack) {
   const SessionMemory session = session_of({.held = {12'288, 12'288}, .early = true});
   EXPECT_FALSE(session.arena);
 }
 
-TEST(ArenaChunks, ASumWithNothingLeftOverIsTheArenas) {
+TEST(ArenaChunks, ExactSumIdentifiesArenaStack) {
   const SessionMemory session = session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
   EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
-TEST(ArenaChunks, WithoutAnArenaNoneIsSpokenOf) {
-  const SessionMemory session = session_of({.tells = false});
+TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
+  const SessionMemory session = session_of({.has_arena = false});
   EXPECT_FALSE(session.arena);
   EXPECT_EQ(bytes_of(session, MemoryKind::run), session.run.count);
   EXPECT_GT(session.run.count, 65'536);
 }
 
-// The records of the profile are found by the runtime's own part of their stacks.
-TEST(ProfileMemory, ASessionMayRunFromSeveralPlaces) {
+// The profile's records are found by the frames of the runtime, not by those of the caller.
+TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.module("/lib/libonnxruntime.so.1", "", kRuntime, kRuntime + 0x1000, kRuntime);

@@ -1,6 +1,6 @@
-// A caching allocator as PyTorch's: pools of small and large blocks, best fit, cutting, merging, segments
-// given back, blocks that wait for another stream. It knows the size of each block at each moment, and leaves
-// the trace and the snapshot that PyTorch would.
+// A model of PyTorch's caching allocator. It has pools of small and large blocks, best fit, splitting,
+// merging, released segments, and blocks that wait for another stream. It knows the size of each block at
+// each moment, and writes the same trace and snapshot as PyTorch.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class CachingAllocatorModel {
   explicit CachingAllocatorModel(Options options) : options_(options) {}
   CachingAllocatorModel() : CachingAllocatorModel(Options()) {}
 
-  // The address, or nothing if there was no memory.
+  // Returns the address, or nullopt if memory is exhausted.
   std::optional<std::uint64_t> allocate(std::int64_t bytes, std::uint32_t stack = 0,
                                         std::int64_t stream = 0) {
     const std::int64_t size = (std::max<std::int64_t>(bytes, 1) + 511) / 512 * 512;
@@ -66,7 +66,7 @@ class CachingAllocatorModel {
       complete(address);
   }
 
-  // The other streams are done.
+  // Simulates that the other streams have finished.
   void synchronize() {
     for (const std::uint64_t address : waiting_) complete(address);
     waiting_.clear();
@@ -87,7 +87,7 @@ class CachingAllocatorModel {
     }
   }
 
-  // As of now, with the last `entries` of the trace.
+  // A snapshot of the current state, with the last `entries` of the trace.
   snapshot::Snapshot take(std::size_t entries = ~std::size_t{0}) const {
     snapshot::Snapshot taken;
     taken.notes.emplace_back();
@@ -115,7 +115,7 @@ class CachingAllocatorModel {
     const std::size_t count = std::min(entries, trace_.size());
     for (std::size_t i = trace_.size() - count; i < trace_.size(); ++i) taken.entries.push_back(trace_[i]);
     if (count > 0) taken.traces.push_back({0, 0, count});
-    const std::uint32_t stacks = 64;  // each of one frame
+    const std::uint32_t stacks = 64;  // one frame each
     for (std::uint32_t i = 0; i + 1 < stacks; ++i) {
       taken.frames.push_back(
           {taken.strings.intern("f" + std::to_string(i)), taken.strings.intern("f.py"), i});
@@ -127,7 +127,7 @@ class CachingAllocatorModel {
 
   std::int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0;
   std::size_t entries() const { return trace_.size(); }
-  // The next peaks are those from here on.
+  // Restarts the measurement of peaks.
   void reset_peaks() {
     peak_allocated = allocated;
     peak_reserved = reserved;
@@ -158,7 +158,7 @@ class CachingAllocatorModel {
     const std::int64_t two = 2 << 20;
     const std::int64_t bytes = is_small ? two : size < 10 << 20 ? 20 << 20 : (size + two - 1) / two * two;
     if (reserved + bytes > options_.device_bytes) return false;
-    // Some segments are neighbours, and are none the less two.
+    // Some segments are adjacent, but remain two segments.
     const std::uint64_t address = next_address_;
     next_address_ += static_cast<std::uint64_t>(bytes) + (trace_.size() % 3 == 0 ? 0 : 4096);
     Block block;
@@ -177,7 +177,7 @@ class CachingAllocatorModel {
     record(action, address, bytes, 0, stream);
   }
 
-  // One range of addresses a stream and pool, mapped page by page from its end.
+  // Each stream and pool has one address range. Pages are mapped at its end.
   bool expand(std::int64_t size, std::int64_t stream, bool is_small) {
     const std::int64_t page = is_small ? 2 << 20 : 20 << 20;
     const auto key = std::pair(stream, is_small);
@@ -214,7 +214,7 @@ class CachingAllocatorModel {
     return true;
   }
 
-  // The whole pages of a free block are given back.
+  // Unmaps the pages that lie entirely in a free block.
   void unmap(std::uint64_t address) {
     const Block block = blocks_.at(address);
     const std::uint64_t page = block.is_small ? 2 << 20 : 20 << 20;

@@ -13,7 +13,7 @@
 namespace headroom::analysis {
 namespace {
 
-// Runs of very many lengths: each is 1 + a 64th longer than the one before.
+// Tests with many run lengths multiply the length by 1 + 1/64 each time.
 constexpr std::int64_t kLengthStep = test::kIsSlowBuild ? 6 : 64;
 
 SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
@@ -22,7 +22,7 @@ SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
   return growth_of(cycles, bytes, 0);
 }
 
-TEST(Growth, FourCyclesProveNothing) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, Growth::unknown); }
+TEST(Growth, FourCyclesAreTooFew) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, Growth::unknown); }
 
 TEST(Growth, SteadyGrowthIsALeak) {
   const SeriesGrowth five = growth({10, 20, 30, 40, 50});
@@ -31,22 +31,22 @@ TEST(Growth, SteadyGrowthIsALeak) {
   EXPECT_EQ(growth({100, 100, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109}).growth, Growth::leak);
 }
 
-TEST(Growth, OneOddCycleDoesNotHideALeak) {
+TEST(Growth, OneOutlierDoesNotHideLeak) {
   const SeriesGrowth result = growth({10, 20, 30, 40, 50, 60, 70, 9000, 90, 100, 110, 120});
   EXPECT_EQ(result.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(result.per_cycle, 10);
 }
 
-// Arenas of runtimes grow for three or four cycles and then stay.
-TEST(Growth, WarmingUpIsNoLeak) {
+// Arenas of runtimes grow for three or four cycles and then stay constant.
+TEST(Growth, WarmUpIsNotALeak) {
   const SeriesGrowth four = growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40});
   EXPECT_EQ(four.growth, Growth::grew_then_stayed);
   EXPECT_EQ(four.last_step, 4);
   EXPECT_EQ(growth({10, 50, 50, 50, 50, 50, 50, 50}).growth, Growth::grew_then_stayed);
 }
 
-// One that still grew at the fourth of five cycles may do so at the sixth.
-TEST(Growth, WhatGrewLateIsNotSaidToStay) {
+// A series that still grew at the fourth of five cycles may grow again at the sixth.
+TEST(Growth, LateGrowthIsNotReportedAsStable) {
   const SeriesGrowth five = growth({10, 20, 30, 40, 40});
   EXPECT_EQ(five.growth, Growth::grew_late);
   EXPECT_EQ(five.last_step, 4);
@@ -56,8 +56,8 @@ TEST(Growth, WhatGrewLateIsNotSaidToStay) {
   EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 150, 151, 149, 150, 148, 150}).growth, Growth::grew_late);
 }
 
-// The last 30 results are kept: each of many small steps is no larger than the one before.
-TEST(Growth, ManySmallStepsUntilLateAreNotSaidToStay) {
+// The program keeps its last 30 results, so each step is as small as the one before.
+TEST(Growth, ManySmallLateStepsAreNotReportedAsStable) {
   for (const std::int64_t noise : {0, 2}) {
     std::vector<std::int64_t> bytes;
     for (std::int64_t cycle = 2; cycle <= 40; ++cycle)
@@ -68,8 +68,8 @@ TEST(Growth, ManySmallStepsUntilLateAreNotSaidToStay) {
   }
 }
 
-// What it grew until is its last step, however small, or is not told.
-TEST(Growth, WhatStayedIsToldByItsLastStep) {
+// The verdict names the last step, however small, or none if noise hides it.
+TEST(Growth, ReportsLastStepOfStableSeries) {
   std::vector<std::int64_t> bytes(50, 1000);
   for (std::size_t i = 0; i < 18; ++i) bytes[i] = 100 + 50 * static_cast<std::int64_t>(i);
   const SeriesGrowth stayed = growth(bytes);
@@ -82,25 +82,25 @@ TEST(Growth, WhatStayedIsToldByItsLastStep) {
   EXPECT_EQ(noisy.last_step, 0) << "the last point is above all before it by chance";
 }
 
-TEST(Growth, NoiseThatEndsHighIsNoLateGrowth) {
+TEST(Growth, NoiseThatEndsHighIsNotLateGrowth) {
   EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth, Growth::grew_then_stayed);
   EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, Growth::grew_then_stayed);
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 10, 10, 10, 60, 60};
   EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none) << "an estimate's noise";
 }
 
-TEST(Growth, NoiseAndShrinkingAreNone) {
+TEST(Growth, NoiseAndShrinkingAreNotGrowth) {
   EXPECT_EQ(growth({50, 50, 50, 50, 50, 50}).growth, Growth::none);
   EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 50, 51, 49, 50}).growth, Growth::none);
   EXPECT_EQ(growth({90, 80, 70, 60, 50, 40}).growth, Growth::none);
 }
 
-TEST(Growth, LessThanTheNoiseOfAnEstimateIsNone) {
+TEST(Growth, GrowthBelowNoiseOfEstimateIsIgnored) {
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 20, 30, 40, 50, 60};
   EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none);
 }
 
-// What is watched of `cycles` cycles, at whose n-th end `live(n)[i]` bytes of stack i are live.
+// The verdict on `cycles` cycles: at the end of the n-th, `live(n)[i]` bytes of stack i are live.
 LeakVerdict watched_stacks(std::int64_t cycles, const auto& live) {
   static const test::TemporaryFolder folder;
   static const LayerTree layers = [] {
@@ -121,7 +121,8 @@ LeakVerdict watched(std::int64_t cycles, const auto& live) {
   return watched_stacks(cycles, [&](std::int64_t cycle) { return std::vector<std::int64_t>{live(cycle)}; });
 }
 
-// A container that grows by `factor` when 400 bytes a cycle no longer fit.
+// A container that receives 400 bytes in each cycle. Its capacity grows by `factor` whenever they no longer
+// fit.
 auto container(double factor, double capacity = 400) {
   return [=](std::int64_t cycle) {
     double bytes = capacity;
@@ -130,12 +131,12 @@ auto container(double factor, double capacity = 400) {
   };
 }
 
-TEST(Growth, AContainerThatDoublesLeaksHoweverLongTheRun) {
+TEST(Growth, DoublingContainerIsALeakAtAnyRunLength) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double capacity : {250.0, 300.0, 400.0, 450.0}) {
       const LeakVerdict verdict = watched(cycles, container(2, capacity));
       ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, from " << capacity << " bytes";
-      // Its capacity is one to two times what it holds.
+      // Its capacity is one to two times its content.
       EXPECT_GT(verdict.bytes_per_cycle, 300) << cycles << " cycles, from " << capacity << " bytes";
       EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles << " cycles, from " << capacity << " bytes";
       ASSERT_EQ(verdict.stacks.size(), 1U);
@@ -143,16 +144,16 @@ TEST(Growth, AContainerThatDoublesLeaksHoweverLongTheRun) {
     }
 }
 
-// Hash tables go to the next of their primes, 2.0 to 2.3 times as many.
-TEST(Growth, AContainerThatGrowsByMoreIsNeverSaidToStay) {
+// Hash tables grow to the next prime of a list, 2.0 to 2.3 times the size.
+TEST(Growth, FastGrowingContainerIsNeverReportedAsStable) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double factor : {1.5, 2.3})
       ASSERT_GE(watched(cycles, container(factor)).growth, Growth::grew_late)
           << cycles << " cycles, times " << factor;
 }
 
-// 256 keys, each kept when it comes the first time: the last ones come late and are a 256th of it all.
-TEST(Growth, ACacheThatFillsUpWithEverRarerKeysIsNoLeak) {
+// A cache of 256 random keys. The last keys appear late, and each is 1/256 of the cache.
+TEST(Growth, CacheWithRareKeysIsNotALeak) {
   for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(60)); ++seed) {
     std::mt19937 random(seed);
     std::vector<bool> known(256);
@@ -167,7 +168,7 @@ TEST(Growth, ACacheThatFillsUpWithEverRarerKeysIsNoLeak) {
   }
 }
 
-TEST(Growth, ALateCacheIsNoLeak) {
+TEST(Growth, LateCacheIsNotALeak) {
   const LeakVerdict verdict = watched(5000, [](std::int64_t cycle) { return cycle < 3000 ? 100 : 5100; });
   EXPECT_EQ(verdict.growth, Growth::grew_late);
   EXPECT_EQ(verdict.last_step, 3072) << "the first of those looked at";
@@ -178,11 +179,12 @@ TEST(Growth, ALateCacheIsNoLeak) {
   EXPECT_EQ(early.last_step, 1024);
 }
 
-// Some megabytes that come and go, so that the whole tells nothing.
+// Some megabytes of noise, so that the total shows no growth.
 std::int64_t noise(std::int64_t cycle) { return (cycle * 7919 % 13) << 20; }
 
-// Each time it no longer fits, the other place gets the new memory, and the old is released.
-TEST(CycleWatch, AContainerThatGrowsByTurnsFromTwoPlacesLeaks) {
+// Two stacks take turns: each time the container is full, the other stack allocates the new memory and
+// releases the old.
+TEST(CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
   for (const double factor : {2.0, 1.5})
     for (std::int64_t cycles = 33; cycles < 5200; cycles += 1 + cycles / kLengthStep) {
       const auto live = [&](std::int64_t cycle) {
@@ -205,8 +207,8 @@ TEST(CycleWatch, AContainerThatGrowsByTurnsFromTwoPlacesLeaks) {
     }
 }
 
-// Two settings that a program goes back and forth between, and buffers as large as was ever asked for.
-TEST(CycleWatch, TurnsThatDoNotGrowAreNoLeak) {
+// A program that switches between two settings, and buffers that keep their largest size.
+TEST(CycleWatch, AlternatingBuffersAreNotALeak) {
   for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(300)); ++seed) {
     std::mt19937 random(seed);
     std::vector<std::vector<std::int64_t>> live;
@@ -221,8 +223,9 @@ TEST(CycleWatch, TurnsThatDoNotGrowAreNoLeak) {
   }
 }
 
-// Together these two would be a leak in steps; but what each gave back at the start nobody took.
-TEST(CycleWatch, CachesThatWereEmptiedAreNotOneThatGrows) {
+// The sum of these two stacks looks like a leak in steps. But the bytes that each released at the start were
+// not allocated by the other.
+TEST(CycleWatch, EmptiedCachesAreNotOneGrowingContainer) {
   const LeakVerdict verdict = watched_stacks(3000, [](std::int64_t cycle) {
     const auto grown = [&](std::initializer_list<std::int64_t> steps) {
       const auto is_reached = [&](std::int64_t step) { return cycle >= step; };
@@ -233,10 +236,10 @@ TEST(CycleWatch, CachesThatWereEmptiedAreNotOneThatGrows) {
   EXPECT_NE(verdict.growth, Growth::leak);
 }
 
-TEST(CycleWatch, ALeakNamesWhatGrewThoughNoPlaceLeaksByItself) {
+TEST(CycleWatch, LeakSpreadOverManyStacksListsThem) {
   static const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
-  // Each cycle keeps 100 bytes from another place.
+  // Each cycle keeps 100 bytes that a different stack allocates.
   const auto run = builder.scope("Run");
   std::uint64_t time = 0;
   for (std::uint64_t i = 1; i <= 24; ++i) {
@@ -253,12 +256,12 @@ TEST(CycleWatch, ALeakNamesWhatGrewThoughNoPlaceLeaksByItself) {
   EXPECT_EQ(verdict.stacks.front().late_bytes, 100);
 }
 
-// 24 cycles, each of which keeps 100 bytes of each of the places; after them `released` blocks of each place
-// go, a nanosecond apart.
+// 24 cycles, each of which keeps 100 bytes of every stack in `places`. After the cycles, `released[i]`
+// blocks of stack i are released, one each nanosecond.
 struct KeptUntilTheEnd {
   std::vector<std::uint64_t> places{0x401000};
   std::vector<int> released{24};
-  bool each_its_own = false;  // each cycle allocates from a place of its own
+  bool each_its_own = false;  // each cycle allocates from a different stack
   bool closed = true;
   std::string program = "/opt/detector";
 
@@ -288,12 +291,12 @@ struct KeptUntilTheEnd {
   }
 };
 
-TEST(ReleasedLater, WhatIsKeptUntilAllIsThereIsNoLeak) {
+TEST(ReleasedLater, MemoryReleasedAfterLastCycleIsNotALeak) {
   const LeakVerdict verdict = KeptUntilTheEnd{}.verdict();
   EXPECT_EQ(verdict.growth, Growth::grew_then_released);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
   EXPECT_EQ(verdict.released_bytes, verdict.late_bytes);
-  // The warm-up is the first third of the 23 that are judged: what it kept then is 9 blocks.
+  // The warm-up is the first third of the 23 judged cycles, in which 9 blocks were kept.
   ASSERT_TRUE(verdict.released_at.has_value());
   EXPECT_EQ(verdict.released_at->count, 1000 + 24 - 9);
   ASSERT_EQ(verdict.stacks.size(), 1U);
@@ -303,14 +306,14 @@ TEST(ReleasedLater, WhatIsKeptUntilAllIsThereIsNoLeak) {
   EXPECT_FALSE(verdict.is_sum);
 }
 
-// It would release a leak, too, when it ends.
-TEST(ReleasedLater, WhatAnInterpreterReleasesAtItsEndIsNoEvidence) {
+// An interpreter also releases leaked memory when it exits.
+TEST(ReleasedLater, ReleaseAtInterpreterExitDoesNotHideLeak) {
   const LeakVerdict verdict = KeptUntilTheEnd{.program = "/usr/bin/python3.11"}.verdict();
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
 }
 
-TEST(ReleasedLater, APartThatIsReleasedIsTold) {
+TEST(ReleasedLater, ReportsPartialRelease) {
   const LeakVerdict verdict = KeptUntilTheEnd{.released = {10}}.verdict();
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.released_bytes, 1000);
@@ -319,8 +322,8 @@ TEST(ReleasedLater, APartThatIsReleasedIsTold) {
   EXPECT_EQ(verdict.stacks[0].end_bytes, 1400);
 }
 
-// Only what stays counts: the other place's growth is no part of the leak's.
-TEST(ReleasedLater, ALeakBesideItIsTheLeakAlone) {
+// Only memory that stays counts: the growth of the released stack is not part of the leak.
+TEST(ReleasedLater, LeakExcludesStackThatIsReleased) {
   const LeakVerdict verdict = KeptUntilTheEnd{.places = {0x401000, 0x402000}, .released = {24, 0}}.verdict();
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
@@ -331,7 +334,7 @@ TEST(ReleasedLater, ALeakBesideItIsTheLeakAlone) {
             1);
 }
 
-TEST(ReleasedLater, PlacesThatOnlyGrewTogether) {
+TEST(ReleasedLater, RecognizesReleaseOfManyStacksTogether) {
   const LeakVerdict released = KeptUntilTheEnd{.each_its_own = true}.verdict();
   EXPECT_EQ(released.growth, Growth::grew_then_released);
   EXPECT_TRUE(released.is_sum);
@@ -342,15 +345,15 @@ TEST(ReleasedLater, PlacesThatOnlyGrewTogether) {
       << "as much is left as one cycle leaves behind";
 }
 
-// What would have come after a kill is not known; what was released before it is.
-TEST(ReleasedLater, AfterAKillTheEndIsNotKnown) {
+// After a kill, later releases are unknown. Releases before the kill count.
+TEST(ReleasedLater, KilledProcessIsMarkedAsCutOff) {
   const LeakVerdict killed = KeptUntilTheEnd{.released = {0}, .closed = false}.verdict();
   EXPECT_EQ(killed.growth, Growth::leak);
   EXPECT_TRUE(killed.is_cut_off);
   EXPECT_EQ(KeptUntilTheEnd{.closed = false}.verdict().growth, Growth::grew_then_released);
 }
 
-// A program that loads once and then runs `cycles` times; each Run keeps `leak` bytes, and the first ones
+// A program that loads once and then runs `cycles` times. Each Run leaks `leak` bytes, and the first runs
 // fill a cache.
 LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases = false) {
   const test::TemporaryFolder folder;
@@ -402,7 +405,7 @@ TEST(CycleWatch, ThousandsOfCyclesAreSampled) {
   EXPECT_GE(verdict.live_bytes.size(), 20U);
 }
 
-TEST(CycleWatch, ACacheIsNoLeak) {
+TEST(CycleWatch, CacheIsNotALeak) {
   const LeakVerdict verdict = verdict_of(20, 0);
   EXPECT_EQ(verdict.growth, Growth::grew_then_stayed);
   ASSERT_EQ(verdict.stacks.size(), 1U);
@@ -418,7 +421,8 @@ TEST(CycleWatch, FewCyclesGiveNoVerdict) {
   EXPECT_EQ(verdict_of(static_cast<int>(kFewestEnds), 64).growth, Growth::leak);
 }
 
-// Models that run one after the other or in turns; each Run allocates and releases, and keeps what it leaks.
+// Models that run one after the other or in turns. Each Run allocates and releases memory, and leaks `leak`
+// bytes.
 struct Model {
   int cycles = 0;
   std::uint64_t leak = 0;
@@ -452,7 +456,7 @@ LeakVerdict verdict_of(const std::vector<Model>& models, bool in_turns,
   return analyze_recording(*opened, {}).leaks;
 }
 
-TEST(CycleWatch, EveryModelIsJudgedAndTheWorstIsTheVerdict) {
+TEST(CycleWatch, JudgesEveryModelAndReportsTheWorst) {
   const LeakVerdict verdict = verdict_of({{40, 0}, {39, 5000}, {10, 0}}, false);
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.cycle, "B/run");
@@ -465,7 +469,7 @@ TEST(CycleWatch, EveryModelIsJudgedAndTheWorstIsTheVerdict) {
   EXPECT_EQ(verdict.cycles_left_out, 0);
 }
 
-TEST(CycleWatch, TwoLeaksAreBothTold) {
+TEST(CycleWatch, ReportsTwoLeaks) {
   const LeakVerdict verdict = verdict_of({{20, 300}, {20, 5000}}, false);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
@@ -474,21 +478,21 @@ TEST(CycleWatch, TwoLeaksAreBothTold) {
   EXPECT_FALSE(verdict.other_cycles[0].same_places);
 }
 
-TEST(CycleWatch, OfCyclesInTurnsTheOneWhoseMemoryGrowsIsBlamed) {
+TEST(CycleWatch, BlamesModelThatLeaksWhenModelsRunInTurns) {
   const LeakVerdict verdict = verdict_of({{20, 0}, {20, 5000}}, true);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
-  EXPECT_EQ(verdict.other_cycles[0].growth, Growth::leak) << "what is live at its ends grows";
+  EXPECT_EQ(verdict.other_cycles[0].growth, Growth::leak) << "the live bytes at its ends grow";
   EXPECT_TRUE(verdict.other_cycles[0].same_places);
 }
 
-TEST(CycleWatch, LayersBeyondThoseThatAreWatchedAreCounted) {
+TEST(CycleWatch, CountsCyclesThatAreNotWatched) {
   const LeakVerdict verdict = verdict_of(std::vector<Model>(10, Model{12, 0}), true);
   EXPECT_EQ(verdict.other_cycles.size(), 7U);
   EXPECT_EQ(verdict.cycles_left_out, 2);
 }
 
-TEST(CycleWatch, PhasesThatComeAFewTimesGiveWayToACycle) {
+TEST(CycleWatch, CycleReplacesRarePhases) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto run = builder.scope("run", builder.scope("net"));
@@ -513,15 +517,16 @@ TEST(CycleWatch, PhasesThatComeAFewTimesGiveWayToACycle) {
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
 }
 
-// In samples the sum of all counts as noise up to 4 periods; a block that was recorded for itself is exact.
-TEST(CycleWatch, ALeakThatTheWholeDoesNotShowIsToldByItsPlaces) {
+// In sampled recordings, growth of the total below 4 periods counts as noise. A large block is recorded
+// exactly.
+TEST(CycleWatch, FindsLeakByStackWhenTotalHidesIt) {
   const LeakVerdict verdict = verdict_of({{11, 5000}}, false, {.full = false, .segment_bytes = 1 << 20});
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
   EXPECT_GT(verdict.smallest_visible, 5000) << "else the whole would have shown it";
 }
 
-TEST(CycleWatch, LateGrowthThatTheWholeDoesNotShowIsToldByItsPlaces) {
+TEST(CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false, .segment_bytes = 1 << 20});
   const auto run = builder.scope("Run");
@@ -542,8 +547,8 @@ TEST(CycleWatch, LateGrowthThatTheWholeDoesNotShowIsToldByItsPlaces) {
   EXPECT_EQ(verdict.stacks[0].growth, Growth::grew_late);
 }
 
-// A session is part of the path of each Run, but no thread is ever in it alone.
-TEST(CycleWatch, ALayerThatIsOnlyPassedThroughIsNoCycle) {
+// A session is part of the path of each Run, but no thread is ever directly in it.
+TEST(CycleWatch, LayerWithoutDirectEntriesIsNotACycle) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto session = builder.scope("session"), run = builder.scope("Run", session);
@@ -557,9 +562,7 @@ TEST(CycleWatch, ALayerThatIsOnlyPassedThroughIsNoCycle) {
   EXPECT_EQ(analyze_recording(*opened, {}).leaks.cycle, "session/Run");
 }
 
-TEST(CycleWatch, PhasesThatComeOnceDoNotCrowdOutTheCycle) {
-  EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run");
-}
+TEST(CycleWatch, PhasesThatRunOnceDoNotHideCycle) { EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run"); }
 
 }  // namespace
 }  // namespace headroom::analysis

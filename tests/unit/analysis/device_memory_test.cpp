@@ -1,4 +1,4 @@
-// What is said of GPUs: the most at once, who held it, what was refused and who had the rest.
+// GPU memory: the peak, its owners, refused requests, and the owners of the remaining memory.
 #include "analysis/recording_analysis.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -26,7 +26,7 @@ class DeviceMemory : public testing::Test {
   RecordingBuilder builder_{folder_ / "a.hrec"};
 };
 
-TEST_F(DeviceMemory, ThePeakAndWhoHeldIt) {
+TEST_F(DeviceMemory, AttributesPeakToStacksAndLayers) {
   const auto conv = builder_.scope("conv"), head = builder_.scope("head");
   builder_.enter_scope(0, 1, conv);
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
@@ -50,18 +50,18 @@ TEST_F(DeviceMemory, ThePeakAndWhoHeldIt) {
   EXPECT_EQ(device.layers[1].at_peak_bytes, 400);
   EXPECT_EQ(device.layers[1].end_bytes, 500);
   EXPECT_EQ(device.stacks[0].at_peak_bytes, 600);
-  // The heap has none of it.
+  // GPU memory does not count as heap.
   EXPECT_EQ(analysis.peak_bytes.value, 0);
   EXPECT_EQ(analysis.allocations, 0);
 }
 
-TEST_F(DeviceMemory, TheCurveHasEveryPeakInAFewPoints) {
+TEST_F(DeviceMemory, CurveKeepsEveryPeakInFewPoints) {
   std::uint64_t time = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     builder_.device_allocate(0, time += 10, 0, Memory::device, 0x1000, i == 500 ? 9000 : 100);
     builder_.device_release(0, time += 10, 0, Memory::device, 0x1000);
   }
-  builder_.device_allocate(0, time += 100'000, 0, Memory::pinned_host, 0x1000, 5);  // none of the device's
+  builder_.device_allocate(0, time += 100'000, 0, Memory::pinned_host, 0x1000, 5);  // not GPU memory
   builder_.device_allocate(0, time += 100'000, 0, Memory::device, 0x1000, 70);
   auto recording = recording::Recording::open(builder_.finish());
   ASSERT_TRUE(recording.has_value());
@@ -84,8 +84,9 @@ TEST_F(DeviceMemory, TheCurveHasEveryPeakInAFewPoints) {
   EXPECT_GT((curve.points.back().start + curve.width).count, static_cast<std::int64_t>(time));
 }
 
-// A process that was killed knows its duration too short: points are joined then, and none is lost.
-TEST(DeviceCurve, LastsLongerThanExpected) {
+// The recorded duration of a killed process is too short. The builder then merges points and keeps every
+// peak.
+TEST(DeviceCurve, MergesPointsWhenRecordingIsLonger) {
   DeviceCurveBuilder builder(4, {40});
   for (std::int64_t time = 0; time < 1000; ++time) builder.changed(time, time, time == 700 ? 5000 : time + 1);
   const DeviceCurve curve = builder.finish();
@@ -100,7 +101,7 @@ TEST(DeviceCurve, LastsLongerThanExpected) {
   EXPECT_EQ(curve.points.back().last, 1000);
 }
 
-TEST_F(DeviceMemory, AddressesImportsAndPinnedMemoryStandApart) {
+TEST_F(DeviceMemory, ReservationsImportsAndPinnedMemoryAreSeparate) {
   builder_.device_allocate(0, 10, 0, Memory::physical, 1, 100);
   builder_.device_allocate(0, 11, 0, Memory::mapping, 0x1000, 100);
   builder_.device_allocate(0, 12, 0, Memory::reservation, 0x1000, 10'000);
@@ -119,7 +120,7 @@ TEST_F(DeviceMemory, AddressesImportsAndPinnedMemoryStandApart) {
   EXPECT_FALSE(device.overhead_bytes.has_value());
 }
 
-TEST_F(DeviceMemory, WhatTheDriverTookLaterIsTheMostOfIt) {
+TEST_F(DeviceMemory, DriverGrowthIsItsMaximum) {
   builder_.device_figure(0, 10, 0, Memory::context, 500);
   builder_.device_figure(0, 11, 0, Memory::driver_growth, 0);
   builder_.device_figure(0, 12, 1, Memory::driver_growth, 7);
@@ -130,12 +131,13 @@ TEST_F(DeviceMemory, WhatTheDriverTookLaterIsTheMostOfIt) {
   EXPECT_EQ(analysis.devices[1].driver_growth_bytes, 7);
 }
 
-TEST_F(DeviceMemory, OnAnIntegratedDevicePinnedMemoryIsTheDevices) {
+TEST_F(DeviceMemory, IntegratedDeviceCountsPinnedMemory) {
   recording::DeviceRecord record{};
   record.flags = recording::kDeviceIntegrated;
   builder_.device(0, record, "Orin");
   builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
-  // What the program had already, as a model's weights in a mapped file, is no more of it than before.
+  // Registered memory existed before, e.g. a model's weights in a mapped file. Registering it does not add
+  // to the device's bytes.
   builder_.device_allocate(0, 15, 0, Memory::registered_host, 0x9000, 4000);
   const RecordingAnalysis analysis = analyze();
   EXPECT_EQ(analysis.devices[0].peak_bytes, 70);
@@ -143,13 +145,13 @@ TEST_F(DeviceMemory, OnAnIntegratedDevicePinnedMemoryIsTheDevices) {
   EXPECT_EQ(kind(analysis.devices[0], Memory::registered_host).peak_bytes, 4000);
 }
 
-TEST_F(DeviceMemory, ModulesAreTheMostOfThemAlsoWhenTheirContextHasGone) {
+TEST_F(DeviceMemory, OverheadIsItsMaximumEvenAfterContextEnds) {
   builder_.device_figure(0, 10, 0, Memory::overhead, 300);
   builder_.device_figure(0, 11, 0, Memory::overhead, 0);
   EXPECT_EQ(analyze().devices[0].overhead_bytes, 300);
 }
 
-TEST_F(DeviceMemory, ARefusalTellsWhatGranulesTook) {
+TEST_F(DeviceMemory, RefusalReportsBytesLostToGranules) {
   constexpr std::uint64_t kMiB = 1 << 20;
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 7 * kMiB, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 7 * kMiB, {0x10});
@@ -157,10 +159,10 @@ TEST_F(DeviceMemory, ARefusalTellsWhatGranulesTook) {
   const RecordingAnalysis analysis = analyze();
   const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
   EXPECT_EQ(refusal.own_bytes, 14 << 20);
-  EXPECT_EQ(refusal.rounding_bytes, 2 << 20) << "nobody else has anything";
+  EXPECT_EQ(refusal.rounding_bytes, 2 << 20) << "no other process has memory";
 }
 
-TEST_F(DeviceMemory, ARefusalSaysWhoHeldTheRest) {
+TEST_F(DeviceMemory, RefusalListsOwnersOfRemainingMemory) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 300, {0x20});
   builder_.device_refused(0, 12, 0, Memory::managed, 200, 950, 1000, {0x30});
@@ -178,15 +180,15 @@ TEST_F(DeviceMemory, ARefusalSaysWhoHeldTheRest) {
   EXPECT_EQ(refusal.holders[0].bytes, 600);
 }
 
-// Two threads are refused at once: each refusal has the processes of its own thread.
-TEST_F(DeviceMemory, ARefusalNamesTheProcesses) {
+// Two threads are refused at the same time. Each refusal lists the processes that its own thread recorded.
+TEST_F(DeviceMemory, RefusalListsProcesses) {
   builder_.process_name(300, "detector");
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 500);
-  builder_.device_holder(0, 11, 0, 7, 7);  // of no refusal
+  builder_.device_holder(0, 11, 0, 7, 7);  // belongs to no refusal
   builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
   builder_.device_refused(1, 13, 0, Memory::device, 201, 900, 1000);
   builder_.device_holder(0, 14, 0, 0, 550);
-  builder_.device_holder(1, 15, 0, 300, 900, true);  // another container's 300
+  builder_.device_holder(1, 15, 0, 300, 900, true);  // process 300 of another container
   builder_.device_holder(0, 16, 0, 300, 330);
   const RecordingAnalysis analysis = analyze();
   const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
@@ -199,18 +201,18 @@ TEST_F(DeviceMemory, ARefusalNamesTheProcesses) {
   EXPECT_EQ(rest.others[0].bytes, 330);
   EXPECT_EQ(rest.unknown, 950 - 550 - 330);
   EXPECT_FALSE(rest.names_none);
-  EXPECT_FALSE(rest.has_more_processes) << "there is no other: somebody gave it back meanwhile";
+  EXPECT_FALSE(rest.has_more_processes) << "no other process: one released it meanwhile";
   ASSERT_EQ(analysis.devices[0].refusals.at(1).processes.size(), 1u);
   EXPECT_TRUE(analysis.devices[0].refusals[1].processes[0].is_elsewhere);
   EXPECT_EQ(analysis.devices[0].refusals[1].processes[0].name, "");
 }
 
-TEST_F(DeviceMemory, OfMoreProcessesThanARecordingNamesTheRestIsTheirs) {
+TEST_F(DeviceMemory, RefusalKeepsFourProcessesAndCountsTheRest) {
   builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
   for (const std::uint32_t process : {0u, 301u, 302u, 303u, 304u})
     builder_.device_holder(0, 13, 0, process, 200);
   const DeviceRefusal refusal = analyze().devices[0].refusals.at(0);
-  EXPECT_EQ(refusal.processes.size(), 4u) << "the fifth is none that a recording has";
+  EXPECT_EQ(refusal.processes.size(), 4u) << "a recording keeps four";
   const DeviceRest rest = rest_of(refusal);
   EXPECT_TRUE(rest.has_more_processes);
   EXPECT_EQ(rest.kept, 200);
@@ -218,19 +220,19 @@ TEST_F(DeviceMemory, OfMoreProcessesThanARecordingNamesTheRestIsTheirs) {
   EXPECT_TRUE(rest_of({}).names_none);
 }
 
-// The same as ARefusalTellsWhatGranulesTook, on a device that gives other granules.
-TEST_F(DeviceMemory, GranulesAreTheDevicesOwn) {
+// As RefusalReportsBytesLostToGranules, on a device with another granule size.
+TEST_F(DeviceMemory, UsesGranuleSizeOfDevice) {
   constexpr std::uint64_t kKiB = 1 << 10;
   recording::DeviceRecord record{};
   record.granule_bytes = 64 << 10;
   builder_.device(0, record, "");
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 33 * kKiB);
-  builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 32 * kKiB);  // shares one
+  builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 32 * kKiB);  // shares a granule
   builder_.device_allocate(0, 12, 0, Memory::array, 0x3000, 65 * kKiB);
   EXPECT_EQ(analyze().devices[0].rounding_at_peak_bytes, (31 + 63) << 10);
 }
 
-TEST_F(DeviceMemory, DevicesAreKeptApart) {
+TEST_F(DeviceMemory, SeparatesDevices) {
   builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
   builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);
   builder_.device_release(0, 12, 0, Memory::device, 0x9000);

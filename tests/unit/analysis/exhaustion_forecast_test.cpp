@@ -1,5 +1,5 @@
-// Fifty made-up ramps and plateaus: half-way to the end of memory the time that is left must be known within
-// 20 %, and a plateau must never be said to end. --gtest_filter='*Fifty*' prints what was found.
+// Fifty generated ramps and plateaus. Half-way to exhaustion, the forecast of the remaining time must be
+// within 20 %. A plateau must never get a forecast. --gtest_filter='*Fifty*' prints the forecasts.
 #include "analysis/exhaustion_forecast.h"
 
 #include <gtest/gtest.h>
@@ -17,19 +17,19 @@ namespace {
 
 constexpr double kLimit = 8e9;
 using Random = std::mt19937_64;
-using Series = std::vector<double>;  // used, at each second
+using Series = std::vector<double>;  // used bytes at each second
 
 double between(Random& random, double low, double high) {
   return std::uniform_real_distribution<>(low, high)(random);
 }
 double normal(Random& random) { return std::normal_distribution<>()(random); }
-// From three minutes to five hours.
+// A duration from three minutes to five hours, in seconds.
 int some_length(Random& random) { return static_cast<int>(std::pow(10, between(random, 2.3, 4.3))); }
 
 Bytes bytes_of(double used) { return {std::llround(used)}; }
 Nanoseconds at_second(std::size_t second) { return {static_cast<std::int64_t>(second) * 1'000'000'000}; }
 
-// Grows from where it starts and would meet the limit after `n` seconds; it goes on for longer.
+// Grows from `start` and reaches the limit after `n` seconds. The series continues beyond that.
 Series ramp(int n, double start, const std::function<double(int, double)>& shape) {
   Series series;
   for (int second = 0; second < 2 * n; ++second)
@@ -51,7 +51,7 @@ Series steps(Random& random) {
     return start + (kLimit - start) * std::floor(static_cast<double>(second) / n * count) / count;
   });
 }
-// A garbage collector's teeth on a leak.
+// A leak under a sawtooth, as a garbage collector makes it.
 Series teeth(Random& random) {
   const int n = some_length(random);
   const double period = std::max(5.0, n / between(random, 16, 200));
@@ -109,7 +109,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
   }
 }
 
-TEST(ExhaustionForecastTest, ALeakThatBeginsLateIsSeenByAShorterLevel) {
+TEST(ExhaustionForecastTest, ShorterWindowFindsLateLeak) {
   Series series(10'000, 4e9);
   for (int second = 0; second < 500; ++second) series.push_back(4e9 + 4e6 * second);
   const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
@@ -119,17 +119,17 @@ TEST(ExhaustionForecastTest, ALeakThatBeginsLateIsSeenByAShorterLevel) {
   EXPECT_LT(answer->looked_back.seconds(), 500);
 }
 
-TEST(ExhaustionForecastTest, TeethThatAreNoLeakAreNone) {
+TEST(ExhaustionForecastTest, SawtoothWithoutLeakHasNoForecast) {
   ExhaustionForecast forecast;
   for (std::size_t second = 0; second < 5000; ++second) {
     forecast.add(at_second(second), bytes_of(5e9 + 2e7 * static_cast<double>(second % 100)));
-    // A first tooth may well be the beginning of the end.
+    // The first tooth cannot be told from a leak.
     if (second < 300 || second % 7 != 0) continue;
     EXPECT_FALSE(forecast.forecast(bytes_of(kLimit))) << "at " << second;
   }
 }
 
-TEST(ExhaustionForecastTest, WhatHasEndedIsForecastNoMore) {
+TEST(ExhaustionForecastTest, NoForecastAfterGrowthEnds) {
   Series series;
   for (int second = 0; second < 100; ++second) series.push_back(1e9 + 4e7 * second);
   EXPECT_TRUE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
@@ -137,7 +137,7 @@ TEST(ExhaustionForecastTest, WhatHasEndedIsForecastNoMore) {
   EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
 }
 
-TEST(ExhaustionForecastTest, NothingIsSaidOfTooLittleOrOfWhatIsFarAway) {
+TEST(ExhaustionForecastTest, NoForecastFromFewSamplesOrSlowGrowth) {
   Series series;
   for (int second = 0; second < 12; ++second) series.push_back(1e9 + 1e8 * second);
   EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
@@ -147,7 +147,7 @@ TEST(ExhaustionForecastTest, NothingIsSaidOfTooLittleOrOfWhatIsFarAway) {
   EXPECT_FALSE(fed_with(slow, slow.size()).forecast(bytes_of(kLimit)));
 }
 
-TEST(ExhaustionForecastTest, WhatIsUsedUpHasNoTimeLeft) {
+TEST(ExhaustionForecastTest, ExhaustedMemoryHasNoTimeLeft) {
   Series series;
   for (int second = 0; second < 100; ++second) series.push_back(8e9 + 1e7 * second);
   const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
@@ -155,8 +155,8 @@ TEST(ExhaustionForecastTest, WhatIsUsedUpHasNoTimeLeft) {
   EXPECT_EQ(answer->left.count, 0);
 }
 
-// A laptop that slept: nothing came for hours, and the clock may begin anywhere.
-TEST(ExhaustionForecastTest, GapsAndTimesThatGoBack) {
+// A suspended laptop sends no samples for hours. The clock may start at any value.
+TEST(ExhaustionForecastTest, ToleratesGapsAndClockGoingBack) {
   ExhaustionForecast forecast;
   const std::int64_t begin = 1'000'000'000'000'000'000;
   for (std::int64_t second = 0; second < 200; ++second)

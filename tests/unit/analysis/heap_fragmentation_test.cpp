@@ -23,7 +23,7 @@ LiveBlock block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stac
   return block;
 }
 
-TEST(Fragmentation, NothingLiveIsNotFragmented) {
+TEST(Fragmentation, EmptyHeapIsNotFragmented) {
   const FragmentationMoment moment = fragmentation_of({}, {5});
   EXPECT_EQ(moment.extent_bytes, 0);
   EXPECT_EQ(moment.external(), 0);
@@ -31,7 +31,7 @@ TEST(Fragmentation, NothingLiveIsNotFragmented) {
   EXPECT_FALSE(moment.blocker.has_value());
 }
 
-TEST(Fragmentation, ChunksThatTouchLeaveNoHole) {
+TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
   // malloc(24) takes 32 bytes: 0x1010, 0x1030, 0x1050.
   const FragmentationMoment moment =
       fragmentation_of({block_at(0x1030, 24), block_at(0x1010, 24), block_at(0x1050, 24)}, {});
@@ -43,7 +43,7 @@ TEST(Fragmentation, ChunksThatTouchLeaveNoHole) {
   EXPECT_DOUBLE_EQ(moment.internal(), 0.25);
 }
 
-TEST(Fragmentation, TheBlockerEndsTheLargestHole) {
+TEST(Fragmentation, BlockerIsNextToLargestHole) {
   // Chunks of 32 bytes at 0x1010, 0x2010, 0x4010, 0x4810: holes of 0xfe0, 0x1fe0 and 0x7e0.
   const FragmentationMoment moment = fragmentation_of(
       {block_at(0x1010, 24), block_at(0x2010, 24, 7, 100), block_at(0x4010, 24, 8), block_at(0x4810, 24)},
@@ -62,9 +62,9 @@ TEST(Fragmentation, TheBlockerEndsTheLargestHole) {
   EXPECT_EQ(moment.blocker->places()[0].stack, StackId{7});
 }
 
-// A block between two small holes keeps these two apart, and stands nowhere near the largest.
-TEST(Fragmentation, ABlockBetweenSmallerHolesIsNotTheBlocker) {
-  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 5008;  // of malloc(5000)
+// A block between two small holes separates only these two. It is not next to the largest hole.
+TEST(Fragmentation, BlockBetweenSmallHolesIsNotTheBlocker) {
+  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 5008;  // chunk of malloc(5000)
   std::vector<LiveBlock> blocks;
   const auto put = [&](std::uint64_t i, std::uint32_t stack) {
     blocks.push_back(block_at(kHeap + kChunk * i, 5000, stack, static_cast<std::int64_t>(i)));
@@ -89,9 +89,10 @@ TEST(Fragmentation, ABlockBetweenSmallerHolesIsNotTheBlocker) {
   EXPECT_EQ(blocker.places()[1].stack, StackId{9});
 }
 
-TEST(Fragmentation, OfBothEndsThatIsTheBlockerThatKeepsMoreApartForItsSize) {
-  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 1008;  // of malloc(1000)
-  // A hole of 100 chunks: below two blocks, and then the heap's begin; above three, and a hole of 90.
+TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
+  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 1008;  // chunk of malloc(1000)
+  // A hole of 100 chunks. Below it: two blocks, then the start of the heap. Above it: three blocks, then a
+  // hole of 90.
   std::vector<LiveBlock> blocks;
   for (const std::uint64_t i : {0, 1, 102, 103, 104, 195})
     blocks.push_back(block_at(kHeap + kChunk * i, 1000, static_cast<std::uint32_t>(i)));
@@ -102,7 +103,7 @@ TEST(Fragmentation, OfBothEndsThatIsTheBlockerThatKeepsMoreApartForItsSize) {
   EXPECT_EQ(moment.blocker->freed_if_gone, 193 * 1008);
 }
 
-TEST(Fragmentation, HeapsFarApartAreExtentsOfTheirOwn) {
+TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
   const FragmentationMoment moment =
       fragmentation_of({block_at(0x1010, 24), block_at(0x1050, 24), block_at(0x7f0000000010, 24)}, {});
   EXPECT_EQ(moment.extents, 2);
@@ -111,8 +112,8 @@ TEST(Fragmentation, HeapsFarApartAreExtentsOfTheirOwn) {
   EXPECT_EQ(moment.extent_bytes, 96 + 32);
 }
 
-// 200 MiB that a block of 200 bytes at their end keeps from the system.
-TEST(Fragmentation, AHoleOfTheHeapBehindTheProgramMayBeOfAnySize) {
+// A block of 200 bytes at the end of the heap prevents the release of 200 MiB to the system.
+TEST(Fragmentation, HoleInBreakHeapHasNoSizeLimit) {
   constexpr std::uint64_t kBreak = 0x5555'1234'5000;
   const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
   const std::vector<LiveBlock> blocks = {block_at(kBreak + 0x10, 5000, 1),
@@ -126,8 +127,8 @@ TEST(Fragmentation, AHoleOfTheHeapBehindTheProgramMayBeOfAnySize) {
   EXPECT_EQ(fragmentation_of(blocks, {}).extents, 2) << "nothing is known of a break";
 }
 
-// In the break nothing is mapped for one block alone, wherever it begins.
-TEST(Fragmentation, LargeBlocksOfTheBreakAreOfTheHeap) {
+// In the break heap, no block has a mapping for itself, whatever its address.
+TEST(Fragmentation, LargeBlocksInBreakBelongToHeap) {
   constexpr std::uint64_t kBreak = 0x5555'0000'0000;
   const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
   const FragmentationMoment moment =
@@ -136,8 +137,9 @@ TEST(Fragmentation, LargeBlocksOfTheBreakAreOfTheHeap) {
   EXPECT_EQ(moment.free_bytes, (3 << 20) - 16);
 }
 
-// An arena's 64 MiB of addresses are given access as they are used: what was not used yet is no memory.
-TEST(Fragmentation, TheUnusedEndOfAnArenaIsNoHole) {
+// A malloc arena reserves 64 MiB of addresses and makes them accessible on use. The unused part is not
+// memory.
+TEST(Fragmentation, UnusedEndOfArenaIsNotAHole) {
   constexpr std::uint64_t kArena = 0x7fff'd000'0000, kNext = kArena + (64 << 20);
   std::vector<LiveBlock> blocks;
   for (const std::uint64_t arena : {kArena, kNext})
@@ -158,7 +160,7 @@ recording::Module module_at(const std::string& path, std::uint64_t start, std::u
   return module;
 }
 
-TEST(HeapLayout, TheBreakLiesBehindTheProgramAndBeforeTheLibraries) {
+TEST(HeapLayout, BreakIsBetweenProgramAndLibraries) {
   recording::RecordingInfo info;
   EXPECT_FALSE(heap_layout_of(info).is_of_break(0x5555'5600'0000)) << "nothing is known";
   info.executable = "/usr/bin/program";
@@ -168,14 +170,14 @@ TEST(HeapLayout, TheBreakLiesBehindTheProgramAndBeforeTheLibraries) {
   EXPECT_TRUE(layout.is_one_heap(0x5555'5557'0010, 0x5555'9555'0010));
   EXPECT_FALSE(layout.is_of_break(0x7fff'e000'0010));
   EXPECT_FALSE(layout.is_of_break(0x5554'0000'0000));
-  // Started as `ld.so ./program`: both lie among the libraries.
+  // Started as `ld.so ./program`: both are mapped among the libraries.
   info.modules = {module_at("/usr/bin/program", 0x7fff'f7f0'0000, 0x7fff'f7f1'0000),
                   module_at("/lib/ld.so", 0x7fff'f7fc'0000, 0x7fff'f7ff'0000)};
   EXPECT_FALSE(heap_layout_of(info).is_one_heap(0x7fff'f7f1'0010, 0x7fff'fc00'0010));
 }
 
-// The same by a recording, which tells where its program lay.
-TEST(Fragmentation, ALargeHoleIsSeenAmongTheEvents) {
+// The same with a recording, which contains the program's address.
+TEST(Fragmentation, FindsLargeHoleInRecording) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
   builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
@@ -195,7 +197,7 @@ TEST(Fragmentation, ALargeHoleIsSeenAmongTheEvents) {
   EXPECT_EQ(worst.extent_bytes, 3200 * 65'552);
 }
 
-TEST(Fragmentation, BlocksThatAreMappingsOfTheirOwnLeaveNoHoles) {
+TEST(Fragmentation, SeparatelyMappedBlocksLeaveNoHoles) {
   const FragmentationMoment moment =
       fragmentation_of({block_at(0x7f0000000010, 1 << 20), block_at(0x7f0000200010, 1 << 20)}, {});
   EXPECT_EQ(moment.holes, 0);
@@ -203,9 +205,9 @@ TEST(Fragmentation, BlocksThatAreMappingsOfTheirOwnLeaveNoHoles) {
   EXPECT_EQ(moment.live_bytes, 2 << 20);
 }
 
-// posix_memalign(64) of what is larger than the threshold, as ONNX Runtime's arena takes its chunks: every
-// second one was released, and nothing of that is a hole of the heap.
-TEST(Fragmentation, AlignedMappingsLeaveNoHolesEither) {
+// posix_memalign(64) of sizes above the mmap threshold, as ONNX Runtime's arena allocates its chunks. Every
+// second one was released, but these gaps are not holes of the heap.
+TEST(Fragmentation, AlignedMappingsLeaveNoHoles) {
   std::vector<LiveBlock> blocks;
   for (const std::uint64_t offset : {0x40, 0x80, 0x800, 0x20, 0x1000})
     blocks.push_back(block_at(0x7f0000000000 + 0x1000000 * blocks.size() + offset, 4 << 20));
@@ -215,8 +217,9 @@ TEST(Fragmentation, AlignedMappingsLeaveNoHolesEither) {
   EXPECT_FALSE(moment.blocker.has_value());
 }
 
-// A large block of the heap may begin at such a place by chance; what lies beside it in its pages tells.
-TEST(Fragmentation, ALargeBlockThatSharesAPageLiesInTheHeap) {
+// A large heap block may have the address of a mapped block by chance. If another block shares its page, it
+// is in the heap.
+TEST(Fragmentation, LargeBlockThatSharesAPageIsInHeap) {
   const auto heap = blocks_of_heap({block_at(0x10000'0010, 24), block_at(0x10000'0040, 256 << 10),
                                     block_at(0x10008'0110, 256 << 10), block_at(0x10010'0080, 256 << 10),
                                     block_at(0x10014'0090, 24)});
@@ -225,7 +228,7 @@ TEST(Fragmentation, ALargeBlockThatSharesAPageLiesInTheHeap) {
   EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";
 }
 
-// Three heaps of small blocks, and blocks that are 20 MiB apart: in the break, and outside of it.
+// Three heaps of small blocks, and blocks that are 20 MiB apart, inside and outside of the break.
 void follow_the_heap(const HeapLayout& layout) {
   std::mt19937 random(3);
   std::vector<LiveBlock> slots;
@@ -262,13 +265,13 @@ void follow_the_heap(const HeapLayout& layout) {
   EXPECT_EQ(extents.free_bytes(), 0);
 }
 
-TEST(HeapExtents, FollowTheHeapToTheUnit) {
+TEST(HeapExtents, AgreeWithExactExtents) {
   follow_the_heap({});
   follow_the_heap({0x6000'0000'0000, 0x6010'0000'0000});
   follow_the_heap({0x5555'0000'0000, 0x6010'0000'0000});
 }
 
-TEST(HeapExtents, WhatLiesAnywhereTakesLittleMemoryAndNoTime) {
+TEST(HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
   HeapExtents extents;
   for (std::uint64_t i = 0; i < 100'000; ++i) extents.add(block_at(i * 0x7654'3210'0000 + 0x10, 100));
   EXPECT_LE(extents.extent_bytes(), (1 << 14) * 16384LL * 2) << "so many parts, one block each, are followed";
@@ -276,7 +279,8 @@ TEST(HeapExtents, WhatLiesAnywhereTakesLittleMemoryAndNoTime) {
   EXPECT_EQ(extents.extent_bytes(), 0);
 }
 
-// `blocks` of 400 bytes; of 20 in a row only one stays, while little happens for a second; then those go.
+// `blocks` blocks of 400 bytes. All but every 20th are released; little happens for a second; then the rest
+// is released.
 HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
@@ -296,8 +300,8 @@ HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   return analyze_recording(*opened, {}).fragmentation.value();
 }
 
-// A heap that is built up and torn down in fewer events than 32 a live block.
-TEST(Fragmentation, TheLargestHeapAndTheMostHolesAreNotPassedOver) {
+// A heap that is filled and emptied in fewer than 32 events for each live block.
+TEST(Fragmentation, FindsLargestHeapAndMostHoles) {
   for (const std::uint64_t blocks : {4000, 20'000, 200'000}) {
     const HeapFragmentation fragmentation = fragmentation_of_a_drop(blocks);
     const FragmentationMoment& largest = fragmentation.moments[fragmentation.largest];
@@ -308,7 +312,7 @@ TEST(Fragmentation, TheLargestHeapAndTheMostHolesAreNotPassedOver) {
     const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     EXPECT_GE(worst.free_bytes, 19 * 416 * (count / 20 - 1) - (32 << 10));
     EXPECT_LE(worst.free_bytes, 19 * 416 * (count / 20));
-    // From when the last of these blocks go, to 32 KiB less or more, until the others begin to.
+    // Between the release of the last of these blocks (within 32 KiB) and the release of the others.
     EXPECT_GT(worst.time.count, 1'000'000 + 194 * count);
     EXPECT_LT(worst.time.count, 1'001'000'000 + 196 * count);
     ASSERT_TRUE(worst.blocker.has_value());
@@ -317,8 +321,9 @@ TEST(Fragmentation, TheLargestHeapAndTheMostHolesAreNotPassedOver) {
   }
 }
 
-// What stays for a second is told at its begin and at its end: a curve between them is flat.
-TEST(Fragmentation, HolesThatStayAreToldUntilTheyGo) {
+// A state that lasts a second has a moment at its start and one at its end, so that the curve between them
+// is flat.
+TEST(Fragmentation, HolesThatStayAreReportedUntilTheyEnd) {
   const HeapFragmentation fragmentation = fragmentation_of_a_drop(20'000);
   const std::int64_t most = fragmentation.moments[fragmentation.worst].free_bytes;
   std::int64_t last = 0;
@@ -327,10 +332,10 @@ TEST(Fragmentation, HolesThatStayAreToldUntilTheyGo) {
   EXPECT_GT(last, 900'000'000);
 }
 
-TEST(Fragmentation, MomentsAreBoundedAndTheLastIsTheEnd) {
+TEST(Fragmentation, NumberOfMomentsIsBoundedAndLastIsTheEnd) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
-  // Every other of 1000 blocks goes at the end of a long storm.
+  // Every other of 1000 blocks is released after very many events.
   std::uint64_t time = 0;
   for (std::uint64_t i = 0; i < 1000; ++i)
     builder.allocate(0, ++time, 0x10010 + 0x20 * i, 24, {0x400000 + i % 7});
@@ -355,8 +360,8 @@ TEST(Fragmentation, MomentsAreBoundedAndTheLastIsTheEnd) {
   EXPECT_EQ(fragmentation.worst, fragmentation.moments.size() - 1);
 }
 
-// Holes could be blocks of the parent that are live.
-TEST(Fragmentation, IsNotToldOfAForkedChild) {
+// In a forked child, a hole may be a live block of the parent.
+TEST(Fragmentation, IsNotReportedForForkedChild) {
   const test::TemporaryFolder folder;
   for (const bool forked : {false, true}) {
     test::RecordingBuilder builder(folder / "a.hrec", {.forked = forked});
@@ -367,7 +372,7 @@ TEST(Fragmentation, IsNotToldOfAForkedChild) {
   }
 }
 
-TEST(Fragmentation, IsNotToldOfARingThatWasOverwritten) {
+TEST(Fragmentation, IsNotReportedForOverwrittenRing) {
   const test::TemporaryFolder folder;
   for (const std::uint64_t events : {100, 100'000}) {
     test::RecordingBuilder builder(folder / "a.hrec",

@@ -18,8 +18,8 @@ std::vector<std::int64_t> one_to(std::int64_t n) {
   return values;
 }
 
-// P(X ≤ t) for X binomial in (n, q), by the definition: a row of the binomial recursion, without logarithms.
-// Long double holds 0.9^n down to n of about 100,000.
+// P(X ≤ t) for X binomial in (n, q), computed from the definition by recursion, without logarithms. Long
+// double can represent 0.9^n up to n of about 100,000.
 long double binomial_tail(std::int64_t t, std::int64_t n, long double q) {
   long double term = std::pow(1 - q, static_cast<long double>(n));
   long double sum = term;
@@ -30,14 +30,15 @@ long double binomial_tail(std::int64_t t, std::int64_t n, long double q) {
   return sum;
 }
 
-// The definition, tried from the top: the most samples at or over the bound that still prove it.
+// Tries the definition from the highest rank down: the most samples at or above the bound that still prove
+// it.
 std::optional<std::int64_t> bound_by_brute_force(std::int64_t n, long double p, long double confidence) {
   for (std::int64_t t = n - 1; t >= 1; --t)
     if (binomial_tail(t, n, 1 - p) <= 1 - confidence) return n - t;
   return std::nullopt;
 }
 
-TEST(NearestRank, IsTheSmallestValueWithThatShareAtOrBelowIt) {
+TEST(NearestRank, IsSmallestValueWithShareAtOrBelowIt) {
   const auto ten = one_to(10);
   EXPECT_EQ(nearest_rank(ten, 0.50), 5);
   EXPECT_EQ(nearest_rank(ten, 0.90), 9);
@@ -47,15 +48,15 @@ TEST(NearestRank, IsTheSmallestValueWithThatShareAtOrBelowIt) {
   EXPECT_EQ(nearest_rank(one_to(1), 0.99), 1);
 }
 
-TEST(NearestRank, AWholeRankIsNotRoundedUp) {
-  // In binary, 0.07 × 100 and 0.29 × 100 are a little more than whole, and others a little less.
+TEST(NearestRank, DoesNotRoundUpWholeRank) {
+  // In binary, 0.07 × 100 and 0.29 × 100 are slightly above the whole number; others are slightly below.
   for (const std::int64_t n : {100, 1000, 100'000})
     for (std::int64_t percent = 1; percent <= 100; ++percent)
       EXPECT_EQ(nearest_rank(one_to(n), static_cast<double>(percent) / 100), percent * n / 100)
           << percent << " of " << n;
 }
 
-TEST(PercentileBound, NeedsExactlyLoadGensNumberOfSamples) {
+TEST(PercentileBound, NeedsAsManySamplesAsLoadGen) {
   EXPECT_FALSE(percentile_bound(one_to(63), 0.90, 0.99));
   EXPECT_EQ(percentile_bound(one_to(64), 0.90, 0.99), 64);  // t = 1: sorted[n − 1], the largest
   EXPECT_FALSE(percentile_bound(one_to(661), 0.99, 0.99));
@@ -64,7 +65,7 @@ TEST(PercentileBound, NeedsExactlyLoadGensNumberOfSamples) {
   EXPECT_FALSE(percentile_bound(one_to(1), 0.9, 0.99));
 }
 
-TEST(PercentileBound, IsWhatTheBinomialDistributionSays) {
+TEST(PercentileBound, AgreesWithBinomialDistribution) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const double p : {0.5, 0.9, 0.97, 0.99})
     for (std::int64_t n = 1; n <= 2000; n = n * 9 / 8 + 1) {
@@ -77,7 +78,7 @@ TEST(PercentileBound, IsWhatTheBinomialDistributionSays) {
     }
 }
 
-TEST(PercentileBound, CoversTheTruePercentileAsOftenAsItSays) {
+TEST(PercentileBound, CoversTruePercentileWithStatedConfidence) {
   // Uniform values on [0, 1): the true P90 is 0.9. At 99 % confidence about 1 run in 100 may be below it.
   std::mt19937_64 random(7);
   int below = 0;
@@ -89,10 +90,10 @@ TEST(PercentileBound, CoversTheTruePercentileAsOftenAsItSays) {
     below += *percentile_bound(values, 0.9, 0.99) < 900'000 ? 1 : 0;
   }
   EXPECT_LT(below, kRuns / 100);
-  EXPECT_GT(below, 0);  // nor is it so loose that it never misses
+  EXPECT_GT(below, 0);  // the bound is not so loose that it never misses
 }
 
-TEST(PercentileBound, IsNeverBelowThePercentileAndComesCloserWithN) {
+TEST(PercentileBound, IsAbovePercentileAndTightensWithN) {
   const auto small = one_to(1000);
   const auto large = one_to(1'000'000);
   EXPECT_GT(*percentile_bound(small, 0.9, 0.99), nearest_rank(small, 0.9));
@@ -100,7 +101,7 @@ TEST(PercentileBound, IsNeverBelowThePercentileAndComesCloserWithN) {
   EXPECT_LT(*percentile_bound(large, 0.9, 0.99), 901'000);
 }
 
-TEST(LatencySummary, HasTheFiguresOfTheSample) {
+TEST(LatencySummary, ComputesFiguresOfSample) {
   const std::vector<std::int64_t> values{40, 10, 20, 30};
   const LatencySummary summary = summarise_latency(values);
   EXPECT_EQ(summary.n, 4);
@@ -115,7 +116,7 @@ TEST(LatencySummary, HasTheFiguresOfTheSample) {
   EXPECT_FALSE(summary.p99_bound);
 }
 
-TEST(LatencySummary, OfNothingAndOfOne) {
+TEST(LatencySummary, HandlesEmptyAndSingleSample) {
   const LatencySummary nothing = summarise_latency({});
   EXPECT_EQ(nothing.n, 0);
   EXPECT_TRUE(nothing.histogram.empty());
@@ -126,7 +127,7 @@ TEST(LatencySummary, OfNothingAndOfOne) {
   EXPECT_EQ(one.p99.count, 7);
 }
 
-TEST(LatencySummary, ASmallSpreadOnALargeValueKeepsItsDigits) {
+TEST(LatencySummary, SmallSpreadOfLargeValuesKeepsPrecision) {
   // A week in nanoseconds, ± 1: the squares need 98 bits.
   constexpr std::int64_t kWeek = 604'800'000'000'000;
   std::vector<std::int64_t> values;
@@ -160,14 +161,14 @@ TEST(LatencyHistogram, CountsEachValueInItsBucket) {
   EXPECT_EQ(total, summary.n);
 }
 
-TEST(LatencyHistogram, DegenerateSamples) {
+TEST(LatencyHistogram, HandlesEqualValuesAndZero) {
   const LatencySummary equal = summarise_latency(std::vector<std::int64_t>{5, 5, 5});
   EXPECT_EQ(equal.histogram.front(), 3);
   EXPECT_EQ(std::accumulate(equal.histogram.begin(), equal.histogram.end(), std::int64_t{0}), 3);
   EXPECT_TRUE(summarise_latency(std::vector<std::int64_t>{0, 5}).histogram.empty());
 }
 
-// All of `values`, which must outlive it, a few at a time.
+// All of `values`, at most `most` at a time. `values` must outlive the result.
 ValuePieces in_pieces_of(std::size_t most, std::span<const std::int64_t> values) {
   return [=](const EachPiece& each) {
     for (std::size_t first = 0; first < values.size(); first += most)
@@ -175,7 +176,7 @@ ValuePieces in_pieces_of(std::size_t most, std::span<const std::int64_t> values)
   };
 }
 
-// Held against the sorted whole: every figure, at sizes where nothing, and where everything, is searched in
+// Compares every figure with the summary of the sorted values, at sizes below and above the limit for
 // passes.
 void expect_the_same_in_passes(const std::vector<std::int64_t>& values) {
   const LatencySummary whole = summarise_latency(values);
@@ -193,7 +194,7 @@ void expect_the_same_in_passes(const std::vector<std::int64_t>& values) {
   EXPECT_EQ(passes.histogram, whole.histogram);
 }
 
-TEST(LatencyInPasses, HasTheFiguresOfTheSortedWhole) {
+TEST(LatencyInPasses, AgreesWithSummaryOfSortedValues) {
   std::mt19937_64 random(11);
   std::lognormal_distribution<double> latency(std::log(5e6), 0.4);
   for (const std::size_t n : {0U, 1U, 700U, 16'384U, 16'385U, 100'000U}) {
@@ -203,27 +204,28 @@ TEST(LatencyInPasses, HasTheFiguresOfTheSortedWhole) {
   }
 }
 
-TEST(LatencyInPasses, OfValuesThatAreHardToTellApart) {
+TEST(LatencyInPasses, HandlesEqualAndCrowdedValues) {
   constexpr std::size_t kMany = 50'000;
   std::vector<std::int64_t> values(kMany, 7);
   expect_the_same_in_passes(values);
   for (std::size_t i = 0; i < kMany; ++i) values[i] = static_cast<std::int64_t>(i % 3);
   expect_the_same_in_passes(values);
-  // One value a century away, so that all others share the first bin of the first passes.
+  // One value of a century puts all others into the first bin of the first passes.
   for (std::size_t i = 0; i < kMany; ++i) values[i] = 1'000'000 + static_cast<std::int64_t>(i * 7919 % kMany);
   values[kMany / 2] = 3'155'760'000'000'000'000;
   expect_the_same_in_passes(values);
 }
 
-TEST(LatencyInPasses, RanksAtTheEdgesOfBins) {
-  // 20,480 values from 0 on, 4,096 bins of 8 in the first pass: ranks lie at the first and last of a bin.
+TEST(LatencyInPasses, FindsRanksAtEdgesOfBins) {
+  // 20,480 values from 0, with 4,096 bins of 8 values in the first pass. Ranks fall on the first and last
+  // value of a bin.
   std::vector<std::int64_t> values(20'480);
   std::iota(values.begin(), values.end(), 0);
   std::shuffle(values.begin(), values.end(), std::mt19937_64(5));
   expect_the_same_in_passes(values);
 }
 
-TEST(CountSummary, MeanMinMax) {
+TEST(CountSummary, ComputesMeanMinAndMax) {
   const std::vector<std::int64_t> counts{3, 0, 6};
   const CountSummary summary = summarise_counts(in_pieces_of(2, counts));
   EXPECT_EQ(summary.n, 3);

@@ -1,4 +1,4 @@
-// Figures of layers, worked out by hand.
+// Figures of layers, calculated by hand.
 #include <gtest/gtest.h>
 
 #include "analysis/recording_analysis.h"
@@ -23,9 +23,9 @@ const LayerFigures& layer_of(const RecordingAnalysis& analysis, const std::strin
   return analysis.layers[0];
 }
 
-// The tracer ends a runtime's profile now and then. That is no cycle of the program, though it lies further
-// out than the program's own and comes often; and the layer that it interrupts was entered once.
-TEST(Layers, TheTracersOwnWorkIsNoCycleAndInterruptsNothing) {
+// The tracer ends a runtime's profile from time to time. That is not a cycle of the program, although its
+// scope is an outer one and repeats often. The interrupted layer was entered only once.
+TEST(Layers, TracerScopeIsNotACycleAndDoesNotEndLayers) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto session = builder.scope("model", 0, recording::ScopeSource::session);
@@ -57,7 +57,7 @@ TEST(Layers, TheTracersOwnWorkIsNoCycleAndInterruptsNothing) {
   EXPECT_DOUBLE_EQ(analysis.leaks.bytes_per_cycle, 200);
 }
 
-TEST(Layers, AnOuterLayerHoldsWhatTheInnerOnesAllocate) {
+TEST(Layers, OuterLayerIncludesInnerAllocations) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto run = builder.scope("Run");
@@ -71,7 +71,7 @@ TEST(Layers, AnOuterLayerHoldsWhatTheInnerOnesAllocate) {
   builder.enter_scope(0, 60, run);
   builder.release(0, 70, 0x1000);
   builder.enter_scope(0, 80, 0);
-  builder.enter_scope(0, 90, conv);  // straight in: both are entered
+  builder.enter_scope(0, 90, conv);  // directly into the inner layer: both layers are entered
   builder.allocate(0, 95, 0x3000, 24);
   builder.enter_scope(0, 100, 0);
   const RecordingAnalysis analysis = analyze(builder);
@@ -85,7 +85,7 @@ TEST(Layers, AnOuterLayerHoldsWhatTheInnerOnesAllocate) {
   EXPECT_EQ(outer.peak_allocated, 1100);
   // Chunks of 112 and 1008 bytes.
   EXPECT_EQ(outer.peak_reserved, 1120);
-  // After each allocation: 12 of 112, 20 of 1120, 8 of 32.
+  // Unused bytes after each allocation: 12 of 112, 20 of 1120, 8 of 32.
   EXPECT_DOUBLE_EQ(outer.average_fragmentation, 40.0 / 1264);
   EXPECT_EQ(outer.process_peak, 1110);
   EXPECT_EQ(outer.live.peak_bytes, 1100);
@@ -113,7 +113,7 @@ TEST(Layers, AnOuterLayerHoldsWhatTheInnerOnesAllocate) {
   EXPECT_EQ(sum, analysis.peak_bytes.value);
 }
 
-TEST(Layers, ABlockStaysWithTheLayerThatAllocatedIt) {
+TEST(Layers, BlockStaysWithLayerThatAllocatedIt) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto a = builder.scope("a"), b = builder.scope("b");
@@ -128,7 +128,7 @@ TEST(Layers, ABlockStaysWithTheLayerThatAllocatedIt) {
   EXPECT_EQ(layer_of(analysis, "b").live.end_bytes, 0);
 }
 
-TEST(Layers, TimeOfAThreadThatNeverLeavesCountsToTheEnd) {
+TEST(Layers, CountsTimeUntilTheEndIfThreadNeverLeaves) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto a = builder.scope("a");
@@ -140,7 +140,7 @@ TEST(Layers, TimeOfAThreadThatNeverLeavesCountsToTheEnd) {
   EXPECT_EQ(layer_of(analysis, "a").entries, 2);
 }
 
-TEST(Layers, ASegmentSaysInWhichScopeItBegins) {
+TEST(Layers, SegmentRestoresItsScope) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto a = builder.scope("a");
@@ -152,7 +152,7 @@ TEST(Layers, ASegmentSaysInWhichScopeItBegins) {
   EXPECT_EQ(layer_of(analysis, "a").entries, 1);
 }
 
-TEST(Layers, CountersDoNotMoveTheThread) {
+TEST(Layers, CountersDoNotChangeScopeOfThread) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec", {.full = false});
   const auto a = builder.scope("a"), b = builder.scope("b");
@@ -165,7 +165,7 @@ TEST(Layers, CountersDoNotMoveTheThread) {
   EXPECT_EQ(layer_of(analysis, "b").allocations, 5);
 }
 
-TEST(Layers, TwoScopesOfOnePathAreOneLayer) {
+TEST(Layers, ScopesWithSamePathAreOneLayer) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto first = builder.scope("a"), second = builder.scope("a", 0, recording::ScopeSource::nvtx);
@@ -178,8 +178,8 @@ TEST(Layers, TwoScopesOfOnePathAreOneLayer) {
   EXPECT_EQ(analysis.layers[1].self.end_bytes, 200);
 }
 
-// By their names and parents, not by how these look when they are joined.
-TEST(Layers, NamesWithSlashesAreNoPaths) {
+// Layers are compared by names and parents, not by the joined path.
+TEST(Layers, NameWithSlashIsNotAPath) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto a = builder.scope("a"), b = builder.scope("b", a), both = builder.scope("a/b"),
@@ -197,8 +197,8 @@ TEST(Layers, NamesWithSlashesAreNoPaths) {
   EXPECT_EQ(layer_of(analysis, "a//model/conv").self.end_bytes, 100 * alone) << "no other has its path";
 }
 
-// Where one is written as another with its slash escaped, all are escaped.
-TEST(Layers, NoTwoHaveOnePath) {
+// If escaping slashes makes two paths equal, backslashes are escaped as well.
+TEST(Layers, PathsAreUnique) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto nested = builder.scope("b", builder.scope("a")), both = builder.scope("a/b"),
@@ -215,7 +215,7 @@ TEST(Layers, NoTwoHaveOnePath) {
   EXPECT_EQ(layer_of(analysis, "a\\\\/b").self.end_bytes, 100 * backslash);
 }
 
-TEST(Layers, AnUnnamedRangeKeepsItsPlace) {
+TEST(Layers, UnnamedRangeKeepsItsPosition) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const auto outer = builder.scope("a"), unnamed = builder.scope("", outer),
@@ -227,7 +227,7 @@ TEST(Layers, AnUnnamedRangeKeepsItsPlace) {
   EXPECT_EQ(layer_of(analysis, "a").live.end_bytes, 100);
 }
 
-TEST(Layers, AScopeWhoseNameWasLostIsStillALayer) {
+TEST(Layers, ScopeWithLostNameIsStillALayer) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   builder.enter_scope(0, 10, 17);

@@ -15,7 +15,7 @@ LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
   return block;
 }
 
-TEST(LiveMap, GivesBackWhatWasPutIn) {
+TEST(LiveMap, ReturnsInsertedBlock) {
   LiveMap map;
   LiveBlock block;
   EXPECT_FALSE(map.insert(block_at(0x1000, 24), block));
@@ -27,7 +27,7 @@ TEST(LiveMap, GivesBackWhatWasPutIn) {
   EXPECT_EQ(map.size(), 0U);
 }
 
-TEST(LiveMap, HandsOutTheBlockThatIsReplaced) {
+TEST(LiveMap, ReturnsReplacedBlock) {
   LiveMap map;
   LiveBlock replaced;
   map.insert(block_at(0x1000, 24), replaced);
@@ -43,8 +43,9 @@ TEST(LiveMap, NullIsNeverLive) {
   EXPECT_EQ(map.size(), 0U);
 }
 
-// Random steps against std::map, with addresses that crowd the same slots and enough of them to grow twice.
-TEST(LiveMap, AgreesWithAnOrderedMap) {
+// Random operations, compared with std::map. The addresses collide in the same slots, and the map grows
+// twice.
+TEST(LiveMap, AgreesWithStdMap) {
   std::mt19937_64 random(3);
   LiveMap map;
   std::map<std::uint64_t, std::uint64_t> reference;
@@ -72,7 +73,7 @@ TEST(LiveMap, AgreesWithAnOrderedMap) {
   EXPECT_EQ(left, reference);
 }
 
-TEST(LiveBlock, ASampleStandsForItsWeight) {
+TEST(LiveBlock, SampleCountsItsWeight) {
   LiveBlock block = block_at(0x1000, 100);
   EXPECT_EQ(block.bytes(), 100);
   EXPECT_EQ(block.blocks(), 1);
@@ -81,7 +82,7 @@ TEST(LiveBlock, ASampleStandsForItsWeight) {
   EXPECT_EQ(block.blocks(), 3);
 }
 
-TEST(LiveBlock, ImpossibleSizesAreRefused) {
+TEST(LiveBlock, RejectsImpossibleSizes) {
   MemoryEvent event;
   event.address = 0x1000;
   LiveBlock block;

@@ -17,7 +17,7 @@ TEST(MappingLedger, CountsWholePages) {
   EXPECT_EQ(ledger.mapped_bytes(), 3 * 4096);
 }
 
-TEST(MappingLedger, UnmappingTheMiddleLeavesTwoParts) {
+TEST(MappingLedger, UnmappingMiddleLeavesTwoParts) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x5000);
   ledger.unmap(0x12000, 0x1000);
@@ -26,14 +26,14 @@ TEST(MappingLedger, UnmappingTheMiddleLeavesTwoParts) {
   EXPECT_EQ(ledger.mapped_bytes(), 0);
 }
 
-TEST(MappingLedger, AMappingOverAnotherReplacesIt) {
+TEST(MappingLedger, OverlappingMappingReplacesOldOne) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000);
   ledger.map(0x12000, 0x4000);
   EXPECT_EQ(ledger.mapped_bytes(), 0x6000);
 }
 
-TEST(MappingLedger, ReservedAddressesAreMappedOnceTheyAreAccessible) {
+TEST(MappingLedger, CountsReservedAddressesOnceAccessible) {
   MappingLedger ledger(4096);
   ledger.reserve(0x10000, 0x8000);
   EXPECT_EQ(ledger.mapped_bytes(), 0);
@@ -42,7 +42,7 @@ TEST(MappingLedger, ReservedAddressesAreMappedOnceTheyAreAccessible) {
   ledger.make_accessible(0x12000, 0x2000, {StackId{7}, 3});
   EXPECT_EQ(ledger.mapped_bytes(), 0x2000);
   EXPECT_EQ(ledger.reserved_bytes(), 0x6000);
-  ledger.make_accessible(0x11000, 0x4000, {StackId{8}, 3});  // the middle is mapped and stays its owner's
+  ledger.make_accessible(0x11000, 0x4000, {StackId{8}, 3});  // the mapped middle keeps its owner
   EXPECT_EQ(ledger.mapped_bytes(), 0x4000);
   const std::vector<MappingShare> stacks = ledger.by_stack();
   ASSERT_EQ(stacks.size(), 2U);
@@ -50,7 +50,7 @@ TEST(MappingLedger, ReservedAddressesAreMappedOnceTheyAreAccessible) {
   EXPECT_EQ(stacks[0].end_bytes, 0x2000);
   EXPECT_EQ(stacks[1].end_bytes, 0x2000);
   ledger.make_accessible(0x20000, 0x1000);  // nothing is reserved there
-  ledger.reserve(0x12000, 0x1000);          // laid over a part that was mapped
+  ledger.reserve(0x12000, 0x1000);          // covers a part that was mapped
   EXPECT_EQ(ledger.mapped_bytes(), 0x3000);
   EXPECT_EQ(ledger.peak_bytes(), 0x4000);
   ledger.unmap(0x10000, 0x8000);
@@ -59,7 +59,7 @@ TEST(MappingLedger, ReservedAddressesAreMappedOnceTheyAreAccessible) {
   EXPECT_EQ(ledger.peak_reserved_bytes(), 0x8000);
 }
 
-TEST(MappingLedger, WhatOverflowsIsEmpty) {
+TEST(MappingLedger, IgnoresRangesThatOverflow) {
   MappingLedger ledger(0);  // a damaged page size: 4096
   ledger.map(~std::uint64_t{0} - 8, 100);
   ledger.map(0x1000, ~std::uint64_t{0});
@@ -89,7 +89,7 @@ TEST(MappingLedger, AgreesWithASetOfPages) {
 
 constexpr MappingOwner kWeights{StackId{7}, 1}, kBuffers{StackId{8}, 1};
 
-TEST(MappingLedger, WhatIsLeftOfAMappingKeepsItsOwner) {
+TEST(MappingLedger, RestOfMappingKeepsItsOwner) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x5000, kWeights);
   ledger.map(0x20000, 0x1000, kBuffers);
@@ -101,7 +101,7 @@ TEST(MappingLedger, WhatIsLeftOfAMappingKeepsItsOwner) {
   EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x5000, 0x1000}, {8, 0x1000, 0x1000}}));
 }
 
-TEST(MappingLedger, WhatIsMappedOverBelongsToTheOneWhoMappedLast) {
+TEST(MappingLedger, OverlapBelongsToLatestMapping) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000, kWeights);
   ledger.map(0x11000, 0x1000, kBuffers);
@@ -110,7 +110,7 @@ TEST(MappingLedger, WhatIsMappedOverBelongsToTheOneWhoMappedLast) {
 }
 
 // As mremap is recorded: the old range is unmapped, the new one mapped.
-TEST(MappingLedger, ARemappedPartLeavesTheRestToItsOwner) {
+TEST(MappingLedger, RestOfRemappedRangeKeepsItsOwner) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000, kWeights);
   ledger.unmap(0x12000, 0x2000);
@@ -118,7 +118,7 @@ TEST(MappingLedger, ARemappedPartLeavesTheRestToItsOwner) {
   EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{8, 0x8000, 0x8000}, {7, 0x2000, 0x2000}}));
 }
 
-TEST(MappingLedger, OwnersOfThePeakAreToldWhenNothingIsLeft) {
+TEST(MappingLedger, ReportsOwnersOfPeakAfterAllIsUnmapped) {
   MappingLedger ledger(4096);
   ledger.map(0x10000, 0x3000, kWeights);
   ledger.unmap(0x10000, 0x3000);
@@ -128,13 +128,13 @@ TEST(MappingLedger, OwnersOfThePeakAreToldWhenNothingIsLeft) {
   EXPECT_EQ(ledger.peak_bytes(), 0x3000);
 }
 
-TEST(MappingLedger, TheEndCountsInTheOrderOfShares) {
+TEST(MappingLedger, SortsSharesByEndBytesToo) {
   std::vector<MappingShare> shares{{1, 10, 0}, {2, 0, 30}, {3, 20, 20}, {4, 20, 20}};
   sort_shares(shares);
   EXPECT_EQ(shares, (std::vector<MappingShare>{{2, 0, 30}, {3, 20, 20}, {4, 20, 20}, {1, 10, 0}}));
 }
 
-// Owners page by page, and a copy of them whenever more is mapped than ever before.
+// The reference keeps an owner for each page and copies the owners at each new peak.
 TEST(MappingLedger, OwnersAgreeWithAMapOfPages) {
   std::mt19937 random(11);
   MappingLedger ledger(4096);

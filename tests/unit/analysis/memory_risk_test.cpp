@@ -1,4 +1,4 @@
-// The figures that alerts watch, from made-up machines.
+// The figures that alerts watch, from generated samples.
 #include "analysis/memory_risk.h"
 
 #include <gtest/gtest.h>
@@ -22,14 +22,14 @@ SystemSample machine(double second, Bytes used) {
   return sample;
 }
 
-TEST(MemoryRiskTest, WhatASampleDoesNotHaveIsAbsent) {
+TEST(MemoryRiskTest, MissingFiguresAreAbsent) {
   MemoryRisk risk(at_second(1));
   risk.add(SystemSample{});
   for (std::size_t i = 0; i < kRiskFigures; ++i)
     EXPECT_FALSE(risk[static_cast<RiskFigure>(i)].value) << name_of(static_cast<RiskFigure>(i));
 }
 
-TEST(MemoryRiskTest, NamesLeadBack) {
+TEST(MemoryRiskTest, FindsFiguresByName) {
   for (std::size_t i = 0; i < kRiskFigures; ++i) {
     const auto figure = static_cast<RiskFigure>(i);
     EXPECT_EQ(risk_figure_by_name(name_of(figure)), figure);
@@ -37,7 +37,7 @@ TEST(MemoryRiskTest, NamesLeadBack) {
   EXPECT_FALSE(risk_figure_by_name("ram"));
 }
 
-TEST(MemoryRiskTest, SharesOfMemory) {
+TEST(MemoryRiskTest, ComputesSharesOfMemory) {
   MemoryRisk risk(at_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.swap_used = mebibytes(100);
@@ -48,7 +48,7 @@ TEST(MemoryRiskTest, SharesOfMemory) {
   EXPECT_FALSE(risk[RiskFigure::gpu_memory_used_percent].value) << "there is no GPU";
 }
 
-TEST(MemoryRiskTest, OfAJetsonTheGpusMemoryIsTheMachines) {
+TEST(MemoryRiskTest, JetsonGpuUsesSystemMemory) {
   MemoryRisk risk(at_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.gpu_percent = 40;
@@ -57,7 +57,7 @@ TEST(MemoryRiskTest, OfAJetsonTheGpusMemoryIsTheMachines) {
   EXPECT_EQ(risk[RiskFigure::gpu_memory_used_percent].detail, "unified memory");
 }
 
-TEST(MemoryRiskTest, TheFullestOfSeveralGpus) {
+TEST(MemoryRiskTest, PicksFullestGpu) {
   MemoryRisk risk(at_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   for (const std::int64_t index : {0, 1}) {
@@ -77,7 +77,7 @@ TEST(MemoryRiskTest, TheFullestOfSeveralGpus) {
   EXPECT_EQ(risk[RiskFigure::temperature_celsius].detail, "GPU 0");
 }
 
-TEST(MemoryRiskTest, AGroupThatRunsOutBeforeTheMachineIsNamed) {
+TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
   MemoryRisk risk(at_second(1));
   for (int second = 0; second < 120; ++second) {
     SystemSample sample = machine(second, Bytes{(2048 + 5 * second) * std::int64_t{1 << 20}});
@@ -93,8 +93,8 @@ TEST(MemoryRiskTest, AGroupThatRunsOutBeforeTheMachineIsNamed) {
   EXPECT_FALSE(risk[RiskFigure::nvmap_seconds_left].value);
 }
 
-// What lies in zram takes memory: its swap is no room. A disk's is.
-TEST(MemoryRiskTest, SwapOnADiskIsRoom) {
+// Swap in zram takes memory, so it does not count as free space. Swap on a disk does.
+TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
   for (const bool is_zram : {false, true}) {
     MemoryRisk risk(at_second(1));
     for (int second = 0; second < 100; ++second) {
@@ -114,8 +114,8 @@ TEST(MemoryRiskTest, SwapOnADiskIsRoom) {
   }
 }
 
-// NvMap takes what is free; the page cache, which is available to all others, is none of it.
-TEST(MemoryRiskTest, NvMapRunsOutOfWhatIsFree) {
+// NvMap can only use free memory. It cannot use the page cache, which other processes can.
+TEST(MemoryRiskTest, NvMapForecastUsesFreeMemory) {
   MemoryRisk risk(at_second(1));
   for (int second = 0; second < 60; ++second) {
     SystemSample sample = machine(second, gibibytes(2));
@@ -129,8 +129,8 @@ TEST(MemoryRiskTest, NvMapRunsOutOfWhatIsFree) {
   EXPECT_FALSE(risk[RiskFigure::memory_seconds_left].value);
 }
 
-// As much is free all the time, but fewer and fewer of the largest blocks.
-TEST(MemoryRiskTest, LargeBlocksAreUsedUpWhileAsMuchIsFree) {
+// Free memory is constant, but the number of its largest blocks falls.
+TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
   const auto risk_at = [](int last, bool is_jetson) {
     MemoryRisk risk({1'000'000'000});
     for (int second = 0; second <= last; ++second) {
@@ -151,11 +151,11 @@ TEST(MemoryRiskTest, LargeBlocksAreUsedUpWhileAsMuchIsFree) {
   EXPECT_EQ(half_way.detail, "memory in large blocks");
   EXPECT_NEAR(*half_way.value, 100, 10);
   EXPECT_FALSE(risk_at(100, false).value) << "elsewhere the page cache takes them as a matter of course";
-  EXPECT_LT(risk_at(203, true).value.value_or(1e9), 3) << "there is none of 4 MiB any more";
+  EXPECT_LT(risk_at(203, true).value.value_or(1e9), 3) << "no block of 4 MiB is left";
   EXPECT_FALSE(risk_at(500, true).value) << "it does not get worse";
 }
 
-TEST(MemoryRiskTest, RefaultsAreThrashOnlyWhileTasksWait) {
+TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
   for (const double pressure : {0.0, 40.0}) {
     MemoryRisk risk(at_second(1));
     for (int second = 0; second < 30; ++second) {
@@ -170,7 +170,7 @@ TEST(MemoryRiskTest, RefaultsAreThrashOnlyWhileTasksWait) {
   }
 }
 
-TEST(MemoryRiskTest, BlocksThatGetSmallerWithAsMuchFreeAreFragmentation) {
+TEST(MemoryRiskTest, SmallerBlocksWithSameFreeMemoryAreFragmentation) {
   const auto factor_after = [](Bytes free_at_end) {
     MemoryRisk risk(at_second(1));
     for (int second = 0; second < 120; ++second) {

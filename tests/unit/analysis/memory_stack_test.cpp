@@ -13,7 +13,7 @@ Bytes sum_of(const MemoryStack& stack) {
   return stack.free + stack.cache + stack.processes + stack.gpu + stack.system;
 }
 
-TEST(MemoryStack, APartOfTx2) {
+TEST(MemoryStack, AddsUpForJetsonTx2) {
   const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
   if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
   const std::string text = test::read_text(*path);
@@ -29,7 +29,7 @@ TEST(MemoryStack, APartOfTx2) {
   EXPECT_GT(stack->system, Bytes{});
 }
 
-TEST(MemoryStack, FiguresOfDifferentMomentsStillAddUp) {
+TEST(MemoryStack, AddsUpForInconsistentFigures) {
   SystemSample sample;
   sample.ram_total = mebibytes(100);
   sample.ram_free = mebibytes(60);
@@ -45,7 +45,7 @@ TEST(MemoryStack, FiguresOfDifferentMomentsStillAddUp) {
   EXPECT_EQ(sum_of(*stack), mebibytes(100));
 }
 
-TEST(MemoryStack, ThisMachine) {
+TEST(MemoryStack, AddsUpForThisMachine) {
   const auto stack = memory_stack_of(sources::SystemSampler().sample());
   ASSERT_TRUE(stack);
   EXPECT_EQ(sum_of(*stack), stack->total);

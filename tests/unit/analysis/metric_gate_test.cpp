@@ -1,4 +1,4 @@
-// What --fail-on makes of a change between runs.
+// How --fail-on judges a change between runs.
 #include "analysis/metric_gate.h"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ TEST_F(Gate, NamesTheBreach) {
   EXPECT_THAT(found[1].sentence, HasSubstr("'fps<-5%'"));
 }
 
-TEST_F(Gate, TakesChangesAndValuesInUnits) {
+TEST_F(Gate, AcceptsChangesAndValuesWithUnits) {
   EXPECT_EQ(check("run_peak>+10MiB").size(), 1);
   EXPECT_EQ(check("run_peak>+30MiB").size(), 0);
   EXPECT_EQ(check("run_peak>110MiB").size(), 1);
@@ -52,7 +52,7 @@ TEST_F(Gate, TakesChangesAndValuesInUnits) {
   EXPECT_EQ(check("det:p50>1ms").size(), 1);
 }
 
-TEST_F(Gate, BeyondTheLimitByChanceIsNoBreach) {
+TEST_F(Gate, UncertainChangeIsNotABreach) {
   Runs before, after;
   before.add(1'000'000, 100 << 20, 1);
   after.add(1'020'000, 100 << 20, 2);
@@ -62,7 +62,7 @@ TEST_F(Gate, BeyondTheLimitByChanceIsNoBreach) {
   EXPECT_THAT(found.findings.front().sentence, HasSubstr("not failed"));
 }
 
-TEST_F(Gate, AModelThatFellFailsEveryGate) {
+TEST_F(Gate, ModelThatFailsInSomeRunsFailsGate) {
   b.results[1].models[0].status = ModelStatus::oom;
   b.results[1].models[0].error = "the kernel killed it";
   const auto found = check("load_time>+5%");
@@ -70,7 +70,7 @@ TEST_F(Gate, AModelThatFellFailsEveryGate) {
   EXPECT_THAT(found[0].sentence, HasSubstr("the kernel killed it; 1 of 3 runs"));
 }
 
-TEST_F(Gate, AModelThatNeverComesThroughPassesNoGate) {
+TEST_F(Gate, ModelThatAlwaysFailsFailsGate) {
   for (Runs* runs : {&a, &b})
     for (BenchResult& result : runs->results) result.models[0].status = ModelStatus::oom;
   const auto found = check("run_peak>+5%");
@@ -79,8 +79,8 @@ TEST_F(Gate, AModelThatNeverComesThroughPassesNoGate) {
   EXPECT_EQ(found[0].sentence, "det failed in A and in B (oom)");
 }
 
-// A change that mends a model has nothing to be held against.
-TEST_F(Gate, AModelThatComesThroughAgainIsNoBreach) {
+// A model that failed before has no figures to compare with.
+TEST_F(Gate, RepairedModelIsNotABreach) {
   for (BenchResult& result : a.results) result.models[0].status = ModelStatus::oom;
   const auto found = check("run_peak>+5%");
   ASSERT_EQ(found.size(), 1);
@@ -95,8 +95,8 @@ TEST_F(Gate, AModelThatComesThroughAgainIsNoBreach) {
             "run_peak of det is 120.0 MiB in B; --fail-on 'run_peak>100MiB' does not allow it");
 }
 
-// Nothing that it could have changed from, and a value all the same.
-TEST_F(Gate, AValueOfBHoldsForNewModelsToo) {
+// A new model has no earlier figure, but its value can be compared with the limit.
+TEST_F(Gate, ValueLimitAppliesToNewModels) {
   ModelResult other = b.results[0].models[0];
   other.name = "other";
   other.memory.run_peak = Bytes{900 << 20};
@@ -112,8 +112,8 @@ TEST_F(Gate, AValueOfBHoldsForNewModelsToo) {
       check_gate(*parse_gate("other:run_peak>+5%"), compare_runs(a.side, b.side)).not_judged.has_value());
 }
 
-// It was no use in A either.
-TEST_F(Gate, AModelThatFailedAndIsGoneIsNoBreach) {
+// It already failed in A.
+TEST_F(Gate, RemovedModelThatFailedIsNotABreach) {
   ModelResult other = a.results[0].models[0];
   other.name = "other";
   a.side[0].models.push_back({&other, {}, ""});
@@ -126,7 +126,7 @@ TEST_F(Gate, AModelThatFailedAndIsGoneIsNoBreach) {
   EXPECT_EQ(found[0].sentence, "other failed in A (oom) and is missing in B");
 }
 
-TEST_F(Gate, WhatWasNotAskedForIsNoBreach) {
+TEST_F(Gate, ResultsOfUnusedOptionAreNotABreach) {
   ModelResult all = a.results[0].models[0];
   all.name = "(pipeline)";
   a.side[0].models.push_back({&all, {}, ""});
@@ -141,7 +141,7 @@ TEST_F(Gate, WhatWasNotAskedForIsNoBreach) {
   EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
 }
 
-TEST_F(Gate, ANewModelThatFailedFailsEveryGate) {
+TEST_F(Gate, NewModelThatFailsFailsGate) {
   ModelResult other = b.results[0].models[0];
   other.name = "other";
   other.status = ModelStatus::crashed;
@@ -152,7 +152,7 @@ TEST_F(Gate, ANewModelThatFailedFailsEveryGate) {
   EXPECT_EQ(found[0].sentence, "other is new in B and failed (crashed)");
 }
 
-TEST_F(Gate, AnyGrowthOfNothingIsBeyondEveryShare) {
+TEST_F(Gate, GrowthFromZeroExceedsAnyPercentage) {
   for (BenchResult& result : a.results) result.models[0].memory.run_peak = Bytes{0};
   const auto found = check("run_peak>+500%");
   ASSERT_EQ(found.size(), 1);
@@ -161,14 +161,14 @@ TEST_F(Gate, AnyGrowthOfNothingIsBeyondEveryShare) {
   EXPECT_TRUE(check("run_peak<-5%").empty());
 }
 
-TEST_F(Gate, WhatWasNotMeasuredCannotBeJudged) {
+TEST_F(Gate, UnmeasuredFigureIsNotJudged) {
   const auto found = check_gate(*parse_gate("gpu_run_peak>+5%"), compare_runs(a.side, b.side));
   ASSERT_TRUE(found.not_judged.has_value());
   EXPECT_THAT(found.not_judged->sentence(), HasSubstr("gpu_run_peak was not measured"));
 }
 
-// Of one model it was measured on both sides, and of another no longer.
-TEST_F(Gate, AFigureThatOneModelHasNoLongerIsTold) {
+// One model has the figure on both sides; another lacks it in B.
+TEST_F(Gate, ReportsFigureMissingForOneModel) {
   std::vector<ModelResult> others(6);
   for (std::size_t i = 0; i < 6; ++i) {
     Runs& side = i < 3 ? a : b;
@@ -188,7 +188,7 @@ TEST_F(Gate, AFigureThatOneModelHasNoLongerIsTold) {
   EXPECT_TRUE(check("run_peak>+50%").empty());
 }
 
-TEST_F(Gate, ABreachStandsBesideARuleThatCannotBeJudged) {
+TEST_F(Gate, ReportsBreachAndRuleThatCannotBeJudged) {
   for (const std::string_view rules : {"run_peak>+5%,gpu_run_peak>+5%", "gpu_run_peak>+5%,run_peak>+5%"}) {
     const auto found = check_gate(*parse_gate(rules), compare_runs(a.side, b.side));
     EXPECT_TRUE(found.has_breach()) << rules;
@@ -196,7 +196,7 @@ TEST_F(Gate, ABreachStandsBesideARuleThatCannotBeJudged) {
   }
 }
 
-TEST(FigureGate, JudgesFiguresByTheirNames) {
+TEST(FigureGate, JudgesFiguresByName) {
   const std::vector<GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
                                          {"cpu_percent", 20, 22, -1, 5},
                                          {"leaked_bytes", 0, 4096, 4096, 4096}};
@@ -228,9 +228,9 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
               AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("example: 'peak_bytes>+5%'")));
   EXPECT_THAT(error("cpu_percent>80%"), HasSubstr("needs a sign"));
   EXPECT_THAT(error(">5"), HasSubstr("a rule of --fail-on has no figure name"));
-  // A part that several names have in common is none.
+  // A substring of several names is not a name.
   EXPECT_THAT(check("bytes>1GiB").not_judged->sentence(), HasSubstr("; available figures: peak_bytes"));
-  // Whether the amount is right depends on a figure that there is none of.
+  // The unit cannot be checked without a figure of that name.
   EXPECT_THAT(
       check("peak>1GiB").not_judged->sentence(),
       AllOf(HasSubstr("no common figure 'peak'; did you mean peak_bytes?"), Not(HasSubstr("run_peak"))));
@@ -239,7 +239,7 @@ TEST(FigureGate, JudgesFiguresByTheirNames) {
               HasSubstr("; available figures: peak_bytes, cpu_percent, leaked_bytes"));
 }
 
-TEST(ParseGate, SaysWhatIsWrongInOneSentence) {
+TEST(ParseGate, ReportsErrorInOneSentence) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"", "empty"},
       {"run_peak", "no > or <"},

@@ -13,7 +13,7 @@ const MetricSummary* find(const std::vector<MetricSummary>& metrics, std::string
   return found == metrics.end() ? nullptr : &*found;
 }
 
-TEST(MetricSummary, AnAbsentFigureIsLeftOutAndNeverZero) {
+TEST(MetricSummary, OmitsAbsentFigures) {
   SystemSample first;  // the first sample has no rates
   first.ram_used = Bytes{100};
   SystemSample second;
@@ -28,7 +28,7 @@ TEST(MetricSummary, AnAbsentFigureIsLeftOutAndNeverZero) {
   EXPECT_EQ(*find(metrics, "ram_used_bytes"), (MetricSummary{"ram_used_bytes", 3, 100, 200, 300}));
 }
 
-TEST(MetricSummary, SensorsCarryTheirNames) {
+TEST(MetricSummary, NamesSensors) {
   SystemSample sample;
   sample.temperatures_celsius = {{"cpu-thermal", 41.5}, {"gpu-thermal", 39}};
   sample.power_watts = {{"VDD_IN", 4.75}};
@@ -46,9 +46,9 @@ TEST(MetricSummary, SensorsCarryTheirNames) {
   EXPECT_EQ(find(metrics, "throttled")->mean, 0.5);  // the share of the samples
 }
 
-TEST(MetricSummary, OfNothing) { EXPECT_TRUE(summarise_metrics({}).empty()); }
+TEST(MetricSummary, HandlesEmptyInput) { EXPECT_TRUE(summarise_metrics({}).empty()); }
 
-TEST(MetricSummary, EachGpuHasItsOwn) {
+TEST(MetricSummary, HasFiguresOfEachGpu) {
   SystemSample one;
   one.gpu_percent = 40;
   one.gpus.resize(1);
@@ -57,7 +57,7 @@ TEST(MetricSummary, EachGpuHasItsOwn) {
   one.gpus[0].memory_used = Bytes{100};
   one.gpus[0].temperature_celsius = 35;
   auto metrics = summarise_metrics(std::vector<SystemSample>{one});
-  EXPECT_EQ(metrics.size(), 3U);  // nothing of what it did not tell, and its load is the machine's
+  EXPECT_EQ(metrics.size(), 3U);  // absent figures are omitted; the GPU's load is the machine's
   EXPECT_EQ(*find(metrics, "gpu_memory_used_bytes.gpu0"),
             (MetricSummary{"gpu_memory_used_bytes.gpu0", 1, 100, 100, 100}));
   ASSERT_NE(find(metrics, "temperature_celsius.gpu0"), nullptr);

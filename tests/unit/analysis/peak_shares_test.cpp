@@ -1,4 +1,4 @@
-// Every byte of the peak under one name.
+// Assigns every byte of the peak to one name.
 #include "analysis/peak_shares.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class PeakShares : public testing::Test {
   RecordingBuilder builder_;
 };
 
-TEST_F(PeakShares, OutsideOfLayersTheModuleOfTheCallerIsNamed) {
+TEST_F(PeakShares, NamesModuleOfCallerOutsideLayers) {
   const auto run = builder_.scope("model/run");
   const RecordingBuilder::Frames of_runtime{kLibc + 8, kRuntime + 8, kProgram + 8};
   builder_.allocate(0, 10, 0x1000, 300, of_runtime);
@@ -65,7 +65,7 @@ TEST_F(PeakShares, OutsideOfLayersTheModuleOfTheCallerIsNamed) {
   expect(found[4], ShareKind::module, "libc.so.6", 40);
 }
 
-TEST_F(PeakShares, WhatIsAllocatedAfterThePeakDoesNotCount) {
+TEST_F(PeakShares, IgnoresAllocationsAfterPeak) {
   const auto run = builder_.scope("run");
   const RecordingBuilder::Frames stack{kProgram + 8};
   builder_.allocate(0, 10, 0x1000, 500, stack);
@@ -77,7 +77,7 @@ TEST_F(PeakShares, WhatIsAllocatedAfterThePeakDoesNotCount) {
   expect(found[0], ShareKind::module, "detector", 500);
 }
 
-TEST(ResponsibleModule, TheLatestOfModulesThatFollowedEachOther) {
+TEST(ResponsibleModule, PicksLatestModuleAtSameAddress) {
   recording::RecordingInfo info;
   info.modules.resize(2);
   info.modules[0] = {"/old/liba.so", "", 0, 100, 200, {}, Nanoseconds{5}};
@@ -87,8 +87,8 @@ TEST(ResponsibleModule, TheLatestOfModulesThatFollowedEachOther) {
   EXPECT_EQ(responsible_module(info, {}), "");
 }
 
-// In layers or not, at the peak and at the end.
-TEST_F(PeakShares, ModulesAreToldByWhoAskedForTheMemory) {
+// In and outside of layers, at the peak and at the end.
+TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
   const auto run = builder_.scope("model/run");
   builder_.allocate(0, 10, 0x1000, 300, {kLibc + 8, kRuntime + 8, kProgram + 8});
   builder_.allocate(0, 20, 0x2000, 200, {kLibc + 16, kProgram + 16});

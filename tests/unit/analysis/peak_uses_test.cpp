@@ -1,4 +1,4 @@
-// What the peak was for.
+// The purpose of the memory at the peak.
 #include "analysis/peak_uses.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class PeakUses : public testing::Test {
   RecordingBuilder builder_;
 };
 
-TEST_F(PeakUses, AreToldByTheLayersOfATrainingStep) {
+TEST_F(PeakUses, AreFoundByLayersOfTrainingStep) {
   const auto net = builder_.scope("Net", 0, ScopeSource::module);
   const auto range = builder_.scope("attention", net, ScopeSource::nvtx);
   const auto weights = builder_.scope(recording::kWeightsScope, net, ScopeSource::weights);
@@ -59,7 +59,7 @@ TEST_F(PeakUses, AreToldByTheLayersOfATrainingStep) {
                                                                      {"gradients", 3000},
                                                                      {"optimizer_state", 40'000},
                                                                      {"other", 5}}));
-  // Its thread was never in the weights' scope.
+  // No thread ever entered the weights' scope.
   for (const LayerFigures& layer : analysis.layers) {
     if (layer.source != ScopeSource::weights) continue;
     EXPECT_EQ(layer.path, "Net/(weights)");
@@ -69,7 +69,7 @@ TEST_F(PeakUses, AreToldByTheLayersOfATrainingStep) {
   }
 }
 
-TEST_F(PeakUses, AreNotToldWhereNoModuleWasCalled) {
+TEST_F(PeakUses, AreEmptyIfNoModuleWasCalled) {
   builder_.enter_scope(0, 5, builder_.scope("range", 0, ScopeSource::nvtx));
   builder_.allocate(0, 10, 0x1000, 1000);
   EXPECT_TRUE(peak_uses(analyze()).empty());

@@ -1,4 +1,4 @@
-// Small recordings whose figures were worked out by hand.
+// Small recordings whose figures were calculated by hand.
 #include "analysis/recording_analysis.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class RecordingAnalysisTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(RecordingAnalysisTest, AnEmptyRecordingIsAllZero) {
+TEST_F(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
   auto recording = builder();
   const RecordingAnalysis analysis = analyze(recording);
   EXPECT_TRUE(analysis.complete);
@@ -44,15 +44,15 @@ TEST_F(RecordingAnalysisTest, AnEmptyRecordingIsAllZero) {
   EXPECT_TRUE(analysis.timeline.points.empty());
 }
 
-TEST_F(RecordingAnalysisTest, TotalsPeakAndLeft) {
+TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   auto recording = builder();
   recording.allocate(0, 10, 0x1000, 100, kLoad);
   recording.allocate(0, 20, 0x2000, 50, kRun);
-  recording.release(0, 30, 0x2000);              // the thread's event after its allocation: temporary
+  recording.release(0, 30, 0x2000);              // the thread's next event after the allocation: temporary
   recording.allocate(1, 40, 0x3000, 300, kRun);  // 400 live: the peak
   recording.release(0, 50, 0x1000);
   recording.allocate(1, 60, 0x1000, 40, kLoad);
-  recording.release(1, 70, 0x9000);  // of before the recording
+  recording.release(1, 70, 0x9000);  // allocated before the recording started
   const RecordingAnalysis analysis = analyze(recording);
 
   EXPECT_TRUE(analysis.full);
@@ -112,7 +112,7 @@ TEST_F(RecordingAnalysisTest, TotalsPeakAndLeft) {
   EXPECT_EQ(analysis.lifetimes[1].blocks, 1);
 }
 
-TEST_F(RecordingAnalysisTest, TheFirstOfEqualPeaksCounts) {
+TEST_F(RecordingAnalysisTest, UsesFirstOfEqualPeaks) {
   auto recording = builder();
   for (std::uint64_t time = 10; time < 50; time += 20) {
     recording.allocate(0, time, 0x1000, 64, time == 10 ? kLoad : kRun);
@@ -124,18 +124,18 @@ TEST_F(RecordingAnalysisTest, TheFirstOfEqualPeaksCounts) {
   EXPECT_EQ(analysis.stacks[2].live.peak_bytes, 0);
 }
 
-TEST_F(RecordingAnalysisTest, OnlyTheThreadsOwnEventsBreakATemporary) {
+TEST_F(RecordingAnalysisTest, OnlyEventsOfSameThreadEndATemporary) {
   auto recording = builder();
   recording.allocate(0, 10, 0x1000, 8);
   recording.allocate(1, 20, 0x2000, 8);
   recording.release(0, 30, 0x1000);  // thread 0's next event
   recording.allocate(1, 40, 0x3000, 8);
   recording.release(1, 50, 0x2000);  // 0x3000 came between
-  recording.release(0, 60, 0x3000);  // another thread's
+  recording.release(0, 60, 0x3000);  // allocated by another thread
   EXPECT_EQ(analyze(recording).temporary, 1);
 }
 
-TEST_F(RecordingAnalysisTest, AnAddressGivenOutTwiceHeals) {
+TEST_F(RecordingAnalysisTest, RecoversFromMissedRelease) {
   auto recording = builder();
   recording.allocate(0, 10, 0x1000, 100);
   recording.gap(0, 20, 7);
@@ -150,14 +150,14 @@ TEST_F(RecordingAnalysisTest, AnAddressGivenOutTwiceHeals) {
   EXPECT_EQ(analysis.deallocations, 0);
 }
 
-TEST_F(RecordingAnalysisTest, AKilledProcessIsIncomplete) {
+TEST_F(RecordingAnalysisTest, KilledProcessIsIncomplete) {
   auto recording = builder({.closed = false});
   recording.allocate(0, 10, 0x1000, 100);
   EXPECT_FALSE(analyze(recording).complete);
 }
 
-// Of a process that had no parent's blocks, and of which nothing was lost.
-TEST_F(RecordingAnalysisTest, ReleasesOfBlocksThatWereNeverSeenAreAProblem) {
+// In a process that did not inherit blocks and lost no events.
+TEST_F(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
   test::RecordingOptions options;
   const auto problems = [&](bool with_gap) {
     RecordingBuilder recording(folder_ / "unseen.hrec", options);
@@ -181,7 +181,7 @@ TEST_F(RecordingAnalysisTest, ReleasesOfBlocksThatWereNeverSeenAreAProblem) {
   }
 }
 
-TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {
+TEST_F(RecordingAnalysisTest, MappingsAreSeparateFromHeap) {
   auto recording = builder();
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
   recording.allocate(0, 20, 0x1000, 100);
@@ -199,9 +199,9 @@ TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {
   EXPECT_EQ(analysis.allocations, 1);
 }
 
-TEST_F(RecordingAnalysisTest, MappingsHaveTheStackAndTheLayerThatMappedThem) {
+TEST_F(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
   auto recording = builder();
-  // Two scopes of one path are one layer.
+  // Two scopes with the same path are one layer.
   const auto load = recording.scope("load"), load_again = recording.scope("load");
   recording.enter_scope(0, 5, load);
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
@@ -209,7 +209,7 @@ TEST_F(RecordingAnalysisTest, MappingsHaveTheStackAndTheLayerThatMappedThem) {
   recording.map(0, 20, 0x20000, 0x2000, kRun);
   recording.enter_scope(0, 25, 0);
   recording.map(0, 30, 0x30000, 0x1000, kRun);
-  recording.unmap(1, 40, 0x10000, 0x2000);  // another thread's, outside of any layer
+  recording.unmap(1, 40, 0x10000, 0x2000);  // by another thread, outside of any layer
   recording.map(1, 50, 0x40000, 0x1000);
   const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.mapped.peak_bytes, 0x6000);
@@ -221,7 +221,7 @@ TEST_F(RecordingAnalysisTest, MappingsHaveTheStackAndTheLayerThatMappedThem) {
   EXPECT_EQ(analysis.layers[1].live.peak_bytes, 0) << "layers are of the heap";
 }
 
-TEST_F(RecordingAnalysisTest, AMappingInAScopeWithoutANameIsInALayerOfItsOwn) {
+TEST_F(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
   auto recording = builder();
   recording.enter_scope(0, 5, 17);
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
@@ -230,7 +230,7 @@ TEST_F(RecordingAnalysisTest, AMappingInAScopeWithoutANameIsInALayerOfItsOwn) {
   EXPECT_EQ(analysis.layers[analysis.mapped.layers[0].index].path, "scope 17");
 }
 
-TEST_F(RecordingAnalysisTest, WhatIsMappedAtAMoment) {
+TEST_F(RecordingAnalysisTest, ReportsMappingsAtAMoment) {
   auto recording = builder();
   const auto load = recording.scope("load");
   recording.enter_scope(0, 5, load);
@@ -245,13 +245,13 @@ TEST_F(RecordingAnalysisTest, WhatIsMappedAtAMoment) {
   EXPECT_EQ(both.by_stack, (std::vector<MappingShare>{{1, 0, 0x3000}, {2, 0, 0x1000}}));
   EXPECT_EQ(both.by_layer, (std::vector<MappingShare>{{1, 0, 0x3000}, {0, 0, 0x1000}}));
   EXPECT_EQ(one.bytes, 0x1000);
-  EXPECT_EQ(one.by_stack, (std::vector<MappingShare>{{2, 0, 0x1000}})) << "what was mapped before is gone";
+  EXPECT_EQ(one.by_stack, (std::vector<MappingShare>{{2, 0, 0x1000}})) << "the older mapping was unmapped";
   EXPECT_EQ(live_rows_at(*opened, {5}).mapped.bytes, 0);
 }
 
-TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
-  // A byte is sampled with probability 1/1000, so a block of 1000 with 1 − 1/e: it stands for 1.582 of them.
-  // The peak is in sampled_peak_test.cpp.
+TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
+  // A byte is sampled with probability 1/1000, so a block of 1000 bytes with 1 − 1/e: it represents 1.582
+  // blocks. sampled_peak_test.cpp tests the peak.
   auto recording = builder({.full = false, .sample_period_bytes = 1000});
   const auto layer = recording.scope("load");
   recording.allocate(0, 10, 0x10000, 8000, kLoad);
@@ -267,7 +267,7 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   EXPECT_EQ(analysis.deallocations, 61);
   EXPECT_EQ(analysis.total_allocated_bytes, 8000 + 2000 + 7000);
   EXPECT_EQ(analysis.events, 5) << "a record of counters is one";
-  EXPECT_EQ(analysis.temporary, std::nullopt) << "what was not recorded may lie between";
+  EXPECT_EQ(analysis.temporary, std::nullopt) << "unrecorded events may lie between";
   EXPECT_FALSE(analysis.fragmentation.has_value());
 
   const double weight = 1 / (1 - std::exp(-1.0));
@@ -286,8 +286,8 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   EXPECT_EQ(analysis.layers[1].releases, 60);
 }
 
-// A forked child inherits its parent's blocks; releases of the small ones are counted like all others.
-TEST_F(RecordingAnalysisTest, WhereOthersBlocksAreReleasedWhatIsLeftIsEstimated) {
+// A forked child inherits its parent's blocks. Its releases of inherited small blocks are counted, too.
+TEST_F(RecordingAnalysisTest, EstimatesLeaksIfInheritedBlocksAreReleased) {
   auto more_releases = builder({.full = false, .sample_period_bytes = 1000});
   more_releases.sample(0, 10, 0x1000, 1000, kRun);
   more_releases.counters(0, 20, 0, 3000, 90'000, 5000);
@@ -297,11 +297,11 @@ TEST_F(RecordingAnalysisTest, WhereOthersBlocksAreReleasedWhatIsLeftIsEstimated)
 
   auto unknown = builder({.full = false, .sample_period_bytes = 1000});
   unknown.counters(0, 20, 0, 3000, 90'000, 100);
-  unknown.release(0, 30, 0x8000);  // inherited, and recorded since it was large
+  unknown.release(0, 30, 0x8000);  // inherited; recorded because it is large
   EXPECT_TRUE(analyze(unknown).leaked_blocks.standard_error.has_value());
 }
 
-TEST_F(RecordingAnalysisTest, LargeBlocksWithoutARecordAreAProblem) {
+TEST_F(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
   auto recording = builder({.full = false});
   recording.note("a sentence for the reader");
   recording.allocate(0, 10, 0x1000, 8000);
@@ -314,7 +314,7 @@ TEST_F(RecordingAnalysisTest, LargeBlocksWithoutARecordAreAProblem) {
   EXPECT_THAT(analysis.problems, testing::ElementsAre(testing::HasSubstr("more than a million large")));
 }
 
-TEST_F(RecordingAnalysisTest, WithoutSmallAllocationsAllIsExact) {
+TEST_F(RecordingAnalysisTest, IsExactWithoutSmallAllocations) {
   auto recording = builder({.full = false});
   recording.allocate(0, 10, 0x10000, 8000, kLoad);
   const RecordingAnalysis analysis = analyze(recording);
@@ -322,7 +322,7 @@ TEST_F(RecordingAnalysisTest, WithoutSmallAllocationsAllIsExact) {
   EXPECT_FALSE(analysis.peak_bytes.standard_error.has_value());
 }
 
-TEST_F(RecordingAnalysisTest, NoSampleIsNoProofOfNothing) {
+TEST_F(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
   auto recording = builder({.full = false});
   recording.counters(0, 10, 0, 100, 3000, 40);
   const RecordingAnalysis analysis = analyze(recording);
@@ -331,7 +331,7 @@ TEST_F(RecordingAnalysisTest, NoSampleIsNoProofOfNothing) {
   EXPECT_EQ(analysis.leaked_blocks.value, 60);
 }
 
-TEST_F(RecordingAnalysisTest, WhatIsAllocatedAgainAndAgainCouldBeReused) {
+TEST_F(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
   auto recording = builder();
   std::uint64_t time = 0;
   for (int i = 0; i < 20; ++i) {
@@ -352,8 +352,8 @@ TEST_F(RecordingAnalysisTest, WhatIsAllocatedAgainAndAgainCouldBeReused) {
   EXPECT_EQ(analysis.stacks[1].block_bytes, 640);
 }
 
-// One block at a time; one of them is sampled and seems to be 524 KB of them.
-TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
+// One block is live at a time. One of them is sampled and represents 524 KB.
+TEST_F(RecordingAnalysisTest, SuggestsNoPoolForSamples) {
   auto recording = builder({.full = false});
   std::uint64_t time = 0;
   for (int i = 0; i < 20; ++i) {
@@ -362,7 +362,7 @@ TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
     recording.allocate(0, ++time, 0x10000, 8000, kLoad);
     recording.release(0, ++time, 0x10000);
   }
-  recording.counters(0, ++time, 0, 100'000, 40'000'000, 100'000);  // as many as the samples stand for
+  recording.counters(0, ++time, 0, 100'000, 40'000'000, 100'000);  // as many as the samples represent
   const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 2U);
   EXPECT_EQ(analysis.reuse[0].stack, analysis.stacks[1].stack);
@@ -372,9 +372,9 @@ TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
   EXPECT_EQ(analysis.reuse[1].most_blocks, 1);
 }
 
-// What the tracer has a runtime release is the runtime's profile; of a profile in small blocks samples say
-// nothing, so they tell none of it.
-TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
+// When the tracer ends a runtime's profile, the runtime releases the profile's memory. A profile in small
+// blocks cannot be measured by samples, so it is reported for full recordings only.
+TEST_F(RecordingAnalysisTest, ReportsRuntimeProfilesInFullRecordingsOnly) {
   for (const bool full : {true, false}) {
     auto recording = builder({.full = full});
     const auto run = recording.scope("run"), own = recording.scope(recording::kTracerScope, run);
@@ -390,7 +390,7 @@ TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
   }
 }
 
-TEST_F(RecordingAnalysisTest, RowsOfWhatWasLiveAtAMoment) {
+TEST_F(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
   auto recording = builder();
   const auto layer = recording.scope("conv");
   recording.allocate(0, 10, 0x1000, 100, kLoad);
@@ -416,9 +416,9 @@ TEST_F(RecordingAnalysisTest, RowsOfWhatWasLiveAtAMoment) {
   EXPECT_EQ(live_rows_at(*opened, {5}).bytes.value, 0);
 }
 
-// The rows of the peak and of the end are those of the report.
+// The rows of the peak and of the end equal those of the report.
 TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
-  for (const std::uint64_t counted : {1'000u, 100'000'000u}) {  // bounded by what was allocated, and not
+  for (const std::uint64_t counted : {1'000u, 100'000'000u}) {  // with the bound and without
     auto recording =
         builder({.full = false, .sample_period_bytes = 64 << 10, .started_realtime_ns = counted});
     recording.allocate(0, 10, 0x10000, 8000, kLoad);
@@ -445,8 +445,8 @@ TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
   }
 }
 
-// The tracer's own scope lies inside the program's, which goes on meanwhile.
-TEST_F(RecordingAnalysisTest, TheTracersOwnWorkDoesNotInterruptALayer) {
+// The tracer's scope is inside the program's scope, which continues.
+TEST_F(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
   auto recording = builder();
   const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracerScope, setup);
   recording.enter_scope(0, 10, setup);
@@ -461,7 +461,7 @@ TEST_F(RecordingAnalysisTest, TheTracersOwnWorkDoesNotInterruptALayer) {
   EXPECT_EQ(analysis.layers[1].entries, 1);
 }
 
-TEST_F(RecordingAnalysisTest, LiveAtAnyTime) {
+TEST_F(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {
   auto recording = builder();
   const auto layer = recording.scope("conv");
   recording.allocate(0, 10, 0x1000, 100, kLoad);

@@ -13,8 +13,7 @@ using testing::ElementsAre;
 
 constexpr std::uint64_t kPage = 4096;
 
-// A program of three functions at `base`; `offsets` are where their calls return to, as another build has
-// them.
+// A program of three functions at `base`. The offsets are the return addresses, which differ between builds.
 struct Program {
   std::uint64_t base = 0x400000;
   std::uint64_t load = 0x1010, run = 0x2020, main = 0x3030;
@@ -34,7 +33,7 @@ struct Program {
   }
 };
 
-// What happens in a recording, given its program.
+// Writes the events of a recording of a program.
 using Fill = std::function<void(RecordingBuilder&, const Program&)>;
 
 class TwoRecordings {
@@ -69,7 +68,7 @@ class TwoRecordings {
   RecordingDiff diff_;
 };
 
-// `weights` stay; `workspace` comes and goes in the layer "conv".
+// `weights` bytes stay; `workspace` bytes are allocated and released in the layer "conv".
 Fill model(std::uint64_t weights, std::uint64_t workspace) {
   return [=](RecordingBuilder& builder, const Program& at) {
     const auto conv = builder.scope("conv");
@@ -81,7 +80,7 @@ Fill model(std::uint64_t weights, std::uint64_t workspace) {
   };
 }
 
-TEST(RecordingDiff, TheSameRecordingHasNotChanged) {
+TEST(RecordingDiff, EqualRecordingsDoNotDiffer) {
   const TwoRecordings two(model(1000, 4000), model(1000, 4000));
   EXPECT_EQ(two->peak_bytes.change(), 0);
   EXPECT_FALSE(two->peak_bytes.differs());
@@ -94,7 +93,7 @@ TEST(RecordingDiff, TheSameRecordingHasNotChanged) {
   }
 }
 
-TEST(RecordingDiff, TheLargestGrowthComesFirstAndTheLargestShrinkageLast) {
+TEST(RecordingDiff, SortsFromLargestGrowthToLargestShrinkage) {
   const TwoRecordings two(model(1000, 4000), model(600, 9000));
   EXPECT_EQ(two->peak_bytes.change(), 4600);
   EXPECT_TRUE(two->peak_bytes.differs());
@@ -119,9 +118,9 @@ TEST(RecordingDiff, TheLargestGrowthComesFirstAndTheLargestShrinkageLast) {
   EXPECT_EQ(modules[0].peak_change(), 4600);
 }
 
-// A scope's name may hold slashes, so its path alone does not tell it from scopes within each other. Whether
-// both are there decides how a path is written, and is another matter in each recording.
-TEST(RecordingDiff, LayersMatchByTheirNamesAndNotByWhatTheirPathsLookLike) {
+// A scope's name may contain slashes, so its path may equal that of nested scopes. Paths are escaped only if
+// both occur, so the same layer may have different paths in two recordings.
+TEST(RecordingDiff, MatchesLayersByNamesNotByJoinedPath) {
   const auto hold = [](RecordingBuilder& builder, std::uint32_t scope, std::uint64_t at,
                        std::uint64_t bytes) {
     builder.enter_scope(0, at, scope);
@@ -139,7 +138,7 @@ TEST(RecordingDiff, LayersMatchByTheirNamesAndNotByWhatTheirPathsLookLike) {
     hold(builder, builder.scope("conv/1"), 10, 1001);
   };
   const auto changes = [](const TwoRecordings& two) {
-    std::map<std::int64_t, std::pair<bool, bool>> known;  // of layers, by what they hold before or after
+    std::map<std::int64_t, std::pair<bool, bool>> known;  // layers by their bytes before or after
     for (const DiffRow& row : two->by(DiffBy::layer)) {
       const std::int64_t before = row.before.live.peak_bytes, after = row.after.live.peak_bytes;
       known[before > 0 ? before : after] = {row.in_before, row.in_after};
@@ -153,8 +152,8 @@ TEST(RecordingDiff, LayersMatchByTheirNamesAndNotByWhatTheirPathsLookLike) {
   EXPECT_EQ(changes({nested, whole}), (Known{{301, {true, false}}, {1001, {false, true}}}));
 }
 
-// ONNX Runtime gives the numbers to other nodes in each process.
-TEST(RecordingDiff, NodesThatAreNamedByACounterMatchByTheirPlace) {
+// ONNX Runtime assigns these numbers to different nodes in each process.
+TEST(RecordingDiff, MatchesNumberedNodesByPosition) {
   const auto run = [](const char* first, const char* second) -> Fill {
     return [=](RecordingBuilder& builder, const Program& at) {
       const auto graph = builder.scope("run");
@@ -196,7 +195,7 @@ TEST(RecordingDiff, RowsAddUpToTheTotals) {
   }
 }
 
-TEST(RecordingDiff, StacksMatchAtOtherAddressesInAnotherBuildUnderAnotherName) {
+TEST(RecordingDiff, MatchesStacksOfOtherBuildByFunction) {
   Program next;
   next.base = 0x7f5500000000;
   next.load = 0x5010, next.run = 0x4020, next.main = 0x1030;
@@ -208,7 +207,7 @@ TEST(RecordingDiff, StacksMatchAtOtherAddressesInAnotherBuildUnderAnotherName) {
   EXPECT_EQ(two->by(DiffBy::module).front().name, "detector-v2");
 }
 
-// Two places of which no function is known.
+// Two stacks whose function is unknown.
 Fill nameless(std::uint64_t first, std::uint64_t second) {
   return [=](RecordingBuilder& builder, const Program& at) {
     builder.allocate(0, 10, 0x10000, first, {at.base + 0x7001});
@@ -218,7 +217,7 @@ Fill nameless(std::uint64_t first, std::uint64_t second) {
   };
 }
 
-TEST(RecordingDiff, OfOneBuildPlacesWithoutANameAreToldApart) {
+TEST(RecordingDiff, SameBuildSeparatesUnknownFunctionsByOffset) {
   Program elsewhere;
   elsewhere.base = 0x7f5500000000;
   const TwoRecordings two(nameless(100, 200), nameless(100, 250), {}, elsewhere);
@@ -228,7 +227,7 @@ TEST(RecordingDiff, OfOneBuildPlacesWithoutANameAreToldApart) {
   EXPECT_EQ(rows[0].peak_change(), 50);
 }
 
-TEST(RecordingDiff, OfAnotherBuildTheyAreOneByModule) {
+TEST(RecordingDiff, OtherBuildGroupsUnknownFunctionsByModule) {
   Program rebuilt;
   rebuilt.build = std::string(20, '\x22');
   const TwoRecordings two(nameless(100, 200), nameless(100, 250), {}, rebuilt);
@@ -244,7 +243,7 @@ TEST(RecordingDiff, OfAnotherBuildTheyAreOneByModule) {
   EXPECT_THAT(modules, ElementsAre("(no stack was taken)", "(outside of every module)", "detector"));
 }
 
-TEST(RecordingDiff, RecursionIsOneFrameHoweverDeep) {
+TEST(RecordingDiff, RecursionIsOneFrame) {
   const auto recurse = [](int depth) {
     return [depth](RecordingBuilder& builder, const Program& at) {
       RecordingBuilder::Frames frames(static_cast<std::size_t>(depth), at.base + at.load);
@@ -257,8 +256,8 @@ TEST(RecordingDiff, RecursionIsOneFrameHoweverDeep) {
   EXPECT_THAT(two->by(DiffBy::stack)[0].frames, ElementsAre("load(int)", "main"));
 }
 
-// Two stacks become one group: its own peak is not the sum of theirs, since they were never full together.
-TEST(RecordingDiff, TheOwnPeakOfAGroupIsExact) {
+// Two stacks form one group. Its peak is not the sum of both peaks, because these were at different times.
+TEST(RecordingDiff, PeakOfGroupIsExact) {
   const auto fill = [](RecordingBuilder& builder, const Program& at) {
     for (std::uint64_t i = 0; i < 2; ++i) {
       builder.allocate(0, 10 + 20 * i, 0x10000, 500, {at.base + at.load, 0x1000 + i});
@@ -271,7 +270,7 @@ TEST(RecordingDiff, TheOwnPeakOfAGroupIsExact) {
   EXPECT_EQ(two->by(DiffBy::stack)[0].after.allocated_bytes, 1000);
 }
 
-TEST(RecordingDiff, WhatIsNewAndWhatIsGoneIsTold) {
+TEST(RecordingDiff, MarksNewAndRemovedStacks) {
   const TwoRecordings two(
       [](RecordingBuilder& builder, const Program& at) {
         builder.allocate(0, 10, 0x10000, 64, {at.base + at.load});
@@ -286,8 +285,8 @@ TEST(RecordingDiff, WhatIsNewAndWhatIsGoneIsTold) {
   EXPECT_EQ(rows[1].peak_change(), -64);
 }
 
-// In default mode: what was counted is exact by layer, and a change within the samples' error is no news.
-TEST(RecordingDiff, OfSamplesTheCountsAreExactAndTheErrorIsKnown) {
+// In default mode the counts of a layer are exact. A change within the sampling error is not reported.
+TEST(RecordingDiff, SampledRecordingsHaveExactCountsAndKnownError) {
   test::RecordingOptions options;
   options.full = false;
   const auto fill = [](std::uint64_t counted) {
@@ -304,12 +303,12 @@ TEST(RecordingDiff, OfSamplesTheCountsAreExactAndTheErrorIsKnown) {
   ASSERT_NE(row, two->by(DiffBy::layer).end());
   EXPECT_EQ(row->before.allocations, 1000);
   EXPECT_EQ(row->after.allocated_bytes, 10010);
-  for (const DiffRow& each : two->by(DiffBy::layer)) EXPECT_NE(each.name, "model");  // it made none itself
+  for (const DiffRow& each : two->by(DiffBy::layer)) EXPECT_NE(each.name, "model");  // no own allocations
   EXPECT_TRUE(two->peak_bytes.standard_error().has_value());
   EXPECT_FALSE(two->peak_bytes.differs());
 }
 
-TEST(ModulesOfOneBuild, AreThoseWithTheSameIdInBoth) {
+TEST(ModulesOfOneBuild, HaveSameBuildIdInBoth) {
   recording::RecordingInfo a, b;
   const auto add = [](recording::RecordingInfo& info, const char* path, const char* build_id) {
     recording::Module& module = info.modules.emplace_back();
@@ -326,7 +325,7 @@ TEST(ModulesOfOneBuild, AreThoseWithTheSameIdInBoth) {
   EXPECT_THAT(modules_of_one_build(a, b), ElementsAre("libone.so"));
 }
 
-TEST(NamedFrame, CopiesThatACompilerMadeHaveTheFunctionsName) {
+TEST(NamedFrame, StripsCompilerCloneSuffix) {
   EXPECT_EQ(without_clone_suffix("resize(int) [clone .constprop.0]"), "resize(int)");
   EXPECT_EQ(without_clone_suffix("grow.part.0.constprop.1"), "grow");
   EXPECT_EQ(without_clone_suffix("main.cold"), "main");
@@ -334,7 +333,7 @@ TEST(NamedFrame, CopiesThatACompilerMadeHaveTheFunctionsName) {
   EXPECT_EQ(without_clone_suffix(".cold"), ".cold");
 }
 
-// Weights that are mapped from `load`, and an arena that grows in the layer "conv" and is given back.
+// `load` maps the weights. An arena grows in the layer "conv" and is unmapped again.
 Fill mapped_model(std::uint64_t weights, std::uint64_t arena) {
   return [=](RecordingBuilder& builder, const Program& at) {
     const auto conv = builder.scope("conv");
@@ -348,7 +347,7 @@ Fill mapped_model(std::uint64_t weights, std::uint64_t arena) {
   };
 }
 
-TEST(RecordingDiff, MappingsAreComparedByTheSameGroups) {
+TEST(RecordingDiff, ComparesMappingsByTheSameGroups) {
   const TwoRecordings two(mapped_model(10 * kPage, 0), mapped_model(8 * kPage, 5 * kPage), {},
                           {.base = 0x900000, .run = 0x2040});
   const auto& stacks = two->mapped_by(DiffBy::stack);
@@ -370,13 +369,14 @@ TEST(RecordingDiff, MappingsAreComparedByTheSameGroups) {
   EXPECT_EQ(modules[0].peak_change(), static_cast<std::int64_t>(3 * kPage));
 }
 
-TEST(NamedFrame, TheVersionOfALibraryIsNoPartOfItsName) {
+TEST(NamedFrame, StripsLibraryVersion) {
   EXPECT_EQ(without_version("libonnxruntime.so.1.29.0"), "libonnxruntime.so");
   EXPECT_EQ(without_version("libfoo.so"), "libfoo.so");
   EXPECT_EQ(without_version("python3.11"), "python3.11");
 }
 
-// A run of a graph with one node: `counted` small allocations of 100 bytes, and one of 8000 in the node.
+// A run of a graph with one node: `counted` small allocations of 100 bytes, and one of 8000 bytes in the
+// node.
 Fill run_with_node(std::uint64_t counted) {
   return [=](RecordingBuilder& builder, const Program& at) {
     const auto run = builder.scope("run", 0, recording::ScopeSource::run);
@@ -388,7 +388,7 @@ Fill run_with_node(std::uint64_t counted) {
   };
 }
 
-TEST(RecordingDiff, OfANodeInSamplesTheCountsAreThoseOfItsRun) {
+TEST(RecordingDiff, CountsOfSampledNodeBelongToItsRun) {
   test::RecordingOptions options;
   options.full = false;
   const TwoRecordings two(run_with_node(10), run_with_node(30), {}, {}, options);
@@ -407,7 +407,7 @@ TEST(RecordingDiff, OfANodeInSamplesTheCountsAreThoseOfItsRun) {
   }
 }
 
-TEST(RecordingDiff, CountsOfANodeAreComparedOnlyWhereBothAreKnown) {
+TEST(RecordingDiff, ComparesNodeCountsOnlyIfBothAreKnown) {
   test::RecordingOptions sampled;
   sampled.full = false;
   const TwoRecordings exact(run_with_node(10), run_with_node(30));

@@ -1,4 +1,4 @@
-// What else changed between runs and may be the cause, and whether each side is of one thing.
+// Differences between runs that may be the cause of a change, and whether the runs of each side are alike.
 #include "analysis/run_comparison.h"
 
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a run knows only of a model that it could load is no cause of its failure.
-TEST(CompareRuns, WhatAFailureLeftOutIsNoCauseOfIt) {
+// Some facts are known only after a model was loaded. Their absence is not the cause of a failure.
+TEST(CompareRuns, FactsMissingAfterFailureAreNotItsCause) {
   Runs a, b;
   a.add(1'000'000, 50 << 20, 1);
   b.add(1'000'000, 50 << 20, 2);
@@ -29,10 +29,10 @@ TEST(CompareRuns, WhatAFailureLeftOutIsNoCauseOfIt) {
   EXPECT_TRUE(found.models[0].facts.empty()) << found.models[0].facts.front().what;
   fell.status = ModelStatus::ok;
   fell.frames = 200;
-  EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.size(), 2);  // then the thresholds were changed
+  EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.size(), 2);  // now they are changed thresholds
 }
 
-TEST(CompareRuns, FramesHeldInMemoryAreAFact) {
+TEST(CompareRuns, ReportsFramesHeldInMemory) {
   Runs a, b;
   a.add(1'000'000, 62 << 20, 1);
   b.add(1'000'000, 54 << 20, 2);
@@ -43,8 +43,8 @@ TEST(CompareRuns, FramesHeldInMemoryAreAFact) {
   EXPECT_EQ(facts[0].what, "frames held in memory");
 }
 
-// A failed run left no fingerprint, and the files are alike but for a byte.
-TEST(CompareRuns, WithoutAFingerprintTheNameAndTheExactSizeTell) {
+// A failed run has no fingerprint, and the file sizes differ by one byte.
+TEST(CompareRuns, ComparesNameAndSizeWithoutFingerprint) {
   Runs a, b;
   a.add(1'000'000, 50 << 20, 1);
   b.add(1'000'000, 50 << 20, 2);
@@ -61,11 +61,11 @@ TEST(CompareRuns, WithoutAFingerprintTheNameAndTheExactSizeTell) {
   EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.size(), 1);
 }
 
-TEST(CompareRuns, ModelsArePairedByNameAndTheOthersAreNamed) {
+TEST(CompareRuns, PairsModelsByNameAndListsTheRest) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1, "old");
   b.add(1'000'000, 1 << 20, 1, "new");
-  // One each: the same one. What it is called explains no figure.
+  // One model on each side: they are paired. The rename is not a cause.
   const RunComparison renamed = compare_runs(a.side, b.side);
   EXPECT_EQ(renamed.models[0].name_after, b.side[0].models[0].result->name);
   EXPECT_TRUE(renamed.models[0].facts.empty());
@@ -84,7 +84,7 @@ TEST(CompareRuns, ModelsArePairedByNameAndTheOthersAreNamed) {
   EXPECT_EQ(found.only_after[1].name, "other");
 }
 
-TEST(CompareRuns, SaysWhatElseChanged) {
+TEST(CompareRuns, ListsOtherChanges) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1);
   b.add(1'000'000, 1 << 20, 1);
@@ -100,14 +100,14 @@ TEST(CompareRuns, SaysWhatElseChanged) {
   std::vector<std::string> what;
   for (const FactChange& fact : found.models[0].facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("model file", "version of the runtime", "settings"));
-  EXPECT_EQ(found.models[0].facts[2].after, "threads=4");  // and not those that are the same
+  EXPECT_EQ(found.models[0].facts[2].after, "threads=4");  // only settings that differ
   what.clear();
   for (const FactChange& fact : found.facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
 }
 
-// The fingerprint has the path in it: of two checkouts side by side it says nothing.
-TEST(CompareRuns, TheSameSourceInTwoCheckoutsIsNoCause) {
+// The fingerprint includes the path, so it always differs between two checkouts.
+TEST(CompareRuns, SameSourceInTwoCheckoutsIsNotACause) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1);
   b.add(1'000'000, 1 << 20, 1);
@@ -127,8 +127,8 @@ TEST(CompareRuns, TheSameSourceInTwoCheckoutsIsNoCause) {
   EXPECT_EQ(compare_runs(a.side, b.side).facts.size(), 1) << "files of one path that changed";
 }
 
-// What most runs of a side say counts, and the median of a clock: one run in ten explains nothing.
-TEST(CompareRuns, FactsAreThoseOfMostRuns) {
+// A side's fact is that of most of its runs, and for a clock the median. One deviating run explains nothing.
+TEST(CompareRuns, FactsComeFromMostRuns) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000, 1 << 20, i);
@@ -150,7 +150,7 @@ TEST(CompareRuns, FactsAreThoseOfMostRuns) {
                   HasSubstr("the runs of B differ in their setup: power mode is MODE_15W in 4 of 5 runs")));
 }
 
-TEST(CompareRuns, RunsOfSeveralMachinesOnOneSideAreTold) {
+TEST(CompareRuns, WarnsOfSeveralMachinesOnOneSide) {
   Runs a, b;
   for (const char* board : {"Orin Nano", "Orin Nano", "Xavier NX"}) {
     a.add(1'000'000, 1 << 20, 1);
@@ -164,7 +164,7 @@ TEST(CompareRuns, RunsOfSeveralMachinesOnOneSideAreTold) {
   EXPECT_TRUE(found.facts.empty());
 }
 
-TEST(CompareRuns, RunsOfDifferentThingsOnOneSideAreTold) {
+TEST(CompareRuns, WarnsOfDifferentModelsOnOneSide) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1);
   a.add(1'000'000, 1 << 20, 2);

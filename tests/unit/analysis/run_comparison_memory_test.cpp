@@ -1,4 +1,4 @@
-// Which memory of a run is growth and which is chance: pages of files, huge pages, addresses, layers.
+// Separates growth of a run's memory from chance: pages of files, huge pages, addresses, layers.
 #include "analysis/run_comparison.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A huge page under the bare runtime of one run is no growth of the model; several of them are no chance.
-TEST(CompareRuns, WhatTheBareRuntimeDiffersByIsChanceUpToAHugePage) {
+// One huge page in the bare runtime is not growth of the model. Several huge pages are not chance.
+TEST(CompareRuns, IgnoresRuntimeDifferenceUpToAHugePage) {
   Runs a, b;
   a.add(1'000'000, 50 << 20, 1);
   b.add(1'000'000, 51 << 20, 2);
@@ -22,18 +22,18 @@ TEST(CompareRuns, WhatTheBareRuntimeDiffersByIsChanceUpToAHugePage) {
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].memory.runtime = Bytes{28 << 20};
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
-  b.results[0].models[0].backend_version = "another";  // then the runtime itself may have grown
+  b.results[0].models[0].backend_version = "another";  // the runtime itself may have grown
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].backend_version = "";
-  b.results[0].models[0].memory.runtime = Bytes{36 << 20};  // and all of it is in what follows
+  b.results[0].models[0].memory.runtime = Bytes{36 << 20};  // the same growth is in the run's peak
   b.results[0].models[0].memory.run_peak = Bytes{60 << 20};
   const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);
   EXPECT_TRUE(grown.models[0].find("runtime")->differs);
 }
 
-// As ONNX Runtime 1.29 names them: the counter goes to other nodes in each process.
-TEST(CompareRuns, NodesThatTheRuntimeNamesByACounterAreComparedByTheirOperator) {
+// ONNX Runtime 1.29 numbers these nodes, with different numbers in each process.
+TEST(CompareRuns, ComparesNumberedNodesByOperator) {
   Runs a, b;
   a.add(1'000'000, 50 << 20, 1);
   b.add(1'000'000, 50 << 20, 2);
@@ -59,9 +59,9 @@ TEST(CompareRuns, NodesThatTheRuntimeNamesByACounterAreComparedByTheirOperator) 
   EXPECT_EQ(changes[0].change(), 4096);
 }
 
-// The page cache settles how many pages of a library are mapped: 3 MiB more of them are no growth, 3 MiB more
-// of the program's own memory are.
-TEST(CompareRuns, PagesOfFilesAreNoGrowth) {
+// The page cache determines how many pages of a library are resident. 3 MiB more of them are not growth; 3
+// MiB more of anonymous memory are.
+TEST(CompareRuns, FilePagesAreNotGrowth) {
   Runs a, b;
   a.add(1'000'000, 50 << 20, 1);
   b.add(1'000'000, 53 << 20, 2);
@@ -75,7 +75,7 @@ TEST(CompareRuns, PagesOfFilesAreNoGrowth) {
   const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);
   EXPECT_TRUE(grown.caveats.empty());
-  // A short run that ended between two samples: 10 MiB of pages were missed, and explain nothing.
+  // A short run ended between two samples and missed 10 MiB of file pages. These explain nothing.
   a.results[0].models[0].memory.file_backed_peak = Bytes{20 << 20};
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].memory.run_peak = Bytes{50 << 20};
@@ -84,8 +84,8 @@ TEST(CompareRuns, PagesOfFilesAreNoGrowth) {
   EXPECT_LT(same.models[0].find("run_peak")->high, 1.03);
 }
 
-// One run in six of a model has 2 MiB more; 1 MiB more has none, and neither have 4.
-TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
+// By chance, one run in six of a model has 2 MiB more. 1 MiB or 4 MiB more do not occur by chance.
+TEST(CompareRuns, HugePageStepIsGrowthOnlyInSeveralRuns) {
   Runs a, b;
   a.add(1'000'000, 66 << 20, 1);
   b.add(1'000'000, 68 << 20, 2);
@@ -104,9 +104,9 @@ TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
 }
 
-// At fixed addresses two runs of one thing have the same heap, so a step is growth, and a run each tells. Of
-// another model the heap lies elsewhere, and as many runs as one likes are of one layout.
-TEST(CompareRuns, AtFixedAddressesAStepIsGrowth) {
+// At fixed addresses two equal runs have the same heap. A step is then growth, and one run per side is
+// enough. Another model has another heap layout, and all of its runs share that layout.
+TEST(CompareRuns, StepAtFixedAddressesIsGrowth) {
   Runs a, b;
   a.add(1'000'000, 66 << 20, 1);
   b.add(1'000'000, 68 << 20, 2);
@@ -126,8 +126,9 @@ TEST(CompareRuns, AtFixedAddressesAStepIsGrowth) {
   EXPECT_THAT(other.caveats, testing::ElementsAre(HasSubstr("headroom bench --aslr")));
 }
 
-// Runs of one fixed layout have a step all, or none: less than one is none, however many they are.
-TEST(CompareRuns, MoreRunsOfOneLayoutHideNoGrowth) {
+// With a fixed layout, either all runs have the huge page step or none has. A change below one huge page is
+// growth, however many runs there are.
+TEST(CompareRuns, MoreRunsOfOneLayoutDoNotHideGrowth) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000, 66 << 20, i);
@@ -138,8 +139,8 @@ TEST(CompareRuns, MoreRunsOfOneLayoutHideNoGrowth) {
   }
 }
 
-// One new run within what the kept ones lie in.
-TEST(CompareRuns, ManyRunsTellTheSpreadOfASinglePeak) {
+// A new run that lies within the spread of the kept runs.
+TEST(CompareRuns, ManyRunsGiveSpreadForSinglePeak) {
   Runs a, b;
   for (const int peak : {56, 62, 65, 68, 74}) a.add(1'000'000, peak << 20, static_cast<unsigned>(peak));
   b.add(1'000'000, 71 << 20, 30);
@@ -148,7 +149,7 @@ TEST(CompareRuns, ManyRunsTellTheSpreadOfASinglePeak) {
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
 }
 
-TEST(CompareRuns, WhatWasNothingHasNoRatio) {
+TEST(CompareRuns, GrowthFromZeroHasNoRatio) {
   Runs a, b;
   a.add(1'000'000, 0, 1);
   b.add(1'000'000, 50 << 20, 2);
@@ -162,8 +163,8 @@ TEST(CompareRuns, WhatWasNothingHasNoRatio) {
   EXPECT_GT(peak->high_change, 50 << 20);
 }
 
-// Who else maps the libraries at that moment.
-TEST(CompareRuns, AProportionalShareDependsOnOtherProcesses) {
+// A proportional share depends on the other processes that map the same libraries.
+TEST(CompareRuns, IgnoresProportionalShareOfFilePages) {
   Runs a, b;
   a.add(1'000'000, 48 << 20, 1);
   b.add(1'000'000, 48 << 20, 2);
@@ -175,8 +176,8 @@ TEST(CompareRuns, AProportionalShareDependsOnOtherProcesses) {
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("pss_run_peak")->differs);
 }
 
-// Of several runs what most of them have, and not the first.
-TEST(CompareRuns, LayersAreThoseOfMostRuns) {
+// Layers come from most of the runs, not from the first.
+TEST(CompareRuns, LayersComeFromMostRuns) {
   Runs a, b;
   for (unsigned i = 0; i < 3; ++i) {
     a.add(1'000'000, 50 << 20, i);

@@ -1,4 +1,4 @@
-// What counts as a change between runs, and how sure it is: times, their spread, and false alarms.
+// What counts as a change between runs, and with which confidence: times, their spread, and false alarms.
 #include "analysis/run_comparison.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RunMetrics, ShareTheFalseAlarmsOfOneInTwenty) {
+TEST(RunMetrics, AlphasAddUpToFivePercent) {
   double sum = 0;
   double sum_of_runs = 0;
   for (const RunMetric& metric : run_metrics()) {
@@ -32,10 +32,10 @@ TEST(RunMetrics, ShareTheFalseAlarmsOfOneInTwenty) {
   EXPECT_EQ(find_run_metric("no such"), nullptr);
 }
 
-TEST(CompareRuns, TwoRunsOfOneThingAreTheSame) {
+TEST(CompareRuns, EqualRunsDoNotDiffer) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
-  b.add(1'010'000, (100 << 20) + (300 << 10), 2);  // 1 % and 300 KiB: what two runs differ by
+  b.add(1'010'000, (100 << 20) + (300 << 10), 2);  // 1 % and 300 KiB: normal variation between two runs
   const RunComparison found = compare_runs(a.side, b.side);
   ASSERT_EQ(found.models.size(), 1);
   EXPECT_FALSE(found.models[0].find("latency")->differs);
@@ -44,8 +44,8 @@ TEST(CompareRuns, TwoRunsOfOneThingAreTheSame) {
   EXPECT_TRUE(found.facts.empty());
 }
 
-// Ten kept runs and a new one: what the ten differ by holds for the new one, too.
-TEST(CompareRuns, ManyRunsTellTheSpreadOfASingleOne) {
+// Ten kept runs and a new one: the spread of the ten also applies to the new one.
+TEST(CompareRuns, ManyRunsGiveSpreadForSingleRun) {
   Runs a, b;
   for (unsigned i = 0; i < 10; ++i) a.add(i % 2 == 0 ? 1'000'000 : 1'500'000, 100 << 20, i);
   b.add(1'550'000, 100 << 20, 30);
@@ -53,8 +53,8 @@ TEST(CompareRuns, ManyRunsTellTheSpreadOfASingleOne) {
   EXPECT_TRUE(compare_runs({a.side.front()}, b.side).models[0].find("latency")->differs);
 }
 
-// A run has one state of the machine, and the next one another.
-TEST(CompareRuns, OneRunTellsLittleOfALatency) {
+// The state of the machine differs from run to run.
+TEST(CompareRuns, OneRunPerSideNeedsLargeLatencyChange) {
   Runs a, b;
   a.add(10'000'000, 100 << 20, 1);
   b.add(12'000'000, 100 << 20, 2);
@@ -64,8 +64,8 @@ TEST(CompareRuns, OneRunTellsLittleOfALatency) {
   EXPECT_TRUE(compare_runs(a.side, {b.side.back()}).models[0].find("latency")->differs);
 }
 
-// Three that lie close together by chance, of runs that have one of two speeds.
-TEST(CompareRuns, AFewRunsOfOneSpeedAreNoChange) {
+// Runs have one of two speeds. The three runs of each side are close together by chance.
+TEST(CompareRuns, FewRunsOfSameSpeedAreNotAChange) {
   Runs a, b;
   for (unsigned i = 0; i < 3; ++i) {
     a.add(1'000'000 + i * 500, 100 << 20, i);
@@ -74,7 +74,7 @@ TEST(CompareRuns, AFewRunsOfOneSpeedAreNoChange) {
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
 }
 
-// A run that had two thirds of a core is slower, and nothing of it is the model's.
+// A run that got two thirds of a core is slower. The model is not the cause.
 TEST(CompareRuns, AllowsForARunThatWaitedForTheProcessor) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
@@ -85,8 +85,8 @@ TEST(CompareRuns, AllowsForARunThatWaitedForTheProcessor) {
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
 }
 
-// Where others wanted the processors so little can be told that the reader must know why.
-TEST(CompareRuns, DisturbedRunsSayThatTheyWere) {
+// If other programs used the processors, the comparison is imprecise, and the report must give the reason.
+TEST(CompareRuns, WarnsOfDisturbedRuns) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
   b.add(1'000'000, 100 << 20, 2);
@@ -102,9 +102,9 @@ TEST(CompareRuns, DisturbedRunsSayThatTheyWere) {
               testing::ElementsAre(HasSubstr("took 1.0 times an undisturbed frame in A and 4.0 times in B")));
 }
 
-// What was kept of a run's frames counts as the frames do: else a comparison of kept runs is the narrower
-// one.
-TEST(CompareRuns, KeptRunsHaveTheErrorsOfTheirFrames) {
+// The errors kept of a run count like those of its frames. Otherwise the intervals of kept runs would be too
+// narrow.
+TEST(CompareRuns, KeptRunsHaveErrorsOfTheirFrames) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
   b.add(1'030'000, 100 << 20, 2);
@@ -121,7 +121,7 @@ TEST(CompareRuns, KeptRunsHaveTheErrorsOfTheirFrames) {
   EXPECT_THAT(a.side[0].models[0].sampling_errors, testing::Contains(testing::Key("fps")));
 }
 
-TEST(CompareRuns, ARunOfOneFrameHasNoPercentiles) {
+TEST(CompareRuns, RunOfOneFrameHasNoPercentiles) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
   b.add(1'700'000, 100 << 20, 2);
@@ -133,8 +133,8 @@ TEST(CompareRuns, ARunOfOneFrameHasNoPercentiles) {
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("p99")->differs);
 }
 
-// Six models are compared with the false alarms of one.
-TEST(CompareRuns, ModelsShareTheFalseAlarms) {
+// Six models together have the false alarm rate of one.
+TEST(CompareRuns, ModelsShareFalseAlarmRate) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
   b.add(1'000'000, 100 << 20, 2);
@@ -152,8 +152,8 @@ TEST(CompareRuns, ModelsShareTheFalseAlarms) {
     EXPECT_NEAR(1 - model.find("run_peak")->confidence, (1 - of_one) / 6, 1e-12);
 }
 
-// What the table, the verdict and the gate tell is one figure.
-TEST(CompareRuns, TheRatioIsThatOfTheValuesThatAreShown) {
+// The table, the verdict and the gate show the same figure.
+TEST(CompareRuns, RatioMatchesShownValues) {
   Runs a, b;
   for (const int mebibytes : {60, 61, 90}) a.add(1'000'000, mebibytes << 20, 1);
   for (const int mebibytes : {48, 49, 50}) b.add(1'100'000, mebibytes << 20, 2);
@@ -164,15 +164,15 @@ TEST(CompareRuns, TheRatioIsThatOfTheValuesThatAreShown) {
       EXPECT_NEAR(change.ratio, change.after / change.before, 1e-9) << change.metric->name;
 }
 
-// The fastest of three frames is held against the frame of the other run that lies where it does on average.
-TEST(CompareRuns, AFewFramesAreComparedWithTheirLike) {
+// The fastest of three frames is compared with the frame of the same average rank in the other run.
+TEST(CompareRuns, ComparesFewFramesAtTheSameRank) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1);
   b.add(1'000'000, 1 << 20, 2);
   for (int i = 0; i < 200; ++i) a.side[0].models[0].frames[i].inference = {1'000'000 + i * 10'000};
   auto& few = b.side[0].models[0].frames;
   few.resize(3);
-  few[0].inference = {1'490'000};  // the 50th of 200
+  few[0].inference = {1'490'000};  // rank 50 of 200
   few[1].inference = {1'990'000};
   few[2].inference = {2'490'000};
   const RunComparison found = compare_runs(a.side, b.side);
@@ -180,12 +180,12 @@ TEST(CompareRuns, AFewFramesAreComparedWithTheirLike) {
   EXPECT_NEAR(latency->ratio, 1, 1e-9);
   EXPECT_FALSE(latency->is_judged);
   EXPECT_THAT(found.caveats, testing::ElementsAre(HasSubstr("a run has only 3 frames")));
-  few[0].inference = {0};  // a frame that took no time was not measured
+  few[0].inference = {0};  // zero: the frame was not measured
   EXPECT_EQ(compare_runs(a.side, b.side).models[0].find("latency"), nullptr);
 }
 
-// Of the history without frames: the 2nd percentile of 200 frames is not the fastest of 20.
-TEST(CompareRuns, KeptLatenciesAreComparedWithRunsOfAsManyFrames) {
+// Kept runs have no frames. The 2nd percentile of 200 frames is not the fastest of 20 frames.
+TEST(CompareRuns, ComparesKeptLatencyOnlyAtEqualFrameCount) {
   Runs a, b;
   a.add(1'000'000, 1 << 20, 1);
   b.add(1'000'000, 1 << 20, 2);
@@ -200,8 +200,8 @@ TEST(CompareRuns, KeptLatenciesAreComparedWithRunsOfAsManyFrames) {
   EXPECT_NE(compare_runs(a.side, b.side).models[0].find("latency"), nullptr);
 }
 
-// Only what came through has figures.
-TEST(CompareRuns, FiguresOfFailedRunsAreLeftOut) {
+// Only successful runs have figures.
+TEST(CompareRuns, OmitsFiguresOfFailedRuns) {
   Runs a, b;
   a.add(1'000'000, 100 << 20, 1);
   a.add(1'000'000, 10 << 20, 2);
@@ -217,10 +217,10 @@ TEST(CompareRuns, FiguresOfFailedRunsAreLeftOut) {
   EXPECT_EQ(found.models[0].outcome_before.error, "the kernel killed it");
   b.results[0].models[0].status = ModelStatus::crashed;
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].metrics.empty());
-  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].fell());  // in all runs, where it was one of two
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].fell());  // failed in all runs; in A it was one of two
 }
 
-TEST(CompareRuns, SeveralRunsTellASmallerChange) {
+TEST(CompareRuns, SeveralRunsFindSmallerChange) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000 + i * 1000, 100 << 20, i);
@@ -236,13 +236,13 @@ TEST(CompareRuns, SeveralRunsTellASmallerChange) {
   EXPECT_GT(latency->high, latency->ratio);
   EXPECT_TRUE(found.models[0].find("run_peak")->differs);
   EXPECT_GT(*found.models[0].superiority, 0.99);
-  // A single run of each cannot tell it.
+  // A single run per side cannot find it.
   const RunComparison single = compare_runs({a.side.front()}, {b.side.front()});
   EXPECT_FALSE(single.models[0].find("latency")->differs);
 }
 
-// A machine whose clock moves by a tenth, slowly: only runs made in turns tell 3 %.
-TEST(CompareRuns, RunsMadeInTurnsArePaired) {
+// The clock of the machine drifts slowly by 10 %. Only alternating runs can find a change of 3 %.
+TEST(CompareRuns, PairsAlternatingRuns) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000 + i * 25'000, 100 << 20, i);
@@ -253,7 +253,7 @@ TEST(CompareRuns, RunsMadeInTurnsArePaired) {
   const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_TRUE(found.models[0].find("latency")->was_paired);
   EXPECT_TRUE(found.models[0].find("latency")->differs);
-  // Made by a program in another zone, and in turns all the same.
+  // Alternating runs with another time zone in B.
   for (BenchResult& result : b.results) result.started_at.replace(11, 2, "05").replace(23, 1, "-05:00");
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("latency")->was_paired);
   // All of A first, then all of B.
@@ -263,7 +263,7 @@ TEST(CompareRuns, RunsMadeInTurnsArePaired) {
   EXPECT_FALSE(behind.models[0].find("latency")->differs);
 }
 
-// Frames of a run of which every tenth takes four times as long.
+// Makes every tenth frame of a run four times as long.
 void lengthen_tail(ComparedModel& model, ModelResult& result) {
   std::vector<std::int64_t> times;
   for (std::size_t i = 0; i < model.frames.size(); ++i) {
@@ -274,8 +274,8 @@ void lengthen_tail(ComparedModel& model, ModelResult& result) {
   result.fps = 1e9 / result.inference->mean_ns;
 }
 
-// The undisturbed latency is the same: the tail and the rate are not.
-TEST(CompareRuns, ATailMakesTheVerdictWhereTheRunsTellTheirSpread) {
+// The undisturbed latency is equal; the tail and the frame rate differ.
+TEST(CompareRuns, JudgesTailIfSeveralRunsShowSpread) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000 + i * 1000, 100 << 20, i);
@@ -288,11 +288,11 @@ TEST(CompareRuns, ATailMakesTheVerdictWhereTheRunsTellTheirSpread) {
     EXPECT_TRUE(found.models[0].find(name)->is_judged) << name;
     EXPECT_TRUE(found.models[0].find(name)->differs) << name;
   }
-  // One run a side may have met a neighbour.
+  // With one run per side, a neighbouring process may be the cause.
   const RunComparison single = compare_runs({a.side.front()}, {b.side.front()});
   EXPECT_FALSE(single.models[0].find("p99")->is_judged);
   EXPECT_FALSE(single.models[0].find("p99")->differs);
-  // The slowest of 200 frames and of 50: no tail of both.
+  // The slowest of 200 frames and the slowest of 50 are not the same percentile.
   for (BenchResult& result : b.results) result.models[0].inference->n = 50;
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("p99")->is_judged);
 }
@@ -301,9 +301,8 @@ double run_metrics_latency(const ComparedModel& model) {
   return find_run_metric("latency")->value(model.figures()).value_or(0);
 }
 
-// Of one thing at all: the figures that make the verdict have 5 % of false alarms together, however much they
-// have in common.
-TEST(CompareRuns, AllThatIsJudgedKeepsThePromiseTogether) {
+// Equal runs: the judged figures have 5 % of false alarms together, however correlated they are.
+TEST(CompareRuns, AllJudgedFiguresTogetherKeepFalseAlarmRate) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 400;
   for (const unsigned runs : {3U, 8U}) {
@@ -320,7 +319,7 @@ TEST(CompareRuns, AllThatIsJudgedKeepsThePromiseTogether) {
                     static_cast<unsigned>(random()));
           ComparedModel& model = side->side.back().models[0];
           if (meets_a_neighbour(random)) lengthen_tail(model, side->results.back().models[0]);
-          // As of a run that is kept: the errors by frames are no part of this, and take their time.
+          // As in a kept run. Errors by frames are not tested here and are slow to compute.
           model.latency = run_metrics_latency(model);
           model.frames.clear();
         }
@@ -333,7 +332,7 @@ TEST(CompareRuns, AllThatIsJudgedKeepsThePromiseTogether) {
   }
 }
 
-TEST(CompareRuns, ACertainChangeOfNextToNothingIsNoNews) {
+TEST(CompareRuns, CertainButTinyChangeIsIgnored) {
   Runs a, b;
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000, 100 << 20, i);

@@ -1,4 +1,4 @@
-// Made-up runs of one model, for what compares runs.
+// Generated runs of one model, for tests that compare runs.
 #pragma once
 
 #include <cstdint>

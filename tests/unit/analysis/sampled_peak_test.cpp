@@ -1,4 +1,4 @@
-// The peak of a recording of samples: programs whose true peak is known, recorded with many seeds.
+// The peak of sampled recordings: programs with known true peak, recorded with many seeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t kPeriod = 64 << 10, kBlock = 100;
 constexpr std::int64_t kSeeds = 300;
 
-// Mean and standard deviation of estimates, one a seed.
+// Mean and standard deviation of estimates, one per seed.
 struct Estimates {
   std::vector<double> values;
   double mean() const { return std::accumulate(values.begin(), values.end(), 0.0) / count(); }
@@ -37,30 +37,29 @@ struct Estimates {
   double count() const { return static_cast<double>(values.size()); }
 };
 
-// A program in which block i is allocated at time `born(i)` and released at `died(i)`, a negative one never.
+// A program in which block i is allocated at time `born(i)` and released at `died(i)`. Negative: never.
 struct Program {
   std::int64_t blocks = 0;
   std::function<std::int64_t(std::int64_t)> born, died;
 };
 
-// 20,000 blocks are live once it is full, the oldest is replaced by a new one 20 times over: 2 MB all the
-// while.
+// 20,000 blocks (2 MB) are live. New blocks replace the oldest ones, 20 times each.
 Program steady_churn() {
   return {400'000, [](std::int64_t i) { return 10 * i + 10; },
           [](std::int64_t i) { return i + 20'000 < 400'000 ? 10 * (i + 20'000) + 5 : -1; }};
 }
 constexpr std::int64_t kSteadyBytes = 20'000 * static_cast<std::int64_t>(kBlock);
 
-// Up to 2 MB, there for as long as that took, and all is released.
+// Grows to 2 MB, stays there for the same duration, then releases everything.
 Program up_hold_and_down() {
   return {20'000, [](std::int64_t i) { return 10 * i + 10; },
           [](std::int64_t i) { return 400'000 + 10 * i; }};
 }
 
-// What the tracer records of it: blocks are sampled with probability 1 − e^(−size/period). Even ones are
-// allocated in layer 1 by stack 1, odd ones in layer 2 by stack 2.
-// `counted_besides`: blocks that were allocated and released besides, and of which none was sampled: more
-// than the bound on estimates needs.
+// Records the program as the tracer does: a block is sampled with probability 1 − e^(−size/period). Stack 1
+// allocates even blocks in layer 1, stack 2 odd blocks in layer 2.
+// `counted_besides`: more blocks that were allocated and released without a sample. They keep the bound on
+// estimates out of reach.
 recording::Recording record(const Program& program, std::uint64_t seed, const std::filesystem::path& path,
                             std::uint64_t counted_besides = 0) {
   test::RecordingBuilder builder(path, {.full = false,
@@ -100,7 +99,7 @@ recording::Recording record(const Program& program, std::uint64_t seed, const st
   return std::move(*opened);
 }
 
-// The largest of the estimates by all samples, one after each event.
+// The largest estimate of live bytes over all events, computed from all samples.
 std::int64_t largest_estimate(recording::Recording& recording) {
   std::map<std::uint64_t, std::int64_t> live;
   std::int64_t bytes = 0, most = 0;
@@ -113,7 +112,7 @@ std::int64_t largest_estimate(recording::Recording& recording) {
   return most;
 }
 
-TEST(SampledPeak, OfSteadyChurnIsUnbiased) {
+TEST(SampledPeak, IsUnbiasedForSteadyChurn) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   const test::TemporaryFolder folder;
   Estimates peak, blocks, even, even_own, stack, before;
@@ -137,19 +136,19 @@ TEST(SampledPeak, OfSteadyChurnIsUnbiased) {
   EXPECT_LT(std::abs(blocks.mean() - truth / kBlock), 4 * blocks.error_of_mean()) << blocks.mean();
   EXPECT_LT(std::abs(even.mean() - truth / 2), 4 * even.error_of_mean()) << even.mean();
   EXPECT_LT(std::abs(stack.mean() - truth / 2), 4 * stack.error_of_mean()) << stack.mean();
-  // Half of the samples are a sample of twice the period: √(N·2P).
+  // Half of the samples equal a sampling with twice the period: √(N·2P).
   EXPECT_NEAR(peak.deviation(), std::sqrt(truth * 2 * kPeriod), 0.1 * truth / 4);
   EXPECT_GT(within_one, 0.6 * kSeeds);
   EXPECT_GT(within_two, 0.92 * kSeeds);
-  // Its own peak is no less than what it held at the heap's, which makes up a little: nothing like the
-  // largest.
+  // A layer's own peak is at least its bytes at the heap's peak. This adds a small bias, far below that of
+  // the largest estimate.
   EXPECT_LT(even_own.mean(), 1.2 * truth / 2);
-  // What the largest estimate would say, which fails all of the above.
+  // The largest estimate would fail all checks above.
   EXPECT_GT(before.mean() - truth, 20 * before.error_of_mean()) << before.mean();
   EXPECT_GT(before.mean(), 1.3 * truth);
 }
 
-TEST(SampledPeak, OfWhatGrowsAndStaysIsUnbiased) {
+TEST(SampledPeak, IsUnbiasedForGrowthThatStays) {
   const test::TemporaryFolder folder;
   Estimates peak;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -162,9 +161,9 @@ TEST(SampledPeak, OfWhatGrowsAndStaysIsUnbiased) {
   EXPECT_LT(std::abs(peak.mean() - kSteadyBytes), 4 * peak.error_of_mean()) << peak.mean();
 }
 
-// Where all that was allocated is live at once, no estimate is above the truth, and each is as near to it as
-// it would be without the bound or nearer.
-TEST(SampledPeak, TheBoundBringsEstimatesNearer) {
+// If all allocated bytes are live at once, the bound keeps estimates at or below the truth. No estimate is
+// further from it than without the bound.
+TEST(SampledPeak, BoundImprovesEstimates) {
   const test::TemporaryFolder folder;
   int brought_down = 0;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
@@ -179,7 +178,7 @@ TEST(SampledPeak, TheBoundBringsEstimatesNearer) {
   EXPECT_GT(brought_down, 10);
 }
 
-// Every figure at the peak is told by the same samples at the same moment.
+// Every figure at the peak comes from the same samples at the same moment.
 TEST(SampledPeak, AllViewsOfThePeakAgree) {
   const test::TemporaryFolder folder;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -220,13 +219,13 @@ TEST(SampledPeak, AllViewsOfThePeakAgree) {
     ASSERT_NE(point, points.end());
     EXPECT_EQ(point->highest, peak);
     EXPECT_EQ(std::accumulate(point->layers.begin(), point->layers.end(), std::int64_t{0}), peak);
-    EXPECT_EQ(points.back().last, analysis.leaked_bytes.value) << "the end is no choice: all samples";
+    EXPECT_EQ(points.back().last, analysis.leaked_bytes.value) << "the end is computed from all samples";
   }
 }
 
-// What stays from its first moment to its last has no higher moment by all samples, and half B has more of it
-// every other time.
-TEST(SampledPeak, TheOwnPeaksOfGroupsAreNotBelowWhatTheyHeldAtThePeak) {
+// Memory that stays constant has no higher moment in all samples, but half B exceeds it in about every
+// second recording.
+TEST(SampledPeak, PeakOfGroupIsNotBelowItsBytesAtPeak) {
   const test::TemporaryFolder folder;
   int raised = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -241,8 +240,9 @@ TEST(SampledPeak, TheOwnPeaksOfGroupsAreNotBelowWhatTheyHeldAtThePeak) {
   EXPECT_LT(raised, 20);
 }
 
-// Random events with equal times, addresses given out again and large blocks, against a plain implementation.
-TEST(SampledPeak, IsThatOfThePlainImplementation) {
+// Random events with equal times, reused addresses and large blocks, compared with a reference
+// implementation.
+TEST(SampledPeak, AgreesWithReferenceImplementation) {
   const test::TemporaryFolder folder;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     std::mt19937_64 random(seed);
@@ -258,12 +258,12 @@ TEST(SampledPeak, IsThatOfThePlainImplementation) {
       else
         builder.sample(0, time, address, 1 + random() % 3000);
     }
-    builder.counters(0, time, 0, 1'000'000, 1'000'000'000, 1'000'000);  // no sample says too much
+    builder.counters(0, time, 0, 1'000'000, 1'000'000'000, 1'000'000);  // no bound on samples
     auto recording = recording::Recording::open(builder.finish());
     ASSERT_TRUE(recording.has_value());
 
     std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>>
-        at;  // by time: both halves after all events of it
+        at;  // by time: both halves after all events of that time
     at[0] = {};
     std::map<std::uint64_t, LiveBlock> live;
     std::int64_t end = 0;
@@ -297,7 +297,7 @@ TEST(SampledPeak, IsThatOfThePlainImplementation) {
   }
 }
 
-TEST(SampledPeak, OfLargeBlocksAloneIsExact) {
+TEST(SampledPeak, IsExactForLargeBlocks) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
   builder.allocate(0, 10, 0x10000, 8000);
@@ -327,9 +327,9 @@ TEST(SampledPeak, LargeBlocksCountInBothHalves) {
   EXPECT_TRUE(small == 0 || small == 2 * (512 << 10) + 16 || small == 2 * (512 << 10) + 8) << small;
 }
 
-// A program that allocates 80 blocks of 100 bytes and keeps half of them. A sample stands for 64 KiB there,
-// and says no more than the 8000 bytes that were counted; rows, the timeline and groups agree.
-TEST(SampledPeak, NoMoreIsLiveThanWasAllocated) {
+// A program that allocates 80 blocks of 100 bytes and keeps half of them. A sample represents 64 KiB, but
+// the estimate is at most the 8000 counted bytes. Rows, the timeline and groups agree.
+TEST(SampledPeak, IsAtMostAllocatedBytes) {
   const test::TemporaryFolder folder;
   int told = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -392,14 +392,13 @@ TEST(SampledPeak, NoMoreIsLiveThanWasAllocated) {
   EXPECT_GT(told, 5) << "half B had a sample in some";
 }
 
-// Until a moment only what may have been allocated by then counts: the whole record that the moment lies in,
-// and no later one.
-TEST(SampledPeak, SmallAllocationsAreCountedUntilAMoment) {
+// The bound at a moment includes the counter record that covers the moment, but no later one.
+TEST(SampledPeak, BoundCountsAllocationsUntilTheMoment) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
   builder.sample(0, 10, 0x10000, 7);
   builder.counters(0, 100, 0, 10, 1000, 0);
-  builder.counters(1, 150, 0, 3, 300, 0);  // another thread, which counted since the start
+  builder.counters(1, 150, 0, 3, 300, 0);  // another thread, counted since the start
   builder.counters(0, 200, 0, 20, 2000, 0);
   builder.sample(0, 250, 0x20000, 70);
   builder.counters(0, 300, 0, 40, 4000, 0);
@@ -416,9 +415,9 @@ TEST(SampledPeak, SmallAllocationsAreCountedUntilAMoment) {
   EXPECT_EQ(until[4].blocks, 75);
 }
 
-// Of a sample that was chosen with probability p, half A and half B each have it with q = 1 − √(1 − p), and
-// both with q²/p: so the halves are independent.
-TEST(SampleHalf, IsThrownLikeTwoIndependentSamples) {
+// A block is sampled with probability p. It is then in half A and in half B with q = 1 − √(1 − p) each, and
+// in both with q²/p. So the halves are independent.
+TEST(SampleHalf, HalvesAreIndependent) {
   for (const double chance : {1e-4, 0.1, 0.6321, 0.99}) {
     const double q = 1 - std::sqrt(1 - chance);
     constexpr int kRecords = 200'000;
@@ -435,12 +434,12 @@ TEST(SampleHalf, IsThrownLikeTwoIndependentSamples) {
 }
 
 // The example of docs/recording-format.md, for readers in other languages.
-TEST(SampleHalf, CoinsAreThoseOfTheDocument) {
+TEST(SampleHalf, CoinsMatchFormatDocument) {
   EXPECT_DOUBLE_EQ(recording::coin_of_record(recording::mixed(1'790'000'000'000'000'000), 3, 70),
                    0.44519991596917297);
 }
 
-TEST(SampleHalf, WeighsAsASampleOfTwiceThePeriod) {
+TEST(SampleHalf, WeightIsThatOfTwiceThePeriod) {
   const double period = 1000;
   for (const std::uint64_t size : {1, 100, 1000, 5000}) {
     LiveBlock block;

@@ -1,4 +1,4 @@
-// Logs of several sessions, one behind the other: a time that goes back is a begin and no step.
+// Logs of several sessions in sequence: a time that goes back starts a session and is not a step.
 #include "analysis/series_comparison.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ SystemSample sample_at(std::int64_t second, std::optional<std::int64_t> unix_sec
   return sample;
 }
 
-TEST(SessionClock, BeginsAnewWhereTheTimeGoesBack) {
+TEST(SessionClock, StartsSessionWhenTimeGoesBack) {
   SessionClock clock;
   EXPECT_TRUE(clock.add(sample_at(5)).begins_session);
   EXPECT_EQ(clock.add(sample_at(8)).since, Nanoseconds{3 * kSecond});
@@ -32,10 +32,10 @@ TEST(SessionClock, BeginsAnewWhereTheTimeGoesBack) {
   EXPECT_EQ(clock.watched(), Nanoseconds{5 * kSecond});
 }
 
-TEST(SessionClock, TheWallClockTellsWhatPassedBetweenTwo) {
+TEST(SessionClock, WallClockGivesTimeBetweenSessions) {
   SessionClock clock;
   clock.add(sample_at(0, 1000));
-  clock.add(sample_at(10, 5000));  // it was set in between: within a session the log's own time counts
+  clock.add(sample_at(10, 5000));  // the wall clock was set: within a session, the log's time counts
   clock.add(sample_at(0, 5060));
   EXPECT_EQ(clock.elapsed(), Nanoseconds{70 * kSecond});
   EXPECT_EQ(clock.watched(), Nanoseconds{10 * kSecond});
@@ -47,7 +47,7 @@ TEST(SessionClock, TheWallClockTellsWhatPassedBetweenTwo) {
   EXPECT_EQ(clock.elapsed(), Nanoseconds{100 * kSecond});
 }
 
-TEST(SessionClock, SumsOfAnyLogFit) {
+TEST(SessionClock, SumsDoNotOverflow) {
   SessionClock clock;
   constexpr std::int64_t kFar = std::int64_t{1} << 59;
   for (int i = 0; i < 100; ++i) {
@@ -60,7 +60,8 @@ TEST(SessionClock, SumsOfAnyLogFit) {
   EXPECT_GE(clock.elapsed(), clock.watched());
 }
 
-// `sessions` of 300 samples each, of a figure that grows by `rise` from the first to the last of all.
+// `sessions` sessions of 300 samples each. The figure grows by `rise` from the first to the last sample of
+// all.
 LogFigures log_of(int sessions, double rise, std::mt19937& random) {
   std::normal_distribution<double> noise(0, 1 << 20);
   LogFigures log;
@@ -74,7 +75,7 @@ LogFigures log_of(int sessions, double rise, std::mt19937& random) {
   return log;
 }
 
-TEST(LogFigures, TakesNoNegativeStep) {
+TEST(LogFigures, HasNoNegativeStep) {
   std::mt19937 random(1);
   const LogFigures log = log_of(3, 0, random);
   EXPECT_EQ(log.samples(), 900);
@@ -89,7 +90,7 @@ TEST(LogFigures, TakesNoNegativeStep) {
   EXPECT_EQ(points.back().end, Nanoseconds{3 * 299 * kSecond}) << "without what passed between them";
 }
 
-TEST(LogFigures, ALeakOverSeveralSessionsIsATrend) {
+TEST(LogFigures, LeakOverSeveralSessionsIsATrend) {
   std::mt19937 random(2);
   const SeriesChange leak = compare_series(log_of(3, 0, random), log_of(3, 1 << 30, random)).front();
   EXPECT_TRUE(leak.differs);

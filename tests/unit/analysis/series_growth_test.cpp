@@ -1,5 +1,5 @@
-// How often the verdict on a made-up series is wrong, over many of a kind. Kinds and bounds are those of the
-// table in docs/trace-report.md; --gtest_filter='*Rate*' prints the rates.
+// How often the verdict on a generated series is wrong, over many series of each kind. Kinds and bounds are
+// those of the table in docs/trace-report.md; --gtest_filter='*Rate*' prints the rates.
 #include "analysis/series_growth.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace headroom::analysis {
 namespace {
 
 using Series = std::vector<std::int64_t>;
-// What is live at the ends of `points` cycles.
+// The live bytes at the ends of `points` cycles.
 using Kind = std::function<Series(std::mt19937_64&, int points)>;
 
 double chance(std::mt19937_64& random) { return std::uniform_real_distribution<>(0, 1)(random); }
@@ -27,7 +27,7 @@ Series series_of(int points, const std::function<double(int)>& live) {
   return series;
 }
 
-// A buffer that is as large as was ever asked for, by requests of these sizes.
+// A buffer that keeps the largest requested size.
 Kind largest_of(const std::function<double(std::mt19937_64&)>& size) {
   return [size](std::mt19937_64& random, int points) {
     double most = 0;
@@ -38,7 +38,7 @@ Kind largest_of(const std::function<double(std::mt19937_64&)>& size) {
 Series noise(std::mt19937_64& random, int points) {
   return series_of(points, [&](int) { return 1e4 * std::normal_distribution<>()(random); });
 }
-Series noise_that_lasts(std::mt19937_64& random, int points) {  // half of it until the next cycle
+Series noise_that_lasts(std::mt19937_64& random, int points) {  // half of the noise remains in the next cycle
   double held = 1.15 * std::normal_distribution<>()(random);
   return series_of(points, [&](int) {
     held = held / 2 + std::normal_distribution<>()(random);
@@ -75,7 +75,7 @@ struct Rate {
   std::string name;
   Kind kind;
   std::vector<int> points{12, 24, 47};
-  double at_least = 0, at_most = 1;  // of them are said to leak
+  double at_least = 0, at_most = 1;  // share of series that are reported as leaks
 };
 
 void PrintTo(const Rate& rate, std::ostream* out) { *out << rate.name; }

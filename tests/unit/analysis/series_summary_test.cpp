@@ -16,13 +16,13 @@ const SeriesSummary* find(const std::vector<SeriesSummary>& all, std::string_vie
   return at == all.end() ? nullptr : &*at;
 }
 
-TEST(SeriesSummary, SlopesAndExtremes) {
+TEST(SeriesSummary, ComputesSlopesAndExtremes) {
   SeriesAccumulator series;
   for (int i = 0; i < 100; ++i) {
     SystemSample sample;
     sample.time = {1'000'000'000LL * (1000 + i)};
     sample.ram_used = mebibytes(100 + 2 * i);
-    if (i % 2 == 1) sample.temperatures_celsius = {{"cpu", 50}};  // comes and goes
+    if (i % 2 == 1) sample.temperatures_celsius = {{"cpu", 50}};  // missing in every other sample
     sample.swap_used = mebibytes(i % 2);
     series.add(sample);
   }
@@ -51,7 +51,7 @@ TEST(SeriesSummary, TwoSamplesHaveNoSlope) {
   EXPECT_FALSE(series.summaries()[0].slope_per_second);
 }
 
-TEST(SeriesCurve, AShortPeakOfALongLogStays) {
+TEST(SeriesCurve, KeepsShortPeakOfLongLog) {
   SeriesCurve curve;
   for (int i = 0; i < 100'000; ++i) curve.add({i}, i == 77'777 ? 1000 : 1);
   EXPECT_LE(curve.points().size(), SeriesCurve::kMostPoints);

@@ -1,4 +1,5 @@
-// What a session of ONNX Runtime holds, by kind, and the profile that only tracing makes it keep.
+// The memory of an ONNX Runtime session by kind, and the memory of the profile, which exists only during
+// tracing.
 #include "analysis/session_memory.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 using recording::ScopeSource;
 using test::RecordingBuilder;
 
-// Two runs of two nodes, at 20 and 30 µs and at 120 and 130 µs of the profile. The arena is fullest after b.
+// Two runs of two nodes, at 20 and 30 µs and at 120 and 130 µs of the profile. The arena is largest after b.
 constexpr const char* kProfile = R"([
 {"cat":"Node","tid":77,"dur":5,"ts":20,"name":"a_kernel_time","args":{"op_name":"Conv","parameter_size":"3000",
  "mem_bytes_in_use":"600","mem_bytes_requested_in_use":"500","mem_arena_held":"4096"}},
@@ -56,7 +57,7 @@ class SessionMemoryTest : public testing::Test {
                {nodes_allocate_behind_the_profiler ? kProfilerCall : 0x3500, kRunCall});  // in a
       allocate(start + 16, 40, {0x4000, kProfilerCall, kRunCall});                        // the record of a
       allocate(start + 16, 4, {0x4050, kProfilerCall, kRunCall});                         // its name
-      allocate(start + 17, 60, {0x4100, kProfilerCall, kRunCall});  // the list grows, once a run
+      allocate(start + 17, 60, {0x4100, kProfilerCall, kRunCall});  // the list grows once per run
       allocate(start + 26, 40, {0x4000, kProfilerCall, kRunCall});  // the record of b
       allocate(start + 26, 4, {0x4050, kProfilerCall, kRunCall});
       builder_.enter_scope(0, (start + 50) * 1000, 0);
@@ -95,9 +96,9 @@ TEST_F(SessionMemoryTest, KindsAddUpToThePeak) {
   EXPECT_EQ(memory.nodes[0].runs, 2);
 }
 
-// While one session is profiled in its first runs, another one's cycles go by: what the runtime keeps of the
-// first grows with them, and is no leak of the second.
-TEST(LeaksBesideAProfile, AreNotTheProfilesOwn) {
+// One session is profiled during its first runs while another session runs its cycles. The profile of the
+// first grows during these cycles, but is not a leak of the second.
+TEST(LeaksBesideAProfile, ProfileOfOtherSessionIsNotALeak) {
   const test::TemporaryFolder folder;
   constexpr std::uint64_t kCycles = 24, kMicro = 1000, kOfACycle = 100 * kMicro;
   std::string nodes;
@@ -136,13 +137,13 @@ TEST(LeaksBesideAProfile, AreNotTheProfilesOwn) {
         EXPECT_DOUBLE_EQ(analysis.leaks.bytes_per_cycle, 50'000);
       }
       if (full) {
-        EXPECT_EQ(analysis.leaks.stacks.size(), leaks ? 1U : 0U) << "the profile is no place that grew";
+        EXPECT_EQ(analysis.leaks.stacks.size(), leaks ? 1U : 0U) << "the profile does not count as growth";
       }
     }
 }
 
-// Loaded, run and released, twice, and a third time to stay; the second was the largest.
-TEST(SessionPeaks, EachLoadOfAModelIsASessionOfItsOwn) {
+// The model is loaded, run and released twice. The third time it stays. The second was the largest.
+TEST(SessionPeaks, EachLoadOfAModelIsASeparateSession) {
   const test::TemporaryFolder folder;
   for (const bool full : {true, false}) {
     RecordingBuilder builder(folder / "a.hrec", {.full = full, .large_bytes = 1});
@@ -188,8 +189,8 @@ TEST(SessionPeaks, EachLoadOfAModelIsASessionOfItsOwn) {
   }
 }
 
-// The range around loading is not the one around running.
-TEST(SessionPeaks, RunsCountWhereverTheProgramsScopesPutThem) {
+// Loading and running are in different ranges.
+TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
   const std::string profile = (folder / "profile.json").string();
@@ -202,7 +203,7 @@ TEST(SessionPeaks, RunsCountWhereverTheProgramsScopesPutThem) {
     const auto around = builder.scope(i == 0 ? "warm-up" : "inference");
     run[i] = builder.scope("run", builder.scope("net", around, ScopeSource::session), ScopeSource::run);
   }
-  // A range that the program calls as the session is none of its runs.
+  // A range with the session's name that the program made is not a run of the session.
   const auto alike = builder.scope("run", builder.scope("net"));
   builder.thread(0, 77, "main");
   builder.profile(profile, 0, session);
@@ -235,18 +236,18 @@ TEST(SessionPeaks, RunsCountWhereverTheProgramsScopesPutThem) {
   EXPECT_EQ(bytes_of(memory, MemoryKind::module), 7) << "net/run, which is the program's own range";
 }
 
-TEST_F(SessionMemoryTest, ACallThatNodesShareIsNotTheProfilesOwn) {
+TEST_F(SessionMemoryTest, CallSharedWithNodesIsNotProfileMemory) {
   record(true);
   const LayerMemory memory = result();
-  EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 44)) << "the records, not what is near them";
+  EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 44)) << "the records only";
 }
 
-TEST(SharesOf, WhereTheProfileTellsOfNoArenaNoneIsSpokenOf) {
+TEST(SharesOf, HasNoArenaIfProfileHasNone) {
   SessionMemory session;
   session.loaded = Bytes{10};
   session.run = Bytes{20};
   session.later = Bytes{5};
-  session.weights = Bytes{15};  // counted twice by the runtime: no more than there is
+  session.weights = Bytes{15};  // counted twice by the runtime: limited to the loaded bytes
   const auto shares = shares_of(session);
   ASSERT_EQ(shares.size(), 2u);
   EXPECT_EQ(shares[0], (MemoryShare{MemoryKind::weights, "", Bytes{10}}));
@@ -264,7 +265,7 @@ SessionMemory session_with_arena() {
   return session;
 }
 
-TEST(SharesOf, WhatLaterRunsAllocatedIsNotCalledWorkspaceWhereTheArenaIsNotTold) {
+TEST(SharesOf, LaterAllocationsAreNotWorkspaceIfArenaIsUnknown) {
   const std::vector<MemoryShare> expected{
       {MemoryKind::graph, "", Bytes{1000}},         {MemoryKind::tensors, "", Bytes{2500}},
       {MemoryKind::arena_rounding, "", Bytes{500}}, {MemoryKind::arena_unused, "", Bytes{1000}},
@@ -272,7 +273,7 @@ TEST(SharesOf, WhatLaterRunsAllocatedIsNotCalledWorkspaceWhereTheArenaIsNotTold)
   EXPECT_EQ(shares_of(session_with_arena()), expected);
 }
 
-TEST(SharesOf, TheArenasLaterChunksAreAKindOfTheirOwn) {
+TEST(SharesOf, LaterArenaChunksAreASeparateKind) {
   SessionMemory session = session_with_arena();
   session.arena = {.loaded = Bytes{256}, .run = Bytes{3744}, .later = Bytes{4352}};
   const std::vector<MemoryShare> expected{

@@ -1,5 +1,5 @@
-// What the trace of a known allocator says: who held the peak, what leaks, what is in the way, what would
-// have made room.
+// The analysis of a known allocator's trace: owners of the peak, leaks, blockers, and ways to free enough
+// memory.
 #include "analysis/snapshot_analysis.h"
 
 #include "support/test_support.h"
@@ -26,7 +26,7 @@ const PlaceFigures* figures_of(const DeviceAnalysis& device, std::uint32_t stack
   return nullptr;
 }
 
-TEST(SnapshotAnalysis, TellsWhoHeldThePeakAndWhoHoldsTheRest) {
+TEST(SnapshotAnalysis, ListsOwnersOfPeakAndOfEnd) {
   CachingAllocatorModel model;
   const auto weights = model.allocate(30 * kMiB, 1);
   for (int i = 0; i < 3; ++i) {
@@ -55,7 +55,7 @@ TEST(SnapshotAnalysis, TellsWhoHeldThePeakAndWhoHoldsTheRest) {
   EXPECT_EQ(highest, 42 * kMiB) << "no peak is lost in the timeline";
 }
 
-TEST(SnapshotAnalysis, TellsWhatEachPlaceHeldOverTheTrace) {
+TEST(SnapshotAnalysis, TimelineShowsBytesOfEachPlace) {
   CachingAllocatorModel model;
   const auto weights = model.allocate(30 * kMiB, 1);
   for (int i = 0; i < 40; ++i) {
@@ -64,7 +64,7 @@ TEST(SnapshotAnalysis, TellsWhatEachPlaceHeldOverTheTrace) {
     model.release(*b);
   }
   (void)weights;
-  const snapshot::Snapshot snapshot = model.take(120);  // its beginning is lost
+  const snapshot::Snapshot snapshot = model.take(120);  // the start of the trace is lost
   SnapshotOptions options;
   options.timeline_points = 7;
   options.timeline_places = 2;
@@ -80,10 +80,10 @@ TEST(SnapshotAnalysis, TellsWhatEachPlaceHeldOverTheTrace) {
     EXPECT_EQ(held.at(0), 30 * kMiB);
     EXPECT_EQ(timeline.points[i].highest - held.at(0) - held.at(1), 2 * kMiB) << "of the third place";
   }
-  EXPECT_THAT(analyze(model).timeline.places, IsEmpty()) << "nobody asked";
+  EXPECT_THAT(analyze(model).timeline.places, IsEmpty()) << "not requested";
 }
 
-TEST(SnapshotAnalysis, ThePeakMayLieBeforeTheFirstEntry) {
+TEST(SnapshotAnalysis, FindsPeakBeforeFirstEntry) {
   CachingAllocatorModel model;
   const auto a = model.allocate(64 * kMiB, 1);
   (void)model.allocate(2 * kMiB, 2);
@@ -96,7 +96,7 @@ TEST(SnapshotAnalysis, ThePeakMayLieBeforeTheFirstEntry) {
   EXPECT_EQ(figures_of(device, 2)->peak_bytes, 2 * kMiB);
 }
 
-// 40 iterations of three activations that come and go.
+// 40 iterations, each of which allocates and releases three activations.
 void iterate(CachingAllocatorModel& model, const std::function<void(int)>& also) {
   for (int i = 0; i < 40; ++i) {
     const auto a = model.allocate(3 * kMiB, 2), b = model.allocate(3 * kMiB, 3),
@@ -106,7 +106,7 @@ void iterate(CachingAllocatorModel& model, const std::function<void(int)>& also)
   }
 }
 
-TEST(SnapshotLeaks, WhatStaysOfEachIterationIsALeak) {
+TEST(SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
   CachingAllocatorModel model;
   for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);  // weights
   iterate(model, [&](int) { (void)model.allocate(100'000, 7); });
@@ -126,7 +126,7 @@ TEST(SnapshotLeaks, WhatStaysOfEachIterationIsALeak) {
   EXPECT_NEAR(per_entry, 100'352.0 / 8, 3'000);
 }
 
-TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNone) {
+TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
   CachingAllocatorModel model;
   for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);
   iterate(model, [&](int i) {
@@ -140,14 +140,14 @@ TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNone) {
   EXPECT_THAT(analyze(plain).leaks.places, IsEmpty());
 }
 
-TEST(SnapshotLeaks, AShortTraceTellsNothing) {
+TEST(SnapshotLeaks, ShortTraceHasNoVerdict) {
   CachingAllocatorModel model;
   for (int i = 0; i < 20; ++i) (void)model.allocate(2 * kMiB, 1);
   EXPECT_EQ(analyze(model).leaks.growth, Growth::unknown);
 }
 
-// In a segment of 20 MiB: 5 free, 3 live, 6 free, and 5 live in a block of 6, as 1 MiB is not cut off.
-TEST(SnapshotMoment, FindsTheAllocationThatIsInTheWay) {
+// A segment of 20 MiB: 5 free, 3 live, 6 free, and 5 live in a block of 6, because 1 MiB is not split off.
+TEST(SnapshotMoment, FindsBlocker) {
   CachingAllocatorModel model;
   const auto a = model.allocate(5 * kMiB, 1), b = model.allocate(3 * kMiB, 2),
              c = model.allocate(6 * kMiB, 3), d = model.allocate(5 * kMiB, 4);
@@ -168,7 +168,7 @@ TEST(SnapshotMoment, FindsTheAllocationThatIsInTheWay) {
   EXPECT_EQ(device.moments[1].free_bytes, 15 * kMiB);
 }
 
-TEST(SnapshotMoment, ASmallBlockKeepsALargeSegment) {
+TEST(SnapshotMoment, SmallBlockKeepsLargeSegment) {
   CachingAllocatorModel model;
   const auto a = model.allocate(9 * kMiB, 1), b = model.allocate(2 * kMiB, 2);
   (void)b;
@@ -185,8 +185,8 @@ const RoomMaker* way_of(const OomAutopsy& oom, RoomBy by) {
   return nullptr;
 }
 
-// Three segments of 20 MiB on a device of 64: each has blocks of 6 MiB, of which every other was released.
-TEST(SnapshotOom, FragmentationIsToldFromWantOfMemory) {
+// Three segments of 20 MiB on a device of 64 MiB. Each has blocks of 6 MiB, and every other was released.
+TEST(SnapshotOom, DistinguishesFragmentationFromLackOfMemory) {
   CachingAllocatorModel model({.device_bytes = 64 * kMiB});
   std::vector<std::uint64_t> blocks;
   for (std::uint32_t i = 0; i < 9; ++i) blocks.push_back(*model.allocate(6 * kMiB, i % 3 + 1));
@@ -213,12 +213,12 @@ TEST(SnapshotOom, FragmentationIsToldFromWantOfMemory) {
   EXPECT_EQ(fewest->bytes, 6 * kMiB) << "one block in the middle of a segment";
   EXPECT_EQ(fewest->blocks, 1);
   EXPECT_TRUE(fewest->as_hole);
-  // What it says would have made room does.
+  // The suggested release does free enough memory.
   for (const std::size_t i : {1}) model.release(blocks[i]);
   EXPECT_TRUE(model.allocate(16 * kMiB, 9).has_value());
 }
 
-TEST(SnapshotOom, NamesThePlaceWhoseReleaseWouldHaveMadeRoom) {
+TEST(SnapshotOom, NamesPlaceWhoseReleaseIsEnough) {
   CachingAllocatorModel model({.device_bytes = 100 * kMiB});
   (void)model.allocate(40 * kMiB, 1);
   const auto cache = model.allocate(30 * kMiB, 2);
@@ -239,7 +239,7 @@ TEST(SnapshotOom, NamesThePlaceWhoseReleaseWouldHaveMadeRoom) {
   EXPECT_TRUE(model.allocate(36 * kMiB, 9).has_value());
 }
 
-TEST(SnapshotOom, BlocksThatWaitForAnotherStreamAreNamed) {
+TEST(SnapshotOom, NamesBlocksThatWaitForAnotherStream) {
   CachingAllocatorModel model({.device_bytes = 50 * kMiB});
   const auto a = model.allocate(40 * kMiB, 1);
   model.release(*a, true);
@@ -251,14 +251,14 @@ TEST(SnapshotOom, BlocksThatWaitForAnotherStreamAreNamed) {
   EXPECT_EQ(way_of(oom, RoomBy::waiting)->bytes, 40 * kMiB);
 }
 
-TEST(SnapshotOom, NothingMakesRoomForMoreThanTheDeviceHas) {
+TEST(SnapshotOom, SuggestsNothingForRequestBeyondDeviceSize) {
   CachingAllocatorModel model({.device_bytes = 50 * kMiB});
   (void)model.allocate(20 * kMiB, 1);
   ASSERT_FALSE(model.allocate(900 * kMiB, 9).has_value());
   EXPECT_THAT(analyze(model).ooms.at(0).ways, IsEmpty());
 }
 
-TEST(SnapshotAnalysis, SeveralDevicesAreApart) {
+TEST(SnapshotAnalysis, SeparatesDevices) {
   CachingAllocatorModel model;
   (void)model.allocate(4 * kMiB, 1);
   snapshot::Snapshot snapshot = model.take();
@@ -273,7 +273,7 @@ TEST(SnapshotAnalysis, SeveralDevicesAreApart) {
   EXPECT_EQ(devices[1].peak_allocated_bytes, 4 * kMiB) << "without a trace, that of the end";
 }
 
-TEST(AllocationPlaces, ASizeIsThePlaceOfWhatHasNoStack) {
+TEST(AllocationPlaces, GroupsBySizeWithoutStack) {
   AllocationPlaces places;
   EXPECT_EQ(places.of({1}, 100), places.of({1}, 200));
   EXPECT_NE(places.of({}, 100), places.of({}, 200));

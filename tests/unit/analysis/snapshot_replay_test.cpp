@@ -1,4 +1,4 @@
-// The replay of a trace finds what an allocator that knows its blocks knew at each moment.
+// The replay of a trace yields the state that the allocator model had at each moment.
 #include "analysis/snapshot_replay.h"
 
 #include <random>
@@ -30,7 +30,7 @@ Peaks peaks_of(const snapshot::Snapshot& snapshot) {
   return peaks;
 }
 
-// Allocations and releases at random, `steps` of them.
+// `steps` random allocations and releases.
 void run(CachingAllocatorModel& model, std::mt19937& random, int steps, std::vector<std::uint64_t>& live) {
   const std::int64_t kSizes[] = {1,       300,           512,     4000,           70'000,
                                  1 << 20, (1 << 20) + 1, 3 << 20, (7 << 20) + 77, 30 << 20};
@@ -54,7 +54,7 @@ void run(CachingAllocatorModel& model, std::mt19937& random, int steps, std::vec
 
 class ReplayOfARandomRun : public testing::TestWithParam<bool> {};
 
-TEST_P(ReplayOfARandomRun, FromTheBeginningIsExact) {
+TEST_P(ReplayOfARandomRun, IsExactFromTheBeginning) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -69,9 +69,9 @@ TEST_P(ReplayOfARandomRun, FromTheBeginningIsExact) {
   }
 }
 
-// History was switched on later: what lives on is known, and what was released had at least what it asked for
-// and at most 1 MiB more.
-TEST_P(ReplayOfARandomRun, FromTheMiddleIsExactOrSaysSo) {
+// History was enabled later. Blocks that stay have a known size. A released block was at least as large as
+// its request, and at most 1 MiB larger.
+TEST_P(ReplayOfARandomRun, IsExactOrMarkedAsUncertainFromTheMiddle) {
   int exact = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -97,7 +97,7 @@ TEST_P(ReplayOfARandomRun, FromTheMiddleIsExactOrSaysSo) {
 INSTANTIATE_TEST_SUITE_P(Segments, ReplayOfARandomRun, testing::Bool(),
                          [](const auto& which) { return which.param ? "expandable" : "plain"; });
 
-TEST(SnapshotReplay, TheStateIsThatOfTheAllocatorAtEachMoment) {
+TEST(SnapshotReplay, StateMatchesAllocatorAtEachMoment) {
   CachingAllocatorModel model;
   const auto a = model.allocate(1000, 1), b = model.allocate(600'000, 2);
   model.release(*a);
@@ -120,7 +120,7 @@ TEST(SnapshotReplay, TheStateIsThatOfTheAllocatorAtEachMoment) {
   EXPECT_TRUE(state.loose.empty());
 }
 
-TEST(SnapshotReplay, WithoutATraceItIsTheSnapshot) {
+TEST(SnapshotReplay, WithoutTraceEqualsSnapshot) {
   CachingAllocatorModel model;
   (void)model.allocate(1000);
   const snapshot::Snapshot snapshot = model.take(0);
@@ -132,8 +132,8 @@ TEST(SnapshotReplay, WithoutATraceItIsTheSnapshot) {
   EXPECT_EQ(replay.doubt(), "");
 }
 
-// Of a profiler, or damaged: it goes on, and says that it cannot be sure.
-TEST(SnapshotReplay, WhatDoesNotFitIsDoubted) {
+// Traces of a profiler or damaged ones: the replay continues and marks its result as uncertain.
+TEST(SnapshotReplay, MarksInconsistentTraceAsUncertain) {
   const auto doubt = [](std::vector<snapshot::TraceEntry> entries) {
     CachingAllocatorModel model;
     (void)model.allocate(1000);
@@ -161,7 +161,7 @@ TEST(SnapshotReplay, WhatDoesNotFitIsDoubted) {
   EXPECT_EQ(doubt({entry(Action::snapshot, 0, 1024)}), "");
 }
 
-TEST(SnapshotReplay, RealTracesLeadToWhatPyTorchCounted) {
+TEST(SnapshotReplay, RealTracesMatchPyTorchCounters) {
   const auto reference_file = test::shared_data("pytorch_snapshots/reference.json");
   if (!reference_file) GTEST_SKIP() << test::absent_message("pytorch_snapshots");
   const Json reference = Json::parse(test::read_text(*reference_file));
@@ -184,7 +184,7 @@ TEST(TorchAllocatorRules, RoundsAsPyTorchDoes) {
   EXPECT_EQ(plain.rounded(1), 512);
   EXPECT_EQ(plain.rounded(513), 1024);
   EXPECT_EQ(plain.rounded(1200), 1536);
-  // With four steps between powers of two (PyTorch's own example): 1024, 1280, 1536, 1792, of kilobytes here.
+  // Four steps between powers of two (PyTorch's example): 1024, 1280, 1536, 1792; here in KiB.
   settings.roundup_power2_divisions = {{1, 4}, {256, 2}};
   const TorchAllocatorRules divided(settings);
   EXPECT_EQ(divided.rounded(1200 << 10), 1280 << 10);

@@ -15,7 +15,7 @@ MemoryTimeline timeline_of(test::RecordingBuilder& builder, std::size_t points, 
   return analyze_recording(*opened, {.timeline_points = points, .timeline_layers = layers}).timeline;
 }
 
-TEST(Timeline, KeepsEachPointsLowestAndHighest) {
+TEST(Timeline, KeepsLowestAndHighestOfEachPoint) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("conv");
@@ -47,8 +47,8 @@ TEST(Timeline, KeepsEachPointsLowestAndHighest) {
   EXPECT_EQ(timeline.points[2].quiet_layers, (std::vector<std::int64_t>{41, 0, 0})) << "the end";
 }
 
-// "Load, run, idle": what a server holds between two requests is not what the last one needed.
-TEST(Timeline, KeepsWhatTheLayersHoldWhereNothingHappens) {
+// "Load, run, idle": between two requests a server holds less than the last request needed.
+TEST(Timeline, KeepsBytesOfLayersInQuietPeriods) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto weights = builder.scope("weights"), workspace = builder.scope("workspace");
@@ -68,8 +68,8 @@ TEST(Timeline, KeepsWhatTheLayersHoldWhereNothingHappens) {
   }
 }
 
-// No more can be live of small blocks than was allocated: the layers are brought down with their sum.
-TEST(Timeline, TheQuietLayersOfSamplesAddUpToo) {
+// Live bytes of small blocks are at most the allocated bytes. The layers are scaled down with their sum.
+TEST(Timeline, QuietLayersOfSamplesAddUp) {
   const test::TemporaryFolder folder;
   test::RecordingOptions options;
   options.full = false;
@@ -124,8 +124,8 @@ TEST(Timeline, IsBoundedAndLosesNoPeak) {
   EXPECT_EQ(timeline.points.back().last, live);
 }
 
-// The header of a process that was killed may know less of its duration than its events.
-TEST(Timeline, JoinsPointsWhenItLastsLongerThanExpected) {
+// The header of a killed process may have a shorter duration than its events.
+TEST(Timeline, MergesPointsWhenRecordingIsLonger) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   builder.allocate(0, 0, 0x1000, 1);

@@ -1,4 +1,5 @@
-// Runs that were measured in step are compared turn by turn.
+// Runs that were measured in step are compared turn by turn: frame by frame, alternating between both
+// programs.
 #include "analysis/turns_of_runs.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +13,8 @@
 namespace headroom::analysis {
 namespace {
 
-// `pairs` of runs in step on a machine whose state moves what both of a turn take by a factor of up to two,
-// for some fifty turns at a time. A frame of B takes `ratio` times one of A, and a little noise of its own.
+// `pairs` pairs of runs in step. The machine slows both frames of a turn by a factor of up to two, for about
+// fifty turns at a time. A frame of B takes `ratio` times one of A, plus a little noise.
 struct InStepRuns {
   Runs a, b;
 
@@ -42,7 +43,7 @@ struct InStepRuns {
   MetricChange latency() const { return *compare_runs(a.side, b.side).models[0].find("latency"); }
 };
 
-TEST(TurnsOfRuns, OnePairTellsThreePercentOnAMachineThatMovesByAFactorOfTwo) {
+TEST(TurnsOfRuns, OnePairFindsThreePercentOnUnsteadyMachine) {
   for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
     const MetricChange slower = InStepRuns(1, 1.03, 1000, true, seed).latency();
     EXPECT_TRUE(slower.was_in_step && slower.is_judged && slower.differs && slower.is_worse());
@@ -52,7 +53,7 @@ TEST(TurnsOfRuns, OnePairTellsThreePercentOnAMachineThatMovesByAFactorOfTwo) {
   }
 }
 
-TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsTellLess) {
+TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsWidenInterval) {
   const auto reach = [](const MetricChange& change) { return std::log(change.high / change.low) / 2; };
   const double longer = reach(InStepRuns(1, 1, 1000, true, 1).latency());
   EXPECT_GT(reach(InStepRuns(1, 1, 100, true, 1).latency()), 1.3 * longer);
@@ -60,16 +61,16 @@ TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsTellLess) {
   EXPECT_LT(longer, 0.021);
 }
 
-TEST(TurnsOfRuns, ThreePairsAndMoreTellTheirOwnSpread) {
+TEST(TurnsOfRuns, ThreePairsOrMoreMeasureSpread) {
   const MetricChange five = InStepRuns(5, 1.03, 300, true, 7).latency();
   EXPECT_TRUE(five.was_in_step && five.spread_was_measured && five.differs);
   EXPECT_EQ(five.runs_before, 5);
-  // Three lie close together, as they are made here: the allowance holds.
+  // The three runs are close together here, so the fixed allowance applies.
   const MetricChange three = InStepRuns(3, 1.005, 300, true, 7).latency();
   EXPECT_FALSE(three.differs);
 }
 
-TEST(TurnsOfRuns, ARunWithoutItsPartnerIsComparedAsAnyOther) {
+TEST(TurnsOfRuns, RunWithoutPartnerIsComparedNormally) {
   InStepRuns runs(1, 1.03, 1000, true, 3);
   runs.b.results[0].models[0].in_step->id = "another";
   EXPECT_FALSE(runs.latency().was_in_step);
@@ -78,13 +79,13 @@ TEST(TurnsOfRuns, ARunWithoutItsPartnerIsComparedAsAnyOther) {
   InStepRuns few(1, 1.03, 1000, true, 3);
   few.b.results[0].models[0].in_step->frames = 29;  // the rest was measured alone
   EXPECT_FALSE(few.latency().was_in_step);
-  few.b.results[0].models[0].in_step->frames = -5;  // as a damaged report has it
+  few.b.results[0].models[0].in_step->frames = -5;  // as in a damaged report
   EXPECT_FALSE(few.latency().was_in_step);
 }
 
-// Half of the frames are fast and half are slow: a few more slow ones in B move its median, though nearly all
-// of its frames take less than those of A beside them. Ratio, values and direction agree.
-TEST(TurnsOfRuns, FramesOfTwoKindsHaveOneDirection) {
+// Half of the frames are fast and half are slow. A few more slow frames in B move its median, although
+// nearly all of its frames are faster than their partners in A. Ratio, values and direction must agree.
+TEST(TurnsOfRuns, RatioAndValuesAgreeForTwoKindsOfFrames) {
   InStepRuns runs(1, 1, 1000, true, 3);
   auto &before = runs.a.side[0].models[0].frames, &after = runs.b.side[0].models[0].frames;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -100,9 +101,9 @@ TEST(TurnsOfRuns, FramesOfTwoKindsHaveOneDirection) {
   EXPECT_LT(latency.change(), 0);
 }
 
-TEST(TurnsOfRuns, OnlyTheTurnsCount) {
+TEST(TurnsOfRuns, CountsOnlyFramesInStep) {
   InStepRuns runs(1, 1, 400, true, 3);
-  // The other run left; what this one measured alone was faster.
+  // The other run ended earlier. The frames that this run measured alone were faster.
   runs.b.results[0].models[0].in_step->frames = 200;
   auto& frames = runs.b.side[0].models[0].frames;
   for (std::size_t i = 200; i < frames.size(); ++i) frames[i].inference = {1'000'000};
@@ -112,7 +113,7 @@ TEST(TurnsOfRuns, OnlyTheTurnsCount) {
   EXPECT_NEAR(latency.ratio, 1, 0.01);
 }
 
-TEST(TurnsOfRuns, WhetherTheyWereInStepIsAFactOfTheRuns) {
+TEST(TurnsOfRuns, ReportsInStepAsAFact) {
   InStepRuns runs(1, 1, 100, true, 3);
   runs.a.results[0].options.emplace();
   runs.b.results[0].options.emplace().in_step = "ci";
@@ -121,7 +122,7 @@ TEST(TurnsOfRuns, WhetherTheyWereInStepIsAFactOfTheRuns) {
   EXPECT_EQ(found.facts[0].what, "--in-step");
 }
 
-TEST(MedianError, IsThatOfTheMedian) {
+TEST(MedianError, MatchesNormalDistribution) {
   std::mt19937 random(1);
   std::normal_distribution<double> value(0, 1);
   std::vector<double> values;

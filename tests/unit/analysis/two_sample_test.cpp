@@ -1,4 +1,4 @@
-// The statistics of headroom diff against tables and against what they must do.
+// Compares the statistics of headroom diff with tables and with their required error rates.
 #include "analysis/two_sample.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace headroom::analysis {
 namespace {
 
 // Tables of Student's t, two-sided 5 % and 1 %.
-TEST(Student, HasTheQuantilesOfItsTables) {
+TEST(Student, MatchesTables) {
   EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 0.001);
   EXPECT_NEAR(student_quantile(0.975, 4), 2.776, 0.001);
   EXPECT_NEAR(student_quantile(0.995, 10), 3.169, 0.001);
@@ -23,7 +23,7 @@ TEST(Student, HasTheQuantilesOfItsTables) {
   EXPECT_NEAR(student_quantile(0.975, std::numeric_limits<double>::infinity()), 1.960, 0.001);
   EXPECT_NEAR(student_quantile(0.025, 4), -2.776, 0.001);
   EXPECT_NEAR(student_cdf(0, 3), 0.5, 1e-12);
-  EXPECT_NEAR(student_cdf(1, 1), 0.75, 1e-12);  // of Cauchy's distribution
+  EXPECT_NEAR(student_cdf(1, 1), 0.75, 1e-12);  // Cauchy distribution
 }
 
 // R: t.test(c(27.5,21.0,19.0,23.6,17.0,17.9), c(27.1,22.0,20.8,23.4,23.4,23.5,25.8,22.0)) has
@@ -39,8 +39,8 @@ TEST(Welch, AgreesWithAWorkedExample) {
   EXPECT_GT(found.high, 2.5);
 }
 
-// Of groups that are the same, as many are told apart as the confidence says.
-TEST(Welch, HasTheFalseAlarmsThatItPromises) {
+// Equal groups differ as often as the confidence level allows.
+TEST(Welch, KeepsFalseAlarmRate) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   int alarms = 0;
@@ -56,7 +56,7 @@ TEST(Welch, HasTheFalseAlarmsThatItPromises) {
   EXPECT_GT(alarms, kTrials * 3 / 100);
 }
 
-TEST(Welch, OfEqualValuesIsNoChange) {
+TEST(Welch, EqualValuesAreNoChange) {
   const std::vector<double> same{3, 3, 3}, other{4, 4, 4};
   EXPECT_EQ(welch(same, same, 0.95).p, 1);
   const Difference found = welch(same, other, 0.95);
@@ -64,8 +64,8 @@ TEST(Welch, OfEqualValuesIsNoChange) {
   EXPECT_EQ(found.high, 1);
 }
 
-// The speed that both of a pair have is no part of their difference.
-TEST(Paired, LeavesOutWhatPairsHaveInCommon) {
+// The speed that both runs of a pair share does not count.
+TEST(Paired, RemovesCommonPartOfPairs) {
   const std::vector<double> a{1, 5, 2, 9, 4}, b{1.3, 5.31, 2.29, 9.3, 4.3};
   const Difference found = paired(a, b, 0.95);
   EXPECT_NEAR(found.estimate, 0.3, 1e-9);
@@ -73,9 +73,10 @@ TEST(Paired, LeavesOutWhatPairsHaveInCommon) {
   EXPECT_LT(welch(a, b, 0.95).low, 0);
 }
 
-// By hand: one of eight differences is negative, and has the first rank, so 2 of 256 arrangements are as far
-// out on its side, and p = 4/256. P(sum ≤ 3) = 5/256 and P(sum ≤ 4) = 7/256, so the interval of 95 % leaves
-// out three of the 36 averages at each end: the fourth is 0.8 of -0.4, 0.2, 0.35, and 6.6 of 7.7, 7.15, 6.6.
+// Calculated by hand. One of eight differences is negative and has the first rank. So 2 of 256 arrangements
+// are as extreme on its side, and p = 4/256. P(sum ≤ 3) = 5/256 and P(sum ≤ 4) = 7/256, so the 95 % interval
+// excludes three of the 36 averages at each end. The next is 0.8 (after -0.4, 0.2, 0.35) and 6.6 (after 7.7,
+// 7.15, 6.6).
 TEST(SignedRanks, AgreesWithAWorkedExample) {
   const std::vector<double> a(8, 0), b{1.1, 2.2, 3.3, -0.4, 5.5, 6.6, 7.7, 0.8};
   const Difference found = signed_ranks(a, b, 0.95);
@@ -87,8 +88,8 @@ TEST(SignedRanks, AgreesWithAWorkedExample) {
 }
 
 // Five of ten pairs do not differ, so 15 of the 55 averages are 0, and P(sum ≤ 15) = 119/1024. Wilcoxon's
-// test without them has p = 2/32; an interval of 55 averages that ends at 0 cannot say as much.
-TEST(SignedRanks, PairsThatDoNotDifferAreNoEvidence) {
+// test without these pairs has p = 2/32. The interval of 55 averages ends at 0 and cannot reach that.
+TEST(SignedRanks, EqualPairsAreNoEvidence) {
   const std::vector<double> a(10, 0), b{0, 0, 0, 0, 0, 1, 2, 3, 4, 5};
   const Difference more = signed_ranks(a, b, 0.95), less = signed_ranks(b, a, 0.95);
   EXPECT_NEAR(more.p, 238.0 / 1024, 1e-9);
@@ -96,14 +97,14 @@ TEST(SignedRanks, PairsThatDoNotDifferAreNoEvidence) {
   EXPECT_EQ(more.low, 0);
   EXPECT_EQ(less.high, 0);
   EXPECT_EQ(signed_ranks(a, a, 0.95).p, 1);
-  // One pair far off: the interval reaches to the mean, beyond 0, whatever the ranks say.
+  // One outlier: the interval reaches the mean, beyond 0, whatever the ranks are.
   const std::vector<double> one_far_off{1, 2, 3, 4, 5, 6, 7, 8, 9, -100};
   EXPECT_LT(signed_ranks(a, one_far_off, 0.8).low, 0);
   EXPECT_EQ(signed_ranks(a, one_far_off, 0.8).p, 1);
 }
 
-// With and without ties, with differences of either sign and of none.
-TEST(SignedRanks, PAndIntervalSayTheSame) {
+// With and without ties, with positive, negative and zero differences.
+TEST(SignedRanks, PAndIntervalAgree) {
   std::mt19937 random(29);
   int told = 0;
   for (int i = 0; i < test::repetitions(1000); ++i) {
@@ -122,7 +123,7 @@ TEST(SignedRanks, PAndIntervalSayTheSame) {
   EXPECT_GT(told, 0);
 }
 
-TEST(SignedRanks, HaveTheFalseAlarmsThatTheyPromiseAndSeeBeyondANeighbour) {
+TEST(SignedRanks, KeepFalseAlarmRateAndIgnoreNeighbours) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::mt19937 random(19);
   std::normal_distribution<double> normal;
@@ -147,16 +148,17 @@ TEST(SignedRanks, HaveTheFalseAlarmsThatTheyPromiseAndSeeBeyondANeighbour) {
   }
 }
 
-TEST(BetweenMedians, IsNotMovedByOneValueThatIsFarOff) {
+TEST(BetweenMedians, IgnoresOneOutlier) {
   const std::vector<double> a{1.00, 1.01, 0.99, 1.00, 9.00}, b{1.50, 1.51, 1.49, 1.50, 1.50};
   const Difference found = between_medians(a, b, 0.001, 0.95);
   EXPECT_NEAR(found.estimate, 0.5, 1e-9);
   EXPECT_GT(found.low, 0.45);
-  EXPECT_LT(between_medians(a, b, 1.0, 0.95).low, 0);  // where runs are known to differ by more
+  EXPECT_LT(between_medians(a, b, 1.0, 0.95).low, 0);  // with a larger allowance
 }
 
-// Of values whose spread is above the allowance: the promise holds with as few as three a side.
-TEST(BetweenMedians, HasNoMoreFalseAlarmsThanItPromises) {
+// Values whose spread exceeds the allowance: the false alarm rate holds with as few as three values per
+// side.
+TEST(BetweenMedians, KeepsFalseAlarmRate) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 4000;
   for (const std::size_t runs : {3, 4, 5, 10, 20}) {
@@ -190,8 +192,8 @@ double false_alarms(std::size_t runs_a, std::size_t runs_b, double spread_a,
   return static_cast<double>(alarms) / kTrials;
 }
 
-// Groups of unequal size and spread: 45 % of false alarms where all distances counted together.
-TEST(BetweenMedians, CountsTheSpreadOfEachGroup) {
+// Groups of unequal size and spread: a common spread had 45 % of false alarms.
+TEST(BetweenMedians, UsesSpreadOfEachGroup) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{10, 3}, {20, 3}, {8, 8}, {3, 3}, {10, 10}})
     for (const double spread : {0.2, 1.0})
@@ -203,7 +205,7 @@ TEST(BetweenMedians, CountsTheSpreadOfEachGroup) {
           << a << " " << b << " " << spread;
 }
 
-TEST(Pooled, HasTheFalseAlarmsThatItPromisesWithASingleValueOnASide) {
+TEST(Pooled, KeepsFalseAlarmRateWithSingleValue) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{10, 1}, {3, 1}, {10, 3}}) {
     const double share = false_alarms(
@@ -214,9 +216,9 @@ TEST(Pooled, HasTheFalseAlarmsThatItPromisesWithASingleValueOnASide) {
   }
 }
 
-// 20 means of samples each of which is like the one before: from noise to what moves as slowly as a machine's
-// memory does. Welch's test alone has 25 and 42 % of false alarms of the last two where 0.2 % were asked for.
-TEST(WelchOfSeries, KnowsThatNeighboursAreAlike) {
+// 20 means of correlated samples, from noise to a series that moves as slowly as a machine's memory. At a
+// rate of 0.2 %, Welch's test alone has 25 and 42 % of false alarms for the last two.
+TEST(WelchOfSeries, AccountsForCorrelatedNeighbours) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 500, kBatches = 20;
   std::mt19937 random(17);
@@ -249,7 +251,7 @@ TEST(WelchOfSeries, KnowsThatNeighboursAreAlike) {
   EXPECT_EQ(welch_of_series(same, other, 0.95).low, 1);
 }
 
-// The samples of a log: of one figure, a second each.
+// The samples of a log: one figure, once a second.
 LogFigures log_of(const std::vector<double>& values) {
   LogFigures log;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -269,7 +271,7 @@ constexpr double kGiB = 1 << 30, kMiB = 1 << 20;
 
 class CompareSeries : public testing::Test {
  protected:
-  // A GiB and what it moves by; from the middle on `step` more, and `rise` more from the first to the last.
+  // 1 GiB plus noise. From the middle on, `step` more; from the first to the last sample, `rise` more.
   std::vector<double> values(double rise, double step) {
     std::vector<double> made;
     for (int i = 0; i < 600; ++i)
@@ -280,7 +282,7 @@ class CompareSeries : public testing::Test {
   std::normal_distribution<double> normal_;
 };
 
-TEST_F(CompareSeries, ALeakIsATrendThatDiffers) {
+TEST_F(CompareSeries, LeakIsATrendThatDiffers) {
   const SeriesChange leak = compared(values(0, 0), values(kGiB, 0));
   EXPECT_TRUE(leak.differs);
   EXPECT_TRUE(leak.is_of_trend);
@@ -291,29 +293,29 @@ TEST_F(CompareSeries, ALeakIsATrendThatDiffers) {
   EXPECT_EQ(compared(values(0, 0), values(0, 0)).doubt, SeriesDoubt::none);
 }
 
-TEST_F(CompareSeries, WhatCannotBeToldIsNoSameness) {
+TEST_F(CompareSeries, UncertainComparisonIsMarkedAsDoubtful) {
   const SeriesChange step = compared(values(0, 0), values(0, 900 * kMiB));
   EXPECT_FALSE(step.differs);
   EXPECT_EQ(step.doubt, SeriesDoubt::slow);
-  // No farther than the logs went.
+  // The interval is not wider than the range of the logs.
   EXPECT_GT(step.low, -0.1 * kGiB);
   EXPECT_LT(step.high, kGiB);
   const SeriesChange both = compared(values(kGiB, 0), values(kGiB, 0));
   EXPECT_FALSE(both.differs);
   EXPECT_NE(both.doubt, SeriesDoubt::none);
-  // Within 2 % nothing is a change, however slowly it moves.
+  // A difference within 2 % is never a change, however slowly the series moves.
   EXPECT_EQ(compared(values(0, 0), values(0, 10 * kMiB)).doubt, SeriesDoubt::none);
   EXPECT_EQ(compared(values(0, 0), values(10 * kMiB, 0)).doubt, SeriesDoubt::none);
 }
 
-TEST_F(CompareSeries, WhatLiesFarApartDiffersHoweverSlowlyItMoves) {
+TEST_F(CompareSeries, DistantSeriesDifferHoweverSlowlyTheyMove) {
   std::vector<double> far = values(0, 20 * kMiB);
   for (double& value : far) value += kGiB;
   EXPECT_TRUE(compared(values(0, 20 * kMiB), far).differs);
 }
 
-// From noise to a walk that never comes back: hardly any pair of one thing is told as changed.
-TEST_F(CompareSeries, SlowSeriesAreNotTakenForChanges) {
+// From noise to a random walk: hardly any pair of equal series is reported as changed.
+TEST_F(CompareSeries, SlowSeriesAreNotReportedAsChanged) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 300;
   for (const double alike : {0.0, 0.9, 0.99, 0.999, 1.0}) {
@@ -343,19 +345,19 @@ TEST_F(CompareSeries, SlowSeriesAreNotTakenForChanges) {
   }
 }
 
-TEST(Wider, IsTheOneThatReachesFarther) {
+TEST(Wider, PicksWiderInterval) {
   const Difference near{1, 0.5, 1.5, 0.01}, far{1, -1, 3, 0.4};
   EXPECT_EQ(wider(near, far).p, 0.4);
   EXPECT_EQ(wider(far, near).p, 0.4);
 }
 
-TEST(LogMeanError, IsThatOfBlocks) {
+TEST(LogMeanError, AccountsForCorrelatedBlocks) {
   std::mt19937 random(3);
   std::uniform_int_distribution<std::int64_t> spread(1000, 1100);
   std::vector<std::int64_t> alone, alike;
   for (int i = 0; i < 400; ++i) alone.push_back(spread(random));
   for (int i = 0; i < 400; ++i) alike.push_back(i % 40 == 0 ? spread(random) : alike.back());
-  EXPECT_NEAR(log_mean_error(alone), 29.0 / 1050 / 20, 0.0006);  // of 400 values of 1050 ± 29
+  EXPECT_NEAR(log_mean_error(alone), 29.0 / 1050 / 20, 0.0006);  // 400 values of 1050 ± 29
   EXPECT_GT(log_mean_error(alike), 2 * log_mean_error(alone));
   EXPECT_EQ(log_mean_error(std::vector<std::int64_t>{5, 6}), 0);
 }
@@ -368,8 +370,8 @@ TEST(Superiority, CountsPairsAndHalvesTies) {
   EXPECT_FALSE(superiority({}, a));
 }
 
-// Blocks of frames that are alike say less than as many frames that are not.
-TEST(LogQuantileError, KnowsThatNeighboursAreAlike) {
+// Blocks of similar frames carry less information than as many independent frames.
+TEST(LogQuantileError, AccountsForCorrelatedNeighbours) {
   std::mt19937 random(3);
   std::uniform_int_distribution<std::int64_t> spread(1000, 1100);
   std::vector<std::int64_t> alone, alike;
