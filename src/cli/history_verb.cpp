@@ -256,15 +256,15 @@ Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
   for (const analysis::ComparedRun& run : given.side.side) {
     const std::string key = key_of(*run.result);
     const auto same = known->find(key);
-    given.before.but_keys.insert(key);
-    if (same != known->end()) given.before.but_keys.insert(same->second.key);
+    given.before.except_keys.insert(key);
+    if (same != known->end()) given.before.except_keys.insert(same->second.key);
     // Of an old run the later ones are no "before". Of several it is the last one that counts: both sides may
     // have been measured in turns.
     if (parse_timestamp(given.before.until) < parse_timestamp(run.result->started_at))
       given.before.until = run.result->started_at;
   }
   given.before.host = host_of(*given.side.side.front().result);
-  given.before.but_commit = commit_of_environment();
+  given.before.except_commit = commit_of_environment();
   return given;
 }
 
@@ -299,10 +299,10 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   found.side = std::move(*side);
   found.before.host = newest.host;
   found.before.label = newest.label;
-  found.before.but_commit = newest.commit;
+  found.before.except_commit = newest.commit;
   // Runs may be added late, and in another order than they were made in.
   found.before.until = newest.started_at;
-  for (const KeptRun& run : *kept) found.before.but_keys.insert(run.key);
+  for (const KeptRun& run : *kept) found.before.except_keys.insert(run.key);
   found.words = words_of(*kept);
   return found;
 }
@@ -318,10 +318,10 @@ Status choose_before(RunHistory& history, const FlagValues& values, bool are_giv
   auto forms = history.forms_of_commit(named);
   if (!forms) return forward_error(forms);
   choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
-  if (!are_given && history::is_same_commit(choice.commits.front(), choice.but_commit))
+  if (!are_given && history::is_same_commit(choice.commits.front(), choice.except_commit))
     return usage_error(fmt::format("cannot compare {} with itself", named), "it is the newest commit",
                        "use an earlier commit, or remove --commit");
-  if (are_given) choice.but_commit.clear();
+  if (are_given) choice.except_commit.clear();
   choice.until.clear();  // whoever names a commit may mean a later one
   return {};
 }

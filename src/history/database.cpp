@@ -15,7 +15,7 @@ bool is_postgresql_url(std::string_view place) {
   return place.starts_with("postgresql://") || place.starts_with("postgres://");
 }
 
-// "host=… password=…", with blanks around '=' or without: what libpq takes besides a URL.
+// True for libpq's other notation, "host=… password=…", with or without blanks around '='.
 bool is_connection_string(std::string_view place) {
   constexpr std::array<std::string_view, 12> kWords{"host",    "hostaddr", "port",        "dbname",
                                                     "user",    "password", "passfile",    "service",
@@ -28,44 +28,44 @@ bool is_connection_string(std::string_view place) {
   return false;
 }
 
-// "bob:secret@host/database", which is a URL but for its begin.
+// True for "bob:secret@host/database": a URL without its scheme.
 bool has_credentials(std::string_view place) {
   const std::size_t colon = place.find(':');
   return !place.starts_with('/') && !place.starts_with('.') && colon != std::string_view::npos &&
          place.find('@', colon) != std::string_view::npos;
 }
 
-// What others take as a database and SQLite would make a file of, or keep in memory and forget. A password
-// may stand in it, so little of it is repeated.
+// Rejects names that look like another kind of database. SQLite would create a file of that name, or a
+// temporary database in memory. The name may contain a password, so errors show little of it.
 Status check_file_name(const std::string& place) {
-  constexpr const char* kFix = "name a file, or a server as postgresql://user@host/database";
-  if (place.empty()) return usage_error("the history has no place", "--db is empty", kFix);
+  constexpr const char* kFix = "use a file, or a server such as postgresql://user@host/database";
+  if (place.empty()) return usage_error("no history is given", "--db is empty", kFix);
   if (place.starts_with(":memory:") || place.starts_with("file:"))
-    return usage_error(fmt::format("--db {} cannot keep a history", place),
-                       "it is SQLite's own notation, for a database that may go when the command ends", kFix);
+    return usage_error(fmt::format("--db {} cannot store a history", place),
+                       "it is SQLite's notation for a database that may disappear when the command ends",
+                       kFix);
   if (const std::size_t scheme = place.find("://"); scheme != std::string::npos) {
     const bool is_plain =
         std::all_of(place.begin(), place.begin() + static_cast<std::ptrdiff_t>(scheme),
                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+'; });
-    return usage_error(fmt::format("--db {}://… is of no kind that Headroom knows",
-                                   is_plain ? place.substr(0, scheme) : "…"),
+    return usage_error(fmt::format("--db {}://… is not supported", is_plain ? place.substr(0, scheme) : "…"),
                        "", kFix);
   }
   if (is_connection_string(place))
-    return usage_error("--db is a connection string of libpq", "Headroom takes a URL", kFix);
+    return usage_error("--db is a libpq connection string", "Headroom needs a URL", kFix);
   if (place.starts_with("postgresql:") || place.starts_with("postgres:") || has_credentials(place))
-    return usage_error("--db is neither a file nor a URL", "a server's begins with postgresql://",
-                       "name a file (./NAME where it has a ':' and an '@'), or a server as "
+    return usage_error("--db is neither a file nor a URL", "a server's URL begins with postgresql://",
+                       "use a file (./NAME if it contains ':' and '@'), or a server such as "
                        "postgresql://user@host/database");
   return {};
 }
 
 }  // namespace
 
-tl::unexpected<Error> held_by_another(const std::string& name) {
-  return input_error(fmt::format("the history {} cannot be used", name),
-                     fmt::format("another writer has held it for {} s", kMostWaitMilliseconds / 1000),
-                     "try again when it is done");
+tl::unexpected<Error> locked_by_another(const std::string& name) {
+  return input_error(fmt::format("cannot use the history {}", name),
+                     fmt::format("another writer has locked it for {} s", kMostWaitMilliseconds / 1000),
+                     "try again later");
 }
 
 Result<std::unique_ptr<Database>> open_database(const std::string& place, bool create) {

@@ -1,5 +1,5 @@
-// PostgreSQL's client library, which is opened at run time: a history in a file needs none of it. The few
-// functions used have been the same since PostgreSQL 9 (https://www.postgresql.org/docs/15/libpq.html).
+// PostgreSQL's client library. It is loaded at run time, because a history in a file does not need it. The
+// functions used here have not changed since PostgreSQL 9 (https://www.postgresql.org/docs/15/libpq.html).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct UrlPart {    // PQconninfoOption
 };
 
 struct Libpq {
-  UrlPart* (*parse)(const char* url, char** problem);  // null where it cannot; ends with a null keyword
+  UrlPart* (*parse)(const char* url, char** problem);  // null on errors; the list ends with a null keyword
   void (*free_parts)(UrlPart*);
   void (*free_memory)(void*);
   Connection* (*connect)(const char* const* keywords, const char* const* values, int expand_dbname);
@@ -35,11 +35,11 @@ struct Libpq {
   void (*clear)(Answer*);
 };
 
-// Errors: it is not installed.
+// Error: the library is not installed.
 Result<Libpq> open_libpq();
 
-// A URL as a sentence may say it: user, host, port and database alone. An error, which repeats nothing of it,
-// where libpq cannot read it or has plainly taken a piece of the password for something else.
+// The URL for messages: only user, host, port and database. Fails if libpq cannot read the URL, or if it
+// obviously took a part of the password for something else. The error shows nothing of the URL.
 Result<std::string> name_of_url(const Libpq& pq, const std::string& url);
 
 }  // namespace headroom::history

@@ -1,4 +1,4 @@
-// PostgreSQL by its client library (libpq.h).
+// The history in PostgreSQL, with its client library (libpq.h).
 #include <fmt/format.h>
 
 #include <array>
@@ -14,20 +14,20 @@ namespace {
 
 constexpr int kConnectionOk = 0, kCommandOk = 1, kTuplesOk = 2;  // CONNECTION_OK, PGRES_…
 constexpr int kSqlState = 'C', kPrimaryMessage = 'M';            // PG_DIAG_…
-constexpr const char* kMostConnectSeconds = "30";                // else for ever, where nothing answers
+constexpr const char* kMostConnectSeconds = "30";                // default: wait forever
 
-// The first line of what the server said.
+// The first line of the server's message.
 std::string words_of(const char* message) {
   std::string_view words = trim(message == nullptr ? "" : message);
   return without_control_characters(trim(words.substr(0, words.find('\n'))));
 }
 
-// What helps against it, by its SQLSTATE (https://www.postgresql.org/docs/15/errcodes-appendix.html).
+// The fix for an SQLSTATE (https://www.postgresql.org/docs/15/errcodes-appendix.html).
 std::string fix_of(std::string_view state) {
-  if (state == "53100") return "make room on the server's disk";
+  if (state == "53100") return "free space on the server's disk";
   if (state == "42501")
-    return "ask for the right to use the history's tables, or, for the first add, to make them";
-  if (state == "25006") return "name a server that takes writes";
+    return "ask for permission to use the history's tables and, for the first add, to create them";
+  if (state == "25006") return "use a server that accepts writes";
   return {};
 }
 
@@ -43,17 +43,17 @@ class PostgresqlDatabase : public Database {
     std::vector<const char*> texts;
     for (const Cell& value : values) {
       if (value && value->find('\0') != std::string::npos)
-        return input_error(fmt::format("the history {} cannot be used", name_),
-                           "PostgreSQL keeps no text with a zero byte");
+        return input_error(fmt::format("cannot use the history {}", name_),
+                           "PostgreSQL cannot store text with a zero byte");
       texts.push_back(value ? value->c_str() : nullptr);
     }
     Answer* answer = pq_.execute(connection_, sql.c_str(), static_cast<int>(texts.size()), nullptr,
                                  texts.data(), nullptr, nullptr, 0);
     const int status = pq_.answer_status(answer);
     if (status != kCommandOk && status != kTuplesOk) {
-      auto said = problem(answer);
+      auto error = problem(answer);
       pq_.clear(answer);
-      return said;
+      return error;
     }
     Rows rows;
     for (int row = 0; row < pq_.rows(answer); ++row) {
@@ -68,8 +68,9 @@ class PostgresqlDatabase : public Database {
     return rows;
   }
 
-  // An advisory lock of the history's own ("headroom" in ASCII): tables that do not exist yet cannot be
-  // locked. Where a server isolates more by default, a writer would see what was before it waited.
+  // Uses an advisory lock (the number is "headroom" in ASCII), because tables that do not exist yet cannot be
+  // locked. READ COMMITTED is set explicitly: with a stricter default, a writer would see the state from
+  // before its wait.
   Status begin_writing() override {
     for (const std::string& sql : {std::string("BEGIN ISOLATION LEVEL READ COMMITTED"),
                                    fmt::format("SET LOCAL lock_timeout = {}", kMostWaitMilliseconds),
@@ -88,8 +89,8 @@ class PostgresqlDatabase : public Database {
     const char* state = field(kSqlState);
     const char* message = field(kPrimaryMessage);
     constexpr std::string_view kLockNotAvailable = "55P03";
-    if (state != nullptr && state == kLockNotAvailable) return held_by_another(name_);
-    return input_error(fmt::format("the history {} cannot be used", name_),
+    if (state != nullptr && state == kLockNotAvailable) return locked_by_another(name_);
+    return input_error(fmt::format("cannot use the history {}", name_),
                        words_of(message != nullptr ? message : pq_.error(connection_)),
                        fix_of(state == nullptr ? "" : state));
   }
@@ -99,7 +100,7 @@ class PostgresqlDatabase : public Database {
   std::string name_;
 };
 
-// What the URL says of these comes behind ours, and counts.
+// The URL comes after these defaults, so its parameters win.
 Connection* connect(const Libpq& pq, const std::string& url) {
   constexpr std::array kKeywords{"client_encoding", "fallback_application_name", "connect_timeout", "dbname",
                                  static_cast<const char*>(nullptr)};
@@ -120,7 +121,7 @@ Result<std::unique_ptr<Database>> open_postgresql(const std::string& url) {
   auto database = std::make_unique<PostgresqlDatabase>(*pq, connection, *name);
   if (pq->status(connection) != kConnectionOk)
     return input_error(fmt::format("cannot open the history {}", *name), words_of(pq->error(connection)),
-                       "check the URL and that the server runs");
+                       "check the URL, and whether the server runs");
   if (auto quiet = database->query("SET client_min_messages = warning", {}); !quiet)
     return forward_error(quiet);
   return database;

@@ -1,7 +1,9 @@
-// What a sentence may say of a URL. Its password must not be in it, and to mask it in the text would be to
-// know how libpq reads that text: "pass%77ord=" is a password, too. So libpq takes the URL apart, and who,
-// where and which database are said of the parts alone. What libpq says of a URL that it cannot read is not
-// passed on: it quotes the piece that it stumbled over, which is mostly a password with a '%' in it.
+// Makes the name of a PostgreSQL URL for messages. Messages must not contain the password.
+//
+// Masking the password in the URL's text is not safe, because libpq has its own syntax: "pass%77ord=" is a
+// password too. So libpq splits the URL, and the name is built from user, host, port and database only.
+// libpq's own error messages are not shown: they quote the part of the URL that libpq could not read, which
+// is often a password that contains '%'.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,9 +24,8 @@ namespace {
 using UrlParts = std::map<std::string, std::string>;
 
 constexpr std::string_view kEncode =
-    "percent-encode what is special in a password (% is %25, @ is %40, / is %2F) or leave it to PGPASSWORD "
-    "or "
-    "~/.pgpass";
+    "percent-encode special characters of the password (% is %25, @ is %40, / is %2F) or put it into "
+    "PGPASSWORD or ~/.pgpass";
 
 Result<UrlParts> parts_of_url(const Libpq& pq, const std::string& url) {
   char* problem = nullptr;
@@ -32,16 +33,16 @@ Result<UrlParts> parts_of_url(const Libpq& pq, const std::string& url) {
   if (problem != nullptr) pq.free_memory(problem);
   if (!parsed)
     return usage_error("cannot open the history postgresql://…",
-                       "libpq cannot read this URL, which is not repeated, as it may hold a password",
-                       fmt::format("{}, and check the names of the parameters", kEncode));
+                       "libpq cannot read this URL (not shown, because it may contain a password)",
+                       fmt::format("{}, and check the parameter names", kEncode));
   UrlParts parts;
   for (const UrlPart* part = parsed.get(); part->keyword != nullptr; ++part)
     if (part->value != nullptr) parts[part->keyword] = part->value;
   return parts;
 }
 
-// libpq ends user and password at the first '@', and sees none where a '/' comes before it: another '@' in
-// what is left is of a password with one of the two in it.
+// libpq ends user and password at the first '@', and finds none if a '/' comes before it. Another '@' in the
+// rest belongs to a password that contains '@' or '/'.
 bool has_stray_at(std::string_view url) {
   std::string_view rest = url.substr(url.find("://") + 3);
   const std::size_t end = rest.find_first_of("@/");
@@ -49,7 +50,7 @@ bool has_stray_at(std::string_view url) {
   return rest.substr(0, rest.find('?')).find('@') != std::string_view::npos;
 }
 
-// "5432", and of several hosts "5432,,5433".
+// "5432", or for several hosts "5432,,5433".
 bool are_ports(std::string_view ports) {
   const auto fields = split(ports, ',');
   return std::all_of(fields.begin(), fields.end(), [](std::string_view field) {
@@ -67,21 +68,23 @@ Result<std::string> name_of_url(const Libpq& pq, const std::string& url) {
   const std::string user = part("user"), port = part("port");
   if (!has_stray_at(url) && !port.empty() && port.find_first_not_of("0123456789,") == std::string::npos &&
       !are_ports(port))
-    return usage_error("cannot open the history postgresql://…", "its port is beyond 65535",
-                       "postgresql://user@host:5432/database, 5432 being PostgreSQL's own");
-  // "bob:se/cret@host" is a host named bob with a port "se", and "bob%3Asecret@host" a user of that name.
+    return usage_error("cannot open the history postgresql://…", "its port is greater than 65535",
+                       "use postgresql://user@host:5432/database (5432 is PostgreSQL's default port)");
+  // libpq reads "bob:se/cret@host" as host bob with port "se", and "bob%3Asecret@host" as a user named
+  // "bob:secret".
   if (has_stray_at(url) || !are_ports(port) || user.find(':') != std::string::npos)
     return usage_error("cannot open the history postgresql://…",
-                       "its user, password, host and port cannot be told apart, and are not repeated",
-                       fmt::format("{}, as postgresql://user@host:5432/database", kEncode));
+                       "Headroom cannot separate its user, password, host and port (not shown)",
+                       fmt::format("{}, for example postgresql://user@host:5432/database", kEncode));
   std::string host = part("host");
   if (host.empty()) host = part("hostaddr");
-  std::vector<std::string> behind;
-  if (host.starts_with('/')) behind.push_back("host=" + std::exchange(host, {}));  // the folder of a socket
-  if (const std::string service = part("service"); !service.empty()) behind.push_back("service=" + service);
+  std::vector<std::string> parameters;
+  if (host.starts_with('/')) parameters.push_back("host=" + std::exchange(host, {}));  // a socket's folder
+  if (const std::string service = part("service"); !service.empty())
+    parameters.push_back("service=" + service);
   return fmt::format("postgresql://{}{}{}{}{}/{}{}", user, user.empty() ? "" : "@", host,
-                     port.empty() ? "" : ":", port, part("dbname"), behind.empty() ? "" : "?") +
-         fmt::format("{}", fmt::join(behind, "&"));
+                     port.empty() ? "" : ":", port, part("dbname"), parameters.empty() ? "" : "?") +
+         fmt::format("{}", fmt::join(parameters, "&"));
 }
 
 }  // namespace headroom::history

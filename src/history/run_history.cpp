@@ -32,7 +32,7 @@ KeptRun run_of(const std::vector<Cell>& row) {
           {}};
 }
 
-// Conditions of a statement and their values, each in its place.
+// Builds the WHERE clause of a statement, with its placeholders and values.
 class Where {
  public:
   void is(std::string_view column, const std::optional<std::string>& value) {
@@ -48,7 +48,7 @@ class Where {
                     "EXISTS (SELECT 1 FROM headroom_figures WHERE run_id = id))",
                     places_of(models)));
   }
-  // " WHERE …", or nothing.
+  // " WHERE …", or an empty string.
   std::string text() const {
     return conditions_.empty() ? "" : fmt::format(" WHERE {}", fmt::join(conditions_, " AND "));
   }
@@ -69,9 +69,9 @@ class Where {
   std::vector<Cell> values_;
 };
 
-// For a statement each: SQLite looks every variable up among all before it, and PostgreSQL takes 65,535. One
-// part without a name where there are no names.
-std::vector<std::vector<std::string>> parts_of(const std::set<std::string>& names) {
+// Splits names into batches, one for each statement: SQLite's time for variables grows with the square of
+// their number, and PostgreSQL allows 65,535. Without names there is one empty batch.
+std::vector<std::vector<std::string>> batches_of(const std::set<std::string>& names) {
   constexpr std::size_t kMostNames = 250;
   std::vector<std::vector<std::string>> parts(1);
   for (const std::string& name : names) {
@@ -81,15 +81,16 @@ std::vector<std::vector<std::string>> parts_of(const std::set<std::string>& name
   return parts;
 }
 
-// What is told here: sets of any size, times of several zones, and commits by more than their text.
-bool is_of(const RunChoice& choice, const KeptRun& run) {
+// The conditions that SQL does not check: sets of any size, times of several time zones, and commits by more
+// than their text.
+bool matches(const RunChoice& choice, const KeptRun& run) {
   if (!choice.started_at.empty() && !choice.started_at.contains(run.started_at)) return false;
-  if (choice.but_keys.contains(run.key) || is_same_commit(run.commit, choice.but_commit)) return false;
+  if (choice.except_keys.contains(run.key) || is_same_commit(run.commit, choice.except_commit)) return false;
   const auto until = parse_timestamp(choice.until);
   return !until || parse_timestamp(run.started_at) <= until;
 }
 
-// By when they were made; in a database that is text of several zones.
+// Sorts by start time. SQL cannot sort it: the database stores it as text of several time zones.
 void sort_by_time(std::vector<KeptRun>& runs) {
   std::vector<std::pair<std::optional<std::int64_t>, std::size_t>> order;
   for (std::size_t i = 0; i < runs.size(); ++i) order.emplace_back(parse_timestamp(runs[i].started_at), i);
@@ -108,7 +109,7 @@ bool is_same_commit(std::string_view a, std::string_view b) {
   constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
   if (a == b) return !a.empty();
   if (a.size() > b.size()) std::swap(a, b);
-  // Both: "1a2b3c4-dirty" is another one than "1a2b3c4".
+  // The rest must be hex digits too: "1a2b3c4-dirty" and "1a2b3c4" are different commits.
   return a.size() >= kShortest && b.starts_with(a) && b.find_first_not_of(kHexDigits) == b.npos;
 }
 
@@ -122,7 +123,7 @@ Result<RunHistory> RunHistory::open(const std::string& place, bool create) {
 
 Status RunHistory::check_schema(bool create) {
   const std::string& place = database_->name();
-  // Who makes the tables holds the lock from before it looks: of two that come first one makes them.
+  // Lock before checking for the tables, so that only one of two first programs creates them.
   if (create)
     if (auto begun = database_->begin_writing(); !begun) return begun;
   auto tables = database_->query(
@@ -134,18 +135,18 @@ Status RunHistory::check_schema(bool create) {
     return std::any_of(tables->begin(), tables->end(), [&](const auto& row) { return row[0] == name; });
   };
   if (!has("headroom_history")) {
-    // In a team's PostgreSQL other tables are at home; a file is the history's own.
+    // A PostgreSQL database may contain other tables. A file belongs to the history alone.
     if (!database_->is_postgresql() && !tables->empty())
-      return input_error(fmt::format("{} is no history of Headroom", place),
-                         "it is a database of something else", "name another file with --db");
+      return input_error(fmt::format("{} is not a Headroom history", place),
+                         "it is a database of another program", "use another file with --db");
     for (const char* own : {"headroom_runs", "headroom_figures"})
       if (has(own))
-        return input_error(fmt::format("{} is no history of Headroom", place),
-                           fmt::format("its table {} is of something else", own),
-                           "name another database with --db");
+        return input_error(fmt::format("{} is not a Headroom history", place),
+                           fmt::format("its table {} belongs to another program", own),
+                           "use another database with --db");
     if (!create)
-      return input_error(fmt::format("there is no history in {}", place), "nothing was added to it yet",
-                         "headroom history add RUN");
+      return input_error(fmt::format("no history in {}", place), "no run was added yet",
+                         "use headroom history add RUN");
     if (auto made = make_tables(); !made) return made;
   }
   auto version = database_->query("SELECT value FROM headroom_history WHERE name = 'schema_version'");
@@ -153,8 +154,8 @@ Status RunHistory::check_schema(bool create) {
   const std::int64_t found = version->empty() ? 0 : number_of(version->front()[0]);
   if (found != kSchemaVersion)
     return input_error(fmt::format("the history {} has schema version {}", place, found),
-                       fmt::format("this Headroom knows version {}", kSchemaVersion),
-                       found > kSchemaVersion ? "update Headroom" : "name another with --db");
+                       fmt::format("this Headroom supports version {}", kSchemaVersion),
+                       found > kSchemaVersion ? "update Headroom" : "use another --db");
   if (create)
     if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
   return {};
@@ -191,7 +192,8 @@ Result<bool> RunHistory::insert(const KeptRun& run) {
   return true;
 }
 
-// Several a statement: others wait meanwhile, and to a server each statement is a way there and back.
+// Inserts several rows per statement: other programs wait meanwhile, and each statement is a round trip to a
+// server.
 Status RunHistory::insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures) {
   constexpr std::size_t kMostRows = 80;
   for (std::size_t begin = 0; begin < figures.size(); begin += kMostRows) {
@@ -219,11 +221,11 @@ Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& 
     if (kept.starts_with(named)) longer.push_back(kept);
   }
   if (forms.empty()) forms = std::move(longer);
-  const bool are_one = std::all_of(forms.begin(), forms.end(), [&](const std::string& a) {
+  const bool is_one_commit = std::all_of(forms.begin(), forms.end(), [&](const std::string& a) {
     return std::all_of(forms.begin(), forms.end(),
                        [&](const std::string& b) { return is_same_commit(a, b); });
   });
-  if (are_one) return forms;
+  if (is_one_commit) return forms;
   constexpr std::size_t kShown = 5;
   std::vector<std::string> shown;
   for (const std::string& form : forms)
@@ -232,7 +234,7 @@ Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& 
   return usage_error(fmt::format("the commit {} is ambiguous", named),
                      fmt::format("the history has {}{}", fmt::join(shown, ", "),
                                  more == 0 ? "" : fmt::format(" and {} more", more)),
-                     "give more of its name");
+                     "use a longer name");
 }
 
 Result<std::size_t> RunHistory::add(const std::vector<KeptRun>& runs) {
@@ -261,8 +263,8 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
 }
 
 Result<std::vector<KeptRun>> RunHistory::choose(const RunChoice& choice) {
-  std::map<std::int64_t, KeptRun> by_id;  // a run may have models of several parts
-  for (const std::vector<std::string>& models : parts_of(choice.models)) {
+  std::map<std::int64_t, KeptRun> by_id;  // a run may be found by several batches
+  for (const std::vector<std::string>& models : batches_of(choice.models)) {
     Where where;
     where.is_one_of("commit_sha", choice.commits);
     where.is("label", choice.label);
@@ -272,7 +274,7 @@ Result<std::vector<KeptRun>> RunHistory::choose(const RunChoice& choice) {
                                  where.values());
     if (!rows) return forward_error(rows);
     for (const auto& row : *rows)
-      if (KeptRun run = run_of(row); is_of(choice, run)) by_id.emplace(run.id, std::move(run));
+      if (KeptRun run = run_of(row); matches(choice, run)) by_id.emplace(run.id, std::move(run));
   }
   std::vector<KeptRun> runs;
   for (auto& [id, run] : by_id) runs.push_back(std::move(run));
@@ -286,7 +288,7 @@ Status RunHistory::fill(std::vector<KeptRun>& runs) {
   for (KeptRun& run : runs) by_id[run.id] = &run;
   std::vector<std::int64_t> ids;
   for (const auto& [id, run] : by_id) ids.push_back(id);
-  // The figures first: a run that is removed between the two has no report, rather than no figures.
+  // Read figures before reports: a run that is removed in between then has no report and is dropped below.
   auto figures = database_->query(
       fmt::format("SELECT run_id, model, metric, value FROM headroom_figures WHERE run_id IN ({})",
                   fmt::join(ids, ", ")));

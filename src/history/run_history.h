@@ -1,5 +1,5 @@
-// Runs that are kept: by commit and time, with all of their figures. The schema has a version; what is of
-// another, or of something else, is refused.
+// The history of runs, with commit, time and all figures. The schema has a version. Databases with another
+// version, or of another program, are rejected.
 #pragma once
 
 #include <cstdint>
@@ -23,55 +23,55 @@ struct KeptFigure {
 };
 
 struct KeptRun {
-  std::int64_t id = 0;  // counted up in the order of adding
-  std::string key;      // of the report's content: the same run is kept once
+  std::int64_t id = 0;  // increases in the order of adding
+  std::string key;      // hash of the report's content: the same run is stored once
   std::string started_at, added_at, commit, label, host;
   std::string report;        // report.json, one line
-  std::string fingerprints;  // of the models' files: a line each, "a1b2… NAME"
+  std::string fingerprints;  // of the model files, one line each: "a1b2… NAME"
   std::vector<KeptFigure> figures;
 };
 
-// Which runs; what is not given is of all.
+// A selection of runs. Unset fields select all.
 struct RunChoice {
-  std::optional<std::int64_t> last;  // the newest of them
-  std::vector<std::string> commits;  // of one of these, as forms_of_commit() names them
+  std::optional<std::int64_t> last;  // only the newest
+  std::vector<std::string> commits;  // one of these, as forms_of_commit() returns them
   std::optional<std::string> label, host;
-  std::set<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
-  std::string but_commit;        // nor what is_same_commit() takes for it
-  std::set<std::string> but_keys;
-  std::set<std::string> started_at;  // at one of these, as the reports have it
-  std::string until = {};            // a timestamp: made then or before
+  std::set<std::string> models;  // runs with a figure of one of these, and runs without figures (failed)
+  std::string except_commit;     // not this commit, by is_same_commit()
+  std::set<std::string> except_keys;
+  std::set<std::string> started_at;  // one of these times, as in the reports
+  std::string until = {};            // timestamp: started then or before
 };
 
-// A short SHA, of seven hex digits or more, and the whole one are the same commit; an empty one is none.
+// A full SHA and its short form of at least seven hex digits are the same commit. An empty name is no commit.
 bool is_same_commit(std::string_view a, std::string_view b);
 
 class RunHistory {
  public:
-  // `create`: also where there is none yet. Errors: as open_database(), another schema, or a database that
-  // holds something else.
+  // `create`: create a missing history. Errors: those of open_database(), another schema version, or a
+  // database of another program.
   static Result<RunHistory> open(const std::string& place, bool create);
 
-  // As which names the history keeps a commit: by its own, by shorter and longer forms of its SHA, or, where
-  // it has none of these, by the one that begins so. None where there is no such commit; an error that names
-  // them where there are several.
+  // The names under which the history stores a commit: the given name, and shorter and longer forms of its
+  // SHA. If there are none, the stored commit that begins with the name. Empty if there is no such commit.
+  // Error: several commits match.
   Result<std::vector<std::string>> forms_of_commit(const std::string& named);
 
-  // All of them or none; returns how many were not there before.
+  // Adds all runs or, on an error, none. Returns the number of runs that are new.
   Result<std::size_t> add(const std::vector<KeptRun>& runs);
-  // The last `count` (of all: absent), oldest first, without reports and figures.
+  // The last `count` runs (default: all), oldest first, without reports and figures.
   Result<std::vector<KeptRun>> list(std::optional<std::int64_t> count = std::nullopt);
-  // With reports and figures, oldest first.
+  // The selected runs with reports and figures, oldest first.
   Result<std::vector<KeptRun>> load(const RunChoice& choice);
-  // Their commit and label are changed, each where it is given; returns those of `ids` that are not there,
-  // and then nothing was changed.
+  // Changes commit and label (each if given). If some of `ids` do not exist, changes nothing and returns
+  // those.
   Result<std::vector<std::int64_t>> relabel(const std::vector<std::int64_t>& ids,
                                             const std::optional<std::string>& commit,
                                             const std::optional<std::string>& label);
-  // All of them or none; returns those that are not there.
+  // Removes all runs. If some do not exist, removes none and returns those.
   Result<std::vector<std::int64_t>> remove(const std::vector<std::int64_t>& ids);
-  // One metric of one model (of all: empty) of every run of a label and a host, oldest first; each run has
-  // that figure alone.
+  // One metric of one model (empty: all models), for the runs of a label and a host, oldest first. Each
+  // returned run contains only that figure.
   Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {},
                                        const std::optional<std::string>& label = {},
                                        const std::optional<std::string>& host = {});
@@ -82,11 +82,12 @@ class RunHistory {
   Status make_tables();
   Result<bool> insert(const KeptRun& run);
   Status insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures);
-  // Without reports and figures, oldest first.
+  // The selected runs without reports and figures, oldest first.
   Result<std::vector<KeptRun>> choose(const RunChoice& choice);
-  // Gives runs their reports and figures; those that another program has removed meanwhile go.
+  // Adds reports and figures to runs. Drops runs that another program removed in the meantime.
   Status fill(std::vector<KeptRun>& runs);
-  // Does it to all of `ids` in one transaction, or, where some are not there, to none: returns those.
+  // Runs the statements for all `ids` in one transaction. If some do not exist, changes nothing and returns
+  // those.
   Result<std::vector<std::int64_t>> change_all(const std::vector<std::int64_t>& ids,
                                                const std::vector<std::string>& statements,
                                                const std::vector<Cell>& values);

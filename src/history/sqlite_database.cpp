@@ -47,7 +47,8 @@ class SqliteDatabase : public Database {
   }
 
   Status begin_writing() override {
-    auto begun = query("BEGIN IMMEDIATE", {});  // a lock at once: two that read first could not both write
+    auto begun = query("BEGIN IMMEDIATE",
+                       {});  // lock immediately: two transactions that read first could not both write
     return begun ? Status() : forward_error(begun);
   }
   bool is_postgresql() const override { return false; }
@@ -55,27 +56,27 @@ class SqliteDatabase : public Database {
 
  private:
   tl::unexpected<Error> problem() const {
-    const std::string said = sqlite3_errmsg(database_.get());
-    const std::string what = fmt::format("the history {} cannot be used", file_);
+    const std::string message = sqlite3_errmsg(database_.get());
+    const std::string what = fmt::format("cannot use the history {}", file_);
     switch (sqlite3_errcode(database_.get())) {
       case SQLITE_NOTADB:
-        return input_error(what, "it is no database of SQLite", "name another file with --db");
+        return input_error(what, "it is not an SQLite database", "use another file with --db");
       case SQLITE_CORRUPT:
-        return input_error(what, fmt::format("it is damaged ({})", said),
-                           "take a copy, or `sqlite3 FILE .recover`");
+        return input_error(what, fmt::format("it is damaged ({})", message),
+                           "restore a backup, or run `sqlite3 FILE .recover`");
       case SQLITE_BUSY:
       case SQLITE_LOCKED:
-        return held_by_another(file_);
+        return locked_by_another(file_);
       case SQLITE_READONLY:
       case SQLITE_CANTOPEN:
       case SQLITE_PERM:
-        return input_error(what, said, "check the permissions of the file and its folder");
+        return input_error(what, message, "check the permissions of the file and its folder");
       case SQLITE_IOERR:
-        return input_error(what, said, "check its disk, and `ulimit -f`");
+        return input_error(what, message, "check its disk, and `ulimit -f`");
       case SQLITE_FULL:
-        return input_error(what, said, "make room on its disk");
+        return input_error(what, message, "free space on its disk");
       default:
-        return input_error(what, said);
+        return input_error(what, message);
     }
   }
 
@@ -92,11 +93,11 @@ Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool crea
     return input_error(fmt::format("cannot open the history {}", file), code.message(),
                        "check the permissions of its folder");
   if (!is_there && !create)
-    return input_error(fmt::format("there is no history {}", file), "nothing was added to it yet",
-                       "headroom history add RUN, or name another with --db");
+    return input_error(fmt::format("history not found: {}", file), "no run was added yet",
+                       "use headroom history add RUN, or another --db");
   if (is_there && !fs::is_regular_file(file, code))
-    return input_error(fmt::format("the history {} cannot be used", file), "it is no file",
-                       "name another with --db");
+    return input_error(fmt::format("cannot use the history {}", file), "it is not a file",
+                       "use another file with --db");
   sqlite3* opened = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
   const int result = sqlite3_open_v2(file.c_str(), &opened, flags, nullptr);

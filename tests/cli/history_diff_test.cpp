@@ -1,4 +1,4 @@
-// Which runs of a history its diff and gate compare: by commit, label, machine, models and time.
+// Which runs the history's diff and gate select: by commit, label, machine, models and time.
 #include <fmt/format.h>
 
 #include "cli/command.h"
@@ -19,7 +19,7 @@ TEST_P(History, ComparesRunsWithTheLastOnes) {
   EXPECT_THAT(gate.err, HasSubstr("'latency>+10%'"));
   EXPECT_THAT(gate.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
   EXPECT_EQ(run({"gate", copy("quick", "again", 8), "--fail-on", "latency>+10%"}).exit_code, 0);
-  // Without runs it is those of the newest commit.
+  // Without runs as arguments, it compares those of the newest commit.
   run({"add", slow, "--commit", "bbbb2222"});
   EXPECT_EQ(run({"gate", "--fail-on", "latency>+10%"}).exit_code, 1);
   const Json diff = json({"diff", "--json", "--last", "2"});
@@ -28,12 +28,12 @@ TEST_P(History, ComparesRunsWithTheLastOnes) {
   EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
 }
 
-// What changed between the commits of A may hide what B changed.
+// Changes between the commits of A may hide the effect of B.
 TEST_P(History, WarnsAboutSeveralCommitsPerSide) {
   for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "1111111"});
   const std::string now = copy("quick", "now", 60);
   EXPECT_THAT(run({"diff", now}).out, testing::Not(HasSubstr("several commits")));
-  // One commit by two of its forms.
+  // One commit with two forms of its SHA.
   run({"add", copy("quick", "5", 5), copy("quick", "6", 6), "--commit", "3333333"});
   run({"add", copy("quick", "7", 7), "--commit", "3333333abcdef"});
   run({"add", now, copy("quick", "now2", 61), "--commit", "4444444"});
@@ -77,7 +77,7 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   EXPECT_EQ(json({"diff", now, "--host", "xavier", "--json"})["before"][0], "run 2 (aaaa)");
   EXPECT_THAT(run({"diff", changed("quick", "5", 5, board("nano"))}).err,
               HasSubstr("no other run of these models on nano"));
-  // A plot has a line a machine.
+  // A plot has one line per machine.
   EXPECT_EQ(json({"show", "p50", "--model", "m", "--json"})["models"].size(), 2);
   EXPECT_EQ(json({"show", "p50", "--model", "m", "--host", "orin", "--json"})["models"].size(), 1);
   EXPECT_THAT(run({"show", "p50", "--host", "nope"}).err,
@@ -95,13 +95,13 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
               HasSubstr("no other run of these models on xavier without a label of commit bbbb"));
 }
 
-// Others may be labelled as they like; only what is compared must be of one label.
+// Only the compared runs must have the same label.
 TEST_P(History, IgnoresLabelsOfRunsThatAreNotCompared) {
   run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--label", "main"});
   const std::string third = copy("quick", "3", 3);
   run({"add", copy("quick", "9", 9), "--label", "later-branch"});
   EXPECT_EQ(json({"diff", third, "--json"})["before"], Json::array({"run 1", "run 2"}));
-  // Nor those before the last ones.
+  // The labels of runs before the last ones do not matter either.
   const std::string tenth = copy("quick", "10", 10);
   EXPECT_EQ(json({"diff", tenth, "--last", "1", "--json"})["before"], Json::array({"run 3"}));
   const CommandResult unclear = run({"diff", tenth});
@@ -109,7 +109,7 @@ TEST_P(History, IgnoresLabelsOfRunsThatAreNotCompared) {
   EXPECT_THAT(unclear.err, HasSubstr("have the labels later-branch, main; choose a label: --label main"));
 }
 
-// Far more pairs of a run and a model than PostgreSQL takes variables (65,535).
+// More pairs of run and model than PostgreSQL allows variables (65,535).
 TEST_P(History, LoadsRunsOfManyModelsInBatches) {
   constexpr int kModels = 1000, kRuns = 66;
   Words models;
@@ -141,7 +141,7 @@ TEST_P(History, ComparesAnOldRunWithEarlierRuns) {
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
   EXPECT_EQ(json({"diff", old, "--json"})["before"], Json::array({"run 1 (aaaa)"}));
   EXPECT_EQ(json({"diff", old, "--commit", "cccc", "--json"})["before"], Json::array({"run 3 (cccc)"}));
-  // Of several the last one counts.
+  // With several runs, the latest one counts.
   EXPECT_EQ(json({"diff", old, copy("slow", "4", 4), "--json"})["before"],
             Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
   const CommandResult first = run({"diff", copy("quick", "0", 0)});
@@ -174,7 +174,7 @@ TEST_P(History, HostSelectsItsNewestRuns) {
   EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run from nano"));
 }
 
-// Jobs end in another order than they began in: what counts is when a run was made.
+// Jobs do not end in the order in which they started. The start time of a run counts.
 TEST_P(History, SortsLateRunsByTheirStart) {
   run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
@@ -190,7 +190,7 @@ TEST_P(History, SortsLateRunsByTheirStart) {
 TEST_P(History, ComparesTimesAcrossTimeZones) {
   const auto at = [](const char* time) { return [time](Json& report) { report["started_at"] = time; }; };
   run({"add", changed("quick", "1", 1, at("2026-11-23T10:00:00+00:00")), "--commit", "aaaa"});
-  // Half past eleven in Greenwich, where it is the later one.
+  // 11:30 UTC, so this is the latest run.
   run({"add", changed("quick", "2", 2, at("2026-11-23T06:30:00.500-05:00")), "--commit", "bbbb"});
   run({"add", changed("quick", "3", 3, at("2026-11-23T16:00:00+0545")), "--commit", "cccc"});
   const Json diff = json({"diff", "--json"});
@@ -199,7 +199,7 @@ TEST_P(History, ComparesTimesAcrossTimeZones) {
   EXPECT_THAT(run({"list"}).out, HasSubstr("2026-11-23T06:30:00-05:00"));
 }
 
-// A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
+// A commit name does not match longer names, but a short SHA matches the full one.
 TEST_P(History, DistinguishesCommitsByFullName) {
   run({"add", copy("quick", "1", 1), "--commit", "base"});
   run({"add", copy("slow", "2", 2), "--commit", "v1.2-rc1"});
@@ -216,13 +216,13 @@ TEST_P(History, DistinguishesCommitsByFullName) {
   run({"add", copy("quick", "5", 5), "--commit", "1a2b3c4d"});
   run({"add", copy("quick", "6", 6), "--commit", "1a2b3c4d5e6f"});
   const Json newest = json({"diff", "--json"});
-  EXPECT_EQ(newest["before"].size(), 3) << "not those of the same commit, named shorter";
-  EXPECT_EQ(newest["after"].size(), 2) << "which are of the newest commit, too";
+  EXPECT_EQ(newest["before"].size(), 3) << "without those of the same commit with the shorter SHA";
+  EXPECT_EQ(newest["after"].size(), 2) << "they are of the newest commit too";
   EXPECT_EQ(json({"diff", now, "--commit", "1a2b3c4d5e", "--json"})["before"].size(), 2);
   EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("the maximum is 1000 per side"));
 }
 
-// As `git describe --dirty` names it.
+// The suffix of `git describe --dirty`.
 TEST_P(History, ACommitWithASuffixIsADifferentCommit) {
   run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
   run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4-dirty"});
@@ -236,7 +236,7 @@ TEST_P(History, AnAmbiguousCommitListsTheFirstMatches) {
   for (int i = 1; i <= 7; ++i)
     run({"add", copy("quick", std::to_string(i), i), "--commit", fmt::format("v1.{}", i)});
   EXPECT_THAT(run({"diff", "--commit", "v1"}).err,
-              HasSubstr("the history has v1.1, v1.2, v1.3, v1.4, v1.5 and 2 more; give more"));
+              HasSubstr("the history has v1.1, v1.2, v1.3, v1.4, v1.5 and 2 more; use a longer name"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A history that is damaged, full, absent or none at all: one sentence tells it, without a password.
+// Errors for a history that is damaged, full, missing or not a history. Messages contain no password.
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -22,13 +22,13 @@ TEST(HistoryFile, RejectsAFileThatIsNotAHistory) {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
   };
-  EXPECT_THAT(error({"list"}), HasSubstr("there is no history"));
+  EXPECT_THAT(error({"list"}), HasSubstr("history not found"));
   EXPECT_FALSE(fs::exists(file));
   write_text(
       file,
       "not a database, and longer than the header of one would be: 100 bytes and more of ordinary text …");
-  EXPECT_THAT(error({"list"}), HasSubstr("no database of SQLite"));
-  EXPECT_THAT(error({"add", run_folder}), HasSubstr("no database of SQLite"));
+  EXPECT_THAT(error({"list"}), HasSubstr("not an SQLite database"));
+  EXPECT_THAT(error({"add", run_folder}), HasSubstr("not an SQLite database"));
   fs::remove(file);
   ASSERT_EQ(run_headroom({"history", "add", run_folder, "--db", file}).exit_code, 0);
   const std::string whole = read_text(file);
@@ -36,7 +36,7 @@ TEST(HistoryFile, RejectsAFileThatIsNotAHistory) {
   std::fill(damaged.begin() + 4096, damaged.end(), '\x5a');
   write_text(file, damaged);
   EXPECT_THAT(error({"list"}), HasSubstr("damaged"));
-  // A history of a later Headroom.
+  // A history of a newer Headroom.
   std::string later = whole;
   const std::string entry = "schema_version1";
   const std::size_t at = later.find(entry);
@@ -46,10 +46,10 @@ TEST(HistoryFile, RejectsAFileThatIsNotAHistory) {
   EXPECT_THAT(error({"list"}), AllOf(HasSubstr("schema version 9"), HasSubstr("update Headroom")));
   fs::remove(file);
   fs::create_directory(file);
-  EXPECT_THAT(error({"list"}), HasSubstr("it is no file"));
+  EXPECT_THAT(error({"list"}), HasSubstr("it is not a file"));
 }
 
-// Places that SQLite would take, and keep nothing or make a file of that name.
+// Names that SQLite would accept: it would store nothing, or create a file of that name.
 TEST(HistoryFile, RejectsPlacesThatStoreNothing) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
@@ -64,7 +64,7 @@ TEST(HistoryFile, RejectsPlacesThatStoreNothing) {
   }
 }
 
-// Whoever runs the command in CI has its words in a log that all can read.
+// In CI, the messages end up in a log that many people can read.
 TEST(HistoryFile, NoMessageContainsAPassword) {
   const auto error = [](const std::string& place) {
     const CommandResult result = run_headroom({"history", "list", "--db", place});
@@ -77,7 +77,7 @@ TEST(HistoryFile, NoMessageContainsAPassword) {
   const std::string server = "127.0.0.1:1/runs";
   if (error("postgresql://" + server).find("cannot use PostgreSQL") != std::string::npos)
     GTEST_SKIP() << "libpq5 is not installed; skipped";
-  // What libpq cannot read, or reads as something else.
+  // URLs that libpq cannot read, or splits in the wrong place.
   for (const std::string& url :
        {"postgresql://me:hun%zzter2@" + server, "postgresql://me:hun/ter2@" + server,
         "postgresql://me:12/hunter2@" + server, "postgresql://me:hun@ter2@" + server,
@@ -89,14 +89,14 @@ TEST(HistoryFile, NoMessageContainsAPassword) {
                                   HasSubstr("percent-encode"), HasSubstr("PGPASSWORD or ~/.pgpass")))
         << url;
   EXPECT_THAT(error("postgresql://me@127.0.0.1:99999/runs"),
-              AllOf(HasSubstr("its port is beyond 65535"), testing::Not(HasSubstr("percent-encode"))));
-  // What it reads: who, where and which database are told.
+              AllOf(HasSubstr("its port is greater than 65535"), testing::Not(HasSubstr("percent-encode"))));
+  // Valid URLs: the message contains user, host and database.
   for (const std::string& url :
        {"postgresql://me:hunter2@" + server, "postgres://me:hun%2Fter2@" + server,
         "postgresql://me:hun?ter2#@" + server, "postgresql://me@" + server + "?pass%77ord=hunter2",
         "postgresql://me@" + server + "?sslpassword=hun1&password=ter2"})
     EXPECT_THAT(error(url), HasSubstr("cannot open the history postgresql://me@127.0.0.1:1/runs: ")) << url;
-  // What is no URL.
+  // Names that are not URLs.
   for (const char* place :
        {"host=127.0.0.1 password=hunter2", "password = hunter2", "sslmode=disable\tpassword=hunter2",
         "sslpassword=hunter2", "postgresql:/me:hunter2@host/runs", "postgres:me@host?password=hunter2",
@@ -104,13 +104,13 @@ TEST(HistoryFile, NoMessageContainsAPassword) {
     EXPECT_THAT(error(place), HasSubstr("postgresql://user@host/database")) << place;
 }
 
-// An earlier version kept runs by another key.
+// An earlier version computed the run's key in another way.
 TEST(HistoryFile, ARunOfAnOlderVersionIsNotComparedWithItself) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
   const std::string run_folder = bench.run_folder(), file = bench.path() / "history.sqlite";
   ASSERT_EQ(run_headroom({"history", "add", run_folder, "--db", file}).exit_code, 0);
-  // In a row of the table the key stands before when the run was made; it is in an index, too.
+  // In the table's row, the key comes before the start time. It is in an index too.
   std::string bytes = read_text(file);
   constexpr std::size_t kKeySize = 16;
   const std::string started = get_text(bench.report(), "started_at");
@@ -130,7 +130,7 @@ TEST(HistoryFile, ARunOfAnOlderVersionIsNotComparedWithItself) {
   EXPECT_THAT(diff.err, HasSubstr("no earlier runs to compare with"));
 }
 
-// Its report was changed in the file, or kept by a later Headroom.
+// The stored report is damaged, or was written by a newer Headroom.
 TEST(HistoryFile, AnUnreadableStoredRunIsOneSentenceWithOneFix) {
   Bench bench;
   bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
@@ -163,11 +163,11 @@ TEST(HistoryFile, ReportsAFullDisk) {
   const CommandResult full = run_headroom(add, options);
   EXPECT_EQ(full.exit_code, 2) << full.out;
   EXPECT_THAT(full.err, AllOf(HasSubstr("disk I/O error"), HasSubstr("`ulimit -f`")));
-  EXPECT_THAT(run_headroom({"history", "list", "--db", file}).err, HasSubstr("nothing was added to it yet"));
+  EXPECT_THAT(run_headroom({"history", "list", "--db", file}).err, HasSubstr("no run was added yet"));
   EXPECT_EQ(run_headroom(add).out, "1 of 1 run added\n");
 }
 
-// That it is not there would be wrong, and its runs not lost.
+// "Not found" would be wrong: the history may exist.
 TEST(HistoryFile, AnInaccessibleFileIsNotReportedAsMissing) {
   TemporaryFolder folder;
   const CommandResult result =

@@ -1,4 +1,5 @@
-// A history in a file of SQLite and one in PostgreSQL, with runs of headroom bench made once for a suite.
+// Test fixture: a history in an SQLite file or in PostgreSQL, with bench runs that are made once for the
+// suite.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 
 namespace headroom::test {
 
-// The parameter: in a file, or in PostgreSQL.
+// The parameter: false for a file, true for PostgreSQL.
 class History : public testing::TestWithParam<bool> {
  protected:
   using Words = std::vector<std::string>;
@@ -47,7 +48,7 @@ class History : public testing::TestWithParam<bool> {
     place_ = server_->new_database();
     ASSERT_NE(place_, "");
   }
-  // A run like `of`, but another one.
+  // A copy of run `of` with another start time.
   std::string copy(const std::string& of, const std::string& name, int second) {
     const std::filesystem::path run = folder_.path() / name;
     std::filesystem::copy(bench_->path() / of, run, std::filesystem::copy_options::recursive);
@@ -58,7 +59,7 @@ class History : public testing::TestWithParam<bool> {
     write_text(run / "report.json", report);
     return run;
   }
-  // The same, with its report changed.
+  // The same, with a changed report.
   std::string changed(const std::string& of, const std::string& name, int second,
                       const std::function<void(Json& report)>& with) {
     const std::filesystem::path run = copy(of, name, second);
@@ -68,7 +69,7 @@ class History : public testing::TestWithParam<bool> {
     write_text(run / "report.json", report->dump());
     return run;
   }
-  // A run of models of which nothing is known but their names.
+  // A run whose models have only names.
   std::string of_models(const Words& models, const std::string& name, int second) const {
     const std::filesystem::path run = folder_.path() / name;
     auto report = parse_json(read_text(bench_->path() / "quick/report.json"));

@@ -1,5 +1,5 @@
-// `headroom history` in a file of SQLite and in a real PostgreSQL, as people and CI jobs use it: runs are
-// added, listed, plotted, relabelled and removed. What it compares is in history_diff_test.cpp.
+// `headroom history` with an SQLite file and a real PostgreSQL server: add, list, plot, relabel and remove
+// runs. Its diff and gate are in history_diff_test.cpp.
 #include <fmt/format.h>
 
 #include <array>
@@ -123,7 +123,7 @@ TEST_P(History, RelabelsAndRemovesRuns) {
   EXPECT_FALSE(list["runs"][1].contains("label"));
   EXPECT_EQ(run({"relabel", "2", "--commit", "none"}).out, "1 run changed\n");
   EXPECT_FALSE(json({"list", "--json"})["runs"][1].contains("commit"));
-  // All of them or none.
+  // Changes all runs or none.
   const CommandResult absent = run({"remove", "1", "7"});
   EXPECT_EQ(absent.exit_code, 2);
   EXPECT_THAT(absent.err, HasSubstr("no run 7 in the history: nothing was changed"));
@@ -150,7 +150,8 @@ TEST_P(History, AShortAndAFullShaAreOnePoint) {
   EXPECT_EQ(points[0]["values"].size(), 2);
 }
 
-// Another version of Headroom writes other keys into a report; an earlier one kept runs by another key.
+// Another version of Headroom writes other keys into a report. An earlier version computed the run's key in
+// another way.
 TEST_P(History, RecognizesARunAfterAnUpdate) {
   const std::string first = copy("quick", "1", 1);
   run({"add", first});
@@ -170,7 +171,7 @@ TEST_P(History, RejectsTwoModelsOfOneName) {
   EXPECT_THAT(result.err, HasSubstr("two of its models are named 'm'"));
 }
 
-// Eight programs at once, the first of which also make the tables.
+// Eight concurrent programs. The first ones also create the tables.
 TEST_P(History, ConcurrentWritersLoseNothing) {
   constexpr int kWriters = 8, kRuns = 6;
   std::array<Words, kWriters> runs;
@@ -181,7 +182,7 @@ TEST_P(History, ConcurrentWritersLoseNothing) {
   std::vector<std::thread> threads;
   for (int writer = 0; writer < kWriters; ++writer)
     threads.emplace_back([&, writer] {
-      // Its own commit for the first of its runs; one run comes from all writers.
+      // Each writer uses its own commit. All writers add runs[0][0].
       for (const std::string& path : runs[writer]) {
         const CommandResult added = run({"add", path, runs[0][0], "--commit", fmt::format("c{}", writer)});
         if (added.exit_code != 0) problems[writer] += added.err;
@@ -197,15 +198,15 @@ TEST_P(History, ConcurrentWritersLoseNothing) {
   EXPECT_EQ(values, kWriters * kRuns);
 }
 
-// In a team's database other tables are at home, but not where the history's own would stand.
+// A PostgreSQL database may contain other tables, but not with the names of the history's tables.
 TEST_P(History, RejectsAForeignTableOfTheSameName) {
-  if (!place_.starts_with("postgresql:")) GTEST_SKIP() << "a file is the history's own; skipped";
+  if (!place_.starts_with("postgresql:")) GTEST_SKIP() << "a file contains only the history; skipped";
   ASSERT_TRUE(succeeds({"psql", "-q", place_, "-c", "CREATE TABLE headroom_runs (x int)"}));
   for (const Words& words : {Words{"list"}, Words{"add", copy("quick", "1", 1)}}) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, AllOf(HasSubstr("its table headroom_runs is of something else"),
-                                  HasSubstr("name another database with --db")));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("its table headroom_runs belongs to another program"),
+                                  HasSubstr("use another database with --db")));
   }
 }
 

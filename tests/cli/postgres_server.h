@@ -1,4 +1,4 @@
-// A PostgreSQL server of a test's own.
+// A PostgreSQL server for tests.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace headroom::test {
 
-// Runs a command and waits; true if it ended well.
+// Runs a command. Returns true if it succeeds.
 inline bool succeeds(const std::vector<std::string>& command) {
   SpawnOptions options;
   options.command = command;
@@ -22,17 +22,17 @@ inline bool succeeds(const std::vector<std::string>& command) {
   return child && child->wait().success();
 }
 
-// A cluster of its own in a temporary folder: no other server is touched, and none must run. A second to
-// start, so all tests have the same, and each a database of its own.
+// A PostgreSQL cluster in a temporary folder, independent of other servers. It takes a second to start, so
+// all tests share it, and each test uses its own database.
 class PostgresServer {
  public:
-  // Empty: it runs; else why not.
+  // Returns an empty string if the server runs, else the reason why not.
   std::string start() {
     if (!std::filesystem::exists(std::filesystem::path(kServerPrograms) / "initdb"))
       return "PostgreSQL (Debian package postgresql) is not installed";
-    if (::geteuid() == 0) {  // which PostgreSQL refuses to run as
+    if (::geteuid() == 0) {  // PostgreSQL refuses to run as root
       const passwd* user = ::getpwnam("postgres");
-      if (user == nullptr) return "there is no user postgres to run a server as root's child";
+      if (user == nullptr) return "no user postgres to run the server as";
       prefix_ = {"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"};
       if (::chown(folder_.path().c_str(), user->pw_uid, user->pw_gid) != 0) return "chown is not allowed";
     }
@@ -46,7 +46,7 @@ class PostgresServer {
   ~PostgresServer() {
     if (started_) run({"pg_ctl", "-D", folder_.path() / "data", "-m", "immediate", "stop"});
   }
-  // Of a new database; empty if there is none.
+  // The URL of a new database; empty on failure.
   std::string new_database() {
     const std::string name = fmt::format("history_{}", ++databases_);
     return succeeds({"psql", "-q", url_of("postgres"), "-c", "CREATE DATABASE " + name}) ? url_of(name) : "";
@@ -64,7 +64,7 @@ class PostgresServer {
     command.insert(command.end(), words.begin(), words.end());
     std::string line = "exec";
     for (const std::string& word : command) line += " '" + std::string(word).append("'");
-    // Its options have quotes of their own.
+    // The options contain quotes.
     if (const std::size_t at = line.find("listen_addresses=''"); at != std::string::npos)
       line.replace(at, 19, "listen_addresses=");
     return succeeds({"/bin/sh", "-c", line + " >/dev/null 2>&1"});
