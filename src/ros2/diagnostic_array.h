@@ -1,4 +1,4 @@
-// ROS 2's diagnostic_msgs/DiagnosticArray. Plain data.
+// ROS 2's diagnostic_msgs/DiagnosticArray as plain data.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace headroom::ros2 {
 
-// The numbers are the message's own.
+// The numbers are those of the ROS message.
 enum class DiagnosticLevel : std::uint8_t { ok = 0, warn = 1, error = 2, stale = 3 };
 
 struct KeyValue {
@@ -17,10 +17,10 @@ struct KeyValue {
   friend bool operator==(const KeyValue&, const KeyValue&) = default;
 };
 
-// One component of a robot. All texts are UTF-8: a ROS node in Python fails on any other.
+// The status of one component of a robot. All texts are UTF-8: ROS nodes in Python fail on other encodings.
 struct DiagnosticStatus {
   DiagnosticLevel level = DiagnosticLevel::ok;
-  std::string name;  // "headroom: memory": the node, then what it tells of
+  std::string name;  // "headroom: memory": node and component
   std::string message;
   std::string hardware_id;
   std::vector<KeyValue> values;
@@ -28,7 +28,7 @@ struct DiagnosticStatus {
 };
 
 struct DiagnosticArray {
-  Nanoseconds stamp;  // of the wall clock, since 1970
+  Nanoseconds stamp;  // wall clock, since 1970
   std::vector<DiagnosticStatus> status;
   friend bool operator==(const DiagnosticArray&, const DiagnosticArray&) = default;
 };

@@ -55,13 +55,13 @@ DiagnosticLevel level_of(AlertSeverity severity) {
   return DiagnosticLevel::error;
 }
 
-// Texts from elsewhere (sensors, GPUs). A NUL would end a string of DDS before its time.
+// Cleans texts of sensors and GPUs. A NUL would end a DDS string too early.
 std::string clean(std::string text) {
   std::replace(text.begin(), text.end(), '\0', ' ');
   return with_valid_utf8(std::move(text));
 }
 
-// Figures of a status; what is not told has no key.
+// The figures of a status. Unknown figures have no key.
 class Values {
  public:
   void put(std::string_view key, std::optional<double> value) {
@@ -76,7 +76,7 @@ class Values {
   void put(std::string_view key, const std::string& text) {
     if (!text.empty()) all_.push_back({std::string(key), clean(text)});
   }
-  // "temperature_celsius.cpu-thermal", as columns of CSV are named.
+  // Keys such as "temperature_celsius.cpu-thermal", like the CSV columns.
   void put(std::string_view key, const std::vector<Reading>& readings) {
     for (const Reading& reading : readings)
       put(fmt::format("{}.{}", key, clean(reading.name)), std::optional(reading.value));
@@ -88,99 +88,100 @@ class Values {
   std::vector<KeyValue> all_;
 };
 
-// What is said while there is no alert.
-struct Told {
+// The figures of a component, and its message if there is no alert.
+struct Report {
   Values values;
   std::string message;
 };
 
-Told memory_of(const SystemSample& sample, const MemoryRisk& risk) {
-  Told told;
-  told.values.put("ram_total_bytes", sample.ram_total);
-  told.values.put("ram_used_bytes", sample.ram_used);
-  told.values.put("ram_used_percent", risk[RiskFigure::ram_used_percent].value);
-  told.values.put("ram_available_bytes", sample.ram_available);
-  told.values.put("ram_free_bytes", sample.ram_free);
-  told.values.put("cma_free_bytes", sample.cma_free);
-  told.values.put("largest_free_block_bytes", sample.largest_free_block);
-  if (told.values.empty()) return told;
+Report memory_of(const SystemSample& sample, const MemoryRisk& risk) {
+  Report report;
+  report.values.put("ram_total_bytes", sample.ram_total);
+  report.values.put("ram_used_bytes", sample.ram_used);
+  report.values.put("ram_used_percent", risk[RiskFigure::ram_used_percent].value);
+  report.values.put("ram_available_bytes", sample.ram_available);
+  report.values.put("ram_free_bytes", sample.ram_free);
+  report.values.put("cma_free_bytes", sample.cma_free);
+  report.values.put("largest_free_block_bytes", sample.largest_free_block);
+  if (report.values.empty()) return report;
   for (const RiskFigure figure :
        {RiskFigure::psi_full_percent, RiskFigure::memory_growth_bytes_per_hour,
         RiskFigure::memory_seconds_left, RiskFigure::nvmap_seconds_left, RiskFigure::thrash_pages_per_second,
         RiskFigure::fragmentation_factor, RiskFigure::oom_kills})
-    told.values.put(analysis::name_of(figure), risk[figure].value);
+    report.values.put(analysis::name_of(figure), risk[figure].value);
   if (sample.ram_used && sample.ram_total)
-    told.message =
+    report.message =
         fmt::format("{} of {} is used", format_bytes(*sample.ram_used), format_bytes(*sample.ram_total));
-  return told;
+  return report;
 }
 
-Told swap_of(const SystemSample& sample) {
-  Told told;
-  if (!sample.swap_total || sample.swap_total->count == 0) return told;
-  told.values.put("swap_total_bytes", sample.swap_total);
-  told.values.put("swap_used_bytes", sample.swap_used);
-  told.values.put("zram_original_bytes", sample.zram_original);
-  told.values.put("zram_used_bytes", sample.zram_used);
+Report swap_of(const SystemSample& sample) {
+  Report report;
+  if (!sample.swap_total || sample.swap_total->count == 0) return report;
+  report.values.put("swap_total_bytes", sample.swap_total);
+  report.values.put("swap_used_bytes", sample.swap_used);
+  report.values.put("zram_original_bytes", sample.zram_original);
+  report.values.put("zram_used_bytes", sample.zram_used);
   if (sample.swap_used)
-    told.message =
+    report.message =
         fmt::format("{} of {} is used", format_bytes(*sample.swap_used), format_bytes(*sample.swap_total));
-  return told;
+  return report;
 }
 
-// As the driver counts them.
+// The driver's index of the GPU.
 std::int64_t number_of(const GpuSample& gpu, std::size_t place) {
   return gpu.index.value_or(static_cast<std::int64_t>(place));
 }
 
-Told gpu_of(const SystemSample& sample, const MemoryRisk& risk) {
-  Told told;
-  told.values.put("gpu_percent", sample.gpu_percent);
-  told.values.put("nvmap_used_bytes", sample.nvmap_used);
+Report gpu_of(const SystemSample& sample, const MemoryRisk& risk) {
+  Report report;
+  report.values.put("gpu_percent", sample.gpu_percent);
+  report.values.put("nvmap_used_bytes", sample.nvmap_used);
   for (std::size_t i = 0; i < sample.gpus.size(); ++i) {
     const GpuSample& gpu = sample.gpus[i];
     const std::string key = fmt::format("gpu.{}", number_of(gpu, i));
-    told.values.put(key + ".name", gpu.name);
-    told.values.put(key + ".memory_total_bytes", gpu.memory_total);
-    told.values.put(key + ".memory_used_bytes", gpu.memory_used);
-    told.values.put(key + ".gpu_percent", gpu.gpu_percent);
-    told.values.put(key + ".temperature_celsius", gpu.temperature_celsius);
-    told.values.put(key + ".power_watts", gpu.power_watts);
+    report.values.put(key + ".name", gpu.name);
+    report.values.put(key + ".memory_total_bytes", gpu.memory_total);
+    report.values.put(key + ".memory_used_bytes", gpu.memory_used);
+    report.values.put(key + ".gpu_percent", gpu.gpu_percent);
+    report.values.put(key + ".temperature_celsius", gpu.temperature_celsius);
+    report.values.put(key + ".power_watts", gpu.power_watts);
     if (!gpu.memory_used || !gpu.memory_total) continue;
-    told.message += fmt::format("{}{} of {} is used", told.message.empty() ? "" : ", ",
-                                format_bytes(*gpu.memory_used), format_bytes(*gpu.memory_total));
+    report.message += fmt::format("{}{} of {} is used", report.message.empty() ? "" : ", ",
+                                  format_bytes(*gpu.memory_used), format_bytes(*gpu.memory_total));
   }
-  // A machine without a GPU has the figure, too: its own memory's share.
-  if (told.values.empty()) return told;
-  told.values.put("gpu_memory_used_percent", risk[RiskFigure::gpu_memory_used_percent].value);
-  if (told.message.empty() && sample.nvmap_used)
-    told.message = fmt::format("{} of the machine's memory is the GPU's", format_bytes(*sample.nvmap_used));
-  return told;
+  // Return before the next figure: on a machine without a GPU it is the share of host memory.
+  if (report.values.empty()) return report;
+  report.values.put("gpu_memory_used_percent", risk[RiskFigure::gpu_memory_used_percent].value);
+  if (report.message.empty() && sample.nvmap_used)
+    report.message = fmt::format("the GPU uses {} of the machine's memory", format_bytes(*sample.nvmap_used));
+  return report;
 }
 
-Told temperature_of(const SystemSample& sample, const MemoryRisk& risk) {
-  Told told;
-  told.values.put("temperature_celsius", sample.temperatures_celsius);
-  if (told.values.empty()) return told;
+Report temperature_of(const SystemSample& sample, const MemoryRisk& risk) {
+  Report report;
+  report.values.put("temperature_celsius", sample.temperatures_celsius);
+  if (report.values.empty()) return report;
   const analysis::RiskValue& hottest = risk[RiskFigure::temperature_celsius];
-  if (hottest.value) told.message = fmt::format("{} is at {:.1f} °C", clean(hottest.detail), *hottest.value);
-  return told;
+  if (hottest.value)
+    report.message = fmt::format("{} is at {:.1f} °C", clean(hottest.detail), *hottest.value);
+  return report;
 }
 
-Told power_of(const SystemSample& sample, const MemoryRisk& risk) {
-  Told told;
-  told.values.put("power_mode", sample.power_mode);
-  told.values.put("power_watts", sample.power_watts);
-  told.values.put("throttled", risk[RiskFigure::throttled].value);
-  // Of several rails the largest is the board's input, or near it: rails are parts of each other.
+Report power_of(const SystemSample& sample, const MemoryRisk& risk) {
+  Report report;
+  report.values.put("power_mode", sample.power_mode);
+  report.values.put("power_watts", sample.power_watts);
+  report.values.put("throttled", risk[RiskFigure::throttled].value);
+  // Rails are parts of each other. The largest one is the board's input, or close to it.
   const auto largest = std::max_element(sample.power_watts.begin(), sample.power_watts.end(),
                                         [](const Reading& a, const Reading& b) { return a.value < b.value; });
   if (largest != sample.power_watts.end())
-    told.message = fmt::format("{} takes {:.1f} W", clean(largest->name), largest->value);
-  return told;
+    report.message = fmt::format("{} draws {:.1f} W", clean(largest->name), largest->value);
+  return report;
 }
 
-Told told_of(Component component, const SystemSample& sample, const MemoryRisk& risk) {
+Report report_of(Component component, const SystemSample& sample, const MemoryRisk& risk) {
   switch (component) {
     case Component::memory:
       return memory_of(sample, risk);
@@ -208,7 +209,7 @@ std::vector<AlertEvent> alerts_of(Component component, std::span<const AlertEven
   return mine;
 }
 
-// "total_memory: 91.2 % of memory is used (limit 85.0 %); …" in place of what is said otherwise.
+// Replaces the message with the alerts: "total_memory: 91.2 % of memory is used (limit 85.0 %); …".
 void put_alerts(DiagnosticStatus& status, const std::vector<AlertEvent>& alerts) {
   if (alerts.empty()) return;
   std::string names, sentences;
@@ -221,7 +222,7 @@ void put_alerts(DiagnosticStatus& status, const std::vector<AlertEvent>& alerts)
   status.values.push_back({"alerts", clean(std::move(names))});
 }
 
-// A GPU that fell off the bus is worse than any limit.
+// A GPU that fell off the bus is more severe than any limit.
 void put_lost_gpus(DiagnosticStatus& status, const SystemSample& sample) {
   for (std::size_t i = 0; i < sample.gpus.size(); ++i) {
     if (!sample.gpus[i].lost) continue;
@@ -249,17 +250,17 @@ DiagnosticArray Diagnostics::of(const SystemSample& sample, const MemoryRisk& ri
   for (std::size_t i = 0; i < kComponents; ++i) {
     const auto component = static_cast<Component>(i);
     const std::vector<AlertEvent> alerts = alerts_of(component, active);
-    Told told = told_of(component, sample, risk);
+    Report report = report_of(component, sample, risk);
     const bool lost =
         component == Component::gpu &&
         std::any_of(sample.gpus.begin(), sample.gpus.end(), [](const GpuSample& gpu) { return gpu.lost; });
-    if (told.values.empty() && alerts.empty() && !lost) {
-      if (was_told_[i]) array.status.push_back(stale(i, "the machine tells it no more"));
+    if (report.values.empty() && alerts.empty() && !lost) {
+      if (was_reported_[i]) array.status.push_back(stale(i, "no longer reported"));
       continue;
     }
-    was_told_[i] = true;
-    DiagnosticStatus status{DiagnosticLevel::ok, name_of(i), std::move(told.message), hardware_id_,
-                            told.values.take()};
+    was_reported_[i] = true;
+    DiagnosticStatus status{DiagnosticLevel::ok, name_of(i), std::move(report.message), hardware_id_,
+                            report.values.take()};
     put_alerts(status, alerts);
     if (lost) put_lost_gpus(status, sample);
     if (status.message.empty()) status.message = "OK";
@@ -271,7 +272,7 @@ DiagnosticArray Diagnostics::of(const SystemSample& sample, const MemoryRisk& ri
 DiagnosticArray Diagnostics::ended(Nanoseconds stamp) const {
   DiagnosticArray array{stamp, {}};
   for (std::size_t i = 0; i < kComponents; ++i)
-    if (was_told_[i]) array.status.push_back(stale(i, "headroom has ended"));
+    if (was_reported_[i]) array.status.push_back(stale(i, "headroom has ended"));
   return array;
 }
 

@@ -1,5 +1,5 @@
-// Samples and alerts as ROS 2 knows them: one status a component (memory, swap, GPU, temperature, power),
-// whose level is that of its most severe alert (docs/ros2.md).
+// Converts samples and alerts to ROS 2 diagnostics: one status for each component (memory, swap, GPU,
+// temperature, power). Its level is that of its most severe alert (docs/ros2.md).
 #pragma once
 
 #include <array>
@@ -17,20 +17,20 @@ inline constexpr std::size_t kComponents = 5;
 
 class Diagnostics {
  public:
-  // `hardware_id`: of every status; the machine's name.
+  // `hardware_id`: the machine's name, used in every status.
   explicit Diagnostics(std::string hardware_id);
 
-  // A component of which nothing is told has no status; one of which something was told before is stale.
+  // A component without figures has no status. If it had figures before, its status is stale.
   DiagnosticArray of(const SystemSample& sample, const analysis::MemoryRisk& risk,
                      std::span<const AlertEvent> active);
-  // When nothing more is going to come: whatever was told is stale.
+  // The last message: all statuses that were reported before, as stale.
   DiagnosticArray ended(Nanoseconds stamp) const;
 
  private:
   DiagnosticStatus stale(std::size_t component, std::string message) const;
 
   std::string hardware_id_;
-  std::array<bool, kComponents> was_told_{};
+  std::array<bool, kComponents> was_reported_{};
 };
 
 }  // namespace headroom::ros2

@@ -7,20 +7,20 @@
 namespace headroom::ros2 {
 namespace {
 
-// As the guide's monitor node, and what tools for /diagnostics expect: diagnostic_aggregator takes a status
-// for stale after five seconds.
+// The rate of the guide's monitor node. Tools for /diagnostics expect such a rate: diagnostic_aggregator
+// treats a status as stale after five seconds.
 constexpr Nanoseconds kPeriod{1'000'000'000};
 
 }  // namespace
 
 void DiagnosticsFeed::add(const SystemSample& sample, const analysis::MemoryRisk& risk,
                           std::span<const AlertEvent> active, bool has_changed) {
-  // Half an interval early is the sample that comes nearest.
+  // Accept a sample half an interval early: it is the nearest one.
   const bool is_due = !due_ || sample.time + Nanoseconds{interval_.count / 2} >= *due_;
   if (!is_due && !has_changed) return;
   if (is_due) {
     due_ = due_.value_or(sample.time) + kPeriod;
-    if (*due_ < sample.time) due_ = sample.time + kPeriod;  // samples were late, or come less often
+    if (*due_ < sample.time) due_ = sample.time + kPeriod;  // samples were late, or the interval is longer
   }
   publish(diagnostics_.of(sample, risk, active));
 }

@@ -1,4 +1,4 @@
-// What of the samples is published: one a second, and every one with which an alert begins or ends.
+// Decides which samples are published: one per second, and each sample with which an alert begins or ends.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@ namespace headroom::ros2 {
 
 class DiagnosticsFeed {
  public:
-  // `interval`: between samples.
+  // `interval`: the sampling interval.
   DiagnosticsFeed(std::unique_ptr<DiagnosticsPublisher> publisher, std::string hardware_id,
                   Nanoseconds interval)
       : publisher_(std::move(publisher)), diagnostics_(std::move(hardware_id)), interval_(interval) {}
 
-  // `has_changed`: an alert began or ended with this sample. What cannot be published is a warning, once.
+  // `has_changed`: an alert began or ended with this sample. A publishing error is logged as a warning, once.
   void add(const SystemSample& sample, const analysis::MemoryRisk& risk, std::span<const AlertEvent> active,
            bool has_changed);
-  // Says of everything that it is stale.
+  // Publishes all statuses as stale.
   void end();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kNames = {"rclcpp", "cyclonedds"};
 
 Result<std::unique_ptr<DiagnosticsPublisher>> load(const fs::path& file) {
-  // Never closed: these libraries leave threads and functions for the end of the process.
+  // Never close the library: these libraries leave threads and exit handlers behind.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
@@ -48,7 +48,7 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::st
       auto publisher = load(file);
       if (publisher) {
         if (first_error) log::warning("{}", first_error->sentence());
-        log::debug("ROS 2 by {}", file.string());
+        log::debug("ROS 2 publisher: {}", file.string());
         return publisher;
       }
       if (!first_error) first_error = publisher.error();
@@ -57,7 +57,7 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::st
   }
   if (first_error) return tl::unexpected(*first_error);
   return internal_error(
-      "cannot publish for ROS 2", fmt::format("no {} is beside the program", files),
+      "cannot publish for ROS 2", fmt::format("{} not found in the program's folder", files),
       "install cyclonedds-dev and cyclonedds-tools (Debian and Ubuntu), or set up ROS 2, and build again");
 }
 

@@ -9,9 +9,9 @@
 namespace headroom::ros2 {
 namespace {
 
-// DDS makes port numbers of it: 7400 + 250 × domain + …, up to 65535.
+// DDS computes port numbers from the domain: 7400 + 250 × domain + …, up to 65535.
 constexpr int kLargestDomain = 232;
-constexpr std::size_t kLongestTopic = 240;  // DDS allows 255, with "rt" before it
+constexpr std::size_t kLongestTopic = 240;  // DDS allows 255, including the prefix "rt"
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -20,7 +20,7 @@ std::string_view variable(const char* name) {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// It becomes a part of an XML document: addresses and host names have no other characters.
+// The text becomes part of an XML document, so only characters of addresses and host names are allowed.
 bool is_peer(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == ':' || c == '-' || c == '[' ||
@@ -46,21 +46,21 @@ Result<PublisherOptions> publisher_options_from_environment() {
   if (const std::string_view domain = variable("ROS_DOMAIN_ID"); !domain.empty()) {
     const auto number = parse_number<int>(domain);
     if (!number || *number < 0 || *number > kLargestDomain)
-      return usage_error(fmt::format("ROS_DOMAIN_ID={} is no domain", domain), "",
-                         fmt::format("give a number from 0 to {}", kLargestDomain));
+      return usage_error(fmt::format("invalid ROS_DOMAIN_ID={}", domain), "",
+                         fmt::format("use a number from 0 to {}", kLargestDomain));
     options.domain = *number;
   }
   const std::string_view localhost = variable("ROS_LOCALHOST_ONLY");
   const std::string_view range = variable("ROS_AUTOMATIC_DISCOVERY_RANGE");
   options.localhost_only = localhost == "1" || (localhost != "0" && range == "LOCALHOST");
   if (localhost.empty() && range == "OFF")
-    return usage_error("ROS_AUTOMATIC_DISCOVERY_RANGE=OFF lets nobody find what is published", "",
+    return usage_error("with ROS_AUTOMATIC_DISCOVERY_RANGE=OFF no node can find the publisher", "",
                        "set it to LOCALHOST or SUBNET");
   for (const std::string_view peer : split(variable("ROS_STATIC_PEERS"), ';')) {
     if (peer.empty()) continue;
     if (!is_peer(peer))
-      return usage_error(fmt::format("'{}' of ROS_STATIC_PEERS is no address", peer), "",
-                         "give addresses or host names with semicolons between them");
+      return usage_error(fmt::format("invalid address '{}' in ROS_STATIC_PEERS", peer), "",
+                         "use addresses or host names, separated by semicolons");
     options.static_peers.emplace_back(peer);
   }
   return options;

@@ -1,5 +1,5 @@
-// Listens as a ROS 2 node on Cyclone DDS would, and prints a JSON line a message; the first line is what the
-// publisher said of itself. ros2_subscriber_cyclonedds DOMAIN TOPIC
+// Subscribes like a ROS 2 node with Cyclone DDS, and prints each message as a JSON line. The first line
+// describes the publisher. Usage: ros2_subscriber_cyclonedds DOMAIN TOPIC
 #include <dds/dds.h>
 
 #include <cstdio>
@@ -31,13 +31,13 @@ Json to_json(const diagnostic_msgs_msg_dds__DiagnosticArray_& array) {
   return document;
 }
 
-void say(const Json& document) {
+void print(const Json& document) {
   std::puts(to_line(document).c_str());
   std::fflush(stdout);
 }
 
-// The type's name and the user data of whoever publishes.
-bool say_publisher(dds_entity_t reader) {
+// Prints the publisher's type name, user data and QoS. Returns false if there is none yet.
+bool print_publisher(dds_entity_t reader) {
   dds_instance_handle_t writers[4];
   if (dds_get_matched_publications(reader, writers, 4) < 1) return false;
   dds_builtintopic_endpoint_t* writer = dds_get_matched_publication_data(reader, writers[0]);
@@ -49,18 +49,18 @@ bool say_publisher(dds_entity_t reader) {
   dds_durability_kind_t durability{};
   dds_qget_reliability(writer->qos, &reliability, nullptr);
   dds_qget_durability(writer->qos, &durability);
-  say({{"topic", writer->topic_name},
-       {"type", writer->type_name},
-       {"user_data", std::string(static_cast<const char*>(data), size)},
-       {"reliable", reliability == DDS_RELIABILITY_RELIABLE},
-       {"volatile", durability == DDS_DURABILITY_VOLATILE}});
+  print({{"topic", writer->topic_name},
+         {"type", writer->type_name},
+         {"user_data", std::string(static_cast<const char*>(data), size)},
+         {"reliable", reliability == DDS_RELIABILITY_RELIABLE},
+         {"volatile", durability == DDS_DURABILITY_VOLATILE}});
   dds_free(data);
   dds_builtintopic_free_endpoint(writer);
   return true;
 }
 
 int listen(dds_domainid_t domain, const char* topic_name) {
-  // The loopback interface alone.
+  // Use only the loopback interface.
   const char* configuration =
       "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address=\"127.0.0.1\"/></Interfaces>"
       "<AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>"
@@ -76,12 +76,12 @@ int listen(dds_domainid_t domain, const char* topic_name) {
   dds_delete_qos(qos);
   if (reader < 0) return 1;
   for (bool is_known = false;;) {
-    is_known = is_known || say_publisher(reader);
+    is_known = is_known || print_publisher(reader);
     void* sample = nullptr;
     dds_sample_info_t info;
     while (is_known && dds_take(reader, &sample, &info, 1, 1) == 1) {
       if (info.valid_data)
-        say(to_json(*static_cast<const diagnostic_msgs_msg_dds__DiagnosticArray_*>(sample)));
+        print(to_json(*static_cast<const diagnostic_msgs_msg_dds__DiagnosticArray_*>(sample)));
       dds_return_loan(reader, &sample, 1);
     }
     dds_sleepfor(DDS_MSECS(20));

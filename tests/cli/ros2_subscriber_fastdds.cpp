@@ -1,5 +1,5 @@
-// Listens as a ROS 2 node on Fast DDS would, with a reader of the message that was written for this test, and
-// prints a JSON line a message. ros2_subscriber_fastdds DOMAIN TOPIC
+// Subscribes like a ROS 2 node with Fast DDS, with a message decoder written for this test, and prints each
+// message as a JSON line. Usage: ros2_subscriber_fastdds DOMAIN TOPIC
 #include <fastcdr/Cdr.h>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 #include <fastrtps/utils/IPLocator.h>
@@ -57,7 +57,7 @@ class DiagnosticArrayType : public TopicDataType {
  public:
   DiagnosticArrayType() {
     setName("diagnostic_msgs::msg::dds_::DiagnosticArray_");
-    m_typeSize = 4096;  // to begin with
+    m_typeSize = 4096;  // initial size
     auto_fill_type_object(false);
     auto_fill_type_information(false);
   }
@@ -82,7 +82,7 @@ class DiagnosticArrayType : public TopicDataType {
   bool getKey(void*, InstanceHandle_t*, bool) override { return false; }
 };
 
-// The loopback interface alone.
+// Uses only the loopback interface.
 DomainParticipantQos loopback() {
   DomainParticipantQos qos = PARTICIPANT_QOS_DEFAULT;
   auto transport = std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();

@@ -1,5 +1,5 @@
-// Listens as a ROS 2 node, because it is one, and prints a JSON line a message; the first line is how the
-// publisher is seen. ros2_subscriber_rclcpp DOMAIN TOPIC, the topic as DDS has it
+// Subscribes as a real ROS 2 node, and prints each message as a JSON line. The first line describes the
+// publisher. Usage: ros2_subscriber_rclcpp DOMAIN TOPIC, with the DDS name of the topic
 #include <cstdio>
 #include <cstdlib>
 #include <diagnostic_msgs/msg/diagnostic_array.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using Message = diagnostic_msgs::msg::DiagnosticArray;
 
-void say(const Json& document) {
+void print(const Json& document) {
   std::puts(to_line(document).c_str());
   std::fflush(stdout);
 }
@@ -41,19 +41,19 @@ int listen(std::size_t domain, const std::string& topic) {
   rclcpp::init(0, nullptr, init);
   const auto node = std::make_shared<rclcpp::Node>("listener");
   bool is_known = false;
-  // As diagnostic_aggregator listens.
+  // The QoS of diagnostic_aggregator.
   const auto subscription = node->create_subscription<Message>(
       topic, rclcpp::SystemDefaultsQoS().keep_last(1000), [&](const Message& message) {
         for (const auto& publisher : node->get_publishers_info_by_topic(topic)) {
           if (is_known) break;
           is_known = true;
-          say({{"topic", "rt" + topic},
-               {"type", publisher.topic_type()},
-               {"node", publisher.node_name()},
-               {"reliable", publisher.qos_profile().reliability() == rclcpp::ReliabilityPolicy::Reliable},
-               {"volatile", publisher.qos_profile().durability() == rclcpp::DurabilityPolicy::Volatile}});
+          print({{"topic", "rt" + topic},
+                 {"type", publisher.topic_type()},
+                 {"node", publisher.node_name()},
+                 {"reliable", publisher.qos_profile().reliability() == rclcpp::ReliabilityPolicy::Reliable},
+                 {"volatile", publisher.qos_profile().durability() == rclcpp::DurabilityPolicy::Volatile}});
         }
-        say(to_json(message));
+        print(to_json(message));
       });
   rclcpp::spin(node);
   return 0;

@@ -1,5 +1,5 @@
-// headroom serve --ros2: other processes listen on the loopback interface, on Cyclone DDS and on Fast DDS as
-// ROS 2 nodes would, and where the build has found ROS 2, as a node.
+// headroom serve --ros2 with subscribers in other processes, on the loopback interface: with Cyclone DDS and
+// Fast DDS like ROS 2 nodes, and as a real node if the build found ROS 2.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,12 +15,12 @@ namespace headroom::test {
 namespace {
 using testing::HasSubstr;
 
-// Each test has a domain of its own, and should two meet in one, a topic.
+// Each test process uses its own domain, and its own topic in case two share a domain.
 std::string domain() { return std::to_string(1 + ::getpid() % 100); }
 std::string topic() { return fmt::format("/robot_{}/diagnostics", ::getpid()); }
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
-// No test sends anything anywhere else.
+// Tests send nothing to other machines.
 const Environment kLoopback = {{"ROS_LOCALHOST_ONLY", "1"}};
 
 // A child whose standard output is read a line at a time.
@@ -38,7 +38,7 @@ class Talking {
     process_ = std::move(*process);
     output_ = std::move(pipe->read_end);
   }
-  // Empty at the end, or after 30 s without one.
+  // Empty at the end of the output, or after 30 s without a line.
   std::string line() {
     std::string text;
     for (char c = 0;;) {
@@ -59,7 +59,7 @@ class Talking {
   UniqueFd output_;
 };
 
-// A machine whose memory the test sets.
+// A fake machine. The test sets its memory use.
 class Machine {
  public:
   Machine() {
@@ -71,7 +71,7 @@ class Machine {
     write_text(folder_ / "proc/meminfo", "");
     use(2);
   }
-  // Written over in place and of one length: the file stays open between samples.
+  // Overwrites the file in place with the same length, because headroom keeps it open between samples.
   void use(int gib) {
     const int free = (16 - gib) * 1024 * 1024;
     std::ofstream(folder_ / "proc/meminfo", std::ios::in | std::ios::out) << fmt::format(
@@ -109,7 +109,7 @@ bool has_plugin(const std::string& name) {
   return has(HEADROOM_BINARY_DIR "/bin/libheadroom_ros2_" + name + ".so");
 }
 
-// Empty where a message has none.
+// Empty if the message has no memory status.
 Json memory_of(const Json& message) {
   if (message.is_object())
     for (const Json& status : message.value("status", Json::array()))
@@ -117,7 +117,7 @@ Json memory_of(const Json& message) {
   return Json::object();
 }
 
-// The first message whose memory has this level, of at most a hundred.
+// The first message whose memory status has this level, among at most a hundred.
 Json first_with_level(Talking& subscriber, int level) {
   for (int i = 0; i < 100; ++i) {
     Json message = subscriber.json();
@@ -138,7 +138,7 @@ void expect_the_machine(const Json& message) {
   EXPECT_EQ(get_text(memory["values"], "ram_total_bytes"), "17179869184");
 }
 
-// Starts well, goes beyond the limit, comes back, ends.
+// Memory use starts low, exceeds the limit and falls again; then the server ends.
 void follow_the_course(Machine& machine, Talking& server, Talking& subscriber) {
   const Json well = first_with_level(subscriber, 0);
   expect_the_machine(well);
@@ -157,7 +157,7 @@ void follow_the_course(Machine& machine, Talking& server, Talking& subscriber) {
   EXPECT_EQ(get_text(memory_of(ended), "message"), "headroom has ended");
 }
 
-// By whom it is sent, and by whom received.
+// A publisher and a subscriber.
 struct Pair {
   const char *publisher, *subscriber;
 };
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Ros2, Ros2Pair,
                            return fmt::format("{}_to_{}", each.param.publisher, each.param.subscriber);
                          });
 
-// What tells a ROS 2 node that this is its topic.
+// The properties by which a ROS 2 node matches the publisher.
 TEST(Ros2, UsesTheNamesAndQosOfARos2Publisher) {
   const std::string path = subscriber_path("cyclonedds");
   if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
@@ -200,7 +200,7 @@ TEST(Ros2, UsesTheNamesAndQosOfARos2Publisher) {
   EXPECT_TRUE(publisher.value("volatile", false));
 }
 
-// Both at once, one of them held still: the other one and the samples go on.
+// Of two subscribers, one is stopped. The other one and the sampling continue.
 TEST(Ros2, AHangingReaderBlocksNothing) {
   const std::string path = subscriber_path("cyclonedds");
   if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
@@ -221,22 +221,22 @@ TEST(Ros2, AHangingReaderBlocksNothing) {
   hanging.process().signal(SIGCONT);
   server.process().signal(SIGTERM);
   EXPECT_EQ(server.process().wait().exit_code, 0);
-  EXPECT_FALSE(first_with_level(hanging, 3).is_null()) << "it gets the newest when it goes on";
+  EXPECT_FALSE(first_with_level(hanging, 3).is_null()) << "it gets the newest message when it continues";
 }
 
 TEST(Ros2, WrongUseIsOneSentence) {
   const struct {
     std::vector<std::string> arguments;
     std::vector<std::pair<std::string, std::string>> environment;
-    const char* said;
+    const char* message;
   } cases[] = {
       {{"--ros-domain", "3"}, {}, "--ros-domain needs --ros2"},
       {{"--ros2", "--ros-publisher", "zenoh"}, {}, "is not one of auto, rclcpp, cyclonedds"},
       {{"--ros2", "--ros-domain", "233"}, {}, "ros-domain"},
       {{"--ros2", "--ros-topic", "diagnostics"}, {}, "invalid --ros-topic diagnostics"},
-      {{"--ros2"}, {{"ROS_DOMAIN_ID", "robots"}}, "ROS_DOMAIN_ID=robots is no domain"},
-      {{"--ros2"}, {{"ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF"}}, "lets nobody find what is published"},
-      {{"--ros2"}, {{"ROS_STATIC_PEERS", "a;<b>"}}, "'<b>' of ROS_STATIC_PEERS is no address"},
+      {{"--ros2"}, {{"ROS_DOMAIN_ID", "robots"}}, "invalid ROS_DOMAIN_ID=robots"},
+      {{"--ros2"}, {{"ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF"}}, "no node can find the publisher"},
+      {{"--ros2"}, {{"ROS_STATIC_PEERS", "a;<b>"}}, "invalid address '<b>' in ROS_STATIC_PEERS"},
   };
   for (const auto& each : cases) {
     std::vector<std::string> arguments{"serve", "--listen", "127.0.0.1:0"};
@@ -244,8 +244,8 @@ TEST(Ros2, WrongUseIsOneSentence) {
     CommandOptions options;
     options.environment = each.environment;
     const auto result = run_headroom(arguments, options);
-    EXPECT_EQ(result.exit_code, 2) << each.said;
-    EXPECT_THAT(result.err, HasSubstr(each.said));
+    EXPECT_EQ(result.exit_code, 2) << each.message;
+    EXPECT_THAT(result.err, HasSubstr(each.message));
   }
 }
 

@@ -1,27 +1,27 @@
-// The publisher on Cyclone DDS, without ROS. Names, QoS and user data are those of a ROS 2 publisher, so that
-// ROS 2 nodes on any DDS middleware take it for one.
+// The publisher with Cyclone DDS, without ROS. It uses the names, QoS and user data of a ROS 2 publisher, so
+// that ROS 2 nodes on any DDS middleware accept it.
 #include <dds/dds.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 
-#include "diagnostic_array.h"  // made of diagnostic_array.idl
+#include "diagnostic_array.h"  // generated from diagnostic_array.idl
 #include "ros2/publisher.h"
 
 namespace headroom::ros2 {
 namespace {
 
-// The hash of the type's description (REP 2016), by which newer distributions tell types of one name apart.
-// They warn where it is missing.
+// The hash of the type's description (REP 2016). Newer ROS distributions use it to distinguish types with the
+// same name, and warn if it is missing.
 constexpr std::string_view kUserData =
     "typehash=RIHS01_5a8a36efb05fb25070fa0fb3810290c0e6cd4862b54a8fb975a1ee8dc55a333e;";
 
-// Beyond, a sample is dropped: the samples of the machine come first.
+// A write that takes longer is dropped, so that it does not delay sampling.
 constexpr dds_duration_t kLongestWrite = DDS_MSECS(20);
 
-// What rmw_cyclonedds sets, besides what CYCLONEDDS_URI says: each process has a port of its own, so that
-// those who know only the machine find it, and of the machine alone there is no multicast on the loopback
-// interface.
+// The configuration that rmw_cyclonedds uses, in addition to CYCLONEDDS_URI. Each process has its own port,
+// so that nodes that know only the host can find it. With localhost only, there is no multicast on the
+// loopback interface.
 std::string configuration_for(const PublisherOptions& options) {
   std::string xml = "<CycloneDDS><Domain>";
   if (options.localhost_only)
@@ -43,7 +43,7 @@ std::string configuration_for(const PublisherOptions& options) {
   return xml;
 }
 
-// Only read while it is written.
+// Cyclone DDS only reads the text during the write.
 char* text_of(const std::string& text) { return const_cast<char*>(text.c_str()); }
 
 class CycloneDdsPublisher : public DiagnosticsPublisher {
@@ -62,11 +62,11 @@ class CycloneDdsPublisher : public DiagnosticsPublisher {
     dds_qos_t* qos = dds_create_qos();
     dds_qset_reliability(qos, DDS_RELIABILITY_RELIABLE, kLongestWrite);
     dds_qset_durability(qos, DDS_DURABILITY_VOLATILE);
-    // One: a reader that cannot follow gets the newest, and what is kept for it stays small.
+    // Keep one sample: a slow reader gets the newest, and the memory for it stays small.
     dds_qset_history(qos, DDS_HISTORY_KEEP_LAST, 1);
     dds_qset_writer_data_lifecycle(qos, false);
     dds_qset_userdata(qos, kUserData.data(), kUserData.size());
-    // The encoding of ROS 2's messages.
+    // The encoding of ROS 2 messages.
     const dds_data_representation_id_t encoding = DDS_DATA_REPRESENTATION_XCDR1;
     dds_qset_data_representation(qos, 1, &encoding);
     const std::string topic_name = "rt" + options.topic;
@@ -105,8 +105,8 @@ class CycloneDdsPublisher : public DiagnosticsPublisher {
     message.status_._buffer = statuses.data();
     const dds_return_t code = dds_write(writer_, &message);
     if (code < 0)
-      return internal_error("diagnostics could not be sent", dds_strretcode(-code),
-                            "look at what Cyclone DDS said above");
+      return internal_error("cannot send diagnostics", dds_strretcode(-code),
+                            "see the messages of Cyclone DDS above");
     return {};
   }
 

@@ -1,4 +1,4 @@
-// The publisher as a ROS 2 node, "/headroom": built where rclcpp and diagnostic_msgs are.
+// The publisher as a ROS 2 node, "/headroom". It is built if rclcpp and diagnostic_msgs are installed.
 #include <fmt/format.h>
 
 #include <diagnostic_msgs/msg/diagnostic_array.hpp>
@@ -20,8 +20,8 @@ class RclcppPublisher : public DiagnosticsPublisher {
     if (context_ && context_->is_valid()) context_->shutdown("headroom has ended");
   }
 
-  // A context of its own, so that signals stay with headroom. What ROS 2's environment says of discovery it
-  // reads itself.
+  // Uses its own context, so that Headroom keeps its signal handlers. rclcpp itself reads the environment
+  // variables for discovery.
   Status start(const PublisherOptions& options) override {
     try {
       rclcpp::InitOptions init;
@@ -64,7 +64,7 @@ class RclcppPublisher : public DiagnosticsPublisher {
     try {
       publisher_->publish(message);
     } catch (const std::exception& error) {
-      return internal_error("diagnostics could not be sent", error.what());
+      return internal_error("cannot send diagnostics", error.what());
     }
     return {};
   }

@@ -7,14 +7,14 @@ namespace headroom::ros2 {
 namespace {
 using testing::HasSubstr;
 
-// Keeps what would be sent, or cannot send.
-class Kept : public DiagnosticsPublisher {
+// Stores the messages instead of sending them; may fail.
+class StoringPublisher : public DiagnosticsPublisher {
  public:
-  explicit Kept(std::vector<DiagnosticArray>& sent, bool fails) : sent_(sent), fails_(fails) {}
+  explicit StoringPublisher(std::vector<DiagnosticArray>& sent, bool fails) : sent_(sent), fails_(fails) {}
   Status start(const PublisherOptions&) override { return {}; }
   Status publish(const DiagnosticArray& array) override {
     sent_.push_back(array);
-    if (fails_) return internal_error("diagnostics could not be sent", "the network is down");
+    if (fails_) return internal_error("cannot send diagnostics", "the network is down");
     return {};
   }
 
@@ -23,15 +23,15 @@ class Kept : public DiagnosticsPublisher {
   bool fails_;
 };
 
-// How many of `count` samples, `interval_ms` apart, are published.
+// The number of published samples, of `count` samples with an interval of `interval_ms`.
 std::size_t published(std::int64_t interval_ms, int count, int changed_at = -1, bool fails = false) {
   std::vector<DiagnosticArray> sent;
   const Nanoseconds interval{interval_ms * 1'000'000};
-  DiagnosticsFeed feed(std::make_unique<Kept>(sent, fails), "pc", interval);
+  DiagnosticsFeed feed(std::make_unique<StoringPublisher>(sent, fails), "pc", interval);
   analysis::MemoryRisk risk(interval);
   for (int i = 0; i < count; ++i) {
     SystemSample sample;
-    // A little too early or too late, as samples are.
+    // Slightly early or late, like real samples.
     sample.time = {i * interval.count + (i % 2 == 0 ? 300'000 : -300'000)};
     sample.ram_total = gibibytes(1);
     feed.add(sample, risk, {}, i == changed_at);
@@ -39,32 +39,32 @@ std::size_t published(std::int64_t interval_ms, int count, int changed_at = -1, 
   return sent.size();
 }
 
-TEST(DiagnosticsFeed, OneASecond) {
+TEST(DiagnosticsFeed, PublishesOncePerSecond) {
   EXPECT_EQ(published(1000, 20), 20u);
   EXPECT_EQ(published(100, 200), 20u);
-  EXPECT_EQ(published(5000, 20), 20u) << "each, where they come less often";
+  EXPECT_EQ(published(5000, 20), 20u) << "every sample if the interval is longer";
   EXPECT_EQ(published(700, 100), 70u);
 }
 
-TEST(DiagnosticsFeed, WhatBeginsOrEndsIsToldAtOnce) {
+TEST(DiagnosticsFeed, PublishesAlertChangesAtOnce) {
   EXPECT_EQ(published(100, 10), 1u);
   EXPECT_EQ(published(100, 10, 5), 2u);
 }
 
-TEST(DiagnosticsFeed, AWarningOnce) {
+TEST(DiagnosticsFeed, WarnsOnce) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(published(1000, 5, -1, true), 5u) << "it goes on trying";
-  const std::string said = testing::internal::GetCapturedStderr();
-  const std::size_t first = said.find("the network is down");
-  ASSERT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("the network is down", first + 1), std::string::npos) << said;
+  EXPECT_EQ(published(1000, 5, -1, true), 5u) << "it keeps trying";
+  const std::string output = testing::internal::GetCapturedStderr();
+  const std::size_t first = output.find("the network is down");
+  ASSERT_NE(first, std::string::npos) << output;
+  EXPECT_EQ(output.find("the network is down", first + 1), std::string::npos) << output;
 }
 
-TEST(DiagnosticsFeed, TheEndIsStale) {
+TEST(DiagnosticsFeed, PublishesStaleStatusesAtTheEnd) {
   std::vector<DiagnosticArray> sent;
-  DiagnosticsFeed feed(std::make_unique<Kept>(sent, false), "pc", {1'000'000'000});
+  DiagnosticsFeed feed(std::make_unique<StoringPublisher>(sent, false), "pc", {1'000'000'000});
   feed.end();
-  EXPECT_TRUE(sent.empty()) << "nothing was ever told";
+  EXPECT_TRUE(sent.empty()) << "nothing was published";
   SystemSample sample;
   sample.ram_total = gibibytes(1);
   analysis::MemoryRisk risk({1'000'000'000});

@@ -55,7 +55,7 @@ SystemSample jetson() {
   return sample;
 }
 
-TEST(Diagnostics, AStatusForEachComponentThatIsTold) {
+TEST(Diagnostics, ReportsAStatusForEachComponent) {
   Diagnostics diagnostics("robot-7");
   const DiagnosticArray array = array_of(diagnostics, jetson());
   EXPECT_EQ(array.stamp.count, 1'700'000'000'123'456'789);
@@ -72,17 +72,17 @@ TEST(Diagnostics, AStatusForEachComponentThatIsTold) {
   EXPECT_EQ(value_of(*memory, "cma_free_bytes"), "(absent)");
   EXPECT_EQ(find(array, "headroom: swap")->message, "10.0 MiB of 8.00 GiB is used");
   const DiagnosticStatus* gpu = find(array, "headroom: gpu");
-  EXPECT_EQ(gpu->message, "3.00 GiB of the machine's memory is the GPU's");
+  EXPECT_EQ(gpu->message, "the GPU uses 3.00 GiB of the machine's memory");
   EXPECT_EQ(value_of(*gpu, "gpu_percent"), "92");
   const DiagnosticStatus* temperature = find(array, "headroom: temperature");
   EXPECT_EQ(temperature->message, "gpu is at 72.0 °C");
   EXPECT_EQ(value_of(*temperature, "temperature_celsius.cpu"), "68.50");
   const DiagnosticStatus* power = find(array, "headroom: power");
-  EXPECT_EQ(power->message, "VDD_IN takes 18.5 W");
+  EXPECT_EQ(power->message, "VDD_IN draws 18.5 W");
   EXPECT_EQ(value_of(*power, "power_mode"), "MAXN");
 }
 
-TEST(Diagnostics, WhatIsNotToldIsNotThere) {
+TEST(Diagnostics, OmitsUnknownComponents) {
   Diagnostics diagnostics("pc");
   EXPECT_TRUE(array_of(diagnostics, {}).status.empty());
   SystemSample sample;
@@ -93,7 +93,7 @@ TEST(Diagnostics, WhatIsNotToldIsNotThere) {
   EXPECT_EQ(array.status[0].name, "headroom: memory");
 }
 
-TEST(Diagnostics, TheMostSevereAlertIsTheLevel) {
+TEST(Diagnostics, LevelIsThatOfTheMostSevereAlert) {
   Diagnostics diagnostics("pc");
   const std::vector<AlertEvent> active = {
       alert_of("little_available", "ram_available_bytes", AlertSeverity::warning, 1e9, 2e9),
@@ -110,12 +110,12 @@ TEST(Diagnostics, TheMostSevereAlertIsTheLevel) {
   EXPECT_EQ(find(array, "headroom: swap")->level, DiagnosticLevel::warn);
   EXPECT_EQ(find(array, "headroom: gpu")->level, DiagnosticLevel::ok);
   const DiagnosticStatus* power = find(array, "headroom: power");
-  EXPECT_EQ(power->level, DiagnosticLevel::ok) << "info is no reason to stop a robot";
+  EXPECT_EQ(power->level, DiagnosticLevel::ok) << "an info alert must not stop a robot";
   EXPECT_THAT(power->message, HasSubstr("heat or power limits reduce the clocks"));
 }
 
-// Each figure that rules may watch reaches some status.
-TEST(Diagnostics, NoAlertIsLost) {
+// Each figure that rules can watch appears in a status.
+TEST(Diagnostics, ReportsEveryAlert) {
   for (std::size_t i = 0; i < analysis::kRiskFigures; ++i) {
     const std::string figure(analysis::name_of(static_cast<analysis::RiskFigure>(i)));
     Diagnostics diagnostics("pc");
@@ -127,7 +127,7 @@ TEST(Diagnostics, NoAlertIsLost) {
   }
 }
 
-TEST(Diagnostics, WhatWasToldAndIsNoMoreIsStale) {
+TEST(Diagnostics, FormerFiguresBecomeStale) {
   Diagnostics diagnostics("pc");
   SystemSample sample = jetson();
   array_of(diagnostics, sample);
@@ -142,7 +142,7 @@ TEST(Diagnostics, WhatWasToldAndIsNoMoreIsStale) {
   for (const DiagnosticStatus& status : ended.status) EXPECT_EQ(status.level, DiagnosticLevel::stale);
 }
 
-TEST(Diagnostics, GpusWithMemoryOfTheirOwn) {
+TEST(Diagnostics, ReportsDiscreteGpus) {
   Diagnostics diagnostics("pc");
   SystemSample sample;
   sample.gpus.resize(2);
@@ -168,7 +168,7 @@ TEST(Diagnostics, GpusWithMemoryOfTheirOwn) {
   EXPECT_THAT(gpu->message, HasSubstr("GPU 1 is lost"));
 }
 
-// A ROS node in Python fails on texts that are not UTF-8, and a NUL ends a string of DDS.
+// ROS nodes in Python fail on texts that are not UTF-8, and a NUL ends a DDS string.
 TEST(Diagnostics, TextsAreUtf8WithoutNul) {
   Diagnostics diagnostics("pc\xff");
   SystemSample sample;

@@ -19,7 +19,7 @@ class Environment : public testing::Test {
   static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
 };
 
-TEST_F(Environment, NothingSaidIsTheSubnetOfDomainZero) {
+TEST_F(Environment, DefaultsToDomainZeroOnTheSubnet) {
   const auto options = publisher_options_from_environment();
   ASSERT_TRUE(options);
   EXPECT_EQ(options->topic, "/diagnostics");
@@ -28,7 +28,7 @@ TEST_F(Environment, NothingSaidIsTheSubnetOfDomainZero) {
   EXPECT_TRUE(options->static_peers.empty());
 }
 
-TEST_F(Environment, AsRos2ReadsIt) {
+TEST_F(Environment, ReadsVariablesLikeRos2) {
   set("ROS_DOMAIN_ID", "42");
   set("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
   set("ROS_STATIC_PEERS", "192.168.1.7;robot-8.local;");
@@ -37,7 +37,7 @@ TEST_F(Environment, AsRos2ReadsIt) {
   EXPECT_EQ(options->domain, 42);
   EXPECT_TRUE(options->localhost_only);
   EXPECT_EQ(options->static_peers, (std::vector<std::string>{"192.168.1.7", "robot-8.local"}));
-  set("ROS_LOCALHOST_ONLY", "0");  // the older variable wins
+  set("ROS_LOCALHOST_ONLY", "0");  // the older variable takes precedence
   options = publisher_options_from_environment();
   EXPECT_FALSE(options->localhost_only);
   set("ROS_LOCALHOST_ONLY", "1");
@@ -45,7 +45,7 @@ TEST_F(Environment, AsRos2ReadsIt) {
   EXPECT_TRUE(publisher_options_from_environment()->localhost_only);
 }
 
-TEST_F(Environment, WhatCannotBe) {
+TEST_F(Environment, RejectsInvalidValues) {
   for (const char* domain : {"233", "-1", "robots", "1.5"}) {
     set("ROS_DOMAIN_ID", domain);
     const auto options = publisher_options_from_environment();
@@ -57,7 +57,7 @@ TEST_F(Environment, WhatCannotBe) {
   EXPECT_FALSE(publisher_options_from_environment());
 }
 
-TEST(TopicName, AsRos2HasThem) {
+TEST(TopicName, FollowsRos2Rules) {
   for (const char* name : {"/diagnostics", "/robot_7/diagnostics", "/_hidden/a1"})
     EXPECT_TRUE(is_topic_name(name)) << name;
   for (const char* name : {"", "/", "diagnostics", "/a//b", "/a/", "/7up", "/a b", "/a__b", "/~/a", "/ä"})
