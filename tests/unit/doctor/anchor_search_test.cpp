@@ -17,7 +17,7 @@ std::size_t first_of(const std::vector<std::string_view>& words, std::string_vie
   return first;
 }
 
-TEST(AnchorSearch, FindsWhatIsThere) {
+TEST(AnchorSearch, FindsWords) {
   const AnchorSearch search({"out of memory", "NvMapMem"});
   EXPECT_EQ(search.find("out of memory"), 0U);
   EXPECT_EQ(search.find("CUDA out of memory."), 5U);
@@ -28,7 +28,7 @@ TEST(AnchorSearch, FindsWhatIsThere) {
   EXPECT_EQ(search.find("NvMapMem", 7), kNone);
 }
 
-TEST(AnchorSearch, WordsThatAreTooShortAreNone) { EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone); }
+TEST(AnchorSearch, IgnoresTooShortWords) { EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone); }
 
 TEST(AnchorSearch, VisitsEachOccurrenceOfEachWord) {
   const AnchorSearch search({"memory", "of memory", "memory left", "memory"});
@@ -43,8 +43,9 @@ TEST(AnchorSearch, VisitsEachOccurrenceOfEachWord) {
                       {4, "of memory"}, {7, "memory"}, {18, "memory"}, {18, "memory left"}}));
 }
 
-// Against std::string_view::find, in texts of few letters, where nearly everything nearly matches.
-TEST(AnchorSearch, FindsTheFirstAsASlowSearchDoes) {
+// Compares with std::string_view::find, in texts of few different letters, where nearly every position
+// almost matches.
+TEST(AnchorSearch, AgreesWithSlowSearch) {
   const std::vector<std::string_view> words{"abaaba", "aabbaab", "bbbbbbbb", "abaabb", "aaaaaaaaaaaa"};
   const AnchorSearch search(words);
   std::mt19937 random(7);

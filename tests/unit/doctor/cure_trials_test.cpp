@@ -54,7 +54,7 @@ analysis::ModelComparison comparison(std::vector<analysis::MetricChange> metrics
   return model;
 }
 
-// Of three runs a side.
+// A comparison of three runs per side.
 analysis::ModelComparison outcome(std::size_t failed_before, std::size_t failed_after,
                                   std::vector<analysis::MetricChange> metrics) {
   analysis::ModelComparison model = comparison(std::move(metrics));
@@ -70,7 +70,7 @@ analysis::ModelComparison outcome(std::size_t failed_before, std::size_t failed_
 
 constexpr double kMiB = 1 << 20;
 
-TEST(CureTrials, EachIsTriedOnceAndNoneThatChangesNothing) {
+TEST(CureTrials, TriesEachCureOnceAndSkipsCuresWithoutEffect) {
   const std::vector<Finding> findings{
       finding_with({{"m", "arena=off"}, {"m", "prepack=off"}, {"absent", "arena=off"}}),
       finding_with({{"m", "prepack=off"}, {"m", "mapped=on"}})};
@@ -87,7 +87,7 @@ TEST(CureTrials, EachIsTriedOnceAndNoneThatChangesNothing) {
   EXPECT_THAT(doctor::cures_to_try({finding_with({frames})}, run), IsEmpty());
 }
 
-TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
+TEST(CureTrials, VerdictDependsOnNoise) {
   const auto verdict = [](std::vector<analysis::MetricChange> metrics) {
     return doctor::judge({"m", "arena=off"}, "", comparison(std::move(metrics)));
   };
@@ -108,7 +108,8 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 220 * kMiB)}).verdict, CureVerdict::worse);
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 200 * kMiB, false), change("latency", 1e6, 2e6)}).verdict,
             CureVerdict::worse);
-  // Of few frames latency makes no verdict, but what is far slower is not called a gain without a cost.
+  // With few frames latency makes no verdict. But a cure that is much slower must not be reported as free of
+  // cost.
   analysis::MetricChange few = change("latency", 1e6, 3e6);
   few.is_judged = false;
   const TriedCure slow = verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few});
@@ -116,7 +117,7 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_THAT(slow.sentence, testing::EndsWith("latency 1.00 ms → 3.00 ms (+200.0 %, few frames)"));
   few.differs = false;
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few}).verdict, CureVerdict::helps);
-  // A large step that runs of one thing make, too, is no likeness.
+  // A large step may also occur between equal runs, so the verdict is "unclear" and not "no difference".
   const TriedCure untold = verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}),
                   alike = verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)});
   EXPECT_THAT(untold.sentence, testing::StartsWith("unclear, the runs vary too much"));
@@ -124,7 +125,7 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_THAT(alike.sentence, testing::StartsWith("no difference beyond the noise between runs"));
   EXPECT_FALSE(doctor::needs_more_runs(alike));
   EXPECT_FALSE(doctor::needs_more_runs(smaller));
-  // One peak falls and the other grows: the larger decides, and not by a per cent.
+  // One peak falls and the other grows: the larger one decides, unless it changes by about one per cent.
   const auto mixed = [&](double load) {
     return verdict({change("run_peak", 200 * kMiB, 210 * kMiB), change("load_peak", 300 * kMiB, load * kMiB)})
         .verdict;
@@ -133,7 +134,7 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_EQ(mixed(298), CureVerdict::no_difference);
 }
 
-TEST(CureTrials, WhatDidNotComeThroughIsNoGain) {
+TEST(CureTrials, FailedTrialIsNotAGain) {
   analysis::ModelComparison fallen = outcome(0, 3, {});
   fallen.outcome_after.error = "no such setting";
   const auto tried = doctor::judge({"m", "arena=off"}, "", fallen);
@@ -146,8 +147,8 @@ TEST(CureTrials, WhatDidNotComeThroughIsNoGain) {
   EXPECT_EQ(risen.sentence, "every run succeeds; before, every run failed");
 }
 
-// Some runs of one thing fail and others do not: the verdict is that of the runs that came through.
-TEST(CureTrials, ARunThatFailsNowAndThenIsNeitherGainNorFailure) {
+// Some runs fail and others succeed: the successful runs decide.
+TEST(CureTrials, OccasionalFailureIsNeitherGainNorFailure) {
   const auto smaller = change("run_peak", 200 * kMiB, 150 * kMiB),
              same = change("run_peak", 200 * kMiB, 200 * kMiB, false),
              larger = change("run_peak", 200 * kMiB, 250 * kMiB);
@@ -169,7 +170,7 @@ TEST(CureTrials, ARunThatFailsNowAndThenIsNeitherGainNorFailure) {
   EXPECT_EQ(tried(0, 1, {larger}).verdict, CureVerdict::worse);
   EXPECT_EQ(tried(0, 1, {same}).verdict, CureVerdict::no_difference);
 
-  // The runs that would have taken most are those that failed.
+  // The failed runs may be those with the largest peak.
   const auto fewer = tried(0, 1, {smaller});
   EXPECT_EQ(fewer.verdict, CureVerdict::no_difference);
   EXPECT_EQ(fewer.sentence,
@@ -177,7 +178,7 @@ TEST(CureTrials, ARunThatFailsNowAndThenIsNeitherGainNorFailure) {
             "may be chance (a run failed: killed)");
   EXPECT_EQ(tried(2, 0, {larger}).verdict, CureVerdict::no_difference);
 
-  // It never came through before, and does not each time now.
+  // Without the cure it always failed; with the cure it fails sometimes.
   const auto now_and_then = tried(3, 1, {});
   EXPECT_EQ(now_and_then.verdict, CureVerdict::no_difference);
   EXPECT_EQ(now_and_then.sentence,
@@ -185,7 +186,7 @@ TEST(CureTrials, ARunThatFailsNowAndThenIsNeitherGainNorFailure) {
   EXPECT_EQ(tried(1, 3, {}).verdict, CureVerdict::failed);
 }
 
-TEST(CureTrials, AllCuresOfATrialAreCounted) {
+TEST(CureTrials, CountsAllComparisonsOfATrial) {
   CureSettings joint{"m", "mapped=on"};
   joint.also = {"n"};
   EXPECT_EQ(doctor::comparisons_of({{"m", "arena=off"}}), 1U);
@@ -194,7 +195,7 @@ TEST(CureTrials, AllCuresOfATrialAreCounted) {
       << "and the two of m together";
 }
 
-// A run of one model whose figures are off by what runs of one thing are taken to differ by.
+// A run of one model with the noise that the comparison assumes between equal runs.
 struct NoisyRun {
   BenchResult result = run_of();
   double latency = 0;
@@ -214,7 +215,8 @@ struct NoisyRun {
   }
 };
 
-// How many of `trials` of eight cures that do nothing tell one of them as a change.
+// The number of trials, out of `trials`, in which at least one of eight useless cures is reported as a
+// change.
 int false_alarms_of_trials(int trials, std::size_t comparisons) {
   std::mt19937 random(23);
   int alarms = 0;
@@ -231,16 +233,16 @@ int false_alarms_of_trials(int trials, std::size_t comparisons) {
   return alarms;
 }
 
-// By one run each, where the false alarms of the allowance are as many as they may be: each cure for itself
+// One run each, where the allowance permits the most false alarms. Without sharing the rate, eight cures
 // would have 17 %.
-TEST(CureTrials, EightUselessCuresShareTheFalseAlarmsOfOne) {
+TEST(CureTrials, EightUselessCuresShareFalseAlarmRate) {
   if (kIsSlowBuild) GTEST_SKIP() << kOnlyInPlainBuilds;
   constexpr int kTrials = 400;
   EXPECT_LE(false_alarms_of_trials(kTrials, 8), kTrials * 5 / 100);
   EXPECT_GE(false_alarms_of_trials(kTrials, 1), kTrials * 10 / 100);
 }
 
-TEST(CureTrials, WhatWasTriedInVainComesLast) {
+TEST(CureTrials, UselessCuresComeLast) {
   Finding finding =
       finding_with({{"m", "mapped=on"}, {"m", "arena=off"}, {"m", "prepack=off"}, {"m", "pattern=off"}});
   finding.first_cure_meets_cause = true;
@@ -268,7 +270,7 @@ TEST(CureTrials, WhatWasTriedInVainComesLast) {
   EXPECT_THAT(order(), ElementsAre("prepack=off", "arena=off", "pattern=off", "mapped=on"));
 }
 
-TEST(CureTrials, TogetherAreThoseThatHelped) {
+TEST(CureTrials, CombinesCuresThatHelped) {
   const auto tried = [](const char* words, std::int64_t saved, CureVerdict verdict = CureVerdict::helps) {
     TriedCure one;
     one.settings = {"m", words};
@@ -304,7 +306,7 @@ TEST(CureTrials, TogetherAreThoseThatHelped) {
   EXPECT_EQ(together({tried("arena=off", 0, CureVerdict::failed), tried("prepack=off", 0)}), "none");
 }
 
-TEST(CureTrials, ATrialIsAskedForAsTheRunWas) {
+TEST(CureTrials, TrialUsesOptionsOfTheRun) {
   BenchResult run = run_of("arena=off");
   run.options->memory_limit = gibibytes(1);
   run.options->max_frames = 50;
@@ -335,7 +337,7 @@ CureSettings of_both(const std::string& words, bool leave_out) {
   return cure;
 }
 
-TEST(CureTrials, CuresOfSeveralModelsAreTriedOnAllAtOnce) {
+TEST(CureTrials, TriesCureOfSeveralModelsOnAll) {
   const BenchResult run = run_of_two();
   EXPECT_THAT(
       doctor::bench_arguments(run, run.models[0], of_both("mapped=on", false)),
@@ -351,10 +353,10 @@ TEST(CureTrials, CuresOfSeveralModelsAreTriedOnAllAtOnce) {
   EXPECT_THAT(doctor::bench_arguments(pipeline, run.models[0], of_both("", true)),
               testing::Contains("--pipeline"));
   EXPECT_EQ(doctor::cures_to_try({finding_with({of_both("", true), of_both("", false)})}, run).size(), 1U)
-      << "all as it was is no cure";
+      << "no setting changes";
 }
 
-TEST(CureTrials, AllAtOnceAreOneModel) {
+TEST(CureTrials, JointRunIsReportedAsOneModel) {
   BenchResult run = run_of_two();
   EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::failed)
       << "they were run one after another";
@@ -365,7 +367,7 @@ TEST(CureTrials, AllAtOnceAreOneModel) {
       << "no shares were sampled";
   run.parallel->joint_share_peak = mebibytes(300);
   for (ModelResult& model : run.parallel->together) {
-    model.memory.pss_run_peak = mebibytes(170);  // before the others had mapped the weights, too
+    model.memory.pss_run_peak = mebibytes(170);  // before other processes mapped the weights, too
     model.inference.emplace();
     model.inference->p50 = Nanoseconds{2'000'000};
   }

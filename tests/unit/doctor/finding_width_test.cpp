@@ -1,4 +1,4 @@
-// Findings on a narrow terminal: sentences are broken, and nothing that is to be searched for or run.
+// Findings on a narrow terminal: sentences are wrapped; commands and log lines are not.
 #include "base/display_width.h"
 #include "base/text.h"
 #include "report/finding_views.h"
@@ -32,14 +32,14 @@ report::DoctorReport sample() {
       {"run.log"}, {}, {finding}, {tried}, {{"run.log", "log", "a log of 1,234 lines, which is a sentence"}}};
 }
 
-// Without what paints.
+// Removes colour codes.
 std::string plain(std::string text) {
   for (std::size_t at = 0; (at = text.find("\033[", at)) != text.npos;)
     text.erase(at, text.find('m', at) - at + 1);
   return text;
 }
 
-TEST(FindingWidth, SentencesFitAndTheRestStaysWhole) {
+TEST(FindingWidth, WrapsSentencesButNotCommands) {
   const report::DoctorReport report = sample();
   const Finding& finding = report.findings[0];
   for (const int width : {40, 60, 80}) {
@@ -59,7 +59,7 @@ TEST(FindingWidth, SentencesFitAndTheRestStaysWhole) {
                         "  [pytorch-out-of-memory]\n"));
 }
 
-TEST(FindingWidth, WithoutATerminalALineIsALine) {
+TEST(FindingWidth, DoesNotWrapWithoutTerminal) {
   const report::DoctorReport report = sample();
   const std::string text = report::findings_to_terminal(report, false);
   EXPECT_THAT(text, HasSubstr("severe: " + report.findings[0].title + " [pytorch-out-of-memory]\n"));
@@ -67,8 +67,8 @@ TEST(FindingWidth, WithoutATerminalALineIsALine) {
   EXPECT_EQ(plain(report::findings_to_terminal(report, true)), text);
 }
 
-// Nothing fits, and nothing is lost but words longer than a line.
-TEST(FindingWidth, ATerminalOfOneColumnIsSurvived) {
+// Nothing fits, and commands are still printed whole.
+TEST(FindingWidth, HandlesTerminalOfOneColumn) {
   for (const int width : {0, 1, 7})
     EXPECT_THAT(report::findings_to_terminal(sample(), true, width), HasSubstr("headroom bench")) << width;
 }

@@ -1,5 +1,5 @@
-// What stands around messages: marks of quotes, a shipper's line break within a kill, and a second logger
-// that tells the same.
+// Text around messages: quotation marks, a line break that a log shipper inserted into a kill, and a second
+// logger that repeats the message.
 #include "doctor/log/log_findings.h"
 #include "doctor/log/repeated_messages.h"
 #include "log_lines.h"
@@ -17,7 +17,7 @@ std::int64_t times_of(const std::vector<std::string>& lines) {
   return findings.empty() ? 0 : findings[0].times;
 }
 
-TEST(LogBrokenLines, MarksOfQuotesAreSeenThrough) {
+TEST(LogBrokenLines, ReadsQuotedLines) {
   const std::string xla =
       "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
       "1073741824 bytes.";
@@ -29,7 +29,7 @@ TEST(LogBrokenLines, MarksOfQuotesAreSeenThrough) {
       EXPECT_EQ(quoted[0].evidence.at(0).text, plain[0].evidence.at(0).text) << marks;
     }
   EXPECT_EQ(findings_of({R"(> {"log":"MemoryError\n","stream":"stderr"})"}).size(), 1U);
-  // A message that is broken over lines, each of them quoted.
+  // A message over several lines, each of them quoted.
   EXPECT_EQ(
       figure(findings_of({"> " + kTorch.substr(0, 100), "> " + kTorch.substr(100)}).at(0), "free_bytes"),
       figure(findings_of({kTorch}).at(0), "free_bytes"));
@@ -43,7 +43,7 @@ const std::string kKill =
     "anon-rss:4123456kB, file-rss:1234kB, shmem-rss:0kB, UID:0 pgtables:9000kB "
     "oom_score_adj:0";
 
-TEST(LogBrokenLines, AKillsLineIsPutTogetherAgain) {
+TEST(LogBrokenLines, JoinsBrokenKillLine) {
   const auto whole = findings_of({kKill});
   for (const std::string field : {"total-vm", "anon-rss", "file-rss", "shmem-rss", "UID", "pgtables", "oom_"})
     for (const std::string prefix : {"", "Mar 02 10:00:00 node kernel: [  510.917639] "}) {
@@ -61,7 +61,7 @@ TEST(LogBrokenLines, AKillsLineIsPutTogetherAgain) {
   EXPECT_EQ(figure(thrice.at(0), "file_bytes"), 1234LL << 10);
 }
 
-TEST(LogBrokenLines, WhatFollowsAKillIsNotAlwaysItsRest) {
+TEST(LogBrokenLines, LineAfterKillIsNotAlwaysItsRest) {
   const std::string kill = "Memory cgroup out of memory: Killed process 4321 (python3)";
   for (const std::string next : {"the program held total-vm:1kB and more", "MemoryError", ""}) {
     const auto findings = findings_of({kill, next});
@@ -69,16 +69,16 @@ TEST(LogBrokenLines, WhatFollowsAKillIsNotAlwaysItsRest) {
     EXPECT_EQ(figure(finding_of_id(findings, "cgroup-oom-kill"), "virtual_bytes"), -1) << next;
     EXPECT_EQ(findings.size(), next == "MemoryError" ? 2U : 1U) << next;
   }
-  // Two kills in a row, and one whose rest comes too late.
+  // Two kills in a row, and one whose second part comes too late.
   EXPECT_EQ(findings_of({kill, "Memory cgroup out of memory: Killed process 4322 (python3)"}).at(0).times, 2);
   const auto late = findings_of({kill, "a line", "total-vm:8123456kB, anon-rss:4123456kB"});
   EXPECT_EQ(figure(late.at(0), "virtual_bytes"), -1);
-  // Said by others, too.
+  // Other programs print this, too.
   EXPECT_TRUE(findings_of({"Killed process 4321 (python3)", "done"}).empty());
 }
 
-// As the kernel's report stands around it, and as files are read, where only some lines are handed out.
-TEST(LogBrokenLines, ABrokenKillHasTheFiguresOfItsReport) {
+// Inside the kernel's report, and read from a file, where the reader passes on only some lines.
+TEST(LogBrokenLines, BrokenKillKeepsFiguresOfItsReport) {
   TemporaryFolder folder;
   write_text(folder / "kernel.log",
              "python3 invoked oom-killer: gfp_mask=0xcc0\nmemory: usage 524288kB, limit "
@@ -93,7 +93,7 @@ TEST(LogBrokenLines, ABrokenKillHasTheFiguresOfItsReport) {
   EXPECT_EQ(figure(findings[0], "file_bytes"), 1234LL << 10);
 }
 
-TEST(LogBrokenLines, FiguresBehindAMessageAreReadFromFilesToo) {
+TEST(LogBrokenLines, ReadsFiguresAfterMessageFromFiles) {
   TemporaryFolder folder;
   write_text(folder / "cl.log",
              "clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE\n\n  requested: 536870912 bytes\n  max "
@@ -105,7 +105,7 @@ TEST(LogBrokenLines, FiguresBehindAMessageAreReadFromFilesToo) {
 
 const std::string kJournal = "May 12 10:11:12 host myapp[4312]: ";
 
-TEST(LogBrokenLines, WhatTwoLoggersTellCountsOnce) {
+TEST(LogBrokenLines, SameMessageOfTwoLoggersCountsOnce) {
   for (const std::string& text : {std::string("RuntimeError: CUDA error: out of memory"), kTorch})
     for (const std::string own :
          {"2025-05-12 10:11:12,345 ERROR trainer: ", "2025-05-12 10:11:12,345 - app.trainer - ERROR - ",
@@ -114,13 +114,13 @@ TEST(LogBrokenLines, WhatTwoLoggersTellCountsOnce) {
       EXPECT_EQ(times_of({kJournal + text, own + text}), 1) << own;
       EXPECT_EQ(times_of({own + text, "a line", "and one", kJournal + text}), 1) << own;
       EXPECT_EQ(times_of({kJournal + text, kJournal + own + text}), 1) << own;
-      // Two events, each told by both.
+      // Two events, each logged by both loggers.
       EXPECT_EQ(times_of({kJournal + text, own + text, kJournal + text, own + text}), 2) << own;
       EXPECT_EQ(times_of({kJournal + text, kJournal + text, own + text, own + text}), 2) << own;
     }
 }
 
-TEST(LogBrokenLines, RealRepetitionsCountEachTime) {
+TEST(LogBrokenLines, RealRepetitionsAreCounted) {
   const std::string text = "RuntimeError: CUDA error: out of memory",
                     own = "2025-05-12 10:11:12,345 ERROR trainer: ";
   const std::vector<std::string> kTwice[] = {
@@ -128,7 +128,7 @@ TEST(LogBrokenLines, RealRepetitionsCountEachTime) {
       {kJournal + text, kJournal + text},
       {own + text, own + text},
       {own + text, "2025-05-12 10:11:12,345 ERROR evaluation: " + text},
-      {kJournal + text, text},                                         // when is not told
+      {kJournal + text, text},                                         // no time
       {kJournal + text, "May 12 10:11:12 host myapp[4313]: " + text},  // two processes
       {kJournal + text, "2025-05-12 10:11:12,345 [4313] ERROR " + text},
       {kJournal + text, "2025-05-12 10:11:15,345 ERROR trainer: " + text},  // seconds later
@@ -140,8 +140,9 @@ TEST(LogBrokenLines, RealRepetitionsCountEachTime) {
   for (const auto& lines : kTwice) EXPECT_EQ(times_of(lines), 2) << lines.front() << "\n" << lines.back();
 }
 
-// What ended the program is not answered by a later line, whoever told it last.
-TEST(LogBrokenLines, ARepeatedEndIsAnEnd) {
+// A later line is not a retry of an error that ended the program, even if a second logger repeated the
+// error.
+TEST(LogBrokenLines, RepeatedFatalErrorStaysFatal) {
   const std::string text = "RuntimeError: CUDA error: out of memory",
                     own = "2025-05-12 10:11:12,345 ERROR trainer: ";
   const auto findings = findings_of({kJournal + text, own + "Traceback (most recent call last):", own + text,
@@ -151,7 +152,7 @@ TEST(LogBrokenLines, ARepeatedEndIsAnEnd) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
 }
 
-TEST(LogBrokenLines, LoggersPrefixes) {
+TEST(LogBrokenLines, ParsesLoggerPrefixes) {
   const auto prefix = doctor::logger_prefix_of("May  2 01:02:03 host my-app[77]: [ERROR] text: more");
   EXPECT_EQ(prefix.body, "text: more");
   EXPECT_EQ(prefix.process, "77");

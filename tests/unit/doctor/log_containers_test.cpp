@@ -1,4 +1,4 @@
-// What containers, schedulers and supervisors tell of kills: names, limits, and commands that work.
+// Kills that containers, schedulers and supervisors report: names, limits, and commands that work.
 #include <fmt/format.h>
 
 #include "log_lines.h"
@@ -27,7 +27,7 @@ const Lines kInspected{"        \"State\": {",
                        "        \"HostConfig\": {",
                        "            \"Memory\": 536870912,"};
 
-TEST(LogContainers, DockerInspectTellsNameAndLimit) {
+TEST(LogContainers, ReadsNameAndLimitFromDockerInspect) {
   const auto findings = findings_of(kInspected);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(text_of(findings[0], "container"), "detector");
@@ -45,7 +45,7 @@ TEST(LogContainers, DockerInspectTellsNameAndLimit) {
   EXPECT_EQ(line.at(0).cures.at(0).command, "docker update --memory=640m --memory-swap=1280m a");
 }
 
-TEST(LogContainers, TheNextContainersFiguresAreNotTheFirsts) {
+TEST(LogContainers, KeepsFiguresOfContainersApart) {
   Lines two = kInspected;
   two.back() = "            \"Memory\": 0,";
   two.insert(two.end(), {"            \"OOMKilled\": false,", "        \"Name\": \"/nav\",",
@@ -54,13 +54,13 @@ TEST(LogContainers, TheNextContainersFiguresAreNotTheFirsts) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(text_of(findings[0], "container"), "detector");
   EXPECT_EQ(figure(findings[0], "limit_bytes"), -1) << "it has none";
-  // Of nothing that was killed.
+  // No container was killed.
   EXPECT_TRUE(
       findings_of({"\"OOMKilled\": false,", "\"Name\": \"/nav\",", "\"Memory\": 1073741824,"}).empty());
   EXPECT_TRUE(findings_of({"{\"Name\": \"/usr\", \"Memory\": 12}"}).empty());
 }
 
-TEST(LogContainers, KubectlDescribeTellsPodAndLimit) {
+TEST(LogContainers, ReadsPodAndLimitFromKubectlDescribe) {
   const Lines described{"Name:             detector-7d9f8c-abcde",
                         "Namespace:        robots",
                         "    Container ID:  containerd://4f2a",
@@ -79,7 +79,7 @@ TEST(LogContainers, KubectlDescribeTellsPodAndLimit) {
             "kubectl set resources deployment NAME --namespace robots -c CONTAINER --limits=memory=640Mi");
   EXPECT_THAT(commands_of(findings[0]),
               Contains("kubectl describe pod --namespace robots detector-7d9f8c-abcde"));
-  // Without a limit, what it requests is none, and neither is another container's.
+  // Neither the container's request nor the limit of another container counts as its limit.
   Lines requests = described;
   requests.erase(requests.begin() + 7, requests.begin() + 9);
   EXPECT_EQ(figure(findings_of(requests).at(0), "limit_bytes"), -1);
@@ -91,7 +91,7 @@ TEST(LogContainers, KubectlDescribeTellsPodAndLimit) {
   EXPECT_TRUE(findings_of({"    Limits:", "      memory:  512Mi", "Name:             x"}).empty());
 }
 
-TEST(LogContainers, RuntimesTellOfKills) {
+TEST(LogContainers, ReadsKillsReportedByRuntimes) {
   const auto told = [](const std::string& line) {
     const auto findings = findings_of({line});
     return findings.size() == 1 && findings[0].severity == Severity::severe
@@ -127,7 +127,7 @@ TEST(LogContainers, RuntimesTellOfKills) {
     EXPECT_EQ(told(other), "-") << other;
 }
 
-TEST(LogContainers, RayTellsOfTheNode) {
+TEST(LogContainers, ReadsKillsReportedByRay) {
   const Lines lines{
       "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
       "Memory on the node (IP: 10.0.0.1, ID: abc) where the task (task ID: x, name=f, pid=1234, memory "
@@ -150,7 +150,7 @@ TEST(LogContainers, RayTellsOfTheNode) {
   EXPECT_TRUE(findings_of({"(raylet) 0" + raylet}).empty());
 }
 
-TEST(LogContainers, SlurmsLimitIsToldOnce) {
+TEST(LogContainers, ReportsSlurmLimitOnce) {
   const Lines lines{
       "slurmstepd: error: Job 1234 exceeded memory limit (4194504 > 4194304), being killed",
       "slurmstepd: error: Exceeded job memory limit",
@@ -165,7 +165,7 @@ TEST(LogContainers, SlurmsLimitIsToldOnce) {
   EXPECT_THAT(commands_of(findings[0]), Contains("sacct -j 1234 --format=JobID,MaxRSS,ReqMem"));
   EXPECT_THAT(commands_of(findings[0]), Contains("sbatch --mem=5120M SCRIPT"));
   EXPECT_EQ(findings_of({lines[2]}).at(0).severity, Severity::severe);
-  // Page cache counts there: whether anything was killed it does not tell.
+  // Slurm counts the page cache, and this line does not say whether a process was killed.
   EXPECT_EQ(findings_of({lines[3]}).at(0).severity, Severity::warning);
   EXPECT_EQ(
       findings_of({"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.", lines[3]})
@@ -177,7 +177,7 @@ TEST(LogContainers, SlurmsLimitIsToldOnce) {
           .empty());
 }
 
-TEST(LogContainers, SupervisorsTellOfKills) {
+TEST(LogContainers, ReadsKillsReportedBySupervisors) {
   const auto told = [](const std::string& line) {
     const auto findings = findings_of({line});
     return findings.size() == 1 && findings[0].id == "process-killed" ? text_of(findings[0], "command") : "-";
@@ -217,7 +217,7 @@ TEST(LogContainers, SupervisorsTellOfKills) {
         "make: *** [Makefile:2: all] Error 2",
         "fish: Job 1, 'python3' terminated by signal SIGSEGV (Address boundary error)"})
     EXPECT_EQ(told(other), "-") << other;
-  // Of one worker in two lines, and of one that the kernel tells of.
+  // Two lines about one worker, and a kill that the kernel also reports.
   EXPECT_EQ(findings_of({"failed (exitcode: -9) local_rank: 0 (pid: 812) of binary: python3",
                          "  traceback : Signal 9 (SIGKILL) received by PID 812"})
                 .at(0)

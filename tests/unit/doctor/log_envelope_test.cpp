@@ -1,4 +1,4 @@
-// The journal's records, whose text may be an array of bytes, on one line or on hundreds.
+// Records of the journal. Their text may be an array of bytes, on one line or on hundreds.
 #include "doctor/log/log_envelope.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 using doctor::LogFindings;
 
-// "[27,91,…]", with what is to stand between the numbers.
+// "[27,91,…]", with `between` between the numbers.
 std::string bytes_of(const std::string& text, const std::string& between) {
   std::string bytes;
   for (const char c : text)
@@ -20,7 +20,7 @@ std::string bytes_of(const std::string& text, const std::string& between) {
   return bytes;
 }
 
-TEST(LogEnvelope, TheJournalsBytesAreReadAsEachProgramWritesThem) {
+TEST(LogEnvelope, ReadsByteArraysOfJournal) {
   const std::string text = "\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m";
   const std::string bytes = bytes_of(text, ", ");
   for (const std::string key : {"\"MESSAGE\":[", "\"MESSAGE\": [", "\"MESSAGE\" : ["}) {
@@ -28,7 +28,7 @@ TEST(LogEnvelope, TheJournalsBytesAreReadAsEachProgramWritesThem) {
     ASSERT_EQ(findings.size(), 1U) << key;
     EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory") << key;
   }
-  // As the reader of files finds it: no other word is in it.
+  // Read from a file: the array contains none of the words that the reader searches for.
   TemporaryFolder folder;
   const std::string pretty = "{\n\t\"PRIORITY\" : \"3\",\n\t\"MESSAGE\" : [\n\t\t" +
                              bytes_of(text, ",\n\t\t") + "\n\t],\n\t\"_PID\" : \"12\"\n}\n";
@@ -41,7 +41,7 @@ TEST(LogEnvelope, TheJournalsBytesAreReadAsEachProgramWritesThem) {
   EXPECT_EQ(findings[0].evidence[0].line, 5);
 }
 
-TEST(LogEnvelope, ALineOfARecordThatIsPrintedPrettyIsReadWithoutItsKey) {
+TEST(LogEnvelope, ReadsLineOfPrettyPrintedRecord) {
   const auto findings = findings_of(
       {"{",
        R"(        "MESSAGE" : "\u001b[31mTraceback:\nRuntimeError: CUDA error: out of memory\u001b[0m",)",
@@ -50,7 +50,7 @@ TEST(LogEnvelope, ALineOfARecordThatIsPrintedPrettyIsReadWithoutItsKey) {
   EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory");
 }
 
-TEST(LogEnvelope, GooglesStructlogsAndLogfmtsMessagesAreUnwrapped) {
+TEST(LogEnvelope, UnwrapsGoogleStructlogAndLogfmt) {
   for (
       const std::string line :
       {R"({"textPayload": "Traceback:\nRuntimeError: CUDA error: out of memory", "severity": "ERROR"})",
@@ -62,14 +62,14 @@ TEST(LogEnvelope, GooglesStructlogsAndLogfmtsMessagesAreUnwrapped) {
   }
 }
 
-TEST(LogEnvelope, BytesWithoutAnEndAreBounded) {
+TEST(LogEnvelope, EndlessByteArrayIsBounded) {
   LogFindings logs;
   EXPECT_TRUE(logs.read_line("log", 1, "\"MESSAGE\" : ["));
   std::int64_t number = 1;
   while (logs.read_line("log", ++number, "65,") && number < 100'000) {
   }
   EXPECT_LE(number, 10'000);
-  // Another line ends them, and is read itself.
+  // Another line ends the array and is read itself.
   logs.read_line("log", ++number, "\"MESSAGE\" : [");
   logs.read_line("log", ++number, "65,");
   logs.read_line("log", ++number, "RuntimeError: CUDA error: out of memory");

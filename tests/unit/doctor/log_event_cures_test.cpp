@@ -1,4 +1,4 @@
-// Causes and cures that are reckoned from the figures of PyTorch, llama.cpp, Ollama, vLLM and the kernel.
+// Causes and cures that are computed from the figures of PyTorch, llama.cpp, Ollama, vLLM and the kernel.
 #include <fmt/format.h>
 
 #include "log_lines.h"
@@ -9,8 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// llama.cpp's own lines, as it loads a model of 33 layers.
-TEST(LogEvents, CuresOfLlamaCppAreComputedFromItsOwnFigures) {
+// The log of llama.cpp when it loads a model of 33 layers.
+TEST(LogEvents, ComputesLlamaCppCuresFromItsFigures) {
   const auto findings =
       findings_of({"llama_model_load_from_file_impl: using device CUDA0 (Orin) - 5120 MiB free",
                    "print_info: n_layer          = 32", "load_tensors: offloaded 33/33 layers to GPU",
@@ -24,14 +24,14 @@ TEST(LogEvents, CuresOfLlamaCppAreComputedFromItsOwnFigures) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].times, 1);
   const auto commands = commands_of(findings[0]);
-  // 560 MiB of 100 MiB a layer: 6 of the 33 leave.
+  // 560 MiB at 100 MiB per layer: 6 of the 33 layers must leave the GPU.
   EXPECT_THAT(commands, testing::Contains("-ngl 27"));
   EXPECT_THAT(commands, testing::Contains("-c 4096"));
   EXPECT_THAT(commands, testing::Contains("-ub 256"));
 }
 
-// As Ollama's server logs it, before and in the words of its runner.
-TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
+// The log of Ollama's server, followed by that of its runner.
+TEST(LogEvents, OllamaCuresUseOllamaSettings) {
   const auto findings = findings_of(
       {"time=2025-09-10T10:11:10.000Z level=INFO source=server.go:431 msg=\"starting llama server\" "
        "cmd=\"/usr/bin/ollama runner --model /blobs/sha256-81 --ctx-size 8192 --batch-size 512 "
@@ -51,7 +51,7 @@ TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
   EXPECT_EQ(findings[0].evidence.size(), 3U);
   EXPECT_EQ(findings[0].title, "Ollama (ggml) could not allocate a buffer of 560.0 MiB on the GPU");
   const auto commands = commands_of(findings[0]);
-  // Three of four contexts of 256 MiB; the context of one is 2048.
+  // Three of four contexts of 256 MiB are saved; each context has 2048 tokens.
   EXPECT_EQ(findings[0].cures.at(0).command, "OLLAMA_NUM_PARALLEL=1 ollama serve");
   EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(768));
   EXPECT_THAT(commands,
@@ -62,7 +62,7 @@ TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
   EXPECT_THAT(commands, testing::Each(testing::Not(testing::HasSubstr("-ngl"))));
 }
 
-TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
+TEST(LogEvents, OllamaRefusalIsOneEventWithHostFigures) {
   const auto findings = findings_of(
       {"time=2026-03-25T09:45:06.861Z level=INFO source=sched.go:484 msg=\"system memory\" total=\"10.0 "
        "GiB\" "
@@ -87,7 +87,7 @@ TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
   EXPECT_THAT(commands_of(findings[0]), testing::Contains(testing::HasSubstr("fallocate -l 5G")));
 }
 
-TEST(LogEvents, TheJournalsAndDockersNameOfOllamaTellsWhoseGgmlItIs) {
+TEST(LogEvents, RecognizesOllamaByJournalOrDockerPrefix) {
   const std::string ggml = "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560";
   for (const char* prefix :
        {"Feb 21 01:41:02 orin ollama[402476]: ", "ollama  | ", "[pod/ollama-7d/ollama] "}) {
@@ -99,7 +99,7 @@ TEST(LogEvents, TheJournalsAndDockersNameOfOllamaTellsWhoseGgmlItIs) {
               testing::Each(testing::Not(testing::HasSubstr("num_"))));
 }
 
-TEST(LogEvents, LayersThatFitWhenTheWeightsDidNot) {
+TEST(LogEvents, ComputesLayersThatFit) {
   const auto findings =
       findings_of({"llama_model_load_from_file_impl: using device CUDA0 (Orin) - 2048 MiB free",
                    "print_info: n_layer          = 32",
@@ -108,7 +108,7 @@ TEST(LogEvents, LayersThatFitWhenTheWeightsDidNot) {
   EXPECT_THAT(commands_of(findings[0]), testing::Contains("-ngl 16"));
 }
 
-TEST(LogEvents, CuresOfVllmAreComputedFromItsOwnFigures) {
+TEST(LogEvents, ComputesVllmCuresFromItsFigures) {
   const auto cures = [](const std::string& line) {
     const auto findings = findings_of(
         {"INFO 04-20 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m', "
@@ -133,16 +133,16 @@ TEST(LogEvents, CuresOfVllmAreComputedFromItsOwnFigures) {
       "--max-model-len 12480");
 }
 
-TEST(LogEvents, PyTorchsFirstCureIsThatOfTheCause) {
+TEST(LogEvents, FirstPyTorchCureMatchesCause) {
   const auto first = [](const std::string& line) { return findings_of({line}).at(0).cures.at(0).command; };
   const std::string v1 = "RuntimeError: CUDA out of memory. Tried to allocate ";
-  // Fragmentation: 1.5 GiB lie idle, and half of what is allocated would be more.
+  // Fragmentation: 1.5 GiB are idle, and the request is far smaller.
   EXPECT_EQ(
       first(v1 +
             "200.00 MiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 20.00 MiB free; 7.50 "
             "GiB reserved in total by PyTorch)"),
       "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:100");
-  // Larger than the GPU: 6 GiB are free and 0.5 idle, of 16.
+  // Request larger than the GPU: 16 GiB, with 6 GiB free and 0.5 GiB idle.
   EXPECT_EQ(
       first(v1 + "16.00 GiB (GPU 0; 8.00 GiB total capacity; 1.00 GiB already allocated; 6.00 GiB free; 1.50 "
                  "GiB reserved in total by PyTorch)"),
@@ -155,21 +155,21 @@ TEST(LogEvents, PyTorchsFirstCureIsThatOfTheCause) {
       "headroom top");
 }
 
-TEST(LogEvents, TheProgramsOwnShareIsNoWantOfMemory) {
+TEST(LogEvents, ExhaustedShareIsNotLackOfMemory) {
   const auto findings =
       findings_of({"RuntimeError: CUDA out of memory. Tried to allocate 200.00 MiB (GPU 0; 7.79 GiB total "
                    "capacity; 3.50 GiB already "
                    "allocated; 3.20 GiB free; 3.72 GiB allowed; 3.60 GiB reserved in total by PyTorch)"});
   EXPECT_THAT(findings.at(0).cause,
               HasSubstr("used up its own share of the GPU (3.72 GiB), while 3.20 GiB were free"));
-  // 3.60 GiB reserved, 0.20 wanted, of 7.79; 3.60 + 3.20 are there.
+  // 3.60 GiB reserved and 0.20 GiB requested of 7.79 GiB; 3.60 + 3.20 GiB are available.
   EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.49)");
   EXPECT_THAT(findings[0].cures[0].what, HasSubstr("needs 0.49 of the GPU, up to 0.87 are free (now 0.48)"));
 }
 
-// PyTorch takes 20 MiB at once for a request of 1 to 10 MiB, 2 MiB for a smaller one: 1.97 GiB and that,
-// of 4.
-TEST(LogEvents, ASharesRequestIsTheBlockThatPyTorchTakes) {
+// PyTorch allocates 20 MiB for a request of 1 to 10 MiB, and 2 MiB for a smaller one. The share is 1.97 GiB
+// plus that block, of 4 GiB.
+TEST(LogEvents, ShareCountsBlockThatPyTorchAllocates) {
   const auto command = [](const char* requested) {
     return findings_of(
                {fmt::format("RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 4.00 GiB total "
@@ -184,18 +184,18 @@ TEST(LogEvents, ASharesRequestIsTheBlockThatPyTorchTakes) {
   EXPECT_EQ(command("512.00 KiB"), "torch.cuda.set_per_process_memory_fraction(0.50)");
 }
 
-TEST(LogEvents, ASmallerBatchHasTheRoomThatIsAllowedOnly) {
+TEST(LogEvents, SmallerBatchMustFitInAllowedShare) {
   const auto findings = findings_of(
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total "
        "capacity of 15.77 GiB of which 11.00 GiB is free. 4.00 GiB allowed; Of the allocated memory "
        "3.80 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but unallocated."});
   EXPECT_EQ(findings.at(0).cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.26)");
-  // 4.00 - 3.80 GiB are 80 % of it.
+  // 4.00 - 3.80 GiB are 80 % of the request.
   EXPECT_THAT(commands_of(findings[0]), testing::Contains("batch_size = max(1, int(0.80 * batch_size))"));
 }
 
-// 7.00 GiB reserved and 552 MiB wanted of 7.60 GiB, of which 560 MiB are free: 0.99 is what there is.
-TEST(LogEvents, AShareIsNoLargerThanWhatIsFree) {
+// 7.00 GiB reserved and 552 MiB requested of 7.60 GiB, of which 560 MiB are free: at most 0.99 is available.
+TEST(LogEvents, ShareIsLimitedByFreeMemory) {
   const auto findings = findings_of(
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 552.00 MiB. GPU 0 has a total "
        "capacity of 7.60 GiB of which 560.00 MiB is free. 7.20 GiB allowed; Of the allocated memory "
@@ -205,8 +205,8 @@ TEST(LogEvents, AShareIsNoLargerThanWhatIsFree) {
   EXPECT_THAT(findings[0].cures[0].what, HasSubstr("at most 0.99 of the GPU"));
 }
 
-// Cut off where a log was: by its end, by a logger's longest line.
-TEST(LogEvents, AMessageThatIsCutOffTellsWhatItStillTells) {
+// Messages that the end of a log or a logger's line limit cut off.
+TEST(LogEvents, ReadsFiguresOfTruncatedMessage) {
   const std::string head =
       "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 392.00 MiB. GPU 0 has a total capacity "
       "of "
@@ -223,14 +223,14 @@ TEST(LogEvents, AMessageThatIsCutOffTellsWhatItStillTells) {
   const Finding of_many = finding(one + one + other + "Including non-PyTorch memory, this pro");
   EXPECT_THAT(of_many.cause,
               HasSubstr("Other processes held 25.00 GiB of the GPU, this process at most 4.77 GiB"));
-  // One of them may be the program itself: not to be ended, and nothing to save.
+  // One of the processes may be the program itself, so no cure ends a process, and no saving is stated.
   const Finding named = finding(one + other);
   EXPECT_THAT(named.cause, HasSubstr("processes in it held 14.75 GiB, and one of them may be this program"));
   EXPECT_EQ(figure(named, "other_processes_bytes"), -1);
   EXPECT_EQ(figure(named, "named_processes_bytes"), 15837691904);
   EXPECT_THAT(named.cures.at(0).what, HasSubstr("find out which of them is this program"));
   EXPECT_FALSE(named.cures[0].saves);
-  // Its own is told, what of it are tensors is not.
+  // The message has the process's own memory, but not the part that is tensors.
   const std::string own = "Including non-PyTorch memory, this process has ";
   EXPECT_THAT(finding(other + own + "25.10 GiB memory in use. Of the allo").cause,
               HasSubstr("The program itself filled the memory: it held 25.10 GiB of 29.97 GiB"));
@@ -239,8 +239,9 @@ TEST(LogEvents, AMessageThatIsCutOffTellsWhatItStillTells) {
   EXPECT_THAT(commands_of(of_both), testing::Contains("batch_size = max(1, int(0.51 * batch_size))"));
 }
 
-// The cure by what is there for it: 51.23 GiB free, of a request of 124.68 GiB on a GPU of 80.
-TEST(LogEvents, AMuchSmallerBatchGoesByWhatIsFree) {
+// The batch size follows from the free memory: 51.23 GiB free for a request of 124.68 GiB on a GPU of 80
+// GiB.
+TEST(LogEvents, SmallerBatchFollowsFromFreeMemory) {
   const auto findings =
       findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 124.68 GiB. GPU 0 has a "
                    "total capacity of 79.25 GiB of "
@@ -250,26 +251,26 @@ TEST(LogEvents, AMuchSmallerBatchGoesByWhatIsFree) {
   EXPECT_EQ(findings.at(0).cures.at(0).command, "batch_size = max(1, int(0.43 * batch_size))");
 }
 
-TEST(LogEvents, WhatTheHostLackedIsNotCuredByTheGpu) {
+TEST(LogEvents, HostMemoryFailureHasNoGpuCures) {
   const auto findings =
       findings_of({"ggml_gallocr_reserve_n: failed to allocate CPU buffer of size 84940800"});
   EXPECT_THAT(findings.at(0).title, HasSubstr("in the host's memory"));
   for (const Cure& cure : findings[0].cures) EXPECT_THAT(cure.command, testing::Not(HasSubstr("-ngl")));
 }
 
-TEST(LogEvents, AnOldKernelsGroupIsTheReports) {
+TEST(LogEvents, OldKernelReportNamesControlGroup) {
   const auto findings = findings_of(
       {"python3 invoked oom-killer: gfp_mask=0x0", "memory: usage 2097152kB, limit 2097152kB, failcnt 1",
        "memory+swap: usage 2500000kB, limit 4194304kB, failcnt 0",
        "Memory cgroup out of memory: Kill process 8 (app) score 1000 or sacrifice child",
        "Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB"});
   ASSERT_EQ(findings.size(), 1U);
-  // Two GiB of swap stay beside half a GiB more of memory.
+  // Two GiB of swap stay; the memory limit grows by half a GiB.
   EXPECT_THAT(commands_of(findings[0]),
               testing::Contains("docker update --memory=2560m --memory-swap=4608m CONTAINER"));
 }
 
-// What a log holds is one word of a command, whatever is in it.
+// A name from a log is quoted as one word of a command, whatever it contains.
 TEST(LogEvents, NamesFromLogsAreQuotedInCommands) {
   EXPECT_THAT(
       commands_of(findings_of({"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a; rm -rf "
@@ -295,8 +296,8 @@ TEST(LogEvents, NamesFromLogsAreQuotedInCommands) {
       testing::Contains("LD_PRELOAD='/opt/x y/libgomp.so.1'"));
 }
 
-// RAM less a reserve of 15 %, the other processes and what belongs to none.
-TEST(LogEvents, TheLimitOfWhoHeldMostIsWhatTheOthersLeave) {
+// RAM less a reserve of 15 %, less the other processes, less memory without an owner.
+TEST(LogEvents, LimitForLargestProcessLeavesRoomForOthers) {
   const auto findings = findings_of(
       {"python3 invoked oom-killer: gfp_mask=0x0", "active_anon:0 inactive_anon:180000 isolated_anon:0",
        " active_file:0 inactive_file:0 isolated_file:0", " unevictable:0 dirty:0 writeback:0",
@@ -307,12 +308,12 @@ TEST(LogEvents, TheLimitOfWhoHeldMostIsWhatTheOthersLeave) {
        "[   4300]  1000  4300   200000    30000   204800        0             0 gnome-shell",
        "Out of memory: Killed process 4242 (python3) total-vm:20000000kB, anon-rss:600000kB, file-rss:0kB"});
   ASSERT_EQ(findings.size(), 1U);
-  // Of 850,000 pages 30,000 are the others' and 800,000 nobody's.
+  // Of 850,000 pages, the other processes hold 30,000, and 800,000 have no owner.
   EXPECT_THAT(commands_of(findings[0]), testing::Contains("headroom run --limit 78MiB -- COMMAND"));
   EXPECT_EQ(findings[0].cures.at(0).saves, Bytes{800'000LL * 4096});
 }
 
-TEST(LogEvents, WhatPyTorchUpTo13CalledCachedLiesIdle) {
+TEST(LogEvents, CachedInOldPyTorchMeansIdle) {
   const auto findings =
       findings_of({"RuntimeError: CUDA out of memory. Tried to allocate 32.00 MiB (GPU 0; 7.79 GiB total "
                    "capacity; 6.04 GiB "

@@ -1,5 +1,5 @@
-// What several lines tell of one thing: messages that are broken over lines, figures that were printed
-// before, and what was near in the same file.
+// Events that several lines describe: messages over several lines, figures that were printed earlier, and
+// nearby lines of the same file.
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -16,7 +16,7 @@ namespace {
 using doctor::LogFindings;
 using testing::HasSubstr;
 
-TEST(LogEvents, AMessageBrokenAnywhereIsOneWithAllItsFigures) {
+TEST(LogEvents, JoinsMessageBrokenAnywhere) {
   const auto whole = findings_of({kTorch});
   ASSERT_EQ(whole.size(), 1U);
   for (std::size_t at = std::string("torch.OutOfMemoryError: CUDA out of memory.").size();
@@ -31,7 +31,7 @@ TEST(LogEvents, AMessageBrokenAnywhereIsOneWithAllItsFigures) {
   }
 }
 
-TEST(LogEvents, AsATerminalOfEightyColumnsBreaksIt) {
+TEST(LogEvents, JoinsMessageWrappedAtEightyColumns) {
   std::vector<std::string> lines{"Traceback (most recent call last):"};
   for (std::size_t at = 0; at < kTorch.size(); at += 80) lines.push_back(kTorch.substr(at, 80));
   const auto broken = findings_of(lines), whole = findings_of({kTorch});
@@ -40,7 +40,7 @@ TEST(LogEvents, AsATerminalOfEightyColumnsBreaksIt) {
   EXPECT_EQ(broken[0].times, 1);
 }
 
-TEST(LogEvents, TwoMessagesInARowStayTwo) {
+TEST(LogEvents, CountsTwoMessagesInARowTwice) {
   const std::string cut = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
   const auto findings = findings_of({cut, kTorch, cut});
   ASSERT_EQ(findings.size(), 1U);
@@ -48,7 +48,7 @@ TEST(LogEvents, TwoMessagesInARowStayTwo) {
   EXPECT_EQ(figure(findings[0], "requested_bytes"), 324 << 20);
 }
 
-TEST(LogEvents, OneEventInTheWordsOfSeveralLinesIsOne) {
+TEST(LogEvents, SeveralLinesOfOneEventCountOnce) {
   const std::vector<std::string> kOnce[] = {
       {"terminate called after throwing an instance of 'std::bad_alloc'", "  what():  std::bad_alloc"},
       {"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device 0: cudaMalloc failed: "
@@ -81,7 +81,7 @@ TEST(LogEvents, OneEventInTheWordsOfSeveralLinesIsOne) {
   }
 }
 
-TEST(LogEvents, NvMapIsSevereBesideAFailureOfItsOwnFileOnly) {
+TEST(LogEvents, NvMapIsSevereOnlyNearFailureInSameFile) {
   const std::string nvmap = "NvMapMemAllocInternalTagged: 1075072515 error 12";
   const auto severity = [&](const std::string& file, std::int64_t line, bool survived) {
     LogFindings logs;
@@ -102,9 +102,9 @@ TEST(LogEvents, NvMapIsSevereBesideAFailureOfItsOwnFileOnly) {
   EXPECT_EQ(severity("a", 12, true), Severity::warning);
 }
 
-// "7605.33 MiB" is a rounded figure; the next line of the event has all of its digits, also where a third one
-// comes in between.
-TEST(LogEvents, TheExactSizeOfAnEventStands) {
+// "7605.33 MiB" is rounded. A later line of the event has the exact number, even with another line in
+// between.
+TEST(LogEvents, PrefersExactSizeOfEvent) {
   const std::string rounded =
       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 7605.33 MiB on device 0: cudaMalloc failed: "
       "out "
@@ -118,14 +118,14 @@ TEST(LogEvents, TheExactSizeOfAnEventStands) {
     EXPECT_EQ(findings[0].times, 1);
     EXPECT_EQ(figure(findings[0], "requested_bytes"), 7974779904);
   }
-  // Of the next event it is not.
+  // The exact size belongs to the second event only.
   const auto two = findings_of({rounded, rounded, exact});
   ASSERT_EQ(two.size(), 1U);
   EXPECT_EQ(two[0].times, 2);
   EXPECT_EQ(figure(two[0], "requested_bytes"), 7974766510);
 }
 
-TEST(LogEvents, FiguresOfAnotherFileAreNotTaken) {
+TEST(LogEvents, IgnoresFiguresOfOtherFile) {
   LogFindings logs;
   logs.read_line("a", 1, "llama_context: n_ctx         = 8192");
   logs.end_file();
@@ -135,8 +135,8 @@ TEST(LogEvents, FiguresOfAnotherFileAreNotTaken) {
   EXPECT_EQ(figure(findings[0], "context_length"), -1);
 }
 
-// As in public threads of TensorRT 8.5: the builder goes on without the tactic.
-TEST(LogEvents, ABuildThatLeavesATacticOutWentOn) {
+// As in public threads about TensorRT 8.5: the builder continues without the tactic.
+TEST(LogEvents, BuildThatSkipsTacticContinues) {
   const std::vector<std::string> lines{
       "[11/23/2026-10:00:00] [E] Error[2]: [virtualMemoryBuffer.cpp::resizePhysical::145] Error Code 2: "
       "OutOfMemory "
@@ -155,7 +155,7 @@ TEST(LogEvents, ABuildThatLeavesATacticOutWentOn) {
   EXPECT_EQ(died[0].times, 1);
 }
 
-TEST(LogEvents, ARecordWithAWholeTracebackIsReadByItsLines) {
+TEST(LogEvents, SplitsTracebackInOneRecord) {
   const auto findings = findings_of(
       {R"({"time":"2026-11-23T10:00:00Z","log":"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n)"
        R"(    x = bytearray(1 << 40)\nMemoryError\n","stream":"stderr"})"});
@@ -164,7 +164,7 @@ TEST(LogEvents, ARecordWithAWholeTracebackIsReadByItsLines) {
   EXPECT_EQ(findings[0].evidence.at(0).text, "MemoryError");
 }
 
-TEST(LogEvents, FieldsBesideTheMessageAreReadToo) {
+TEST(LogEvents, ReadsOtherFieldsOfRecord) {
   const auto findings = findings_of(
       {R"({"level":"error","msg":"inference failed","error":"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a )"
        R"(total capacity of 7.44 GiB of which 210.00 MiB is free."})"});
@@ -172,8 +172,8 @@ TEST(LogEvents, FieldsBesideTheMessageAreReadToo) {
   EXPECT_EQ(findings[0].id, "pytorch-out-of-memory");
 }
 
-// journald gives text with escape characters as an array of bytes.
-TEST(LogEvents, ColouredTextOfTheJournalIsRead) {
+// journald writes text with escape characters as an array of bytes.
+TEST(LogEvents, ReadsColouredTextOfJournal) {
   std::string bytes;
   for (const char c : std::string("\x1b[31mMemoryError\x1b[0m"))
     bytes += fmt::format("{}{}", bytes.empty() ? "" : ",", static_cast<int>(static_cast<unsigned char>(c)));
@@ -182,7 +182,7 @@ TEST(LogEvents, ColouredTextOfTheJournalIsRead) {
   EXPECT_EQ(findings[0].evidence.at(0).text, "MemoryError");
 }
 
-TEST(LogEvents, TheKernelsReportInTheJournalsJsonKeepsItsFigures) {
+TEST(LogEvents, KernelReportInJsonKeepsFigures) {
   std::vector<std::string> lines;
   const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
   for (const std::string_view line : split(text, '\n'))
@@ -201,8 +201,8 @@ TEST(LogEvents, TheKernelsReportInTheJournalsJsonKeepsItsFigures) {
   }
 }
 
-// Nodes of one launch that fail for reasons of their own are two findings.
-TEST(LogEvents, ProgramsOfOneLogAreToldApart) {
+// Two nodes of one launch that fail for different reasons are two findings.
+TEST(LogEvents, SeparatesProgramsOfOneLog) {
   const auto findings = findings_of(
       {"[camera-2] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
        "total "
@@ -214,7 +214,7 @@ TEST(LogEvents, ProgramsOfOneLogAreToldApart) {
   EXPECT_THAT(findings[1].title, HasSubstr("500.0 MiB"));
 }
 
-TEST(LogEvents, ALineTellsWhichProgramItIsOf) {
+TEST(LogEvents, ReadsProgramFromPrefix) {
   EXPECT_EQ(doctor::source_of("[detector-1] text"), "detector-1");
   EXPECT_EQ(doctor::source_of("[ERROR] [1732353600.1] [camera_node-12]: text"), "camera_node-12");
   EXPECT_EQ(doctor::source_of("detector-1  | text"), "detector-1");
@@ -226,7 +226,7 @@ TEST(LogEvents, ALineTellsWhichProgramItIsOf) {
   EXPECT_EQ(doctor::source_of(""), "");
 }
 
-TEST(LogEvents, HundredsOfWarningsHideNothingSevere) {
+TEST(LogEvents, ManyWarningsDoNotHideSevereFinding) {
   std::vector<std::string> lines;
   for (int i = 0; i < 250; ++i)
     lines.push_back(fmt::format("bash: line 1: {} Killed                  python3 job{}.py", 1000 + i, i));
@@ -239,8 +239,8 @@ TEST(LogEvents, HundredsOfWarningsHideNothingSevere) {
   EXPECT_THAT(findings.back().evidence.at(0).text, HasSubstr("job200.py"));
 }
 
-// The allocator of CUDA itself tells its figures on lines of their own.
-TEST(LogEvents, FiguresOfTheAsyncAllocatorStandOnTheirOwnLines) {
+// CUDA's own allocator prints its figures on separate lines.
+TEST(LogEvents, ReadsFiguresOfAsyncAllocator) {
   const auto findings = findings_of(
       {"torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
        "Currently allocated     : 5.00 GiB", "Requested               : 58.00 MiB",
@@ -252,8 +252,8 @@ TEST(LogEvents, FiguresOfTheAsyncAllocatorStandOnTheirOwnLines) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-// TensorFlow's allocator asks the driver for a tenth less until it is given some.
-TEST(LogEvents, TensorFlowsSmallerRequestsGoOn) {
+// TensorFlow's allocator retries with a tenth less until the driver grants the request.
+TEST(LogEvents, TensorFlowRetriesAreOneEvent) {
   const auto refused = [](const char* size, std::int64_t bytes) {
     return fmt::format(
         "E cuda_driver.cc:936] failed to allocate {} ({} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out "
@@ -272,7 +272,7 @@ TEST(LogEvents, TensorFlowsSmallerRequestsGoOn) {
   EXPECT_EQ(findings_of(failed).at(0).severity, Severity::severe);
 }
 
-TEST(LogEvents, TheEvidenceOfALongLineHasTheMessageInIt) {
+TEST(LogEvents, EvidenceOfLongLineContainsMessage) {
   const std::string line =
       std::string(3000, 'x') + " torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
   const std::string text = findings_of({line}).at(0).evidence.at(0).text;
@@ -280,7 +280,7 @@ TEST(LogEvents, TheEvidenceOfALongLineHasTheMessageInIt) {
   EXPECT_LE(text.size(), LogFindings::kMostText + 3);
 }
 
-TEST(LogEvents, FiguresOfAnotherNotationAreNotReadByHalves) {
+TEST(LogEvents, DoesNotMisreadOtherNumberFormats) {
   EXPECT_EQ(doctor::leading_size("1e3 MiB"), std::nullopt);
   EXPECT_EQ(doctor::leading_size("1,5"), std::nullopt);
   EXPECT_EQ(doctor::leading_size("1,5 GiB"), mebibytes(1536));
@@ -291,7 +291,7 @@ TEST(LogEvents, FiguresOfAnotherNotationAreNotReadByHalves) {
   EXPECT_EQ(doctor::leading_size("9223372036854775807"), std::nullopt);
 }
 
-TEST(LogEvents, HostileFiguresOverflowNothing) {
+TEST(LogEvents, HugeFiguresDoNotOverflow) {
   const std::string most = "4000000.00 TiB";
   const auto findings =
       findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + most +
@@ -301,7 +301,7 @@ TEST(LogEvents, HostileFiguresOverflowNothing) {
   ASSERT_EQ(findings.size(), 1U);
 }
 
-TEST(LogEvents, AHostileKernelReportOverflowsNothing) {
+TEST(LogEvents, HugeKernelReportDoesNotOverflow) {
   const std::string most = "70368744177664";  // pages, of 64 KiB: 2^62 bytes each
   const auto findings = findings_of(
       {"python3 invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
@@ -314,7 +314,7 @@ TEST(LogEvents, AHostileKernelReportOverflowsNothing) {
   EXPECT_EQ(findings.size(), 1U);
 }
 
-TEST(LogEvents, TwoGroupsTwoVictimsAndTwoCausesAreTwoFindings) {
+TEST(LogEvents, SeparatesGroupsVictimsAndCauses) {
   const auto kill = [](const std::string& group, int pid) {
     return fmt::format(
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg={0},task_memcg={0},task=python3,pid={"
@@ -339,7 +339,7 @@ TEST(LogEvents, TwoGroupsTwoVictimsAndTwoCausesAreTwoFindings) {
   EXPECT_EQ(findings_of({own, "x", own}).size(), 1U);
 }
 
-TEST(LogEvents, OfTwoKillsOfOneNameTheLargerStands) {
+TEST(LogEvents, ReportsLargerOfTwoKillsWithOneName) {
   const auto killed = [](int pid, const std::string& size) {
     return fmt::format(
         "Out of memory: Killed process {} (python3) total-vm:9000000kB, anon-rss:{}kB, file-rss:0kB", pid,
@@ -351,8 +351,8 @@ TEST(LogEvents, OfTwoKillsOfOneNameTheLargerStands) {
   EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 8000000LL * 1024);
 }
 
-// A kill, and what the kernel says of it besides.
-TEST(LogEvents, TheReaperAndTheGroupAddNoKill) {
+// One kill with further lines of the kernel about it.
+TEST(LogEvents, ReaperAndGroupLinesAreNotKills) {
   const auto findings = findings_of(
       {"Memory cgroup out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
        "Tasks in /kubepods/pod1 are going to be killed due to memory.oom.group set",
@@ -361,8 +361,8 @@ TEST(LogEvents, TheReaperAndTheGroupAddNoKill) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-// A record of JSON has several lines and one number.
-TEST(LogEvents, AMessageOfSeveralLinesInOneRecordIsWhole) {
+// One JSON record contains several lines, but has one line number.
+TEST(LogEvents, ReadsMultiLineMessageInOneRecord) {
   const auto findings = findings_of(
       {R"({"level": "error", "msg": "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated : 14.81 GiB\nRequested : 320.00 MiB\nDevice limit : 15.92 GiB\nFree (according to CUDA): 0 bytes\n"})"});
   ASSERT_EQ(findings.size(), 1U);
@@ -370,7 +370,7 @@ TEST(LogEvents, AMessageOfSeveralLinesInOneRecordIsWhole) {
   EXPECT_EQ(figure(findings[0], "free_bytes"), 0);
 }
 
-TEST(LogEvents, ComfyUisShortMessageIsOneFailure) {
+TEST(LogEvents, ComfyUiMessageIsOneFailure) {
   const auto findings =
       findings_of({"!!! Exception during processing !!! Allocation on device ",
                    "Traceback (most recent call last):", "  File \"execution.py\", line 317, in execute",
@@ -381,7 +381,7 @@ TEST(LogEvents, ComfyUisShortMessageIsOneFailure) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-TEST(LogEvents, GgmlsCacheIsWhereItsBufferIs) {
+TEST(LogEvents, GgmlCacheIsInMemoryOfItsBuffer) {
   const auto host =
       findings_of({"ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size "
                    "17179869216",
@@ -389,7 +389,7 @@ TEST(LogEvents, GgmlsCacheIsWhereItsBufferIs) {
   ASSERT_EQ(host.size(), 1U);
   EXPECT_EQ(host[0].times, 1);
   EXPECT_THAT(host[0].title, HasSubstr("in the host's memory"));
-  // Its growing pool speaks in the driver's words.
+  // ggml's growing pool reports the error of the driver.
   const auto pool =
       findings_of({"CUDA error: out of memory",
                    "  current device: 0, in function alloc at ggml/src/ggml-cuda/ggml-cuda.cu:514",

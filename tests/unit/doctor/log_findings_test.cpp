@@ -1,4 +1,4 @@
-// What is gathered from many lines: kills in several lines, the kernel's long report, repeated messages.
+// Findings from many lines: kills in several lines, the kernel's long report, repeated messages.
 #include "doctor/log/log_findings.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::vector<Finding> findings_of_golden(const char* name) {
   return logs.findings();
 }
 
-TEST(LogFindings, WhatTwoGpusLackIsToldApart) {
+TEST(LogFindings, SeparatesGpus) {
   LogFindings logs;
   const std::string words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ";
   logs.read_line("log", 1,
@@ -45,7 +45,7 @@ TEST(LogFindings, WhatTwoGpusLackIsToldApart) {
   EXPECT_THAT(findings[1].title, testing::HasSubstr("GPU 1's memory: it asked for 1.00 GiB"));
 }
 
-TEST(LogFindings, AKillIsOneEventHoweverManyLinesTellIt) {
+TEST(LogFindings, SeveralLinesOfOneKillCountOnce) {
   const auto findings = findings_of(
       {"[   80.743300] Out of memory: Kill process 2700 (DeviceMemory) score 1 or sacrifice child",
        "[   80.751793] Killed process 2700 (DeviceMemory) total-vm:1838376kB, anon-rss:2632kB, "
@@ -59,7 +59,7 @@ TEST(LogFindings, AKillIsOneEventHoweverManyLinesTellIt) {
   EXPECT_THAT(findings[0].cause, HasSubstr("held almost no memory"));
 }
 
-TEST(LogFindings, AControlGroupsKillStaysOneWhenItsSecondLineDoesNotSayIt) {
+TEST(LogFindings, SecondLineOfGroupKillIsTheSameKill) {
   const auto findings =
       findings_of({"Memory cgroup out of memory: Kill process 7 (app) score 1000 or sacrifice child",
                    "Killed process 7 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
@@ -70,8 +70,8 @@ TEST(LogFindings, AControlGroupsKillStaysOneWhenItsSecondLineDoesNotSayIt) {
   EXPECT_EQ(findings[1].id, "kernel-oom-kill");
 }
 
-// Up to 5.2 a child of the chosen one is killed where there is one.
-TEST(LogFindings, WhoeverWasChosenAndSparedWasNotKilled) {
+// Kernels up to 5.2 kill a child of the chosen process, if it has one.
+TEST(LogFindings, ChosenProcessWasNotKilledIfItsChildWas) {
   const auto findings =
       findings_of({"[   80.743300] Memory cgroup out of memory: Kill process 2700 (launcher) score 900 or "
                    "sacrifice child",
@@ -83,7 +83,7 @@ TEST(LogFindings, WhoeverWasChosenAndSparedWasNotKilled) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-TEST(LogFindings, AnotherProgramsLineBetweenTwoOfAKillIsNoHarm) {
+TEST(LogFindings, JoinsKillLinesAcrossLineOfOtherProgram) {
   const std::string summary =
       "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/"
       "detector.service,task_memcg=/system.slice/detector.service,task=python3,pid=77,uid=0";
@@ -100,7 +100,7 @@ TEST(LogFindings, AnotherProgramsLineBetweenTwoOfAKillIsNoHarm) {
   EXPECT_EQ(findings[0].cures.at(1).command, "sudo systemctl set-property detector.service MemoryMax=SIZE");
 }
 
-TEST(LogFindings, ALargerLimitIsSetByWhoeverMadeTheGroup) {
+TEST(LogFindings, CureUsesToolThatMadeTheGroup) {
   const auto command = [](const std::string& group) {
     return findings_of(
                {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=" +
@@ -121,7 +121,7 @@ TEST(LogFindings, ALargerLimitIsSetByWhoeverMadeTheGroup) {
   EXPECT_EQ(command("/robot/vision"), "echo SIZE | sudo tee /sys/fs/cgroup/robot/vision/memory.max");
 }
 
-TEST(LogFindings, AServicesKillIsOneHoweverOftenSystemdSaysIt) {
+TEST(LogFindings, RepeatedSystemdLinesAreOneKill) {
   const auto findings =
       findings_of({"systemd[1]: detector.service: A process of this unit has been killed by the OOM killer.",
                    "systemd[1]: detector.service: Failed with result 'oom-kill'."});
@@ -129,7 +129,7 @@ TEST(LogFindings, AServicesKillIsOneHoweverOftenSystemdSaysIt) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-TEST(LogFindings, AProgramsOwnFreeIsNotTheKernels) {
+TEST(LogFindings, IgnoresFreeFigureOfProgram) {
   std::vector<std::string> lines;
   const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
   for (const std::string_view line : split(text, '\n')) {
@@ -142,7 +142,7 @@ TEST(LogFindings, AProgramsOwnFreeIsNotTheKernels) {
 }
 
 // Constructed in the form of a 5.15 kernel's report, with figures of a Jetson of 8 GB.
-TEST(LogFindings, TheKernelsReportTellsWhatNoProcessHolds) {
+TEST(LogFindings, ComputesUnaccountedMemoryFromKernelReport) {
   const auto findings = findings_of_golden("oom_machine.log");
   ASSERT_EQ(findings.size(), 1U);
   const Finding& finding = findings[0];
@@ -159,7 +159,7 @@ TEST(LogFindings, TheKernelsReportTellsWhatNoProcessHolds) {
   EXPECT_EQ(finding.confidence, Confidence::likely);
 }
 
-TEST(LogFindings, HugePagesAndWhatZramMayHoldAreNotTheGpus) {
+TEST(LogFindings, HugePagesAndZramAreNotUnaccounted) {
   const std::string report = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
   const auto unaccounted = [&](const std::string& from, const std::string& to) {
     std::string text = report;
@@ -179,8 +179,8 @@ TEST(LogFindings, HugePagesAndWhatZramMayHoldAreNotTheGpus) {
   EXPECT_EQ(unaccounted("Total swap = 0kB", "Total swap = 1048576kB"), *all - (std::int64_t{1} << 30));
 }
 
-// From a mail of the kernel's developers.
-TEST(LogFindings, AControlGroupsReportHasItsLimit) {
+// From a mail of the kernel developers.
+TEST(LogFindings, ReadsLimitFromControlGroupReport) {
   const auto findings = findings_of_golden("oom_group.log");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "cgroup-oom-kill");
@@ -189,13 +189,13 @@ TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   EXPECT_EQ(figure(findings[0], "processes_rss_bytes"), (884 + 246 + 56) * 4096);
   EXPECT_EQ(findings[0].cures[1].command, "echo 1M | sudo tee /sys/fs/cgroup/foo/memory.max");
   EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
-  // 56349 pages, where its resident memory was 0.
+  // 56349 pages in swap; the resident memory was 0.
   EXPECT_EQ(figure(findings[0], "victim_swap_bytes"), 56'349 * 4096);
   EXPECT_THAT(findings[0].cause, HasSubstr("The victim held 220.1 MiB more in swap"));
 }
 
 // The columns differ from kernel to kernel: 3.10, 4.14, 5.15 and 6.8.
-TEST(LogFindings, WhatTheVictimHadInSwapIsTold) {
+TEST(LogFindings, ReportsSwapOfVictim) {
   const auto findings_with = [](const std::string& head, const std::string& victim,
                                 const std::string& other) {
     return findings_of(
@@ -234,7 +234,7 @@ TEST(LogFindings, WhatTheVictimHadInSwapIsTold) {
     EXPECT_EQ(findings[0].evidence[2].line, 4) << kernel.head;
     EXPECT_EQ(findings[0].evidence[2].text, kernel.victim);
   }
-  // Little of it is a figure and no sentence; a kernel without the column tells nothing.
+  // A small amount is a figure without a sentence. A kernel without the column has no figure.
   const Kernel& usual = kKernels[2];
   const auto little = findings_with(
       usual.head, "[   2345]  1000  2345  3000000   150000  4000000     3000             0 yolo_node",
@@ -249,8 +249,8 @@ TEST(LogFindings, WhatTheVictimHadInSwapIsTold) {
   EXPECT_FALSE(figure(none.at(0), "victim_swap_bytes"));
 }
 
-// A ring buffer, or a search, cut it: who was killed is not told, that the killer ran is.
-TEST(LogFindings, AReportWithoutItsEndIsAKillWithoutAName) {
+// A ring buffer or a search cut the report: the OOM killer ran, but the victim is unknown.
+TEST(LogFindings, TruncatedReportIsAKillWithoutName) {
   LogFindings logs;
   EXPECT_TRUE(logs.read_line("log", 1, "python3 invoked oom-killer: gfp_mask=0x0"));
   EXPECT_TRUE(logs.read_line("log", 2, "anything"));
@@ -262,7 +262,7 @@ TEST(LogFindings, AReportWithoutItsEndIsAKillWithoutAName) {
   EXPECT_THAT(findings[0].title, HasSubstr("when python3 requested memory"));
 }
 
-TEST(LogFindings, OfManyMessagesTheOneThatTellsMostStands) {
+TEST(LogFindings, ReportsMostDetailedMessage) {
   std::vector<std::string> lines(500, "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB");
   lines.push_back(
       "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 3.79 GiB total capacity; 654.97 MiB already "
@@ -277,7 +277,7 @@ TEST(LogFindings, OfManyMessagesTheOneThatTellsMostStands) {
   EXPECT_THAT(findings[0].cause, HasSubstr("Something outside this program held the memory"));
 }
 
-TEST(LogFindings, CuresComeByWhatTheySave) {
+TEST(LogFindings, SortsCuresBySaving) {
   const auto findings =
       findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
                    "total capacity of 23.69 GiB of "
@@ -297,7 +297,7 @@ TEST(LogFindings, CuresComeByWhatTheySave) {
               HasSubstr("Other processes held 20.00 GiB of the GPU, this process 3.60 GiB"));
 }
 
-TEST(LogFindings, NvMapAloneIsNoAlarm) {
+TEST(LogFindings, NvMapAloneIsAWarning) {
   const std::string nvmap = "NvMapMemAllocInternalTagged: 1075072515 error 12";
   const auto alone = findings_of({nvmap});
   ASSERT_EQ(alone.size(), 1U);
@@ -308,8 +308,8 @@ TEST(LogFindings, NvMapAloneIsNoAlarm) {
   EXPECT_EQ(both[0].severity, Severity::severe);
 }
 
-// To be run as it stands: a part of a command does something else.
-TEST(LogFindings, CommandsAreNeverCut) {
+// Users run a command as it is printed. A truncated command would do something else.
+TEST(LogFindings, DoesNotTruncateCommands) {
   std::vector<Finding> findings(1);
   const std::string command = "headroom bench --model a=/" + std::string(600, 'x') + " --mem-limit 1GiB";
   findings[0].title = std::string(600, 'x');
@@ -319,8 +319,8 @@ TEST(LogFindings, CommandsAreNeverCut) {
   EXPECT_EQ(findings[0].title.size(), LogFindings::kMostText);
 }
 
-// To be opened: a part of a path is another file.
-TEST(LogFindings, PathsAreNeverCut) {
+// Users open the path. A truncated path is another file.
+TEST(LogFindings, DoesNotTruncatePaths) {
   std::vector<Finding> findings(1);
   const std::string path = "/" + std::string(300, 'a') + "/\x1b[31m" + std::string(300, 'b') + "/run.log";
   findings[0].evidence = {{path, 1, "CUDA out of memory"}};
@@ -329,7 +329,7 @@ TEST(LogFindings, PathsAreNeverCut) {
             "/" + std::string(300, 'a') + "/" + std::string(300, 'b') + "/run.log");
 }
 
-TEST(LogFindings, SevereComeFirst) {
+TEST(LogFindings, SortsBySeverity) {
   const auto findings =
       findings_of({"CUDA0 : Orin (7619 MiB, 3875 MiB free)", "x: page allocation failure: order:4, mode:0x1",
                    "  what():  std::bad_alloc"});
@@ -339,7 +339,7 @@ TEST(LogFindings, SevereComeFirst) {
   EXPECT_EQ(findings[2].severity, Severity::benign);
 }
 
-TEST(LogFindings, SizesThatNoMachineHasAreNoWantOfMemory) {
+TEST(LogFindings, ImpossibleSizesAreNotLackOfMemory) {
   for (const std::string line : {"error: (-4:Insufficient memory) Failed to allocate 512956604754240 bytes "
                                  "in function 'OutOfMemoryError'",
                                  "bfc_arena.cc:376 BFCArena::AllocateRawInternal Failed to allocate memory "
@@ -350,7 +350,7 @@ TEST(LogFindings, SizesThatNoMachineHasAreNoWantOfMemory) {
   }
 }
 
-TEST(LogFindings, WhatSteersTheTerminalIsLeftOut) {
+TEST(LogFindings, RemovesTerminalControlSequences) {
   const auto findings =
       findings_of({"\x1b[31mOut of memory: Killed process 1 (\x1b]0;title\x07"
                    "evil) total-vm:1kB, anon-rss:1kB\x1b[0m"});
@@ -359,16 +359,16 @@ TEST(LogFindings, WhatSteersTheTerminalIsLeftOut) {
   EXPECT_THAT(findings[0].evidence[0].text, Not(HasSubstr("\x1b")));
 }
 
-TEST(LogFindings, TheirNumberIsBounded) {
+TEST(LogFindings, NumberOfFindingsIsBounded) {
   LogFindings logs;
   for (int i = 0; i < 10'000; ++i)
     logs.read_line("log", i + 1,
                    fmt::format("Out of memory: Killed process {} (p{}) total-vm:1kB, anon-rss:1kB", i, i));
-  EXPECT_EQ(logs.findings().size(), LogFindings::kMostGroups + 1) << "and what was left out";
+  EXPECT_EQ(logs.findings().size(), LogFindings::kMostGroups + 1) << "plus one finding for omitted messages";
 }
 
-// What comes first tells most, and the figures are its figures.
-TEST(LogFindings, TheLineWithTheFigureIsTheFirstOfItsEvent) {
+// The most detailed line comes first in the evidence, and the figures are from it.
+TEST(LogFindings, LineWithFigureComesFirst) {
   const std::string error =
       "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)";
   const std::string request =
@@ -384,7 +384,7 @@ TEST(LogFindings, TheLineWithTheFigureIsTheFirstOfItsEvent) {
   EXPECT_EQ(once[0].times, 1);
   EXPECT_THAT(lines_of(once[0]), testing::ElementsAre(2, 1));
   EXPECT_THAT(lines_of(findings_of({request, error}).at(0)), testing::ElementsAre(1, 2));
-  // Of the second of two errors, too.
+  // The same for the second of two errors.
   const auto twice = findings_of({error, error, request});
   ASSERT_EQ(twice.size(), 1U);
   EXPECT_EQ(twice[0].times, 2);
@@ -392,8 +392,8 @@ TEST(LogFindings, TheLineWithTheFigureIsTheFirstOfItsEvent) {
   EXPECT_THAT(lines_of(twice[0]), testing::ElementsAre(3, 1, 2));
 }
 
-// A line without a word of such messages goes on none: a message stays as it was told.
-TEST(LogFindings, OnlyWhatMayBeItsRestIsReadWithACutMessage) {
+// A line without a typical word does not continue a message.
+TEST(LogFindings, JoinsTruncatedMessageOnlyWithItsContinuation) {
   const std::string cut =
       "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a";
   const auto alone = findings_of({cut, "Batch size 16 failed, trying batch size 8", "epoch 1"});

@@ -1,12 +1,12 @@
-// Lines that have the words of an alarm and are none: manuals, lists, arguments and what is over; and those
-// beside them, of the same shape, that tell of a failure.
+// Lines that look like an error but report none: manuals, lists, arguments, and errors that are over. Each
+// case is paired with a line of the same shape that does report a failure.
 #include "log_lines.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
 namespace {
 
-TEST(LogInnocentLines, ManualsOfErrorCodesAreNone) {
+TEST(LogInnocentLines, IgnoresManualsOfErrorCodes) {
   for (const std::string line :
        {"The Vulkan spec states: on failure, this command returns VK_ERROR_OUT_OF_HOST_MEMORY",
         "[INFO] CL error codes -5: CL_OUT_OF_RESOURCES",
@@ -14,26 +14,26 @@ TEST(LogInnocentLines, ManualsOfErrorCodesAreNone) {
         "a.cpp:3:1: error: 'VK_ERROR_OUT_OF_DEVICE_MEMORY' was not declared in this scope",
         "vkAllocateMemory may return VK_ERROR_OUT_OF_DEVICE_MEMORY when the heap is exhausted"})
     EXPECT_TRUE(findings_of({line}).empty()) << line;
-  // Vulkan's API dump tells what a call returned in the present tense.
+  // Vulkan's API dump reports a returned error in the present tense.
   for (const std::string line :
        {"vkAllocateMemory(device) returns VkResult VK_ERROR_OUT_OF_DEVICE_MEMORY (-2):",
         "vkAllocateMemory(): returned VK_ERROR_OUT_OF_DEVICE_MEMORY"})
     EXPECT_EQ(findings_of({line}).size(), 1U) << line;
 }
 
-TEST(LogInnocentLines, WhatCatchesAnErrorIsSourceCode) {
+TEST(LogInnocentLines, IgnoresCatchStatements) {
   for (const std::string line :
        {"catch (java.lang.OutOfMemoryError e) {", "  } catch (vk::OutOfDeviceMemoryError& e) {"})
     EXPECT_TRUE(findings_of({line}).empty()) << line;
   EXPECT_EQ(findings_of({"could not catch (signal 9): CUDA out of memory"}).size(), 1U);
 }
 
-TEST(LogInnocentLines, XlasCompilerTellsFigures) {
+TEST(LogInnocentLines, RequiresErrorInXlaCompilerLine) {
   EXPECT_TRUE(findings_of({"I0000 xla: Ran out of memory in memory space hbm is handled by remat"}).empty());
   EXPECT_EQ(findings_of({"RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem"}).size(), 1U);
 }
 
-TEST(LogInnocentLines, ArgumentsAndWhatIsOverAreNone) {
+TEST(LogInnocentLines, IgnoresArgumentsAndRecoveredErrors) {
   for (const std::string line :
        {"[INFO] args: Namespace(epochs=3, message='CUDA out of memory', n=(3))",
         "[INFO] retry_on='CUDA out of memory'", "ignored_errors = ['CUDA out of memory', 'timeout']",

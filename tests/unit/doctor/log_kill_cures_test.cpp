@@ -1,4 +1,4 @@
-// Cures of kills: they name what was killed, and work on what is still there.
+// Cures of kills: they name the killed container or unit, and act on something that still exists.
 #include <fmt/format.h>
 
 #include "doctor/log/rules.h"
@@ -52,7 +52,7 @@ Lines killed_container(const std::string& name, const std::string& limit) {
           "      memory:  " + limit};
 }
 
-TEST(LogKillCures, TheContainerThatWasKilledIsRaisedAlone) {
+TEST(LogKillCures, RaisesLimitOfKilledContainerOnly) {
   const auto findings = findings_of(joined({kHead, kCamera, killed_container("detector", "512Mi")}));
   ASSERT_EQ(findings.size(), 1U);
   const Finding& finding = findings[0];
@@ -65,20 +65,20 @@ TEST(LogKillCures, TheContainerThatWasKilledIsRaisedAlone) {
   EXPECT_THAT(commands_of(finding), Contains("kubectl describe pod --namespace robots pipeline-0"));
 }
 
-TEST(LogKillCures, TwoContainersOfAPodAreTwo) {
+TEST(LogKillCures, SeparatesContainersOfAPod) {
   const auto findings = findings_of(
       joined({kHead, killed_container("detector", "512Mi"), kCamera, killed_container("detector2", "1Gi")}));
   EXPECT_EQ(names_in(findings), (Lines{"pipeline-0/robots/detector", "pipeline-0/robots/detector2"}));
   EXPECT_EQ(figure(findings.at(0), "limit_bytes"), 512LL << 20);
   EXPECT_EQ(figure(findings.at(1), "limit_bytes"), 1LL << 30);
-  // Of two pods, each in a namespace of its own.
+  // Two pods in different namespaces.
   const Lines other{"Name:             nav-0", "Namespace:        default", "Containers:"};
   EXPECT_EQ(names_in(findings_of(joined({kHead, killed_container("detector", "512Mi"), other,
                                          killed_container("detector", "512Mi")}))),
             (Lines{"pipeline-0/robots/detector", "nav-0/default/detector"}));
 }
 
-TEST(LogKillCures, ARowGoesWithWhatIsToldOfItsPod) {
+TEST(LogKillCures, JoinsRowWithDescriptionOfItsPod) {
   const std::string row = "pipeline-0   1/2     OOMKilled   3 (25s ago)   2m";
   const Lines told = joined({kHead, kCamera, killed_container("detector", "512Mi")});
   for (const Lines& lines : {joined({{row}, told}), joined({told, {row}})}) {
@@ -90,7 +90,7 @@ TEST(LogKillCures, ARowGoesWithWhatIsToldOfItsPod) {
             2U);
 }
 
-// As kubectl prints them: its keys are sorted.
+// As kubectl prints a pod: the keys are sorted.
 Lines pod_in_json(const std::string& pod, const Lines& statuses) {
   return joined({{"    \"apiVersion\": \"v1\",", "    \"kind\": \"Pod\",", "    \"metadata\": {",
                   "        \"labels\": {", "            \"name\": \"a-label\"", "        },",
@@ -117,7 +117,7 @@ Lines status_in_json(const std::string& name, const Lines& last, const Lines& pr
        {"},", "\"volumeMounts\": [", "{", "\"name\": \"a-volume\",", "}", "]", "},"}});
 }
 
-TEST(LogKillCures, JsonTellsPodAndContainer) {
+TEST(LogKillCures, ReadsPodAndContainerFromJson) {
   const Lines camera = status_in_json("camera", {}, {"\"running\": {", "}"}),
               detector = status_in_json("detector", kDied, {}), ended = status_in_json("detector", {}, kDied);
   for (const Lines& statuses : {joined({camera, detector}), joined({detector, camera}),
@@ -130,7 +130,7 @@ TEST(LogKillCures, JsonTellsPodAndContainer) {
   EXPECT_EQ(names_in(findings_of(
                 joined({pod_in_json("det-0", detector), pod_in_json("det-1", joined({camera, ended}))}))),
             (Lines{"det-0/robots/detector", "det-1/robots/detector"}));
-  // In short, and in an order of its own.
+  // A short form with another order of the keys.
   EXPECT_EQ(names_in(findings_of({"  \"kind\": \"Pod\",",
                                   "  \"metadata\": { \"name\": \"det-0\", \"namespace\": \"robots\" },",
                                   "    \"containerStatuses\": [", "      {", "        \"name\": \"det\",",
@@ -139,7 +139,7 @@ TEST(LogKillCures, JsonTellsPodAndContainer) {
             Lines{"det-0/robots/det"});
 }
 
-TEST(LogKillCures, YamlTellsPodAndContainer) {
+TEST(LogKillCures, ReadsPodAndContainerFromYaml) {
   const Lines head{"apiVersion: v1",      "kind: Pod", "metadata:",           "  name: det-0",
                    "  namespace: robots", "spec:",     "  containers:",       "  - image: x",
                    "    name: of-spec",   "status:",   "  containerStatuses:"};
@@ -162,8 +162,8 @@ TEST(LogKillCures, YamlTellsPodAndContainer) {
     EXPECT_EQ(names_in(findings_of(joined({head, statuses}))), Lines{"det-0/robots/detector"});
 }
 
-// Names are told of everything; what is far from them, or in another file, has none.
-TEST(LogKillCures, NamesAloneAreNothing) {
+// Names alone are not a finding. A kill far from a name, or in another file, has no name.
+TEST(LogKillCures, NamesAloneAreNotAFinding) {
   const Lines camera = status_in_json("camera", {}, {});
   EXPECT_TRUE(findings_of(pod_in_json("det-0", camera)).empty());
   EXPECT_TRUE(findings_of(joined({kHead, kCamera})).empty());
@@ -178,7 +178,7 @@ TEST(LogKillCures, NamesAloneAreNothing) {
   EXPECT_EQ(names_in(logs.findings()), Lines{"//"});
 }
 
-TEST(LogKillCures, AnEvictionNamesTheContainer) {
+TEST(LogKillCures, EvictionNamesContainer) {
   const std::string low =
       "The node was low on resource: memory. Threshold quantity: 100Mi, available: 92112Ki. Container "
       "detector was using 3012340Ki, request is 0, has larger consumption of memory. Container sidecar was "
@@ -194,8 +194,8 @@ TEST(LogKillCures, AnEvictionNamesTheContainer) {
               HasSubstr("evicted the pod det-0 (container detector)"));
 }
 
-// A gauge of each reason, 1 of the one that it was; log_prose.cpp has to let it pass.
-TEST(LogKillCures, AGaugesLabelsNameTheContainer) {
+// One gauge per reason, with the value 1 for the actual reason. log_prose.cpp must let the line pass.
+TEST(LogKillCures, ReadsContainerFromGaugeLabels) {
   const auto read = doctor::kubernetes_kill_rule().read;
   const std::string gauge =
       "kube_pod_container_status_last_terminated_reason{namespace=\"robots\",pod=\"det-0\",uid=\"4f\","
@@ -215,7 +215,7 @@ TEST(LogKillCures, AGaugesLabelsNameTheContainer) {
 const std::string kSizes =
     "Killed process 19877 (tritonserver) total-vm:9123400kB, anon-rss:2087132kB, file-rss:0kB";
 
-TEST(LogKillCures, UnitsThatOnlyLookLikeContainersAreNone) {
+TEST(LogKillCures, SeparatesUnitsFromContainers) {
   const auto cures_of = [](const std::string& group) {
     return commands_of(
         findings_of({"systemd-oomd[1]: Killed " + group + " due to memory pressure for /user.slice"}).at(0));
@@ -229,7 +229,7 @@ TEST(LogKillCures, UnitsThatOnlyLookLikeContainersAreNone) {
               Each(Not(HasSubstr("systemd-run"))));
 }
 
-TEST(LogKillCures, WhatANodesEventsTellIsKubernetes) {
+TEST(LogKillCures, ReadsKubernetesNodeEvents) {
   const auto full =
       findings_of({"2m11s  Warning  OOMKilling  node/edge-07  Memory cgroup out of memory: " + kSizes});
   ASSERT_EQ(full.size(), 1U);
@@ -263,8 +263,8 @@ std::string raised(const std::string& group) {
   return findings.at(0).cures.at(1).command;
 }
 
-// A scope ends with its processes, and the next has another name.
-TEST(LogKillCures, WhatIsGoneIsStartedWithItsLimit) {
+// A scope ends with its processes, and the next scope has another name.
+TEST(LogKillCures, RestartsTransientUnitWithLimit) {
   const std::string slice = "/user.slice/user-1000.slice", user = slice + "/user@1000.service/app.slice",
                     id(64, 'a');
   const std::pair<std::string, std::string> kGroups[] = {
@@ -280,7 +280,7 @@ TEST(LogKillCures, WhatIsGoneIsStartedWithItsLimit) {
   for (const auto& [group, command] : kGroups) EXPECT_EQ(raised(group), command) << group;
 }
 
-TEST(LogKillCures, SystemdOomdsPreferenceIsSetOfWhatIsThere) {
+TEST(LogKillCures, SetsOomdPreferenceOfExistingUnit) {
   const auto cure = [](const std::string& group) {
     return findings_of({"systemd-oomd[5]: Killed " + group +
                         " due to memory pressure for /x being 62.10% > 50.00% for > 20s"})
@@ -299,7 +299,7 @@ TEST(LogKillCures, SystemdOomdsPreferenceIsSetOfWhatIsThere) {
   EXPECT_EQ(cure("/machine.slice/libpod-" + id + ".scope"), "sudo podman update --memory=SIZE aaaaaaaaaaaa");
   EXPECT_EQ(cure("/system.slice/docker-" + id + ".scope"),
             "docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP aaaaaaaaaaaa");
-  // systemd's line has no path: a desktop's scopes are a user's.
+  // systemd's line has no path. Scopes of a desktop belong to a user.
   EXPECT_EQ(
       findings_of({"systemd[1331]: vte-spawn-2.scope: systemd-oomd killed 14 process(es) in this unit."})
           .at(0)

@@ -1,4 +1,4 @@
-// One kill that several tell of is one finding, and two kills are two.
+// One kill that several programs report is one finding; two kills are two findings.
 #include <fmt/format.h>
 
 #include "doctor/log/log_place.h"
@@ -45,7 +45,7 @@ std::string summary(const std::string& limited, const std::string& path, int pid
       limited.empty() ? "global_oom," : fmt::format("oom_memcg={},", limited), path, task, pid);
 }
 
-TEST(LogKillJoins, AUnitThatIsKilledHoursLaterIsAFindingOfItsOwn) {
+TEST(LogKillJoins, KillHoursLaterIsASeparateFinding) {
   const auto findings = findings_of(
       {at("10:00:00", kKill), systemd("10:00:01", "session-2.scope" + kByKiller),
        at("14:30:00", "sshd[1]: Accepted publickey for u"), systemd("14:30:00", "nav2.service" + kByKiller),
@@ -62,14 +62,14 @@ TEST(LogKillJoins, AUnitThatIsKilledHoursLaterIsAFindingOfItsOwn) {
               Contains("systemctl show -p MemoryMax -p MemoryHigh -p MemorySwapMax nav2"));
 }
 
-TEST(LogKillJoins, AtOneTimeItIsOneUnits) {
+TEST(LogKillJoins, KillAtOneTimeBelongsToOneUnit) {
   const Lines one{at("10:00:00", kKill), systemd("10:00:01", "nav2.service" + kByKiller),
                   systemd("10:00:02", "nav2.service" + kResult)};
   EXPECT_EQ(ids_of(one), Lines{"kernel-oom-kill"});
   Lines two = one;
   two.push_back(systemd("10:00:03", "vision.service" + kResult));
   EXPECT_EQ(ids_of(two), (Lines{"kernel-oom-kill", "process-killed-for-memory"}));
-  // Without times the lines alone tell.
+  // Without times, only the distance in lines counts.
   EXPECT_EQ(ids_of({kKill, "nav2.service" + kResult}), Lines{"kernel-oom-kill"});
   Lines far{kKill};
   far.resize(doctor::kNearLines + 2, "a line");
@@ -77,7 +77,7 @@ TEST(LogKillJoins, AtOneTimeItIsOneUnits) {
   EXPECT_EQ(ids_of(far).size(), 2U);
 }
 
-TEST(LogKillJoins, WhereTheKernelTellsTheGroupItIsThatUnits) {
+TEST(LogKillJoins, KernelGroupSelectsTheUnit) {
   const auto ids = [](const std::string& path, const std::string& unit) {
     return ids_of({summary({}, path, 812), kKill, unit + kResult});
   };
@@ -86,7 +86,7 @@ TEST(LogKillJoins, WhereTheKernelTellsTheGroupItIsThatUnits) {
   EXPECT_EQ(
       ids("/user.slice/user-1000.slice/user@1000.service/app.slice/app-a.scope", "user@1000.service").size(),
       1U);
-  // Two kills, of which systemd tells in the same order.
+  // Two kills, which systemd reports in the same order.
   const auto findings = findings_of(
       {summary({}, "/system.slice/nav2.service", 812), kKill,
        summary({}, "/system.slice/vision.service", 900, "python3"),
@@ -95,14 +95,14 @@ TEST(LogKillJoins, WhereTheKernelTellsTheGroupItIsThatUnits) {
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("nav2"));
   EXPECT_THAT(findings[1].evidence.back().text, HasSubstr("vision"));
-  // Of a slice whose limit was reached the kernel tells in which unit the victim was.
+  // If a slice reaches its limit, the kernel names the unit of the victim.
   EXPECT_EQ(
       ids_of({summary("/robot.slice", "/robot.slice/nav2.service", 5), "nav2.service" + kResult}).size(), 1U);
   EXPECT_EQ(ids_of({summary("/robot.slice", "/robot.slice/nav2.service", 5), "a.service" + kResult}).size(),
             2U);
 }
 
-TEST(LogKillJoins, TheUnitAndItsPeakGoWithTheKill) {
+TEST(LogKillJoins, JoinsUnitAndPeakWithKill) {
   const auto findings = findings_of(
       {at("10:00:00", "kernel: oom_reaper: reaped process 999 (python3), now anon-rss:0kB, file-rss:0kB"),
        systemd("10:00:00", "vision.service: Main process exited, code=killed, status=9/KILL"),
@@ -113,7 +113,7 @@ TEST(LogKillJoins, TheUnitAndItsPeakGoWithTheKill) {
   EXPECT_THAT(findings[0].cause, HasSubstr("its unit vision held up to 6.10 GiB"));
 }
 
-TEST(LogKillJoins, OfAUnitAloneThePeakIsAFigureAndNoFinding) {
+TEST(LogKillJoins, PeakOfUnitIsAFigureNotAFinding) {
   const std::string peak =
       "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak, 0B memory swap peak.";
   EXPECT_TRUE(findings_of({peak}).empty());
@@ -123,7 +123,7 @@ TEST(LogKillJoins, OfAUnitAloneThePeakIsAFigureAndNoFinding) {
   EXPECT_EQ(figure(findings[0], "memory_peak_bytes"), 6549825126);
   EXPECT_THAT(findings[0].cause, HasSubstr("peak was 6.10 GiB"));
   EXPECT_EQ(findings[0].times, 1);
-  // Another unit's.
+  // The peak of another unit.
   EXPECT_EQ(figure(findings_of({"nav2.service" + kResult, peak}).at(0), "memory_peak_bytes"), -1);
 }
 
@@ -133,7 +133,7 @@ std::string died(const std::string& time, const std::string& node, int pid) {
                       node, pid));
 }
 
-TEST(LogKillJoins, WhatLaunchSaysOfTheProcessIsEvidence) {
+TEST(LogKillJoins, LineOfRosLaunchIsEvidence) {
   const auto findings =
       findings_of({at("10:00:00", kKill), died("10:00:05", "rviz2-2", 812), died("10:00:05", "yolo-3", 999)});
   ASSERT_EQ(findings.size(), 2U);
@@ -143,13 +143,13 @@ TEST(LogKillJoins, WhatLaunchSaysOfTheProcessIsEvidence) {
   EXPECT_THAT(findings[1].title, HasSubstr("yolo-3"));
 }
 
-TEST(LogKillJoins, InEitherOrder) {
+TEST(LogKillJoins, JoinsInEitherOrder) {
   const auto findings = findings_of({died("09:59:55", "rviz2-2", 812), at("10:00:00", kKill)});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "kernel-oom-kill");
   EXPECT_EQ(findings[0].evidence.at(0).line, 2);
   EXPECT_EQ(findings[0].evidence.at(1).line, 1);
-  // It was killed before, too, by somebody else.
+  // The node was killed before, for another reason.
   const auto again = findings_of(
       {died("08:00:00", "rviz2-2", 700), died("09:59:55", "rviz2-2", 812), at("10:00:00", kKill)});
   ASSERT_EQ(again.size(), 2U);
@@ -158,21 +158,21 @@ TEST(LogKillJoins, InEitherOrder) {
   EXPECT_EQ(again[1].evidence.size(), 1U);
 }
 
-TEST(LogKillJoins, AnotherProcessOrAnotherTimeIsAnotherKill) {
+TEST(LogKillJoins, OtherProcessOrTimeIsAnotherKill) {
   EXPECT_EQ(findings_of({at("10:00:00", kKill), died("10:00:05", "rviz2-2", 813)}).size(), 2U);
   EXPECT_EQ(findings_of({at("10:00:00", kKill), died("11:00:05", "rviz2-2", 812)}).size(), 2U);
   EXPECT_EQ(findings_of({died("08:00:00", "rviz2-2", 812), at("10:00:00", kKill)}).size(), 2U);
-  // A shell's line, and kubelet's, join by the number, too.
+  // Lines of a shell and of kubelet also join by process number.
   EXPECT_EQ(findings_of({kKill, "run.sh: line 3:   812 Killed       rviz2"}).size(), 1U);
   EXPECT_EQ(findings_of({"System OOM encountered, victim process: rviz2, pid: 812", kKill}).size(), 1U);
-  // An interactive shell has no number: one such line goes with one kill, in either order.
+  // A line of an interactive shell has no number. One such line joins one kill, in either order.
   EXPECT_EQ(findings_of({kKill, "Killed"}).size(), 1U);
   EXPECT_EQ(findings_of({"Killed", "u@orin:~$ dmesg", kKill}).size(), 1U);
-  EXPECT_EQ(findings_of({kKill, "Killed", "Killed"}).size(), 2U) << "whose the second is nobody knows";
+  EXPECT_EQ(findings_of({kKill, "Killed", "Killed"}).size(), 2U) << "the second line has no known kill";
 }
 
-// Whom an old kernel chose lives on: what follows is of the one that it killed.
-TEST(LogKillJoins, WhatIsTakenBackTakesNoLines) {
+// An old kernel kills a child of the chosen process. The following lines belong to the killed child.
+TEST(LogKillJoins, WithdrawnKillDoesNotJoinLines) {
   const auto findings =
       findings_of({"Out of memory: Kill process 2700 (launcher) score 1 or sacrifice child",
                    "Killed process 2750 (detector) total-vm:1838376kB, anon-rss:2632kB, file-rss:628kB",
@@ -181,7 +181,7 @@ TEST(LogKillJoins, WhatIsTakenBackTakesNoLines) {
   EXPECT_THAT(findings[1].title, HasSubstr("The service b"));
 }
 
-TEST(LogKillJoins, TimesAreReadAsLogsHaveThem) {
+TEST(LogKillJoins, ParsesTimesOfLogs) {
   const auto seconds = [](std::string_view line) { return time_of(line).value_or(LogTime{}).seconds; };
   EXPECT_EQ(seconds("Mar 02 10:00:05 orin x") - seconds("Mar  2 10:00:00 orin x"), 5);
   EXPECT_EQ(seconds("Mar 01 00:00:01 orin") - seconds("Feb 29 23:59:59 orin"), 2);
@@ -196,7 +196,7 @@ TEST(LogKillJoins, TimesAreReadAsLogsHaveThem) {
   const auto early = time_of("Mar 02 10:00:00 x"), late = time_of("Mar 02 10:01:01 x");
   EXPECT_TRUE(are_apart(early, late));
   EXPECT_FALSE(are_apart(early, time_of("Mar 02 10:01:00 x")));
-  EXPECT_FALSE(are_apart(early, time_of("[ 99999.5] x"))) << "of two clocks nobody knows";
+  EXPECT_FALSE(are_apart(early, time_of("[ 99999.5] x"))) << "two different clocks cannot be compared";
   EXPECT_FALSE(are_apart(early, std::nullopt));
 }
 

@@ -1,4 +1,4 @@
-// What is told of kills: by whom, for want of which memory, and with which commands that work.
+// Kills: which program reported them, which memory was exhausted, and commands that work.
 #include <fmt/format.h>
 
 #include "doctor/log/announced_kills.h"
@@ -38,7 +38,7 @@ std::string sizes(const std::string& task, int pid, int total_kib, int anonymous
       pid, task, total_kib, anonymous_kib);
 }
 
-// As a 6.18 kernel with control groups of version 1 writes it.
+// The report of a 6.18 kernel with control groups of version 1.
 Lines group_report(const std::string& group, const std::string& task, int pid, int total_kib = 80456) {
   return {task + " invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
           "memory: usage 61440kB, limit 61440kB, failcnt 0",
@@ -57,15 +57,15 @@ Lines group_report(const std::string& group, const std::string& task, int pid, i
 const std::string kProbe = "/process_api/8ec97c/headroom-24586-2-probe-malloc_touch";
 const std::string kOtherProbe = "/process_api/8ec97c/headroom-24586-8-probe-fork";
 
-// `headroom bench --mem-limit 256MiB` leaves seven of these, and all is well.
-TEST(LogKills, HeadroomsOwnTrialsOfALimitAreBenign) {
+// `headroom bench --mem-limit 256MiB` leaves seven of these reports, which are harmless.
+TEST(LogKills, LimitProbesOfHeadroomAreBenign) {
   const auto findings =
       findings_of(group_report(kProbe, "headroom", 24587) + group_report(kOtherProbe, "headroom", 24595));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "limit-probe-kill");
   EXPECT_EQ(findings[0].severity, Severity::benign);
   EXPECT_EQ(findings[0].times, 2);
-  // The reaper's line is of the kill; a report that is cut off is, too.
+  // The reaper's line belongs to the kill. A truncated report is benign, too.
   EXPECT_EQ(findings_of(group_report(kProbe, "headroom", 7) +
                         Lines{"oom_reaper: reaped process 7 (headroom), now anon-rss:0kB, file-rss:0kB"})
                 .size(),
@@ -73,7 +73,7 @@ TEST(LogKills, HeadroomsOwnTrialsOfALimitAreBenign) {
   Lines cut = group_report(kProbe, "headroom", 24587);
   cut.resize(5);
   EXPECT_EQ(findings_of(cut).at(0).severity, Severity::benign);
-  // Up to 5.2 the report names the group, and a kill is two lines.
+  // Up to kernel 5.2 the report names the group, and a kill has two lines.
   const auto old =
       findings_of({"headroom invoked oom-killer: gfp_mask=0x0",
                    "Task in " + kProbe + " killed as a result of limit of " + kProbe,
@@ -84,26 +84,26 @@ TEST(LogKills, HeadroomsOwnTrialsOfALimitAreBenign) {
   EXPECT_EQ(old[0].times, 1);
 }
 
-// Of many kills in a row the kernel tells the group of the first ten only.
-TEST(LogKills, ATrialWithoutItsReportIsKnownByItsSize) {
+// The kernel names the group only for the first ten of many kills in a row.
+TEST(LogKills, RecognizesLimitProbeBySize) {
   const Lines after = group_report(kProbe, "headroom", 24587) +
                       Lines{sizes("headroom", 24613, 79504, 61184), sizes("headroom", 24619, 50296, 31560)};
   ASSERT_EQ(findings_of(after).size(), 1U);
   EXPECT_EQ(findings_of(after)[0].times, 3);
   EXPECT_EQ(findings_of({sizes("headroom", 24613, 79504, 61184)}).at(0).severity, Severity::benign);
-  // Of another program, or of a size that no trial has.
+  // Another program, or a size that no probe has.
   EXPECT_EQ(findings_of({sizes("python3", 24613, 79504, 61184)}).at(0).severity, Severity::severe);
   EXPECT_EQ(findings_of({sizes("headroom", 24624, 211320, 61004)}).at(0).severity, Severity::severe);
   EXPECT_EQ(findings_of({sizes("headroom", 24624, 180000, 90000)}).at(0).severity, Severity::severe);
 }
 
-TEST(LogKills, ATrialHidesNoOtherKill) {
-  // A model's own process is small, too, where its group is known.
+TEST(LogKills, LimitProbeDoesNotHideOtherKill) {
+  // A model's process may be as small as a probe, but its group is known.
   const auto own = findings_of(group_report("/a/headroom-24464-2-yolo", "headroom", 24467));
   ASSERT_EQ(own.size(), 1U);
   EXPECT_EQ(own[0].id, "cgroup-oom-kill");
   EXPECT_EQ(own[0].severity, Severity::severe);
-  // What systemd tells behind it is of another kill.
+  // The following line of systemd is about another kill.
   const auto findings =
       findings_of(group_report(kProbe, "headroom", 24587) +
                   Lines{"systemd[1]: detector.service: Failed with result 'oom-kill'.",
@@ -115,7 +115,7 @@ TEST(LogKills, ATrialHidesNoOtherKill) {
   EXPECT_EQ(findings[2].id, "limit-probe-kill");
 }
 
-TEST(LogKills, HeadroomsOwnLimitIsRaisedWhereItWasSet) {
+TEST(LogKills, RaisesHeadroomLimitByItsOwnFlag) {
   const auto command = [](const std::string& label) {
     return findings_of(group_report("/a/headroom-2236-3-" + label, "python3", 77)).at(0).cures.at(1).command;
   };
@@ -127,7 +127,7 @@ TEST(LogKills, HeadroomsOwnLimitIsRaisedWhereItWasSet) {
 }
 
 // JetPack 4 and 5.
-TEST(LogKills, AGroupOfVersion1HasOtherFiles) {
+TEST(LogKills, UsesFilesOfCgroupVersion1) {
   const auto command = [](const std::string& both) {
     Lines lines = group_report("/robot/vision", "python3", 77);
     lines[2] = "memory+swap: usage 61440kB, limit " + both + ", failcnt 0";
@@ -144,8 +144,9 @@ TEST(LogKills, AGroupOfVersion1HasOtherFiles) {
             "echo 75M | sudo tee /sys/fs/cgroup/robot/vision/memory.max");
 }
 
-// Of a control group, whose report has no line of free blocks: arm64 kernels have pages of 16 or 64 KiB, too.
-TEST(LogKills, TheVictimTellsHowLargeAPageIs) {
+// The report of a control group has no line of free blocks. Pages of arm64 kernels may also have 16 or 64
+// KiB.
+TEST(LogKills, ComputesPageSizeFromVictim) {
   const auto report = [](int total_kib, const std::string& before = "anything") {
     return findings_of(
                {"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", before,
@@ -167,19 +168,19 @@ TEST(LogKills, TheVictimTellsHowLargeAPageIs) {
     EXPECT_EQ(figure(finding, "victim_swap_bytes"), 2048 * page) << kib;
     EXPECT_EQ(finding.cause.find("more in swap") != std::string::npos, kib == 64) << "of 128 MiB";
   }
-  // What another thread mapped between the two lines.
+  // Another thread mapped memory between the two lines.
   EXPECT_EQ(figure(report(20'000 * 16 + 4096), "processes_rss_bytes"), 8400 * 16 * 1024);
-  // Neither of the three: the usual one.
+  // None of the three page sizes fits: 4 KiB is assumed.
   for (const int total_kib : {20'000 * 8, 20'000 * 256, 20'000, 0})
     EXPECT_EQ(figure(report(total_kib), "processes_rss_bytes"), 8400 * 4096) << total_kib;
-  // Free blocks tell it better.
+  // The line of free blocks is more reliable.
   EXPECT_EQ(figure(report(20'000 * 64, "Node 0 Normal: 142*16kB (UEC) 161*32kB (U) = 7424kB"),
                    "processes_rss_bytes"),
             8400 * 16 * 1024);
 }
 
-// The rows of those with most in swap are kept, however many there are.
-TEST(LogKills, OfManyProcessesInSwapTheVictimsRowIsKept) {
+// Only the rows with most swap are kept.
+TEST(LogKills, KeepsVictimAmongManyProcessesInSwap) {
   Lines lines{"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
               "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"};
   const auto row = [](int pid, int swapped) {
@@ -195,7 +196,7 @@ TEST(LogKills, OfManyProcessesInSwapTheVictimsRowIsKept) {
   EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("[   4312]"));
 }
 
-TEST(LogKills, SystemdOomdTellsOfFullSwap) {
+TEST(LogKills, ReadsFullSwapFromSystemdOomd) {
   const std::string group = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-x.scope";
   const std::string swap = "systemd-oomd[400]: Killed " + group +
                            " due to memory used (7516192768) / total (7945689497) and swap used (3865470566) "
@@ -219,7 +220,7 @@ TEST(LogKills, SystemdOomdTellsOfFullSwap) {
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("ManagedOOMPreference")))) << "a user's is not heeded";
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("mkswap")));
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("zram")));
-  // Up to systemd 248.
+  // The format up to systemd 248.
   const auto old =
       findings_of({"systemd-oomd[400]: Killed /system.slice/det.service due to swap used (3865470566) / "
                    "total (3972844748) "
@@ -230,15 +231,15 @@ TEST(LogKills, SystemdOomdTellsOfFullSwap) {
               testing::IsSupersetOf({"sudo systemctl set-property det.service ManagedOOMPreference=avoid",
                                      "sudo systemctl set-property det.service MemoryMax=SIZE "
                                      "MemorySwapMax=SIZE"}));
-  // Pressure is pressure.
+  // A kill because of memory pressure.
   const auto pressure = findings_of({"systemd-oomd[400]: Killed " + group + " due to memory pressure for " +
                                      group + " being 62.10% > 50.00% for > 20s with reclaim activity"});
   EXPECT_THAT(pressure.at(0).cause, HasSubstr("(62.10% > 50.00%)"));
   EXPECT_THAT(commands_of(pressure[0]), Each(Not(HasSubstr("Swap"))));
 }
 
-// Its own line, and what systemd says of it, in whatever order the journal has them.
-TEST(LogKills, SystemdOomdsKillIsOneEvent) {
+// The line of systemd-oomd and the lines of systemd about the same kill, in any order.
+TEST(LogKills, KillBySystemdOomdIsOneEvent) {
   const std::string own =
       "systemd-oomd[400]: Killed /system.slice/det.service due to memory used (7516192768) "
       "/ total (7945689497) and swap used (3865470566) / total (3972844748) being more "
@@ -255,7 +256,7 @@ TEST(LogKills, SystemdOomdsKillIsOneEvent) {
   const auto alone = findings_of({killed});
   ASSERT_EQ(alone.size(), 1U);
   EXPECT_THAT(alone[0].title, HasSubstr("(reported by systemd-oomd)"));
-  // No kill of the kernel's beside it.
+  // A kill by the kernel stays a separate finding.
   EXPECT_EQ(
       findings_of({summary("/docker/a", "python3", 77), sizes("python3", 77, 9838380, 507812), own}).size(),
       2U);
@@ -268,8 +269,8 @@ TEST(LogKills, SystemdOomdsKillIsOneEvent) {
     EXPECT_TRUE(findings_of({other}).empty()) << other;
 }
 
-// Where M is 10^6 and Mi is 2^20.
-TEST(LogKills, KubernetesHasUnitsOfItsOwn) {
+// In Kubernetes, M is 10^6 and Mi is 2^20.
+TEST(LogKills, ReadsKubernetesUnits) {
   const auto finding =
       findings_of({"The node was low on resource: memory. Threshold quantity: 500M, available: "
                    "480M. Container foo was using 2G, request is 1G, has larger consumption of "
@@ -287,7 +288,7 @@ TEST(LogKills, KubernetesHasUnitsOfItsOwn) {
     EXPECT_FALSE(doctor::leading_quantity(text)) << text;
 }
 
-TEST(LogKills, AUsersUnitsAreSetByTheUser) {
+TEST(LogKills, UsesUserSystemctlForUserUnits) {
   const std::string user = "/user.slice/user-1000.slice/user@1000.service";
   const auto cure = [](const std::string& group) {
     return findings_of({summary(group, "python3", 77)}).at(0).cures.at(1);
@@ -304,7 +305,7 @@ TEST(LogKills, AUsersUnitsAreSetByTheUser) {
   EXPECT_EQ(doctor::user_of("/user@x; rm.service/a"), "");
 }
 
-TEST(LogKills, APodIsNamedAsKubectlTakesIt) {
+TEST(LogKills, NamesPodAsKubectlExpects) {
   const auto describe = [](const std::string& row) { return findings_of({row}).at(0).cures.at(2).command; };
   EXPECT_EQ(describe("pod/detector-7d9f8c-abcde   0/1     OOMKilled   3 (25s ago)   2m"),
             "kubectl describe pod detector-7d9f8c-abcde");
@@ -314,7 +315,7 @@ TEST(LogKills, APodIsNamedAsKubectlTakesIt) {
             "kubectl describe pod detector-0");
 }
 
-TEST(LogKills, ANodeIsLimitedAsItWasStarted) {
+TEST(LogKills, LimitsRosNodeWithItsOwnCommand) {
   const auto command = [](const std::string& end) {
     return findings_of({"[ERROR] [detector_node-1]: process has died [pid 4312, exit code -9, " + end})
         .at(0)
@@ -329,7 +330,7 @@ TEST(LogKills, ANodeIsLimitedAsItWasStarted) {
   EXPECT_EQ(command("cmd '/opt/ros/humble/lib/dete"), run + "ros2 launch PACKAGE LAUNCH_FILE");
 }
 
-TEST(LogKills, AContainersKillIsLookedUpByItsService) {
+TEST(LogKills, LooksUpContainerByComposeService) {
   const auto first = [](const std::string& name) {
     return findings_of({name + " exited with code 137"}).at(0).cures.at(0).command;
   };
@@ -338,7 +339,7 @@ TEST(LogKills, AContainersKillIsLookedUpByItsService) {
   EXPECT_EQ(first("ws_detector_1"), "docker inspect --format '{{.State.OOMKilled}}' ws_detector_1");
 }
 
-// A Jetson's report: what is missing belongs to no process.
+// The report of a Jetson: most memory belongs to no process.
 Lines machine_report(const Lines& tasks) {
   return Lines{"DeviceMemory invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0",
                "active_anon:23456 inactive_anon:54321 isolated_anon:0",
@@ -354,7 +355,7 @@ Lines machine_report(const Lines& tasks) {
                "Killed process 2700 (DeviceMemory) total-vm:1838376kB, anon-rss:2632kB, file-rss:628kB"};
 }
 
-TEST(LogKills, ADesktopIsStoppedAsAWhole) {
+TEST(LogKills, SuggestsToStopWholeDesktop) {
   const auto findings = findings_of(
       machine_report({"[   2700]  1000  2700  459595      815  900000    0             0 DeviceMemory",
                       "[   1100]  1000  1100  959595     6000  900000    0             0 Xorg",
@@ -370,8 +371,8 @@ TEST(LogKills, ADesktopIsStoppedAsAWhole) {
   EXPECT_EQ(figure(findings[0], "desktop_bytes"), 15'000 * 4096);
 }
 
-TEST(LogKills, WhatWouldNotBeMissedIsNotMadeSmaller) {
-  // Of 6.8 GiB without an owner a tenth is 178,000 pages.
+TEST(LogKills, DoesNotSuggestToShrinkSmallProcess) {
+  // A tenth of the 6.8 GiB without an owner is 178,000 pages.
   const auto cures = [](int pages) {
     const auto findings = findings_of(machine_report(
         {fmt::format("[   1300]  1000  1300  959595   {}  900000    0             0 python3", pages)}));
@@ -383,7 +384,7 @@ TEST(LogKills, WhatWouldNotBeMissedIsNotMadeSmaller) {
   EXPECT_THAT(commands_of(findings.at(0)), Each(Not(HasSubstr("isolate"))));
 }
 
-TEST(LogKills, YarnsCuresHaveItsFigures) {
+TEST(LogKills, YarnCuresUseItsFigures) {
   const auto findings = findings_of(
       {"Container killed by YARN for exceeding memory limits. 5.5 GB of 5.5 GB physical memory used."});
   ASSERT_EQ(findings.size(), 1U);
@@ -399,7 +400,7 @@ doctor::LogMessage kill_of(const std::string& program, std::string_view told_by)
   return message;
 }
 
-TEST(LogKills, ROSsLaunchAnnouncesItsKills) {
+TEST(LogKills, RosLaunchAnnouncesItsKills) {
   const auto is_explained = [](const Lines& before, std::int64_t at = 10) {
     AnnouncedKills kills;
     std::int64_t number = 0;
@@ -438,8 +439,8 @@ TEST(LogKills, ComposeAnnouncesItsKills) {
   EXPECT_FALSE(is_explained(" Container ws-nav-1  Killed"));
 }
 
-// As a person stops a launch file, or containers.
-TEST(LogKills, WhatTheLogAnnouncedIsNoFinding) {
+// The log when a user stops a launch file or containers.
+TEST(LogKills, AnnouncedKillIsNotAFinding) {
   const std::string died =
       "[ERROR] [camera-1]: process has died [pid 2201, exit code -9, cmd '/opt/ros/camera --ros-args'].";
   const std::string sends = "[INFO] [camera-1]: sending signal 'SIGKILL' to process[camera-1]";
@@ -448,7 +449,7 @@ TEST(LogKills, WhatTheLogAnnouncedIsNoFinding) {
   EXPECT_EQ(findings_of({died}).size(), 1U);
   EXPECT_TRUE(findings_of({" Container ws-detector-1  Killed", "detector-1 exited with code 137"}).empty());
   EXPECT_EQ(findings_of({" Container ws-nav-1  Killed", "detector-1 exited with code 137"}).size(), 1U);
-  // Another file's.
+  // An announcement in another file does not count.
   doctor::LogFindings logs;
   logs.read_line("a", 1, sends);
   logs.end_file();

@@ -1,4 +1,4 @@
-// What the doctor finds in lines of a log that a test makes.
+// Helpers for tests: the doctor's findings in given lines of a log.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
   return logs.findings();
 }
 
-// Of one message there is one finding, of one event.
+// Expects exactly one finding of one event.
 inline Finding only_of(const std::vector<std::string>& lines) {
   const auto findings = findings_of(lines);
   EXPECT_EQ(findings.size(), 1U) << lines.back();
@@ -44,7 +44,7 @@ inline std::string text_figure(const Finding& finding, std::string_view name) {
   return {};
 }
 
-// The first with this id; one without an id where there is none.
+// The first finding with this id, or an empty finding.
 inline Finding finding_of_id(const std::vector<Finding>& findings, std::string_view id) {
   for (const Finding& finding : findings)
     if (finding.id == id) return finding;

@@ -1,4 +1,4 @@
-// Lines that speak of running out of memory, and those beside them that tell of it: the words are the same.
+// Lines that only mention running out of memory, paired with lines that report it with the same words.
 #include "doctor/log/log_prose.h"
 
 #include "log_lines.h"
@@ -9,7 +9,7 @@ namespace {
 
 using doctor::is_only_spoken_of;
 
-TEST(LogProse, CountersOfNoneAndAnswersAreNoMessages) {
+TEST(LogProse, IgnoresCountersAndAnswers) {
   for (const std::string line :
        {"[INFO] CUDA out of memory errors so far: 0", "CUDA out of memory errors in total: 12",
         "0 x CUDA out of memory", "retries: 0x CUDA out of memory", "'CUBLAS_STATUS_ALLOC_FAILED': 3,",
@@ -23,7 +23,7 @@ TEST(LogProse, CountersOfNoneAndAnswersAreNoMessages) {
     EXPECT_FALSE(is_only_spoken_of(line)) << line;
 }
 
-TEST(LogProse, ResultsOfTestsAreNone) {
+TEST(LogProse, IgnoresTestResults) {
   for (const std::string line :
        {"  ✓ handles CUDA out of memory (12ms)", "✔ reports CUDA out of memory",
         "2026-11-21T10:30:00.1234567Z ✓ handles CUDA out of memory",
@@ -40,7 +40,7 @@ TEST(LogProse, ResultsOfTestsAreNone) {
     EXPECT_FALSE(is_only_spoken_of(line)) << line;
 }
 
-TEST(LogProse, SourceCodeAndDiffsAreNone) {
+TEST(LogProse, IgnoresSourceCodeAndDiffs) {
   for (const std::string line :
        {"src/a.py:12:    raise RuntimeError(\"CUDA out of memory\")", "    raise MemoryError",
         "+    raise torch.cuda.OutOfMemoryError(\"CUDA out of memory\")", "-RuntimeError: CUDA out of memory",
@@ -50,7 +50,7 @@ TEST(LogProse, SourceCodeAndDiffsAreNone) {
         "  if \"CUDA out of memory\" in str(error):", "    self.skip()  # CUDA out of memory",
         "src/a.py:12:# CUDA out of memory", "+ grep -c 'CUDA out of memory' run.log"})
     EXPECT_TRUE(is_only_spoken_of(line)) << line;
-  // What is raised is told by its name, and Python prints it like a call; groups of exceptions have a bar.
+  // Python prints a raised exception by name, sometimes like a call. Groups of exceptions have a bar.
   for (const std::string line : {"RuntimeError: CUDA out of memory", "worker.py:12: CUDA out of memory",
                                  "Task infer raised unexpected: RuntimeError('CUDA out of memory')",
                                  "-2 CUDA out of memory", "could not raise limit(2 GiB): CUDA out of memory",
@@ -58,7 +58,7 @@ TEST(LogProse, SourceCodeAndDiffsAreNone) {
     EXPECT_FALSE(is_only_spoken_of(line)) << line;
 }
 
-TEST(LogProse, QuotationsAreNoneAndErrorsInQuotesAre) {
+TEST(LogProse, IgnoresQuotationsButNotQuotedErrors) {
   for (const std::string line :
        {"INFO: alert rule \"CUDA out of memory\" loaded", "INFO: alert \"CUDA out of memory\" resolved",
         "Searching for 'CUDA out of memory' in 3 files",
@@ -77,7 +77,7 @@ TEST(LogProse, QuotationsAreNoneAndErrorsInQuotesAre) {
     EXPECT_FALSE(is_only_spoken_of(line)) << line;
 }
 
-TEST(LogProse, WhatWasBroughtAboutOrIsOverIsNone) {
+TEST(LogProse, IgnoresSimulatedAndRecoveredErrors) {
   for (const std::string line :
        {"Simulating CUDA out of memory", "Simulated CUDA out of memory, as planned",
         "fault injection: returning CUDA_ERROR_OUT_OF_MEMORY", "INFO Recovered from CUDA out of memory",
@@ -86,7 +86,7 @@ TEST(LogProse, WhatWasBroughtAboutOrIsOverIsNone) {
   EXPECT_FALSE(is_only_spoken_of("attempting to recover from CUDA out of memory"));
 }
 
-TEST(LogProse, OfATracebackTheErrorIsToldAndNotItsSource) {
+TEST(LogProse, ReportsErrorOfTracebackNotItsSource) {
   const auto findings =
       findings_of({"Traceback (most recent call last):", "  File \"a.py\", line 12, in run",
                    "    raise RuntimeError(\"CUDA out of memory. Tried to allocate 2.00 GiB\")",
@@ -97,8 +97,8 @@ TEST(LogProse, OfATracebackTheErrorIsToldAndNotItsSource) {
   EXPECT_EQ(findings[0].evidence.at(0).line, 4);
 }
 
-// As loggers write it, with words before it that would make an advice, a list or a table of it.
-TEST(LogProse, WhatTellsItsAmountsHappened) {
+// Messages with a prefix that looks like advice, a list or a table.
+TEST(LogProse, MessageWithAmountsIsAFinding) {
   const std::string message =
       "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already "
       "allocated; 0.50 GiB free; 6.10 GiB reserved in total by PyTorch)";
@@ -110,7 +110,7 @@ TEST(LogProse, WhatTellsItsAmountsHappened) {
     EXPECT_EQ(findings_of({before + message}).size(), 1U) << before;
   EXPECT_TRUE(findings_of({"+    " + message}).empty()) << "a line of a diff";
   EXPECT_TRUE(findings_of({"✓ reports " + message}).empty());
-  // Without amounts the logger's fields are still told from what is spoken of.
+  // Without amounts, a logger's prefix is still not mistaken for prose.
   for (const std::string line :
        {"2025-03-04 10:11:12,345 - det - ERROR - worker may restart - CUDA out of memory",
         "| 2025-03-04 10:00:00 | ERROR | CUDA out of memory", "[fault_injection_node-1] CUDA out of memory"})
@@ -121,8 +121,8 @@ TEST(LogProse, WhatTellsItsAmountsHappened) {
     EXPECT_TRUE(is_only_spoken_of(line)) << line;
 }
 
-// With its key before it, too; what another field tells stays.
-TEST(LogProse, AFieldThatOnlySpeaksOfItIsNoFinding) {
+// Also with the key in front. An error in another field is still reported.
+TEST(LogProse, IgnoresFieldThatOnlyMentionsError) {
   EXPECT_TRUE(findings_of({R"({"message":"✓ handles CUDA out of memory","level":"info"})"}).empty());
   EXPECT_TRUE(findings_of({R"({"log":"- CUDA out of memory\n","stream":"stdout"})"}).empty());
   EXPECT_TRUE(findings_of({"2026-11-21T10:30:00Z stderr F - CUDA out of memory"}).empty());

@@ -21,7 +21,7 @@ using Lines = std::vector<std::pair<std::int64_t, std::string>>;
 
 class LogReader : public testing::Test {
  protected:
-  // Of a file with this text: the lines with NEEDLE, and `more` behind each.
+  // The lines with NEEDLE in a file with this text, and `more` lines after each.
   Lines lines_of(const std::string& text, int more = 0) {
     write_text(folder_ / "a.log", text);
     return lines_of_file("a.log", more);
@@ -47,7 +47,7 @@ class LogReader : public testing::Test {
   Result<std::int64_t> status_ = 0;
 };
 
-TEST_F(LogReader, GivesLinesWithTheirNumbers) {
+TEST_F(LogReader, ReturnsLinesWithNumbers) {
   EXPECT_THAT(lines_of("a\nNEEDLE 1\r\n\nx NEEDLE 2 NEEDLE\nb\nlast NEEDLE"),
               ElementsAre(Pair(2, "NEEDLE 1"), Pair(4, "x NEEDLE 2 NEEDLE"), Pair(6, "last NEEDLE")));
   EXPECT_TRUE(lines_of("").empty());
@@ -55,26 +55,26 @@ TEST_F(LogReader, GivesLinesWithTheirNumbers) {
   EXPECT_TRUE(lines_of("NEEDL\nE\n").empty());
 }
 
-TEST_F(LogReader, GivesTheNextLinesWhereTheyAreWanted) {
+TEST_F(LogReader, ReturnsFollowingLinesOnRequest) {
   EXPECT_THAT(lines_of("NEEDLE\na\nb\nc\nd\n", 2),
               ElementsAre(Pair(1, "NEEDLE"), Pair(2, "a"), Pair(3, "b")));
   EXPECT_THAT(lines_of("NEEDLE\na\nNEEDLE\nb\n", 2),
               ElementsAre(Pair(1, "NEEDLE"), Pair(2, "a"), Pair(3, "NEEDLE"), Pair(4, "b")));
 }
 
-// Larger than the buffer, so that lines lie across its ends.
-TEST_F(LogReader, LinesAcrossTheBuffersEndAreWhole) {
+// Larger than the buffer, so that some lines cross its end.
+TEST_F(LogReader, JoinsLinesAcrossBufferEnd) {
   std::string text;
   for (int i = 1; i <= 100'000; ++i)
     text += fmt::format("{} {}{}\n", i, i % 1000 == 0 ? "NEEDLE " : "", std::string(i % 90, '.'));
   const Lines lines = lines_of(text, 2);
-  ASSERT_EQ(lines.size(), 298U);  // nothing lies behind the last
+  ASSERT_EQ(lines.size(), 298U);  // no line follows the last
   for (std::size_t i = 0; i < lines.size(); ++i)
     EXPECT_THAT(lines[i].second, testing::StartsWith(fmt::format("{} ", lines[i].first)));
   EXPECT_EQ(lines[297].first, 100'000);
 }
 
-TEST_F(LogReader, AnEndlessLineIsReadInPieces) {
+TEST_F(LogReader, ReadsEndlessLineInPieces) {
   std::string text(3'500'000, 'x');
   text.replace(3'000'000, 6, "NEEDLE");
   text += "\nNEEDLE\n";
@@ -86,10 +86,10 @@ TEST_F(LogReader, AnEndlessLineIsReadInPieces) {
   EXPECT_EQ(lines[1], (std::pair<std::int64_t, std::string>{2, "NEEDLE"}));
 }
 
-TEST_F(LogReader, OfALongLineEachPartWithAWordIsGiven) {
+TEST_F(LogReader, ReturnsEachMatchingPartOfLongLine) {
   std::string text(30'000, 'x');
   text.replace(100, 6, "NEEDLE");
-  text.replace(8190, 6, "NEEDLE");  // across the end of what is given with the first
+  text.replace(8190, 6, "NEEDLE");  // across the end of the first part
   text.replace(25'000, 6, "NEEDLE");
   const Lines lines = lines_of(text + "\nNEEDLE\n");
   ASSERT_EQ(lines.size(), 4U);
@@ -100,8 +100,8 @@ TEST_F(LogReader, OfALongLineEachPartWithAWordIsGiven) {
   EXPECT_EQ(lines[3].first, 2);
 }
 
-// Long lines and short ones in turn: each part is of its own line, and has its number.
-TEST_F(LogReader, WhatIsGivenOfALongLineIsOfThatLine) {
+// Long and short lines in turn: each part contains text of one line only, and has the line's number.
+TEST_F(LogReader, PartsOfLongLineContainNoOtherLine) {
   std::string text;
   for (int i = 1; i <= 60; ++i) {
     const bool is_long = i % 3 == 0;
@@ -110,7 +110,7 @@ TEST_F(LogReader, WhatIsGivenOfALongLineIsOfThatLine) {
     text += i % 4 == 0 ? "\n\n" : "\n";
   }
   std::int64_t line = 1;
-  std::map<std::int64_t, int> expected;  // by its number, what each line begins with
+  std::map<std::int64_t, int> expected;  // line number to the first number in the line
   for (int i = 1; i <= 60; ++i, line += i % 4 == 1 ? 2 : 1) expected[line] = i;
   for (const int more : {0, 1}) {
     std::map<std::int64_t, int> parts;
@@ -128,7 +128,7 @@ TEST_F(LogReader, WhatIsGivenOfALongLineIsOfThatLine) {
   }
 }
 
-TEST_F(LogReader, WhatLiesAcrossTwoPiecesOfAnEndlessLineIsGivenOnce) {
+TEST_F(LogReader, ReturnsMatchAcrossTwoPiecesOnce) {
   constexpr std::size_t kPiece = 1 << 20;
   for (const std::size_t before : {1000U, 255U, 200U, 6U, 3U, 0U}) {
     std::string text(2'500'000, 'x');
@@ -137,13 +137,13 @@ TEST_F(LogReader, WhatLiesAcrossTwoPiecesOfAnEndlessLineIsGivenOnce) {
   }
 }
 
-TEST_F(LogReader, GzipIsUnpacked) {
+TEST_F(LogReader, ReadsGzip) {
   gzip("a.gz", "a\nb\nNEEDLE\n");
   EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(3, "NEEDLE")));
   EXPECT_TRUE(status_.has_value());
 }
 
-TEST_F(LogReader, AGzipThatIsCutOffGivesWhatItHasAndAnError) {
+TEST_F(LogReader, TruncatedGzipReturnsLinesAndError) {
   std::string text = "NEEDLE\n";
   for (int i = 0; i < 200'000; ++i) text += fmt::format("{}\n", i * 7919 % 100'003);
   gzip("a.gz", text);
@@ -153,7 +153,7 @@ TEST_F(LogReader, AGzipThatIsCutOffGivesWhatItHasAndAnError) {
   EXPECT_THAT(status_.error().sentence(), HasSubstr("its gzip stream is damaged or truncated"));
 }
 
-TEST_F(LogReader, WhatCannotBeReadIsAnError) {
+TEST_F(LogReader, ReportsUnreadableFile) {
   lines_of_file("absent.log");
   EXPECT_THAT(status_.error().sentence(), HasSubstr("absent.log: No such file"));
   std::filesystem::create_directory(folder_ / "folder");
@@ -161,8 +161,8 @@ TEST_F(LogReader, WhatCannotBeReadIsAnError) {
   EXPECT_THAT(status_.error().sentence(), HasSubstr("is a folder"));
 }
 
-// Of a path that is right.
-TEST_F(LogReader, WhatMayNotBeReadNeedsOtherPermissions) {
+// The path is correct, but the permissions are missing.
+TEST_F(LogReader, ReportsMissingPermission) {
   constexpr unsigned kNobody = 65534;
   write_text(folder_ / "mine.log", "NEEDLE\n");
   std::filesystem::permissions(folder_ / "mine.log", std::filesystem::perms::none);

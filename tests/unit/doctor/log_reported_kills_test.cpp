@@ -1,5 +1,5 @@
-// What daemons, supervisors, schedulers and runtimes report of a want of memory in several lines: one event,
-// with the figures that stand in any of them, and nothing where the log says that all is well.
+// Memory failures that daemons, supervisors, schedulers and runtimes report in several lines. They are one
+// event with the figures of all lines. Harmless lines are not a finding.
 #include <string>
 #include <vector>
 
@@ -34,7 +34,7 @@ const std::string kMainExited =
 const std::string kUnitOfOomd =
     "Mar 02 10:00:01 pc systemd[1]: sim.service: systemd-oomd killed 2 process(es) in this unit.";
 
-TEST(LogReportedKills, OomdsLinesAreOneEventWithThePressure) {
+TEST(LogReportedKills, OomdLinesAreOneEventWithPressure) {
   for (const Lines& lines :
        {Lines{kPressure, attempt(63), attempt(66), kOomdKilled, kUnitOfOomd, kMainExited},
         Lines{kPressure, attempt(63), kMainExited, attempt(66), kOomdKilled, kUnitOfOomd},
@@ -46,14 +46,14 @@ TEST(LogReportedKills, OomdsLinesAreOneEventWithThePressure) {
     EXPECT_EQ(text_figure(findings[0], "pressure"), "64.15% > 1.00%");
     EXPECT_EQ(findings[0].confidence, Confidence::certain);
   }
-  // Where nothing of the group is left it does not tell its name: the unit's own line does.
+  // If the group no longer exists, systemd-oomd does not print its name. The unit's line does.
   const auto findings = findings_of({kPressure, attempt(113), kMainExited, attempt(118)});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "process-killed-for-memory");
   EXPECT_EQ(text_figure(findings[0], "unit"), "sim");
 }
 
-TEST(LogReportedKills, WhatSystemdEndsItselfIsNoFinding) {
+TEST(LogReportedKills, StopBySystemdIsNotAFinding) {
   EXPECT_EQ(ids_of({kMainExited}), Lines{"process-killed"});
   for (const char* announced : {"systemd[1]: sim.service: State 'stop-sigterm' timed out. Killing.",
                                 "systemd[1]: sim.service: Killing process 812 (sim) with signal SIGKILL.",
@@ -66,7 +66,7 @@ TEST(LogReportedKills, WhatSystemdEndsItselfIsNoFinding) {
   EXPECT_TRUE(findings_of({"*** HARAKIRI ON WORKER 2 (pid: 178, try: 1) ***",
                            "DAMN ! worker 2 (pid: 178) died, killed by signal 9 :( trying respawn ..."})
                   .empty());
-  // The kernel's kill of a process of it is that.
+  // A kill by the kernel inside the unit is still a finding.
   EXPECT_EQ(
       ids_of({"Mar 02 10:00:00 pc systemd[1]: sim.service: A process of this unit has been killed by the "
               "OOM killer.",
@@ -77,7 +77,7 @@ TEST(LogReportedKills, WhatSystemdEndsItselfIsNoFinding) {
       Lines{"process-killed-for-memory"});
 }
 
-TEST(LogReportedKills, ASliceIsToldForWhatIsInIt) {
+TEST(LogReportedKills, KillInSliceIsReportedForItsUnit) {
   const auto killed = [](const std::string& unit) {
     return "2026-02-08T00:40:07+00:00 host systemd[1]: " + unit +
            ": A process of this unit has been killed by the OOM killer.";
@@ -93,7 +93,7 @@ TEST(LogReportedKills, ASliceIsToldForWhatIsInIt) {
   EXPECT_EQ(findings_of({killed("user-1007.slice"), killed("user@1008.service")}).size(), 2U);
 }
 
-TEST(LogReportedKills, EarlyoomTellsWhatWasLeft) {
+TEST(LogReportedKills, ReadsAvailableMemoryFromEarlyoom) {
   const auto sent = [](int pid, const std::string& name, int mib) {
     return "earlyoom[26]: sending SIGTERM to process " + std::to_string(pid) + " uid 1000 \"" + name +
            "\": badness 801, VmRSS " + std::to_string(mib) + " MiB";
@@ -112,7 +112,7 @@ TEST(LogReportedKills, EarlyoomTellsWhatWasLeft) {
       findings_of({"Could not lock memory - continuing anyway: Cannot allocate memory", available}).empty());
 }
 
-TEST(LogReportedKills, AShellsLineGoesWithSlurmsKill) {
+TEST(LogReportedKills, JoinsShellLineWithSlurmKill) {
   const auto findings = findings_of(
       {"/var/spool/slurmd/job7/slurm_script: line 28:  8156 Killed                  python3 fit.py --all",
        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.",
@@ -125,7 +125,7 @@ TEST(LogReportedKills, AShellsLineGoesWithSlurmsKill) {
   EXPECT_EQ(findings[0].confidence, Confidence::likely);
 }
 
-TEST(LogReportedKills, SlurmsCountStaysWithAShellsLineOnEitherSide) {
+TEST(LogReportedKills, KeepsSlurmCountWithShellLine) {
   const std::string shell = "script: line 28:  8156 Killed                  python3 fit.py",
                     other = "script: line 29:  8157 Killed                  python3 fit.py --more",
                     slurm = "slurmstepd: error: Detected 3 oom-kill event(s) in StepId=7.batch cgroup.";
@@ -140,10 +140,10 @@ TEST(LogReportedKills, SlurmsCountStaysWithAShellsLineOnEitherSide) {
   }
   const std::string one = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.";
   EXPECT_EQ(ids_of({one, shell}), Lines{"process-killed-for-memory"});
-  EXPECT_EQ(ids_of({one, shell, other}).size(), 2U) << "more than Slurm tells of";
+  EXPECT_EQ(ids_of({one, shell, other}).size(), 2U) << "more kills than Slurm reports";
 }
 
-TEST(LogReportedKills, SchedulersTellTheirFigures) {
+TEST(LogReportedKills, ReadsFiguresOfSchedulers) {
   const auto torque =
       findings_of({"Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted",
                    "resources_used.vmem=286793240kb", "req_information.total_memory.0=209715200kb"});
@@ -161,7 +161,7 @@ TEST(LogReportedKills, SchedulersTellTheirFigures) {
   EXPECT_EQ(yarn[0].times, 1);
   EXPECT_THAT(commands_of(yarn[0]), Contains("yarn.nodemanager.vmem-check-enabled=false"));
   EXPECT_THAT(yarn[0].cause, HasSubstr("need not be full"));
-  // Physical memory where it tells of both.
+  // The figures of physical memory, if the line has both.
   const auto both = findings_of(
       {"Container [pid=4733,containerID=container_1] is running beyond physical memory limits. Current "
        "usage: "
@@ -170,7 +170,7 @@ TEST(LogReportedKills, SchedulersTellTheirFigures) {
   EXPECT_EQ(text_figure(both[0], "memory"), "");
 }
 
-TEST(LogReportedKills, RaysBrokenLineIsPutTogether) {
+TEST(LogReportedKills, JoinsBrokenRayLine) {
   const auto findings = findings_of(
       {"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
        "Memory on the node (IP: 10.1.2.3, ...) where the lease (name=Roll.__init__, pid=37, memory "
@@ -188,7 +188,7 @@ TEST(LogReportedKills, RaysBrokenLineIsPutTogether) {
   EXPECT_THAT(workers[0].cause, HasSubstr("More of the node's memory was used than Ray allows"));
 }
 
-TEST(LogReportedKills, RaysFirstWordingNamesTheWholeTask) {
+TEST(LogReportedKills, ReadsWholeTaskNameFromRay) {
   const std::string low =
       "System memory low at node with IP 172.17.0.2. Used memory (23.63GB) / total capacity (33.28GB) "
       "(0.709971) exceeds threshold 0.7, killing latest task with name ";
@@ -197,7 +197,7 @@ TEST(LogReportedKills, RaysFirstWordingNamesTheWholeTask) {
     EXPECT_EQ(text_figure(findings_of({low + "load the map" + rest}).at(0), "task"), "load the map") << rest;
 }
 
-TEST(LogReportedKills, AThreadThatJavaWasRefusedIsOneEvent) {
+TEST(LogReportedKills, RefusedJavaThreadIsOneEvent) {
   const Lines lines{
       "[3.6s][warning][os,thread] Failed to start thread \"Unknown thread\" - pthread_create failed (EAGAIN) "
       "for attributes: stacksize: 1024k, guardsize: 0k, detached.",
@@ -210,7 +210,7 @@ TEST(LogReportedKills, AThreadThatJavaWasRefusedIsOneEvent) {
   EXPECT_EQ(findings_of({lines[2], lines[2]}).at(0).times, 2);
 }
 
-TEST(LogReportedKills, AContainersExitCodeIsAWarningAlone) {
+TEST(LogReportedKills, ContainerExitCodeAloneIsAWarning) {
   EXPECT_EQ(ids_of({"        \"OOMKilled\": false,", "        \"ExitCode\": 137,"}), Lines{"process-killed"});
   EXPECT_EQ(ids_of({"        \"OOMKilled\": true,", "        \"ExitCode\": 137,"}),
             Lines{"process-killed-for-memory"});
@@ -227,7 +227,7 @@ TEST(LogReportedKills, AContainersExitCodeIsAWarningAlone) {
   EXPECT_THAT(pod[0].title, HasSubstr("web-7d9f8c-abcde"));
 }
 
-// Two findings, of one container each; the killed one's, and the warning's.
+// Expects two findings: the killed container, and the warning about the other container.
 void expect_apart(const Lines& lines) {
   const auto findings = findings_of(lines);
   ASSERT_EQ(findings.size(), 2U) << lines[0];
@@ -240,7 +240,7 @@ void expect_apart(const Lines& lines) {
   EXPECT_EQ(ended.evidence.size(), 1U);
 }
 
-TEST(LogReportedKills, AnExitCodeGoesWithItsOwnContainersKill) {
+TEST(LogReportedKills, JoinsExitCodeWithItsContainer) {
   const std::string code = "      \"exitCode\": 137,", finished = "      \"finishedAt\": \"2026-01-01\",",
                     killed = "      \"reason\": \"OOMKilled\",", error = "      \"reason\": \"Error\",",
                     name = "      \"name\": \"b\",";
@@ -257,7 +257,7 @@ TEST(LogReportedKills, AnExitCodeGoesWithItsOwnContainersKill) {
                  is_first ? second.end() : first.end());
     expect_apart(lines);
   }
-  // The name is that of the one which it stands behind.
+  // A name belongs to the container before it.
   Lines named = first;
   named.emplace_back("\"Name\": \"/detector\",");
   named.insert(named.end(), second.begin(), second.end());
@@ -267,7 +267,7 @@ TEST(LogReportedKills, AnExitCodeGoesWithItsOwnContainersKill) {
   EXPECT_EQ(text_figure(finding_of_id(findings, "process-killed"), "container"), "other");
 }
 
-TEST(LogReportedKills, AnExitCodeInJsonIsNotAlwaysOfKubernetes) {
+TEST(LogReportedKills, ExitCodeInJsonIsNotAlwaysKubernetes) {
   const std::string code = "      \"exitCode\": 137,";
   const Finding alone = findings_of({code}).at(0);
   EXPECT_THAT(alone.cause, Not(HasSubstr("Kubernetes")));
@@ -281,7 +281,7 @@ TEST(LogReportedKills, AnExitCodeInJsonIsNotAlwaysOfKubernetes) {
   EXPECT_THAT(findings_of({"      Exit Code:    137"}).at(0).cause, HasSubstr("Kubernetes"));
 }
 
-TEST(LogReportedKills, AnEvictionThatIsBrokenIsPutTogether) {
+TEST(LogReportedKills, JoinsBrokenEviction) {
   const std::string low = "message: 'The node was low on resource: memory. ";
   const auto yaml = findings_of({low + "Container web was using 2097152Ki,",
                                  "    which exceeds its request of 1Gi. '", "  phase: Failed"});
@@ -294,7 +294,7 @@ TEST(LogReportedKills, AnEvictionThatIsBrokenIsPutTogether) {
   EXPECT_EQ(findings_of({low, low + "Container web was using 2097152Ki, request is 0"}).size(), 2U);
 }
 
-TEST(LogReportedKills, NodesLimitIsRaisedAboveWhatItHeld) {
+TEST(LogReportedKills, RaisesNodeJsLimitAboveHeapSize) {
   const auto findings =
       findings_of({"[23201:0xb5d40] 58768 ms: Mark-Compact (reduce) 4098.8 (4122.6) -> 4079.8 (4105.0) MB, "
                    "pooled: 0.0 MB, 68",
@@ -304,7 +304,7 @@ TEST(LogReportedKills, NodesLimitIsRaisedAboveWhatItHeld) {
   EXPECT_THAT(commands_of(findings[0]), Contains("NODE_OPTIONS=--max-old-space-size=6148"));
 }
 
-TEST(LogReportedKills, GradlesLimitIsRaised) {
+TEST(LogReportedKills, RaisesGradleLimit) {
   const auto findings =
       findings_of({"The Daemon will expire after the build after running out of JVM heap space.",
                    "The currently configured max heap space is '512 MiB' and the configured max metaspace is "
@@ -313,7 +313,7 @@ TEST(LogReportedKills, GradlesLimitIsRaised) {
   EXPECT_THAT(commands_of(findings[0]), Contains("org.gradle.jvmargs=-Xmx768m"));
 }
 
-TEST(LogReportedKills, PhpsLimitIsRaisedByWhatLacked) {
+TEST(LogReportedKills, RaisesPhpLimitByMissingBytes) {
   const std::string said =
       "Fatal error:  Allowed memory size of 134217728 bytes exhausted (tried to allocate 67108864 bytes)";
   const auto findings = findings_of({"PHP " + said + " in /a.php on line 4", said + " in /a.php on line 4"});
@@ -322,8 +322,8 @@ TEST(LogReportedKills, PhpsLimitIsRaisedByWhatLacked) {
   EXPECT_THAT(commands_of(findings[0]), Contains("memory_limit = 192M"));
 }
 
-// The only place where Triton tells why a model was not loaded; other tables speak of it.
-TEST(LogReportedKills, TritonsTableTellsAFailure) {
+// Triton reports a failed load only in this table. Other tables merely mention errors.
+TEST(LogReportedKills, ReadsFailureFromTritonTable) {
   EXPECT_EQ(ids_of({"| encoder | 1       | UNAVAILABLE: Internal: onnx runtime error 6: CUDA failure 2: out "
                     "of memory |"})
                 .size(),
@@ -334,8 +334,8 @@ TEST(LogReportedKills, TritonsTableTellsAFailure) {
       Lines{"native-thread-refused"});
 }
 
-// The kernel always tells the unit.
-TEST(LogReportedKills, ACutNumberIsNoSize) {
+// The kernel always prints the unit.
+TEST(LogReportedKills, IgnoresTruncatedNumber) {
   const auto findings =
       findings_of({"Memory cgroup out of memory: Killed process 38287 (dd) total-vm:21724kB, anon-rss:147"});
   ASSERT_EQ(findings.size(), 1U);
@@ -343,7 +343,7 @@ TEST(LogReportedKills, ACutNumberIsNoSize) {
   EXPECT_EQ(figure(findings[0], "anonymous_bytes"), -1);
 }
 
-TEST(LogReportedKills, ASmallRequestTellsOfNoFullMemory) {
+TEST(LogReportedKills, SmallRequestIsNotFullMemory) {
   const auto findings = findings_of({"pyarrow.lib.ArrowMemoryError: malloc of size 128 failed"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
@@ -351,7 +351,7 @@ TEST(LogReportedKills, ASmallRequestTellsOfNoFullMemory) {
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.saves);
 }
 
-TEST(LogReportedKills, HorovodsRankIsToldOnce) {
+TEST(LogReportedKills, ReportsHorovodRankOnce) {
   const auto findings = findings_of({"[2]<stderr>:Killed", "Process 2 exit with status code 137."});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].times, 1);

@@ -1,5 +1,5 @@
-// What users of GPU libraries, frameworks and servers posted, with other names, sizes and paths: wordings
-// that were not found, or were taken for something else.
+// Messages that users of GPU libraries, frameworks and servers posted, with changed names, sizes and paths.
+// The doctor missed or misread them at first.
 #include <algorithm>
 
 #include "doctor/log/message_text.h"
@@ -14,7 +14,7 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(LogReportedWordings, GgmlOnAmdIsGgmls) {
+TEST(LogReportedWordings, RecognizesGgmlOnAmd) {
   const Finding alone =
       only_of({"ROCm error: out of memory",
                "  current device: 1, in function alloc at ggml/src/ggml-cuda/ggml-cuda.cu:420"});
@@ -26,14 +26,14 @@ TEST(LogReportedWordings, GgmlOnAmdIsGgmls) {
                "ggml/src/ggml-cuda/ggml-cuda.cu:420"});
   EXPECT_EQ(diffusion.severity, Severity::severe);
   EXPECT_THAT(commands_of(diffusion), Contains("--vae-tiling"));
-  // What was printed before belongs to a message of two lines as well.
+  // Earlier figures also apply to a message of two lines.
   const Finding counted = only_of({"llama_context: n_ctx         = 8192", "ROCm error: out of memory",
                                    "  current device: 0, in function alloc at ggml-cuda.cu:420"});
   EXPECT_THAT(commands_of(counted), Contains("-c 4096"));
   EXPECT_EQ(only_of({"ROCm error: out of memory"}).id, "cuda-out-of-memory");
 }
 
-TEST(LogReportedWordings, GgmlsAssertsTellOfTheHostsMemory) {
+TEST(LogReportedWordings, GgmlAssertsAreHostMemory) {
   for (const std::string line :
        {"GGML_ASSERT: /src/whisper.cpp/ggml-backend.c:455: data != NULL && \"failed to allocate buffer\"",
         "/src/ggml/src/ggml.c:1500: GGML_ASSERT(ctx->mem_buffer != NULL) failed"}) {
@@ -47,7 +47,7 @@ TEST(LogReportedWordings, GgmlsAssertsTellOfTheHostsMemory) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogReportedWordings, GgmlsLinesOfOneRefusalAreOneWithTheExactSize) {
+TEST(LogReportedWordings, JoinsGgmlLinesAndKeepsExactSize) {
   const Finding finding =
       only_of({"whisper_model_load: type          = 1 (tiny)",
                "ggml_aligned_malloc: insufficient memory (attempted to allocate 3072.11 MB)",
@@ -56,7 +56,7 @@ TEST(LogReportedWordings, GgmlsLinesOfOneRefusalAreOneWithTheExactSize) {
   EXPECT_EQ(figure(finding, "requested_bytes"), 3221340160);
 }
 
-TEST(LogReportedWordings, PinnedMemoryThatVulkanRefusesIsANote) {
+TEST(LogReportedWordings, RefusedPinnedMemoryOfVulkanIsANote) {
   const std::vector<std::string> two{"llama_model_loader: loaded meta data with 20 key-value pairs",
                                      "ggml_vulkan: Failed to allocate pinned memory.",
                                      "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory"};
@@ -88,14 +88,14 @@ TEST(LogReportedWordings, PinnedMemoryThatVulkanRefusesIsANote) {
   EXPECT_THAT(commands_of(no_gpu), Each(Not(HasSubstr("NO_PINNED"))));
 }
 
-TEST(LogReportedWordings, WhatTheDriverSaysBesideGgmlIsGgmls) {
+TEST(LogReportedWordings, JoinsDriverErrorWithGgml) {
   const std::string mesa =
       "MESA: error: ../src/intel/vulkan/anv_device.c:4200: VK_ERROR_OUT_OF_DEVICE_MEMORY";
   const Finding finding = only_of({mesa, "ggml_vulkan: Device memory allocation of size 1073741824 failed.",
                                    "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory"});
   EXPECT_EQ(finding.id, "ggml-out-of-memory");
   EXPECT_EQ(only_of({mesa}).id, "vulkan-out-of-memory");
-  // Another program's is not, nor one beside CUDA's.
+  // An error of another program, or near an error of CUDA, is not joined.
   const std::string failed = "vkAllocateMemory failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
                     ggml = "ggml_vulkan: Device memory allocation of size 1073741824 failed.",
                     cuda =
@@ -109,7 +109,7 @@ TEST(LogReportedWordings, WhatTheDriverSaysBesideGgmlIsGgmls) {
   EXPECT_EQ(only_of({llama + failed, llama + ggml}).id, "ggml-out-of-memory");
 }
 
-TEST(LogReportedWordings, TheLargestBufferOfADeviceIsNoFullMemory) {
+TEST(LogReportedWordings, BufferSizeLimitIsNotFullMemory) {
   const Finding finding =
       only_of({"ggml_vulkan: Requested buffer size exceeds device buffer size limit: ErrorOutOfDeviceMemory",
                "ggml_gallocr_reserve_n_impl: failed to allocate Vulkan1 buffer of size 6442450944",
@@ -119,7 +119,7 @@ TEST(LogReportedWordings, TheLargestBufferOfADeviceIsNoFullMemory) {
   EXPECT_THAT(commands_of(finding).at(0), HasSubstr("-ub"));
 }
 
-TEST(LogReportedWordings, TheWholeCacheCountsAndNotThatOfTheLastGpu) {
+TEST(LogReportedWordings, CountsCacheOfAllGpus) {
   const Finding finding =
       only_of({"llama_kv_cache_init:      CUDA0 KV buffer size =   300.00 MiB",
                "llama_kv_cache_init:      CUDA1 KV buffer size =    20.00 MiB",
@@ -138,7 +138,7 @@ TEST(LogReportedWordings, TheWholeCacheCountsAndNotThatOfTheLastGpu) {
   EXPECT_EQ(figure(of_today, "kv_cache_bytes"), mebibytes(320).count);
 }
 
-TEST(LogReportedWordings, StableDiffusionsPoolHasNoFlagsOfLlama) {
+TEST(LogReportedWordings, StableDiffusionPoolHasNoLlamaFlags) {
   const Finding pool = only_of({"[INFO ] stable-diffusion.cpp:1400 - decoding 1 latents",
                                 "ggml_new_object: not enough space in the context's memory pool (needed "
                                 "20000000, available 19000000)"});
@@ -150,7 +150,7 @@ TEST(LogReportedWordings, StableDiffusionsPoolHasNoFlagsOfLlama) {
   EXPECT_THAT(commands_of(wrong), Each(Not(HasSubstr("-ub"))));
 }
 
-TEST(LogReportedWordings, CupysWordsNeedNoNameOfCuda) {
+TEST(LogReportedWordings, RecognizesCupyWithoutCudaInText) {
   const Finding finding = only_of(
       {"Exception in main training loop: Out of memory allocating 12,800,000 bytes (allocated so far: "
        "2,000,000,000 bytes)."});
@@ -164,7 +164,7 @@ TEST(LogReportedWordings, CupysWordsNeedNoNameOfCuda) {
   EXPECT_EQ(figure(before_7, "allocated_bytes"), 4000000);
 }
 
-TEST(LogReportedWordings, FaissTellsSizeAndGpu) {
+TEST(LogReportedWordings, ReadsSizeAndGpuFromFaiss) {
   const Finding finding =
       only_of({"RuntimeError: Error in virtual void* faiss::gpu::StandardGpuResourcesImpl::allocMemory() at "
                "/src/faiss/gpu/StandardGpuResources.cpp:440: Error: 'err == cudaSuccess' failed: Failed to "
@@ -183,8 +183,8 @@ TEST(LogReportedWordings, FaissTellsSizeAndGpu) {
   EXPECT_TRUE(findings_of({"if (cudaMalloc(&p, size) == cudaSuccess) failed = false;"}).empty());
 }
 
-// C++'s exception of host memory, for the GPU's.
-TEST(LogReportedWordings, RmmsMemoryIsTheGpus) {
+// RMM uses C++'s exception for host memory, but means GPU memory.
+TEST(LogReportedWordings, RmmErrorIsGpuMemory) {
   for (const std::string line :
        {"MemoryError: std::bad_alloc: out_of_memory: CUDA error at: "
         "/opt/env/include/rmm/mr/device/cuda_memory_resource.hpp",
@@ -210,13 +210,13 @@ TEST(LogReportedWordings, RmmsMemoryIsTheGpus) {
                   .empty());
 }
 
-TEST(LogReportedWordings, WindowsIsNoJetson) {
+TEST(LogReportedWordings, WindowsHasNoJetsonCures) {
   const Finding finding =
       only_of({"CUDA error at D:\\src\\Memory.cuh:30 code=2(cudaErrorMemoryAllocation) \"cudaMalloc()\""});
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("drop_caches"))));
 }
 
-TEST(LogReportedWordings, CyclesAndPaddlesOldWordsAreFound) {
+TEST(LogReportedWordings, RecognizesCyclesAndOldPaddle) {
   EXPECT_EQ(only_of({"System is out of GPU and shared host memory"}).id, "cuda-out-of-memory");
   const Finding paddle = only_of(
       {"paddle.fluid.core.EnforceNotMet: enforce allocating <= available failed, 8000000000 > 1000000000"});
@@ -224,13 +224,13 @@ TEST(LogReportedWordings, CyclesAndPaddlesOldWordsAreFound) {
   EXPECT_EQ(figure(paddle, "free_bytes"), 1000000000);
 }
 
-TEST(LogReportedWordings, AServersWorkerHasTheServersCures) {
+TEST(LogReportedWordings, WorkerGetsCuresOfItsServer) {
   const Finding finding = only_of({"(VllmWorker rank=3 pid=90) Cuda failure 'out of memory'"});
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("--gpu-memory-utilization")));
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("drop_caches"))));
 }
 
-TEST(LogReportedWordings, OpenclsCodesInOtherWords) {
+TEST(LogReportedWordings, RecognizesOpenclCodesInOtherWords) {
   for (const std::string line :
        {"Error CL_MEM_OBJECT_ALLOCATION_FAILURE when calling clEnqueueNDRangeKernel for kernel 1.",
         "pyopencl._cl.MemoryError: clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE",
@@ -258,7 +258,7 @@ TEST(LogReportedWordings, OpenclsCodesInOtherWords) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogReportedWordings, TensorflowOnAmdAndItsOldShapes) {
+TEST(LogReportedWordings, ReadsTensorflowOnAmdAndOldShapes) {
   const Finding amd =
       only_of({"E tensorflow/stream_executor/rocm/rocm_driver.cc:600] failed to allocate 500.00M "
                "(524288000 bytes) from device: HIP_ERROR_OutOfMemory"});
@@ -270,8 +270,8 @@ TEST(LogReportedWordings, TensorflowOnAmdAndItsOldShapes) {
   EXPECT_EQ(figure(shape, "requested_bytes"), 2000000);
 }
 
-// Its own level says that this is no error; what fails behind it is.
-TEST(LogReportedWordings, WhatTensorflowCallsInformationIsNoAlarm) {
+// The log level says that this line is not an error. A later failure is.
+TEST(LogReportedWordings, TensorflowInfoLineIsAWarning) {
   const std::string probe =
       "2024-01-01 10:00:00.1: I tensorflow/stream_executor/cuda/cuda_driver.cc:831] failed to allocate 8.00G "
       "(8589934592 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory";
@@ -281,7 +281,7 @@ TEST(LogReportedWordings, WhatTensorflowCallsInformationIsNoAlarm) {
   EXPECT_EQ(failed.severity, Severity::severe);
 }
 
-TEST(LogReportedWordings, ASizeThatIsCutOffIsNone) {
+TEST(LogReportedWordings, IgnoresTruncatedSize) {
   const std::string begin =
       "CUDA out of memory. Tried to allocate 448.00 MiB. GPU 3 has a total capacity of ";
   for (const std::string rest : {"95.00", "95.00 GiB of which 4", "9"}) {
@@ -298,7 +298,7 @@ TEST(LogReportedWordings, ASizeThatIsCutOffIsNone) {
   EXPECT_EQ(doctor::size_with_unit("0 bytes"), Bytes{0});
 }
 
-TEST(LogReportedWordings, WhatTheProgramDidNotHoldIsNotItsTensors) {
+TEST(LogReportedWordings, DoesNotBlameTensorsThatAreNotAllocated) {
   const Finding large = only_of(
       {"torch.OutOfMemoryError: XPU out of memory. Tried to allocate 6.00 GiB. GPU 0 has a total capacity "
        "of 15.00 GiB. Of the allocated memory 0 bytes is allocated by PyTorch, and 0 bytes is reserved "
@@ -317,8 +317,8 @@ TEST(LogReportedWordings, WhatTheProgramDidNotHoldIsNotItsTensors) {
   EXPECT_THAT(full.cause, HasSubstr("own tensors filled"));
 }
 
-// A few hundredths of a large GPU are no room; and a logger's level is no other program.
-TEST(LogReportedWordings, AFullGpuIsFullToItsLastHundredths) {
+// A few per cent of a large GPU do not count as free memory. A logger's level is not another program.
+TEST(LogReportedWordings, GpuWithFewFreePercentIsFull) {
   const std::string message =
       "HIP out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total capacity of 20.00 GiB of which "
       "500.00 "
@@ -331,8 +331,8 @@ TEST(LogReportedWordings, AFullGpuIsFullToItsLastHundredths) {
   EXPECT_THAT(commands_of(findings[0]), Contains("model.half()"));
 }
 
-// A message of several lines knows what the log told before it, and is told from what it has itself.
-TEST(LogReportedWordings, ABrokenMessageKeepsWhatIsKnownOfTheProgram) {
+// A message of several lines uses earlier facts about the program, and its own figures.
+TEST(LogReportedWordings, BrokenMessageKeepsFactsAboutProgram) {
   const std::size_t at = kTorch.find("91.25 MiB");
   const Finding finding = only_of({"INFO 03-10 10:11:11 [config.py:1604] Using max model len 8192",
                                    kTorch.substr(0, at), kTorch.substr(at)});
@@ -341,7 +341,7 @@ TEST(LogReportedWordings, ABrokenMessageKeepsWhatIsKnownOfTheProgram) {
   EXPECT_EQ(figure(finding, "free_bytes"), figure(findings_of({kTorch}).at(0), "free_bytes"));
 }
 
-TEST(LogReportedWordings, TensorrtLlmHasSettingsOfItsOwn) {
+TEST(LogReportedWordings, TensorrtLlmGetsItsOwnCures) {
   const std::string error =
       "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, stream): out of "
       "memory (/src/tllmBuffers.h:100)";
@@ -359,7 +359,7 @@ TEST(LogReportedWordings, TensorrtLlmHasSettingsOfItsOwn) {
       Severity::severe);
 }
 
-TEST(LogReportedWordings, ServersTellTheirShareTheirGpuAndTheirPreemptions) {
+TEST(LogReportedWordings, ReadsShareGpuAndPreemptionsOfServers) {
   const Finding context = only_of(
       {"Memory profiling results: total_gpu_memory=24.00GiB kv_cache_size=2.00GiB "
        "gpu_memory_utilization=0.80",
@@ -386,7 +386,7 @@ TEST(LogReportedWordings, ServersTellTheirShareTheirGpuAndTheirPreemptions) {
   EXPECT_EQ(tgi.cures.at(0).command, "--max-batch-total-tokens 6000");
 }
 
-TEST(LogReportedWordings, XlasStepAndOllamasSplitCount) {
+TEST(LogReportedWordings, UsesXlaStepSizeAndOllamaSplit) {
   const Finding step =
       only_of({"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
                "allocate 8000000 "
@@ -414,7 +414,7 @@ TEST(LogReportedWordings, XlasStepAndOllamasSplitCount) {
   EXPECT_EQ(halved->saves.value_or(Bytes{}).count, mebibytes(3072).count);
 }
 
-TEST(LogReportedWordings, AnEarlierModelsSplitIsNotTheNextOnes) {
+TEST(LogReportedWordings, IgnoresSplitOfEarlierModel) {
   const auto offload = [](const std::string& split) {
     return "time=2025-01-01T00:00:00Z level=INFO source=memory.go:356 msg=\"offload to cuda\" "
            "layers.requested=-1 layers.model=32 layers.offload=32 layers.split=" +
@@ -425,7 +425,7 @@ TEST(LogReportedWordings, AnEarlierModelsSplitIsNotTheNextOnes) {
       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 300.00 MiB on device 0: cudaMalloc failed: out "
       "of memory",
       "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 314572800"};
-  // Of a split that is not this model's, either.
+  // Also if the split does not fit this model.
   for (const std::string split : {"\"\"", "3,5"}) {
     std::vector<std::string> lines{offload("8,24"), offload(split)};
     lines.insert(lines.end(), refused.begin(), refused.end());
@@ -433,7 +433,7 @@ TEST(LogReportedWordings, AnEarlierModelsSplitIsNotTheNextOnes) {
   }
 }
 
-TEST(LogReportedWordings, TheRestOfTheFiguresIsRead) {
+TEST(LogReportedWordings, ReadsOtherFigures) {
   const Finding openvino =
       only_of({"Exceeded max size of memory allocation: Required 20000000000 bytes but memory size is "
                "16000000000 bytes"});
@@ -449,7 +449,7 @@ TEST(LogReportedWordings, TheRestOfTheFiguresIsRead) {
   EXPECT_THAT(fence.cause, HasSubstr("file descriptors"));
 }
 
-TEST(LogReportedWordings, SglangsWeightsMayBeLargerThanItsShare) {
+TEST(LogReportedWordings, SglangWeightsMayExceedItsShare) {
   const std::string error = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.";
   for (const std::string budget :
        {"[2025-05-12 10:11:12 TP0] max_total_num_tokens=-2817",
@@ -461,7 +461,7 @@ TEST(LogReportedWordings, SglangsWeightsMayBeLargerThanItsShare) {
     EXPECT_THAT(commands_of(finding).at(0), HasSubstr("--mem-fraction-static"));
     EXPECT_EQ(commands_of(finding).back(), "headroom top");
   }
-  // Each of its processes tells it, and one that is alone is enough.
+  // Each of its processes reports it; one report is enough.
   EXPECT_EQ(only_of({"[gpu=0] max_total_num_tokens=-12", "[gpu=1] max_total_num_tokens=-12", error}).id,
             "sglang-out-of-memory");
   EXPECT_THAT(only_of({error}).title, HasSubstr("had no GPU memory left for its key-value cache"));
@@ -471,8 +471,8 @@ TEST(LogReportedWordings, SglangsWeightsMayBeLargerThanItsShare) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-// Its name is in none of these lines.
-TEST(LogReportedWordings, VllmIsKnownByItsLoggersPreamble) {
+// None of these lines contains the name vLLM.
+TEST(LogReportedWordings, RecognizesVllmByLoggerPrefix) {
   for (const std::string preamble : {"", "ERROR 05-12 10:11:12 [core.py:396] "}) {
     const Finding blocks =
         only_of({preamble + "ValueError: No available memory for the cache blocks. Try increasing "
@@ -496,13 +496,13 @@ TEST(LogReportedWordings, VllmIsKnownByItsLoggersPreamble) {
     EXPECT_THAT(commands_of(only_of({preamble + kTorch})), Contains("model.half()")) << preamble;
 }
 
-// SGLang borrowed vLLM's layers, whose logger wrote to its log.
-TEST(LogReportedWordings, ALineOfVllmsLoggerDoesNotTellWhoseLogItIs) {
+// SGLang used layers of vLLM, whose logger wrote to SGLang's log.
+TEST(LogReportedWordings, LineOfVllmLoggerDoesNotIdentifyProgram) {
   const std::string borrowed = "WARNING 05-12 10:11:12 [fp8.py:63] dtype=torch.bfloat16";
   EXPECT_THAT(only_of({borrowed, kTorch}).title, HasSubstr("PyTorch ran out"));
 }
 
-TEST(LogReportedWordings, PostgresqlsTableOfLocksIsNoMemoryOfTheMachine) {
+TEST(LogReportedWordings, PostgresqlLockTableIsNotMachineMemory) {
   const std::string old_hint = "HINT:  You might need to increase max_locks_per_transaction.",
                     new_hint = R"(HINT:  You might need to increase "max_locks_per_transaction".)";
   for (const std::string prefix : {"", "2025-05-12 10:11:12.123 UTC [1234] "})
@@ -533,7 +533,7 @@ TEST(LogReportedWordings, PostgresqlsTableOfLocksIsNoMemoryOfTheMachine) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogReportedWordings, OpenclsFiguresFollowItsError) {
+TEST(LogReportedWordings, ReadsOpenclFiguresAfterError) {
   const std::string error = "ERROR: clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)";
   const Finding too_large = only_of({error, "  requested: 805306368 bytes", "  max alloc size: 268435456"});
   EXPECT_EQ(figure(too_large, "requested_bytes"), mebibytes(768).count);
@@ -549,7 +549,7 @@ TEST(LogReportedWordings, OpenclsFiguresFollowItsError) {
       only_of({"requested: 7", error, "  CL_DEVICE_MAX_MEM_ALLOC_SIZE: 268435456",
                "  Max memory allocation    1 (1)", "http request: 200", "requested: 536870912 bytes"});
   EXPECT_EQ(figure(of_clinfo, "largest_buffer_bytes"), mebibytes(256).count);
-  EXPECT_EQ(figure(of_clinfo, "requested_bytes"), -1);  // it stands too far behind
+  EXPECT_EQ(figure(of_clinfo, "requested_bytes"), -1);  // too many lines after the error
   EXPECT_EQ(of_clinfo.confidence, Confidence::possible);
   EXPECT_TRUE(findings_of({"requested: 536870912 bytes", "max alloc size: 268435456"}).empty());
 }

@@ -1,4 +1,4 @@
-// Whether a program survived what it told: its own retries and fallbacks, and what answers nothing.
+// Whether a program survived its error: its retries and fallbacks, and lines that are neither.
 #include "doctor/log/log_findings.h"
 #include "doctor/log/log_retry.h"
 #include "log_lines.h"
@@ -10,8 +10,8 @@ namespace {
 using doctor::LogFindings;
 using testing::HasSubstr;
 
-TEST(LogRetries, WhatAProgramSurvivedIsNoAlarm) {
-  // Ultralytics, PyTorch Lightning, fairseq, Accelerate, as they print it.
+TEST(LogRetries, SurvivedErrorIsAWarning) {
+  // Messages of Ultralytics, PyTorch Lightning, fairseq and Accelerate.
   const std::string itself = "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3).";
   const std::vector<std::vector<std::string>> kSurvived{
       {itself, "Epoch 1/100"},
@@ -28,11 +28,11 @@ TEST(LogRetries, WhatAProgramSurvivedIsNoAlarm) {
   }
 }
 
-TEST(LogRetries, WhatItDidNotSurviveIsOne) {
+TEST(LogRetries, FatalErrorIsSevere) {
   const std::string retry = "Decreasing batch size to: 4.";
   const std::vector<std::string> kFailed[] = {
-      {kTorch, retry},                     // the log ends with it: nobody knows
-      {kTorch, retry, "epoch 1", kTorch},  // again, and nothing after it
+      {kTorch, retry},                     // the log ends here: the outcome is unknown
+      {kTorch, retry, "epoch 1", kTorch},  // fails again at the end
       {kTorch, "Retrying connection to 10.0.0.1", "epoch 1"},
       {kTorch, retry, "epoch 1", "RuntimeError: No executable batch size found, reached zero."}};
   for (const auto& lines : kFailed) {
@@ -42,7 +42,7 @@ TEST(LogRetries, WhatItDidNotSurviveIsOne) {
   }
 }
 
-TEST(LogRetries, ARetryLongAfterAnswersNothing) {
+TEST(LogRetries, LateRetryDoesNotCount) {
   LogFindings logs;
   logs.read_line("log", 1, kTorch);
   logs.read_line("log", doctor::MessageGroups::kNear + 2, "Decreasing batch size to: 4.");
@@ -51,7 +51,7 @@ TEST(LogRetries, ARetryLongAfterAnswersNothing) {
   EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
 }
 
-TEST(LogRetries, AnotherFilesRetryAnswersNothing) {
+TEST(LogRetries, RetryInOtherFileDoesNotCount) {
   LogFindings logs;
   logs.read_line("a", 1, kTorch);
   logs.end_file();
@@ -60,7 +60,7 @@ TEST(LogRetries, AnotherFilesRetryAnswersNothing) {
   EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
 }
 
-TEST(LogRetries, AKillIsAnsweredByNone) {
+TEST(LogRetries, KillCannotBeRetried) {
   const auto findings =
       findings_of({"Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
                    "Decreasing batch size to: 4.", "epoch 1"});
@@ -68,8 +68,8 @@ TEST(LogRetries, AKillIsAnsweredByNone) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
 }
 
-// Since 0.11 it allocates before it loads, and tries fewer layers until they fit.
-TEST(LogRetries, OllamasFewerLayersThatFitAreNoAlarm) {
+// Since 0.11 Ollama allocates before it loads, and tries fewer layers until they fit.
+TEST(LogRetries, OllamaRetryWithFewerLayersIsAWarning) {
   const std::vector<std::string> refused{
       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3840.00 MiB on device 0: cudaMalloc failed: "
       "out "
@@ -90,7 +90,7 @@ TEST(LogRetries, OllamasFewerLayersThatFitAreNoAlarm) {
   EXPECT_EQ(survived[0].severity, Severity::warning);
   EXPECT_EQ(survived[0].evidence.back().line, 4);
   EXPECT_EQ(findings_of({refused[0], refused[1], again}).at(0).severity, Severity::severe);
-  // What starts then is another model.
+  // The model that starts then is another one.
   EXPECT_EQ(findings_of({refused[0], refused[1], terminated, again, started}).at(0).severity,
             Severity::severe);
   EXPECT_EQ(
@@ -101,8 +101,8 @@ TEST(LogRetries, OllamasFewerLayersThatFitAreNoAlarm) {
   EXPECT_TRUE(findings_of({started}).empty());
 }
 
-// What another program retries, or retries without less memory, answers nothing.
-TEST(LogRetries, OnlyTheProgramsOwnRetryAnswers) {
+// A retry of another program, or one that does not use less memory, does not count.
+TEST(LogRetries, OnlyRetryOfSameProgramCounts) {
   const std::string died =
       "[detector-1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
   const auto severity = [&](const std::vector<std::string>& after) {
@@ -118,7 +118,7 @@ TEST(LogRetries, OnlyTheProgramsOwnRetryAnswers) {
   EXPECT_EQ(severity({"camera: Retrying with lower latency profile"}), Severity::severe);
   EXPECT_EQ(severity({"uploader: Skipping batch upload, offline"}), Severity::severe);
   EXPECT_EQ(severity({"| WARNING: ran out of memory, skipping batch"}), Severity::warning);
-  // It is too late.
+  // The program already ended.
   EXPECT_EQ(severity({"[ERROR] [detector-1]: process has died [pid 812, exit code 1, cmd 'detector']",
                       "Retrying with a smaller batch"}),
             Severity::severe);
@@ -127,11 +127,11 @@ TEST(LogRetries, OnlyTheProgramsOwnRetryAnswers) {
             Severity::warning);
   EXPECT_EQ(severity({"nav-2 exited with code 0", "[detector-1] Retrying with a smaller batch"}),
             Severity::warning);
-  // The second try failed, too.
+  // The second attempt failed, too.
   EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch",
                       "[detector-1] Traceback (most recent call last):"}),
             Severity::severe);
-  // Of a message without a name, which is of another program.
+  // The failure has no name; the retry is of another program.
   EXPECT_EQ(findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
                          "[nav-2] Retrying with a smaller batch", "a line follows"})
                 .at(0)
@@ -139,8 +139,8 @@ TEST(LogRetries, OnlyTheProgramsOwnRetryAnswers) {
             Severity::severe);
 }
 
-// What other programs retry beside a failure answers nothing: an exporter of traces, an upload, a connection.
-TEST(LogRetries, OtherProgramsRetriesAnswerNothing) {
+// Retries of other programs do not count: a trace exporter, an upload, a connection.
+TEST(LogRetries, RetriesOfOtherProgramsDoNotCount) {
   for (const std::string retry :
        {"Transient error Internal Server Error encountered while exporting span batch, retrying in 0.89s.",
         "urllib3: Retrying upload of smaller chunk", "connection lost, retrying with fewer workers"}) {
@@ -152,8 +152,8 @@ TEST(LogRetries, OtherProgramsRetriesAnswerNothing) {
   EXPECT_EQ(findings_of({kTorch, tiled, "epoch 1"}).at(0).severity, Severity::warning);
 }
 
-// An exception that ended a program, or the program's end, is answered by no later line.
-TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
+// If an exception ended the program, a later retry does not count.
+TEST(LogRetries, RetryAfterFatalTracebackDoesNotCount) {
   const std::string retry = "Decreasing batch size to: 4.";
   EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"serve.py\", line 10, in <module>",
                          "    model(x)", kTorch, retry, "epoch 1"})
@@ -167,7 +167,7 @@ TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
             Severity::severe);
   EXPECT_EQ(findings_of({kTorch, "Aborted (core dumped)", retry, "epoch 1"}).at(0).severity,
             Severity::severe);
-  // What is told behind a traceback of something else is no end of one.
+  // A message after the traceback of another error is not the end of that traceback.
   EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'x'",
                          kTorch, retry, "epoch 1"})
                 .at(0)
@@ -175,8 +175,8 @@ TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
             Severity::warning);
 }
 
-// Whoever starts programs again tells that one ended: what the next one does answers nothing.
-TEST(LogRetries, WhatAnotherProcessDoesAfterARestartAnswersNothing) {
+// A supervisor reports that the program ended. A retry by the next process does not count.
+TEST(LogRetries, RetryAfterRestartDoesNotCount) {
   const std::string retry = "last run was out of memory, retrying with batch size 1";
   for (const std::string end :
        {"systemd[1]: detector.service: Main process exited, code=exited, status=1/FAILURE",
@@ -205,18 +205,18 @@ TEST(LogRetries, WhatAnotherProcessDoesAfterARestartAnswersNothing) {
   }
 }
 
-TEST(LogRetries, TheJournalTellsWhichProcessALineIsOf) {
+TEST(LogRetries, ReadsProcessFromJournalPrefix) {
   EXPECT_EQ(doctor::process_of("Nov 21 10:30:09 orin python3[4400]: ready"), "python3[4400]");
   EXPECT_EQ(doctor::process_of("python3[4400]: ready"), "python3[4400]");
   EXPECT_EQ(doctor::process_of("2026-11-21T10:30:09+0000 orin det.py[7]: [det-1]: x"), "det.py[7]");
   EXPECT_EQ(doctor::process_of("[ERROR] [1700560000.1] [detector]: failed"), "");
   EXPECT_EQ(doctor::process_of("[E] Error[2]: [executionContext.cpp] OutOfMemory"), "");
   EXPECT_EQ(doctor::process_of("[detector-1] ready"), "");
-  // Of another one's end.
+  // A line about the end of another process.
   EXPECT_EQ(doctor::process_of("systemd[1]: det.service: Failed with result 'exit-code'."), "");
 }
 
-TEST(LogRetries, OnlyTheSameProcessAnswersInTheJournal) {
+TEST(LogRetries, OnlyRetryOfSameProcessCountsInJournal) {
   const std::string begin = "Nov 21 10:30:00 orin ", retry = "retrying with batch size 1";
   const auto severity = [&](const std::string& who, const std::string& end = "Epoch 1/100") {
     return findings_of({begin + "python3[4312]: " + kTorch, end, who + retry, begin + "python3[4400]: ready"})
@@ -228,13 +228,13 @@ TEST(LogRetries, OnlyTheSameProcessAnswersInTheJournal) {
   EXPECT_EQ(severity("  "), Severity::warning) << "the rest of a message of several lines";
   const std::string ended = "[ERROR] [det-1]: process has died [pid 99, exit code 1, cmd 'det'].";
   EXPECT_EQ(severity(begin + "python3[4312]: ", ended), Severity::warning);
-  // A line without a name may be of whichever program ended.
+  // A line without a name may belong to the program that ended.
   EXPECT_EQ(findings_of({kTorch, ended, retry, "ready"}).at(0).severity, Severity::severe);
-  // What did not answer it is not told as its retry.
+  // A retry that does not count is not reported.
   EXPECT_THAT(findings_of({kTorch, ended, retry, "ready"}).at(0).cause, testing::Not(HasSubstr("retried")));
 }
 
-TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
+TEST(LogRetries, BuilderOfOtherEngineIsNotARetry) {
   const std::string skipped =
       "[W] [TRT] Skipping tactic 3 due to insufficient memory on requested size of 4294967296 detected for "
       "tactic 0x4.";
@@ -252,8 +252,8 @@ TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
       Severity::warning);
 }
 
-// On the line behind a retry whoever tells of a kill, or of another end, tells that it was the last try.
-TEST(LogRetries, AKillBehindARetryIsNoAnswer) {
+// If the line after a retry reports a kill or another end, the retry failed.
+TEST(LogRetries, KillAfterRetryMeansRetryFailed) {
   const std::string refused = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB";
   const auto severity = [&](const std::string& behind) {
     return finding_of_id(
@@ -304,8 +304,8 @@ TEST(LogRetries, AKillBehindARetryIsNoAnswer) {
     EXPECT_EQ(severity(other), Severity::warning) << other;
 }
 
-// "Memory" is in the name of much that others retry.
-TEST(LogRetries, OnlyAWantOfMemoryIsRetriedWithLess) {
+// Other programs retry operations whose names contain "memory".
+TEST(LogRetries, RecognizesOnlyRetriesAfterLackOfMemory) {
   for (const std::string other :
        {"redis: Retrying with shared memory transport", "Retrying to open the shared memory segment /psm_1",
         "in-memory cache: Retrying lookup", "Retrying to access memory map of 0000:01:00.0",
@@ -328,8 +328,8 @@ TEST(LogRetries, OnlyAWantOfMemoryIsRetriedWithLess) {
   }
 }
 
-// Ultralytics looks for the largest batch that fits: that one did not is how it finds it.
-TEST(LogRetries, ASearchForTheLargestBatchIsNoAlarm) {
+// Ultralytics searches for the largest batch that fits, so one failure is part of the search.
+TEST(LogRetries, BatchSizeSearchIsNotSevere) {
   const std::string refused =
       "CUDA out of memory. Tried to allocate 400.00 MiB. GPU 0 has a total capacity of 7.79 GiB of which "
       "60.00 MiB is free.";
@@ -348,8 +348,8 @@ TEST(LogRetries, ASearchForTheLargestBatchIsNoAlarm) {
   EXPECT_EQ(severity({"Using batch-size 14"}), Severity::severe);
 }
 
-// The line that tells of the failure tells that it was caught, too: it may be the last one of a log.
-TEST(LogRetries, ALineThatTellsItsOwnRetryIsNoAlarm) {
+// The line that reports the failure also says that it was caught. It may be the last line of a log.
+TEST(LogRetries, LineWithItsOwnRetryIsAWarning) {
   for (const std::string line :
        {"WARNING ⚠️ CUDA out of memory with batch=16, reducing to batch=8 and retrying.",
         "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3)."}) {
@@ -360,12 +360,12 @@ TEST(LogRetries, ALineThatTellsItsOwnRetryIsNoAlarm) {
     EXPECT_EQ(findings_of({line, "Killed"}).at(0).severity, Severity::severe) << line;
     EXPECT_EQ(findings_of({line, "Epoch 1", kTorch}).at(0).severity, Severity::severe) << line;
   }
-  // Where two lines tell it, the second is the last one, and nobody knows.
+  // If the retry is a separate last line, the outcome is unknown.
   EXPECT_EQ(findings_of({kTorch, "Reducing to batch=8 and retrying (1/3)."}).at(0).severity,
             Severity::severe);
 }
 
-TEST(LogRetries, ALineThatTellsItsFallbackIsNoAlarm) {
+TEST(LogRetries, LineWithItsFallbackIsAWarning) {
   const auto findings = findings_of({"[INFO] Falling back to CPU: CUDA out of memory"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::warning);

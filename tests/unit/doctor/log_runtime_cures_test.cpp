@@ -1,5 +1,5 @@
-// What runtimes of models say when they lack memory, and the cures that are reckoned from their own figures:
-// llama.cpp's cache, TensorRT's built engines, vLLM's share, RKNN, ncnn.
+// Messages of model runtimes that ran out of memory, and the cures computed from their figures: llama.cpp's
+// cache, TensorRT's built engines, vLLM's share, RKNN, ncnn.
 #include "log_lines.h"
 #include "support/test_support.h"
 
@@ -12,14 +12,14 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-// The cure with this command; one without a command where there is none.
+// The cure with this command, or an empty cure.
 Cure cure_of(const Finding& finding, std::string_view command) {
   for (const Cure& cure : finding.cures)
     if (cure.command == command) return cure;
   return {};
 }
 
-// As llama.cpp prints them; 5120 MiB are free, and the weights take 4168.09 MiB.
+// The log of llama.cpp: 5120 MiB are free, and the weights take 4168.09 MiB.
 std::vector<std::string> llama_cache(const std::string& context = "32768") {
   return {
       "llama_model_load_from_file_impl: using device CUDA0 (Orin) - 5120 MiB free",
@@ -34,7 +34,7 @@ std::vector<std::string> llama_cache(const std::string& context = "32768") {
       "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"};
 }
 
-TEST(LogRuntimeCures, ACacheThatDidNotFitIsMadeToFit) {
+TEST(LogRuntimeCures, ShrinksCacheToFit) {
   const Finding finding = only_of(llama_cache());
   EXPECT_EQ(finding.title, "ggml could not allocate its key-value cache of 4.00 GiB on the GPU");
   EXPECT_THAT(finding.cause,
@@ -45,29 +45,29 @@ TEST(LogRuntimeCures, ACacheThatDidNotFitIsMadeToFit) {
   const Cure in_8_bits = cure_of(finding, "-fa on -ctk q8_0 -ctv q8_0");
   EXPECT_EQ(in_8_bits.saves, Bytes{4294967296 / 64 * 30});
   EXPECT_THAT(in_8_bits.what, HasSubstr("-c 14080"));
-  // A layer has 126.3 MiB of weights and 128 MiB of the cache: 20 of them are 5086 MiB.
+  // A layer has 126.3 MiB of weights and 128 MiB of cache: 20 layers need 5086 MiB.
   EXPECT_THAT(commands_of(finding), Contains("-ngl 20"));
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("-ub"))));
 }
 
-TEST(LogRuntimeCures, ACacheIsCuredInGeneralWhereFiguresLack) {
+TEST(LogRuntimeCures, GivesGeneralCacheCureWithoutFigures) {
   const Finding alone = only_of({"llama_kv_cache_init: failed to allocate buffer for kv cache"});
   EXPECT_EQ(alone.cause, "The key-value cache did not fit in the free memory.");
   EXPECT_THAT(commands_of(alone), Contains(HasSubstr("-c N")));
   EXPECT_THAT(commands_of(alone), Each(Not(HasSubstr("-ub"))));
-  // The weights alone are more than what was free: no context fits.
+  // The weights alone exceed the free memory: no context fits.
   auto lines = llama_cache();
   lines[0] = "llama_model_load_from_file_impl: using device CUDA0 (Orin) - 4200 MiB free";
   const Finding full = only_of(lines);
   EXPECT_THAT(commands_of(full), Each(Not(HasSubstr("-c "))));
   EXPECT_THAT(commands_of(full), Contains("-ngl 16"));
-  // Of another load's figures, by which it would have fit, nothing is reckoned.
+  // With the figures of another load the cache would fit, so they are not used.
   lines[0] = "llama_model_load_from_file_impl: using device CUDA0 (Orin) - 40960 MiB free";
   EXPECT_THAT(commands_of(only_of(lines)), Contains("-c 16384"));
   EXPECT_THAT(commands_of(only_of(lines)), Contains("-ngl N, below the layers in its log"));
 }
 
-TEST(LogRuntimeCures, ACacheOfTheHostIsNotReckonedByTheGpu) {
+TEST(LogRuntimeCures, HostCacheIsNotComputedFromGpuFigures) {
   auto lines = llama_cache();
   lines[6] = "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 4294967296";
   lines[7] = "alloc_tensor_range: failed to allocate CPU buffer of size 4294967296";
@@ -77,7 +77,7 @@ TEST(LogRuntimeCures, ACacheOfTheHostIsNotReckonedByTheGpu) {
   EXPECT_THAT(commands_of(finding), Each(Not(AnyOf(HasSubstr("-ngl"), HasSubstr("-ub")))));
 }
 
-// Nor of other programs, and nothing else that ggml is refused is a cache.
+// The same for other programs, and for buffers of ggml that are not a cache.
 TEST(LogRuntimeCures, OtherProgramsAndBuffersHaveTheirOwnCures) {
   const Finding whisper = only_of({"whisper_kv_cache_init: failed to allocate memory for the kv cache"});
   EXPECT_EQ(whisper.cause, "The key-value cache did not fit in the free memory.");
@@ -102,7 +102,7 @@ void expect_no_workspace(const Finding& finding) {
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("--fp16")));
 }
 
-TEST(LogRuntimeCures, ABuiltEngineHasNoWorkspaceToShrink) {
+TEST(LogRuntimeCures, BuiltEngineHasNoWorkspaceCure) {
   const std::string allocate =
       "[TRT] [E] [defaultAllocator.cpp::allocate::58] Error Code 1: Cuda Runtime (out of memory)";
   for (const std::string last :
@@ -126,14 +126,14 @@ TEST(LogRuntimeCures, ABuiltEngineHasNoWorkspaceToShrink) {
   EXPECT_EQ(sized.times, 1);
 }
 
-TEST(LogRuntimeCures, AnEngineThatIsLoadedIsItsWeights) {
+TEST(LogRuntimeCures, LoadedEngineGetsWeightCures) {
   const Finding load =
       only_of({"[E] [TRT] 1: [engine.cpp::deserializeEngine] Error Code 1: Cuda Runtime (out of memory)",
                kRequest, "[E] Engine deserialization failed"});
   expect_no_workspace(load);
   EXPECT_EQ(load.title, "TensorRT ran out of memory while it loaded a built engine: it asked for 8.00 GiB");
   EXPECT_THAT(commands_of(load), Contains(HasSubstr("--allowWeightStreaming --weightStreamingBudget=50%")));
-  // TensorRT 7 tells only behind it what it was for; alone that is no want of memory.
+  // TensorRT 7 reports the purpose only on a later line. That line alone is not a memory failure.
   const std::string behind = "[TensorRT] ERROR: INVALID_CONFIG: Deserialize the cuda engine failed.";
   expect_no_workspace(
       only_of({"[TensorRT] ERROR: ../rtSafe/safeRuntime.cpp (25) - Cuda Error in allocate: 2 (out of memory)",
@@ -143,8 +143,8 @@ TEST(LogRuntimeCures, AnEngineThatIsLoadedIsItsWeights) {
   EXPECT_THAT(commands_of(only_of({kRequest})), Contains(HasSubstr("workspace:4096")));
 }
 
-// The GPU was full: a larger workspace has nothing to take.
-TEST(LogRuntimeCures, ANodeWithoutTacticTakesTheGpusRefusalAsItsReason) {
+// The GPU was full, so a larger workspace does not help.
+TEST(LogRuntimeCures, NodeWithoutTacticNamesGpuRefusal) {
   const auto findings = findings_of(
       {"[E] [TRT] [virtualMemoryBuffer.cpp::resizePhysical::154] Error Code 1: Cuda Driver (out of memory)",
        kRequest,
@@ -163,7 +163,7 @@ const std::string kNoBlocks =
     "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
     "initializing the engine.";
 
-TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
+TEST(LogRuntimeCures, ReadsFiguresOfVllm) {
   const Finding v1 = only_of(
       {"INFO 09-01 11:12:00 [utils.py:233] non-default args: {'model': 'x', 'gpu_memory_utilization': 0.5}",
        "INFO 09-01 11:12:13 [gpu_worker.py:298] Available KV cache memory: -0.62 GiB", kNoBlocks});
@@ -180,7 +180,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
   EXPECT_EQ(figure(v0, "share_percent"), 90);
   EXPECT_EQ(figure(v0, "total_bytes"), 7988639171);
   EXPECT_EQ(figure(v0, "lacking_bytes"), 461708984);
-  // 0.90 and 0.43/7.44, up: 0.96, and half of what that leaves.
+  // 0.90 + 0.43/7.44, rounded up: 0.96; plus half of the rest: 0.98.
   EXPECT_THAT(v0.cures.at(0).what, HasSubstr("0.96 is enough for weights and warm-up, without a cache"));
   EXPECT_EQ(v0.cures.at(0).command, "--gpu-memory-utilization 0.98");
   const Finding none =
@@ -188,7 +188,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
                "= 3.60GiB",
                "the rest of the memory reserved for KV Cache is -1.43GiB.", kNoBlocks});
   EXPECT_THAT(commands_of(none), Each(Not(HasSubstr("utilization"))));
-  // An earlier start lacked it; this one's cache is only too small.
+  // An earlier start lacked memory; in this start only the cache is too small.
   for (const Finding& finding : findings_of(
            {"[gpu_worker.py:298] non-default args: {'gpu_memory_utilization': 0.6}",
             "[gpu_worker.py:298] Available KV cache memory: -5.00 GiB",
@@ -197,7 +197,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
             "ValueError: To serve at least one request with the models's max seq len (32768), (8.00 GiB KV "
             "cache is needed, which is larger than the available KV cache memory (4.00 GiB)."}))
     for (const Cure& cure : finding.cures) EXPECT_THAT(cure.what, Not(HasSubstr("is enough for weights")));
-  // A start that has room says the same words, and is none of its failures.
+  // A start with enough memory prints the same words and is not a failure.
   EXPECT_TRUE(findings_of({"[gpu_worker.py:298] Available KV cache memory: 3.62 GiB",
                            "[gpu_worker.py:298] Available KV cache memory: -0.62 GiB"})
                   .empty());
@@ -206,7 +206,7 @@ TEST(LogRuntimeCures, VllmsOwnFiguresAreRead) {
             -1);
 }
 
-TEST(LogRuntimeCures, RknnIsReadWithItsSize) {
+TEST(LogRuntimeCures, ReadsSizeOfRknn) {
   const Finding finding = only_of(
       {"E RKNN: [09:40:45.140] failed to allocate handle, ret: -1, errno: 12, errstr: Cannot allocate "
        "memory",
@@ -225,7 +225,7 @@ TEST(LogRuntimeCures, RknnIsReadWithItsSize) {
             "rknn-out-of-memory");
 }
 
-TEST(LogRuntimeCures, RknnsOtherErrorsAreNoWantOfMemory) {
+TEST(LogRuntimeCures, OtherRknnErrorsAreNotLackOfMemory) {
   for (const char* line :
        {"#define RKNN_ERR_MALLOC_FAIL -3 /* memory malloc fail. */", "E RKNN: rknn_init, load model failed!",
         "E RKNN: failed to allocate handle, ret: -1, errno: 14, errstr: Bad address",
@@ -240,7 +240,7 @@ TEST(LogRuntimeCures, RknnsOtherErrorsAreNoWantOfMemory) {
   EXPECT_EQ(files.cures.at(0).command, "ulimit -n 65536");
 }
 
-TEST(LogRuntimeCures, NcnnsNumbersAreVulkans) {
+TEST(LogRuntimeCures, ReadsVulkanCodesOfNcnn) {
   const Finding device = only_of({"vkAllocateMemory failed -2"});
   EXPECT_EQ(device.id, "vulkan-out-of-memory");
   EXPECT_EQ(device.title, "Vulkan could not allocate GPU memory");

@@ -1,5 +1,5 @@
-// What PyTorch's servers, ggml's programs, Vulkan, OpenCL and others say in words of their own, with lines
-// beside them that have the same words and tell of nothing.
+// Messages of PyTorch's servers, ggml's programs, Vulkan, OpenCL and others, paired with harmless lines that
+// have the same words.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string torch_with_free(std::string_view free) {
       free);
 }
 
-TEST(LogStackWordings, WhereMuchWasFreeTheMemoryWasNotFull) {
+TEST(LogStackWordings, MuchFreeMemoryMeansNotFull) {
   const Finding finding = findings_of({torch_with_free("1.00 GiB")}).at(0);
   EXPECT_EQ(finding.confidence, Confidence::possible);
   EXPECT_THAT(finding.cause, HasSubstr("1.00 GiB were free"));
@@ -38,8 +38,8 @@ TEST(LogStackWordings, WhereMuchWasFreeTheMemoryWasNotFull) {
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("half()"))));
 }
 
-// Within twice the request, or what the kernel keeps for itself, it was full.
-TEST(LogStackWordings, WhereLittleWasFreeItWasFull) {
+// If the free memory is below twice the request or below the kernel's reserve, the memory was full.
+TEST(LogStackWordings, LittleFreeMemoryMeansFull) {
   for (const char* free : {"12.00 MiB", "39.00 MiB", "80.00 MiB"}) {
     const Finding finding = findings_of({torch_with_free(free)}).at(0);
     EXPECT_THAT(finding.cause, HasSubstr("own tensors")) << free;
@@ -67,8 +67,8 @@ TEST(LogStackWordings, VllmGetsItsOwnCures) {
     EXPECT_THAT(commands, Each(Not(HasSubstr(of_training)))) << of_training;
 }
 
-// One line tells vLLM's own failures how long the context is, and PyTorch's in it.
-TEST(LogStackWordings, VllmsLineOfSettingsIsForPyTorchToo) {
+// The context length of this line applies to failures of vLLM and of PyTorch inside vLLM.
+TEST(LogStackWordings, VllmSettingsApplyToPyTorchErrors) {
   const auto findings = findings_of(
       {"INFO 03-10 10:11:12 [core.py:61] Initializing a V1 LLM engine (v0.8.4) with config: model='Qwen', "
        "dtype=torch.bfloat16, max_seq_len=32768, tensor_parallel_size=1",
@@ -76,8 +76,8 @@ TEST(LogStackWordings, VllmsLineOfSettingsIsForPyTorchToo) {
   EXPECT_THAT(commands_of(findings.at(0)), Contains("--max-model-len 16384"));
 }
 
-// What the cache or a batch takes is nothing to weights that do not fit.
-TEST(LogStackWordings, WhileVllmLoadsTheWeightsComeFirst) {
+// A smaller cache or batch does not help if the weights do not fit.
+TEST(LogStackWordings, WeightCuresComeFirstWhileVllmLoads) {
   const std::string begin = "INFO [gpu_model_runner.py:1276] Starting to load model Qwen/Qwen2.5-14B...",
                     end = "INFO [gpu_model_runner.py:1300] Model loading took 5.20 GiB and 3.1 seconds";
   const Finding loading = findings_of({begin, kVllm[1], kVllm[2]}).at(0);
@@ -88,7 +88,7 @@ TEST(LogStackWordings, WhileVllmLoadsTheWeightsComeFirst) {
   EXPECT_THAT(running.cause, Not(HasSubstr("loading")));
 }
 
-TEST(LogStackWordings, OtherServersOnPyTorchHaveTheirFlags) {
+TEST(LogStackWordings, OtherPyTorchServersGetTheirFlags) {
   const auto sglang =
       findings_of({"  File \"/opt/sglang/srt/managers/scheduler.py\", line 1, in run",
                    "  File \"/opt/vllm/model_executor/layers/linear.py\", line 2, in forward", kTorch});
@@ -96,7 +96,7 @@ TEST(LogStackWordings, OtherServersOnPyTorchHaveTheirFlags) {
   const auto tgi = findings_of(
       {"  File \"/opt/text_generation_server/models/flash_causal_lm.py\", line 1, in run", kTorch});
   EXPECT_THAT(commands_of(tgi.at(0)), Contains(HasSubstr("--max-batch-prefill-tokens")));
-  // A script that has such a model's layers, or the name in its own path.
+  // A script that uses the server's layers, or has the server's name in its path.
   for (const std::string line : {"  File \"/opt/vllm/model_executor/layers/linear.py\", line 2, in forward",
                                  "  File \"/opt/vllm-tests/train.py\", line 2, in <module>"}) {
     const Finding plain = findings_of({line, kTorch}).at(0);
@@ -105,7 +105,7 @@ TEST(LogStackWordings, OtherServersOnPyTorchHaveTheirFlags) {
   }
 }
 
-TEST(LogStackWordings, AModelInHalfPrecisionIsNotHalvedAgain) {
+TEST(LogStackWordings, DoesNotSuggestHalfPrecisionTwice) {
   for (const std::string line : {"loading with torch_dtype=torch.bfloat16", "python3 serve.py --dtype half",
                                  "model weight dtype torch.float8_e4m3fn, manual cast: torch.bfloat16",
                                  "{\"torch_dtype\": \"float16\"}", "config: dtype: bf16", "dtype=fp16"})
@@ -116,7 +116,7 @@ TEST(LogStackWordings, AModelInHalfPrecisionIsNotHalvedAgain) {
     EXPECT_THAT(commands_of(findings_of({line, kTorch}).at(0)), Contains("model.half()")) << line;
 }
 
-TEST(LogStackWordings, VulkansWordsAreGgmlsOnlyNearIt) {
+TEST(LogStackWordings, VulkanErrorIsGgmlOnlyNearGgmlLines) {
   const std::string what = "  what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory";
   const auto alone = findings_of({"[Error] [carb.graphics] createBuffer failed", what});
   ASSERT_EQ(alone.size(), 1U);
@@ -136,8 +136,8 @@ TEST(LogStackWordings, VulkansWordsAreGgmlsOnlyNearIt) {
   }
 }
 
-// The line that tells the memory may come behind the one that tells what for.
-TEST(LogStackWordings, ARefusalOfTheHostsMemoryIsTheHosts) {
+// The line that names the memory may follow the line that names the purpose.
+TEST(LogStackWordings, RefusedHostMemoryIsReportedAsHost) {
   const auto findings = findings_of(
       {"whisper_init_state: failed to allocate memory for the compute buffer",
        "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 3221225472"});
@@ -146,8 +146,8 @@ TEST(LogStackWordings, ARefusalOfTheHostsMemoryIsTheHosts) {
   EXPECT_THAT(commands_of(findings[0]), Not(Contains("-ng")));
 }
 
-// What the context lacked is no part of a note about pinned memory.
-TEST(LogStackWordings, ARefusalIsNotHiddenInANoteAboutPinnedMemory) {
+// The context's failure is not part of a note about pinned memory.
+TEST(LogStackWordings, PinnedMemoryNoteDoesNotHideFailure) {
   const auto findings = findings_of(
       {"ggml_cuda_host_malloc: failed to allocate 300.00 MiB of pinned memory: out of memory",
        "llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers"});
@@ -156,7 +156,7 @@ TEST(LogStackWordings, ARefusalIsNotHiddenInANoteAboutPinnedMemory) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
 }
 
-TEST(LogStackWordings, VulkansErrorCodesAreFound) {
+TEST(LogStackWordings, RecognizesVulkanErrorCodes) {
   for (const std::string line :
        {"[Error] [carb.graphics-vulkan.plugin] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
         "vkCreateBuffer failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
@@ -177,7 +177,7 @@ TEST(LogStackWordings, VulkansErrorCodesAreFound) {
   EXPECT_EQ(figure(isaac[0], "requested_bytes"), 134217728);
 }
 
-TEST(LogStackWordings, ListsAndManualsOfErrorCodesAreNone) {
+TEST(LogStackWordings, IgnoresListsAndManualsOfErrorCodes) {
   for (const std::string line :
        {"    VK_ERROR_OUT_OF_DEVICE_MEMORY = -2,", "case VK_ERROR_OUT_OF_DEVICE_MEMORY:",
         "error codes: VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY",
@@ -190,7 +190,7 @@ TEST(LogStackWordings, ListsAndManualsOfErrorCodesAreNone) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, WhisperAndStableDiffusionHaveFlagsOfTheirOwn) {
+TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
   const auto whisper = findings_of({"whisper_model_load: loading model",
                                     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3094.36 MiB on "
                                     "device 0: cudaMalloc failed: out "
@@ -215,7 +215,7 @@ TEST(LogStackWordings, WhisperAndStableDiffusionHaveFlagsOfTheirOwn) {
   const auto weights = findings_of(
       {"[ERROR] ggml_extend.hpp:71   - unet alloc params backend buffer failed, num_tensors = 686"});
   EXPECT_THAT(weights.at(0).cause, HasSubstr("weights did not fit"));
-  // llama.cpp keeps its own.
+  // llama.cpp keeps its own flags.
   const auto llama =
       findings_of({"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device "
                    "0: cudaMalloc failed: out of memory"});
@@ -225,7 +225,7 @@ TEST(LogStackWordings, WhisperAndStableDiffusionHaveFlagsOfTheirOwn) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, CuPysOwnLimitIsTheCause) {
+TEST(LogStackWordings, CuPyLimitIsTheCause) {
   const Finding limited =
       findings_of(
           {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,294,967,296 bytes (allocated "
@@ -235,7 +235,7 @@ TEST(LogStackWordings, CuPysOwnLimitIsTheCause) {
   EXPECT_THAT(limited.cause, HasSubstr("9.00 GiB of 10.00 GiB"));
   EXPECT_EQ(figure(limited, "limit_bytes"), 10737418240);
   EXPECT_EQ(limited.cures.at(0).command, "cupy.get_default_memory_pool().set_limit(size=13958643712)");
-  // Within the limit it was the GPU that had no more.
+  // Below the limit, the GPU itself was full.
   const Finding within =
       findings_of(
           {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,024 bytes (allocated so far: "
@@ -245,7 +245,7 @@ TEST(LogStackWordings, CuPysOwnLimitIsTheCause) {
   EXPECT_THAT(commands_of(within), Each(Not(HasSubstr("set_limit"))));
 }
 
-TEST(LogStackWordings, WhatPaddleFaissAndXgboostTellIsRead) {
+TEST(LogStackWordings, ReadsPaddleFaissAndXgboost) {
   const Finding paddle =
       findings_of(
           {"Out of memory error on GPU 0. Cannot allocate 1.500000GB memory on GPU 0, 7.2GB memory has "
@@ -274,7 +274,7 @@ TEST(LogStackWordings, WhatPaddleFaissAndXgboostTellIsRead) {
   EXPECT_TRUE(findings_of({"- Free memory: 1048576", "- Requested memory: 33554432"}).empty());
 }
 
-TEST(LogStackWordings, ArrowsMallocIsArrows) {
+TEST(LogStackWordings, RecognizesArrowMalloc) {
   for (const std::string call : {"malloc", "realloc"}) {
     const auto findings =
         findings_of({"pyarrow.lib.ArrowMemoryError: " + call + " of size 1073741824 failed"});
@@ -288,7 +288,7 @@ TEST(LogStackWordings, ArrowsMallocIsArrows) {
   EXPECT_TRUE(findings_of({"arrow: realloc of size 4096 failed over to mmap"}).empty());
 }
 
-TEST(LogStackWordings, SglangAndTgiAreFound) {
+TEST(LogStackWordings, RecognizesSglangAndTgi) {
   const auto sglang = findings_of(
       {"[2025-01-01 10:00:00 TP0] Scheduler hit an exception: RuntimeError: Not enough memory. Please "
        "try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"});
@@ -314,7 +314,7 @@ TEST(LogStackWordings, SglangAndTgiAreFound) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, AStepThatXlaCannotCompileIsToldWithItsFigures) {
+TEST(LogStackWordings, ReadsFiguresOfXlaCompileFailure) {
   const Finding hbm =
       findings_of(
           {"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
@@ -332,7 +332,7 @@ TEST(LogStackWordings, AStepThatXlaCannotCompileIsToldWithItsFigures) {
   EXPECT_TRUE(findings_of({"# Ran out of memory in memory space hbm"}).empty());
 }
 
-TEST(LogStackWordings, PhysxOpenvinoAndOpenclAreFound) {
+TEST(LogStackWordings, RecognizesPhysxOpenvinoAndOpencl) {
   const auto physx = findings_of(
       {"[Error] [omni.physx.plugin] PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory "
        "134217728 bytes!! Result = 2, FILE /builds/PxgCudaMemoryAllocator.cpp, LINE 69"});
@@ -358,7 +358,7 @@ TEST(LogStackWordings, PhysxOpenvinoAndOpenclAreFound) {
     EXPECT_EQ(opencl[0].id, "opencl-out-of-memory") << line;
     EXPECT_EQ(opencl[0].confidence, Confidence::possible) << line;
   }
-  // 700 is an illegal access before it, and no want of memory.
+  // 700 is an earlier illegal access, not a lack of memory.
   for (const std::string line :
        {"PxgCudaDeviceMemoryAllocator fail to allocate memory 675282944 bytes!! Result = 700",
         "PxgCudaDeviceMemoryAllocator fail to allocate memory XXXXXX bytes!! Result = 2",
@@ -366,7 +366,7 @@ TEST(LogStackWordings, PhysxOpenvinoAndOpenclAreFound) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, TritonsPythonBackendFillsSharedMemory) {
+TEST(LogStackWordings, TritonPythonBackendFillsSharedMemory) {
   const auto findings = findings_of(
       {"triton_python_backend_utils.TritonModelException: Failed to increase the shared memory pool "
        "size for key 'triton_python_backend_shm_region_1' to 67108864 bytes. If you are running Triton "
@@ -382,7 +382,7 @@ TEST(LogStackWordings, TritonsPythonBackendFillsSharedMemory) {
       findings_of({"self.assertIn(\"Failed to increase the shared memory pool size\", text)"}).empty());
 }
 
-TEST(LogStackWordings, AHotMachineShutsItselfDown) {
+TEST(LogStackWordings, ReportsThermalShutdown) {
   const auto findings = findings_of(
       {"[  300.1] thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down",
        "[  300.2] reboot: HARDWARE PROTECTION shutdown (Temperature too high)"});
@@ -394,7 +394,7 @@ TEST(LogStackWordings, AHotMachineShutsItselfDown) {
   const auto older =
       findings_of({"kernel: thermal thermal_zone4: critical temperature reached (128 C), shutting down"});
   EXPECT_THAT(older.at(0).title, HasSubstr("at 128 °C"));
-  // It makes no alarm of what waits for a want of memory.
+  // It does not raise the severity of a warning that only a memory failure raises.
   EXPECT_EQ(findings_of({"NvMapMemHandleAlloc: error 12",
                          "thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down"})
                 .at(1)
@@ -408,7 +408,7 @@ TEST(LogStackWordings, AHotMachineShutsItselfDown) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, SwapThatCannotBeWrittenIsAWarning) {
+TEST(LogStackWordings, SwapWriteErrorIsAWarning) {
   const std::vector<std::string> lines{"zram: Error allocating memory for compressed page: 1234, size=2048",
                                        "Write-error on swap-device (254:0:1234)"};
   const auto findings = findings_of(lines);
@@ -417,12 +417,12 @@ TEST(LogStackWordings, SwapThatCannotBeWrittenIsAWarning) {
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].times, 1);
   EXPECT_THAT(findings[0].title, HasSubstr("zram"));
-  // Of a device alone nobody knows what it is.
+  // The device number alone does not say whether it is a disk or zram.
   const Finding disk = findings_of({lines[1]}).at(0);
   EXPECT_EQ(disk.confidence, Confidence::possible);
   EXPECT_THAT(disk.cause, HasSubstr("disk"));
   EXPECT_THAT(commands_of(disk).at(0), HasSubstr("swapon --show"));
-  // Beside a failure for memory it is a part of it.
+  // Near a memory failure it is severe.
   EXPECT_EQ(findings_of({lines[0], kTorch}).at(0).severity, Severity::severe);
   for (const std::string line :
        {"zram: Added device: zram0", "zram0: detected capacity change from 0 to 1048576",
@@ -431,7 +431,7 @@ TEST(LogStackWordings, SwapThatCannotBeWrittenIsAWarning) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-TEST(LogStackWordings, ConfigurationAndNoticesAreNoAlarms) {
+TEST(LogStackWordings, IgnoresConfigurationAndNotices) {
   for (const std::string line :
        {"DEBUG: retry policy: [CUDA out of memory, NCCL timeout]", "retryable: [timeout, CUDA out of memory]",
         "config: {on_oom: \"restart\", message_on_oom: \"CUDA out of memory\"}",
@@ -447,8 +447,8 @@ TEST(LogStackWordings, ConfigurationAndNoticesAreNoAlarms) {
     EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
-// The same shapes, of what did happen.
-TEST(LogStackWordings, ErrorsInBracketsAndBehindKeysAreAlarms) {
+// The same shapes, with real failures.
+TEST(LogStackWordings, ReportsErrorsInBracketsAndAfterKeys) {
   for (const std::string line :
        {"failed with errors: [CUDA out of memory, NCCL timeout]", "[worker-1, rank 0] CUDA out of memory",
         "config: {batch: 8} failed: CUDA out of memory", "error: \"CUDA out of memory\"",

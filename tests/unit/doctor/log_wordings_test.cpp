@@ -1,4 +1,4 @@
-// What the libraries and boards say in words of their own, and the cures that go by it.
+// Messages with the wording of specific libraries and boards, and the cures that depend on it.
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -15,7 +15,7 @@ namespace {
 using doctor::LogFindings;
 using testing::HasSubstr;
 
-TEST(LogWordings, TensorRtsTwoErrorsAreOneEvent) {
+TEST(LogWordings, TwoErrorsOfTensorRtAreOneEvent) {
   const auto findings = findings_of(
       {"[E] Error[1]: [defaultAllocator.cpp::allocateAsync::48] Error Code 1: Cuda Runtime (out of memory)",
        "[E] Error[2]: [executionContext.cpp::ExecutionContext::582] Error Code 2: OutOfMemory (Requested "
@@ -26,8 +26,8 @@ TEST(LogWordings, TensorRtsTwoErrorsAreOneEvent) {
   EXPECT_EQ(figure(findings[0], "requested_bytes"), 2147483648);
 }
 
-// Figures that do not belong together: of two models, or damaged.
-TEST(LogWordings, LayersThatDoNotAddUpAreNotDividedBy) {
+// Inconsistent figures, of two models or damaged.
+TEST(LogWordings, IgnoresInconsistentLayerFigures) {
   const auto findings = findings_of(
       {R"(time=2026-01-01T00:00:00Z level=INFO source=memory.go:356 msg="offload to cuda" layers.requested=-1 layers.model=1 layers.offload=1 layers.split=10000 memory.available="[14.9 GiB]")",
        "load_tensors: offloaded 1/1 layers to GPU",
@@ -39,8 +39,8 @@ TEST(LogWordings, LayersThatDoNotAddUpAreNotDividedBy) {
   EXPECT_EQ(findings[0].id, "ggml-out-of-memory");
 }
 
-// A large share of a large GPU is no full memory.
-TEST(LogWordings, GibibytesThatAreFreeAreNotCalledNone) {
+// Several free GiB of a large GPU do not mean full memory.
+TEST(LogWordings, FreeGibibytesAreNotFullMemory) {
   const auto findings = findings_of(
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total "
        "capacity "
@@ -51,8 +51,8 @@ TEST(LogWordings, GibibytesThatAreFreeAreNotCalledNone) {
   EXPECT_THAT(findings[0].cause, HasSubstr("far more than requested"));
 }
 
-// Of full memory a small request is refused, too.
-TEST(LogWordings, ASmallRequestIsNoDamagedHeap) {
+// With full memory, a small request fails, too.
+TEST(LogWordings, SmallRequestIsNotADamagedHeap) {
   const auto findings =
       findings_of({"ERROR:  out of memory",
                    "DETAIL:  Failed on request of size 48 in memory context \"ExecutorState\"."});
@@ -60,8 +60,8 @@ TEST(LogWordings, ASmallRequestIsNoDamagedHeap) {
   EXPECT_THAT(findings[0].cause, HasSubstr("The kernel refused the request"));
 }
 
-// More workspace would find no more where the GPU had less.
-TEST(LogWordings, TensorRtsNodeIsToldWhatItsTacticLacked) {
+// A larger workspace does not help if the GPU has less free memory.
+TEST(LogWordings, TensorRtNodeNamesLackOfItsTactic) {
   const auto findings = findings_of(
       {"[W] [TRT] Tactic Device request: 4457MB Available: 2895MB. Device memory is insufficient to use "
        "tactic.",
@@ -75,7 +75,7 @@ TEST(LogWordings, TensorRtsNodeIsToldWhatItsTacticLacked) {
   EXPECT_THAT(commands_of(findings[0]), testing::Each(testing::Not(HasSubstr("workspace"))));
 }
 
-TEST(LogWordings, TensorRt7sBuildIsToldWhyItFailed) {
+TEST(LogWordings, ExplainsFailedBuildOfTensorRt7) {
   const auto node = findings_of(
       {"[W] [TRT] GPU memory allocation error during getBestTactic: 9_full_with_bias",
        "[E] [TRT] Internal error: could not find any implementation for node 9_full_with_bias, try "
@@ -106,7 +106,7 @@ TEST(LogWordings, TensorRt7sBuildIsToldWhyItFailed) {
   EXPECT_EQ(plugin[0].cures.at(0).command, "trtexec --onnx=model.onnx --memPoolSize=workspace:2304");
 }
 
-TEST(LogWordings, TensorFlowsHostIsNotCuredByTheGpu) {
+TEST(LogWordings, TensorFlowHostFailureHasNoGpuCures) {
   const auto host = findings_of(
       {"W tensorflow/core/framework/op_kernel.cc:1763] OP_REQUIRES failed at cast_op.cc:109 : Resource "
        "exhausted: OOM when allocating tensor with shape[1,512,647,3] and type float on "
@@ -119,7 +119,7 @@ TEST(LogWordings, TensorFlowsHostIsNotCuredByTheGpu) {
   EXPECT_THAT(host[0].cause, testing::Not(HasSubstr("GPU")));
   EXPECT_THAT(commands_of(host[0]), testing::Each(testing::Not(HasSubstr("GPU"))));
   EXPECT_THAT(commands_of(host[0]), testing::Contains("headroom trace -- COMMAND"));
-  // What tells no device goes with the line that does.
+  // A line without a device joins the line with one.
   const std::string logged =
       "OP_REQUIRES failed at cast_op.cc:109 : RESOURCE_EXHAUSTED: failed to allocate memory";
   for (const char* device : {"CPU", "GPU"}) {
@@ -134,8 +134,8 @@ TEST(LogWordings, TensorFlowsHostIsNotCuredByTheGpu) {
   }
 }
 
-// The program's own pool, idle blocks included, against the rest: not only what is allocated of it.
-TEST(LogWordings, WhatPyTorchHoldsIdleIsNotTheRestOfTheSystems) {
+// The pool of the program counts with its idle blocks, not only its allocated part.
+TEST(LogWordings, IdlePyTorchMemoryIsNotTheSystems) {
   const auto findings =
       findings_of({"RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.43 GiB total "
                    "capacity; 2.02 GiB already allocated; 12.50 MiB free; 5.21 GiB reserved in total by "
@@ -144,7 +144,7 @@ TEST(LogWordings, WhatPyTorchHoldsIdleIsNotTheRestOfTheSystems) {
   EXPECT_THAT(findings[0].cures.at(0).command, HasSubstr("max_split_size_mb"));
 }
 
-TEST(LogWordings, ASizeThatWasComputedWrongIsCuredByNoMemory) {
+TEST(LogWordings, WrongSizeHasNoMemoryCures) {
   const std::string torch =
       " (GPU 0; 7.43 GiB total capacity; 2.02 GiB already allocated; 12.50 MiB free; 5.21 GiB reserved in "
       "total by PyTorch)";
@@ -176,7 +176,7 @@ TEST(LogWordings, ASizeThatWasComputedWrongIsCuredByNoMemory) {
   EXPECT_EQ(doctor::leading_size("5 E"), Bytes{5});
 }
 
-TEST(LogWordings, AHugeRequestIsNotCuredByABatchOfNothing) {
+TEST(LogWordings, HugeRequestSuggestsBatchSizeOne) {
   const auto findings = findings_of(
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1200.00 GiB. GPU 0 has a "
        "total capacity of 7.44 GiB of which 4.00 GiB is free. Of the allocated memory 2.00 GiB is "
@@ -185,7 +185,7 @@ TEST(LogWordings, AHugeRequestIsNotCuredByABatchOfNothing) {
   EXPECT_EQ(findings[0].cures[0].command, "batch_size = 1");
 }
 
-TEST(LogWordings, PyTorchsSettingsAreThoseOfTheGpusMaker) {
+TEST(LogWordings, UsesPyTorchSettingsOfGpuVendor) {
   const auto commands = [](const std::string& line) { return commands_of(findings_of({line}).at(0)); };
   const std::string figures =
       " out of memory. Tried to allocate 124.00 MiB. GPU 0 has a total capacity of 19.94 GiB of which 54.47 "
@@ -204,7 +204,7 @@ TEST(LogWordings, PyTorchsSettingsAreThoseOfTheGpusMaker) {
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
 }
 
-TEST(LogWordings, OnAMacItIsToldWhoHeldItAndWhatTheLimitIs) {
+TEST(LogWordings, ReportsOwnerAndLimitOnMac) {
   const auto of = [](const char* figures) {
     return findings_of(
                {fmt::format("RuntimeError: MPS backend out of memory ({}). Tried to allocate 512.00 MB "
@@ -224,7 +224,7 @@ TEST(LogWordings, OnAMacItIsToldWhoHeldItAndWhatTheLimitIs) {
               testing::Contains("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0"));
 }
 
-TEST(LogWordings, TheCheckOfGrowingSegmentsIsCuredByDoingWithoutThem) {
+TEST(LogWordings, ExpandableSegmentsCheckSuggestsDisablingThem) {
   const auto findings =
       findings_of({"[ERROR] inference failed: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
                    "\"CUDACachingAllocator.cpp\":838",
@@ -236,7 +236,7 @@ TEST(LogWordings, TheCheckOfGrowingSegmentsIsCuredByDoingWithoutThem) {
   EXPECT_EQ(findings[1].cures.at(0).command, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
 }
 
-TEST(LogWordings, ALoadersFullSharedMemoryIsOneEvent) {
+TEST(LogWordings, FullSharedMemoryOfDataLoaderIsOneEvent) {
   const auto findings = findings_of(
       {"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared "
        "memory "
@@ -250,8 +250,8 @@ TEST(LogWordings, ALoadersFullSharedMemoryIsOneEvent) {
   EXPECT_EQ(findings[0].evidence.size(), 3U);
 }
 
-// llama.cpp needs less without pipeline parallelism, and says when it tries that.
-TEST(LogWordings, LlamaCppsSecondTryIsSeen) {
+// llama.cpp needs less memory without pipeline parallelism, and logs when it tries that.
+TEST(LogWordings, RecognizesSecondAttemptOfLlamaCpp) {
   const std::vector<std::string> refusal{
       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 12710.31 MiB on device 0: cudaMalloc failed: "
       "out of memory",
@@ -273,7 +273,7 @@ TEST(LogWordings, LlamaCppsSecondTryIsSeen) {
   EXPECT_EQ(failed[0].severity, Severity::severe);
 }
 
-TEST(LogWordings, AThrottledBoardIsNoWantOfMemory) {
+TEST(LogWordings, ThrottlingIsNotLackOfMemory) {
   const auto findings =
       findings_of({"[   80.1] NvMapMemAllocInternalTagged: 1075072515 error 12",
                    "[   80.2] soctherm: OC ALARM 0x00000001", "[   81.2] soctherm: OC ALARM 0x00000001"});
@@ -283,7 +283,7 @@ TEST(LogWordings, AThrottledBoardIsNoWantOfMemory) {
   EXPECT_EQ(findings[1].times, 2);
 }
 
-TEST(LogWordings, WhatTheCamerasErrorPassesThroughIsOneFailure) {
+TEST(LogWordings, PropagatedCameraErrorIsOneFailure) {
   const auto findings = findings_of(
       {"SCF: Error InsufficientMemory:  (propagating from src/components/GraphHelper.cpp, function "
        "setBuffers(), line 75)",
@@ -293,8 +293,8 @@ TEST(LogWordings, WhatTheCamerasErrorPassesThroughIsOneFailure) {
   EXPECT_EQ(findings[0].times, 1);
 }
 
-// Java's error has one name for many wants: most lines are as OpenJDK 17 printed them.
-TEST(LogWordings, JavaTellsWhatItLacked) {
+// Java's error has one name for many resources. Most lines are from OpenJDK 17.
+TEST(LogWordings, ReadsWhichMemoryJavaLacked) {
   const std::string error = "Exception in thread \"main\" java.lang.OutOfMemoryError: ";
   struct Expected {
     std::string line, id, memory, title, cure;
@@ -356,7 +356,7 @@ TEST(LogWordings, JavaTellsWhatItLacked) {
     EXPECT_EQ(text_figure(findings[0], "memory"), memory) << line;
     EXPECT_THAT(findings[0].title, HasSubstr(title)) << line;
     EXPECT_THAT(commands_of(findings[0]), testing::Contains(cure)) << line;
-    // A larger heap is no cure for anything else.
+    // A larger heap is a cure for a full heap only.
     const auto commands = commands_of(findings[0]);
     const bool is_raised =
         std::find(commands.begin(), commands.end(), "java -XX:MaxRAMPercentage=50") != commands.end();
@@ -371,7 +371,7 @@ TEST(LogWordings, JavaTellsWhatItLacked) {
     EXPECT_TRUE(findings_of({other}).empty()) << other;
 }
 
-TEST(LogWordings, WhatJavaLackedIsToldApart) {
+TEST(LogWordings, SeparatesJavaMemoryKinds) {
   const std::string error = "java.lang.OutOfMemoryError: ";
   const auto findings =
       findings_of({error + "Java heap space", error + "Metaspace", error + "Java heap space",
@@ -379,13 +379,13 @@ TEST(LogWordings, WhatJavaLackedIsToldApart) {
                    "memory"});
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_EQ(findings[0].times, 2);
-  // What does not tell goes with what was told before.
+  // An error without a memory kind joins the earlier error.
   const auto vague = findings_of(
       {error + "Metaspace",
        "Exception: java.lang.OutOfMemoryError thrown from the UncaughtExceptionHandler in thread \"main\""});
   ASSERT_EQ(vague.size(), 1U);
   EXPECT_THAT(vague[0].title, HasSubstr("metaspace"));
-  // A virtual machine that gives up says so twice.
+  // The virtual machine reports its end twice.
   const auto twice = findings_of(
       {"OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x00000000c0000000, 1073741824, 0) failed; "
        "error='Cannot allocate memory' (errno=12)",
@@ -395,7 +395,7 @@ TEST(LogWordings, WhatJavaLackedIsToldApart) {
   EXPECT_EQ(twice[0].times, 1);
 }
 
-TEST(LogWordings, SizesMayBeHexadecimal) {
+TEST(LogWordings, ReadsHexadecimalSizes) {
   const auto finding =
       findings_of({"nvgpu: 17000000.gpu nvgpu_dma_print_err:101 [INFO] DMA alloc FAILED: [sysmem] "
                    "size=0x4000000 aligned=0x4000000 flags:PHYSICALLY_ADDRESSED"})
@@ -416,8 +416,8 @@ TEST(LogWordings, SizesMayBeHexadecimal) {
   EXPECT_EQ(doctor::integer_after("order:3", "order:"), 3);
 }
 
-// Where next to nothing is free a share of it is no cure, and 0.00 is none that vLLM takes.
-TEST(LogWordings, VllmsShareIsNotMadeOfNothing) {
+// If almost nothing is free, a share of it does not help, and vLLM rejects 0.00.
+TEST(LogWordings, DoesNotSuggestTinyVllmShare) {
   const auto of = [](const char* device) {
     return findings_of(
                {fmt::format("ValueError: Free memory on device {} on startup is less than desired GPU "
@@ -438,7 +438,7 @@ TEST(LogWordings, VllmsShareIsNotMadeOfNothing) {
   EXPECT_EQ(of("cuda:0 (3.21/7.44 GiB)").cures.at(0).command, "--gpu-memory-utilization 0.43");
 }
 
-TEST(LogWordings, CommandsRunAsTheyStand) {
+TEST(LogWordings, CommandsAreComplete) {
   for (const char* line : {"[E] Error Code 2: OutOfMemory (no further information)",
                            "bfc_arena.cc:376 BFCArena::AllocateRawInternal Failed to allocate memory for "
                            "requested buffer of size 7",

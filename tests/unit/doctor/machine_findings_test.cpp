@@ -1,4 +1,4 @@
-// What samples of a machine tell of its memory, swap and GPUs; and that a healthy one tells nothing.
+// Findings from samples of a machine: memory, swap and GPUs. A healthy machine has none.
 #include "doctor/machine/machine_findings.h"
 
 #include "machine_samples.h"
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-TEST(MachineFindings, AHealthyMachineTellsNothing) {
+TEST(MachineFindings, HealthyMachineHasNoFindings) {
   EXPECT_THAT(ids(findings_of(300, [](int, SystemSample&) {})), IsEmpty());
   EXPECT_THAT(ids(findings_of(1, [](int, SystemSample&) {})), IsEmpty());
   EXPECT_THAT(ids(findings_of(0, [](int, SystemSample&) {})), IsEmpty());
@@ -24,9 +24,9 @@ TEST(MachineFindings, AHealthyMachineTellsNothing) {
       IsEmpty());
 }
 
-// A log may hold several machines: what was least is told beside its own machine's total, and with its
-// moment.
-TEST(MachineFindings, TheWorstMomentKeepsItsOwnTotal) {
+// A log may contain several machines. The lowest free memory is reported with the total of its own machine,
+// and with its time.
+TEST(MachineFindings, WorstMomentKeepsItsTotal) {
   const auto findings = findings_of(40, [](int i, SystemSample& sample) {
     sample.ram_total = i < 20 ? gibibytes(4) : gibibytes(64);
     sample.swap_total = gibibytes(2);
@@ -37,7 +37,7 @@ TEST(MachineFindings, TheWorstMomentKeepsItsOwnTotal) {
   EXPECT_THAT(findings[0].evidence[0].text, testing::HasSubstr("12.000 s after the first of 40 samples"));
 }
 
-TEST(MachineFindings, ThrashIsRefaultsWhileTasksWait) {
+TEST(MachineFindings, RefaultsAreThrashingOnlyIfTasksWait) {
   const auto thrash = [](int, SystemSample& sample) {
     sample.refaults = 80'000;
     sample.psi_full_stalled = Nanoseconds{500'000'000};
@@ -46,12 +46,12 @@ TEST(MachineFindings, ThrashIsRefaultsWhileTasksWait) {
     sample.psi_some_avg10 = 70;
   };
   ASSERT_THAT(ids(findings_of(30, thrash)), ElementsAre("swap-thrash"));
-  // Reading many files is no thrashing.
+  // Reading many files is not thrashing.
   EXPECT_THAT(ids(findings_of(30, [](int, SystemSample& sample) { sample.refaults = 80'000; })), IsEmpty());
 }
 
-// As measured of a program that reads 192 MiB of mapped weights in a group of 128 MiB, on a fast disk.
-TEST(MachineFindings, AGroupAtItsLimitThrashesThoughTheMachineDoesNot) {
+// Measured with a program that reads 192 MiB of mapped weights in a group of 128 MiB, on a fast disk.
+TEST(MachineFindings, FindsThrashingInFullControlGroup) {
   const auto thrash = [](int, SystemSample& sample) {
     sample.refaults = 470'000;
     sample.psi_some_stalled = Nanoseconds{80'000'000};
@@ -66,14 +66,15 @@ TEST(MachineFindings, AGroupAtItsLimitThrashesThoughTheMachineDoesNot) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "control group");
   EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit 256MiB -- COMMAND");
-  // A dataset that is read round and round, at the pace of a slow disk.
+  // A dataset that is read repeatedly from a slow disk.
   const auto slowly = findings_of(30, [&](int i, SystemSample& sample) {
     thrash(i, sample);
     sample.refaults = 9'000;
   });
   ASSERT_EQ(slowly.size(), 1U);
   EXPECT_EQ(slowly[0].severity, Severity::warning);
-  // With room in the group it is somebody else's reading; without waiting the cache at work.
+  // If the group has free memory, other processes read the files. If no task waits, the cache works
+  // normally.
   EXPECT_THAT(ids(findings_of(30,
                               [&](int i, SystemSample& sample) {
                                 thrash(i, sample);
@@ -88,7 +89,7 @@ TEST(MachineFindings, AGroupAtItsLimitThrashesThoughTheMachineDoesNot) {
               IsEmpty());
 }
 
-TEST(MachineFindings, SwapAndZramThatDoNotFit) {
+TEST(MachineFindings, ReportsFullSwapAndLargeZram) {
   const auto full = findings_of(5, [](int, SystemSample& sample) {
     sample.ram_available = sample.ram_free = mebibytes(1200);
     sample.swap_used = gibibytes(4) - mebibytes(100);
@@ -96,7 +97,7 @@ TEST(MachineFindings, SwapAndZramThatDoNotFit) {
   ASSERT_THAT(ids(full), ElementsAre("swap-nearly-full"));
   EXPECT_THAT(ids(findings_of(5, [](int, SystemSample& sample) { sample.swap_used = gibibytes(4); })),
               IsEmpty())
-      << "what is idle, and half of the memory is available";
+      << "idle pages in swap; half of the memory is available";
   const auto large = findings_of(5, [](int, SystemSample& sample) {
     sample.zram_original = gibibytes(6);
     sample.zram_used = gibibytes(2) + mebibytes(100);
@@ -105,7 +106,7 @@ TEST(MachineFindings, SwapAndZramThatDoNotFit) {
   EXPECT_EQ(large[0].cures[0].saves, gibibytes(2) + mebibytes(100));
 }
 
-TEST(MachineFindings, WhatNobodyHoldsIsToldAndHugePagesAndZramAreSomebodys) {
+TEST(MachineFindings, ReportsUnaccountedMemoryWithoutHugePagesAndZram) {
   const auto hidden = [](int, SystemSample& sample) {
     sample.ram_buffers = mebibytes(100);
     sample.ram_cached = gibibytes(2);
@@ -133,7 +134,7 @@ TEST(MachineFindings, WhatNobodyHoldsIsToldAndHugePagesAndZramAreSomebodys) {
   EXPECT_THAT(with([](SystemSample& sample) { sample.page_tables.reset(); }), IsEmpty()) << "not known";
 }
 
-TEST(MachineFindings, ThePageCacheStarvesNvMapOnlyWhereThatIs) {
+TEST(MachineFindings, PageCacheStarvesNvMapOnlyIfNvMapExists) {
   const auto starve = [](int, SystemSample& sample) { sample.ram_free = mebibytes(120); };
   EXPECT_THAT(ids(findings_of(5, starve)), IsEmpty());
   const auto findings = findings_of(5, [&](int i, SystemSample& sample) {
@@ -144,7 +145,7 @@ TEST(MachineFindings, ThePageCacheStarvesNvMapOnlyWhereThatIs) {
   EXPECT_EQ(findings[0].cures[0].saves, gibibytes(4) - mebibytes(120));
 }
 
-TEST(MachineFindings, LittleLeftWithAndWithoutSwap) {
+TEST(MachineFindings, ReportsLittleMemoryWithAndWithoutSwap) {
   const auto little = [](int, SystemSample& sample) {
     sample.ram_available = sample.ram_free = mebibytes(400);
   };
@@ -157,7 +158,7 @@ TEST(MachineFindings, LittleLeftWithAndWithoutSwap) {
               ElementsAre("no-swap-no-reserve"));
 }
 
-TEST(MachineFindings, KillsGroupsZramDesktopAndHeat) {
+TEST(MachineFindings, ReportsKillsGroupsZramDesktopAndHeat) {
   const auto findings = findings_of(5, [](int i, SystemSample& sample) {
     if (i == 3) {
       sample.oom_kills = 1;
@@ -177,8 +178,8 @@ TEST(MachineFindings, KillsGroupsZramDesktopAndHeat) {
   EXPECT_EQ(findings[3].cures[0].saves, mebibytes(210));
 }
 
-// The machine's counter has what other groups lost, too.
-TEST(MachineFindings, AKillInAnotherGroupIsAWarning) {
+// The machine's counter includes kills in other groups.
+TEST(MachineFindings, KillInOtherGroupIsAWarning) {
   for (const std::int64_t own : {0, 1}) {
     const auto findings = findings_of(5, [own](int i, SystemSample& sample) {
       if (i == 3) sample.oom_kills = 1;
@@ -191,7 +192,7 @@ TEST(MachineFindings, AKillInAnotherGroupIsAWarning) {
   }
 }
 
-TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
+TEST(MachineFindings, FullGpuNamesLargestProcess) {
   const auto with_used = [](Bytes used) {
     return findings_of(5, [used](int, SystemSample& sample) {
       GpuSample gpu;
@@ -211,8 +212,8 @@ TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
   EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
 }
 
-// The driver's own part is neither used nor free.
-TEST(MachineFindings, ReservedMemoryOfAGpuIsNotFree) {
+// Memory that the driver reserves is neither used nor free.
+TEST(MachineFindings, ReservedGpuMemoryIsNotFree) {
   const auto with = [](std::optional<Bytes> free, std::optional<Bytes> reserved) {
     return findings_of(5, [=](int, SystemSample& sample) {
       GpuSample gpu;
@@ -234,8 +235,8 @@ TEST(MachineFindings, ReservedMemoryOfAGpuIsNotFree) {
   expect_title(with(std::nullopt, std::nullopt), "GPU 0 has 700.0 MiB of 24.00 GiB free");
 }
 
-// Of the moments of a GPU the worst is told, and the driver may take memory for itself, too.
-TEST(MachineFindings, TheFullestMomentOfAGpuIsThatWithTheLeastFree) {
+// The finding reports the worst moment of a GPU. The driver's reserved memory counts, too.
+TEST(MachineFindings, FullestMomentOfGpuHasLeastFreeMemory) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
     GpuSample gpu;
     gpu.index = 0;
@@ -248,7 +249,7 @@ TEST(MachineFindings, TheFullestMomentOfAGpuIsThatWithTheLeastFree) {
   EXPECT_EQ(findings[0].title, "GPU 0 had 100.0 MiB of 24.00 GiB free");
 }
 
-TEST(MachineFindings, OfSeveralFullGpusTheFullestIsNamed) {
+TEST(MachineFindings, NamesFullestOfSeveralGpus) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     for (const int index : {0, 1, 2}) {
       GpuSample gpu;
@@ -262,7 +263,7 @@ TEST(MachineFindings, OfSeveralFullGpusTheFullestIsNamed) {
   EXPECT_EQ(findings[0].title, "GPU 1 has 50.0 MiB of 24.00 GiB free, and 2 others hardly more");
 }
 
-TEST(MachineFindings, FreeMemoryInPiecesForHalfAMinute) {
+TEST(MachineFindings, ReportsFragmentationAfterHalfAMinute) {
   const auto of = [](Nanoseconds in_pieces) {
     MachineHistory history;
     for (int i = 0; i < 60; ++i) history.add(sample_at(i));
@@ -277,8 +278,8 @@ TEST(MachineFindings, FreeMemoryInPiecesForHalfAMinute) {
   EXPECT_THAT(findings[0].title, testing::HasSubstr("8.0 times smaller than before"));
 }
 
-// What was there in the middle of the log is told, and no process of then is to be ended now.
-TEST(MachineFindings, AGpuThatWasFullIsTold) {
+// A full GPU in the middle of the log is reported, but no cure ends a process of that time.
+TEST(MachineFindings, ReportsGpuThatWasFullEarlier) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
     GpuSample gpu;
     gpu.index = 0;
@@ -293,7 +294,7 @@ TEST(MachineFindings, AGpuThatWasFullIsTold) {
   EXPECT_EQ(findings[0].cures[0].command, "headroom top");
 }
 
-TEST(MachineFindings, AControlGroupThatWasFullIsTold) {
+TEST(MachineFindings, ReportsControlGroupThatWasFullEarlier) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
     sample.cgroup.emplace();
     sample.cgroup->limit = mebibytes(1000);
@@ -303,8 +304,8 @@ TEST(MachineFindings, AControlGroupThatWasFullIsTold) {
   EXPECT_THAT(findings[0].title, testing::HasSubstr("The control group held 990.0 MiB"));
 }
 
-// The file of the swap that is full may be the usual one.
-TEST(MachineFindings, MoreSwapIsAnotherFile) {
+// The full swap may use the usual file name.
+TEST(MachineFindings, MoreSwapUsesAnotherFile) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     sample.ram_available = gibibytes(1);
     sample.swap_used = gibibytes(4);
@@ -313,7 +314,7 @@ TEST(MachineFindings, MoreSwapIsAnotherFile) {
   EXPECT_THAT(findings[0].cures.at(1).command, testing::HasSubstr("swapon /swapfile.headroom"));
 }
 
-TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
+TEST(MachineFindings, CuresUseNumbersOfTheMachine) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     sample.nvmap_used = gibibytes(1);
     sample.ram_free = mebibytes(300);
@@ -335,7 +336,7 @@ TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
 }
 
 // Swap was full while half of the memory was free; later little memory was left, and the swap was empty.
-TEST(MachineFindings, SwapAndMemoryAreOfOneMoment) {
+TEST(MachineFindings, ComparesSwapAndMemoryOfOneMoment) {
   const auto apart = [](int i, SystemSample& sample) {
     if (i == 3) sample.swap_used = gibibytes(4) - mebibytes(100);
     if (i == 7) sample.ram_available = mebibytes(1200);
@@ -354,8 +355,8 @@ TEST(MachineFindings, SwapAndMemoryAreOfOneMoment) {
   EXPECT_THAT(findings[0].evidence.at(0).text, HasSubstr("5.000 s after the first of 9 samples"));
 }
 
-// Absent is not zero, and what is told is of the lowest moment.
-TEST(MachineFindings, NoSwapIsToldWhereItIsKnown) {
+// A missing figure is not zero, and the finding uses the moment with the least memory.
+TEST(MachineFindings, ReportsMissingSwapOnlyIfKnown) {
   const auto at_lowest = [](std::optional<Bytes> swap) {
     return findings_of(5, [swap](int i, SystemSample& sample) {
       sample.swap_total = i == 2 ? swap : gibibytes(4);
@@ -367,7 +368,7 @@ TEST(MachineFindings, NoSwapIsToldWhereItIsKnown) {
   EXPECT_THAT(unknown[0].title, Not(HasSubstr("swap")));
   EXPECT_THAT(unknown[0].cause, HasSubstr("if there is any"));
   EXPECT_THAT(ids(at_lowest(Bytes{})), ElementsAre("no-swap-no-reserve"));
-  // The last sample has none; the lowest had some.
+  // The last sample has no swap; the lowest moment had some.
   EXPECT_THAT(ids(findings_of(5,
                               [](int i, SystemSample& sample) {
                                 if (i == 2) sample.ram_available = sample.ram_free = mebibytes(400);
@@ -376,7 +377,7 @@ TEST(MachineFindings, NoSwapIsToldWhereItIsKnown) {
               ElementsAre("little-memory-left"));
 }
 
-TEST(MachineFindings, HowLongThePageCacheStarvedNvMapIsTold) {
+TEST(MachineFindings, ReportsHowLongPageCacheStarvedNvMap) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
     sample.nvmap_used = gibibytes(1);
     if (i >= 2 && i < 6) sample.ram_free = mebibytes(120);
@@ -385,8 +386,8 @@ TEST(MachineFindings, HowLongThePageCacheStarvedNvMapIsTold) {
   EXPECT_EQ(number_figure(findings[0], "starved_seconds"), 4);
 }
 
-// The last sample may be of no group, or of another.
-TEST(MachineFindings, TheGroupThatThrashedKeepsItsLimit) {
+// The last sample may have no group or another one.
+TEST(MachineFindings, ThrashingGroupKeepsItsLimit) {
   const auto findings = findings_of(30, [](int i, SystemSample& sample) {
     if (i >= 20) return;
     sample.refaults = 470'000;

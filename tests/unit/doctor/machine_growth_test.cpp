@@ -1,4 +1,4 @@
-// Memory that grows: until when it lasts, whose it is, and what is no leak.
+// Growing memory: when it will be exhausted, which process grows, and growth that is not a leak.
 #include <algorithm>
 
 #include "machine_samples.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(MachineFindings, SteadyGrowthWithoutAnEndInSightIsAWarning) {
+TEST(MachineFindings, SteadyGrowthWithoutNearEndIsAWarning) {
   const auto findings = findings_of(300, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
   });
@@ -17,7 +17,7 @@ TEST(MachineFindings, SteadyGrowthWithoutAnEndInSightIsAWarning) {
   EXPECT_EQ(findings[0].severity, Severity::warning);
 }
 
-TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
+TEST(MachineFindings, SteadyGrowthNamesProcessAndEnd) {
   const auto findings = findings_of(300, [](int i, SystemSample& sample) {
     sample.swap_total = Bytes{};
     *sample.ram_available = *sample.ram_available - mebibytes(8 * i);
@@ -35,7 +35,7 @@ TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
   EXPECT_EQ(findings[0].evidence[0].file, "watch.jsonl");
 }
 
-TEST(MachineFindings, GrowthThatLevelsOffIsNoLeak) {
+TEST(MachineFindings, GrowthThatLevelsOffIsNotALeak) {
   const auto findings = findings_of(600, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(8 * std::min(i, 100));
   });
@@ -46,8 +46,8 @@ TEST(MachineFindings, GrowthThatLevelsOffIsNoLeak) {
   }
 }
 
-// A process grew until it was killed: nothing goes on.
-TEST(MachineFindings, GrowthThatEndedIsNoForecast) {
+// A process grew until it was killed: the growth has ended.
+TEST(MachineFindings, EndedGrowthHasNoForecast) {
   const auto with_end = [](int seconds) {
     return findings_of(seconds, [](int i, SystemSample& sample) {
       sample.swap_total = gibibytes(4);
@@ -66,7 +66,7 @@ std::string fastest_process(const std::vector<Finding>& findings) {
   return {};
 }
 
-TEST(MachineFindings, ALeakBehindManyShortProcessesIsFound) {
+TEST(MachineFindings, FindsLeakAmongManyShortProcesses) {
   const auto findings = findings_of(300, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * std::max(0, i - 100));
     for (int child = 0; child < 10; ++child)
@@ -76,8 +76,8 @@ TEST(MachineFindings, ALeakBehindManyShortProcessesIsFound) {
   EXPECT_EQ(fastest_process(findings), "leaky");
 }
 
-// The one that grew most may have ended, or be no longer among the largest.
-TEST(MachineFindings, TheProcessThatGrewMostIsKeptWhenItEnds) {
+// The process that grew most may have ended, or may no longer be among the largest.
+TEST(MachineFindings, KeepsProcessThatGrewMostAfterItEnds) {
   const auto findings = findings_of(300, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
     if (i < 100) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
@@ -87,7 +87,7 @@ TEST(MachineFindings, TheProcessThatGrewMostIsKeptWhenItEnds) {
   EXPECT_EQ(fastest_process(findings), "leaky");
 }
 
-TEST(MachineFindings, AReusedNumberIsAnotherProcess) {
+TEST(MachineFindings, ReusedProcessNumberIsAnotherProcess) {
   const auto grow = [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
     sample.processes = {process(11, "leaky", mebibytes(100 + i))};

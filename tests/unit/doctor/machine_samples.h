@@ -1,4 +1,4 @@
-// Samples of a machine that a test makes, and what the doctor finds in them.
+// Helpers for tests: generated samples of a machine, and the doctor's findings in them.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ inline std::vector<Finding> findings_of(int seconds, const std::function<void(in
   return doctor::machine_findings(history, "watch.jsonl");
 }
 
-// Sessions one behind the other, each with its times from 0 on.
+// Several sessions in sequence, each with times from 0.
 inline std::vector<Finding> findings_of_sessions(
     const std::vector<std::pair<int, std::function<void(int, SystemSample&)>>>& sessions) {
   doctor::MachineHistory history;

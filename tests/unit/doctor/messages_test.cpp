@@ -1,5 +1,5 @@
-// Every message of tests/golden/doctor/messages.tsv, as programs and kernels print them, is told for what it
-// is, with its figures; and so is all that the shared data has.
+// Every message of tests/golden/doctor/messages.tsv, as programs and kernels print them, gives the expected
+// finding and figures. So does every message of the shared data.
 #include <fmt/format.h>
 
 #include <map>
@@ -34,7 +34,7 @@ Expected found_in(const std::string& line) {
   return {findings.front().id, std::string(name_of(findings.front().severity)), figures};
 }
 
-// By line.
+// Expected findings by line.
 std::map<std::string, Expected> golden_messages() {
   std::map<std::string, Expected> messages;
   const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "messages.tsv");
@@ -47,7 +47,7 @@ std::map<std::string, Expected> golden_messages() {
   return messages;
 }
 
-TEST(Messages, EachIsToldForWhatItIs) {
+TEST(Messages, EachGivesExpectedFinding) {
   const auto messages = golden_messages();
   EXPECT_GE(messages.size(), 75U);
   for (const auto& [line, expected] : messages) {
@@ -58,9 +58,9 @@ TEST(Messages, EachIsToldForWhatItIs) {
   }
 }
 
-TEST(Messages, AlsoBehindPrefixesAndInColour) {
+TEST(Messages, AreRecognizedWithPrefixAndColour) {
   for (const auto& [line, expected] : golden_messages()) {
-    if (line == "MemoryError" || line == "Killed") continue;  // begin their lines
+    if (line == "MemoryError" || line == "Killed") continue;  // must begin their lines
     if (expected.id == "-") continue;
     for (const char* prefix : {"Nov 22 10:00:00 orin app[12]: ", "\x1b[31m"})
       EXPECT_EQ(found_in(prefix + line).id, expected.id) << prefix << line;
@@ -71,7 +71,7 @@ TEST(Messages, AlsoBehindPrefixesAndInColour) {
   }
 }
 
-TEST(Messages, EachRuleIsSeen) {
+TEST(Messages, CoverEachRule) {
   std::map<std::string, int> seen;
   for (const auto& [line, expected] : golden_messages()) {
     doctor::LogMessage message;
@@ -85,8 +85,8 @@ TEST(Messages, EachRuleIsSeen) {
   }
 }
 
-// A row may hold several messages, divided by " ; " or " | ".
-TEST(Messages, AllOfTheSharedDataAreAmongThem) {
+// A row may contain several messages, separated by " ; " or " | ".
+TEST(Messages, IncludeAllSharedData) {
   const auto file = shared_data("logs/out_of_memory_messages.tsv");
   if (!file) GTEST_SKIP() << absent_message("logs/out_of_memory_messages.tsv");
   const auto messages = golden_messages();
@@ -100,7 +100,7 @@ TEST(Messages, AllOfTheSharedDataAreAmongThem) {
       for (std::size_t at = 0; (at = cell.find(divider, at)) != cell.npos;) cell.replace(at, 3, "\n");
     for (const std::string_view part : split(cell, '\n')) {
       const std::string line(trim(part));
-      if (line == "same") continue;  // as the row's first
+      if (line == "same") continue;  // same as the first of the row
       ++count;
       ASSERT_EQ(messages.count(line), 1U) << line;
       EXPECT_EQ(found_in(line).id, messages.at(line).id) << line;

@@ -1,4 +1,4 @@
-// The last line of headroom doctor: a command to be run as it stands, or none of the cures.
+// The last line of headroom doctor: a cure that can be run as it is, or another command if no cure can.
 #include "doctor/next_command.h"
 
 #include "support/test_support.h"
@@ -16,7 +16,7 @@ std::string next_of(const std::string& command, Severity severity = Severity::se
   return doctor::next_command(report);
 }
 
-TEST(NextCommand, IsACureThatIsWhole) {
+TEST(NextCommand, IsACompleteCure) {
   for (const std::string command :
        {"docker update --memory=1280m --memory-swap=2304m 8f3ab1c2d4e5",
         "sudo systemctl set-property detector.service MemoryMax=3000M",
@@ -33,7 +33,7 @@ TEST(NextCommand, IsACureThatIsWhole) {
   EXPECT_EQ(next_of("headroom report a.hrec", Severity::note), "headroom report a.hrec") << "it only looks";
 }
 
-TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {
+TEST(NextCommand, IsNotACureWithPlaceholders) {
   for (const std::string command :
        {"docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP 8f3ab1c2d4e5",
         "docker update --memory=1280m --memory-swap=2304m CONTAINER", "docker run --shm-size=1g …",
@@ -45,7 +45,7 @@ TEST(NextCommand, IsNoneThatTheReaderMustFillIn) {
     EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
 }
 
-TEST(NextCommand, IsNoneThatEndsOrDeletesSomething) {
+TEST(NextCommand, IsNotADestructiveCure) {
   for (const std::string command :
        {"kill 4242", "sudo systemctl isolate multi-user.target", "sudo systemctl stop gdm",
         "docker stop 8f3ab1c2d4e5", "kubectl delete pod detector-0", "headroom run -- rm -rf outputs",
@@ -54,7 +54,7 @@ TEST(NextCommand, IsNoneThatEndsOrDeletesSomething) {
     EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
 }
 
-TEST(NextCommand, IsOfTheWorstThatHasOne) {
+TEST(NextCommand, IsOfWorstFindingWithACommand) {
   report::DoctorReport report;
   report.inputs = {"run.log"};
   Finding severe, warning;
@@ -69,7 +69,7 @@ TEST(NextCommand, IsOfTheWorstThatHasOne) {
   EXPECT_EQ(doctor::next_command(report), "headroom top");
 }
 
-TEST(NextCommand, IsWhatATrialShowedToHelp) {
+TEST(NextCommand, IsTheCureThatATrialConfirmed) {
   Finding finding;
   finding.severity = Severity::severe;
   finding.cures = {{"first", "headroom bench --model m=m.onnx,mapped=on", {}},
@@ -92,7 +92,7 @@ TEST(NextCommand, IsWhatATrialShowedToHelp) {
     cures[1].tried->verdict = in_vain;
     EXPECT_EQ(doctor::next_command(report), "headroom doctor --live");
   }
-  // What none of them reached no search among them will.
+  // If no single cure was enough, a search among them is not, either.
   cures.push_back({"search", "headroom bench --model m=m.onnx --tune", {}});
   cures.push_back({"measure", "headroom bench --model m=m.onnx", {}});
   EXPECT_EQ(doctor::next_command(report), "headroom bench --model m=m.onnx --tune")

@@ -40,14 +40,14 @@ std::vector<std::string> ids(const BenchResult& result) {
   return names;
 }
 
-TEST(RunFindings, AHealthyRunTellsNothing) {
+TEST(RunFindings, HealthyRunHasNoFindings) {
   BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   result.limit = Limit{gibibytes(1), LimitType::hard, LimitMechanism::cgroup_v2, {}, ""};
   EXPECT_THAT(ids(result), IsEmpty());
 }
 
-TEST(RunFindings, OfTheRun) {
+TEST(RunFindings, ReportsFindingsOfTheRun) {
   BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   for (ModelResult& model : result.models) {
@@ -61,7 +61,7 @@ TEST(RunFindings, OfTheRun) {
   result.parallel.emplace();
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled", "duplicate-models"));
   EXPECT_EQ(doctor::run_findings(result, "")[2].cures[0].saves, mebibytes(50));
-  // What is beyond the runtime is more than the file, once it was measured.
+  // If it was measured, the memory above the bare runtime replaces the file size, which is smaller.
   for (ModelResult& model : result.models) {
     model.backend = "onnxruntime";
     model.memory.runtime = mebibytes(30);
@@ -78,7 +78,7 @@ TEST(RunFindings, OfTheRun) {
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "processes share the file's pages";
 }
 
-TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
+TEST(RunFindings, NamesEachFileThatIsLoadedTwice) {
   const TemporaryFolder folder;
   write_text(folder / "c.onnx", std::string(2 << 20, 'c'));
   write_text(folder / "copy of c.onnx", std::string(2 << 20, 'c'));
@@ -100,7 +100,7 @@ TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
   EXPECT_EQ(findings[0].title, "a and b are the same file: its weights are in memory 2 times");
   EXPECT_EQ(findings[1].title, "c and d are the same file: its weights are in memory 2 times");
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(170));
-  // What they took together counts, without the pages of files, which they share anyway.
+  // The memory of the joint run counts, without the file pages, which the processes share anyway.
   result.parallel->together = result.models;
   for (ModelResult& model : result.parallel->together) {
     model.memory.load_peak = mebibytes(90);
@@ -111,7 +111,7 @@ TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(60));
 }
 
-TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
+TEST(RunFindings, ModelThatDiedWhileLoadingIsPreparedElsewhere) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -145,7 +145,7 @@ TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
       << "what it needs where nothing limits it";
 }
 
-TEST(RunFindings, OfAModel) {
+TEST(RunFindings, ReportsFindingsOfAModel) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -171,8 +171,9 @@ TEST(RunFindings, OfAModel) {
   EXPECT_FALSE(findings[3].cures[0].settings) << "how many frames were held is not known";
 }
 
-// The default window is 16 MiB or one frame: what is above that is many frames that were asked for, or one.
-TEST(RunFindings, FramesAreCuredByFewerOfThem) {
+// The default window is 16 MiB or one frame. Above that, the user asked for many frames, or one frame is
+// large.
+TEST(RunFindings, ManyFramesSuggestFewerFrames) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.memory.frames = mebibytes(96);
@@ -192,7 +193,7 @@ TEST(RunFindings, FramesAreCuredByFewerOfThem) {
   EXPECT_FALSE(one[0].cures[0].settings);
 }
 
-TEST(RunFindings, ALimitThatDidNotRefuse) {
+TEST(RunFindings, ReportsLimitThatDidNotRefuse) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -212,7 +213,7 @@ TEST(RunFindings, ALimitThatDidNotRefuse) {
   EXPECT_THAT(ids(result), IsEmpty()) << "no limit was set";
 }
 
-TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
+TEST(RunFindings, DoesNotSuggestCurrentSettings) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -224,7 +225,7 @@ TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.settings) << cure.command;
 }
 
-TEST(RunFindings, WorkspacesAndPinnedMemory) {
+TEST(RunFindings, ReportsWorkspacesAndPinnedMemory) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -234,13 +235,13 @@ TEST(RunFindings, WorkspacesAndPinnedMemory) {
   gpu.pinned_host = mebibytes(64);
   model.gpu_memory = {gpu};
   result.models = {model};
-  EXPECT_THAT(ids(result), ElementsAre("oversized-workspace")) << "a GPU of its own wants pinned memory";
+  EXPECT_THAT(ids(result), ElementsAre("oversized-workspace")) << "a discrete GPU needs pinned memory";
   result.models[0].gpu_memory[0].is_integrated = true;
   EXPECT_THAT(ids(result), ElementsAre("oversized-workspace", "pinned-memory-on-unified-memory"));
   EXPECT_EQ(doctor::run_findings(result, "")[1].cures[0].saves, mebibytes(64));
 }
 
-TEST(RunFindings, ASearchOfConvolutionsThatMayCostMuch) {
+TEST(RunFindings, ReportsExpensiveConvolutionSearch) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -271,7 +272,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(findings[0].title, "a ran out of memory while it was loaded");
   EXPECT_EQ(findings[0].evidence[0].text, "the kernel killed it");
-  // The weights are not to blame for what a small file needs.
+  // With a small file, the weights are not the cause.
   EXPECT_THAT(findings[0].cause, HasSubstr("the weights and their re-packed copies"));
   Limit limit;
   limit.bytes = mebibytes(12);
@@ -288,7 +289,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   EXPECT_THAT(small.figures, testing::Contains(testing::Field(&Figure::name, "limit_bytes")));
 }
 
-TEST(RunFindings, ALeakIsNamedByItsLevel) {
+TEST(RunFindings, LeakNamesItsLevel) {
   for (const std::string level : {"object", "video"}) {
     BenchResult result = finished_run();
     ModelResult model = model_named("a");
@@ -305,7 +306,7 @@ TEST(RunFindings, ALeakIsNamedByItsLevel) {
   }
 }
 
-TEST(RunFindings, WhatConcernsSeveralModelsIsInTheListAndHasItsCommands) {
+TEST(RunFindings, FindingOfSeveralModelsHasCommands) {
   EXPECT_THAT(doctor::run_finding_list(), testing::Contains(&doctor::duplicate_models));
   BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
@@ -325,7 +326,7 @@ TEST(RunFindings, WhatConcernsSeveralModelsIsInTheListAndHasItsCommands) {
                              HasSubstr(" --model b=same.onnx,"), HasSubstr("mapped=on")));
 }
 
-TEST(RunFindings, FewerFramesAreACommandOfTheRun) {
+TEST(RunFindings, FewerFramesAreSuggestedAsCommand) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.memory.frames = mebibytes(96);
@@ -366,8 +367,8 @@ bool leaves_memory(const ModelResult& model) {
   return false;
 }
 
-// As they were measured.
-TEST(RunFindings, WhatARuntimeKeepsIsNoFinding) {
+// Measured values.
+TEST(RunFindings, MemoryThatRuntimesKeepIsNotAFinding) {
   for (const Phases& healthy : {Phases{"face", 23, 43, 50, 0, 28, 39},
                                 {"text recogniser", 23, 65, 75, 0, 28, 56},
                                 {"text detector", 23, 59, 177, 6, 28, 46},
@@ -378,12 +379,12 @@ TEST(RunFindings, WhatARuntimeKeepsIsNoFinding) {
                                 {"yolox by LibTorch", 154, 185, 250, 6, 112, 186},
                                 {"under AddressSanitizer", 198, 300, 268, 0, 130, 268}})
     EXPECT_FALSE(leaves_memory(model_of(healthy))) << healthy.name;
-  // Of a GPU the libraries' code and tables stay: resnet50.
+  // On a GPU, code and tables of the libraries stay: resnet50.
   ModelResult on_gpu = model_of({"resnet50", 143, 445, 811, 0, 300, 809});
   on_gpu.settings.device = "cuda:0";
   on_gpu.gpu_memory.emplace_back();
   EXPECT_FALSE(leaves_memory(on_gpu));
-  // Mapped weights of a cache's may stay: pages of a file that the kernel takes back.
+  // Mapped weights of a cache may stay: the kernel can reclaim pages of a file.
   EXPECT_FALSE(leaves_memory(model_of({"mapped", 23, 300, 300, 0, 280, 290})));
   ModelResult killed = model_of({"killed", 23, 300, 300, 0, 28, 290});
   killed.status = ModelStatus::crashed;
@@ -393,7 +394,7 @@ TEST(RunFindings, WhatARuntimeKeepsIsNoFinding) {
   EXPECT_FALSE(leaves_memory(unknown));
 }
 
-TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
+TEST(RunFindings, ReportsModelThatStaysAfterRelease) {
   BenchResult result = finished_run();
   result.models = {model_named("other"), model_of({"", 23, 223, 230, 7, 28, 183})};
   result.models[0].memory = model_of({"", 23, 43, 50, 0, 28, 39}).memory;
@@ -414,7 +415,7 @@ TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
   EXPECT_EQ(findings[0].cures[1].command,
             "MALLOC_MMAP_THRESHOLD_=131072 headroom bench --model 'a=a b.onnx'");
   EXPECT_EQ(findings[0].cures[2].command, "headroom trace -- headroom bench --model 'a=a b.onnx'");
-  // With the settings of the run, and without its limit.
+  // The command has the settings of the run, but not its limit.
   result.options.emplace();
   result.options->memory_limit = mebibytes(250);
   result.options->max_frames = 20;
@@ -424,12 +425,12 @@ TEST(RunFindings, AModelThatStaysWhenItIsReleased) {
       findings.at(0).cures[0].command,
       "headroom bench --model 'a=a b.onnx,backend=onnxruntime,threads=1,isolated=on' --max-frames 20 --pool "
       "512MiB");
-  // An old report, which did not keep how much of it was pages of files.
+  // An old report without the amount of file pages.
   result.models[1].memory.file_backed_peak.reset();
   EXPECT_TRUE(leaves_memory(result.models[1]));
 }
 
-TEST(RunFindings, ARunThatDidNotComeToItsEnd) {
+TEST(RunFindings, ReportsIncompleteRun) {
   BenchResult result;
   result.models = {model_named("a")};
   result.models[0].status = ModelStatus::failed;
@@ -441,7 +442,7 @@ TEST(RunFindings, ARunThatDidNotComeToItsEnd) {
   EXPECT_EQ(findings[0].evidence.at(0).text, "a: the run ended while it was being measured");
 }
 
-TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
+TEST(RunFindings, ReportsModelsThatFitOnlyAlone) {
   BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   result.limit.emplace().bytes = mebibytes(300);
@@ -470,7 +471,7 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   parallel.together[1].status = ModelStatus::ok;
   EXPECT_EQ(doctor::run_findings(result, "").at(0).title,
             "All models together used more memory than the limit");
-  // Alone it is told, and that it fails beside others is no news.
+  // The model already fails alone, so its failure in the joint run is not reported.
   result.models[1].status = parallel.together[1].status = ModelStatus::oom;
   EXPECT_EQ(doctor::run_findings(result, "").size(), 1U);
   EXPECT_EQ(doctor::run_findings(result, "")[0].id, "model-out-of-memory");
@@ -490,7 +491,7 @@ TEST(RunFindings, ModelsThatFitAloneAndNotTogether) {
   for (const Cure& cure : of_pool[0].cures) EXPECT_THAT(cure.command, Not(HasSubstr("--pool")));
 }
 
-TEST(RunFindings, CopiesThatLoadingLeaves) {
+TEST(RunFindings, ReportsCopiesLeftByLoading) {
   BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.backend = "onnxruntime";
@@ -505,10 +506,10 @@ TEST(RunFindings, CopiesThatLoadingLeaves) {
   EXPECT_EQ(findings[0].title, "a holds 220.0 MiB after loading, 3.4 times its file size of 64.0 MiB");
   EXPECT_EQ(findings[0].cures.at(0).settings->settings, "mapped=on,prepack=off");
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(156));
-  // Once as they are and once re-packed.
+  // The weights are in memory once as in the file and once re-packed.
   result.models[0].memory.loaded = mebibytes(24 + 150);
   EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
-  // A small one, with what the runtime takes for any: yolox_nano at 1280 × 1280.
+  // A small model: the runtime's fixed memory exceeds the weights (yolox_nano at 1280 × 1280).
   result.models[0].memory.loaded = mebibytes(24 + 42);
   result.models[0].file_size = mebibytes(4);
   EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());

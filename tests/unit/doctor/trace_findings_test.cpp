@@ -1,4 +1,4 @@
-// What recordings and snapshots tell.
+// Findings in recordings and snapshots.
 #include <algorithm>
 #include <functional>
 
@@ -21,11 +21,11 @@ analysis::RecordingAnalysis healthy() {
   return analysis;
 }
 
-TEST(RecordingFindings, AHealthyOneTellsNothing) {
+TEST(RecordingFindings, HealthyRecordingHasNoFindings) {
   EXPECT_THAT(doctor::recording_findings(healthy(), {}, "a.hrec"), IsEmpty());
 }
 
-TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
+TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis::DeviceFigures& device = analysis.devices.emplace_back();
   device.ordinal = 1;
@@ -62,14 +62,14 @@ TEST(RecordingFindings, WhatALimitOfGpuMemoryRefusedIsToldWithWhoHeldTheRest) {
   EXPECT_THAT(findings[0].cures.at(1).what, HasSubstr("raise the limit by 30.0 MiB or more"));
 }
 
-TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
+TEST(RecordingFindings, ReportsThatLeaksWereNotJudged) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis.leaks.growth = analysis::Growth::unknown;
   const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leaks-not-judged");
   EXPECT_EQ(findings[0].severity, Severity::note);
-  // What was live at the end is told with its place, to be judged by whoever knows the program.
+  // Memory that is live at the end is reported with its place. The user must judge it.
   analysis.leaked_bytes = {57 << 20};
   analysis.leaked_blocks = {200};
   analysis.stacks.resize(2);
@@ -82,7 +82,7 @@ TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
   EXPECT_EQ(told[0].evidence.at(0).text, "57.0 MiB in 200 blocks, from keep");
 }
 
-// A recording of 12 s whose memory is `bytes(share of the time)`, of a hundred points.
+// A recording of 12 s with a hundred points. Its memory is `bytes(share of the time)`.
 analysis::RecordingAnalysis without_rounds(const std::function<std::int64_t(double)>& bytes) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis.leaks.growth = analysis::Growth::unknown;
@@ -92,7 +92,7 @@ analysis::RecordingAnalysis without_rounds(const std::function<std::int64_t(doub
     analysis::TimelinePoint point;
     point.start = Nanoseconds{analysis.timeline.width.count * i};
     point.lowest = point.last = bytes(static_cast<double>(i) / 100);
-    point.highest = point.lowest + (20 << 20);  // of a frame, given back with it
+    point.highest = point.lowest + (20 << 20);  // temporary memory of a frame
     if (point.highest > analysis.peak_bytes.value) {
       analysis.peak_bytes = {point.highest};
       analysis.peak_time = point.start;
@@ -102,7 +102,7 @@ analysis::RecordingAnalysis without_rounds(const std::function<std::int64_t(doub
   return analysis;
 }
 
-TEST(RecordingFindings, WhatGrowsAllTheTimeIsTold) {
+TEST(RecordingFindings, ReportsSteadyGrowth) {
   const auto of_mebibytes = [](double count) { return static_cast<std::int64_t>(count * (1 << 20)); };
   auto grows = without_rounds([&](double share) { return of_mebibytes(30 + 120 * share); });
   grows.leaked_bytes = {140 << 20};
@@ -114,7 +114,7 @@ TEST(RecordingFindings, WhatGrowsAllTheTimeIsTold) {
   EXPECT_NEAR(static_cast<double>(std::get<std::int64_t>(findings[0].figures.at(2).value)), 10 << 20, 0.3e6);
   EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "process");
   EXPECT_EQ(findings[0].cures.at(0).command, "headroom report 'a b.hrec'");
-  // What it held is released when it ends, in the last of its moments.
+  // The program releases its memory when it ends, in the last moments.
   const auto ends = without_rounds(
       [&](double share) { return share < 0.97 ? of_mebibytes(30 + 120 * share) : of_mebibytes(1); });
   EXPECT_THAT(doctor::recording_findings(ends, {}, "").at(0).cause, HasSubstr("released most of it"));
@@ -133,7 +133,7 @@ TEST(RecordingFindings, WhatGrowsAllTheTimeIsTold) {
       << "little of what there is";
 }
 
-TEST(RecordingFindings, ALeakNamesItsCycle) {
+TEST(RecordingFindings, LeakNamesItsCycle) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis.leaks.growth = analysis::Growth::leak;
   analysis.leaks.cycle = "net/run";
@@ -167,7 +167,7 @@ TEST(RecordingFindings, ALeakNamesItsCycle) {
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "")[0].severity, Severity::note);
 }
 
-TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
+TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis.complete = false;
   analysis.problems = {"killed"};
@@ -181,7 +181,8 @@ TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
   EXPECT_EQ(told[0].id, "fragmentation");
   EXPECT_EQ(told[0].cures[0].saves, mebibytes(60));
   EXPECT_EQ(told[1].id, "recording-incomplete");
-  // The holes tell from which size on blocks must be mapped by themselves; glibc maps 128 KiB and more.
+  // The average hole gives the threshold above which blocks should have their own mapping. glibc's threshold
+  // is 128 KiB.
   const auto commands = [&](std::int64_t holes) {
     analysis.fragmentation->moments[0].holes = holes;
     std::vector<std::string> found;
@@ -196,12 +197,12 @@ TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
               ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TOP_PAD_=65536",
                           "malloc_trim(0);"));
   EXPECT_THAT(commands(60'000), ElementsAre("headroom report a.hrec", "malloc_trim(0);")) << "of 1 KiB each";
-  // One large hole serves whatever is asked for.
+  // One large hole can serve any request.
   analysis.fragmentation->moments[0].largest_free_bytes = 60 << 20;
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
 }
 
-TEST(RecordingFindings, HolesThatAreFilledAgainAreNoFragmentation) {
+TEST(RecordingFindings, HolesThatAreRefilledAreNotFragmentation) {
   analysis::RecordingAnalysis analysis = healthy();
   analysis::FragmentationMoment between, during;
   between.extent_bytes = during.extent_bytes = 100 << 20;
@@ -211,7 +212,7 @@ TEST(RecordingFindings, HolesThatAreFilledAgainAreNoFragmentation) {
   during.time = Nanoseconds{1000};
   analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
   EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty());
-  during.free_bytes = 50 << 20;  // and never more
+  during.free_bytes = 50 << 20;  // and free memory is never much less
   analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
 }
@@ -226,26 +227,26 @@ analysis::DeviceAnalysis in_pieces() {
   return device;
 }
 
-TEST(SnapshotFindings, FragmentationIsToldByWhatItCosts) {
+TEST(SnapshotFindings, SeverityOfFragmentationDependsOnItsCost) {
   const snapshot::Snapshot snapshot;
   analysis::DeviceAnalysis device = in_pieces();
-  device.peak_allocated_bytes = 900 << 20;  // each step fills what the last one left
+  device.peak_allocated_bytes = 900 << 20;  // each step reuses the free memory of the last step
   EXPECT_THAT(doctor::snapshot_findings(snapshot, {device}, ""), IsEmpty());
   device.peak_allocated_bytes = 550 << 20;
   auto findings = doctor::snapshot_findings(snapshot, {device}, "");
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::note) << "idle, and nobody needed it";
-  // More was reserved though no more was asked for.
+  EXPECT_EQ(findings[0].severity, Severity::note) << "idle, and not needed";
+  // More was reserved although the requests did not grow.
   device.timeline.points = {{0, 0, 500 << 20, 700 << 20}, {1, 0, 500 << 20, 1000 << 20}};
   findings = doctor::snapshot_findings(snapshot, {device}, "");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::warning);
-  // As much more was asked for.
+  // The requests grew by the same amount.
   device.timeline.points[1].highest = 800 << 20;
   EXPECT_EQ(doctor::snapshot_findings(snapshot, {device}, "")[0].severity, Severity::note);
 }
 
-TEST(SnapshotFindings, ALeakNeedsMoreThanSomeMilliseconds) {
+TEST(SnapshotFindings, LeakNeedsMoreThanSomeMilliseconds) {
   const snapshot::Snapshot snapshot;
   analysis::DeviceAnalysis device;
   device.leaks.growth = analysis::Growth::leak;
@@ -275,7 +276,7 @@ TEST(SnapshotFindings, ALeakNeedsMoreThanSomeMilliseconds) {
   EXPECT_EQ(std::get<std::string>(level->value), "process");
 }
 
-TEST(SnapshotFindings, OfPyTorchsOwn) {
+TEST(SnapshotFindings, FindsLeakInRealPyTorchSnapshot) {
   const auto file = shared_data("pytorch_snapshots/leak_graph.pickle.gz");
   if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots/leak_graph.pickle.gz");
   auto snapshot = snapshot::open_snapshot(*file);
@@ -287,7 +288,7 @@ TEST(SnapshotFindings, OfPyTorchsOwn) {
   EXPECT_THAT(findings[0].evidence[0].text, HasSubstr("make_snapshots.py:37"));
 }
 
-TEST(SnapshotFindings, FragmentationAndOutOfMemory) {
+TEST(SnapshotFindings, ReportsFragmentationAndOutOfMemory) {
   const snapshot::Snapshot snapshot;
   analysis::DeviceAnalysis device;
   analysis::SnapshotMoment moment;
