@@ -2,11 +2,10 @@
 // or the "Memory-Usage" total of nvidia-smi: the memory that the firmware and the kernel leave.
 //
 // The memory of system and desktop depends on the installation; --live measures it. The table's values:
-// - Boards, system: 544 MiB after the start of a headless Orin Nano (dusty-nv/jetson-containers issue 342,
-// `free -h`).
+// - Boards, system: 544 MiB after the start of a headless Orin Nano (`free -h` in
+//   dusty-nv/jetson-containers issue 342).
 // - Boards, desktop: 800 MB more (jetson-ai-lab.com, "RAM Optimization"). Both together are within the
-// guide's
-//   "typical baseline 800 MB to 1.5 GB".
+//   guide's "typical baseline 800 MB to 1.5 GB".
 // - GPUs, system: nothing (1 MiB of an idle RTX 3060, in the issue below).
 // - GPUs, desktop: 500 MB, an estimate. GPUs of servers have no display.
 #include "planning/device_profiles.h"

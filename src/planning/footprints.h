@@ -24,8 +24,7 @@ std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured);
 
 // Resolves the keys `model` and `footprint` of components and variants:
 // - `model` selects the newest footprint with that name or file name and matching settings. Of repeated
-// measurements it
-//   takes the median, on a GPU the largest.
+//   measurements it takes the median, on a GPU the largest.
 // - `footprint` names a file, or a run's folder in which the component's or model's name is searched.
 // Footprints of the same model file with other settings become variants. For a discrete GPU, the GPU figures
 // are used. Usage error, with the line: a missing footprint, or one without GPU memory in a plan for a GPU.

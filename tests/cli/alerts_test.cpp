@@ -1,4 +1,4 @@
-// Alerts of headroom watch, with the programs that are really told of them.
+// Alerts of headroom watch, with the real programs that receive them.
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -19,7 +19,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A Jetson whose memory grows by 20 MiB a second to its end and whose GPU warms up, a line a second.
+// A log of a Jetson, one line per second: memory grows by 20 MiB per second until it is full, and the GPU
+// gets warmer.
 std::string log_of_a_leak() {
   std::string log;
   for (int second = 0; second < 180; ++second)
@@ -55,7 +56,7 @@ TEST_F(Alerts, FiresOnDefaultLimitsAndForecast) {
   const std::size_t full = result.err.find("total_memory: 86.");
   EXPECT_NE(forecast, std::string::npos) << result.err;
   EXPECT_NE(full, std::string::npos) << result.err;
-  EXPECT_LT(forecast, full) << "it is told before memory is short";
+  EXPECT_LT(forecast, full) << "the forecast must come before memory is short";
   EXPECT_THAT(result.err, HasSubstr("gpu_memory: 8"));
   EXPECT_THAT(result.err, HasSubstr("of unified memory is used (limit 80.0 %)"));
   EXPECT_THAT(watch("off").err, Not(HasSubstr("alert")));
@@ -113,7 +114,7 @@ TEST_F(Alerts, ReportsAFailedActionOnceAndRunsTheOthers) {
   EXPECT_GE(split(trim(result.out), '\n').size(), 180u);
 }
 
-// A message may be longer than a pipe holds, and nobody may read it.
+// A message may be longer than a pipe's capacity, and the reader may not read it.
 TEST_F(Alerts, AnUnreadPipeDoesNotBlock) {
   const std::string fifo = (folder_ / "fifo").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -238,8 +239,8 @@ TEST_F(Alerts, PublishesAnMqttMessage) {
       start({"mosquitto_sub", "-p", std::to_string(port), "-t", "robots/#", "-C", "1", "-W", "30", "-v"},
             pipe->write_end.get());
   pipe->write_end.reset();
-  // It has no way to say that it is subscribed; what is retained would be told later, too, but an alert is
-  // not.
+  // mosquitto_sub does not report when it is subscribed. It would receive a retained message later too, but
+  // alerts are not retained.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const auto result = watch_with_rules(kRuleOfHeat + std::string("[[action]]\nmqtt = \"mqtt://127.0.0.1:") +
                                        std::to_string(port) + "/robots/7\"\n");
@@ -251,13 +252,13 @@ TEST_F(Alerts, PublishesAnMqttMessage) {
   EXPECT_THAT(heard, HasSubstr("robots/7 {\"alert\":\"hot\""));
 }
 
-// A broker that wants a password, which nobody sees in the arguments of mosquitto_pub.
+// A broker with a password. The password must not appear in the arguments of mosquitto_pub.
 TEST_F(Alerts, KeepsTheMqttPasswordOutOfTheArguments) {
   const int port = free_port();
   const std::string passwords = (folder_ / "passwords").string();
   ASSERT_TRUE(
       start({"mosquitto_passwd", "-b", "-c", passwords, "robot", "secret-of-robot"}).wait().success());
-  // As root the broker becomes another user, who is to read them.
+  // If started as root, the broker switches to another user, which must be able to read these files.
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   std::filesystem::permissions(passwords, std::filesystem::perms(0644));
   write_text(folder_ / "broker.conf", "listener " + std::to_string(port) +
@@ -272,7 +273,7 @@ TEST_F(Alerts, KeepsTheMqttPasswordOutOfTheArguments) {
                                       pipe->write_end.get());
   pipe->write_end.reset();
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  // In its place one that tells of its arguments.
+  // Replace mosquitto_pub with a script that prints its arguments.
   std::filesystem::create_directories(folder_ / "bin");
   write_text(folder_ / "bin/mosquitto_pub", "#!/bin/sh\necho \"$@\" > " + (folder_ / "arguments").string() +
                                                 "\necho \"$XDG_CONFIG_HOME\" > " +
