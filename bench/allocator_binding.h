@@ -1,11 +1,11 @@
-// Who answers when the libraries of this process ask for memory: the hooks of a preloaded tracer, or what
-// stands behind them. With both by turns in one process a tracer's cost shows that is lost between two
-// processes, whose addresses, threads and neighbours differ (bench/trace_hook_cost.py).
+// Switches the allocation functions of this process between the hooks of a preloaded tracer and the functions
+// behind the hooks. With both in turns in one process, a tracer's cost can be measured. Between two processes
+// it would be lost, because their addresses, threads and neighbours differ (bench/trace_hook_cost.py).
 //
-// The loader has written into each library's table of addresses (its GOT) what its calls of malloc, free, new
-// and delete go to; here they are written anew. To be run with LD_BIND_NOW=1, as a function that is not bound
-// yet would be bound to the hooks later. Both sides are the same allocator, so what one gave the other frees.
-// Pointers to these functions that lie in data stay as they are.
+// The loader has written the targets of malloc, free, new and delete into each library's global offset table
+// (GOT). This class overwrites these entries. Run the program with LD_BIND_NOW=1: a function that is bound
+// lazily would be bound to the hooks later. Both targets use the same allocator, so either can free the
+// other's blocks. Pointers to these functions in ordinary data are not changed.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@
 
 class AllocatorBinding {
  public:
-  // Finds all places of the libraries that are loaded now.
+  // Finds all GOT entries of the currently loaded libraries.
   AllocatorBinding() {
     for (const char* name : kFunctions) {
       void* const hook = ::dlsym(RTLD_DEFAULT, name);
@@ -94,7 +94,7 @@ class AllocatorBinding {
   void find_places(const dl_phdr_info& info) {
     if (std::strstr(info.dlpi_name, "linux-vdso") != nullptr ||
         std::strstr(info.dlpi_name, "libheadroom_trace") != nullptr)
-      return;  // the tracer's own calls stay as they are
+      return;  // the tracer's own calls stay unchanged
     for (unsigned i = 0; i < info.dlpi_phnum; ++i)
       if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
         read_dynamic(info.dlpi_addr,
@@ -142,7 +142,7 @@ class AllocatorBinding {
     for (const Function& function : functions_) {
       if (name != function.name || *place != function.hook) continue;
       const auto page = static_cast<ElfW(Addr)>(::sysconf(_SC_PAGESIZE));
-      // The loader makes such tables read-only when it has written them.
+      // The loader makes these tables read-only after writing them.
       if (::mprotect(reinterpret_cast<void*>(address & ~(page - 1)), page, PROT_READ | PROT_WRITE) != 0) {
         std::perror("mprotect");
         std::exit(1);

@@ -1,26 +1,27 @@
-// Does Headroom's way of running a model cost the model anything? In one process and by turns of a dozen
-// frames:
+// Measures whether running a model through Headroom costs time. Alternates between these runners in one
+// process, in turns of a dozen frames:
 //
-//   headroom           what a worker of `headroom bench` does with a frame (bench/loaded_model.h), its
-//                      inference time
-//   bare               ONNX Runtime's C API, the input copied from a finished tensor before the clock starts
-//   bare, letterboxed  the same, the input made from the frame before the clock starts, as the worker must
-//   bare, again        without a source, instead: a second session like the second way's
+//   headroom           the code that a worker of `headroom bench` runs for a frame (bench/loaded_model.h);
+//                      its inference time
+//   bare               ONNX Runtime's C API; the input is copied from a prepared tensor before the clock
+//   starts bare, letterboxed  the same, but the input is made from the frame before the clock starts, as in
+//   the worker bare, again        only without a source: a second session like `bare`
 //
-// Two programs meet different moods of a machine, which differ by more than what is looked for here; turns of
-// a few dozen milliseconds within one process meet the same. What the third differs in from the second is the
-// price of having made the input just now: the frame and the tensor went through the caches that hold the
-// weights. What the fourth differs in from it is what two equal sessions differ in.
+// Two processes see different states of the machine, and these differ by more than the effect to be measured.
+// Turns of a few dozen milliseconds within one process see the same state. The difference between
+// `bare, letterboxed` and `bare` is the cost of making the input just before: the frame and the tensor
+// displace the weights from the caches. The difference between `bare, again` and `bare` is that of two equal
+// sessions.
 //
 //   alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
 //                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic] [--only headroom|bare]
 //
-// Without a source, inputs are made from the model's signature; with --task none nothing lies between two
-// runs of any way. On a GPU the bare way is that of bare_on_device.h. With --only
-// there is that way alone, and it runs when it is told to (on_command.h): for models of which ONNX Runtime
-// does not bear two sessions in a process.
+// Without a source, inputs are made from the model's signature. With --task none, nothing runs between two
+// runs of any runner. On a GPU, `bare` is the code of bare_on_device.h. With --only there is only this
+// runner, and it runs on command (on_command.h). This is for models of which ONNX Runtime cannot have two
+// sessions in a process.
 //
-// Prints a line of JSON: the P50 of each way, and of the ratio to `bare` of each turn the median with a
+// Prints one line of JSON: the P50 of each runner, and the median ratio to `bare` over all turns with a
 // distribution-free 95 % interval.
 #include <cmath>
 #include <cstring>
@@ -55,7 +56,7 @@ struct Options {
   int image_size = 640, frames = 160, turns = 60, threads = 1;
 };
 
-// A session of ONNX Runtime's C API with its defaults, as in bare_onnxruntime_loop.
+// A session of ONNX Runtime's C API with default options, as in bare_onnxruntime_loop.
 class BareModel {
  public:
   BareModel(const Options& wanted, const std::vector<std::int64_t>& dims) {
@@ -148,7 +149,7 @@ std::int64_t median_of(std::vector<std::int64_t> times) {
   return bare::percentile(times, 50);
 }
 
-// Order statistics of a sign test.
+// The interval is from order statistics (sign test).
 std::string median_with_interval(std::vector<double> ratios) {
   std::sort(ratios.begin(), ratios.end());
   const auto n = static_cast<double>(ratios.size());
@@ -159,10 +160,10 @@ std::string median_with_interval(std::vector<double> ratios) {
   return text;
 }
 
-// What the three ways do with one frame; each returns the time of its inference.
-class Ways {
+// Runs one frame with one of the three runners; returns its inference time.
+class Runners {
  public:
-  explicit Ways(const Options& options)
+  explicit Runners(const Options& options)
       : backend_(need(
             inference::Backend::open(need(inference::choose_backend(options.model, "", options.device))))) {
     if (auto started = backend_.start(); !started) stop(started.error());
@@ -175,7 +176,7 @@ class Ways {
     if (options.device != "cpu") need(backend_.prepare_device(options.device));
     if (options.only != "bare") measured_.emplace(need(LoadedModel::load(backend_, model, job)));
     if (options.only == "headroom") return;
-    // What the worker's task says of its input, once more for the bare sessions.
+    // The worker's input specification, needed again for the bare sessions.
     auto session = need(backend_.load(options.model, model.settings));
     if (options.source.empty())
       make_signature_input(options, session.description(), options.only.empty());
@@ -186,10 +187,10 @@ class Ways {
   std::vector<std::string> names() const {
     return {"headroom", "bare", frames_.empty() ? "bare_again" : "bare_letterboxed"};
   }
-  std::int64_t run(const std::string& way, std::size_t number) {
-    if (way == "headroom") return run_headroom(number);
-    BareModel& model = way == "bare" ? *bare_ : *second_;
-    if (way == "bare_letterboxed")
+  std::int64_t run(const std::string& runner, std::size_t number) {
+    if (runner == "headroom") return run_headroom(number);
+    BareModel& model = runner == "bare" ? *bare_ : *second_;
+    if (runner == "bare_letterboxed")
       preprocess(frames_[number % frames_.size()], model.input().data());
     else if (!tensors_.empty())
       std::memcpy(model.input().data(), tensors_[number % tensors_.size()].data(), model.input().size());
@@ -247,25 +248,25 @@ class Ways {
   std::optional<BareModel> bare_, second_;
   std::optional<inference::Preprocessor> preprocessor_;
   std::vector<media::Picture> frames_;
-  std::vector<std::vector<char>> tensors_;  // finished ones for `bare`
+  std::vector<std::vector<char>> tensors_;  // prepared inputs for `bare`
 };
 
 }  // namespace
 
 int main(int count, char** values) {
   const Options options = parse(count, values);
-  Ways ways(options);
-  if (!options.only.empty()) return run_on_command([&] { return ways.run(options.only, 0); });
-  const std::vector<std::string> names = ways.names();
+  Runners runners(options);
+  if (!options.only.empty()) return run_on_command([&] { return runners.run(options.only, 0); });
+  const std::vector<std::string> names = runners.names();
   std::map<std::string, std::vector<std::int64_t>> all;
   std::map<std::string, std::vector<double>> ratios;
   std::size_t next = 0;
-  for (int turn = -1; turn < options.turns; ++turn, next += kTurn) {  // the first warms up
+  for (int turn = -1; turn < options.turns; ++turn, next += kTurn) {  // the first turn is warm-up
     std::map<std::string, std::int64_t> of_turn;
     for (std::size_t place = 0; place < names.size(); ++place) {
       const std::string& name = names[(place + static_cast<std::size_t>(turn + 1)) % names.size()];
       std::vector<std::int64_t> times;
-      for (std::size_t i = 0; i < kTurn; ++i) times.push_back(ways.run(name, next + i));
+      for (std::size_t i = 0; i < kTurn; ++i) times.push_back(runners.run(name, next + i));
       if (turn < 0) continue;
       of_turn[name] = median_of(times);
       all[name].insert(all[name].end(), times.begin(), times.end());

@@ -1,15 +1,15 @@
-// How fast a recording is analysed: makes recordings of a storm of allocations and prints events a second for
-// the decoding alone and for the whole analysis.
+// Measures how fast a recording is analysed: generates recordings of an allocation storm, and prints events
+// per second for decoding alone and for the whole analysis.
 //
-//   analysis_benchmark [EVENTS [STORM]]      20 000 000 events unless told otherwise; all storms or one, from
-//   1
+//   analysis_benchmark [EVENTS [STORM]]      default: 20 000 000 events, all storms (STORM: one of them, from
+//   1)
 //
-// The storm is that of bench/README.md: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames. It is also
-// run with a million live slots (larger than the processor's caches), with layers three deep, on two threads,
-// and as samples, whose peak takes another pass. In a recording of samples of a real program most of what
-// happened is in counters: here each event is a sample, which is the slowest that there can be.
+// The storm is described in bench/README.md: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames. Variants
+// have a million live slots (larger than the processor's caches), layers nested three deep, two threads, and
+// samples, whose peak needs a second pass. A real recording of samples has most events in counters. Here each
+// event is a sample, which is the slowest case.
 //
-// Each storm is made in a process of its own and analysed in another, whose peak of memory is the analyser's.
+// Each storm is generated in one process and analysed in another, whose memory peak is the analyser's.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -71,7 +71,7 @@ std::filesystem::path make_recording(const std::filesystem::path& path, const St
       builder.release(thread, time, std::exchange(live[slot], 0));
       continue;
     }
-    // Each slot has its own place, as a size class of an allocator would give.
+    // Each slot has a fixed address, as in a size class of an allocator.
     live[slot] = 0x555500000000 + slot * 2080;
     const std::uint64_t size = 16 + random() % 2048;
     const auto& stack = stacks[random() % stacks.size()];
@@ -83,7 +83,7 @@ std::filesystem::path make_recording(const std::filesystem::path& path, const St
   return builder.finish();
 }
 
-// Of this process' time on its core, the kernel's for it included: the machine has other work, too.
+// CPU time of this process including system time: other work on the machine does not count.
 Nanoseconds processor_time() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -96,7 +96,7 @@ double events_per_second(std::int64_t events, const auto& work) {
   return static_cast<double>(events) / (processor_time() - start).seconds();
 }
 
-// The peak of this process' memory, and of what is mapped of files with it.
+// The memory peak of this process, mapped file pages included.
 std::int64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -104,7 +104,7 @@ std::int64_t peak_resident_bytes() {
   return 0;
 }
 
-// The exit status of `work` in a process of its own.
+// Runs `work` in a child process and returns its exit status.
 int in_child(const auto& work) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -123,7 +123,7 @@ int measure(const Storm& storm, std::int64_t events, const std::filesystem::path
     fmt::print(stderr, "{}\n", recording.error().sentence());
     return 1;
   }
-  // The best of three: caches are shared.
+  // The best of three runs, because caches are shared with other work.
   double decoding = 0, analysing = 0;
   std::int64_t read = 0;
   for (int round = 0; round < 3; ++round) {

@@ -1,4 +1,4 @@
-// The CUDA driver's few calls that the bare loop makes, without a toolkit and without anything of Headroom's.
+// The few CUDA driver calls of the bare loop. Needs no toolkit and nothing of Headroom.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,18 +11,18 @@ namespace bare_cuda {
 struct Device {
   void* stream = nullptr;
 
-  // A sentence if it does not work.
+  // Returns null, or a sentence if it fails.
   const char* open(int ordinal) {
     library_ = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (library_ == nullptr) return "there is no CUDA driver here";
+    if (library_ == nullptr) return "CUDA driver not found (libcuda.so.1)";
     void* context = nullptr;
     int device = 0;
-    if (function<int (*)(unsigned)>("cuInit")(0) != 0) return "the CUDA driver does not start";
-    if (function<int (*)(int*, int)>("cuDeviceGet")(&device, ordinal) != 0) return "there is no such GPU";
+    if (function<int (*)(unsigned)>("cuInit")(0) != 0) return "cannot start the CUDA driver";
+    if (function<int (*)(int*, int)>("cuDeviceGet")(&device, ordinal) != 0) return "no GPU has this number";
     if (function<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device) != 0 ||
         function<int (*)(void*)>("cuCtxSetCurrent")(context) != 0 ||
         function<int (*)(void**, unsigned)>("cuStreamCreate")(&stream, 1) != 0)
-      return "no context can be made on the GPU";
+      return "cannot create a context on the GPU";
     copy_in_ = function<CopyIn>("cuMemcpyHtoDAsync_v2");
     copy_out_ = function<CopyOut>("cuMemcpyDtoHAsync_v2");
     wait_ = function<int (*)(void*)>("cuStreamSynchronize");

@@ -1,6 +1,6 @@
-// A model run by ONNX Runtime's CUDA provider with its input and outputs on the device, for programs without
-// Headroom: pinned memory on the machine's side, all in one stream, one wait at the end. It is the fastest
-// way that ONNX Runtime has, and Headroom's.
+// Runs a model with ONNX Runtime's CUDA provider and with input and outputs on the device, without Headroom:
+// pinned host memory, one stream, one synchronization at the end. This is ONNX Runtime's fastest method, and
+// the one that Headroom uses.
 #pragma once
 
 #include <cctype>
@@ -17,12 +17,12 @@ using bare::api, bare::check, bare::element_size;
 
 struct Provider {
   int ordinal = 0;
-  bool capture = false;                    // as a CUDA graph
-  std::string conv_search = "exhaustive";  // the runtime's own
+  bool capture = false;                    // run as a CUDA graph
+  std::string conv_search = "exhaustive";  // the runtime's default
 };
 
 inline void use(OrtSessionOptions* options, const Provider& wanted, const Device& device) {
-  const OrtApi* const cuda_api = OrtGetApiBase()->GetApi(16);  // the first that takes a stream
+  const OrtApi* const cuda_api = OrtGetApiBase()->GetApi(16);  // the first API version that accepts a stream
   if (cuda_api == nullptr) bare::fail("this ONNX Runtime is older than 1.16");
   OrtCUDAProviderOptionsV2* provider = nullptr;
   check(cuda_api->CreateCUDAProviderOptions(&provider));
@@ -77,7 +77,7 @@ class Run {
     void *memory, *host;
     size_t bytes;
   };
-  // The values that the first run made stay bound.
+  // Keeps the outputs of the first run bound.
   void keep_outputs() {
     OrtAllocator* allocator = nullptr;
     check(api->GetAllocatorWithDefaultOptions(&allocator));

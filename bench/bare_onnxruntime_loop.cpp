@@ -1,20 +1,19 @@
-// The peer that Headroom's own figures are held against: the plainest program that loads a model with ONNX
-// Runtime's C API and runs it, with the options that are Headroom's defaults and nothing of Headroom in it
-// (bench/truth.py).
+// The reference for Headroom's own figures: a minimal program that loads a model with ONNX Runtime's C API
+// and runs it. It uses the options that are Headroom's defaults, and no code of Headroom (bench/truth.py).
 //
-//   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims
-//   1,3,640,640] [--arena doubling|exact|off] [--device cpu|cuda:N] [--capture on]
+//   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F]
+//   [--dims 1,3,640,640] [--arena doubling|exact|off] [--device cpu|cuda:N] [--capture on]
 //   [--conv-search exhaustive|heuristic|default]
 //
-// On a GPU input and outputs are bound on the device, with pinned memory on the machine's side, all in one
-// stream: Headroom's way. The time of a run
-// goes from the copy of its input to the end of the copies of its outputs. --capture on: as a CUDA graph.
+// On a GPU, input and outputs are bound on the device, with pinned host memory and one stream, as in
+// Headroom. The time of a run is from the copy of its input to the end of the copies of its outputs.
+// --capture on: run as a CUDA graph.
 //
-// F holds raw numbers for the model's one input, several frames one after another; they are taken in a
-// circle, and read between the timed runs. Without it the input is all zeros. --dims is needed where the
-// model leaves them open. Outputs are those that the first run made, as in any program that runs at one size.
+// F contains raw numbers for the model's one input, several frames one after another. They are used in a
+// circle, and read between the timed runs. Without F the input is all zeros. --dims is required if the model
+// leaves dimensions open. Outputs are those of the first run, as in any program with a fixed input size.
 // Prints one line of JSON.
-// --on-command on: runs only when told, for gpu_trace_cost.py (on_command.h).
+// --on-command on: runs only on command, for gpu_trace_cost.py (on_command.h).
 #include <fcntl.h>
 #include <onnxruntime_c_api.h>
 #include <sys/stat.h>
@@ -40,10 +39,10 @@ using namespace bare;
 struct Arguments {
   std::string model, input_file;
   int threads = 0, iterations = 100, warmup = 10;
-  std::string arena = "doubling";  // exact: it grows by what is asked for; off: there is none
-  int cuda = -1;                   // the CUDA device; -1: the CPU
+  std::string arena = "doubling";  // exact: grows by the requested size; off: no arena
+  int cuda = -1;                   // CUDA device; -1: the CPU
   bool capture = false, on_command = false;
-  std::string conv_search = "exhaustive";  // the runtime's own
+  std::string conv_search = "exhaustive";  // the runtime's default
   std::vector<int64_t> dims;
 };
 
@@ -85,7 +84,7 @@ Arguments parse(int count, char** values) {
   return arguments;
 }
 
-// A line of /proc/self/status, in bytes.
+// The value of a line of /proc/self/status, in bytes.
 int64_t status_bytes(const char* key) {
   FILE* file = std::fopen("/proc/self/status", "r");
   if (file == nullptr) return 0;
@@ -97,7 +96,7 @@ int64_t status_bytes(const char* key) {
   return kibibytes * 1024;
 }
 
-// Frames from a file, in a circle.
+// Frames from a file, repeated in a circle.
 class Frames {
  public:
   Frames(const std::string& path, size_t frame_bytes) : bytes_(frame_bytes) {
@@ -128,7 +127,8 @@ int main(int count, char** values) {
   check(api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "bare", &env));
   const int64_t rss_after_env = status_bytes("VmRSS:");
 
-  // ONNX Runtime's defaults otherwise: arena, memory pattern, prepacking, spinning, all optimisations.
+  // All other options keep ONNX Runtime's defaults: arena, memory pattern, prepacking, spinning, all
+  // optimizations.
   OrtSessionOptions* options = nullptr;
   check(api->CreateSessionOptions(&options));
   check(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));

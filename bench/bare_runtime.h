@@ -1,4 +1,4 @@
-// What the programs of this folder that use ONNX Runtime's C API without Headroom have in common.
+// Shared by the programs of this folder that use ONNX Runtime's C API without Headroom.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -52,11 +52,11 @@ inline size_t element_size(ONNXTensorElementDataType type) {
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
       return 8;
     default:
-      fail("the input's type is not one that this loop knows");
+      fail("the input's type is not supported");
   }
 }
 
-// The model's one input: memory and the tensor that wraps it.
+// The model's one input: memory, and the tensor that wraps it.
 struct Input {
   char* name = nullptr;
   std::vector<char> memory;
@@ -67,7 +67,7 @@ inline void make_input(OrtSession* session, OrtAllocator* allocator, std::vector
                        Input& input) {
   size_t count = 0;
   check(api->SessionGetInputCount(session, &count));
-  if (count != 1) fail("the model has " + std::to_string(count) + " inputs; this loop feeds one");
+  if (count != 1) fail("the model has " + std::to_string(count) + " inputs; this loop supports one");
   check(api->SessionGetInputName(session, 0, allocator, &input.name));
   OrtTypeInfo* type = nullptr;
   const OrtTensorTypeAndShapeInfo* tensor = nullptr;
@@ -84,7 +84,7 @@ inline void make_input(OrtSession* session, OrtAllocator* allocator, std::vector
   if (!wanted_dims.empty()) dims = std::move(wanted_dims);
   size_t bytes = element_size(element);
   for (const int64_t dim : dims) {
-    if (dim < 0) fail("the model leaves its input's shape open; give it with --dims");
+    if (dim < 0) fail("the model's input has open dimensions; pass them with --dims");
     bytes *= static_cast<size_t>(dim);
   }
   input.memory.assign(bytes, 0);
@@ -105,13 +105,13 @@ inline void use_exact_arena(OrtEnv* env, OrtSessionOptions* options) {
   check(api->DisableMemPattern(options));
 }
 
-// Each tensor is then a block of its own on the heap.
+// Without the arena, each tensor is a separate heap block.
 inline void switch_off_arena(OrtSessionOptions* options) {
   check(api->DisableCpuMemArena(options));
   check(api->DisableMemPattern(options));
 }
 
-// Nearest rank.
+// The nearest-rank percentile.
 inline int64_t percentile(const std::vector<int64_t>& sorted, int percent) {
   const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
   return sorted[std::max<size_t>(rank, 1) - 1];

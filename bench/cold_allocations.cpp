@@ -1,14 +1,14 @@
-// What a pair of new and delete takes between other code, which has driven all that they need out of the
-// first-level caches: so it is in a runtime that launches kernels. (In a loop of them, bench/trace_storm.cpp,
-// everything is in the caches, and a hook seems to cost less than it does.)
+// Measures a pair of new and delete between other code that has displaced them from the first-level caches,
+// as in a runtime that launches kernels. (In a loop of allocations only, bench/trace_storm.cpp, everything is
+// in the caches, and a hook seems to cost less than it does.)
 //
 //     cold_allocations [BLOCKS] [PAIRS] [BYTES] [FAR]
 //
-// Between two of them BLOCKS functions of 400 run, in turn; all together have 200 KiB of code and ask for 100
-// KiB of data. Then FAR MiB are read, a word of each line, which drives all else out of the second-level
-// cache, too: that is how a block is met that default mode records (BYTES of 4096 and more), as few are.
-// Blocks are had and released below eighteen functions of their own. Prints the nanoseconds of one new and of
-// one delete, with those of reading the clock, as the means of the faster four fifths of the second half.
+// Between two pairs, BLOCKS of 400 functions run in turn. Together they have 200 KiB of code and read 100 KiB
+// of data. Then the program reads one word per cache line of FAR MiB, which also displaces the second-level
+// cache. This is the situation of blocks that default mode records (BYTES of 4096 and more), because they are
+// rare. Allocations and frees happen below eighteen function calls. Prints the nanoseconds of one new and of
+// one delete, including the time to read the clock: the mean of the faster four fifths of the second half.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,9 +24,9 @@ namespace {
 constexpr unsigned kBlocks = 400, kSteps = 4;
 constexpr std::size_t kWords = 1 << 15, kWordsOfMiB = (1 << 20) / sizeof(unsigned);
 constexpr unsigned kDepth = 18;
-std::array<unsigned, kWords> data;  // written by main(), so that no compiler knows what it holds
+std::array<unsigned, kWords> data;  // main() writes it, so that the compiler cannot know its content
 
-// Most of a block is nothing but code that must be fetched.
+// Most of a block is code that only has to be fetched.
 template <unsigned Block>
 [[gnu::noinline, gnu::aligned(64)]] unsigned block(unsigned x) {
   for (unsigned step = 0; step < kSteps; ++step)
@@ -34,7 +34,7 @@ template <unsigned Block>
 #if defined(__x86_64__)
   asm volatile(".rept 400\n\tnop\n\t.endr");
 #else
-  asm volatile(".rept 100\n\tnop\n\t.endr");  // of four bytes
+  asm volatile(".rept 100\n\tnop\n\t.endr");  // instructions of four bytes
 #endif
   return x;
 }
@@ -44,7 +44,7 @@ constexpr auto all_blocks(std::integer_sequence<unsigned, Block...> /*numbers*/)
 }
 constexpr auto blocks = all_blocks(std::make_integer_sequence<unsigned, kBlocks>());
 
-// As a compiler has it by default: clang does not tell the size.
+// The form of delete that the compiler uses by default: clang does not pass the size.
 inline void release(void* pointer, [[maybe_unused]] std::size_t bytes) {
 #ifdef __cpp_sized_deallocation
   ::operator delete(pointer, bytes);
@@ -55,11 +55,12 @@ inline void release(void* pointer, [[maybe_unused]] std::size_t bytes) {
 
 using Clock = std::chrono::steady_clock;
 
-// What happens to `pointer` below so many functions: released if there is one, else had. The nanoseconds of
-// it.
+// Frees or allocates `pointer` below `Depth` more function calls: frees it if it is set, else allocates.
+// Returns the nanoseconds.
 template <unsigned Depth>
 [[gnu::noinline]] std::int64_t below(void*& pointer, std::size_t bytes) {
-  volatile unsigned place[16 + Depth * 4];  // a frame of its own size, which is there until the end
+  volatile unsigned
+      place[16 + Depth * 4];  // a frame with a distinct size, which lives until the function returns
   place[0] = Depth;
   std::int64_t nanoseconds = 0;
   if constexpr (Depth > 0) {

@@ -1,4 +1,4 @@
-# The reader of logs.
+# The log reader.
 add_executable(doctor_log_speed ${CMAKE_CURRENT_LIST_DIR}/doctor_log_speed.cpp)
 target_link_libraries(doctor_log_speed PRIVATE headroom_flags headroom_doctor)
 

@@ -1,9 +1,9 @@
-// A small program with a fault of memory, or with its cure: what bench/doctor_planted_faults.py asks headroom
-// doctor about. It goes through videos, of which each is given to models, which each follow objects.
+// A small program with a planted memory fault, or with its cure. bench/doctor_planted_faults.py runs headroom
+// doctor on it. The program processes videos with several models, and each model tracks several objects.
 //
 //     doctor_fault FAULT [cured]           prints its resident bytes at the end
-//     doctor_fault thrash FILE SECONDS     reads the mapped FILE round and round, as a model's weights are;
-//                                          prints how many MiB it got through
+//     doctor_fault thrash FILE SECONDS     reads the mapped FILE again and again, like a model's weights;
+//                                          prints how many MiB it read
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <headroom/scope.h>
@@ -32,7 +32,7 @@ bool cured = false;
   return state;
 }
 
-// What is made for one object, model or video; kept where that is the fault.
+// Memory for one object, model or video. It is not freed if that is the fault.
 class State {
  public:
   explicit State(std::string_view level) : state_(make_state(kState)), is_kept_(fault == level && !cured) {}
@@ -47,7 +47,7 @@ class State {
   bool is_kept_;
 };
 
-// A cache that is filled by the first videos: no leak.
+// A cache that the first videos fill: not a leak.
 void use_cache(std::size_t video) {
   static std::vector<char*> cache;
   constexpr std::size_t kFull = 9;
@@ -70,8 +70,8 @@ void go_through_videos() {
   }
 }
 
-// Results that live long between frames that do not. Cured: the results are allocated first.
-void cut_up_the_heap() {
+// Long-lived results between short-lived frames fragment the heap. Cured: the results are allocated first.
+void fragment_heap() {
   constexpr std::size_t kFrames = 2000, kFrame = 64 << 10, kResult = 2 << 10;
   std::vector<char*> frames(kFrames), results(kFrames);
   if (cured)
@@ -83,14 +83,16 @@ void cut_up_the_heap() {
   for (char* frame : frames) std::free(frame);
 }
 
-// Weights are read from the first to the last in each run of a model: the page that was dropped longest ago
-// is the one that is needed next.
-double read_round_and_round(const char* file, double seconds) {
+// A model reads its weights from first to last in each run, so the page that was evicted first is the next
+// one needed.
+double read_repeatedly(const char* file, double seconds) {
   const int fd = ::open(file, O_RDONLY | O_CLOEXEC);
   struct stat status {};
   if (fd < 0 || ::fstat(fd, &status) != 0) return 0;
   const auto size = static_cast<std::size_t>(status.st_size);
-  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);  // a page is charged to the group that read it first
+  ::posix_fadvise(
+      fd, 0, 0,
+      POSIX_FADV_DONTNEED);  // evict it first, because a page is charged to the group that reads it first
   void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   ::close(fd);
   if (mapped == MAP_FAILED) return 0;
@@ -120,13 +122,12 @@ long resident_kib() {
 int main(int count, char** arguments) {
   fault = count > 1 ? arguments[1] : "";
   if (fault == "thrash") {
-    fmt::print("{:.0f}\n",
-               count > 3 ? read_round_and_round(arguments[2], std::strtod(arguments[3], nullptr)) : 0);
+    fmt::print("{:.0f}\n", count > 3 ? read_repeatedly(arguments[2], std::strtod(arguments[3], nullptr)) : 0);
     return 0;
   }
   cured = count > 2;
   if (fault == "fragmentation")
-    cut_up_the_heap();
+    fragment_heap();
   else
     go_through_videos();
   fmt::print("{}\n", resident_kib() * 1024);

@@ -1,6 +1,6 @@
-// How fast headroom doctor reads logs: writes a log of some size, reads it on one thread and prints the
-// seconds, the rate and the process' peak memory. One line in a hundred holds a word that rules look for; one
-// in ten thousand, or in LINES_A_MESSAGE, is a message of theirs.
+// Measures how fast headroom doctor reads logs: writes a log of a given size, reads it on one thread, and
+// prints seconds, rate and the process's peak memory. One line in a hundred contains a word that rules search
+// for. One line in ten thousand (or in LINES_A_MESSAGE) is a message that a rule recognizes.
 //
 //     doctor_log_speed [MEBIBYTES] [FOLDER] [LINES_A_MESSAGE]
 #include <fcntl.h>
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 2 ? argv[2] : std::filesystem::temp_directory_path();
   const auto path = folder / fmt::format("doctor_log_speed.{}.log", ::getpid());
   const auto lines_a_message = argc > 3 ? parse_number<std::int64_t>(argv[3]).value_or(0) : 10'000;
-  if (lines_a_message < 1) return fmt::print(stderr, "LINES_A_MESSAGE is a number from 1 on\n"), 2;
+  if (lines_a_message < 1) return fmt::print(stderr, "invalid LINES_A_MESSAGE: must be 1 or more\n"), 2;
   if (!write_log(path, size.count, lines_a_message))
     return fmt::print(stderr, "cannot write {}\n", path.string()), 1;
   for (int round = 0; round < 5; ++round) {

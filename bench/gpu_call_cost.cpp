@@ -1,13 +1,13 @@
-// What a call of the CUDA driver takes: cuMemAlloc and cuMemFree of some sizes, a kernel launch, and the
-// calls beside them that the tracer hooks. Plain functions of libcuda by dlsym, no toolkit. Prints
-// nanoseconds, the median of rounds, as JSON.
+// Measures the cost of CUDA driver calls: cuMemAlloc and cuMemFree of some sizes, a kernel launch, and the
+// other calls that the tracer hooks. Uses functions of libcuda from dlsym, without a toolkit. Prints
+// nanoseconds as JSON: the median of rounds.
 //
 //   gpu_call_cost [ROUNDS [CALLS]]
 //   gpu_call_cost added [PAIRS]
 //
-// The second is for a traced program: calls through the hooks and calls of the driver's own functions, by
-// turns in one process. What a call takes by itself differs more from one process to the next than a hook
-// adds. Its answer also says of whose library the functions are that launch.
+// `added` is for a traced program: it alternates between calls through the hooks and calls to the driver's
+// own functions in one process. The cost of a call differs more between two processes than a hook adds. Its
+// output also names the library that contains the launch functions.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -59,7 +59,7 @@ double median_ns(int rounds, int calls, const Call& call) {
   return times[times.size() / 2];
 }
 
-// The driver's own function, whatever dlsym says.
+// The driver's own function, bypassing hooks on dlsym.
 std::uint64_t own_address(const char* name) {
   struct Search {
     const char* name;
@@ -87,8 +87,8 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
-// The median of what the hook adds from one call to its neighbour, with its distribution-free 95 % interval
-// (order statistics of a sign test, by their normal limit).
+// The median of the cost that the hook adds between a call and its neighbour, with a distribution-free 95 %
+// interval (order statistics of a sign test, in normal approximation).
 void print_added(const char* name, const Times& times, const char* before) {
   std::vector<double> added;
   for (std::size_t i = 0; i < times.own.size(); ++i) added.push_back(times.hooked[i] - times.own[i]);
@@ -102,13 +102,13 @@ void print_added(const char* name, const Times& times, const char* before) {
       added[added.size() - 1 - below], added.size());
 }
 
-// One allocating and one releasing call, each timed, by `depth` more frames of the stack.
+// Times one allocating and one freeing call, `depth` stack frames deeper.
 template <class Allocate, class Release>
 __attribute__((noinline)) void time_calls(int depth, const Allocate& allocate, const Release& release,
                                           double& allocating, double& releasing) {
   if (depth > 0) {
     time_calls(depth - 1, allocate, release, allocating, releasing);
-    __asm__ volatile("" ::: "memory");  // no tail call
+    __asm__ volatile("" ::: "memory");  // prevents a tail call
     return;
   }
   const double start = now_ns();
@@ -164,7 +164,7 @@ Side(Allocate, Release) -> Side<Allocate, Release>;
 
 std::string library_of(const void* function) {
   Dl_info info{};
-  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return "nobody";
+  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return "unknown";
   const char* slash = std::strrchr(info.dli_fname, '/');
   return slash != nullptr ? slash + 1 : info.dli_fname;
 }
@@ -188,7 +188,7 @@ void print_launches() {
   std::printf("}, \"cuMemAlloc_v2\": \"%s\"", library_of(dlsym(library, "cuMemAlloc_v2")).c_str());
 }
 
-// The calls that a program makes seldom: by name, with what `take(allocate)` asks for.
+// Calls that programs make rarely: by name, with the request that `take(allocate)` makes.
 template <class Allocate, class Release, class Take>
 void compare_seldom(const char* name, int pairs, const char* allocate, const char* release,
                     const Take& take) {
@@ -292,8 +292,7 @@ int print_all_added(int pairs) {
   const auto own_release = own(release, "cuMemFree_v2");
   const auto own_allocate_async = own(allocate_async, "cuMemAllocAsync");
   const auto own_release_async = own(release_async, "cuMemFreeAsync");
-  // Memory by handle at addresses that stay: what expandable segments of PyTorch do. A map and an unmap are
-  // timed.
+  // Memory by handle at fixed addresses, as in PyTorch's expandable segments. Times one map and one unmap.
   const auto map = find<MapCall>("cuMemMap");
   const auto unmap = find<UnmapCall>("cuMemUnmap");
   const auto own_map = own(map, "cuMemMap");
@@ -314,7 +313,7 @@ int print_all_added(int pairs) {
                 },
                 [=](std::uint64_t at) { check(unmap_it(at, kSegment), "cuMemUnmap"); }};
   };
-  // Blocks that stay, as a program has them: a pool with some in use, a ledger that is not empty.
+  // Blocks that stay allocated, as in a real program: the pool is in use, and the ledger is not empty.
   for (int i = 0; i < 1000; ++i) {
     std::uint64_t pointer = 0;
     check(allocate(&pointer, 4096), "cuMemAlloc");

@@ -1,4 +1,4 @@
-// Makes the file of an account of GPU memory, as `headroom trace` does, for gpu_ledger.py where there is no
+// Creates the file of a GPU memory account, as `headroom trace` does. For gpu_ledger.py on machines without a
 // build of Headroom: make_account FILE BYTES (the limit of each device).
 #include <cstdio>
 #include <cstdlib>

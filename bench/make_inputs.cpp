@@ -1,5 +1,5 @@
-// Writes the input tensors that a model gets from a source, as raw numbers, so that a bare runtime loop can
-// be given exactly the inputs that Headroom's worker gives (bench/truth.py).
+// Writes the input tensors that a model gets from a source, as raw numbers. A bare runtime loop can then use
+// exactly the inputs of Headroom's worker (bench/truth.py).
 //
 //   make_inputs MODEL SOURCE FRAMES OUTPUT [IMGSZ]
 #include <cstdio>

@@ -1,5 +1,5 @@
-// The least that a library in front of malloc can cost: it passes calls on, and with -DCOUNTS counts them in the
-// thread's own data, which a killed process takes along. For bench/trace_hook_cost.py --preload:
+// The minimal cost of a library in front of malloc: it only forwards calls. With -DCOUNTS it also counts them
+// in thread-local data, which is lost when the process is killed. For bench/trace_hook_cost.py --preload:
 //
 //     gcc -O2 -shared -fPIC -fno-builtin -Wl,-z,now [-DCOUNTS] -o counted.so bench/malloc_only_counted.c
 #include <stddef.h>

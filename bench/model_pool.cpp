@@ -1,22 +1,21 @@
-// What the model pool (docs/model-pool.md) does with real ONNX Runtime sessions; bench/results/model_pool.md.
+// Measures the model pool (docs/model-pool.md) with real ONNX Runtime sessions; bench/results/model_pool.md.
 //
 //   model_pool measure NAME=FILE[@SIZE[+…]] …
-//       a child each: load time, load peak, run peak, run time (JSON lines)
+//       one child process each: load time, load peak, run peak, run time (JSON lines)
 //   model_pool simulate MEASURED --requests N --threads N --budget BYTES [--load-delay MS]
-//       reload seconds of its policy and of LRU on six traces, by the pool's code in simulated time; with one
-//       thread also the least possible (model_pool_optimum.h)
+//       reload seconds of the pool's policy and of LRU on six traces, with the pool's code in simulated time;
+//       with one thread also the theoretical minimum (model_pool_optimum.h)
 //   model_pool simulate_made_up --requests N --threads N
-//       the same for 48 sets of models whose sizes and load times are drawn by chance, in three budgets
+//       the same for 48 sets of models with random sizes and load times, in three budgets
 //   model_pool run MEASURED --trace T --policy cost|lru --requests N --threads N --budget BYTES
-//       the same for real, in a child under a control group of the budget
+//       the same with real sessions, in a child process under a control group with the budget
 //   model_pool fit NAME=FILE[@SIZE[+…]] --budget BYTES
 //       how many sessions of one model fit
 //
-// SIZE stands in for dimensions that the model leaves open; settings that differ from the runtime's own
-// follow: +plain (no graph optimisation), +unpacked (no pre-packed weights), +heap (no arena), +cuda (on the
-// first GPU, whose memory the budget is of then), +isolated (in a process of its own). MEASURED is what
-// `measure` printed. --limit none: without the control group, where `headroom run --gpu-mem-limit` holds the
-// limit.
+// SIZE replaces open dimensions of the model. Settings follow: +plain (no graph optimization), +unpacked (no
+// pre-packed weights), +heap (no arena), +cuda (on the first GPU; the budget then limits its memory),
+// +isolated (in a separate process). MEASURED is the output of `measure`. --limit none: without a control
+// group, if `headroom run --gpu-mem-limit` enforces the limit.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -70,12 +69,13 @@ void must(const Status& status) {
   if (!status) stop(status.error().sentence());
 }
 
-// With the heap kept small (below), sessions take less by surprise than the pool expects of them by itself.
+// With a small heap (see below), sessions deviate less from their measured size than the pool's default
+// margin allows for.
 constexpr std::int64_t kMarginPart = 32;
 constexpr const char* kGpu = "cuda:0";
 
 struct Measured {
-  std::string name, path, text;  // text: as it was given
+  std::string name, path, text;  // text: as typed
   int image_size = 320;
   RuntimeSettings settings;
   bool isolated = false;
@@ -86,7 +86,7 @@ struct Measured {
 
 Measured parse_model(const std::string& text) {
   const std::size_t equals = text.find('='), at = text.rfind('@');
-  if (equals == std::string::npos) stop("a model is given as NAME=FILE[@SIZE], not " + text);
+  if (equals == std::string::npos) stop("invalid model: use NAME=FILE[@SIZE], not " + text);
   Measured model;
   model.name = text.substr(0, equals);
   model.path = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
@@ -107,7 +107,7 @@ inference::Backend start_backend(const std::string& device) {
   if (device == kGpu) must(backend.prepare_device(device));
   return backend;
 }
-// A process whose models are all isolated has no runtime.
+// A process whose models are all isolated needs no runtime.
 std::optional<inference::Backend> backend_for(const std::vector<Measured>& models) {
   for (const Measured& model : models)
     if (!model.isolated) return start_backend(model.settings.device);
@@ -132,7 +132,8 @@ Bytes rss() {
 }
 Bytes own() { return pool::own_bytes().value_or(Bytes{}); }
 
-// In a fresh process. The first load is left out: it brings the runtime's own pages, and waits for the disk.
+// Runs in a new process. The first load is not measured: it includes the runtime's pages and waits for the
+// disk.
 int measure_one(const std::string& text) {
   Measured model = parse_model(text);
   const pool::MemoryMeter meter = meter_of(model.settings.device);
@@ -229,7 +230,7 @@ std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models
   return made;
 }
 
-// One row of what simulate() prints: seconds of loading beside LRU's, of as many seeds as there are.
+// One row of simulate(): loading seconds relative to LRU, one value per seed.
 struct SimulatedRow {
   std::vector<double> lru, cost, by_lru, least_by_lru, blind_by_lru, all_by_lru;
   double lru_wait = 0, cost_wait = 0;
@@ -249,13 +250,13 @@ std::vector<double> shares(const std::vector<std::size_t>& trace, std::size_t mo
   return share;
 }
 
-// The pool's own code in simulated time: by one thread, which shows the policies alone, and by more, of which
-// each has a session that nobody can give up.
+// Runs the pool's code in simulated time. One thread shows the policies alone. With more threads, each holds
+// a session that cannot be evicted.
 int simulate(const RunOptions& run) {
   const std::vector<Measured> models = read_measured(run.measured);
   const std::vector<bench::SimulatedModel> parts = simulated(models);
   const Bytes budget = run.budget, margin{budget.count / kMarginPart}, baseline = models.front().baseline;
-  const bool has_optimum = run.threads == 1 && models.size() <= bench::Room::kMostModels;
+  const bool has_optimum = run.threads == 1 && models.size() <= bench::AvailableMemory::kMostModels;
   fmt::print("{} models, {} in all, budget {}, {} threads\n", models.size(), format_bytes(total_of(models)),
              format_bytes(budget), run.threads);
   fmt::print(
@@ -281,11 +282,12 @@ int simulate(const RunOptions& run) {
       row.lru_wait = std::max(row.lru_wait, of_lru.longest_wait);
       row.cost_wait = std::max(row.cost_wait, of_cost.longest_wait);
       if (!has_optimum) continue;
-      const bench::Room room{budget - margin - baseline};
-      row.least_by_lru.push_back(bench::least_reload_seconds(parts, trace, room) / lru);
+      const bench::AvailableMemory available{budget - margin - baseline};
+      row.least_by_lru.push_back(bench::least_reload_seconds(parts, trace, available) / lru);
       if (!bench::is_independent(name)) continue;
-      row.blind_by_lru.push_back(bench::least_seconds_a_request(parts, shares(trace, parts.size()), room) *
-                                 static_cast<double>(trace.size()) / lru);
+      row.blind_by_lru.push_back(
+          bench::least_seconds_a_request(parts, shares(trace, parts.size()), available) *
+          static_cast<double>(trace.size()) / lru);
     }
     const double lru = SimulatedRow::median(row.lru), cost = SimulatedRow::median(row.cost);
     fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {} | {} | {:.3f} | {:.1f} | {:.1f} |\n",
@@ -298,7 +300,7 @@ int simulate(const RunOptions& run) {
   return 0;
 }
 
-// Sizes and load times by chance, each log-normal (σ = 1) and independent of the other: real ones are not.
+// Random sizes and load times, log-normal (σ = 1) and independent. In real models they are not independent.
 std::vector<bench::SimulatedModel> made_up_models(std::size_t count, std::mt19937& random) {
   std::lognormal_distribution<double> draw(0, 1);
   std::vector<bench::SimulatedModel> models;
@@ -312,7 +314,7 @@ std::vector<bench::SimulatedModel> made_up_models(std::size_t count, std::mt1993
 }
 
 int simulate_made_up(const RunOptions& run) {
-  fmt::print("{} threads, {} requests; seconds of loading beside LRU's\n", run.threads, run.requests);
+  fmt::print("{} threads, {} requests; loading seconds relative to LRU\n", run.threads, run.requests);
   fmt::print(
       "| budget | trace | sets | mean ratio | best | worst | more than 5 % worse "
       "|\n|---|---|--:|--:|--:|--:|--:|\n");
@@ -326,7 +328,7 @@ int simulate_made_up(const RunOptions& run) {
         std::iota(order.begin(), order.end(), std::size_t{0});
         Bytes total;
         for (const bench::SimulatedModel& model : models) total += model.run_peak;
-        // Each fits alone.
+        // Each model fits alone.
         const Bytes budget =
             std::max(Bytes{static_cast<std::int64_t>(static_cast<double>(total.count) / part)},
                      models.back().run_peak);
@@ -347,7 +349,7 @@ int simulate_made_up(const RunOptions& run) {
   return 0;
 }
 
-// What the sampler saw, once a millisecond, beside the requests.
+// What the sampler measured, once per millisecond, during the requests.
 struct Samples {
   std::int64_t count = 0, over_books = 0, over_process = 0;
   Bytes most_books, most_process;
@@ -355,7 +357,7 @@ struct Samples {
 };
 
 int run_under_limit(const RunOptions& run) {
-  // Blocks of 64 KiB and more go back to the system when they are freed, and threads share two heaps.
+  // Blocks of 64 KiB and more return to the system when freed, and threads share two heaps.
   ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
   ::mallopt(M_ARENA_MAX, 2);
   const std::vector<Measured> models = read_measured(run.measured);
@@ -473,17 +475,17 @@ int run_limited(const RunOptions& run) {
   return status;
 }
 
-// A way to have many sessions of one model.
-struct Way {
+// A variant to run many sessions of one model: settings, with or without the pool.
+struct Variant {
   std::string name;
   RuntimeSettings settings;
   bool is_pool = false;
 };
 
-std::vector<Way> ways() {
+std::vector<Variant> variants() {
   RuntimeSettings one_thread, tuned, with_arena;
   one_thread.threads = tuned.threads = with_arena.threads = 1;
-  // What `headroom bench --tune --threads 1` called the smallest within 5 % of the fastest, of the text
+  // The smallest settings within 5 % of the fastest, from `headroom bench --tune --threads 1` on the text
   // model.
   tuned.arena_extend = ArenaExtend::same_as_requested;
   tuned.prepacking = false;
@@ -495,36 +497,37 @@ std::vector<Way> ways() {
           {"pool, shared weights, arena of 64 MiB", with_arena, true}};
 }
 
-void print_fit(const Measured& model, const Way& way, std::size_t sessions, Bytes grown, Nanoseconds took) {
+void print_fit(const Measured& model, const Variant& variant, std::size_t sessions, Bytes grown,
+               Nanoseconds took) {
   fmt::print(
-      "| {} | {} | {} | {:.2f} | {:.2f} |\n", model.name, way.name, sessions,
+      "| {} | {} | {} | {:.2f} | {:.2f} |\n", model.name, variant.name, sessions,
       static_cast<double>(grown.count) / static_cast<double>(std::max<std::size_t>(sessions, 1)) / (1 << 20),
       took.milliseconds() / static_cast<double>(std::max<std::size_t>(sessions, 1)));
   std::fflush(stdout);
-  std::_Exit(0);  // freeing thousands of sessions takes longer than making them
+  std::_Exit(0);  // freeing thousands of sessions takes longer than creating them
 }
 
-// Sessions until the next one would not fit; all stay, and each has run.
+// Creates sessions until the next one would not fit. All stay loaded, and each has run.
 int fit_one(const std::string& text, std::size_t number, Bytes budget) {
   const Measured model = parse_model(text);
-  const Way way = ways()[number];
+  const Variant variant = variants()[number];
   auto backend = start_backend(model.settings.device);
   const Bytes before = own();
   const Nanoseconds began = monotonic_now();
-  if (!way.is_pool) {
+  if (!variant.is_pool) {
     std::vector<std::shared_ptr<pool::ReadySession>> sessions;
     Bytes most, last = before;
     while (last + most + Bytes{budget.count / kMarginPart} <= budget) {
       sources::reset_peak_rss(::getpid());
       const Bytes resident = rss();
-      auto made = pool::make_ready(backend.load(model.path, way.settings), model.image_size);
+      auto made = pool::make_ready(backend.load(model.path, variant.settings), model.image_size);
       if (!made) break;
       sessions.push_back(std::move(*made));
       most = std::max(most, peak_rss() - resident);
       ::malloc_trim(0);
       last = own();
     }
-    print_fit(model, way, sessions.size(), last - before, monotonic_now() - began);
+    print_fit(model, variant, sessions.size(), last - before, monotonic_now() - began);
   }
   pool::PoolOptions options;
   options.budget = budget;
@@ -536,7 +539,8 @@ int fit_one(const std::string& text, std::size_t number, Bytes budget) {
   added.load = [&](const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
     const auto* other = static_cast<const pool::ReadySession*>(sibling.get());
     auto ready = pool::make_ready(
-        other != nullptr ? other->session.share() : backend.load(model.path, way.settings), model.image_size);
+        other != nullptr ? other->session.share() : backend.load(model.path, variant.settings),
+        model.image_size);
     if (!ready) return forward_error(ready);
     return std::shared_ptr<void>(std::move(*ready));
   };
@@ -549,25 +553,25 @@ int fit_one(const std::string& text, std::size_t number, Bytes budget) {
     leases.push_back(std::move(lease));
     last_at = monotonic_now();
   }
-  print_fit(model, way, leases.size(), own() - before, last_at - began);
+  print_fit(model, variant, leases.size(), own() - before, last_at - began);
   return 0;
 }
 
 int fit(const std::string& text, Bytes budget) {
-  fmt::print("| model | way | sessions | MiB each | ms each |\n|---|---|---|---|---|\n");
+  fmt::print("| model | variant | sessions | MiB each | ms each |\n|---|---|---|---|---|\n");
   std::fflush(stdout);
-  for (std::size_t number = 0; number < ways().size(); ++number) {
+  for (std::size_t number = 0; number < variants().size(); ++number) {
     std::string note;
     auto limit = must(limits::make_memory_limit("model-pool-fit", budget, "cgroup", note));
     if (run_child({"_fit", text, std::to_string(number), fmt::format("{}B", budget.count)}, limit.get()) != 0)
-      fmt::print("| {} | {} | killed | | |\n", parse_model(text).name, ways()[number].name);
+      fmt::print("| {} | {} | killed | | |\n", parse_model(text).name, variants()[number].name);
   }
   return 0;
 }
 
 int main_of(const std::vector<std::string>& arguments) {
   if (arguments.size() < 2)
-    stop("what to do? measure, simulate, run or fit: see the head of bench/model_pool.cpp");
+    stop("no command: use measure, simulate, run or fit (see the top of bench/model_pool.cpp)");
   const std::string& verb = arguments[0];
   if (verb == "_measure") return measure_one(arguments[1]);
   if (verb == "_fit") return fit_one(arguments[1], std::stoull(arguments[2]), must(parse_size(arguments[3])));
@@ -587,7 +591,8 @@ int main_of(const std::vector<std::string>& arguments) {
     if (flag == "--requests") run.requests = std::stoull(value);
     if (flag == "--limit") run.limit = value;
     if (flag == "--threads") run.threads = std::stoi(value);
-    if (flag == "--load-delay") run.load_delay = {std::stoll(value) * 1'000'000};  // ms, of the pool's policy
+    if (flag == "--load-delay")
+      run.load_delay = {std::stoll(value) * 1'000'000};  // load delay of the pool's policy
     if (flag == "--budget") run.budget = must(parse_size(value));
   }
   if (is_made_up) return simulate_made_up(run);

@@ -8,24 +8,24 @@ namespace headroom::bench {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kSmallEnough = 1e-6;  // of the average cost
-constexpr double kNanosecond = 1e-9;   // all models may fit: then the average is 0
+constexpr double kSmallEnough = 1e-6;  // relative to the average cost
+constexpr double kNanosecond = 1e-9;   // if all models fit, the average cost is 0
 constexpr int kMostRounds = 20'000;
 
-using Set = std::uint32_t;  // of models, a bit each
+using Set = std::uint32_t;  // one bit per model
 
 class Sets {
  public:
-  Sets(const std::vector<SimulatedModel>& models, Room room) : models_(models) {
+  Sets(const std::vector<SimulatedModel>& models, AvailableMemory available) : models_(models) {
     std::vector<Bytes> sizes(std::size_t{1} << models.size());
     for (Set set = 1; set < sizes.size(); ++set)
       for (std::size_t m = 0; m < models.size(); ++m)
         if (has(set, m)) sizes[set] += models[m].run_peak;
-    for (const Bytes size : sizes) fits_.push_back(size <= room.bytes);
+    for (const Bytes size : sizes) fits_.push_back(size <= available.bytes);
     for (std::size_t m = 0; m < models.size(); ++m) {
       loadable_.emplace_back();
       const Bytes peak = std::max(models[m].load_peak, models[m].run_peak);
-      for (const Bytes size : sizes) loadable_.back().push_back(size + peak <= room.bytes);
+      for (const Bytes size : sizes) loadable_.back().push_back(size + peak <= available.bytes);
     }
   }
 
@@ -35,7 +35,7 @@ class Sets {
   Set count() const { return static_cast<Set>(fits_.size()); }
   std::size_t models() const { return models_.size(); }
   bool fits(Set set) const { return fits_[set]; }
-  // Whether it can be loaded beside these, of which it is none.
+  // Whether the model can be loaded while the models of `beside` are loaded; `beside` does not contain it.
   bool is_loadable(std::size_t model, Set beside) const { return loadable_[model][beside]; }
   double load_seconds(std::size_t model) const { return models_[model].load_time.seconds(); }
 
@@ -45,14 +45,14 @@ class Sets {
   std::vector<std::vector<char>> loadable_;
 };
 
-// For each set the least of all that have its models and others.
+// For each set: the minimum over all its supersets.
 void least_of_supersets(std::vector<double>& costs, std::size_t models) {
   for (std::size_t m = 0; m < models; ++m)
     for (Set set = 0; set < costs.size(); ++set)
       if (!Sets::has(set, m)) costs[set] = std::min(costs[set], costs[Sets::with(set, m)]);
 }
 
-// For each set the least of all that have some of its models and no others.
+// For each set: the minimum over all its subsets.
 void least_of_subsets(std::vector<double>& costs, std::size_t models) {
   for (std::size_t m = 0; m < models; ++m)
     for (Set set = 0; set < costs.size(); ++set)
@@ -61,11 +61,11 @@ void least_of_subsets(std::vector<double>& costs, std::size_t models) {
 
 }  // namespace
 
-// least[set]: of having served all so far with just these loaded now. Giving up costs nothing, so it need not
-// be done before room is needed.
+// least[set]: minimal cost of having served all requests so far, with exactly this set loaded now. Eviction
+// costs nothing, so it can wait until memory is needed.
 double least_reload_seconds(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
-                            Room room) {
-  const Sets sets(models, room);
+                            AvailableMemory available) {
+  const Sets sets(models, available);
   std::vector<double> least(sets.count(), kNever), before;
   least[0] = 0;
   double first_loads = 0;
@@ -88,8 +88,8 @@ double least_reload_seconds(const std::vector<SimulatedModel>& models, const std
 }
 
 double least_seconds_a_request(const std::vector<SimulatedModel>& models, const std::vector<double>& share,
-                               Room room) {
-  const Sets sets(models, room);
+                               AvailableMemory available) {
+  const Sets sets(models, available);
   std::vector<double> ahead(sets.count()), after_load, next;
   for (int round = 0; round < kMostRounds; ++round) {
     next.assign(sets.count(), 0);

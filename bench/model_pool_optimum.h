@@ -1,5 +1,5 @@
-// The least that any choice of what to give up could load, for one request after another: what the pool's
-// policy is to be held against.
+// The theoretical minimum of loading time over all eviction policies, for sequential requests: the reference
+// for the pool's policy.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,24 @@
 
 namespace headroom::bench {
 
-// What of the budget models may have: a model is loaded where those that stay and its load peak fit in.
-struct Room {
+// The part of the budget that models may use. A model can be loaded if its load peak fits next to the loaded
+// models.
+struct AvailableMemory {
   Bytes bytes;
-  static constexpr std::size_t kMostModels = 16;  // 2^16 sets of loaded models are looked at for each request
+  static constexpr std::size_t kMostModels = 16;  // 2^16 sets of loaded models are examined for each request
 };
 
-// Of whoever knows all requests beforehand: the least seconds of loading models that had been loaded before.
-// Exact, by dynamic programming over the sets of loaded models: time and memory are requests × models ×
-// 2^models steps and 2^models numbers.
+// The minimum for a policy that knows all requests in advance: seconds of loading models that had been loaded
+// before. Exact, by dynamic programming over the sets of loaded models: requests × models × 2^models steps,
+// and memory for 2^models numbers.
 double least_reload_seconds(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
-                            Room room);
+                            AvailableMemory available);
 
-// Of whoever knows how often each model is asked for, and not when: the least expected seconds of loading for
-// a request, where requests do not depend on each other. `share` is of all requests. Exact to a millionth:
+// The minimum for a policy that knows how often each model is requested, but not when: expected loading
+// seconds per request, for independent requests. `share` is the share of all requests. Exact to a millionth:
 // the average cost of a Markov decision process, by relative value iteration (Puterman, Markov Decision
 // Processes, section 8.5.5).
 double least_seconds_a_request(const std::vector<SimulatedModel>& models, const std::vector<double>& share,
-                               Room room);
+                               AvailableMemory available);
 
 }  // namespace headroom::bench

@@ -19,7 +19,7 @@ struct Thread {
   pool::Waiter waiter;
   bool is_waiting = false;
   pool::LoadedSession* session = nullptr;
-  Nanoseconds until;  // it runs
+  Nanoseconds until;  // the model runs until then
 };
 
 class Simulation {
@@ -80,7 +80,7 @@ class Simulation {
     thread.until = now_ + models_[session.model].run_time;
   }
 
-  // The pool's thread, where it has nothing to do, and those that were answered by it.
+  // Simulates the pool's own thread while nothing else happens, and the threads that it answers.
   void look() {
     while (!step_ends_ && state_.must_look) {
       state_.must_look = false;

@@ -1,4 +1,4 @@
-// Orders in which models are asked for; deterministic for a seed.
+// Sequences of model requests; deterministic for a seed.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ inline std::vector<std::string> trace_names() {
   return {"uniform", "zipf", "loop", "phases", "bursts", "small_often"};
 }
 
-// Each request is drawn as the others are, whatever came before it.
+// Each request has the same distribution, independent of the previous ones.
 inline bool is_independent(const std::string& trace) {
   return trace == "uniform" || trace == "zipf" || trace == "small_often";
 }
 
-// Draws models by Zipf's law, the first in an order most often.
+// Draws models by Zipf's law; the first in `order` is the most frequent.
 class ZipfDraw {
  public:
   ZipfDraw(std::vector<std::size_t> order, double exponent) : order_(std::move(order)) {
@@ -29,7 +29,7 @@ class ZipfDraw {
       weights.push_back(std::pow(static_cast<double>(i + 1), -exponent));
     draw_ = std::discrete_distribution<std::size_t>(weights.begin(), weights.end());
   }
-  // In a random order.
+  // With a random order.
   ZipfDraw(std::size_t models, std::mt19937& random) : ZipfDraw(shuffled(models, random), 1.5) {}
   std::size_t operator()(std::mt19937& random) { return order_[draw_(random)]; }
 
@@ -44,9 +44,9 @@ class ZipfDraw {
   std::discrete_distribution<std::size_t> draw_;
 };
 
-// uniform: each as often. zipf: skewed, always the same way. loop: one after another, again and again.
-// phases: skewed, another way every 1,000 requests. bursts: skewed, and every hundred or so a burst of
-// `largest` among the others.
+// uniform: all models equally often. zipf: skewed, with a fixed order. loop: one after another, repeatedly.
+// phases: skewed, with a new order every 1,000 requests. bursts: skewed, with a burst of `largest` about
+// every hundred requests.
 inline std::vector<std::size_t> make_trace(const std::string& name, const std::vector<std::size_t>& by_size,
                                            std::size_t requests, unsigned seed) {
   std::mt19937 random(seed);

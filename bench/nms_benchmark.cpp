@@ -1,6 +1,6 @@
 // Decoding and suppression of raw YOLO outputs at 640×640 on one core: v5 [1, 25200, 85] and v8 [1, 84,
-// 8400]. `share`: how many of the anchors pass the confidence, in per mille; `spread`: boxes around this many
-// objects (0: anywhere, so hardly any overlap).
+// 8400]. `share`: anchors above the confidence threshold, in per mille. `spread`: number of objects that the
+// boxes cluster around (0: random places, so hardly any overlap).
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -17,7 +17,7 @@ constexpr std::int64_t kClasses = 80;
 
 struct Head {
   std::int64_t anchors;
-  bool rows_first;  // v8: a row a value; v5: a row an anchor
+  bool rows_first;  // v8: a row per value; v5: a row per anchor
   std::int64_t columns() const { return kClasses + (rows_first ? 4 : 5); }
 };
 constexpr Head kV5{25200, false};

@@ -1,5 +1,5 @@
-// What a reading of the GPUs by NVML shows and costs, as JSON: nvml_readings READINGS. bench/gpu_metrics.py
-// puts it beside nvidia-smi.
+// Reads the GPUs with NVML and measures the cost, as JSON: nvml_readings READINGS. bench/gpu_metrics.py
+// compares the result with nvidia-smi.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -113,9 +113,7 @@ int main(int count, char** arguments) {
   auto source = sources::open_nvml_source(nvml::Library::kFileName);
   const Nanoseconds opened = monotonic_now() - start;
   if (source == nullptr || times < 1) {
-    std::fprintf(
-        stderr,
-        "nvml_readings: there is no GPU that NVML knows, or the number of readings is not positive\n");
+    std::fprintf(stderr, "nvml_readings: NVML reports no GPU, or the number of readings is not positive\n");
     return 1;
   }
   SystemSample sample;

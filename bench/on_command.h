@@ -1,7 +1,7 @@
-// Runs when it is told to, so that two programs can take turns without one being stopped in the middle of a
-// run, with work of its own still on the GPU: for each line of standard input, a number, so many runs. The
-// answer is one line of JSON with the times. `hooks` or `past` before the number: with the hooks of a
-// preloaded tracer, or past them (allocator_binding.h); the answer then tells how many places were written.
+// Runs a model on command, so that two programs can alternate without stopping one in the middle of a run
+// with its work still on the GPU. Each line of standard input is a number: that many runs. The answer is one
+// line of JSON with the times. `hooks` before the number uses the hooks of a preloaded tracer; `past`
+// bypasses them (allocator_binding.h). The answer then includes the number of changed GOT entries.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 #include "allocator_binding.h"
 
-// `timed_run` makes one run and returns its nanoseconds. Ends with the input.
+// `timed_run` makes one run and returns its nanoseconds. Returns at the end of the input.
 template <class TimedRun>
 int run_on_command(const TimedRun& timed_run) {
   std::printf("{\"ready\":true}\n");

@@ -1,11 +1,11 @@
-// ONNX Runtime with planted faults, for bench/diff_power.py: a library that hands out the real one's API, but
-// for its run calls. HEADROOM_ONNXRUNTIME names this library, and these say what it does:
+// ONNX Runtime with planted faults, for bench/diff_power.py: this library returns the real library's API,
+// except for the run calls. HEADROOM_ONNXRUNTIME names this library. Environment variables select the faults:
 //
 //   HEADROOM_PLANTED_LIBRARY   the real libonnxruntime.so.1
-//   HEADROOM_PLANTED_SLOWDOWN  each run takes that share longer (0.03): it spins for the share of its time
-//   HEADROOM_PLANTED_BYTES     bytes that the first run takes, touches and keeps
+//   HEADROOM_PLANTED_SLOWDOWN  each run takes this share longer (0.03): it spins for that share of its time
+//   HEADROOM_PLANTED_BYTES     bytes that the first run allocates, touches and keeps
 //
-// So what headroom diff has to find was really slower and really larger, and no figure was edited.
+// So the program that headroom diff has to detect really is slower and larger; no figure is edited.
 #include <dlfcn.h>
 #include <onnxruntime_c_api.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ const OrtApi* real_api = nullptr;
 OrtApi planted_api;
 double slowdown = 0;
 std::atomic<long long> bytes_to_take{0};
-void* volatile kept = nullptr;  // so that no compiler leaves it out
+void* volatile kept = nullptr;  // volatile, so that the compiler does not remove it
 
 void take_memory() {
   const long long bytes = bytes_to_take.exchange(0);
@@ -31,7 +31,7 @@ void take_memory() {
   if (kept != nullptr) std::memset(kept, 1, static_cast<std::size_t>(bytes));
 }
 
-// `run` and what is planted behind it.
+// Calls `run`, then adds the planted faults.
 template <class Run>
 OrtStatus* with_faults(Run run) {
   take_memory();

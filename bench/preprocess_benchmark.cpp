@@ -1,5 +1,6 @@
-// Frame to tensor: Headroom's one pass against the usual OpenCV chain (resize, copyMakeBorder, cvtColor,
-// convertTo with scale, split into planes), with OpenCV's own threads and with one. Headroom always uses one.
+// Frame to tensor: Headroom's single pass compared with the usual OpenCV chain (resize, copyMakeBorder,
+// cvtColor, convertTo with scale, split into planes). OpenCV runs with its default threads and with one;
+// Headroom always uses one.
 #include <benchmark/benchmark.h>
 
 #include <opencv2/core.hpp>
@@ -16,7 +17,7 @@ using namespace headroom::inference;
 
 constexpr int kSide = 640;
 
-// Smooth with noise, so that neither side profits from flat memory.
+// A smooth image with noise, so that neither side profits from uniform memory.
 cv::Mat frame(int width, int height) {
   cv::Mat picture(height, width, CV_8UC3);
   std::mt19937 random(1);
@@ -51,7 +52,7 @@ void opencv_chain(benchmark::State& state, int threads) {
   std::vector<cv::Mat> planes;
   for (std::size_t c = 0; c < 3; ++c)
     planes.emplace_back(kSide, kSide, CV_32F, tensor.data() + c * kSide * kSide);
-  cv::Mat resized, padded, rgb, scaled;  // kept, as a careful program would
+  cv::Mat resized, padded, rgb, scaled;  // kept between frames, as in a careful program
   for (auto _ : state) {
     cv::resize(picture, resized, {place.width, place.height}, 0, 0, cv::INTER_LINEAR);
     cv::copyMakeBorder(resized, padded, place.y, kSide - place.height - place.y, place.x,

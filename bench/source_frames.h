@@ -1,4 +1,4 @@
-// The first frames of a source, decoded, for the programs of this folder.
+// Decodes the first frames of a source, for the programs of this folder.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ inline Result<std::vector<media::Picture>> decode_first(media::MediaEngine& engi
   return frames;
 }
 
-// `source` as --source takes it.
+// `source`: a value of --source.
 inline Result<std::vector<media::Picture>> first_frames(const std::string& source, std::size_t count) {
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);

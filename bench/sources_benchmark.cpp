@@ -1,5 +1,5 @@
-// What a sample of this machine costs: all system sources, and the process table, in CPU time and
-// allocations.
+// The cost of a sample of this machine, in CPU time and allocations: all system sources, and the process
+// table.
 #include <benchmark/benchmark.h>
 
 #include "sources/process_table.h"
@@ -25,7 +25,7 @@ void system_sources(benchmark::State& state) {
 }
 BENCHMARK(system_sources);
 
-// 20 of them in detail, as a screen shows them.
+// With details for 20 processes, as a screen shows them.
 void process_table(benchmark::State& state) {
   sources::ProcessTable table;
   SystemSample sample;

@@ -1,4 +1,4 @@
-# Readers of other tools' text, and the cost of a sample.
+# Parsers of other tools' output, and the cost of a sample.
 find_package(benchmark REQUIRED)
 add_executable(tegrastats_benchmark ${CMAKE_CURRENT_LIST_DIR}/tegrastats_benchmark.cpp)
 target_link_libraries(tegrastats_benchmark PRIVATE headroom_flags headroom_sources benchmark::benchmark)

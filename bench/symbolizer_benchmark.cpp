@@ -1,7 +1,7 @@
-// How long names take: symbolizer_benchmark ADDRESSES FILE…
-// ADDRESSES distinct addresses, spread evenly over the executable segments of the files, as a recording of a
-// program that has loaded all of them would name them. Twice: all at once (prepare), and one by one in random
-// order (frames_of), which is how a view that asks for what it shows would do it.
+// Measures how long symbol look-ups take: symbolizer_benchmark ADDRESSES FILE…
+// Looks up ADDRESSES distinct addresses, evenly spread over the executable segments of the files, like a
+// recording of a program that loaded all of them. Runs twice: all at once (prepare), and one by one in random
+// order (frames_of), as a view does that looks up only what it shows.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
@@ -83,7 +83,7 @@ Input make_input(const std::vector<std::string>& files, std::size_t addresses_in
   return input;
 }
 
-void report(const char* way, const Input& input, symbols::Symbolizer& symbolizer, Nanoseconds taken) {
+void report(const char* method, const Input& input, symbols::Symbolizer& symbolizer, Nanoseconds taken) {
   std::size_t named = 0, with_lines = 0, frames = 0;
   for (const std::uint64_t address : input.addresses) {
     const auto& found = symbolizer.frames_of(address, true);
@@ -97,7 +97,7 @@ void report(const char* way, const Input& input, symbols::Symbolizer& symbolizer
   fmt::print(
       "{:<8} {:>4} modules {:>7} addresses {:>8.3f} s {:>8.2f} us each, {:.2f} frames each, {:.1f} % named, "
       "{:.1f} % with lines, peak {}\n",
-      way, input.modules.size(), input.addresses.size(), taken.seconds(), taken.seconds() * 1e6 / count,
+      method, input.modules.size(), input.addresses.size(), taken.seconds(), taken.seconds() * 1e6 / count,
       static_cast<double>(frames) / count, 100 * static_cast<double>(named) / count,
       100 * static_cast<double>(with_lines) / count, format_bytes({usage.ru_maxrss * 1024}));
 }

@@ -1,4 +1,4 @@
-# Pre-processing and suppression; see docs/tasks.md for the figures.
+# Pre-processing and suppression; docs/tasks.md has the results.
 find_package(benchmark REQUIRED)
 foreach(name preprocess nms)
   add_executable(${name}_benchmark ${CMAKE_CURRENT_LIST_DIR}/${name}_benchmark.cpp)

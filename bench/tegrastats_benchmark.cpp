@@ -1,5 +1,5 @@
-// How fast tegrastats' lines are read: the lines of the tests' corpus, a line after the other, in bytes a
-// second.
+// How fast lines of tegrastats are parsed, in bytes per second: the lines of the tests' corpus, one after
+// another.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ void read_lines(benchmark::State& state) {
   std::vector<std::string> lines;
   for (const auto& entry : std::filesystem::directory_iterator(HEADROOM_TEGRASTATS_CORPUS))
     if (auto text = read_file(entry.path())) lines.push_back(*text);
-  if (lines.empty()) return state.SkipWithError("there is no corpus");
+  if (lines.empty()) return state.SkipWithError("corpus not found");
   std::int64_t bytes = 0;
   SystemSample sample;
   std::size_t next = 0;

@@ -1,11 +1,11 @@
-// A storm of small allocations, to measure what recording each of them adds:
+// A storm of small allocations, to measure the cost of recording each of them:
 //
 //     trace_storm [OPERATIONS] [THREADS]
 //
-// Each thread has 4096 slots. An operation picks one at random: an empty slot gets 16 to 2063 bytes,
-// allocated ten calls deep along one of 64 paths; a full one is freed. Prints the nanoseconds an operation
-// takes (wall-clock time over the operations of one thread) and what it did, so that a recording can be
-// checked against it.
+// Each thread has 4096 slots. An operation picks one at random. An empty slot gets 16 to 2063 bytes,
+// allocated ten calls deep along one of 64 paths; a used slot is freed. Prints nanoseconds per operation
+// (wall-clock time over the operations of one thread) and the totals, so that a recording can be compared
+// with them.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -17,9 +17,9 @@ namespace {
 
 constexpr unsigned kSlots = 4096, kDepth = 10, kForks = 6;
 
-// Two functions for each level, so that a path is told by its return addresses. What they do after the call
-// keeps the compiler from turning it into a jump.
-template <unsigned Level, unsigned Way>
+// Each level has two functions, so that the return addresses identify the path. The work after the call
+// prevents the compiler from turning it into a jump.
+template <unsigned Level, unsigned Branch>
 [[gnu::noinline]] void* allocate_along(unsigned path, std::size_t size) {
   void* pointer = nullptr;
   if constexpr (Level == kDepth)

@@ -1,12 +1,13 @@
-// Threads that come and go, allocate in every way, hand blocks to each other and check each other's bytes:
+// Threads that start and end, allocate through every function, pass blocks to each other and check each
+// other's bytes:
 //
 //     trace_stress [SECONDS] [THREADS]
 //
-// A thread of THREADS (100) lives for ten thousand operations and is replaced by another, until the time is
-// over. All sizes are 16 n + 9, which nothing else asks for here, so that a recording can be held to what
-// this prints:
+// Each of THREADS (100) threads runs ten thousand operations and is then replaced by a new one, until the
+// time is over. All sizes have the form 16 n + 9, which nothing else in this process requests. So a recording
+// can be compared with the output:
 // {"threads": started, "allocations", "releases", "bytes", "squares": the sum of size², modulo 2^64,
-// "broken": blocks whose bytes were not those written}. A realloc is a release and an allocation.
+// "broken": blocks whose bytes were not those written}. A realloc counts as a release and an allocation.
 #include <pthread.h>
 
 #include <atomic>
@@ -29,7 +30,7 @@ struct Figures {
   }
 };
 
-// Each place holds a block that any thread may take; the block describes itself.
+// Each place has a block that any thread may take; the block describes itself.
 constexpr unsigned kPlaces = 1024, kOperations = 10'000, kKept = 24;
 std::atomic<unsigned char*> shelf[kPlaces];
 std::atomic<std::uint64_t> started{0}, allocations{0}, releases{0}, bytes{0}, squares{0}, broken{0};
@@ -75,23 +76,23 @@ Header check(const unsigned char* memory, Figures& figures) {
 unsigned char* allocate(Random& random, Figures& figures) {
   const std::size_t size = random_size(random);
   void* memory = nullptr;
-  const std::uint64_t way = random.next() % 8;
-  if (way == 0)
+  const std::uint64_t choice = random.next() % 8;
+  if (choice == 0)
     memory = std::calloc(1, size);
-  else if (way == 1)
+  else if (choice == 1)
     memory = aligned_alloc(64, size);
-  else if (way == 2 && posix_memalign(&memory, 256, size) != 0)
+  else if (choice == 2 && posix_memalign(&memory, 256, size) != 0)
     memory = nullptr;
-  else if (way == 3)
+  else if (choice == 3)
     memory = ::operator new(size);
-  else if (way > 3)
+  else if (choice > 3)
     memory = std::malloc(size);
   if (memory == nullptr) std::abort();
   figures.add_allocation(size);
-  return fill(memory, size, way == 3, random.next());
+  return fill(memory, size, choice == 3, random.next());
 }
 
-// Not inlined: the compiler takes a block of the other kind for this one.
+// Not inlined: the compiler would report a mismatched new and free.
 [[gnu::noinline]] void release(unsigned char* memory, Figures& figures) {
   if (memory == nullptr) return;
   const Header header = check(memory, figures);
@@ -102,7 +103,7 @@ unsigned char* allocate(Random& random, Figures& figures) {
     std::free(memory);
 }
 
-// Grows or shrinks; what was there must still be there.
+// Resizes a block; its content must be preserved.
 [[gnu::noinline]] unsigned char* resize(unsigned char* memory, Random& random, Figures& figures) {
   const Header header = check(memory, figures);
   if (header.is_from_new != 0) return memory;
@@ -130,7 +131,7 @@ void* live(void* seed) {
       mine = allocate(random, figures);
     else if (what == 0)
       mine = resize(mine, random, figures);
-    else if (what < 4)  // takes what another thread left, and leaves its own
+    else if (what < 4)  // takes a block that another thread left, and leaves one of its own
       mine = shelf[random.next() % kPlaces].exchange(mine);
     else {
       release(mine, figures);

@@ -1,12 +1,13 @@
-// A program that dies, and leaves behind what it had done: bench/trace_kills.py holds its recording to that.
+// A program that is killed, and that records its work in a file, so that bench/trace_kills.py can compare its
+// recording with it.
 //
 //     trace_victim TALLY THREADS run|abort MICROSECONDS
 //     trace_victim TALLY THREADS hoard CGROUP_PROCS
 //
 // Its threads allocate and free blocks of 30,011 to 30,074 bytes. After each operation, not before, the
-// thread counts it in its line of the file TALLY, which is mapped and so survives every kind of death. `run`
-// goes on until it is killed, `abort` calls abort() after so many microseconds, `hoard` moves into a control
-// group and frees nothing and touches everything, until the kernel kills it.
+// thread counts it in its line of the file TALLY, which is mapped and so survives any kind of death. `run`
+// continues until it is killed. `abort` calls abort() after this many microseconds. `hoard` moves into a
+// control group, touches all memory and frees none, until the kernel kills it.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
