@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on real input: text, faces and lines in photos and a video of Debian's opencv-doc, with models from npm,
-# inside a limit that is enforced. Prints where the report is.
+# Benchmarks detectors of text, faces and lines (models from npm) on photos and a video of Debian's opencv-doc, under an
+# enforced memory limit. Each benchmark prints where its report is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ for picture in data/messi5.jpg text/scenetext01.jpg text/scenetext02.jpg data/bu
   [ -f "$examples/$picture" ] && cp -u "$examples/$picture" "$photos/"
 done
 
-echo "== photos: a face, words and lines, under 512 MiB =="
+echo "== photos: detect text, faces and lines under a limit of 512 MiB =="
 "$headroom" bench --source image_dir="$photos" --mem-limit 512MiB --max-frames 100 --sample-images 4 \
   --prepared-dir build/demo/prepared-photos \
   --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
@@ -21,7 +21,7 @@ echo "== photos: a face, words and lines, under 512 MiB =="
   --model lines=.deps/models/mlsd_320x320_tiny.onnx
 
 echo
-echo "== video: the same models on vtest.avi, all at once at the end =="
+echo "== video vtest.avi: the same models one by one, then all at once =="
 "$headroom" bench --source video="$examples/data/vtest.avi" --mem-limit 512MiB --max-frames 60 --parallel \
   --prepared-dir build/demo/prepared-video \
   --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
@@ -31,7 +31,7 @@ echo "== video: the same models on vtest.avi, all at once at the end =="
 people=${HEADROOM_SHARED_DATA:-../shared/data}/models
 if [ -f "$people/yolox_nano_416x416.onnx" ]; then
   echo
-  echo "== video: three sizes of a person detector =="
+  echo "== video vtest.avi: a person detector in three sizes, then all in one process =="
   "$headroom" bench --source video="$examples/data/vtest.avi" --mem-limit 1GiB --max-frames 60 --pipeline \
     --prepared-dir build/demo/prepared-people \
     --model people416="$people/yolox_nano_416x416.onnx" \
