@@ -25,8 +25,7 @@ PHRASES = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), better) for patter
     (r"what (?:is|was) held|what there is", "allocations, live bytes or peak"),
     (r"held most(?: at once)?", "largest peak"),
     (r"what is (?:run|traced)", "the command"),
-    (r"short way|the quick way", "fast path"),
-    (r"long way", "slow path"),
+    (r"(?:short|quick|long) way", "fast path or slow path"),
     (r"waits? for what", "synchronize; wait for the pending …"),
     (r"takes? not|finds? not|knows? not|says? not", "does not …"),
     (r"is no (?:number|name|size|flag|file|key|way|proof)", "invalid …, is not a …"),
@@ -136,10 +135,11 @@ def main():
     parser.add_argument("--program", help="check the help of this program, too")
     parser.add_argument("files", nargs="*", help="Markdown files (default: README, CONTRIBUTING, CHANGELOG, docs/)")
     options = parser.parse_args()
-    files = options.files or FILES + sorted(str(path) for path in pathlib.Path("docs").rglob("*.md"))
     problems, lengths = [], []
-    for name in files:
+    for name in options.files or FILES + sorted(str(path) for path in pathlib.Path("docs").rglob("*.md")):
         problems += check_markdown(name, pathlib.Path(name).read_text(encoding="utf-8"), lengths)
+    if options.program and not pathlib.Path(options.program).is_file():
+        sys.exit(f"cannot check the help of {options.program}: no such file; build it with make build")
     problems += check_help(options.program, lengths) if options.program else []
     problems += [] if options.files else check_subjects()
     print(*problems, f"{len(problems)} problems in {len(lengths)} sentences; mean: {sum(lengths) / max(1, len(lengths)):.1f} words", sep="\n")
