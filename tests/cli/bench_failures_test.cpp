@@ -211,7 +211,7 @@ TEST(BenchFailures, TriesTheNextBackendIfOneCannotBeLoaded) {
   EXPECT_EQ(on_cpu.exit_code, 0) << on_cpu.err;
   EXPECT_THAT(on_cpu.err, Not(HasSubstr("tensorrt"))) << "it runs on GPUs alone";
   EXPECT_EQ(get_text(model_of(bench.report(), "m"), "backend"), "onnxruntime");
-#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
   // The next backend cannot use this device either: its library has no CUDA provider.
   const CommandResult on_gpu = run_on("cuda:0");
   EXPECT_EQ(on_gpu.exit_code, 1);

@@ -94,7 +94,7 @@ TEST_F(BuildEngine, ReportsMissingTensorRtInOneSentence) {
   EXPECT_FALSE(fs::exists(bench_.path() / "m.engine"));
 }
 
-#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
 
 TEST_F(BuildEngine, SelectsOnnxRuntimesTensorRtProviderByName) {
   const auto face = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
@@ -133,7 +133,7 @@ TEST_F(BuildEngine, WritesAnEngineThatBenchRuns) {
   EXPECT_THAT(other.err, HasSubstr("it was built with other settings"));
 }
 
-#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
 
 TEST_F(BuildEngine, MeasuresAnEngineOnTheDevice) {
   ASSERT_EQ(build({model()}).exit_code, 0);

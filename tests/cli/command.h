@@ -1,4 +1,4 @@
-// Runs the real binary as a person would.
+// Runs the real binary as a user would.
 #pragma once
 
 #include <chrono>
@@ -22,25 +22,26 @@ struct CommandResult {
 
 struct CommandOptions {
   std::vector<std::pair<std::string, std::string>> environment;
-  std::filesystem::path binary;       // empty: the one that was built
-  std::filesystem::path folder;       // working folder; empty: a fresh one is used by Bench
-  int stdout_fd = -1;                 // where its data goes instead of into `out`
-  std::uint64_t most_file_bytes = 0;  // as by ulimit -f; 0: as many as the test's own
-  // Called with the pid while the command runs, every 20 ms; returns false when it needs no more calls.
+  std::filesystem::path binary;       // empty: the built binary
+  std::filesystem::path folder;       // working folder; empty: Bench creates one
+  int stdout_fd = -1;                 // standard output goes here instead of into `out`
+  std::uint64_t most_file_bytes = 0;  // limit as of ulimit -f; 0: inherited from the test
+  // Called with the pid every 20 ms while the command runs. Returns false to stop the calls.
   std::function<bool(int)> while_running;
 };
 
 CommandResult run_headroom(const std::vector<std::string>& arguments, const CommandOptions& options = {});
 
-// A place for one test's runs, with a runtime that misbehaves on command.
+// A folder for the runs of one test, with a runtime that misbehaves on command.
 class Bench {
  public:
   Bench();
-  // `headroom bench` with output and prepared folders inside this place, few frames, and the given arguments.
+  // Runs `headroom bench` with output and prepared folders inside this folder, few frames, and the given
+  // arguments.
   CommandResult run(std::vector<std::string> arguments, CommandOptions options = {});
   // A "model" of commands for the misbehaving backend; returns its path.
   std::string model(const std::string& name, const std::string& commands);
-  // A folder with one small real picture, so that there is a source.
+  // A folder with one small real picture, to be used as the source.
   std::string pictures();
   // The report of the newest run, or null.
   Json report() const;

@@ -1,5 +1,5 @@
-// What the command line promises whatever the verb does: where output goes, and what is refused before
-// anything runs.
+// Rules of the command line for all verbs: where output goes, and which errors are reported before anything
+// runs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The write end of a pipe that nobody reads, as `| true` leaves it.
+// The write end of a pipe without a reader, as in `| true`.
 UniqueFd broken_pipe() {
   auto pipe = Pipe::create();
   EXPECT_TRUE(pipe);
@@ -90,7 +90,7 @@ TEST(Output, AFullDiskIsOneSentenceAndExitCodeThree) {
   }
 }
 
-// Nobody saw what was found: a gate that was broken, something severe, or a file that could not be read.
+// The result could not be printed: a failed gate, a severe finding, or an unreadable file.
 TEST(Output, AFullDiskOverridesOtherExitCodes) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) GTEST_SKIP() << absent_message("/dev/full");
@@ -133,7 +133,7 @@ TEST(Help, FitsTheTerminal) {
       EXPECT_LE(widest_line(text), std::min(columns, 80)) << text;
     }
   }
-  // What is no terminal has 80 columns; an example that is longer than a line can still be pasted.
+  // Output that is not a terminal has 80 columns. A long example is broken so that it can still be pasted.
   EXPECT_GT(widest_line(run_headroom({"help", "bench"}).out), 60);
   SizedTerminal narrow(60);
   EXPECT_THAT(narrow.output_of({"diff", "-h"}), HasSubstr(" --fail-on \\\n      'run_peak>+5%,p99>+10%'\n"));

@@ -1,4 +1,4 @@
-// What `headroom diff` makes of runs that failed, that lack a figure, or of which one figure is another.
+// `headroom diff` of runs that failed, that lack a figure, or in which one figure changed.
 #include <fmt/format.h>
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A copy of the quick run, its report changed.
+// A copy of the quick run with a changed report.
 class ChangedRuns : public DiffRuns {
  protected:
   void change(const char* name, const std::function<void(Json& report)>& with) {
@@ -111,7 +111,8 @@ TEST_F(ChangedRuns, ComparesPipelinesAndPools) {
   EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
 }
 
-// What B was not asked for it does not have: that is the cause, before all else that changed.
+// B was run without the flag, so it lacks the results. The verdict names this cause before all other
+// changes.
 TEST_F(ChangedRuns, NamesAMissingPhaseFlagAsTheCause) {
   change("piped", [](Json& report) {
     report["options"]["pipeline"] = true;
@@ -125,7 +126,7 @@ TEST_F(ChangedRuns, NamesAMissingPhaseFlagAsTheCause) {
                           {"models", Json::array()}};
   });
   const Json diff = *parse_json(run({"piped", "quick", "--json"}).out);
-  // And it is no worse for it.
+  // B does not count as worse because of that.
   EXPECT_THAT(
       get_text(diff, "verdict"),
       StartsWith("B was measured without --pipeline, so its figures are not compared. Nothing that both "
@@ -146,7 +147,8 @@ TEST_F(ChangedRuns, RejectsImpossibleFigures) {
   }
 }
 
-// Of single runs a row makes no verdict; that nothing changed is not said beside one that differs.
+// With single runs, one row does not decide the verdict. But if a row differs, the verdict must not claim
+// that nothing changed.
 TEST_F(ChangedRuns, ReportsOtherDifferencesAfterTheVerdict) {
   change("slow_to_load", [](Json& report) { report["models"][0]["model_load_time_ns"] = 3'600'000'000'000; });
   const Json diff = *parse_json(run({"quick", "slow_to_load", "--json"}).out);
@@ -157,8 +159,8 @@ TEST_F(ChangedRuns, ReportsOtherDifferencesAfterTheVerdict) {
   EXPECT_EQ(get_text(diff, "outcome"), "unknown");
 }
 
-// Half as many frames a second in one run: a neighbour, or a change. Nobody can tell, and nobody says that
-// nothing changed.
+// One run with a lower frame rate: the cause may be a neighbouring process or a change. The verdict must not
+// claim that nothing changed.
 TEST_F(ChangedRuns, OneRunIsNotEnoughToFindNoChange) {
   change("half", [](Json& report) {
     Json& model = report["models"][0];
@@ -174,7 +176,7 @@ TEST_F(ChangedRuns, OneRunIsNotEnoughToFindNoChange) {
   EXPECT_EQ(get_text(diff, "cause"), "") << "what may be chance needs none";
 }
 
-// How many pages of files are mapped depends on how they came into the page cache.
+// The number of resident file pages depends on the page cache.
 TEST_F(ChangedRuns, FilePagesDoNotCountAsAChange) {
   for (const auto& [name, mebibytes] : {std::pair{"few_pages", 15}, std::pair{"many_pages", 27}})
     change(name, [name = name, bytes = std::int64_t{mebibytes} << 20](Json& report) {
@@ -213,7 +215,7 @@ TEST_F(ChangedRuns, ChecksValueRulesForANewModel) {
               HasSubstr("**Gate**\n\n- cannot check --fail-on 'gpu_run_peak>+5%'"));
 }
 
-// Sorted keys, as jq -S writes them; a report that was cut off; a pipe of its name.
+// Sorted keys, as jq -S writes them; a truncated report; a pipe named report.json.
 TEST_F(ChangedRuns, DetectsFilesByContentAndSkipsABadRun) {
   const fs::path root = bench_->path();
   Json report = *parse_json(read_text(root / "quick/report.json"));
@@ -234,7 +236,7 @@ TEST_F(ChangedRuns, DetectsFilesByContentAndSkipsABadRun) {
   EXPECT_THAT(run({"quick", "backwards"}).err, HasSubstr("fps of the model 'm' is -3"));
 }
 
-// A name that would steer the terminal, and one model that was renamed.
+// A renamed model, whose new name contains a terminal control sequence.
 TEST_F(ChangedRuns, ReportsARenamedModelButNotAsTheCause) {
   change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
   const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
@@ -258,7 +260,7 @@ TEST_F(ChangedRuns, NamesTheLimitAsTheCauseOfAFailure) {
   EXPECT_THAT(result.out, Not(HasSubstr("confidence")));
 }
 
-// By links that go round in a circle, which nobody can open, not even root.
+// A circular link, which not even root can open.
 TEST_F(ChangedRuns, ReportsUnreadableAndSkippedRuns) {
   const fs::path circle = bench_->path() / "circle";
   fs::create_directories(circle);

@@ -9,9 +9,8 @@
 
 namespace headroom::test {
 
-// Real runs of the backend that does what it is told: 20 frames each. What the test is not about is made
-// equal: in runs of other processes on a busy machine either the memory or the time differs by chance now and
-// then.
+// Real runs of the backend that misbehaves on command, with 20 frames each. Figures that a test does not
+// examine are made equal, because on a busy machine memory or time sometimes differs by chance.
 class DiffRuns : public testing::Test {
  protected:
   using Words = std::vector<std::string>;
@@ -43,7 +42,7 @@ class DiffRuns : public testing::Test {
       for (const char* number : {"1", "2", "3"}) copy_of_quick(std::filesystem::path(folder) / number);
     }
   }
-  // Another run of the same figures: with its name it would be a copy, and count once.
+  // Another run with the same figures. It gets another name; otherwise it would count as a copy.
   static void copy_of_quick(const std::filesystem::path& name) {
     const std::filesystem::path run = bench_->path() / name;
     std::filesystem::copy(bench_->path() / "quick", run, std::filesystem::copy_options::recursive);

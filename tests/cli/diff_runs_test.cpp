@@ -1,4 +1,4 @@
-// `headroom diff` of runs of headroom bench, as a person and as a CI job uses it.
+// `headroom diff` of runs of headroom bench, as a user and as a CI job run it.
 #include "cli/command.h"
 #include "cli/diff_runs_fixture.h"
 #include "cli/documented_keys.h"
@@ -27,7 +27,8 @@ TEST_F(DiffRuns, TheFirstLineIsTheVerdict) {
   EXPECT_THAT(run({"quick", "several/1"}).out, StartsWith("No change was found. One run a side"));
 }
 
-// By its folder, a copy of it, or a side of several: nothing can have changed, and only values can be judged.
+// The same run by its folder, by a copy, or among several runs: nothing changed, so only value rules can be
+// judged.
 TEST_F(DiffRuns, ReportsTheSameRunOnBothSides) {
   fs::copy(bench_->path() / "quick", bench_->path() / "copy", fs::copy_options::recursive);
   for (const char* other : {"quick", "copy"}) {
@@ -41,7 +42,7 @@ TEST_F(DiffRuns, ReportsTheSameRunOnBothSides) {
   EXPECT_EQ(run({"quick", "quick", "--fail-on", "run_peak>1KiB,p50>+10%"}).exit_code, 1);
   EXPECT_THAT(run({"several/1", "several/2", "several/3", ":", "several"}).out,
               StartsWith("A and B are the same runs"));
-  // One of several is on both sides.
+  // One of several runs is on both sides.
   EXPECT_THAT(run({"several/1", "several/2", ":", "several/2", "several/3"}).out,
               AllOf(Not(StartsWith("A and B are the same")), HasSubstr("(B) are the same run")));
   const auto document = parse_json(run({"quick", "quick", "--json", "--fail-on", "p50>+10%"}).out);
@@ -50,7 +51,7 @@ TEST_F(DiffRuns, ReportsTheSameRunOnBothSides) {
   EXPECT_THAT(get_text(*document, "not_judged"), HasSubstr("p50>+10%"));
 }
 
-// The intervals go before what a figure was, and what is left out is said.
+// A narrow terminal drops the intervals first, and the output names what was dropped.
 TEST_F(DiffRuns, ANarrowTerminalShowsBothSides) {
   CommandOptions options;
   options.folder = bench_->path();
@@ -142,7 +143,7 @@ TEST_F(DiffRuns, ComparesSeveralRunsPerSide) {
   EXPECT_THAT(run({":", "several/1"}).err, HasSubstr("needs two sides"));
 }
 
-// Its noise would count as none.
+// A run counted twice would make the noise look smaller.
 TEST_F(DiffRuns, ARunGivenTwiceCountsOnce) {
   const auto before = [&](Words words) {
     words.emplace_back("--json");
@@ -154,7 +155,7 @@ TEST_F(DiffRuns, ARunGivenTwiceCountsOnce) {
   fs::remove(bench_->path() / "several/latest");
 }
 
-// As a job fetches them twice, or a backup inside the folder of runs.
+// Copies occur if a job downloads a run twice, or if a backup is inside the folder of runs.
 TEST_F(DiffRuns, ACopyOfARunCountsOnce) {
   fs::create_directories(bench_->path() / "copies");
   for (const char* copy : {"copies/1", "copies/2"})
@@ -228,7 +229,7 @@ TEST_F(DiffRuns, ReportsDamagedFiles) {
   EXPECT_THAT(run({"quick", "damaged"}).err,
               AllOf(HasSubstr("frames but report.json has 20"), HasSubstr("the file is cut off")));
   fs::remove_all(bench_->path() / "damaged/frames");
-  EXPECT_EQ(run({"quick", "damaged"}).exit_code, 0);  // of an earlier version of Headroom
+  EXPECT_EQ(run({"quick", "damaged"}).exit_code, 0);  // like a run of an earlier version of Headroom
   write_text(bench_->path() / "damaged/report.json", "{\"schema_version\": 1, \"run_name\": 7}");
   EXPECT_THAT(run({"quick", "damaged"}).err, HasSubstr("run_name"));
 }

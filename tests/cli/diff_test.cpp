@@ -1,4 +1,4 @@
-// `headroom diff` as a person and as a CI job uses it.
+// `headroom diff` as a user and as a CI job run it.
 #include <fmt/format.h>
 
 #include "cli/command.h"
@@ -23,8 +23,8 @@ class Diff : public testing::Test {
     record("a.hrec", 1 << 20);
     record("b.hrec", 3 << 20);
   }
-  // A workspace of `bytes` in the layer "conv", and a megabyte that stays, from one build of a library at
-  // some address.
+  // Records a workspace of `bytes` in the layer "conv", and a megabyte that stays. Both come from one build
+  // of a library, loaded at `at`.
   void record(const std::string& name, std::uint64_t bytes, RecordingOptions options = {},
               std::uint64_t at = kLibrary) {
     fs::create_directories((folder_ / name).parent_path());
@@ -199,7 +199,7 @@ TEST_F(Diff, AnIncompleteRecordingIsReportedAndFailsTheGate) {
   record("killed.hrec", 1 << 20, killed);
   EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, HasSubstr("! B was killed or is still running"));
   EXPECT_FALSE(json({"a.hrec", "killed.hrec"})["after"]["complete"]);
-  // What a killed process took is at least what was recorded: it may fail a gate, but it passes none.
+  // The recorded memory of a killed process is a lower bound. It can fail a gate, but never pass one.
   EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, StartsWith("B (killed.hrec) is incomplete"));
   for (const Words& limit : {Words{"--fail-above", "1B"}, Words{"--fail-on", "peak_bytes>+5%"}})
     for (const Words& sides : {Words{"a.hrec", "killed.hrec"}, Words{"killed.hrec", "a.hrec"}}) {
@@ -241,10 +241,10 @@ TEST_F(Diff, PairsOtherProcessesByCommand) {
   const Json diff = json({"a.hrec", "b.hrec", "--all"});
   EXPECT_EQ(diff["other_processes"][0]["change"]["peak_bytes"], 8 << 20);
   EXPECT_EQ(diff["tree"]["sum_of_peaks_after_bytes"], (4 + 10) << 20);
-  // With the processes the trees grew by ten megabytes, the first process by two.
+  // With all processes the trees grew by ten megabytes, the first process by two.
   EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "5MiB", "--all"}).exit_code, 1);
   EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "11MiB", "--all"}).exit_code, 0);
-  // The command's own process passes, and what it launched would not.
+  // The command's own process passes the gate; its children would not.
   EXPECT_THAT(result.out, AllOf(HasSubstr("of the others, cc1plus a.cpp"), HasSubstr("2.0 MiB to")));
   for (const Words& rule : {Words{"--fail-above", "5MiB"}, Words{"--fail-on", "peak_bytes>+5MiB"}}) {
     const CommandResult unseen = run({"a.hrec", "b.hrec", rule[0], rule[1]});
@@ -295,7 +295,7 @@ TEST_F(Diff, PrintsColoursOnlyOnRequest) {
   EXPECT_THAT(run({"a.hrec", "b.hrec", "--color", "never"}).out, Not(HasSubstr("\033")));
 }
 
-// Two runs of a real program, which stands at other addresses each time: nearly every stack finds its like.
+// Two runs of a real program, loaded at different addresses: nearly every stack matches.
 TEST_F(Diff, TwoRunsOfARealProgramHardlyDiffer) {
   CommandOptions options;
   options.folder = folder_.path();

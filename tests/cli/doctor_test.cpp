@@ -1,4 +1,4 @@
-// `headroom doctor` as a person and as a CI job uses it.
+// `headroom doctor` as a user and as a CI job run it.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -34,7 +34,7 @@ class Doctor : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Doctor, SevereIsExitCodeOne) {
+TEST_F(Doctor, ExitCodeIsOneForSevereFindings) {
   const CommandResult result = run({"oom.log"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
@@ -44,7 +44,7 @@ TEST_F(Doctor, SevereIsExitCodeOne) {
   EXPECT_THAT(result.err, IsEmpty());
 }
 
-TEST_F(Doctor, WithoutIsZero) {
+TEST_F(Doctor, ExitCodeIsZeroWithoutSevereFindings) {
   const CommandResult result = run({"fine.log"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
@@ -56,8 +56,8 @@ TEST_F(Doctor, WithoutIsZero) {
             "nothing found\n  looked at calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
 }
 
-// It is no want of memory, so nothing severe.
-TEST_F(Doctor, WhatNvidiaSmiSaidInPlaceOfFigures) {
+// This is not a lack of memory, so it is not severe.
+TEST_F(Doctor, ReportsErrorsOfNvidiaSmi) {
   write_text(folder_ / "smi.log", "No devices were found\n");
   const CommandResult result = run({"smi.log"});
   EXPECT_EQ(result.exit_code, 0);
@@ -70,11 +70,11 @@ TEST_F(Doctor, WhatNvidiaSmiSaidInPlaceOfFigures) {
   EXPECT_THAT(run({"smi.log"}).out, HasSubstr("sudo modprobe nvidia"));
 }
 
-TEST_F(Doctor, WhatIsNoTextIsSaidToBeNone) {
+TEST_F(Doctor, RejectsBinaryFiles) {
   const CommandResult program = run({"/proc/self/exe"});
   EXPECT_EQ(program.exit_code, 2);
   EXPECT_THAT(program.err, HasSubstr("it is not text and not a file of Headroom or PyTorch"));
-  // As a disk leaves a log when the power goes, and as a terminal colours one.
+  // A log with zero bytes after a power failure, and with terminal colours.
   write_text(folder_ / "zeros.log",
              std::string(5000, '\0') + "\n\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m\n");
   EXPECT_EQ(run({"zeros.log"}).exit_code, 1);
@@ -91,11 +91,11 @@ TEST_F(Doctor, JsonIsOneDocument) {
   EXPECT_EQ((*document)["findings"][1]["figures"]["free_bytes"], 3875LL << 20);
 }
 
-TEST_F(Doctor, MarkdownForAComment) {
+TEST_F(Doctor, MarkdownSuitsAComment) {
   EXPECT_THAT(run({"oom.log", "--markdown"}).out, StartsWith("## headroom doctor: 1 severe finding\n"));
 }
 
-TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
+TEST_F(Doctor, ReportsErrorsAndKeepsFindings) {
   EXPECT_EQ(run({}).exit_code, 2);
   EXPECT_THAT(run({}).err,
               HasSubstr("headroom doctor needs an input: no file given; name files, - for standard input"));
@@ -107,8 +107,9 @@ TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
   EXPECT_THAT(absent.err, AllOf(HasSubstr("cannot open absent.log: No such file"), HasSubstr("absent2.log")));
 }
 
-// What the runtimes said stands beside the report. Where all models came through it was of something tried.
-TEST_F(Doctor, OfARunItsLogIsReadToo) {
+// The log of the runtimes lies next to the report. If all models succeeded, an error in it comes from a
+// rejected attempt.
+TEST_F(Doctor, ReadsTheLogOfARun) {
   namespace fs = std::filesystem;
   constexpr const char* kLog =
       "2026-11-25T10:00:00.000+0000 info onnxruntime: [E] Non-zero status code returned while running Conv "
@@ -130,10 +131,8 @@ TEST_F(Doctor, OfARunItsLogIsReadToo) {
                                  HasSubstr("All models of the run succeeded nevertheless.")));
 }
 
-// The machine while a run was made: how memory grows as models are loaded is no leak.
-// Where all models at once did not come through, nor where the run was cut short, what its log says is no
-// trifle.
-TEST_F(Doctor, OfARunThatDidNotComeThroughItsLogIsSevere) {
+// If the parallel run failed or the run was interrupted, an error in its log is severe.
+TEST_F(Doctor, LogOfAnIncompleteRunIsSevere) {
   namespace fs = std::filesystem;
   const auto report = read_file(fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json");
   ASSERT_TRUE(report);
@@ -147,14 +146,14 @@ TEST_F(Doctor, OfARunThatDidNotComeThroughItsLogIsSevere) {
   const CommandResult cut = run({"cut"});
   EXPECT_EQ(cut.exit_code, 1);
   EXPECT_THAT(cut.out, AllOf(HasSubstr("severe: PyTorch"), HasSubstr("[run-incomplete]")));
-  // A pipe would be waited for.
+  // Reading a pipe would block.
   fs::remove(folder_ / "cut/run.log");
   ASSERT_EQ(::mkfifo((folder_ / "cut/run.log").c_str(), 0600), 0);
   EXPECT_THAT(run({"cut"}).out, HasSubstr("its run.log was skipped: not a regular file"));
 }
 
-// The lines of other programs have such keys, too; and so has a schema of reports.
-TEST_F(Doctor, ALogOfDocumentsIsNoReport) {
+// JSON lines of other programs have the same keys, and so does the schema of reports.
+TEST_F(Doctor, JsonLinesOfOtherProgramsAreNotAReport) {
   const std::string line =
       R"({"schema_version":1,"run_name":"exp1","message":"CUDA out of memory. Tried to allocate 2.00 GiB"})";
   write_text(folder_ / "wandb.log", line + "\n" + line + "\n");
@@ -166,7 +165,8 @@ TEST_F(Doctor, ALogOfDocumentsIsNoReport) {
   EXPECT_EQ(run({"report.json"}).exit_code, 2) << "a part of a report is missing";
 }
 
-TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
+// While a run loads its models, memory grows. That is not a leak.
+TEST_F(Doctor, ReadsTheSamplesOfARun) {
   namespace fs = std::filesystem;
   fs::create_directories(folder_ / "typical");
   fs::copy_file(fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json",
@@ -188,7 +188,7 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
                     HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-"))));
   write_text(folder_ / "watch.jsonl", watched);
   EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("[memory-running-out]"));
-  // One that cannot be read is left out and named: the report is what was asked for.
+  // An unreadable sample file is skipped and named. The user asked for the report, so that is not an error.
   write_text(folder_ / "typical/metrics.jsonl", "no samples\n");
   const CommandResult damaged = run({"typical"});
   EXPECT_EQ(damaged.exit_code, 0);
@@ -200,7 +200,7 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
   EXPECT_THAT(no_log.out, HasSubstr("its run.log was read only in part: "));
 }
 
-TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
+TEST_F(Doctor, DetectsRunsRecordingsAndWatchLogsByContent) {
   const std::filesystem::path golden =
       std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen";
   const CommandResult run_folder = run({golden.string(), "oom.log"});
@@ -223,7 +223,7 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   EXPECT_THAT(run({"watch.jsonl.gz"}).out,
               HasSubstr("[no-swap-no-reserve]\n  seen: watch.jsonl.gz: 286.1 MiB available, in the first of "
                         "4 samples over 3.000 s"));
-  // Where the power went a line is torn, and another session wrote on.
+  // A power failure cut a line, and a later session appended to the file.
   const std::size_t half = log.find('\n', log.size() / 2) + 1;
   write_text(folder_ / "torn.jsonl",
              log.substr(0, half) + "{\"time_ns\":7,\"ram" + std::string(8, '\0') + "\n" + log.substr(half));
@@ -248,7 +248,7 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   EXPECT_EQ(run({"other.json"}).exit_code, 1) << "a log like any other";
 }
 
-TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
+TEST_F(Doctor, ReadsAllFilesOfAFolder) {
   std::filesystem::create_directories(folder_ / "logs/of/today");
   std::filesystem::create_directories(folder_ / "logs/.git");
   write_text(folder_ / "logs/of/today/oom.log", "start\nRuntimeError: CUDA error: out of memory\n");
@@ -272,7 +272,7 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
     EXPECT_EQ(finding["times"], 1) << "named twice, read once";
   }
 
-  // A run without its report, by itself and within a folder.
+  // A run without its report, given directly and inside a folder.
   std::filesystem::remove(folder_ / "logs/run/report.json");
   write_text(folder_ / "logs/run/metadata.json", "{}");
   write_text(folder_ / "logs/run/run.log", "nothing\n");
@@ -286,7 +286,7 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
   std::filesystem::create_directories(folder_ / "nothing");
   EXPECT_EQ(run({"nothing"}).exit_code, 2);
   EXPECT_THAT(run({"nothing"}).err, HasSubstr("nothing to read in nothing"));
-  // What was not read is not found to be well.
+  // A file that was not read must not be reported as healthy.
   write_text(folder_ / "nothing/model.onnx", std::string(400, '\x01'));
   const CommandResult binary = run({"nothing"});
   EXPECT_EQ(binary.exit_code, 2);
@@ -294,8 +294,8 @@ TEST_F(Doctor, AFolderIsReadWithAllThatIsInIt) {
               HasSubstr("none of its files is text or a file of Headroom or PyTorch (model.onnx)"));
 }
 
-// Real lines of boards: an Orin NX of 8 GB that swaps, and one in peace.
-TEST_F(Doctor, TextOfOtherToolsIsReadAsSamples) {
+// Real lines of boards: an Orin NX of 8 GB that swaps, and an idle one.
+TEST_F(Doctor, ReadsOutputOfOtherToolsAsSamples) {
   write_text(folder_ / "stats.log",
              "05-15-2025 18:30:28 RAM 6982/7620MB (lfb 5x1MB) SWAP 2640/16384MB (cached 202MB) CPU "
              "[97%@1984,95%@1984] EMC_FREQ 18%@3199 GR3D_FREQ 84%@[713]\n"
@@ -316,7 +316,7 @@ TEST_F(Doctor, TextOfOtherToolsIsReadAsSamples) {
 }
 
 // "tegrastats --interval 1000 & python3 app.py", all to one file.
-TEST_F(Doctor, AProgramsOutputBesideThatOfAToolIsReadToo) {
+TEST_F(Doctor, ReadsProgramOutputMixedWithToolOutput) {
   write_text(
       folder_ / "mixed.log",
       "starting\n"
@@ -331,14 +331,14 @@ TEST_F(Doctor, AProgramsOutputBesideThatOfAToolIsReadToo) {
                     HasSubstr("output of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
 }
 
-TEST_F(Doctor, TextInUtf16IsNamed) {
+TEST_F(Doctor, NamesUtf16Text) {
   write_text(folder_ / "windows.log", std::string("\xff\xfeO\0O\0M\0", 8));
   const CommandResult result = run({"windows.log"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("it is text in UTF-16"));
 }
 
-TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
+TEST_F(Doctor, ExplainsHowToDecompressALog) {
   write_text(folder_ / "old.log.xz", std::string("\xfd"
                                                  "7zXZ\0\0\4",
                                                  8) +
@@ -347,7 +347,7 @@ TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("it is compressed with xz; decompress it: xz -dc old.log.xz | headroom doctor -"));
-  // Of a folder of logs, as logrotate leaves it, the others are told all the same.
+  // In a folder of logs, as logrotate leaves it, the other files are still read.
   std::filesystem::create_directories(folder_ / "logs");
   std::filesystem::rename(folder_ / "old.log.xz", folder_ / "logs/old.log.xz");
   write_text(folder_ / "logs/\x1b[31mred.log", "RuntimeError: CUDA error: out of memory\n");
@@ -359,8 +359,8 @@ TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
             HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
 }
 
-// A wrapper's child is the program.
-TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
+// The program is a child of a wrapper.
+TEST_F(Doctor, ReadsRecordingsOfOtherProcesses) {
   const CommandResult traced = run_headroom(
       {"trace", "--full", "--out", (folder_ / "app.hrec").string(), "--", "sh", "-c", "cat /dev/null; true"});
   ASSERT_EQ(traced.exit_code, 0) << traced.err;
@@ -369,15 +369,15 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("looked at app.hrec: a recording of headroom trace; no layer repeats in it"),
                     HasSubstr("looked at app.hrec.d/")));
-  // One that cannot be read hides no other.
+  // An unreadable recording does not hide the others.
   write_text(folder_ / "app.hrec.d/0000-0.hrec", "");
   const CommandResult damaged = run({"app.hrec"});
   EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
   EXPECT_THAT(damaged.out, AllOf(HasSubstr("looked at app.hrec.d/0000-0.hrec: skipped: "),
                                  HasSubstr(": a recording of headroom trace")));
   std::filesystem::remove(folder_ / "app.hrec.d/0000-0.hrec");
-  // By itself and by its folder it is read once, and of small processes in which leaks could not be told
-  // there is no note.
+  // A recording that is given directly and by its folder is read once. Small processes whose leaks cannot be
+  // judged get no note.
   const CommandResult folder = run({".", "app.hrec", "--json"});
   const auto document = parse_json(folder.out);
   ASSERT_TRUE(document.has_value());
@@ -389,8 +389,8 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_LE(notes, 2);
 }
 
-// On standard input a log of headroom watch is one, by a pipe and from a file, packed or not; what is not is
-// read as a log, from its first line on.
+// Standard input is recognized as a log of headroom watch, from a pipe or a file, compressed or not. Other
+// input is read as a log from its first line.
 TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   CommandOptions options;
   options.binary = "/bin/sh";
@@ -421,12 +421,12 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   EXPECT_THAT(large.err, HasSubstr("it is larger than 256 MiB; use a file: headroom doctor LOG.jsonl"));
 }
 
-// As diff reads them: jq --sort-keys, and an editor's byte order mark.
-TEST_F(Doctor, AReportIsOneInWhateverOrderItsKeysAre) {
+// Like diff, doctor accepts the output of jq --sort-keys and an editor's byte order mark.
+TEST_F(Doctor, DetectsAReportWithAnyKeyOrder) {
   const auto text =
       read_file(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen/report.json");
   ASSERT_TRUE(text);
-  const nlohmann::json sorted = nlohmann::json::parse(*text);  // keeps no order of its own
+  const nlohmann::json sorted = nlohmann::json::parse(*text);  // sorts the keys
   write_text(folder_ / "sorted.json", sorted.dump(1));
   write_text(folder_ / "marked.json", "\xef\xbb\xbf" + *text);
   for (const char* name : {"sorted.json", "marked.json"}) {
@@ -436,7 +436,7 @@ TEST_F(Doctor, AReportIsOneInWhateverOrderItsKeysAre) {
   }
 }
 
-TEST_F(Doctor, AFigureThatNothingCanHaveIsRefused) {
+TEST_F(Doctor, RejectsImpossibleFigures) {
   const auto text =
       read_file(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json");
   ASSERT_TRUE(text);
@@ -450,14 +450,14 @@ TEST_F(Doctor, AFigureThatNothingCanHaveIsRefused) {
 }
 
 // A file that begins with a dash, as with every other command.
-TEST_F(Doctor, WhatFollowsTwoDashesIsNoFlag) {
+TEST_F(Doctor, ArgumentsAfterTwoDashesAreFiles) {
   write_text(folder_ / "-oom.log", "RuntimeError: CUDA error: out of memory\n");
   EXPECT_EQ(run({"--", "-oom.log"}).exit_code, 1);
   EXPECT_EQ(run({"-oom.log"}).exit_code, 2);
 }
 
-// A trial can be made of one run whose model files are there.
-TEST_F(Doctor, ATrialIsProposedOnlyWhereItCanBeMade) {
+// A trial needs exactly one run, whose model files exist.
+TEST_F(Doctor, ProposesATrialOnlyIfItIsPossible) {
   std::filesystem::create_directories(folder_ / "fallen");
   std::filesystem::copy_file(
       std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen/report.json",
@@ -467,20 +467,20 @@ TEST_F(Doctor, ATrialIsProposedOnlyWhereItCanBeMade) {
   EXPECT_EQ(run({"fallen", "--try"}).exit_code, 2) << "its models are of another machine";
 }
 
-// Every answer ends with what to do next, as it can be run.
-TEST_F(Doctor, TellsTheNextCommand) {
+// Every output ends with the next command, ready to run.
+TEST_F(Doctor, PrintsTheNextCommand) {
   write_text(folder_ / "kill.log", "  101 Killed                  python3 main.py\n");
   EXPECT_THAT(run({"kill.log"}).out, HasSubstr("\n\nNext: journalctl -k | headroom doctor -\n"));
   EXPECT_THAT(run({"kill.log", "--json"}).out, Not(HasSubstr("Next: ")));
 }
 
-// A path is one word of what is proposed.
-TEST_F(Doctor, APathWithSpacesIsQuotedInHints) {
+// A path is quoted as one word of the suggested command.
+TEST_F(Doctor, QuotesPathsWithSpaces) {
   write_text(folder_ / "u 16.log", std::string("\xff\xfe") + "a");
   EXPECT_THAT(run({"u 16.log"}).err, HasSubstr("iconv -f UTF-16 -t UTF-8 'u 16.log' | headroom doctor -"));
 }
 
-TEST_F(Doctor, LiveLooksAtTheMachine) {
+TEST_F(Doctor, LiveChecksTheMachine) {
   const CommandResult result = run({"--live", "--json"});
   EXPECT_LE(result.exit_code, 1) << result.err;
   EXPECT_TRUE(parse_json(result.out).has_value());
@@ -500,7 +500,7 @@ TEST_F(Doctor, LiveLooksAtTheMachine) {
               HasSubstr("--sysroot has no effect without --live"));
 }
 
-TEST_F(Doctor, HelpHasIt) {
+TEST_F(Doctor, HelpDescribesTheVerb) {
   EXPECT_THAT(run_headroom({"doctor", "--help"}).out,
               AllOf(HasSubstr("dmesg | headroom doctor -"), HasSubstr("--markdown")));
   EXPECT_THAT(run_headroom({"help"}).out, HasSubstr("doctor"));

@@ -1,4 +1,4 @@
-// `headroom doctor RUN --try`: real benches of the backend that does what it is told, and of a real model.
+// `headroom doctor RUN --try`: real benches of the backend that misbehaves on command, and of a real model.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -28,12 +28,13 @@ class DoctorTry : public testing::Test {
     options.environment = {
         {"HEADROOM_BACKEND_PATH", (fs::path(HEADROOM_BINARY_DIR) / "test-plugins").string()},
         {"TMPDIR", temporary().string()},
-        {"HEADROOM_MAX_FRAMES", "1"}};  // of another day: the run's own count
+        {"HEADROOM_MAX_FRAMES", "1"}};  // stale setting: the run's own count must be used
     options.while_running = std::move(while_running);
     return run_headroom(words, options);
   }
 
-  // A run of this misbehaving model, and in its report other settings that --tune would have found smaller.
+  // A run of this misbehaving model. Its report contains settings that need less memory, as --tune would
+  // write them.
   std::string tuned_run(const std::string& commands) {
     const CommandResult result = bench_.run(
         {"--backend", "misbehaving", "--max-frames", "10", "--model", "m=" + bench_.model("m", commands)});
@@ -55,7 +56,7 @@ class DoctorTry : public testing::Test {
   Bench bench_;
 };
 
-TEST_F(DoctorTry, TellsTheMeasuredGain) {
+TEST_F(DoctorTry, ReportsTheMeasuredGain) {
   const std::string run = tuned_run("pattern allocate 96\nrun sleep 1");
   const CommandResult result = doctor({run, "--try", "--json", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -83,27 +84,26 @@ TEST_F(DoctorTry, TellsTheMeasuredGain) {
               AllOf(HasSubstr("   - tried: it helps: run peak "), HasSubstr(": `headroom bench ")));
 }
 
-TEST_F(DoctorTry, TellsThatThereIsNoGain) {
+TEST_F(DoctorTry, ReportsThatThereIsNoGain) {
   const CommandResult result = doctor({tuned_run("load allocate 96\nrun sleep 1"), "--try", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps"))));
 }
 
-TEST_F(DoctorTry, WhatThreeRunsCannotTellIsMeasuredAgain) {
+TEST_F(DoctorTry, RepeatsRunsIfThreeAreUnclear) {
   const std::string run = tuned_run("load allocate 200\npattern vary 60\nrun sleep 1");
   const CommandResult result = doctor({run, "--try"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("6 runs each, because 3 gave no clear result"));
 }
 
-TEST_F(DoctorTry, OneSessionForTwoIsMeasuredByAllThatIsInMemoryAtOnce) {
+TEST_F(DoctorTry, MeasuresASharedSessionByJointMemory) {
   const std::string model = bench_.model("m", "load allocate 96\nrun sleep 20");
   const CommandResult ran = bench_.run({"--backend", "misbehaving", "--max-frames", "15", "--parallel",
                                         "--model", "a=" + model, "--model", "b=" + model});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   Json report = bench_.report();
-  for (Json& each : report["models"])
-    each["file_size_bytes"] = 96 << 20;  // a file of commands weighs nothing
+  for (Json& each : report["models"]) each["file_size_bytes"] = 96 << 20;  // a file of commands is tiny
   const CommandResult result = doctor({write_report(report), "--try", "--json", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto document = parse_json(result.out);
@@ -118,7 +118,7 @@ TEST_F(DoctorTry, OneSessionForTwoIsMeasuredByAllThatIsInMemoryAtOnce) {
               AllOf(HasSubstr("--model a="), Not(HasSubstr("--model b=")), HasSubstr("--parallel")));
 }
 
-TEST_F(DoctorTry, ACureMayLetAModelThrough) {
+TEST_F(DoctorTry, CureCanMakeAModelFit) {
   if (!hard_limits_work()) GTEST_SKIP() << "no control group can be made here";
   bench_.run({"--backend", "misbehaving", "--max-frames", "5", "--mem-limit", "120MiB", "--model",
               "m=" + bench_.model("m", "pattern allocate 300\nrun sleep 1")});
@@ -135,7 +135,7 @@ TEST_F(DoctorTry, ACureMayLetAModelThrough) {
   EXPECT_THAT(result.out, HasSubstr("--mem-limit 120MiB"));
 }
 
-TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
+TEST_F(DoctorTry, TriesTheCureOfARealModel) {
   const auto model = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
   if (!model) GTEST_SKIP() << absent_message("face_detection_front_128x128_barracuda.onnx");
   const CommandResult ran = bench_.run({"--source", bench_.pictures(), "--max-frames", "20", "--model",
@@ -145,7 +145,7 @@ TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
   EXPECT_EQ(report["models"][0]["settings"]["arena"], false) << "the setting behind the path is in force";
   EXPECT_EQ(report["models"][0]["settings"]["threads"], 1);
   Json& memory = report["models"][0]["memory"];
-  // Some 300 MiB; with a sanitizer, which has memory of its own, more.
+  // About 300 MiB; more with a sanitizer, which allocates memory itself.
   memory["load_peak_bytes"] = (200 << 20) + 3 * get_integer(memory, "run_peak_bytes").value_or(0);
   const CommandResult result = doctor({write_report(report), "--try", "--json", "--repeat", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -153,7 +153,7 @@ TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
   ASSERT_TRUE(document.has_value()) << result.out;
   const Json& cures = (*document)["findings"][0]["cures"];
   ASSERT_EQ(cures.size(), 2U);
-  // On a busy machine it may be slower by chance, and one that was tried in vain stands last.
+  // On a busy machine the cure may be slower by chance, and a useless cure is listed last.
   const std::size_t first = cures[0].contains("tried") ? 0 : 1;
   const Json& tried = get_member(cures[first], "tried");
   EXPECT_NE(get_text(tried, "verdict"), "failed") << tried;
@@ -164,7 +164,7 @@ TEST_F(DoctorTry, ARealModelIsTriedWithItsCure) {
   EXPECT_FALSE(cures[1 - first].contains("tried")) << "a plan is not a setting of headroom bench";
 }
 
-TEST_F(DoctorTry, WhatCannotBeTriedIsSaidInOneSentence) {
+TEST_F(DoctorTry, ReportsInOneSentenceWhyATrialIsImpossible) {
   const std::string run = tuned_run("run sleep 1");
   const Json report = bench_.report();
   const auto error_of = [&](Words words) {
@@ -191,9 +191,9 @@ TEST_F(DoctorTry, WhatCannotBeTriedIsSaidInOneSentence) {
               HasSubstr("no finding has a cure that is a setting of headroom bench"));
 }
 
-TEST_F(DoctorTry, CtrlCEndsItWithWhatWasTried) {
+TEST_F(DoctorTry, CtrlCKeepsFinishedTrials) {
   const std::string run = tuned_run("run sleep 1");
-  // From now on a frame takes so long that no trial comes to its end.
+  // From now on a frame takes so long that no trial finishes.
   bench_.model("m", "run sleep 60000");
   int calls = 0;
   const CommandResult result = doctor({run, "--try"}, [&](int pid) {

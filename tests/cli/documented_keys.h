@@ -1,4 +1,4 @@
-// Whether a document of --json has keys that its page in docs/ does not name.
+// Finds keys of a --json document that its page in docs/ does not name.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace headroom::test {
 
-// Every key of a document, wherever it stands.
+// Every key of a document, at any depth.
 inline void add_keys(const Json& json, std::set<std::string>& keys) {
   if (json.is_object())
     for (const auto& [key, value] : json.items()) keys.insert(key);
@@ -17,8 +17,8 @@ inline void add_keys(const Json& json, std::set<std::string>& keys) {
     for (const Json& value : json) add_keys(value, keys);
 }
 
-// Those that are not named, in backticks. What every key may end in is explained once: units, and the bounds
-// of estimates.
+// The keys that the page does not name in backticks. Common endings (units, and the bounds of estimates) are
+// explained once for all keys.
 inline std::set<std::string> undocumented_keys(const Json& document, const std::string& page) {
   const std::string text = read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs" / page);
   const auto is_named = [&](std::string_view key) {

@@ -11,14 +11,14 @@ namespace headroom::test {
 struct Child {
   int pid = 0;
   std::string verb;  // "_worker", "_decode", "_setup", …
-  UniqueFd handle;   // a pidfd: stays this process's, whoever gets its number later
+  UniqueFd handle;   // a pidfd: refers to this process even if the pid is reused
 };
 
-// All descendants of `pid` that run a hidden verb of Headroom's.
+// All descendants of `pid` that run a hidden verb of Headroom.
 std::vector<Child> descendants_of(int pid);
-// Nothing if there is none with this verb.
+// Returns nullopt if no process has this verb.
 const Child* find_child(const std::vector<Child>& children, const std::string& verb);
-// Waits until it has ended; false if it still runs after a minute.
+// Waits until the process has ended. Returns false if it still runs after a minute.
 bool ends(const Child& child);
 
 }  // namespace headroom::test

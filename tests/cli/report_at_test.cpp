@@ -1,4 +1,4 @@
-// `headroom report FILE.hrec --at TIME` as a person uses it.
+// `headroom report FILE.hrec --at TIME` as a user runs it.
 #include "cli/command.h"
 #include "support/recording_builder.h"
 
@@ -15,8 +15,8 @@ constexpr std::uint64_t kLibrary = 0x7f0000000000, kSecond = 1'000'000'000;
 
 class ReportAt : public testing::Test {
  protected:
-  // A megabyte in the first second; three more in the layer "conv" in the second one, by another thread; at
-  // the end only the first is left.
+  // A megabyte in the first second; three more in the layer "conv" in the second one, by another thread. At
+  // the end only the first megabyte is live.
   ReportAt() {
     RecordingBuilder builder(folder_ / "a.hrec");
     builder.module("/absent/libengine.so", std::string(20, '\x11'), kLibrary, kLibrary + 0x10000, kLibrary);
@@ -75,7 +75,7 @@ TEST_F(ReportAt, JsonHasTheSameFigures) {
   EXPECT_TRUE(json("0s")["layers"].empty());
 }
 
-// A part of a recording is never told as the whole: neither by a moment nor by an export.
+// A recording that lacks events is marked as incomplete, both at a moment and in an export.
 TEST_F(ReportAt, ReportsMissingParts) {
   const auto file = folder_ / "part.hrec";
   RecordingOptions options;

@@ -1,5 +1,5 @@
-// What `headroom report` says of a path that is neither a run nor a sound recording, and of folders of
-// symbols that are not there.
+// Errors of `headroom report`: a path that is neither a run nor an intact recording, and missing folders of
+// symbols.
 #include "cli/command.h"
 #include "support/recording_builder.h"
 

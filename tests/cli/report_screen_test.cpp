@@ -1,4 +1,4 @@
-// What `headroom report FILE.hrec` prints into a pipe, which has 80 columns, and what its page has of it.
+// The output of `headroom report FILE.hrec` into a pipe (80 columns), and its page.
 #include "cli/command.h"
 #include "support/recording_builder.h"
 
@@ -21,7 +21,8 @@ class ReportScreen : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// In samples the errors take a column: of four nodes of one model the rows read the same.
+// Sampled recordings have an extra column for errors. In the narrower name column, four nodes of one model
+// must stay distinct.
 TEST_F(ReportScreen, DistinguishesNodesOfOneModelInAPipe) {
   RecordingBuilder builder(path(), {.full = false});
   const auto run =
@@ -43,7 +44,7 @@ TEST_F(ReportScreen, DistinguishesNodesOfOneModelInAPipe) {
   EXPECT_THAT(result.out, Not(HasSubstr("own peak 8.0 MiB"))) << "it is the share";
 }
 
-// The arena grew in `a`; the tensors of `b` are the larger ones.
+// The arena grew in `a`, but `b` has the larger tensors.
 TEST_F(ReportScreen, ShowsTensorsOfANodeNextToArenaGrowth) {
   const std::string profile = (folder_ / "profile.json").string();
   write_text(profile, R"([
@@ -72,7 +73,7 @@ TEST_F(ReportScreen, ShowsTensorsOfANodeNextToArenaGrowth) {
   EXPECT_FALSE(nodes[1].contains("layer_at_peak_bytes")) << "nothing was allocated in its time";
 }
 
-// "Load, run, idle": between two runs the weights are live, and nothing else.
+// "Load, run, idle": between two runs only the weights are live.
 TEST_F(ReportScreen, ThePageHasMemoryLiveBetweenRuns) {
   constexpr std::uint64_t kMillisecond = 1'000'000;
   RecordingBuilder builder(path());

@@ -1,4 +1,5 @@
-// `headroom report` of memory snapshots of PyTorch: its figures are those of another reader, and of PyTorch.
+// `headroom report` of memory snapshots of PyTorch. Its figures must equal those of another reader and of
+// PyTorch.
 #include <fcntl.h>
 
 #include "base/subprocess.h"
@@ -13,7 +14,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Runs python3 with a script of the repository; its output goes to `out`. False if it failed or is not there.
+// Runs python3 with a script of the repository; its output goes to `out`. Returns false if python3 failed or
+// is missing.
 bool run_python(std::vector<std::string> arguments, const std::filesystem::path& out) {
   const UniqueFd file(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   SpawnOptions options;
@@ -33,7 +35,7 @@ class ReportSnapshot : public testing::Test {
     flags.insert(flags.begin(), {"report", (folder_ / name).string()});
     return run_headroom(flags);
   }
-  // What read_snapshot.py says of the difference between its figures and those of --json.
+  // The differences that read_snapshot.py reports between its figures and those of --json.
   void compare_with_python(const std::filesystem::path& file) {
     const CommandResult result = run_headroom({"report", file.string(), "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.err;

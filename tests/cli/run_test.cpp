@@ -1,4 +1,4 @@
-// `headroom run` as a person uses it; GPUs are the fake driver of tests/support.
+// `headroom run` as a user runs it; GPUs are the fake driver of tests/support.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
               HasSubstr(" of 512.0 MiB"));
 }
 
-// By each spelling of a flag.
+// A variable exists for each spelling of a flag.
 TEST_F(Run, TheEnvironmentAcceptsAliasesOfFlags) {
   CommandOptions options;
   options.folder = folder_.path();
@@ -120,7 +120,7 @@ TEST_F(Run, WrongUseStartsNoCommand) {
               HasSubstr("HEADROOM_GPU_LIMIT: invalid GPU limit 4"));
 }
 
-#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
 
 TEST_F(Run, AGpuLimitCountsItsRefusals) {
   const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
@@ -130,7 +130,7 @@ TEST_F(Run, AGpuLimitCountsItsRefusals) {
               HasSubstr(" refused (hard: the GPU ledger, which refuses requests over the limit)"));
 }
 
-// A number that is too high, or of another program's devices, would bound nothing.
+// A limit for a device number that does not exist would have no effect.
 TEST_F(Run, RejectsALimitOfAMissingDevice) {
   for (const char* limit : {"3=1GiB", "0=1GiB,7=1GiB"}) {
     const CommandResult result = run({"--gpu-limit", limit, "--", "echo", "ran"});
@@ -160,7 +160,7 @@ TEST_F(Run, EnforcesBothLimitsAtOnce) {
   EXPECT_THAT(result.err, HasSubstr("; GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
 }
 
-// A limit within a limit: the smaller counts, whatever verb is inside, and both accounts have the figures.
+// Nested limits: the smaller one counts, for each inner verb, and both accounts have the figures.
 TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
   const Words command{"--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"};
   const std::vector<Words> verbs = {{"trace", "--out", "a.hrec"},
@@ -175,7 +175,7 @@ TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
     words.insert(words.end(), command.begin(), command.end());
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 0) << verb[0] << verb[1] << result.out << result.err;
-    // What a verb's own probe was refused is told by the limit around it, too.
+    // The outer limit also counts requests of the inner verb's probe that it refused.
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "), HasSubstr("2 requests refused")));
   }
@@ -188,13 +188,14 @@ TEST_F(Run, EnforcesASmallerNestedLimit) {
   const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
-  // The probe of the limit inside is charged here, too; what it was refused is not this limit's doing.
+  // The outer account is also charged for the inner limit's probe. But the inner limit refused those
+  // requests, so the outer one reports none.
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 1.00 GiB;"));
 }
 
-// However a program comes to the driver: by what is behind its library, by a library that is bound to the
-// driver first or has it in a scope of its own, in a namespace of its own, and in a child that is given an
-// empty environment.
+// Each way in which a program can reach the driver: with RTLD_NEXT, through a library that binds to the
+// driver first (RTLD_DEEPBIND) or loads it locally, in a separate namespace (dlmopen), and in a child with
+// an empty environment.
 TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string wrapper = programs + "libtraced_cuda_wrapper.so";
@@ -225,7 +226,7 @@ TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
   }
 }
 
-// A server in the background makes its first call when the command that began it has ended.
+// A background server makes its first call after the command that started it has ended.
 TEST_F(Run, ProcessesThatOutliveTheCommandKeepTheLimit) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string later = (folder_ / "later").string();
@@ -248,11 +249,12 @@ TEST_F(Run, ReportsADriverThatCannotBeHooked) {
       run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
            programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("no GPU was used (soft: "),
-                                HasSubstr("; 1 driver loaded with dlmopen, which the limit cannot intercept")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("no GPU was used (soft: "),
+                    HasSubstr("; 1 driver loaded with dlmopen, which the limit cannot intercept")));
 }
 
-// Each device has its limit, whatever number a process has for it.
+// Each device keeps its limit, whatever number a process uses for it.
 TEST_F(Run, EachDeviceKeepsItsLimitUnderAnyNumber) {
   const std::string programs = HEADROOM_BINARY_DIR "/tests/";
   const std::string plain = programs + "traced_cuda_lookup plain " + programs + "libtraced_cuda_wrapper.so ";
@@ -266,8 +268,8 @@ TEST_F(Run, EachDeviceKeepsItsLimitUnderAnyNumber) {
   EXPECT_EQ(both("1=50MiB", "1 " + plain, "0,1 " + plain), "got 48, then 2\ngot 1024, then 0\n");
 }
 
-// A forked child keeps its dead parent's memory, as the driver does; a program that a process becomes has
-// none.
+// A forked child keeps the charge of its dead parent, because the driver keeps that memory. After exec, the
+// new program has no charge.
 TEST_F(Run, ChargesOnlyProcessesThatHoldMemory) {
   for (const char* route : {"heir", "successor"}) {
     const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, route, "52428800");

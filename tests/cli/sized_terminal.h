@@ -28,7 +28,8 @@ class SizedTerminal {
   }
   bool is_there() const { return is_there_; }
 
-  // What the command prints there, without colours. Read while it runs, as a terminal holds little.
+  // The command's output on this terminal, without colours. It is read while the command runs, because a
+  // terminal buffers little.
   std::string output_of(const std::vector<std::string>& arguments, CommandOptions options = {}) {
     std::string text;
     options.stdout_fd = terminal_.get();

@@ -130,7 +130,7 @@ TEST_F(BenchFlags, WarnsAboutMoreThreadsThanCores) {
   EXPECT_THAT(warnings_.front(), testing::HasSubstr("--threads 1024 is more than twice"));
 }
 
-// The bounds of the flags are those of the room that makes the limit.
+// The flags accept the same bounds as the limits module.
 TEST_F(BenchFlags, TheSmallestMemoryLimitWorks) {
   const Flag* flag = find_flag(bench_verb(), "mem-limit");
   const Bytes smallest{static_cast<std::int64_t>(flag->minimum)};

@@ -1,4 +1,4 @@
-// Every cure that names a command of headroom's names a verb and flags that there are.
+// Every cure with a headroom command uses an existing verb and existing flags.
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/verb_list.h"
@@ -11,7 +11,7 @@ namespace headroom::test {
 namespace {
 
 void expect_known(std::string_view command) {
-  // Of "dmesg | headroom doctor -" and "sudo headroom bench …" the part that is headroom's.
+  // Extracts the headroom part of "dmesg | headroom doctor -" or "sudo headroom bench …".
   const std::size_t at = command.find("headroom ");
   if (at == command.npos || (at > 0 && command[at - 1] != ' ')) return;
   const auto words = split_words(command.substr(at));
@@ -41,13 +41,13 @@ TEST(DoctorCures, NameExistingVerbsAndFlags) {
   EXPECT_GT(commands, 100);
 }
 
-// With the settings of the run in them, too, as of a report that keeps them.
+// Also with the run's settings, as in a report that stores them.
 TEST(DoctorCures, OfRunsNameExistingVerbsAndFlags) {
   int commands = 0;
   for (const auto& folder : std::filesystem::directory_iterator(std::filesystem::path(HEADROOM_SOURCE_DIR) /
                                                                 "tests/golden/report")) {
     auto result = report::read_report(read_text(folder.path() / "report.json"), folder.path().string());
-    if (!result) continue;  // of a version of its own
+    if (!result) continue;  // a golden report of another version
     for (const bool keeps_settings : {true, false}) {
       result->options.reset();
       if (keeps_settings) result->options.emplace().memory_limit = mebibytes(150);

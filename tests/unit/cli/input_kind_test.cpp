@@ -1,5 +1,4 @@
-// One answer for all verbs to what a file is, in whatever order its keys come and whatever stands before
-// them.
+// All verbs detect the kind of a file in the same way, with any order of keys and any leading bytes.
 #include "cli/input_kind.h"
 
 #include <zlib.h>
@@ -45,7 +44,7 @@ TEST_F(InputKinds, AreDetectedWithAnyKeyOrderAndLeadingBytes) {
     EXPECT_EQ(kind(before + kSorted), InputKind::run);
     EXPECT_EQ(kind(before + kSample + kSample), InputKind::watch_log);
   }
-  // The total of memory behind what the first bytes hold.
+  // The memory total comes after the part that is read for detection.
   Json sample{{"processes", Json::array()}, {"ram_total_bytes", 8000}, {"time_ns", 5}};
   for (int i = 0; i < 100; ++i)
     sample["processes"].push_back({{"pid", i}, {"command", std::string(100, 'c')}});
