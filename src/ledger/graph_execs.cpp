@@ -9,9 +9,9 @@
 //
 // An exec pins its source graph until it is destroyed, even after an update. An update to the graph that an
 // exec already has costs nothing: on an H200 (driver 580), a running exec was updated three times to one
-// graph and launched in another stream each time, and had its memory once. (Three execs of a graph, each made
-// after its predecessor was destroyed while running, also had memory once. The ledger does not rely on that:
-// the driver's figure corrects the charge soon.)
+// graph and launched in another stream each time, and used its memory once. (Three execs of a graph, each
+// made after its predecessor was destroyed while running, also used it once. The ledger does not rely on
+// that: the driver's figure corrects the charge soon.)
 //
 // Fields of an exec's entry: `charged` is what it uses beyond the graph's own charge. `bytes`, until the
 // driver succeeded, is what it added to the graph's charge.

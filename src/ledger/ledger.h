@@ -85,10 +85,10 @@ class Ledger {
   // Records an allocation. `was_reserved` is false for memory that needed no reserve(): the program had it
   // before.
   void commit(Entry entry, bool was_reserved = true);
-  // For small allocations that share granules. The address tells the granule, so it is known only after the
-  // driver's call. `is_prepaid`: the caller has charged one granule in case a new one is needed; if it is not
-  // needed, it is discharged. Returns false if the allocation lies in a new granule whose charge is refused
-  // (this refusal is not counted); the caller must then free the memory.
+  // For small allocations that share granules. The address determines the granule, so the granule is known
+  // only after the driver's call. `is_prepaid`: the caller has charged one granule in case a new one is
+  // needed; if it is not needed, it is discharged. Returns false if the allocation lies in a new granule
+  // whose charge is refused (this refusal is not counted); the caller must then free the memory.
   bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
   bool commit_in_granule(Entry entry, bool is_prepaid);
   // Reserves unused bytes in one of the context's granules until cancel_in_granule(); the granule stays

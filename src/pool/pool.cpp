@@ -172,7 +172,7 @@ bool start_loader(const std::shared_ptr<PoolState>& state) {
 }
 
 // Abandons the thread of a step that takes too long and starts another thread. During shutdown only
-// shut_down() may do this: nobody else would join the new thread.
+// shut_down() may do this: no other thread would join the new one.
 void check_for_hang(const std::shared_ptr<PoolState>& state, Nanoseconds now) {
   if (state->is_stopping) return;
   if (state->step_began && now - *state->step_began >= state->options.load_timeout) {

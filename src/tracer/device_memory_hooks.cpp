@@ -9,7 +9,7 @@ namespace {
 
 // A small allocation that shares a granule with others. Its granule is known only after the driver's call. So
 // the hook reserves bytes in a granule that has enough free ones, or charges a new granule. If the driver
-// takes a new granule all the same, because the free bytes are in pieces, that granule is charged then, or
+// takes a new granule anyway, because the free bytes are in pieces, that granule is charged then, or
 // the memory is freed.
 //
 // This holds the driver lock, because the driver may place another thread's allocation where this one has

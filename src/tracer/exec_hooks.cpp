@@ -1,9 +1,9 @@
-// exec ends the recording of this program, and in order. If the next program is traced, it starts its own
-// recording. But a static program, or one that is started without the environment, writes nothing, and this
-// recording would look as if the program was killed.
+// exec ends the recording of this program, and these hooks close it in order. If the next program is traced,
+// it starts its own recording. But a static program, or one that is started without the environment, writes
+// nothing; without the hooks, this recording would look as if the program was killed.
 //
 // A program that sets another environment does so on purpose, so the trace follows only where the environment
-// does. A GPU memory limit stays in force all the same (limit_environment.h); posix_spawn is hooked for that
+// does. But a GPU memory limit stays in force (limit_environment.h); posix_spawn is hooked for that
 // alone.
 //
 // exec may run in a child after fork and in a signal handler, so nothing here allocates.

@@ -279,10 +279,9 @@ inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
   for (AllocatingGraph& graph : graphs) graph.destroy();
   one.destroy();
   sound = sound && of_one > 0 && of_one < 5 && most <= limit && left() == limit;
-  std::printf(
-      "updates  %d of 5 instances, %d of 20 times, %d of 5 of one graph, had %llu of %llu at most: %s\n",
-      updated, again, of_one, static_cast<unsigned long long>(most), static_cast<unsigned long long>(limit),
-      sound ? "sound" : "WRONG");
+  std::printf("updates  %d of 5 execs, %d of 20 times, %d of 5 of one graph, had %llu of %llu at most: %s\n",
+              updated, again, of_one, static_cast<unsigned long long>(most),
+              static_cast<unsigned long long>(limit), sound ? "sound" : "WRONG");
   return sound;
 }
 

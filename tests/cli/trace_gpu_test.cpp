@@ -322,7 +322,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     ledger::Account account;
     ASSERT_TRUE(account.open_shared(other->file().c_str()));
     ASSERT_TRUE(account.charge(0, 100 << 20));
-    // It gets the first command's limit without specifying it, and what the first one left of it.
+    // It joins the first command's limit without specifying one, and gets what is left of it.
     const CommandResult within = trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20));
     EXPECT_EQ(within.exit_code, 1);
     EXPECT_THAT(within.err, HasSubstr("the GPU memory limit was hard: all "));

@@ -27,7 +27,7 @@ int main(void) {
   drop(reallocarray(NULL, 3, 33336)); /* 100008 */
   drop(realloc(nothing, 100009));
 
-  /* One that grows, shrinks, fails to grow, and is freed by realloc. */
+  /* A block that grows, shrinks, fails to grow, and is freed by realloc. */
   pointer = malloc(200001);
   pointer = realloc(pointer, 2000002);
   pointer = realloc(pointer, 203);

@@ -326,18 +326,18 @@ EXPORTED Result cuStreamEndCapture_ptsz(Opaque stream, Opaque* graph) {
 EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto instance = execs.find(exec);
-  if (instance == execs.end()) return kInvalidValue;
-  const Opaque graph = instance->second.graph;
+  const auto entry = execs.find(exec);
+  if (entry == execs.end()) return kInvalidValue;
+  const Opaque graph = entry->second.graph;
   Graph& of = graphs[graph];
   for (const auto& [pointer, block] : blocks)
     if (block.graph == graph && block.is_live) return kInvalidValue;  // must be freed before the next launch
-  for (unsigned device = 0; !instance->second.has_run && device < kMaxDevices; ++device) {
+  for (unsigned device = 0; !entry->second.has_run && device < kMaxDevices; ++device) {
     of.need[device] = need_of(of, device);
     if (!grow(device, of.need[device])) return kOutOfMemory;
   }
-  of.running += instance->second.has_run ? 0 : 1;
-  instance->second.has_run = of.has_run = true;
+  of.running += entry->second.has_run ? 0 : 1;
+  entry->second.has_run = of.has_run = true;
   for (auto& [pointer, block] : blocks)
     if (block.graph == graph) block.is_live = true;
   for (const std::uint64_t pointer : of.frees) {
@@ -357,15 +357,15 @@ EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
   constexpr Result kUpdateFailure = 910;
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  const auto instance = execs.find(exec);
-  if (instance == execs.end() || graphs.count(graph) == 0) return kUpdateFailure;
-  if (instance->second.graph == graph) return kSuccess;  // it already has its memory
+  const auto entry = execs.find(exec);
+  if (entry == execs.end() || graphs.count(graph) == 0) return kUpdateFailure;
+  if (entry->second.graph == graph) return kSuccess;  // it already has its memory
   ++graphs[graph].users;
   // Keeps the former graph under a name that stays valid: its handle may be reused before the device has
   // finished.
   const Opaque before = handle();
-  execs[before] = instance->second;
-  instance->second = {graph};
+  execs[before] = entry->second;
+  entry->second = {graph};
   const auto drop = [before] { drop_exec(before); };
   run_at_wait(drop);
   return kSuccess;

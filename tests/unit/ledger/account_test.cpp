@@ -285,7 +285,7 @@ TEST_F(SharedAccount, KeepsPeaksPerProcessAndInTotal) {
   one.reset_peaks();
   EXPECT_EQ(one.peak(0), 150U);
   EXPECT_EQ(one.peak(1), 0U);
-  // A refused request is no peak, and all processes see its count.
+  // A refused request does not raise the peak, and all processes see the number of refusals.
   EXPECT_FALSE(one.charge(0, 900));
   one.note_refusal(0, 900, 900);
   ASSERT_TRUE(other.open_shared(path().c_str()));

@@ -280,7 +280,7 @@ TEST_F(LedgerGraphs, ChargesGraphExecUntilItEnds) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, ChargesUnfreedNodesBesideTheNextExec) {
+TEST_F(LedgerGraphs, ChargesUnfreedNodesInAdditionToTheNextExec) {
   add_node(3, 0x1000, 40);
   EXPECT_TRUE(instantiate(3, 0xe1));
   EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));

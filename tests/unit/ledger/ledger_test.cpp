@@ -147,7 +147,7 @@ TEST_F(LedgerTest, ChargesPinnedMemoryOnIntegratedDevicesOnly) {
 }
 
 // A request within the limit can still fail because the device is full.
-TEST_F(LedgerTest, ARequestThatTheDriverRefusesIsNoPeak) {
+TEST_F(LedgerTest, ARequestThatTheDriverRefusesDoesNotRaiseThePeak) {
   limit(kNoLimit);
   const auto peak = [&] { return ledger_.account().peak_of_this_process(0); };
   ASSERT_TRUE(allocate(0x1000, 100));

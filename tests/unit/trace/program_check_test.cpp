@@ -140,7 +140,7 @@ TEST(FindProgram, SearchesPathUnlessTheNameHasASlash) {
   EXPECT_TRUE(find_program("/bin/sh").has_value());
 }
 
-TEST(FindProgram, SaysWhatIsWrong) {
+TEST(FindProgram, ExplainsErrors) {
   test::TemporaryFolder folder;
   const fs::path plain = executable(folder / "plain", "x", 0644);
   const auto sentence = [](const std::string& name) {

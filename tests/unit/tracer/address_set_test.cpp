@@ -63,7 +63,7 @@ TEST(TracerAddressSet, SamplesHaveASeparateFilter) {
 
 // The neighbours of a long-lived sample are freed throughout the run. They must not search the set, although
 // they share its cell of 2 KiB.
-TEST(TracerAddressSet, FilterTellsASampleFromItsNeighbours) {
+TEST(TracerAddressSet, FilterDistinguishesASampleFromItsNeighbours) {
   AddressSet set;
   ASSERT_TRUE(set.create());
   constexpr std::uint64_t kHeap = 100 << 20, kStep = 128 << 10, kCell = 2048;
