@@ -160,7 +160,7 @@ TEST_F(RealModels, ReportsTheThresholdsAndOptions) {
   const Json& options = get_member(report, "options");
   EXPECT_EQ(get_integer(options, "warmup"), 4);
   EXPECT_EQ(get_integer(options, "threads"), 1);
-  EXPECT_EQ(get_integer(options, "max_frames"), 300) << "a default is told, too";
+  EXPECT_EQ(get_integer(options, "max_frames"), 300) << "defaults are reported, too";
   EXPECT_EQ(get_integer(options, "workspace_bytes"), 256 << 20);
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), testing::HasSubstr("confidence 0.9, IoU 0.45"));
 }

@@ -100,7 +100,7 @@ TEST(BenchProcesses, DoesNotDecodeVideoInTheBackground) {
                  "300", "--model", "m=" + bench.model("m", "segment even 64\nrun sleep 3")},
                 options);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_GE(times.main, 10) << "too little was decoded to tell";
+  EXPECT_GE(times.main, 10) << "too few frames were decoded for this check";
   EXPECT_LE(10 * times.others, times.main) << times.others;
 }
 

@@ -200,7 +200,7 @@ TEST(DiffLogs, ReportsACutOffCompressedLog) {
               StartsWith("A and B are the same log"));
   const std::string cut = run_headroom({"diff", "a.jsonl", "cut.jsonl.gz"}, options).out;
   EXPECT_THAT(cut, StartsWith("B (cut.jsonl.gz) is cut off after "));
-  EXPECT_THAT(cut, Not(HasSubstr("damaged"))) << "told once";
+  EXPECT_THAT(cut, Not(HasSubstr("damaged"))) << "reported once";
   EXPECT_EQ(
       run_headroom({"diff", "a.jsonl", "cut.jsonl.gz", "--fail-on", "cpu_percent>+50%"}, options).exit_code,
       2);

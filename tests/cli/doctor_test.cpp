@@ -50,10 +50,10 @@ TEST_F(Doctor, ExitCodeIsZeroWithoutSevereFindings) {
   EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
   write_text(folder_ / "empty.log", "");
   EXPECT_EQ(run({"empty.log"}).out,
-            "nothing found\n  looked at empty.log: it is empty\n\nNext: headroom doctor --live\n");
+            "nothing found\n  examined empty.log: it is empty\n\nNext: headroom doctor --live\n");
   write_text(folder_ / "calm.log", "start\nend");
   EXPECT_EQ(run({"calm.log"}).out,
-            "nothing found\n  looked at calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
+            "nothing found\n  examined calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
 }
 
 // This is not a lack of memory, so it is not severe.
@@ -258,7 +258,7 @@ TEST_F(Doctor, ReadsAllFilesOfAFolder) {
                         folder_ / "logs/run", std::filesystem::copy_options::recursive);
   const CommandResult result = run({"logs", "logs/of/today/oom.log", "--json"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, IsEmpty()) << "what is no text is left out of a folder";
+  EXPECT_THAT(result.err, IsEmpty()) << "binary files in a folder are skipped";
   const auto document = parse_json(result.out);
   ASSERT_TRUE(document.has_value()) << result.out;
   ASSERT_EQ((*document)["examined"].size(), 3U) << result.out;
@@ -279,8 +279,8 @@ TEST_F(Doctor, ReadsAllFilesOfAFolder) {
   for (const char* place : {"logs", "logs/run"}) {
     const CommandResult unfinished = run({place});
     EXPECT_THAT(unfinished.out,
-                AllOf(HasSubstr("looked at logs/run: a run of headroom bench that ended before it"),
-                      HasSubstr("looked at logs/run/run.log"), Not(HasSubstr("metadata.json"))));
+                AllOf(HasSubstr("examined logs/run: a run of headroom bench that ended before it"),
+                      HasSubstr("examined logs/run/run.log"), Not(HasSubstr("metadata.json"))));
   }
 
   std::filesystem::create_directories(folder_ / "nothing");
@@ -305,10 +305,10 @@ TEST_F(Doctor, ReadsOutputOfOtherToolsAsSamples) {
   EXPECT_EQ(board.exit_code, 0) << board.err;
   EXPECT_THAT(board.out,
               AllOf(HasSubstr("Only 636.0 MiB of 7.44 GiB were available [little-memory-left]"),
-                    HasSubstr("looked at stats.log: output of tegrastats, 2 samples over 1.000 s")));
+                    HasSubstr("examined stats.log: output of tegrastats, 2 samples over 1.000 s")));
   write_text(folder_ / "calm.log",
              "RAM 1685/7854MB (lfb 1044x4MB) SWAP 278/8192MB (cached 23MB) CPU [4%@346]\n");
-  EXPECT_THAT(run({"calm.log"}).out, StartsWith("nothing found\n  looked at calm.log: output of tegrastats"));
+  EXPECT_THAT(run({"calm.log"}).out, StartsWith("nothing found\n  examined calm.log: output of tegrastats"));
   write_text(
       folder_ / "meminfo.txt",
       "MemTotal: 8038788 kB\nMemFree: 100000 kB\nMemAvailable: 400000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
@@ -355,7 +355,7 @@ TEST_F(Doctor, ExplainsHowToDecompressALog) {
   EXPECT_EQ(folder.exit_code, 1) << folder.err;
   EXPECT_THAT(
       folder.out,
-      AllOf(HasSubstr("looked at logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
+      AllOf(HasSubstr("examined logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
             HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
 }
 
@@ -367,13 +367,13 @@ TEST_F(Doctor, ReadsRecordingsOfOtherProcesses) {
   const CommandResult result = run({"app.hrec"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,
-              AllOf(HasSubstr("looked at app.hrec: a recording of headroom trace; no layer repeats in it"),
-                    HasSubstr("looked at app.hrec.d/")));
+              AllOf(HasSubstr("examined app.hrec: a recording of headroom trace; no layer repeats in it"),
+                    HasSubstr("examined app.hrec.d/")));
   // An unreadable recording does not hide the others.
   write_text(folder_ / "app.hrec.d/0000-0.hrec", "");
   const CommandResult damaged = run({"app.hrec"});
   EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
-  EXPECT_THAT(damaged.out, AllOf(HasSubstr("looked at app.hrec.d/0000-0.hrec: skipped: "),
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("examined app.hrec.d/0000-0.hrec: skipped: "),
                                  HasSubstr(": a recording of headroom trace")));
   std::filesystem::remove(folder_ / "app.hrec.d/0000-0.hrec");
   // A recording that is given directly and by its folder is read once. Small processes whose leaks cannot be
@@ -409,12 +409,12 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out,
                 AllOf(HasSubstr("[no-swap-no-reserve]\n  seen: standard input: 286.1 MiB available"),
-                      HasSubstr("looked at standard input: a log of headroom watch, 2 samples")))
+                      HasSubstr("examined standard input: a log of headroom watch, 2 samples")))
         << line;
   }
   for (const std::string& line :
        {"cat oom.log | " + doctor, doctor + "< oom.log", "gzip -c oom.log | " + doctor})
-    EXPECT_THAT(shell(line).out, HasSubstr("looked at standard input: a log of 2 lines")) << line;
+    EXPECT_THAT(shell(line).out, HasSubstr("examined standard input: a log of 2 lines")) << line;
   // More than the machine should hold in memory; the shell's `yes` ends with the reader.
   const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
   EXPECT_EQ(large.exit_code, 2);

@@ -90,7 +90,7 @@ def figures():
         equal(stats[block].total_allocations, 0)
         equal(stats[block].calls, 1)
     equal(stats["head"].live_bytes, out)
-    check("blocks" not in stats, "a container that is never called is no layer")
+    check("blocks" not in stats, "a container that is never called is not a layer")
     # The bytes that are live when each layer runs, computed from the shapes. In eager mode a block's input lives as long as the
     # block runs. So at the peak of blocks.1.act, its input, its output and the output of blocks.0 are live.
     weights = weights_of(model)

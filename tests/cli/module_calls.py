@@ -117,7 +117,7 @@ def arguments_and_errors(x):
         nn.Module.__call__(3)
     except AttributeError:
         return
-    raise SystemExit("module_calls: no error for what is no module")
+    raise SystemExit("module_calls: no error for an object that is not a module")
 
 
 def watched(x):

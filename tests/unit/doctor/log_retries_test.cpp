@@ -256,9 +256,8 @@ TEST(LogRetries, BuilderOfOtherEngineIsNotARetry) {
 TEST(LogRetries, KillAfterRetryMeansRetryFailed) {
   const std::string refused = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB";
   const auto severity = [&](const std::string& behind) {
-    return finding_of_id(
-               findings_of({refused, "Decreasing batch size to: 4.", behind, "a line follows"}),
-               "pytorch-out-of-memory")
+    return finding_of_id(findings_of({refused, "Decreasing batch size to: 4.", behind, "a line follows"}),
+                         "pytorch-out-of-memory")
         .severity;
   };
   for (const char* end :

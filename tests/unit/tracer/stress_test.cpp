@@ -58,7 +58,7 @@ TEST(TraceStress, RecordsAHundredShortLivedThreadsToTheByte) {
   ASSERT_TRUE(run.status.success()) << run.output;
   const auto truth = parse_json(run.output);
   ASSERT_TRUE(truth) << run.output;
-  EXPECT_EQ(get_integer(*truth, "broken"), 0) << "the program's own bytes were not what it wrote";
+  EXPECT_EQ(get_integer(*truth, "broken"), 0) << "the program's bytes have changed";
   const Recorded recorded = count_recorded(traced.root_path());
   EXPECT_EQ(recorded.allocations, get_integer(*truth, "allocations"));
   EXPECT_EQ(recorded.releases, get_integer(*truth, "releases"));
