@@ -103,8 +103,8 @@ std::vector<analysis::GateFinding> check_peaks(const Gate& gate, const report::D
   // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
   // off.
   if (growth < peaks.noise())
-    return {{fmt::format("{}, and --fail-above allows {}: not failed, because it is within two standard "
-                         "errors of the samples ({}); recordings of --full are exact",
+    return {{fmt::format("{}; --fail-above allows {}, but the difference is within two standard errors of "
+                         "the samples ({}), so the gate passes; recordings of --full are exact",
                          above, gate.text, noise),
              false}};
   return {

@@ -71,7 +71,7 @@ std::string words_for_process(const RecordingReport& report, const analysis::Dev
 
 std::string_view words_for_unknown(const analysis::DeviceRest& rest) {
   if (rest.names_none) return "held by other processes, pools, graphs or shared granules";
-  return rest.has_more_processes ? "held by more processes" : "released by others in the meantime";
+  return rest.has_more_processes ? "held by more processes" : "released by other processes in the meantime";
 }
 
 std::string flag_of_device_limits(const recording::RecordingInfo& info) {

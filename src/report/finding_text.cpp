@@ -136,11 +136,10 @@ std::string findings_to_terminal(const DoctorReport& report, bool color, std::op
   paragraphs.sentence(count_in_words(report.findings), 0);
   constexpr std::size_t kMostNamed = 10;
   for (std::size_t i = 0; i < std::min(kMostNamed, report.examined.size()); ++i)
-    paragraphs.sentence(fmt::format("looked at {}: {}", without_control_characters(report.examined[i].input),
+    paragraphs.sentence(fmt::format("examined {}: {}", without_control_characters(report.examined[i].input),
                                     without_control_characters(report.examined[i].words)));
   if (report.examined.size() > kMostNamed)
-    paragraphs.sentence(
-        fmt::format("and at {} more (--json lists them)", report.examined.size() - kMostNamed));
+    paragraphs.sentence(fmt::format("and {} more (--json lists them)", report.examined.size() - kMostNamed));
   return std::move(paragraphs).text();
 }
 

@@ -10,8 +10,8 @@ namespace headroom::report {
 namespace {
 
 std::string size_of_probe(const Limit& limit) {
-  if (limit.bytes <= kLargestProbe) return "at the limit itself";
-  return fmt::format("by the same mechanism, with {} instead of {}", format_bytes(kLargestProbe),
+  if (limit.bytes <= kLargestProbe) return "with this limit";
+  return fmt::format("with a limit of {} instead of {}, by the same mechanism", format_bytes(kLargestProbe),
                      format_bytes(limit.bytes));
 }
 
@@ -62,7 +62,7 @@ std::string meaning_of(const Limit& limit) {
       if (limit.mechanism == LimitMechanism::watchdog)
         return "a watchdog monitors memory; a model that exceeds the limit continues and is marked";
       return fmt::format(
-          "before this run, a route got past the limit or could not be tried ({}); a model that exceeds the "
+          "before this run, a route exceeded the limit or could not be tried ({}); a model that exceeds the "
           "limit continues and is marked",
           size_of_probe(limit));
     case LimitType::unavailable:

@@ -69,7 +69,7 @@ std::string gpu_limit_lines(const BenchResult& result) {
   for (const LimitRoute& route : limit.routes)
     text +=
         fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Routes tried: " : ", ", code(route.name),
-                    route.outcome == "escaped"     ? "**got past it**"
+                    route.outcome == "escaped"     ? "**exceeded it**"
                     : route.outcome == "not_tried" ? "not tried"
                                                    : escaped(route.outcome));
   return text + "\n\n";

@@ -38,13 +38,13 @@ std::int64_t total_violations(const BenchResult& result) {
 }
 
 std::string_view words_for_route(std::string_view outcome) {
-  if (outcome == "escaped") return "**got past the limit**";
+  if (outcome == "escaped") return "**exceeded the limit**";
   if (outcome == "not_tried") return "not tried";
   return outcome;
 }
 
 std::string probe_table(const Limit& limit) {
-  MarkdownTable table(kAllColumns, {"Route", "What happened", "Detail"});
+  MarkdownTable table(kAllColumns, {"Route", "Result", "Detail"});
   for (const LimitRoute& route : limit.routes)
     table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});
   if (table.empty()) return {};

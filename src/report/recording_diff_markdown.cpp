@@ -56,7 +56,7 @@ std::string diff_to_markdown(const DiffReport& report) {
       add_rows(text, report, DiffBy::layer, "layer, at the peak");
     add_rows(text, report, DiffBy::stack, "place, at the peak");
   }
-  add_list(text, "What is missing", diff_caveats(report));
+  add_list(text, "Missing data", diff_caveats(report));
   text += fmt::format("A: {}  \nB: {}\n", code(report.before.file), code(report.after.file));
   return text;
 }

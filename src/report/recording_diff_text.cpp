@@ -283,7 +283,7 @@ class Screen {
   void caveats() {
     const std::vector<std::string> sentences = diff_caveats(report_);
     if (sentences.empty()) return;
-    heading("What is missing");
+    heading("Missing data");
     constexpr int kNoLimit = 1 << 20;
     for (std::size_t i = 0; i < std::min(sentences.size(), kShownCaveats); ++i)
       line(fmt::format("{} {}", painted("!", kYellow, color_),

@@ -132,7 +132,7 @@ std::string within_sentence(std::string words) {
   return words;
 }
 
-// The first reason; "What is missing" has all.
+// The first reason; "Missing data" has all.
 std::string why_incomplete(const DiffSide& side, bool with_others) {
   if (is_cut(side)) return within_sentence(problems_of(side.info, side.recording.analysis).front());
   if (!with_others) return "";

@@ -237,7 +237,7 @@ class Screen {
     for (const SessionMemory& session : sessions_) {
       const std::string which =
           session.loads > 1 ? fmt::format(" (load {} of {})", session.load, session.loads) : "";
-      heading(fmt::format("What {} holds at the peak{}", session.name, which));
+      heading(fmt::format("Memory of {} at the peak{}", session.name, which));
       for (const MemoryShare& share : shares_of(session)) kind(share, session.peak_node);
       if (session.tracing > Bytes{}) kind({MemoryKind::tracing, "", session.tracing}, "");
       const std::vector<std::string> nodes = node_lines(session, analysis_, width_);
@@ -313,7 +313,7 @@ class Screen {
       return fmt::format("  {:>9} a cycle  ", words_for_slow_growth(stack.bytes_per_cycle));
     if (verdict >= Growth::grew_then_released)
       return fmt::format("  {:>9} late     ", format_bytes({stack.late_bytes}));
-    return fmt::format("  {:>9} in all   ", format_bytes({stack.last_bytes - stack.first_bytes}));
+    return fmt::format("  {:>9} in total ", format_bytes({stack.last_bytes - stack.first_bytes}));
   }
 
   // The places with most bytes live at the end.
@@ -417,7 +417,7 @@ class Screen {
   void problems() {
     const std::vector<std::string> sentences = missing_parts(report_.info, analysis_);
     if (sentences.empty()) return;
-    heading("What is missing");
+    heading("Missing data");
     constexpr std::size_t kShown = 6;
     for (std::size_t i = 0; i < std::min(sentences.size(), kShown); ++i) sentence("!", kYellow, sentences[i]);
     if (sentences.size() > kShown)

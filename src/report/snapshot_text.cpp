@@ -152,13 +152,13 @@ class Screen {
                   format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
                   format_bytes({oom.largest_fitting})),
               width_ - 2, 2));
-    line("  What held the memory:");
+    line("  Places that held the memory:");
     for (std::size_t i = 0; i < std::min(oom.holders.size(), kRowsOfATable); ++i)
       place(fmt::format("  {:>9} in {:<12} ", format_bytes({oom.holders[i].bytes}),
                         counted(oom.holders[i].blocks, "block")),
             device, oom.holders[i].place);
-    line("  What would have freed enough memory:");
-    if (oom.ways.empty()) line("    nothing that this process held");
+    line("  How to free enough memory:");
+    if (oom.ways.empty()) line("    not possible: this process held too little memory");
     for (const RoomMaker& way : oom.ways) {
       line("  " + wrap("· " + words_for_room(oom, way, snapshot_.settings), width_ - 2, 4));
       if (way.by == RoomBy::defragmenting) continue;
@@ -278,7 +278,7 @@ class Screen {
 
   void problems() {
     if (snapshot_.problems.empty()) return;
-    heading("What is missing");
+    heading("Missing data");
     for (const std::string& problem : snapshot_.problems) sentence("!", kYellow, problem);
   }
 

@@ -225,7 +225,7 @@ TEST_F(Diff, AnIncompleteRecordingIsReportedAndFailsTheGate) {
   write_text(folder_ / "cut.hrec", whole.substr(0, whole.size() - kSegment + kKept));
   const CommandResult cut = run({"a.hrec", "cut.hrec"});
   EXPECT_EQ(cut.exit_code, 0);
-  EXPECT_THAT(cut.out, HasSubstr("What is missing"));
+  EXPECT_THAT(cut.out, HasSubstr("Missing data"));
 }
 
 TEST_F(Diff, PairsOtherProcessesByCommand) {

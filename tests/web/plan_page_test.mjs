@@ -58,7 +58,7 @@ for (const size of SIZES)
     await with_page('tight', size, scheme, async (page) => {
       assert.equal(await page.textContent('h1'), HOSTILE_NAME);
       assert.match(await page.textContent('.verdict'), /Does not fit.*language model is loaded/);
-      assert.match(await page.textContent('main'), /At the peak.*Moment by moment.*while detector is loaded and 1 other runs.*while all run.*Components.*What fits.*What to change first.*estimate: half of it/);
+      assert.match(await page.textContent('main'), /At the peak.*Moment by moment.*while detector is loaded and 1 other runs.*while all run.*Components.*Components that fit.*What to change first.*estimate: half of it/);
       assert.equal(await page.locator('.moment').count(), 9);  // the worst, five starts, all running, two that take turns
       assert.ok(await page.locator('.bar .part').count() > 15, 'the bars have parts');
       assert.ok(await page.locator('.bar .limit-line').count() > 5, 'the limit is marked');

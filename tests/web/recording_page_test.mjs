@@ -181,7 +181,7 @@ async function check_gpus(page) {
   assert.match(words, /GPU 0, Test GPU A, 16\.00 GiB.*Peak 726\.0 MiB at .*576\.0 MiB live at the end.*Pools reserved at most 192\.0 MiB/);
   assert.match(words, /device memory \(cuMemAlloc\)576\.0 MiB79 %.*allocated from pools150\.0 MiB21 %.*pinned host memory not device memory/);
   assert.match(words, /limited to 1\.00 GiB.*Refused: 1 request, 200\.0 MiB in total/);
-  assert.match(words, /950\.0 MiB of 1\.00 GiB.*900\.0 MiB detector::read_file.*5\.0 MiB reserved by pools, graphs and shared granules40\.0 MiB process 911 \(segmenter <b>\)5\.0 MiB released by others in the meantime/);
+  assert.match(words, /950\.0 MiB of 1\.00 GiB.*900\.0 MiB detector::read_file.*5\.0 MiB reserved by pools, graphs and shared granules40\.0 MiB process 911 \(segmenter <b>\)5\.0 MiB released by other processes in the meantime/);
   assert.ok(words.includes(HOSTILE_NAME), 'the name of a device is text');
   assert.doesNotMatch(await page.textContent('#page'), /Leak|heap|Fragmentation|Live at the moment|\b0 B\b.*blocks/);
   const canvases = await page.$$('canvas');

@@ -16,7 +16,7 @@ async function check_words(page) {
   assert.ok((await page.textContent('.warnings')).includes(HOSTILE_NAME), 'a problem is text');
   assert.ok((await page.textContent('#leaks')).includes('<!--<script>alert(2)'), 'the name of a file is text');
   assert.match(await page.textContent('.figures'), /Peak allocated.*Peak reserved.*Live at the end.*Trace/);
-  assert.match(await page.textContent('#oom'), /Out of memory 3 times230\.0 MiB requested .*Requested by attention \(model\.py:33\).*What would have freed enough memory.*What held the memory.*to \(module\.py:1300\)/);
+  assert.match(await page.textContent('#oom'), /Out of memory 3 times230\.0 MiB requested .*Requested by attention \(model\.py:33\).*How to free enough memory.*Places that held the memory.*to \(module\.py:1300\)/);
   assert.match(await page.textContent('#leaks'), /Leak: .*Places that grow.*All called from train \(train\.py:41\).*keep_history \(history\.py:12\)/);
   assert.match(await page.textContent('#time'), /By place, at the maximum of each period.*all other places/);
   assert.match(await page.textContent('#fragmentation'), /At the peak, .* was free in \d+ piece/);

@@ -20,5 +20,5 @@ export function settings_words(settings: Settings, base: Settings): string {
   const words = Object.entries(settings)
     .filter(([key, value]) => base[key] !== value)
     .map(([key, value]) => `${key.replace(/_/g, ' ')} ${setting_words(key, value)}`);
-  return words.length > 0 ? words.join(', ') : 'as the first';
+  return words.length > 0 ? words.join(', ') : 'same as the first';
 }

@@ -33,7 +33,7 @@ export const MECHANISM_WORDS: Record<string, string> = {
 export const ROUTE_WORDS: Record<string, string> = {
   refused: 'refused',
   killed: 'killed',
-  escaped: 'got past the limit',
+  escaped: 'exceeded the limit',
   not_tried: 'not tried',
 };
 

@@ -221,7 +221,7 @@ test('shows only settings that differ', () => {
   const base = {threads: 0, arena: true, graph_level: 99};
   assert.equal(settings.settings_words(base, {}), 'threads auto, arena on, graph level all');
   assert.equal(settings.settings_words({...base, arena: false}, base), 'arena off');
-  assert.equal(settings.settings_words(base, base), 'as the first');
+  assert.equal(settings.settings_words(base, base), 'same as the first');
   assert.ok(settings.same_settings(base, {...base}));
   assert.ok(!settings.same_settings(base, {...base, device: 'cpu'}));
 });

@@ -154,7 +154,7 @@ TEST(Markdown, NamesTheSizeOfTheProbe) {
   BenchResult run = test::typical_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("with 64.0 MiB instead of 512.0 MiB"));
   run.limit->bytes = mebibytes(32);
-  EXPECT_THAT(to_markdown(run), HasSubstr("at the limit itself"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("with this limit"));
 }
 
 TEST(Markdown, DropsTheVariationWarningForFewFrames) {

@@ -66,7 +66,7 @@ export function Page({plan}: {plan: Plan}) {
           {plan.best_peak_bytes < plan.peak_bytes && <p class="order">With the start order {plan.best_start_order.filter((name) => !is_system.has(name)).join(', ')} the peak would be {size(plan.best_peak_bytes)}.</p>}
         </section>
         <Components plan={plan} size={size} />
-        {plan.fitting && <section><h2>What fits</h2>
+        {plan.fitting && <section><h2>Components that fit</h2>
           {plan.fitting.required_fit && plan.fitting.members.length === 0 ? <p class="order">No component fits the rules, not even alone.</p> : plan.fitting.required_fit
             ? <p class="order">The most valuable set that fits the rules ({size(plan.fitting.peak_bytes)}{plan.fitting.is_proven ? '' : '; the search stopped early, so a better set may exist'}): {plan.fitting.members.join(', ')}. {plan.fitting.left_out.length === 0 ? 'These are all components, in the start order with the lowest peak.' : `Left out: ${plan.fitting.left_out.join(', ')}.`}</p>
             : <p>The required components alone do not fit the rules.</p>}

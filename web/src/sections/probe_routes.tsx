@@ -22,7 +22,7 @@ export function RoutesTable({routes, label}: {routes: NonNullable<Limit['routes'
   return (
     <div class="scroll" role="region" tabIndex={0} aria-label={label}>
       <table>
-        <thead><tr><th class="text" scope="col">Route</th><th class="text" scope="col">What happened</th><th class="text" scope="col">Detail</th></tr></thead>
+        <thead><tr><th class="text" scope="col">Route</th><th class="text" scope="col">Result</th><th class="text" scope="col">Detail</th></tr></thead>
         <tbody>
           {routes.map((route) => (
             <tr>

@@ -132,7 +132,7 @@ function unknown(refusal: Refusal) {
 
 function unknown_words(refusal: Refusal) {
   if (!refusal.processes) return 'other processes, pools, graphs and shared granules';
-  return refusal.processes.length >= MOST_PROCESSES ? 'more processes' : 'released by others in the meantime';
+  return refusal.processes.length >= MOST_PROCESSES ? 'more processes' : 'released by other processes in the meantime';
 }
 
 function Refusals({refusals, name, granule}: {refusals: Refusal[]; name: string; granule: number}) {

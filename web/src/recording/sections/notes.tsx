@@ -13,7 +13,7 @@ export function Notes({recording, live}: {recording: RecordingBase; live?: LiveM
         </details>
       )}
       <details>
-        <summary>What the figures mean</summary>
+        <summary>Definitions of the figures</summary>
         <dl class="definitions">
           <dt>Live</dt><dd>Bytes that are allocated and not yet released, as requested by the program.</dd>
           {live && <HostTerms live={live} />}

@@ -5,7 +5,7 @@ export function Notes({snapshot}: {snapshot: Snapshot}) {
   return (
     <footer>
       <details>
-        <summary>What the figures mean</summary>
+        <summary>Definitions of the figures</summary>
         <dl class="definitions">
           <dt>Allocated, live</dt><dd>Blocks in use, with rounding: torch.cuda.memory_allocated().</dd>
           <dt>Reserved</dt><dd>Memory that the caching allocator holds on the device, in segments: torch.cuda.memory_reserved(). It does not include memory of the driver and of other libraries.</dd>

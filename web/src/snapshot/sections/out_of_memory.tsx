@@ -32,8 +32,8 @@ function Autopsy({failure, device, calls}: {failure: Failure; device: Device; ca
         {bytes(failure.free_in_segments_bytes)} was free in segments, {bytes(failure.fitting_free_bytes)} of it usable for this request; the
         largest piece was {bytes(failure.largest_fitting_free_bytes)}.
       </p>
-      <h3>What would have freed enough memory</h3>
-      {failure.room.length === 0 && <p>Nothing that this process held.</p>}
+      <h3>How to free enough memory</h3>
+      {failure.room.length === 0 && <p>Not possible: this process held too little memory.</p>}
       <ul class="room">
         {failure.room.map((option) => (
           <li>
@@ -42,8 +42,8 @@ function Autopsy({failure, device, calls}: {failure: Failure; device: Device; ca
           </li>
         ))}
       </ul>
-      <h3>What held the memory</h3>
-      <div class="scroll" role="region" tabIndex={0} aria-label="What held the memory">
+      <h3>Places that held the memory</h3>
+      <div class="scroll" role="region" tabIndex={0} aria-label="Places that held the memory">
         <table class="sortable">
           <thead><tr><th scope="col">Held</th><th scope="col">In</th><th class="text" scope="col">Place</th></tr></thead>
           <tbody>
