@@ -101,7 +101,7 @@ std::vector<Flag> input_flags() {
       {
           value("backend", FlagKind::text, "NAME", "use this runtime for all models", group, "by extension"),
           value("task", FlagKind::text, "NAME", "set the task of all models (docs/tasks.md)", group,
-                "recognised"),
+                "automatic"),
           common(value("device", FlagKind::text, "NAME", "device to run models on: cpu or cuda:N", group,
                        "cpu")),
           chosen("precision", {"fp32", "fp16", "bf16"}, "precision of LibTorch models (docs/libtorch.md)",
@@ -109,8 +109,8 @@ std::vector<Flag> input_flags() {
           chosen("conv-search", {"exhaustive", "heuristic", "default"},
                  "method to choose convolution algorithms on a GPU", group, "exhaustive"),
           toggle("capture-graph", "run the model as a captured CUDA graph", group),
-          ranged(value("imgsz", FlagKind::integer, "N", "input size in pixels where the model sets none",
-                       group, "640"),
+          ranged(value("imgsz", FlagKind::integer, "N",
+                       "input size in pixels, if the model has no fixed size", group, "640"),
                  16, 8192),
           ranged(value("conf", FlagKind::number, "X", "confidence threshold, 0 to 1", group, "0.25"), 0, 1),
           ranged(value("iou", FlagKind::number, "X", "IoU threshold of NMS, 0 to 1", group, "0.45"), 0, 1),
@@ -156,9 +156,9 @@ std::vector<Flag> limit_flags() {
           kSmallestWorkspace, kLargestMemory),
       ranged(value("workspace-mb", FlagKind::megabytes, "N", "same as --workspace, in MiB", group), 32,
              64 << 20),
-      bounded(
-          value("timeout", FlagKind::duration, "TIME", "fail a model that is silent for TIME", group, "2min"),
-          kShortestTimeout, kLongestTimeout),
+      bounded(value("timeout", FlagKind::duration, "TIME", "fail a model that does not respond for TIME",
+                    group, "2min"),
+              kShortestTimeout, kLongestTimeout),
   };
 }
 

@@ -39,14 +39,16 @@ Flag sized(const char* name, const char* help, Bytes smallest) {
 
 std::vector<Flag> build_engine_flags() {
   const char *const engine = "Engine", *const limit = "Limit";
-  Flag size = make_flag("imgsz", FlagKind::integer, "N", "input size in pixels where the model sets none");
+  Flag size =
+      make_flag("imgsz", FlagKind::integer, "N", "input size in pixels, if the model has no fixed size");
   size.minimum = 16;
   size.maximum = 8192;
   Flag mechanism =
       make_flag("limit-mechanism", FlagKind::choice, "WORD", "mechanism that enforces --mem-limit");
   mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
   mechanism.common = false;
-  Flag timeout = make_flag("timeout", FlagKind::duration, "TIME", "fail if the builder is silent for TIME");
+  Flag timeout =
+      make_flag("timeout", FlagKind::duration, "TIME", "fail if the builder does not respond for TIME");
   timeout.minimum = 1e9;
   timeout.maximum = 30 * 24 * 3600e9;
   timeout.common = false;

@@ -36,7 +36,7 @@ class Workplace {
     std::error_code code;
     std::string name = (fs::temp_directory_path(code) / "headroom-try-XXXXXX").string();
     if (code || ::mkdtemp(name.data()) == nullptr)
-      return failure("cannot make a folder for the trials", code ? code.message() : errno_text(errno),
+      return failure("cannot create a folder for the trials", code ? code.message() : errno_text(errno),
                      "set TMPDIR to a writable folder");
     return Workplace(name);
   }
@@ -101,7 +101,7 @@ class Bencher {
     auto loaded = load_runs({output.string()});
     if (loaded && !loaded->side.empty()) return std::optional(std::move(*loaded));
     const auto said = read_file(log, mebibytes(1));
-    return failure(fmt::format("the trial of {} wrote no run", label), said ? last_line(*said) : "",
+    return failure(fmt::format("the trial of {} wrote no report", label), said ? last_line(*said) : "",
                    "run its command manually: " + doctor::bench_command(run, model, cure));
   }
 

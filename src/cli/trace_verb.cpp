@@ -52,8 +52,8 @@ std::vector<Flag> trace_flags() {
       value("max-events", FlagKind::integer, "N", "record only the first N events of each process", where);
   events.minimum = 1;
   events.maximum = 1e15;
-  Flag period = value("sample-period", FlagKind::size, "SIZE", "sample smaller ones, one per SIZE on average",
-                      what, "256KiB");
+  Flag period = value("sample-period", FlagKind::size, "SIZE",
+                      "sample smaller allocations, one per SIZE on average", what, "256KiB");
   period.common = false;
   Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory only, not host memory", what);
   only.choices = {"gpu"};
@@ -220,7 +220,7 @@ int run_trace_verb(const std::vector<std::string>& arguments) {
   if (!ended || !account) return exit_code_of(ended);
   const std::string used = bench::describe_use(*account);
   if (proved.type == LimitType::unavailable && used.empty() && account->unhooked_drivers() == 0) {
-    log::warning("no GPU was limited{}", proved.note.empty() ? "" : ": " + proved.note);
+    log::warning("the GPU memory limit was not enforced{}", proved.note.empty() ? "" : ": " + proved.note);
     return *ended;
   }
   if (!used.empty())
