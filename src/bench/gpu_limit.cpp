@@ -236,7 +236,7 @@ LimitType type_after(const Limit& proved, const trace::DeviceAccount& account) {
 
 std::string describe_escapes(const trace::DeviceAccount& account) {
   std::string text;
-  if (!account.has_kept_limits()) text += "; at times more was in use";
+  if (!account.has_kept_limits()) text += "; at times, usage exceeded the limit";
   if (account.unhooked_drivers() > 0)
     text += fmt::format(
         "; {} loaded with dlmopen, which the limit cannot intercept, so more may have been allocated",

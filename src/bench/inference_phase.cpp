@@ -88,17 +88,17 @@ void add_turns(ModelResult& result, const WorkerAccount& account, const std::str
   const std::int64_t had = result.in_step ? result.in_step->frames : 0;
   if (had < result.frames)
     result.warnings.push_back(fmt::format(
-        "{} of {} frames were measured in step: the other run of --in-step had fewer frames, or ended", had,
-        result.frames));
+        "{} of {} frames were measured in step: the other run of --in-step had fewer frames, or ended early",
+        had, result.frames));
   if (had == 0) return;
   result.cpu_percent.reset();  // the worker mostly waited during that time
   result.warnings.push_back(
-      fmt::format("its frames took turns with those of another run (--in-step): compare the two runs with "
-                  "'headroom diff'; "
-                  "alone, frames may be faster, because the data stays in the processor's caches{}",
+      fmt::format("its frames took turns with those of another run (--in-step). Compare the two runs with "
+                  "'headroom diff'. Without turns, frames may be faster, because the data stays in the "
+                  "processor's caches{}",
                   result.in_step->one_processor ? ""
-                                                : "; with several threads, other programs disturb the "
-                                                  "comparison: --threads 1 gives a clearer one"));
+                                                : ". With several threads, other programs disturb the "
+                                                  "comparison; for a clearer one, use --threads 1"));
 }
 
 constexpr double kNoisyCv = 0.025;

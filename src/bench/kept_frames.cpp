@@ -76,7 +76,8 @@ std::size_t KeptFrames::read(std::size_t first, std::span<FrameTimes> buffer) co
     got = std::min(buffer.size(), in_file_ - first);
     if (!read_at(file_.get(), reinterpret_cast<char*>(buffer.data()), got * sizeof(FrameTimes),
                  first * sizeof(FrameTimes))) {
-      problem_ = fmt::format("figures lack frames: cannot read their times back: {}", errno_text(errno));
+      problem_ = fmt::format("some frames are missing from the figures: cannot read their times: {}",
+                             errno_text(errno));
       return 0;
     }
   }

@@ -60,7 +60,7 @@ std::optional<Precision> LoadedModel::precision() const {
   return parse_precision(session_.description().metadata_value("headroom.precision"));
 }
 
-// Runs the model once on made-up inputs, to learn the outputs that the task recognition needs.
+// Runs the model once on generated inputs, to learn the outputs that the task recognition needs.
 Status LoadedModel::learn_outputs(const WorkerJob& job) {
   if (auto made = make_inputs(job); !made) return made;
   if (auto ran = session_.run(); !ran) return ran;

@@ -237,7 +237,7 @@ Status run_on_made_up_inputs(Worker& worker) {
   }
   worker.events.mark(Phase::running);
   if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
-  send_cleanup(worker, "video", "made-up inputs");
+  send_cleanup(worker, "video", "generated inputs");
   return {};
 }
 

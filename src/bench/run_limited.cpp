@@ -34,7 +34,7 @@ std::string describe_gpus(const Limit& proved, const trace::DeviceAccount& accou
   const std::string used = describe_use(account);
   const std::string& note = proved.note;
   if (used.empty() && proved.type == LimitType::unavailable)
-    return "no GPU limit was in force" + (note.empty() ? "" : ": " + note);
+    return "no GPU limit was enforced" + (note.empty() ? "" : ": " + note);
   return fmt::format("{} ({}: {}{}{})", used.empty() ? "no GPU was used" : used,
                      name_of(type_after(proved, account)), report::words_for(proved.mechanism),
                      describe_escapes(account), note.empty() ? "" : "; " + note);

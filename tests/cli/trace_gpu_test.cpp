@@ -393,7 +393,7 @@ TEST_F(TraceGpu, ExceededLimitIsSoft) {
   const CommandResult result = trace({"--share", name}, "plain", std::to_string(256 << 20));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
-  EXPECT_THAT(result.err, HasSubstr("; at times more was in use"));
+  EXPECT_THAT(result.err, HasSubstr("; at times, usage exceeded the limit"));
 }
 
 // Like a verb that needs its limit before it traces.
