@@ -179,7 +179,8 @@ std::string sentence_for(const AlertEvent& event) {
   const auto figure = risk_figure_by_name(event.figure);
   if (!figure) return event.rule;
   if (!event.fired)
-    return fmt::format("{}: over after {}", event.rule, duration_words((event.time - event.since).seconds()));
+    return fmt::format("{}: ended after {}", event.rule,
+                       duration_words((event.time - event.since).seconds()));
   if (!event.value) return event.rule;
   std::string said = fmt::format("{}: {}", event.rule, words_for(*figure, *event.value, event.detail));
   if (*figure == RiskFigure::oom_kills || *figure == RiskFigure::throttled) return said;

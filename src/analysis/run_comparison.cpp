@@ -220,9 +220,9 @@ std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& 
   const double a = worst_disturbance(before), b = worst_disturbance(after);
   if (std::max(a, b) < kDisturbed) return {};
   return fmt::format(
-      "latency of {} is noisy, so only large changes can be detected: the median frame took {:.1f} times an "
-      "undisturbed frame in A and {:.1f} times in B; measure on an idle machine, unless the frames "
-      "themselves differ",
+      "latency of {} is noisy, so only large changes can be detected: the median frame took {:.1f} times as "
+      "long as an undisturbed frame in A, and {:.1f} times in B; measure on an idle machine, unless the "
+      "frames themselves differ",
       model.name, a, b);
 }
 

@@ -214,7 +214,7 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
       put_free(end_of(entry.address, rounded), rest);
     }
   } else {
-    doubt_because("a block is allocated where no free block is");
+    doubt_because("a block is allocated outside all free blocks");
     if (found != nullptr) take_free(entry.address, *found);
   }
   block.requested = entry.size;
@@ -381,7 +381,7 @@ void SnapshotReplay::add_range(std::uint64_t address, std::int64_t size, std::in
 void SnapshotReplay::cut_out(std::uint64_t address, std::int64_t size) {
   const auto it = range_around(address);
   if (it == ranges_.end() || it->second.end_from(it->first) < end_of(address, size))
-    return doubt_because("a segment is not where the trace puts it");
+    return doubt_because("a segment's address differs from the trace");
   const std::uint64_t start = it->first;
   Range before = it->second, after = it->second;
   before.size = static_cast<std::int64_t>(address - start);

@@ -58,7 +58,7 @@ TEST_F(OneRule, FiresAfterHoldTimeAndEndsAfterClearTime) {
   const auto ended = feed(70);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_FALSE(ended[0].fired);
-  EXPECT_EQ(sentence_for(ended[0]), "total_memory: over after 16 s");
+  EXPECT_EQ(sentence_for(ended[0]), "total_memory: ended after 16 s");
   EXPECT_TRUE(alerts_.active().empty());
 }
 
@@ -127,7 +127,7 @@ TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
   }
   EXPECT_EQ(sentences,
             (std::vector<std::string>{"oom_kill: the kernel killed 1 process because memory ran out",
-                                      "oom_kill: over after 11 s"}));
+                                      "oom_kill: ended after 11 s"}));
 }
 
 TEST(AlertsTest, RuleForUnknownFigureNeverFires) {

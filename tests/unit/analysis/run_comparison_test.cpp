@@ -99,7 +99,8 @@ TEST(CompareRuns, WarnsOfDisturbedRuns) {
   }
   b.results[0].models[0].inference = summarise_latency(std::move(times));
   EXPECT_THAT(compare_runs(a.side, b.side).caveats,
-              testing::ElementsAre(HasSubstr("took 1.0 times an undisturbed frame in A and 4.0 times in B")));
+              testing::ElementsAre(
+                  HasSubstr("took 1.0 times as long as an undisturbed frame in A, and 4.0 times in B")));
 }
 
 // The errors kept of a run count like those of its frames. Otherwise the intervals of kept runs would be too
