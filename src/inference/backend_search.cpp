@@ -78,8 +78,7 @@ std::string not_found_text(const std::vector<std::string>& names) {
   for (const std::string& name : names) files.push_back(fmt::format("{}{}{}", kPrefix, name, kSuffix));
   std::vector<std::string> folders;
   for (const fs::path& folder : plugin_folders()) folders.push_back(folder.string());
-  return fmt::format("{} {} looked for in {}", fmt::join(files, " and "), files.size() == 1 ? "was" : "were",
-                     fmt::join(folders, ", "));
+  return fmt::format("{} not found in {}", fmt::join(files, " and "), fmt::join(folders, ", "));
 }
 
 // All installed backends, and the known ones that are not installed.

@@ -132,7 +132,7 @@ class Scan {
       if (!more) {
         skip(fmt::format("{} frame {}", sequence.name, position), reason_of(more.error()));
         if (++failures < kMostFailuresInARow) continue;
-        return skip(sequence.name, fmt::format("{} frames in a row cannot be decoded; the rest was not tried",
+        return skip(sequence.name, fmt::format("{} frames in a row cannot be decoded; the rest was skipped",
                                                kMostFailuresInARow));
       }
       failures = 0;

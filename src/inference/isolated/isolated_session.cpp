@@ -164,7 +164,7 @@ std::string ModelProcess::describe_end() {
   const auto status = process_.wait_for(kExitTimeout);
   if (!status) process_.signal(SIGKILL);
   ended_ = status ? fmt::format("its process ended with {}", status->describe())
-                  : std::string("its process stopped answering and was killed");
+                  : std::string("its process stopped responding and was killed");
   process_.wait();
   running_processes().remove(process_.pid());
   return ended_;
@@ -179,7 +179,7 @@ Result<Json> ModelProcess::ask(const Json& request, std::optional<Nanoseconds> t
   if (!*answer) {
     process_.signal(SIGKILL);
     describe_end();
-    ended_ = fmt::format("its process did not answer for {} and was killed", format_duration(*timeout));
+    ended_ = fmt::format("its process did not respond for {} and was killed", format_duration(*timeout));
     return failure(what, ended_);
   }
   if (!(*answer)->contains("why")) return std::move(**answer);

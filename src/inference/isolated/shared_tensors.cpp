@@ -25,7 +25,7 @@ Result<SharedTensors> SharedTensors::create(const char* name) {
 Result<SharedTensors> SharedTensors::attach(UniqueFd fd) {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return internal_error("cannot use the shared memory for tensors", "it could shrink");
+    return internal_error("cannot use the shared memory for tensors", "its size is not sealed");
   return SharedTensors(std::move(fd));
 }
 

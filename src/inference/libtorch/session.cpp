@@ -80,7 +80,7 @@ class Autocast {
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, fmt::format("'{}' is not a device; use cpu or cuda:N", name)};
+  if (!device) throw Failure{HR_ERROR_FAILED, fmt::format("unknown device '{}'; use cpu or cuda:N", name)};
   check_settings(settings, device->is_cuda);
   if (!device->is_cuda) return nullptr;
   require_cuda();

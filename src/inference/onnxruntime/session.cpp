@@ -27,7 +27,7 @@ constexpr bool kOldLibrariesHaveExactArena = false;
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, "'" + name + "' is not a device; use cpu or cuda:N"};
+  if (!device) throw Failure{HR_ERROR_FAILED, "unknown device '" + name + "'; use cpu or cuda:N"};
   return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 

@@ -171,7 +171,7 @@ TEST_F(Settings, RejectsUnknownDevices) {
   settings.device = "tpu:0";
   const auto refused = backend_->load(*path_, settings);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, "'tpu:0' is not a device; use cpu or cuda:N");
+  EXPECT_EQ(refused.error().why, "unknown device 'tpu:0'; use cpu or cuda:N");
   const auto unprepared = backend_->prepare_device("tpu:0");
   ASSERT_FALSE(unprepared);
   EXPECT_EQ(unprepared.error().why, "it runs on cpu and cuda:N, not on 'tpu:0'");

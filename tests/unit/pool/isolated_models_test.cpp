@@ -132,7 +132,7 @@ TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
   expect_served(pool);
   const PoolSession hangs = pool.acquire("hangs");
   EXPECT_EQ(hangs.refusal(), PoolRefusal::load_failed) << "the process was killed, so the load did not hang";
-  EXPECT_THAT(hangs.message(), HasSubstr("its process did not answer for"));
+  EXPECT_THAT(hangs.message(), HasSubstr("its process did not respond for"));
   expect_served(pool);
   const PoolSession hangs_later = pool.acquire("hangs_later");
   EXPECT_EQ(hangs_later.refusal(), PoolRefusal::load_failed) << "the first run is part of the load";
