@@ -33,8 +33,8 @@ Finding explain_contiguous(const LogMessage& message) {
   Finding finding;
   finding.id = "contiguous-memory-full";
   finding.severity = Severity::warning;
-  finding.title = fmt::format("The kernel's contiguous memory area (CMA) had no {} pages left",
-                              pages ? std::to_string(*pages) : "more");
+  finding.title = fmt::format("The kernel could not allocate {}pages from its contiguous memory area (CMA)",
+                              pages ? fmt::format("{} ", *pages) : "");
   finding.cause = "Cameras, codecs and displays allocate their buffers in CMA. Its size is fixed at boot.";
   finding.confidence = Confidence::likely;
   finding.cures = {{"see how much of CMA is free", "grep Cma /proc/meminfo", {}},
@@ -53,7 +53,7 @@ Finding explain(const LogMessage& message) {
   const std::string pages = order >= 0 && order < 20 ? fmt::format("{}", std::int64_t{1} << order) : "many";
   finding.title = stalled
                       ? fmt::format("The kernel waited {} ms for {} contiguous free pages", *stalled, pages)
-                      : fmt::format("The kernel found no {} contiguous free pages", pages);
+                      : fmt::format("The kernel could not find {} contiguous free pages", pages);
   constexpr std::int64_t kCostly = 3;  // PAGE_ALLOC_COSTLY_ORDER: up to it the kernel reclaims until it can
   finding.cause = order > kCostly
                       ? "Memory may have been free, but not in one block of this size: it is fragmented."

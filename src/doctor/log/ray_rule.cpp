@@ -116,10 +116,11 @@ Finding explain(const LogMessage& message) {
   finding.cause += threshold.empty() ? (used && total ? ", more than Ray allows" : " than Ray allows")
                                      : fmt::format(", above the share of {} that Ray allows", threshold);
   finding.cause += fmt::format(
-      "; {}. Ray then kills the most recent task that it can restart, not always the one that grew, and "
-      "retries it.",
-      held ? fmt::format("the task held {}", format_bytes(*held))
-           : "another log line lists the memory of each task");
+      ". {}. Ray then kills the most recent task that it can restart, and retries it. That task is not "
+      "always "
+      "the one that grew.",
+      held ? fmt::format("The task held {}", format_bytes(*held))
+           : "Another log line lists the memory of each task");
   finding.confidence = Confidence::certain;
   const std::string memory = held && !is_impossible(*held) ? fmt::format("{}", held->count / 4 * 5) : "BYTES";
   finding.cures = {{"declare the memory of a task, so that Ray runs fewer at once",

@@ -147,7 +147,7 @@ Finding explain_allocation(const LogMessage& message, Finding finding) {
 
 // The bound on the workspace is the builder's, and frees nothing of an engine that is built.
 void add_context_cures(std::vector<Cure>& cures) {
-  cures = {{"build the engine for a smaller batch or input: a context has room for the largest",
+  cures = {{"build the engine for a smaller batch or input: a context allocates memory for the largest",
             std::string(kSmallerShapes),
             {}},
            {"create fewer contexts (trtexec --infStreams=1): each context holds its own activations", "", {}},

@@ -143,8 +143,8 @@ void explain_start(const LogMessage& message, const Cure& no_graphs, Finding& fi
     finding.first_cure_meets_cause = true;
     return;
   }
-  finding.title = fmt::format("vLLM's share of the GPU was not free: only {} of {} were", format_bytes(*free),
-                              format_bytes(*message.bytes("total_bytes")));
+  finding.title = fmt::format("vLLM's share of the GPU was not free: only {} of {} were free",
+                              format_bytes(*free), format_bytes(*message.bytes("total_bytes")));
   finding.cause =
       "Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The rest is too small "
       "for a model and its cache.";
@@ -167,7 +167,7 @@ Finding explain(const LogMessage& message) {
     finding.severity = Severity::warning;
     finding.title = "vLLM's key-value cache was too small for the requests: vLLM postponed some";
     finding.cause =
-        "The running requests need more cache than there is. vLLM stops one of them and computes it again "
+        "The running requests need more cache than vLLM has. vLLM stops one of them and computes it again "
         "later.";
     finding.confidence = Confidence::certain;
     finding.cures = {larger_share(message),

@@ -97,7 +97,7 @@ Finding explain_compile(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.confidence = Confidence::certain;
   finding.title = fmt::format("XLA could not compile a step: it needs {}{}{}",
-                              needed ? format_bytes(*needed) : "more " + memory + " than there is",
+                              needed ? format_bytes(*needed) : "more " + memory + " than the device has",
                               needed ? " of " + memory : "",
                               total ? fmt::format(", but the device has {}", format_bytes(*total)) : "");
   if (memory != "hbm") {

@@ -328,7 +328,7 @@ TEST(LogStackWordings, ReadsFiguresOfXlaCompileFailure) {
   const Finding vmem =
       findings_of({"RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack"})
           .at(0);
-  EXPECT_THAT(vmem.title, HasSubstr("more vmem than there is"));
+  EXPECT_THAT(vmem.title, HasSubstr("more vmem than the device has"));
   EXPECT_TRUE(findings_of({"# Ran out of memory in memory space hbm"}).empty());
 }
 
