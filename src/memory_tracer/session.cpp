@@ -174,7 +174,8 @@ void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
     const auto place = std::find(open_sessions.begin(), open_sessions.end(), nullptr);
     if (place == open_sessions.end()) {
       unwatch();
-      throw std::runtime_error("32 tracers have open traces already: end one of them first");
+      throw std::runtime_error(
+          "cannot open another trace: 32 tracers already have open traces; end one of them");
     }
     *place = &session;
     the_watch.places_in_use =

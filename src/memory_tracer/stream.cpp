@@ -53,7 +53,7 @@ void start_stream(const std::string& path) {
   if (!path_of_stream.empty()) {
     if (path_of_stream == whole) return;
     throw std::runtime_error("this process already records to " + path_of_stream +
-                             ": a process has one recording, so name that file or none");
+                             ": a process can have only one recording; use that file, or none");
   }
   tracer::Options options;
   options.full = true;

@@ -251,14 +251,15 @@ Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, DecisionRou
   const auto latest = point_after(waiter.arrived, options.load_timeout);
   const bool may_come_back = needed <= most && any_lease() && !(latest && now >= *latest);
   if (!may_come_back) {
-    answer(waiter, Refusal::no_room,
-           fmt::format(
-               "not enough memory for {}: it needs {} to load; of the budget of {}, the process itself "
-               "uses {}, pinned models {}, hanging loads {}, and {} are used beyond the known size of models",
-               entry.model.name, format_bytes(needed), format_bytes(account.budget),
-               format_bytes(account.baseline), format_bytes(charged_to_pinned()), format_bytes(account.stuck),
-               format_bytes(account.unaccounted)),
-           now);
+    answer(
+        waiter, Refusal::no_room,
+        fmt::format(
+            "not enough memory for {}: it needs {} to load. Of the budget of {}, the process itself uses {}, "
+            "pinned models {}, hanging loads {} and unknown allocations {}",
+            entry.model.name, format_bytes(needed), format_bytes(account.budget),
+            format_bytes(account.baseline), format_bytes(charged_to_pinned()), format_bytes(account.stuck),
+            format_bytes(account.unaccounted)),
+        now);
     return {};
   }
   earliest(round.wake_at, latest);

@@ -80,7 +80,7 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
                        "give --out a file name, for example app.hrec");
   if (fs::exists(file, code) || fs::exists(tree_folder(file), code)) {
     if (!replace)
-      return usage_error(fmt::format("{} exists already", file.string()), "",
+      return usage_error(fmt::format("{} already exists", file.string()), "",
                          "choose another name with --out, or replace it with --force");
     if (auto removed = remove_earlier(file); !removed) return forward_error(removed);
   }

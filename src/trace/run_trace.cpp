@@ -58,8 +58,8 @@ Status check_file_size_limit(const TraceOptions& options, Bytes size_limit) {
                        "raise the limit with ulimit -f");
   const Bytes wanted = options.ring.value_or(options.max_size.value_or(size_limit));
   if (most < wanted)
-    log::warning("the file size limit of {} (ulimit -f) bounds each recording instead of {}",
-                 format_bytes(most), format_bytes(wanted));
+    log::warning("ulimit -f limits each recording to {} instead of {}", format_bytes(most),
+                 format_bytes(wanted));
   return {};
 }
 

@@ -153,7 +153,7 @@ void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
   // A FIFO without a reader must not block the monitor.
   const UniqueFd file(
       ::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
-  if (!file) return warn(action, errno == ENXIO ? "the pipe has no reader" : errno_text(errno));
+  if (!file) return warn(action, errno == ENXIO ? "no process reads this pipe" : errno_text(errno));
   if (auto written = write_all(file.get(), message_of(event) + "\n"); !written)
     warn(action, written.error().sentence());
 }

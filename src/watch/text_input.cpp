@@ -132,7 +132,7 @@ Status end_of_tool(Subprocess& tool, const TextInput& input) {
   const auto end = tool.wait_for(kToolEnds);
   if (!end || end->success()) return {};
   return failure(fmt::format("{} ended", input.kind), end->describe(),
-                 fmt::format("run it by hand: {} --interval 1000", input.kind));
+                 fmt::format("run it manually: {} --interval 1000", input.kind));
 }
 
 Status end_of_damaged_log(const TextInput& input, std::int64_t samples) {

@@ -40,7 +40,7 @@ std::string summary_table(std::span<const SeriesSummary> metrics, bool color) {
     name.cells.push_back(without_terminal_control(report::title_of_metric(metric.name)));
     smallest.cells.push_back(total ? std::string(report::kAbsent) : words(metric.min));
     mean.cells.push_back(total ? std::string(report::kAbsent) : words(metric.mean));
-    largest.cells.push_back(total ? fmt::format("{} in all", *total) : words(metric.max));
+    largest.cells.push_back(total ? fmt::format("{} in total", *total) : words(metric.max));
     slope.cells.push_back(total ? std::string(report::kAbsent) : slope_words(metric));
   }
   return report::table_of(

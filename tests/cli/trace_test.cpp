@@ -269,7 +269,7 @@ TEST_F(Trace, OverwritesNothingUnlessAsked) {
   ASSERT_EQ(shell("exit 0").exit_code, 0);
   const auto again = shell("echo ran");
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_THAT(again.err, AllOf(HasSubstr("exists already"), HasSubstr("--force")));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("already exists"), HasSubstr("--force")));
   EXPECT_EQ(again.out, "") << "the command ran";
   EXPECT_EQ(shell("exit 0", {"--force"}).exit_code, 0);
 }

@@ -30,9 +30,9 @@ TEST(Output, CreatesFoldersButNotTheFile) {
 TEST(Output, NeverOverwritesUnlessAsked) {
   test::TemporaryFolder folder;
   test::RecordingBuilder(folder / "a.hrec").finish();
-  EXPECT_THAT(why_not(folder / "a.hrec", false), HasSubstr("exists already"));
+  EXPECT_THAT(why_not(folder / "a.hrec", false), HasSubstr("already exists"));
   fs::create_directory(folder / "b.hrec.d");
-  EXPECT_THAT(why_not(folder / "b.hrec", false), HasSubstr("exists already"));
+  EXPECT_THAT(why_not(folder / "b.hrec", false), HasSubstr("already exists"));
 }
 
 TEST(Output, ReplacesOnlyRecordings) {
