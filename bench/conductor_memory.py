@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What does the conductor of `headroom bench` take as a run grows? Polls its VmHWM while a model that takes no frames runs N times.
+"""Measures the memory of `headroom bench`'s conductor as a run grows: polls its VmHWM while a model without frame input runs N times.
 
     bench/conductor_memory.py --build build/release MODEL.onnx [N …]
 
-Only the Python standard library is used. Prints a Markdown table.
+Uses only the Python standard library. Prints a Markdown table.
 """
 import argparse
 import subprocess

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How often headroom diff is wrong of runs that were measured in step (headroom bench --in-step), one pair or several.
+"""Measures how often headroom diff is wrong for runs that were measured in step (headroom bench --in-step), one pair or several.
 
-Pairs of runs are started at once and take turns frame by frame: plain and plain, plain and slower by 3 %. The fault is
-real: bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins for 3 % of its time. Each pair goes
-through `headroom diff --json` as a user has it; then a hundred sides of as many pairs as `--sides` says are drawn of them.
-With --repeat each side is one `headroom bench --repeat N`, and nothing is drawn: no two comparisons have a run in common.
+Two runs start together and alternate frame by frame: plain and plain, or plain and slower by 3 %. The slowdown is real:
+bench/planted_onnxruntime.cpp replaces ONNX Runtime's run call and spins for 3 % of its time. Each pair goes through
+`headroom diff --json`. Then a hundred random comparisons, with as many pairs per side as `--sides` says, are drawn from them.
+With --repeat each side is one `headroom bench --repeat N`, and nothing is drawn: no two comparisons share a run.
 
     bench/diff_in_step.py --model FILE.onnx [--frames 1000] [--pairs 100] [--threads 1] [--settings spinning=off] [--sides 8]
                           [--repeat N] [--same-per-slower N] [--minutes N]
                           [--build build/release]
 
-Prints Markdown: a row of a table whose head is --head's.
+Prints one row of a Markdown table; --head prints the table's head, too.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ def ended(process):
 
 
 def measure_pair(arguments, slow, seed):
-    """The folders of the runs that took turns: those of before, those of after."""
+    """The folders of the runs that alternated: those of before, those of after."""
     name = f"in-step-{os.getpid()}-{seed}"
     for process in [start_run(arguments, side, name, slow and side == "after") for side in ("before", "after")]:
         ended(process)
@@ -88,11 +88,11 @@ def main():
     parser.add_argument("--frames", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--settings", default="", help="words behind the model's path, such as spinning=off")
-    parser.add_argument("--sides", default="8", help="pairs a side, besides one")
-    parser.add_argument("--repeat", type=int, default=1, help="runs a side of each pair, by one call of headroom bench")
-    parser.add_argument("--same-per-slower", type=int, default=1, help="pairs of the same for each that is slower")
-    parser.add_argument("--minutes", type=float, help="end with the pairs that were made by then")
+    parser.add_argument("--settings", default="", help="settings added after the model's path, such as spinning=off")
+    parser.add_argument("--sides", default="8", help="pairs per side, in addition to one")
+    parser.add_argument("--repeat", type=int, default=1, help="runs per side of each pair, by one call of headroom bench")
+    parser.add_argument("--same-per-slower", type=int, default=1, help="equal pairs for each slower pair")
+    parser.add_argument("--minutes", type=float, help="stop after this time with the pairs measured so far")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--planted", type=pathlib.Path)
     parser.add_argument("--head", action="store_true", help="the table's head, too")
@@ -114,8 +114,8 @@ def main():
         print(file=sys.stderr)
         facts = f"{(time.time() - started) / 60:.0f} | {statistics.mean(load):.1f}, at most {max(load):.1f}"
         if arguments.head:
-            print("| model, frames, threads | a frame | minutes for all pairs | load average | pairs a side | false alarms | "
-                  "of them latency | 3 % slower found | median told | of the same, one standard deviation | interval, median |")
+            print("| model, frames, threads | a frame | minutes for all pairs | load average | pairs per side | false alarms | "
+                  "of them latency | 3 % slower found | median reported | of the same, one standard deviation | interval, median |")
             print("|---|---|---|---|---|---|---|---|---|---|---|")
         row(arguments, str(arguments.repeat), [compare(arguments, [pair]) for pair in same], [compare(arguments, [pair]) for pair in slower], facts)
         random.seed(1)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""By how much the memory of repeated identical runs differs, and what the page cache does to it.
+"""Measures how much the memory of identical runs differs, and how the page cache influences it.
 
-For each model: runs of headroom bench as they come, then with the runtime's libraries put out of the page cache
-(posix_fadvise, which takes no rights) before each run: brought back by the run itself, page fault by page fault, or
-read from begin to end beforehand, in steps of 4 KiB, 64 KiB and 4 MiB. How a file came into the page cache settles how
-large its folios are, and those settle how many of its pages a fault maps (fault-around).
+For each model: normal runs of headroom bench, and runs before which the runtime's libraries are evicted from the page cache
+(posix_fadvise needs no privileges). The run itself then reads them back by page faults, or they are read completely before
+the run, in steps of 4 KiB, 64 KiB or 4 MiB. The way in which a file enters the page cache determines the size of its folios,
+and that determines how many of its pages a fault maps (fault-around).
 
     bench/diff_memory_spread.py --model FILE [--model FILE …] [--build build/release] [--runs 12] [--folder DIR]
 
---diff also takes one run a side of each way, as `headroom diff` has them, and counts the false alarms. Prints Markdown.
+--diff also compares single runs with `headroom diff`, within and across cache states, and counts the false alarms. Prints
+Markdown.
 """
 import argparse
 import itertools
@@ -21,12 +22,12 @@ import subprocess
 import sys
 import tempfile
 
-WAYS = {"as they come": None, "by page faults": 0, "read by 4 KiB": 4 << 10, "read by 64 KiB": 64 << 10,
+CACHE_STATES = {"as they come": None, "by page faults": 0, "read by 4 KiB": 4 << 10, "read by 64 KiB": 64 << 10,
         "read by 4 MiB": 4 << 20}
 
 
 def libraries_of(build, program):
-    """What the program's process and its plug-ins are linked with, as far as ldd knows."""
+    """The libraries of the program and its plug-ins, as listed by ldd."""
     found = set()
     for start in [program, *build.glob("bin/*.so*")]:
         for line in subprocess.run(["ldd", str(start)], capture_output=True, text=True).stdout.splitlines():
@@ -93,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", required=True)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--runs", type=int, default=12, help="as they come; a third as many of each other way")
+    parser.add_argument("--runs", type=int, default=12, help="runs without changes to the cache; a third as many in each other state")
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--folder", type=pathlib.Path)
     parser.add_argument("--diff", action="store_true")
@@ -105,7 +106,7 @@ def main():
             runs = {}
             print(f"\n{pathlib.Path(model).name}, MiB:\n\n| libraries' pages | runs | run peak | of files | the rest | "
                   "one standard deviation of the peak | of the rest |\n|---|---|---|---|---|---|---|")
-            for way, step in WAYS.items():
+            for way, step in CACHE_STATES.items():
                 folder = arguments.folder / pathlib.Path(model).name / way.replace(" ", "-")
                 runs[way] = []
                 for _ in range(arguments.runs if step is None else max(2, arguments.runs // 3)):
@@ -118,10 +119,10 @@ def main():
             if arguments.diff:
                 pairs = list(itertools.combinations(runs["as they come"], 2))
                 alarms = sum(told(arguments, a, b) for a, b in pairs)
-                mixed = [(a, b) for x, y in itertools.combinations(WAYS, 2) for a, b in zip(runs[x], runs[y])]
+                mixed = [(a, b) for x, y in itertools.combinations(CACHE_STATES, 2) for a, b in zip(runs[x], runs[y])]
                 of_mixed = sum(told(arguments, a, b) for a, b in mixed)
-                print(f"\nTold as changed memory with one run a side: {alarms} of {len(pairs)} pairs of runs as they come, "
-                      f"{of_mixed} of {len(mixed)} pairs of two ways.")
+                print(f"\nReported as changed memory with one run per side: {alarms} of {len(pairs)} pairs of runs as they come, "
+                      f"{of_mixed} of {len(mixed)} pairs of two cache states.")
 
 
 if __name__ == "__main__":

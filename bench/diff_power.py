@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How often headroom diff is wrong, on real runs: false alarms between repeated identical runs, and faults that were
-planted and not seen.
+"""Measures how often headroom diff is wrong on real runs: false alarms between identical runs, and planted faults that it
+misses.
 
-Runs of headroom bench are made in turns: plain, slower by 3 %, plain, larger by 2 %. The faults are real:
-bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins, or takes and keeps memory. Then the runs
-are drawn into pairs of sides, as many runs a side as `--sides` says (10:1 is ten before and one after), and every pair
-goes through `headroom diff --json` as a user has it.
+Runs of headroom bench alternate: plain, slower by 3 %, plain, larger by 2 %. The faults are real:
+bench/planted_onnxruntime.cpp replaces ONNX Runtime's run call and spins, or allocates and keeps memory. Then the runs are
+drawn at random into two sides, with as many runs per side as `--sides` says (10:1 is ten before and one after). Every pair
+of sides goes through `headroom diff --json`.
 
     bench/diff_power.py --model FILE.onnx [--build build/release] [--runs 240] [--pairs 200] [--folder DIR] [--aslr]
 
-With --folder the runs that lie there are used again. --aslr: each run has another layout of its memory. Prints Markdown.
+With --folder, existing runs in that folder are reused. --aslr: each run has another memory layout. Prints Markdown.
 """
 import argparse
 import json
@@ -70,7 +70,7 @@ def compare(arguments, before, after):
 
 
 def shuffled(runs, kind, size):
-    """Two sides without a run in common, drawn from all over the measurement."""
+    """Two sides without a common run, drawn from the whole measurement."""
     before, after = size
     if kind == "plain":
         drawn = random.sample(runs["plain"], before + after)
@@ -79,7 +79,7 @@ def shuffled(runs, kind, size):
 
 
 def in_turns(runs, kind, size):
-    """Sides of rounds drawn at random; of each round a plain run and one of `kind`, made one after the other."""
+    """Sides from random rounds: each round has a plain run and a run of `kind`, one after the other."""
     before, after = [], []
     for i in random.sample(range(len(runs["slow"])), size[0]):
         pair = [runs["plain"][2 * i], runs["plain"][2 * i + 1]]
@@ -98,7 +98,7 @@ def differing(document, judged=True):
 
 
 def spread(folders, share):
-    """Of the latency's percentile from run to run: one standard deviation of its logarithm."""
+    """Variation of a latency percentile between runs: one standard deviation of its logarithm."""
     logs = []
     for folder in folders:
         lines = (folder / "frames/m.csv").read_text().split("\n")[1:-1]
@@ -108,7 +108,7 @@ def spread(folders, share):
 
 
 def memory_spread(folders):
-    """The run peaks of the runs, smallest and largest."""
+    """The smallest and the largest run peak of the runs."""
     peaks = [json.loads((folder / "report.json").read_text())["models"][0]["memory"]["run_peak_bytes"] for folder in folders]
     return min(peaks) / 2**20, max(peaks) / 2**20
 
@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--planted", type=pathlib.Path)
-    parser.add_argument("--runs", type=int, default=240, help="plain ones; half as many of each fault")
+    parser.add_argument("--runs", type=int, default=240, help="number of plain runs; half as many of each fault")
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--sides", default="1,3,3:1,5,10,10:1,10:3,20,20:3,30")
@@ -150,7 +150,7 @@ def report(arguments):
           f"{spread(runs['plain'], 0.02):.1%}, the 10th by {spread(runs['plain'], 0.1):.1%}, the median by "
           f"{spread(runs['plain'], 0.5):.0%} (one standard deviation); run peaks of the plain runs: "
           "{:.2f} to {:.2f} MiB.\n".format(*memory_spread(runs["plain"])))
-    print("| drawn | runs a side | false alarms | of them latency | p50, p99, fps | memory | rows beside | 3 % slower found | 2 % larger found |")
+    print("| drawn | runs per side | false alarms | of them latency | p50, p99, fps | memory | rows beside | 3 % slower found | 2 % larger found |")
     print("|---|---|---|---|---|---|---|---|---|")
     for draw, words in ((shuffled, "shuffled"), (in_turns, "in turns")):
         for size in ([int(part) for part in side.split(":")] * 2 for side in arguments.sides.split(",")):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Does headroom doctor cry wolf? Runs ordinary programs on this machine, keeps what they print (nothing is made up),
-and asks headroom doctor about each log. None of them ran out of memory, so every finding that is not benign is a
-false alarm.
+"""Measures the false alarms of headroom doctor. Runs ordinary programs on this machine, keeps their real output, and runs
+headroom doctor on each log. None of the programs ran out of memory, so every finding that is not benign is a false alarm.
 
     bench/doctor_false_alarms.py [--build build/release] [--markdown FILE]
 """
@@ -12,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-MOST_LINES = 3000  # of one log, so that no program counts for all
+MOST_LINES = 3000  # lines per log, so that no program dominates
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What raises, and none of it for want of memory.
+# Raises many exceptions; none is caused by a lack of memory.
 TRACEBACKS = r"""
 import traceback
 def inner(kind):
@@ -108,7 +107,7 @@ def main():
                 continue
             log = pathlib.Path(folder) / "program.log"
             log.write_bytes(b"".join(lines))
-            # By standard input, so that it is read as a log whatever it holds.
+            # Passed on standard input, so that it is read as a log in any case.
             with log.open("rb") as text:
                 answer = subprocess.run([str(build / "bin/headroom"), "doctor", "-", "--json"], stdin=text, capture_output=True)
             findings = json.loads(answer.stdout)["findings"]

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Does headroom doctor find planted faults, name their level, and does the cure help? As many healthy programs must give
-nothing severe.
+"""Checks that headroom doctor finds planted faults and names their level, and that the cure helps. The same number of healthy
+programs must give no severe finding.
 
-- Leaks, a cache and a heap that is cut up: doctor_fault (a small program that goes through videos, models and objects) is
-  recorded with each fault and with its cure; what it holds at its end is compared.
-- Thrash: doctor_fault reads mapped weights round and round in a control group that is too small for them, and in one of
-  the size that the first cure proposes; how much it gets through a second is compared.
-- A load peak: a model of weights alone (weighty_onnx.py) is measured by headroom bench, and the cures are tried by headroom
-  doctor --try.
-- Duplicate sessions: two models of one file at once; the cures are tried by headroom doctor --try.
+- Leaks, a cache and a fragmented heap: doctor_fault (a small program that processes videos, models and objects) is recorded
+  with each fault and with its cure. Its resident memory at the end is compared.
+- Thrashing: doctor_fault reads mapped weights repeatedly in a control group that is too small for them, and in a group of the
+  size that the first cure proposes. The amount read per second is compared.
+- A load peak: headroom bench measures a model that has only weights (weighty_onnx.py), and headroom doctor --try tries the cures.
+- Duplicate sessions: two models of one file at once; headroom doctor --try tries the cures.
 
     bench/doctor_planted_faults.py [--build build/release] [--markdown FILE] [--only trace|thrash|load|duplicates]
 """
@@ -25,7 +24,7 @@ import weighty_onnx
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIB = 2**20
-# Fault, finding, severity, level.
+# Fault, expected finding, severity, level.
 TRACED = [
     ("leak-object", "leak", "severe", "object"),
     ("leak-model", "leak", "severe", "model"),
@@ -74,13 +73,13 @@ def is_healthy(findings, code):
 
 def traced(trials):
     def examine(*words, settings=None):
-        """What the program held at its end, not under the tracer's eye, and the findings on its recording."""
+        """The program's resident memory at its end without the tracer, and the findings on its recording."""
         program = [trials.fault, *words]
         resident = int(trials.run(*program, code=0, settings=settings).stdout)
         recording = trials.folder / ("-".join((*words, *(settings or {}))) + ".hrec")
         trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0, settings=settings)
         document, code = trials.doctor(recording)
-        # That a program has no rounds, so that leaks could not be looked for, is no finding of a fault.
+        # A program without rounds cannot be checked for leaks; that is not a finding of a fault.
         return resident, [one for one in document["findings"] if one["id"] != "leaks-not-judged"], code
 
     for fault, wanted, severity, level in TRACED:
@@ -92,7 +91,7 @@ def traced(trials):
                  and is_healthy(after, cured_code) and not after)
         trials.add(fault, ids(findings), found_level, "resident at the end", f"{resident / MIB:.1f} MiB",
                    f"{cured / MIB:.1f} MiB", ids(after), right)
-        # A setting that is proposed is tried as it stands, without a change of the program.
+        # A proposed setting is tried directly, without changing the program.
         commands = [cure["command"] for one in findings for cure in one["cures"]]
         for setting in (command for command in commands if command.startswith("MALLOC_")):
             resident_set, after, set_code = examine(fault, settings=dict(word.split("=") for word in setting.split()))
@@ -104,7 +103,7 @@ def traced(trials):
 def thrash(trials):
     weights = trials.folder / "weights.bin"
     weights.write_bytes(os.urandom(WEIGHTS * MIB))
-    os.sync()  # pages that are not on the disk yet cannot be dropped
+    os.sync()  # pages that are not yet written to disk cannot be evicted
 
     def examine(limit):
         log = trials.folder / f"thrash-{limit}.jsonl"
@@ -117,17 +116,17 @@ def thrash(trials):
 
     before, findings, code, is_hard = examine(TOO_SMALL)
     if not is_hard:
-        print("thrash: left out, no control group can be made here", file=sys.stderr)
+        print("thrash: skipped: cannot create a control group", file=sys.stderr)
         return
     proposed = re.search(r"--limit (\d+)MiB", findings[0]["cures"][0]["command"]) if findings else None
     if not proposed:
-        trials.add("thrash", ids(findings), None, "weights read a second", f"{before:,.0f} MiB", "-", "-", False)
+        trials.add("thrash", ids(findings), None, "weights read per second", f"{before:,.0f} MiB", "-", "-", False)
         return
     enough = int(proposed.group(1))
     after, cured, cured_code, _ = examine(enough)
     level = findings[0]["figures"].get("level") if findings else None
     trials.add(f"thrash: {WEIGHTS} MiB of mapped weights in a group of {TOO_SMALL} MiB; cured: of {enough} MiB, as proposed",
-               ids(findings), level, "weights read a second", f"{before:,.0f} MiB", f"{after:,.0f} MiB", ids(cured),
+               ids(findings), level, "weights read per second", f"{before:,.0f} MiB", f"{after:,.0f} MiB", ids(cured),
                ids(findings) == "control-group-thrash" and code == 1 and level == "control group"
                and is_healthy(cured, cured_code) and after > 2 * before)
 
@@ -141,7 +140,8 @@ def bench(trials, name, *words):
 
 
 def load_peak(trials):
-    # Blocks of more than 32 MiB are always mapped by themselves (glibc), so what loading needed alone goes back.
+    # glibc always maps blocks above 32 MiB individually, so only the memory needed for loading is
+    # freed.
     model = trials.folder / "large.onnx"
     weighty_onnx.write(model, layers=4, side=3072)
     run, _ = bench(trials, "load", "--model", f"w={model},arena=off", "--max-frames", "50")
@@ -167,7 +167,7 @@ def load_peak(trials):
 
 def duplicates(trials, model, other):
     def together(name, *models):
-        # Shares of pages are sampled, so the peak must last for some samples.
+        # PSS is sampled, so the peak must last for some samples.
         words = [word for one in models for word in ("--model", one)]
         return bench(trials, name, *words, "--parallel", "--max-frames", "300", "--metrics-interval", "50ms")
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Is `headroom bench`'s P50 on a GPU that of a bare ONNX Runtime loop? Headroom's worker code and the bare C API by turns of a dozen
-runs in one process (alternating_runs.cpp), several processes for each model, since the places of two sessions in memory differ from
-process to process. `bare, again` is a second bare session: what two equal sessions differ by.
+"""Compares `headroom bench`'s P50 on a GPU with a bare ONNX Runtime loop. Headroom's worker code and the bare C API alternate in turns
+of a dozen runs in one process (alternating_runs.cpp). Each model runs in several processes, because the memory layout of two sessions
+differs between processes. `bare, again` is a second bare session: it shows the difference between two equal sessions.
 
     gpu_alternating_runs.py --build BIN --models FOLDER --out FOLDER [--processes 3] [--model resnet50 …]
 
-BIN holds alternating_runs, Headroom's plug-in and ONNX Runtime with its CUDA provider (scripts/join_onnxruntime_cuda.sh). Models that
-are absent are exported from torchvision as in gpu_inference.py; yolox_nano_640x640.onnx must be there. Writes gpu_alternating_runs.json and .md, after each process.
+BIN contains alternating_runs, Headroom's plug-in and ONNX Runtime with its CUDA provider (scripts/join_onnxruntime_cuda.sh). Missing
+models are exported from torchvision as in gpu_inference.py; yolox_nano_640x640.onnx must exist. Writes gpu_alternating_runs.json and
+.md after each process.
 """
 import argparse
 import json
@@ -40,7 +41,7 @@ class Turns:  # of gpu_trace_cost.take_turns
 
 
 def apart(options, model):
-    """Pairs of processes that are told when to run, on the same processors."""
+    """Pairs of processes that run on command, on the same processors."""
     begin, ratios, times = time.monotonic(), [], []
     processors = sorted(os.sched_getaffinity(0))[-4:]
     while len(ratios) < options.apart and time.monotonic() - begin < options.budget:
@@ -69,8 +70,8 @@ def markdown(result):
     place = result["machine"]
     out = ["# The bench against a bare ONNX Runtime loop on a GPU, in one process", "",
            f"{place['gpu']}, {place['cores']} cores, kernel {place['kernel']}, {place['date']}. Command: `bench/gpu_alternating_runs.py`, which "
-           "also writes this file. Turns of twelve runs; the ratio of each turn's P50, the median of all turns and its 95 % interval. "
-           "Convolutions by heuristic search, input and outputs on the device, one wait at the end, in all three ways.", "",
+           "also writes this file. Turns of twelve runs. The ratio is of each turn's P50: the median over all turns, with its 95 % interval. "
+           "Convolutions by heuristic search, input and outputs on the device, one synchronization at the end, in all three columns.", "",
            "| model | process | turns | bare P50, ms | Headroom P50, ms | Headroom / bare | bare, again / bare |",
            "|---|--:|--:|--:|--:|--:|--:|"]
     for model, processes in result["models"].items():
@@ -84,7 +85,7 @@ def markdown(result):
                 return f"{statistics.median(found):.4f}" if found else "–"
             out.append(f"| {model} | median of {len(processes)} | | | | {middle('headroom_over_bare')} | {middle('bare_again_over_bare')} |")
     if result.get("apart"):
-        out += ["", "By turns of two processes on the same four processors, 8 turns of 0.12 s a pair; the ratio of a pair is the median of its turns:", "",
+        out += ["", "Two processes alternate on the same four processors, 8 turns of 0.12 s per pair. The ratio of a pair is the median of its turns:", "",
                 "| model | pairs | bare P50, ms | Headroom P50, ms | Headroom / bare, median of the pairs and its 95 % interval |", "|---|--:|--:|--:|--:|"]
     for model, one in result.get("apart", {}).items():
         out.append(f"| {model} | {one['pairs']} | {one['bare_p50_ns'] / 1e6:.3f} | {one['headroom_p50_ns'] / 1e6:.3f} | {interval(one['ratio'])} |")
@@ -98,10 +99,10 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--model", action="append", choices=MODELS, help="of all models only this; may be given several times")
+    parser.add_argument("--model", action="append", choices=MODELS, help="only this model; may be repeated")
     parser.add_argument("--turns", type=int, help="the same for all models")
-    parser.add_argument("--apart", type=int, metavar="PAIRS", help="by turns of two processes: for models of which ONNX Runtime does not bear two "
-                        "sessions in one")
+    parser.add_argument("--apart", type=int, metavar="PAIRS", help="alternate two processes: for models of which ONNX Runtime cannot have two "
+                        "sessions in one process")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for each model, with --apart")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -114,7 +115,7 @@ def main():
     result["machine"] = machine()
     for model in wanted if options.apart else ():
         result.setdefault("apart", {})[model] = apart(options, model)
-    for _ in range(0 if options.apart else options.processes):  # a process of each model first: what is cut off leaves none without
+    for _ in range(0 if options.apart else options.processes):  # one process of each model first, so that no model is missing if the run is interrupted
         for model in wanted:
             result["models"].setdefault(model, []).append(run(options, model, options.turns or MODELS[model]))
             file.write_text(json.dumps(result, indent=1) + "\n")

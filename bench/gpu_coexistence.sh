@@ -10,7 +10,7 @@ out=${3:?usage: gpu_coexistence.sh BIN TOOLS OUT}
 mkdir -p "$out"
 out=$(realpath "$out")
 limit=1073741824
-guest=("$tests/traced_cuda" proc plain "$limit" 39845888)  # until it is refused
+program=("$tests/traced_cuda" proc plain "$limit" 39845888)  # until it is refused
 calls=("$tests/../bin/gpu_call_cost" 1 20)                      # without a limit, too
 work=$(mktemp -d)
 mps=
@@ -74,7 +74,7 @@ except ValueError:
 torch=
 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null && torch=yes
 
-try alone TRACE "${guest[@]}"
+try alone TRACE "${program[@]}"
 try alone_calls TRACE "${calls[@]}"
 if [ -n "$torch" ]; then
   try torch TRACE python3 "$work/passes.py"
@@ -83,18 +83,18 @@ fi
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck initcheck; do
     try sanitizer_alone_$tool compute-sanitizer --tool $tool "${calls[@]}"
-    try trace_of_sanitizer_$tool TRACE compute-sanitizer --tool $tool "${guest[@]}"
-    try sanitizer_of_trace_$tool compute-sanitizer --tool $tool --target-processes all TRACE "${guest[@]}"
+    try trace_of_sanitizer_$tool TRACE compute-sanitizer --tool $tool "${program[@]}"
+    try sanitizer_of_trace_$tool compute-sanitizer --tool $tool --target-processes all TRACE "${program[@]}"
   done
 fi
 if command -v cuda-gdb >/dev/null; then
   run=(-ex 'set pagination off' -ex 'set confirm off' -ex run -ex bt)
   try gdb_alone cuda-gdb -batch "${run[@]}" --args "${calls[@]}"
   try trace_of_gdb_calls TRACE cuda-gdb -batch "${run[@]}" --args "${calls[@]}"
-  try trace_of_gdb TRACE cuda-gdb -batch "${run[@]}" --args "${guest[@]}"
-  try gdb_of_trace cuda-gdb -batch -ex 'set follow-fork-mode child' -ex 'set detach-on-fork off' "${run[@]}" --args TRACE "${guest[@]}"
+  try trace_of_gdb TRACE cuda-gdb -batch "${run[@]}" --args "${program[@]}"
+  try gdb_of_trace cuda-gdb -batch -ex 'set follow-fork-mode child' -ex 'set detach-on-fork off' "${run[@]}" --args TRACE "${program[@]}"
   try gdb_sets_the_library cuda-gdb -batch -ex "set environment LD_PRELOAD $bin/libheadroom_trace.so" -ex "set environment HEADROOM_TRACE_FILE $work/gdb_sets_the_library.hrec" \
-    -ex "set environment HEADROOM_TRACE_OPTIONS full=0,device=$limit" -ex 'set startup-with-shell off' "${run[@]}" --args "${guest[@]}"
+    -ex "set environment HEADROOM_TRACE_OPTIONS full=0,device=$limit" -ex 'set startup-with-shell off' "${run[@]}" --args "${program[@]}"
   if [ -n "$torch" ]; then
     try gdb_torch_alone cuda-gdb -batch "${run[@]}" --args python3 "$work/passes.py"
     try trace_of_gdb_torch TRACE cuda-gdb -batch "${run[@]}" --args python3 "$work/passes.py"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""On a real GPU: do the cures that `headroom doctor` proposes for a run there help, by `--try`? Of models that PyTorch exports,
-measured as they come (exhaustive search for convolutions), and of one that a limit lets run only when it is cured.
+"""Checks on a real GPU that the cures of `headroom doctor` help, with `--try`: for models exported by PyTorch with default settings
+(exhaustive search for convolutions), and for a model that runs under a limit only after the cure.
 
     gpu_doctor_try.py --build BIN --models FOLDER --out FOLDER [--repeat 3]
 
-BIN as of gpu_inference.py. Writes gpu_doctor_try.json and gpu_doctor_try.md.
+BIN as for gpu_inference.py. Writes gpu_doctor_try.json and gpu_doctor_try.md.
 """
 import argparse
 import json
@@ -15,7 +15,7 @@ import sys
 import gpu_inference
 
 FRAMES = 100
-# A model, the limit of the GPU's memory (none: as it comes), and the finding that is expected.
+# A model, the GPU memory limit (None: no limit), and the expected finding.
 CASES = [("fcn_resnet50", None, "convolution-search"), ("resnet50", None, None), ("fcn_resnet50", "600MiB", "model-out-of-memory")]
 
 
@@ -24,7 +24,7 @@ def mib(value):
 
 
 def rows_of(document):
-    """Of each cure that was tried: what it was, the verdict, the GPU's run peak and the latency before and after."""
+    """For each tried cure: its name, the verdict, and the GPU run peak and latency before and after."""
     for finding in document["findings"]:
         for cure in finding["cures"]:
             tried = cure.get("tried")
@@ -45,7 +45,7 @@ def main():
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     gpu_inference.export(arguments.models, {name for name, _, _ in CASES})
-    head = ("model", "limit of the GPU", "finding", "cure", "verdict", "run peak of the GPU, MiB", "latency, ms", "what it says")
+    head = ("model", "limit of the GPU", "finding", "cure", "verdict", "run peak of the GPU, MiB", "latency, ms", "message")
     table, documents, wrong = [head, ("---",) * len(head)], [], 0
     for name, limit, expected in CASES:
         outputs = arguments.out / "runs" / f"{name}-{limit}"

@@ -69,7 +69,7 @@ trace_cost() {  # NAME SECONDS PROGRAM [FLAG…]: a process' start and end take 
     --slice 0.06 --pairs 200 --budget $((seconds - 30)) "$@"
 }
 only_gpu_report() {
-  "$bin/headroom" trace --only gpu --gpu-mem-limit 4GiB --force --out "$here/only_gpu.hrec" -- python3 bench/gpu_torch_guest.py limit &&
+  "$bin/headroom" trace --only gpu --gpu-mem-limit 4GiB --force --out "$here/only_gpu.hrec" -- python3 bench/gpu_torch_program.py limit &&
     "$bin/headroom" report "$here/only_gpu.hrec" >"$here/only_gpu_report.txt" &&
     "$bin/headroom" report "$here/only_gpu.hrec" --json >"$here/only_gpu_report.json"
 }

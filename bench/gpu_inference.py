@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `headroom bench --device cuda:0` is worth on a real GPU: its P50 against a bare ONNX Runtime loop, the ledger's
-figures of device memory against NVML's by phase, a limit that one model exceeds, four models under one limit.
+"""Evaluates `headroom bench --device cuda:0` on a real GPU: its P50 compared with a bare ONNX Runtime loop, the ledger's device
+memory compared with NVML's by phase, a limit that one model exceeds, and four models under one limit.
 
     gpu_inference.py --build BIN --models FOLDER --out FOLDER [--rounds 21]
 
-BIN holds headroom, its plug-in, its preload libraries, bare_onnxruntime_loop and ONNX Runtime with its CUDA provider
-(scripts/join_onnxruntime_cuda.sh). FOLDER of models: *.onnx; resnet50 and fcn_resnet50 are exported there from torchvision
-(random weights: times and sizes do not depend on them) if they are absent. Writes results.json and results.md.
+BIN contains headroom, its plug-in, its preload libraries, bare_onnxruntime_loop and ONNX Runtime with its CUDA provider
+(scripts/join_onnxruntime_cuda.sh). FOLDER contains models: *.onnx. resnet50 and fcn_resnet50 are exported from torchvision
+if missing (with random weights, which don't affect times and sizes). Writes results.json and results.md.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 def export(folder, names=("resnet50", "fcn_resnet50")):
-    """As a person would: torch.onnx.export with opset 17, fixed shapes. Of EXPORTED."""
+    """Exports models of EXPORTED with torch.onnx.export, opset 17 and fixed shapes."""
     missing = [name for name in names if not (folder / f"{name}.onnx").exists()]
     if not missing:
         return
@@ -47,7 +47,7 @@ def run(command, timeout=240):
 
 
 def lean(value):
-    """Without what is long and says nothing here: curves and histograms."""
+    """Removes long data that is not needed here: curves and histograms."""
     if isinstance(value, list):
         return [lean(each) for each in value]
     if not isinstance(value, dict):
@@ -78,7 +78,7 @@ def bare(arguments, model, *flags):
 
 
 def latency(arguments, model, search):
-    """Alternating: one run of each in each round, the first of a round in turn."""
+    """One run of each per round; they take turns to be first."""
     flags = ["--max-frames", str(arguments.frames), "--conv-search", search]
     headroom(arguments, [model], *flags, "--skip-inference")
     rounds = []
@@ -99,8 +99,8 @@ def latency(arguments, model, search):
 
 
 def in_turns(arguments, model, iterations):
-    """As latency(), but both are started at once and take turns of a quarter of a second, so that both meet the same moods of
-    the machine (turns.py)."""
+    """As latency(), but both start together and alternate every quarter of a second, so that both see the same states of the
+    machine (turns.py)."""
     flags = ["--max-frames", str(iterations), "--conv-search", "heuristic"]
     headroom(arguments, [model], *flags, "--skip-inference")
     path = arguments.models / f"{model}.onnx"
@@ -121,7 +121,7 @@ def in_turns(arguments, model, iterations):
 
 
 def ledger_cost(arguments, model, rounds=14):
-    """The same program with and without the ledger before the driver, and Headroom with and without it; P50 in ms."""
+    """P50 in ms of the same program with and without the ledger's hooks, and of Headroom with and without them."""
     flags = ["--max-frames", "300", "--conv-search", "heuristic"]
     headroom(arguments, [model], *flags, "--skip-inference")
     ledger = {"LD_PRELOAD": str(arguments.build / "libheadroom_trace_gpu.so"), "HEADROOM_TRACE_OPTIONS": "ledger=1"}
@@ -146,7 +146,7 @@ def ledger_cost(arguments, model, rounds=14):
 
 
 def phases(arguments, models):
-    """The figures by phase of a run of its own for each model."""
+    """The figures by phase, from a separate run for each model."""
     found = {}
     for model in models:
         result, _ = headroom(arguments, [model], "--max-frames", "100")
@@ -170,7 +170,7 @@ def together(arguments, models, limit):
 
 
 def tune(arguments, model, limit=None):
-    """Under a limit that some settings do not keep, and without one."""
+    """Runs --tune under a limit that some settings exceed, and without a limit."""
     flags = ["--gpu-mem-limit", limit] if limit else []
     result, seconds = headroom(arguments, [model], "--tune", "--max-frames", "50", *flags)
     model = result["models"][0] if result["models"] else {}
@@ -185,7 +185,7 @@ try:
     while True:
         held.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
 except torch.OutOfMemoryError:
-    print("refused after", len(held), "of 100 MiB; torch sees", torch.cuda.mem_get_info()[1] >> 20, "MiB in all")
+    print("refused after", len(held), "of 100 MiB; torch reports", torch.cuda.mem_get_info()[1] >> 20, "MiB in total")
 del held
 torch.cuda.empty_cache()
 print("goes on:", float(torch.ones(1 << 20, device="cuda").sum()))
@@ -193,7 +193,7 @@ print("goes on:", float(torch.ones(1 << 20, device="cuda").sum()))
 
 
 def run_torch(arguments, limit):
-    """Any program under a limit: PyTorch takes memory until it is refused, and goes on."""
+    """An ordinary program under a limit: PyTorch allocates until a request is refused, and continues."""
     done, seconds = run([arguments.build / "headroom", "run", "--gpu-limit", limit, "--", sys.executable, "-c", TAKE_UNTIL_REFUSED])
     return {"limit": limit, "status": done.returncode, "out": done.stdout[-2000:], "err": done.stderr[-2000:], "seconds": seconds}
 
@@ -213,15 +213,15 @@ def markdown(result):
     out = ["# ONNX Runtime on a real GPU\n", f"{result['machine']['gpu']}, {result['machine']['cores']} cores, "
            f"kernel {result['machine']['kernel']}, {result['machine']['date']}; ONNX Runtime {result.get('runtime', '?')}. "
            "Command: `bench/gpu_inference.py`, which also writes this file.\n",
-           "Where the quartiles of a ratio lie further than 1 % apart, the spread between runs of one and the same program hides a "
+           "If the quartiles of a ratio are more than 1 % apart, the variation between runs of the same program hides a "
            "difference of 1 %: such a line proves nothing finer.\n"]
     for kind, title in (("heuristic", "P50 against a bare loop"), ("exhaustive", "P50 against a bare loop, exhaustive search"),
-                        ("turns", "P50 against a bare loop, both at once and in turns of a quarter of a second")):
+                        ("turns", "P50 against a bare loop, both at once, alternating every quarter of a second")):
         if kind not in result:
             continue
-        out += [f"\n## {title}\n", "The bare loop binds input and output on the device and waits once, as Headroom does; "
-                "convolutions by " + ("exhaustive" if kind == "exhaustive" else "heuristic") + " search in both, since an exhaustive "
-                "one takes other algorithms in each run. Median (smallest to largest) over the rounds, first in turn.\n",
+        out += [f"\n## {title}\n", "The bare loop binds input and output on the device and synchronizes once, as Headroom does; "
+                "convolutions by " + ("exhaustive" if kind == "exhaustive" else "heuristic") + " search in both, because an exhaustive "
+                "search chooses other algorithms in each run. Median (smallest to largest) over the rounds; both take turns to be first.\n",
                 "| model | rounds | Headroom P50 ms | by CUDA events ms | bare loop ms | ratio of P50 | quartiles |",
                 "|---|---|---|---|---|---|---|"]
         for model, found in result[kind].items():
@@ -238,7 +238,7 @@ def markdown(result):
             out.append(f"| {model} | {len(rounds)} | {spread('headroom_p50_ns')} | {spread('device_p50_ns')} | "
                        f"{spread('bare_p50_ns')} | {statistics.median(ratios):.4f} | {quartiles[0]:.4f}–{quartiles[2]:.4f} |")
     if "ledger" in result:
-        out += ["\n## What the ledger costs in a run\n", "P50 in ms, programs in turn.\n",
+        out += ["\n## What the ledger costs in a run\n", "P50 in ms, programs alternate.\n",
                 "| model | program | rounds | median | quartiles | smallest |", "|---|---|---|---|---|---|"]
         for model, found in result["ledger"].items():
             for side, values in found.items():
@@ -247,7 +247,7 @@ def markdown(result):
                            f"{quartiles[0]:.2f}–{quartiles[2]:.2f} | {min(values):.2f} |")
     if "phases" in result:
         out += ["\n## Device memory by phase: the ledger, and NVML's figure for the process\n",
-                "MiB at the end of each phase. The difference is what the ledger does not hold: context and modules.\n",
+                "MiB at the end of each phase. The difference is memory that the ledger does not count: context and modules.\n",
                 "| model | phase | ledger | NVML | difference |", "|---|---|---|---|---|"]
         for model, found in result["phases"].items():
             for gpu in found.get("gpu_memory", []):
@@ -261,10 +261,10 @@ def markdown(result):
     if "limit" in result:
         limit = result["limit"]
         kind = (limit.get("gpu_limit") or {})
-        out += [f"\n## A limit of {limit['limit']} that not every model keeps\n",
+        out += [f"\n## A limit of {limit['limit']} that some models exceed\n",
                 f"Probe: {kind.get('type')} by {kind.get('mechanism')}: " +
                 "; ".join(f"{route['name']} {route['outcome']} ({route['detail']})" for route in kind.get("routes", [])) + "\n",
-                "| model | status | what it says |", "|---|---|---|"]
+                "| model | status | message |", "|---|---|---|"]
         out += [f"| {model['name']} | {model['status']} | {model.get('error', '')} |" for model in limit["models"]]
     if "parallel" in result:
         parallel = result["parallel"]
@@ -303,7 +303,7 @@ def main():
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--limit", default="600MiB")
     parser.add_argument("--only", default="phases,limit,parallel,tune,run,heuristic,turns,ledger")
-    parser.add_argument("--markdown-only", action="store_true", help="makes results.md of an earlier results.json")
+    parser.add_argument("--markdown-only", action="store_true", help="write results.md from an earlier results.json")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = arguments.out / "results.json"

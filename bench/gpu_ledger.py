@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the ledger of GPU memory is worth on a real GPU: limits by every route, and the ledger against NVML.
+"""Evaluates the ledger of GPU memory on a real GPU: limits on every route, and the ledger compared with NVML.
 
     gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER [--onnxruntime BIN --model FILE.onnx]
 
-FOLDER of tools is build/gpu/bin (make_account; traced_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
-bare_onnxruntime_loop and ONNX Runtime with its CUDA provider. Writes results.json, and the recordings, and what NVML said meanwhile (gpu_ledger_compare.py),
-into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
+FOLDER of tools is build/gpu/bin (make_account; traced_cuda is in build/gpu/tests). PyTorch is that of python3. BIN contains
+bare_onnxruntime_loop and ONNX Runtime with its CUDA provider. Writes results.json, the recordings, and NVML's samples
+(for gpu_ledger_compare.py) into --out. Needs only the preload library of Headroom, so it runs on the machine with the GPU.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ GIB = 1 << 30
 
 
 def traced(arguments, recording, settings):
-    """The environment of a traced program, as headroom trace makes it."""
+    """The environment of a traced program, as headroom trace sets it."""
     environment = dict(os.environ)
     environment.update({"LD_PRELOAD": str(arguments.tracer), "HEADROOM_TRACE_FILE": str(recording),
                         "HEADROOM_TRACE_OPTIONS": settings, "NVTX_INJECTION64_PATH": str(arguments.tracer)})
@@ -47,10 +47,10 @@ def routes(arguments):
         account = pathlib.Path(f"/dev/shm/headroom-bench-{os.getpid()}")
         subprocess.run([str(arguments.tools / "make_account"), str(account), str(limit)], check=True)
         recording = arguments.out / f"routes_{way}.hrec"
-        guest = arguments.tools / "traced_cuda"
-        if not guest.exists():
-            guest = arguments.tools.parent / "tests" / "traced_cuda"
-        result[way] = run([guest, way, "all", limit, step],
+        program = arguments.tools / "traced_cuda"
+        if not program.exists():
+            program = arguments.tools.parent / "tests" / "traced_cuda"
+        result[way] = run([program, way, "all", limit, step],
                           traced(arguments, recording, f"full=0,device={limit},account={account}"))
         account.unlink()
     return {"limit_bytes": limit, "step_bytes": step, "ways": result}
@@ -62,21 +62,21 @@ def torch_runs(arguments):
         samples = arguments.out / f"torch_{name}.json"
         environment = traced(arguments, arguments.out / f"torch_{name}.hrec", "full=0")
         environment["PYTORCH_CUDA_ALLOC_CONF"] = setting
-        result["ledger"][name] = run([sys.executable, HERE / "gpu_torch_guest.py", "ledger", samples], environment)
+        result["ledger"][name] = run([sys.executable, HERE / "gpu_torch_program.py", "ledger", samples], environment)
         environment = traced(arguments, arguments.out / f"limit_{name}.hrec", f"full=0,device={4 * GIB}")
         environment["PYTORCH_CUDA_ALLOC_CONF"] = setting
-        result["limit"][name] = run([sys.executable, HERE / "gpu_torch_guest.py", "limit"], environment)
+        result["limit"][name] = run([sys.executable, HERE / "gpu_torch_program.py", "limit"], environment)
     return result
 
 
 def driver_runs(arguments):
     environment = traced(arguments, arguments.out / "driver.hrec", "full=0")
-    return run([sys.executable, HERE / "gpu_driver_guest.py", arguments.out / "driver.json"], environment)
+    return run([sys.executable, HERE / "gpu_driver_program.py", arguments.out / "driver.json"], environment)
 
 
 def onnxruntime_runs(arguments):
     if arguments.onnxruntime is None or arguments.model is None or not arguments.model.exists():
-        return {"skipped": "no --onnxruntime, or no such --model"}
+        return {"skipped": "--onnxruntime is missing, or --model does not exist"}
     command = [arguments.onnxruntime / "bare_onnxruntime_loop", "--model", arguments.model, "--threads", "1", "--device", "cuda:0", "--on-command", "on"]
     loop = subprocess.Popen([str(word) for word in command], env=traced(arguments, arguments.out / "onnxruntime.hrec", "full=0"),
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The ledger of a recording against what NVML said of the process at the same moments.
+"""Compares the ledger of a recording with NVML's figure for the process at the same times.
 
     gpu_ledger_compare.py SAMPLES.json RECORDING.hrec
 
-SAMPLES are those of nvml_sampler.py. What the driver takes for itself (contexts, modules, streams) is what NVML says beyond the recorded
-allocations, at the end of the last phase before which the program made or loaded something of that kind; from then on it is held to stand still. So
-every later move of NVML's figure must be explained by recorded allocations alone: `unexplained_bytes` is what is not, lowest and highest of the
-samples of a phase. `every_moment` is the same of all samples of the run, at rest or not, but for those before a phase in which the driver may
-have taken memory for itself, and those during which the recording has an event. The recording's own figures for contexts and for the driver's later growth take no part in it. Reads the recording by
-tests/golden/read_recording.py. Prints JSON.
+SAMPLES are from nvml_sampler.py. The driver's own memory (contexts, modules, streams) is NVML's figure minus the recorded allocations,
+measured at the end of the last phase in which the program created or loaded something of that kind. After that it is assumed constant,
+so recorded allocations alone must explain every later change of NVML's figure. `unexplained_bytes` is the rest: the lowest and highest
+of a phase's samples. `every_moment` is the same for all samples of the run, at rest or not. It omits samples before a phase in which
+the driver may have allocated for itself, and samples during which the recording has an event. The recording's own figures for contexts
+and for the driver's later growth are not used. Reads the recording with tests/golden/read_recording.py. Prints JSON.
 """
 import bisect
 import json
@@ -23,12 +23,12 @@ POOL, GRAPH, POOL_RESERVED, MODULES, GRAPH_RESERVED, CONTEXTS = 5, 6, 11, 12, 13
 
 
 def in_granules(memory, bytes):
-    """As model/device_memory.h has it: above 1 MiB the driver gives whole 2 MiB."""
+    """The rule of model/device_memory.h: above 1 MiB the driver allocates multiples of 2 MiB."""
     return -(-bytes >> 21) << 21 if memory in (DEVICE, ARRAY) and bytes > 1 << 20 else bytes
 
 
 def physical_over_time(recording):
-    """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up, its contexts, its modules)]. NVML counts no managed memory to a process."""
+    """[(CLOCK_MONOTONIC ns, bytes of allocations on device 0, of contexts, of modules)]. NVML does not count managed memory for a process."""
     live, by_kind, curve = {}, {}, []
     for time, _, _, _, kind, fields in recording.events():
         if kind <= reader.EXTENDED or fields[2] != 0:
@@ -50,7 +50,7 @@ def physical_over_time(recording):
 
 
 def every_moment(samples, phases, curve, times):
-    """Of all samples, whatever the program was at. `phases`: with the driver's own bytes, those of main()."""
+    """Compares all samples, also between phases. `phases`: from main(), with the driver's own bytes."""
     last_of = {sample["phase"]: sample["before_ns"] for sample in samples["samples"] if sample["phase"] is not None}
     ends = [(last_of[known["name"]], known) for known in samples["phases"] if known["name"] in last_of and known["name"] in phases]
     told = {"samples": 0, "while_the_driver_may_grow": 0, "during_an_event": 0, "beyond": 0, "beyond_before": {}, "worst_bytes": 0, "worst_share": 0.0}
@@ -89,7 +89,7 @@ def main():
                 continue
             at = bisect.bisect(times, sample["before_ns"])
             if at != bisect.bisect(times, sample["after_ns"]):
-                continue  # something changed while NVML was asked
+                continue  # something changed while NVML was read
             _, ledger, contexts, modules = curve[at - 1] if at else (0, 0, 0, 0)
             phase = {"nvml_bytes": sample["process_bytes"], "ledger_bytes": ledger, "contexts_bytes": contexts, "modules_bytes": modules}
             beyond.append(sample["process_bytes"] - ledger)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`headroom bench --device cuda:0` with TorchScript modules on a real GPU, against a loop of PyTorch's own over the same module in the
-same precision: P50 by turns of processes, device memory, and whether autocast was in force.
+"""Compares `headroom bench --device cuda:0` for TorchScript modules on a real GPU with a PyTorch loop over the same module in the same
+precision: P50 of alternating processes, device memory, and whether autocast was active.
 
     gpu_libtorch.py --build BIN --out FOLDER [--rounds 7] [--frames 300]
 
-BIN holds headroom and libheadroom_backend_libtorch.so, built against the LibTorch of this python3 (docs/libtorch.md). The modules are
-traced from torchvision with random weights (times and sizes do not depend on them). Writes gpu_libtorch.json and .md.
+BIN contains headroom and libheadroom_backend_libtorch.so, built against the LibTorch of this python3 (docs/libtorch.md). The modules
+are traced from torchvision with random weights, which don't affect times and sizes. Writes gpu_libtorch.json and .md.
 """
 import argparse
 import json
@@ -17,7 +17,8 @@ import sys
 SHAPES = {"resnet18": (1, 3, 224, 224), "resnet50": (1, 3, 224, 224), "mobilenet_v3_small": (1, 3, 224, 224)}
 PRECISIONS = ("fp32", "fp16", "bf16")
 
-# As the plug-in runs a module: frozen and optimized where nothing is cast, inference mode, bound input on the device.
+# The same settings as the plug-in: frozen and optimized if nothing is cast, inference mode, input
+# bound on the device.
 LOOP = r"""
 import json, statistics, sys, time, torch
 path, precision, frames = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -113,8 +114,8 @@ def save(arguments, found):
                      f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | {statistics.median(device):.3f} ms |")
     machine = next((one["pytorch"] for each in found for one in each.get("rounds", [])), {})
     (arguments.out / "gpu_libtorch.md").write_text(
-        f"# TorchScript on a GPU: headroom bench beside PyTorch's own loop\n\n{machine.get('device', '')}, torch {machine.get('version', '')}; "
-        f"{arguments.rounds} rounds by turns, {arguments.frames} frames each. `bench/gpu_libtorch.py --build BIN --out FOLDER`\n\n"
+        f"# TorchScript on a GPU: headroom bench compared with PyTorch's own loop\n\n{machine.get('device', '')}, torch {machine.get('version', '')}; "
+        f"{arguments.rounds} alternating rounds, {arguments.frames} frames each. `bench/gpu_libtorch.py --build BIN --out FOLDER`\n\n"
         + "\n".join(lines) + "\n")
 
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What headroom.MemoryTracer adds to inference on a GPU, beside what PyTorch has for that: forward hooks that read the allocator's
-figures, its memory history, its profiler.
+"""Measures what headroom.MemoryTracer adds to inference on a GPU, compared with PyTorch's own tools: forward hooks that read the
+allocator's figures, its memory history, and its profiler.
 
     gpu_memory_tracer.py --out FOLDER [--rounds 40] [--peer-rounds 10] [--model resnet50_b1 …]
     gpu_memory_tracer.py --calls [--device cpu]
 
-One process, eager mode. A side is a number of passes and one synchronisation at their end, of at least --slice seconds; what is switched on and off,
-and a first pass of it, is not in the time. A round takes every side once, each first equally often, with two untraced ones; a side's
-ratio is of its time and the mean of those two. The median over the rounds has a distribution-free 95 % interval (medians.py). PyTorch keeps a
-tracker of its allocator once it has one, so what an untraced pass takes is measured before the first trace, too.
-For each model the tracer's own figures are compared with the allocator's: the peak with `requested_bytes.all.peak`, the sum over
+One process, eager mode. A side is a number of passes with one synchronization at the end, at least --slice seconds. The time does not
+include switching a tool on and off and the first pass with it. A round measures every side once, in changing order, with two untraced
+sides. A side's ratio is its time over the mean of those two. The median over the rounds has a distribution-free 95 % interval
+(medians.py). PyTorch keeps its allocator's tracker once it is created, so untraced passes are also measured before the first trace.
+For each model the tracer's own figures are compared with the allocator's: the peak with `requested_bytes.all.peak`, and the sum over
 layers with the peak. PYTHONPATH names the folder of the package headroom. Writes gpu_memory_tracer.json and .md.
-The second form prints what a single call of a module takes, and a tensor and its release, in nanoseconds.
+The second form prints the cost of a single module call, and of a tensor and its release, in nanoseconds.
 """
 import argparse
 import contextlib
@@ -28,11 +28,11 @@ from medians import confidence_of_median
 from headroom import MemoryTracer
 
 from gpu_inference import machine
-from gpu_torch_guest import make_model
+from gpu_torch_program import make_model
 
 MODELS = ("resnet50_b1", "resnet50_b32", "fcn_resnet50_b1", "ssdlite320_b1", "vit_b_16_b8", "transformer_b4")
 OURS = ("MemoryTracer", "MemoryTracer, recorded")
-ALLOCATIONS_ALONE = "MemoryTracer, of another module"  # layers pass by; what PyTorch's tracker and the account cost
+ALLOCATIONS_ALONE = "MemoryTracer, of another module"  # only layer calls are seen; the cost of PyTorch's tracker and of the account
 
 
 def made(name):
@@ -48,7 +48,7 @@ def made(name):
 
 @contextlib.contextmanager
 def hooked(model):
-    """As a tracer in Python does it: the allocator's figures before and after each leaf."""
+    """A tracer in Python: reads the allocator's figures before and after each leaf module."""
     found, handles = {}, []
 
     def before(module, _):
@@ -109,7 +109,7 @@ def seconds_of(side, run, passes, warm_up=1):
 
 
 def figures(model, run):
-    """What the tracer found, beside what the allocator says itself."""
+    """The tracer's figures and the allocator's."""
     tracer = MemoryTracer()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -143,7 +143,7 @@ def measure(prepared, options, until):
         with_peers = len(rounds) < options.peer_rounds
         order = [side for side in sides if with_peers or side in OURS or side.startswith("untraced")]
         turn = len(rounds) % len(order)
-        # Hooks are the slow ones by far; fewer passes tell as much of them.
+        # Hooks are by far the slowest, and fewer passes of them give the same precision.
         rounds.append({side: seconds_of(sides[side], run, max(2, passes // 5) if side.startswith("forward") else passes, options.warm_up)
                        for side in order[turn:] + order[:turn]})
     ratios = {side: [one[side] / ((one["untraced"] + one["untraced again"]) / 2) for one in rounds if side in one]
@@ -154,7 +154,7 @@ def measure(prepared, options, until):
 
 
 def call_ns(device, rounds=200, calls=200):
-    """Medians of nanoseconds: a call of an Identity in a Sequential, and of torch.empty(1) with its release."""
+    """Median nanoseconds of a call of an Identity in a Sequential, and of torch.empty(1) with its release."""
     model, data = torch.nn.Sequential(*(torch.nn.Identity() for _ in range(calls))), torch.zeros(1, device=device)
 
     def tensors():
@@ -193,12 +193,12 @@ def save(options, found):
                      f" | {len(one['ratios'][OURS[0]])} |")
     peers = [side for side, ratios in next(iter(found.values()))["ratios"].items() if ratios and side not in OURS and not side.startswith("untraced")]
     if peers:
-        lines += ["", "PyTorch's own, in the same rounds (the first ones), medians and lowest to highest:", "", "| model | " + " | ".join(peers) + " | rounds |",
+        lines += ["", "PyTorch's own tools, in the first of these rounds; medians, lowest to highest:", "", "| model | " + " | ".join(peers) + " | rounds |",
                   "|---|" + "--:|" * (len(peers) + 1)]
     for name, one in found.items() if peers else ():
         cells = [f"{statistics.median(one['ratios'][side]):.3f} ({min(one['ratios'][side]):.3f}–{max(one['ratios'][side]):.3f})" for side in peers]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {len(one['ratios'][peers[0]])} |")
-    lines += ["", "The figures, beside the allocator's own (`requested_bytes.all.peak`), and an untraced pass before the first trace of the process and after:", "",
+    lines += ["", "The tracer's figures compared with the allocator's (`requested_bytes.all.peak`), and an untraced pass before the first trace of the process and after:", "",
               "| model | peak, bytes | allocator's | sum over layers | sum over uses | untraced before, ms | after, ms |", "|---|--:|--:|--:|--:|--:|--:|"]
     for name, one in found.items():
         seen = one["figures"]
@@ -217,8 +217,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--peer-rounds", type=int, default=10)
     parser.add_argument("--slice", type=float, default=0.06)
-    parser.add_argument("--warm-up", type=int, default=1, help="passes of each side that are not in its time; Python specialises its code for "
-                        "a class anew after each change of it, in some 50 calls of a place")
+    parser.add_argument("--warm-up", type=int, default=1, help="untimed passes of each side; Python specializes its code for "
+                        "a class again after each change, within about 50 calls of a place")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all models")
     parser.add_argument("--model", action="append", choices=MODELS)
     options = parser.parse_args()
@@ -227,7 +227,7 @@ def main():
             print(json.dumps(call_ns(options.device)))
         return
     if options.out is None:
-        parser.error("--out FOLDER is missing: the results are written there")
+        parser.error("--out FOLDER is missing: the folder for the results")
     options.out.mkdir(parents=True, exist_ok=True)
     torch.set_grad_enabled(False)
     until, found, names, text = time.monotonic() + options.budget, {}, options.model or MODELS, ""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Are the figures of the GPUs true, and what does a reading cost?
+"""Checks the GPU figures, and measures the cost of a reading.
 
-Puts NVML as Headroom reads it (nvml_readings) beside nvidia-smi asked just before and just after: with an idle GPU, with a
-PyTorch process that holds a known number of bytes and then as many again, and with one that multiplies matrices. Then times
+Compares NVML as Headroom reads it (nvml_readings) with nvidia-smi just before and just after: with an idle GPU, with a PyTorch
+process that allocates a known number of bytes and then the same again, and with a process that multiplies matrices. Then times
 readings. Needs a GPU, nvidia-smi and PyTorch. Run it alone on the machine: `make bench-gpu`.
 
     bench/gpu_metrics.py --build build/gpu [--readings 1000] [--gibibytes 4] [--results bench/results]
@@ -18,8 +18,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MIB = 1 << 20
-# NVML's figure, the column of nvidia-smi, what one unit of the column is, and how far the two may be apart. Those of a moving
-# figure are asked at other moments.
+# NVML's figure, the column of nvidia-smi, the unit of that column, and the largest allowed
+# difference. Figures that change are read at different times.
 COLUMNS = [
     ("memory_total_bytes", "memory.total", MIB, MIB), ("memory_used_bytes", "memory.used", MIB, MIB),
     ("memory_free_bytes", "memory.free", MIB, MIB), ("memory_reserved_bytes", "memory.reserved", MIB, MIB),
@@ -43,7 +43,7 @@ import time, torch
 a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
 end = time.monotonic() + 120
 print("working", flush=True)
-while time.monotonic() < end:  # it is ended before
+while time.monotonic() < end:  # it is killed before
     for _ in range(20):
         a @ a
     torch.cuda.synchronize()
@@ -82,7 +82,7 @@ def compare(build, times):
         value = own["gpus"][0].get(key)
         rows.append({"figure": key, "nvml": value, "nvidia_smi_before": theirs[0], "nvidia_smi_after": theirs[1]})
         if any((one is None) != (value is None) for one in theirs):
-            wrong.append(f"{key}: only one of the two has it")
+            wrong.append(f"{key}: only one of the two reports it")
         elif value is not None and not min(theirs) - tolerance <= value <= max(theirs) + tolerance:
             wrong.append(f"{key}: {value}, and nvidia-smi {theirs}")
     return {"rows": rows, "wrong": wrong, "nvml": own}
@@ -147,28 +147,28 @@ def microseconds(spread):
 def page(result):
     idle, busy, held = result["idle"], result["busy"], result["held"]
     gpu = idle["nvml"]["gpus"][0]
-    lines = ["# The figures of a GPU by NVML: true, and what they cost", "",
+    lines = ["# GPU figures from NVML: accuracy and cost", "",
              f"Command: `{result['command']}`. Machine: {result['machine']}; {gpu['name']}, driver {idle['nvml']['driver']}. "
              f"{result['date']}.", ""]
     for title, part in (("Idle", idle), ("While PyTorch multiplies matrices", busy)):
-        lines += [f"## {title}, beside nvidia-smi just before and just after", "", "| figure | NVML | nvidia-smi before | after |",
+        lines += [f"## {title}, compared with nvidia-smi just before and just after", "", "| figure | NVML | nvidia-smi before | after |",
                   "|---|---|---|---|"]
         lines += [f"| {row['figure']} | {in_words(row['figure'], row['nvml'])} | {in_words(row['figure'], row['nvidia_smi_before'])} | "
                   f"{in_words(row['figure'], row['nvidia_smi_after'])} |" for row in part["rows"]]
         now = part["nvml"]["gpus"][0]
         reasons = ", ".join(now["throttle_reasons"] + now["clock_limits"]) or "none"
-        lines += ["", f"Throttled: {now.get('throttled')}; what limits the clock: {reasons}. "
-                  + ("All agree." if not part["wrong"] else "Apart: " + "; ".join(part["wrong"]) + "."), ""]
-    lines += [f"## A PyTorch process that holds {held['bytes_each'] / MIB:,.0f} MiB, then as many again", "",
-              "| | PyTorch holds | NVML: the process | nvidia-smi: the process | NVML: the device, over idle |", "|---|---|---|---|---|"]
+        lines += ["", f"Throttled: {now.get('throttled')}; clock limited by: {reasons}. "
+                  + ("All agree." if not part["wrong"] else "Different: " + "; ".join(part["wrong"]) + "."), ""]
+    lines += [f"## A PyTorch process that allocates {held['bytes_each'] / MIB:,.0f} MiB, and then the same again", "",
+              "| | PyTorch allocated | NVML: the process | nvidia-smi: the process | NVML: the device, over idle |", "|---|---|---|---|---|"]
     keys = ("pytorch_reserved_bytes", "nvml_process_bytes", "nvidia_smi_process_bytes", "nvml_device_used_over_idle_bytes")
     for name, step in zip(("first", "second"), held["steps"]):
         lines.append(f"| {name} | " + " | ".join(in_words(key, step[key]) for key in keys) + " |")
     lines.append("| difference | " + " | ".join(
         in_words(key, held["steps"][1][key] - held["steps"][0][key]) if held["steps"][0][key] is not None else "absent" for key in keys) + " |")
     lines += ["", f"Used before it: {in_words('_bytes', held['idle_used_bytes'])}; after it ended: {in_words('_bytes', held['used_after_bytes'])}. "
-              "What the process has over PyTorch's bytes is the CUDA context and its modules.", "",
-              f"## Cost, in µs: median (5th–95th percentile, most) of {idle['nvml']['reading']['n']}", "",
+              "The process's memory beyond PyTorch's bytes is the CUDA context and its modules.", "",
+              f"## Cost, in µs: median (5th–95th percentile, maximum) of {idle['nvml']['reading']['n']}", "",
               "| | idle | busy |", "|---|---|---|",
               f"| a reading of the whole GPU | {microseconds(idle['nvml']['reading'])} | {microseconds(busy['nvml']['reading'])} |"]
     for name, spread in idle["nvml"]["calls"].items():
@@ -197,7 +197,8 @@ def main():
         with open(os.path.join(options.results, "gpu_metrics." + ending), "w", encoding="utf-8") as file:
             file.write(text)
     print(page(result))
-    # The bytes of the second step are memory alone: the process must have grown by them, to a granule of 2 MiB.
+    # The bytes of the second step are memory alone: the process must grow by them, rounded to a
+    # granule of 2 MiB.
     first, second = result["held"]["steps"]
     apart = result["idle"]["wrong"] + result["busy"]["wrong"]
     if first["nvml_process_bytes"] is not None:

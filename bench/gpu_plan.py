@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `headroom plan` says of models on a GPU, and what they take: each model measured alone some times, sets of them all at once
-on a real one, once more under a limit of what the plan has of their allocations, and the same in a pool that has no room for all.
+"""Compares `headroom plan` for models on a GPU with measurements. Each model is measured alone several times. Then sets of models run
+all at once on a real GPU, again under a limit equal to the planned allocations, and in a pool that is too small for all.
 
     gpu_plan.py --build BIN --models FOLDER --out FOLDER [--conv-search heuristic exhaustive] [--no-pool]
 
-BIN as for gpu_inference.py. Models are exported from torchvision where they are absent (random weights). The plan knows nothing but
-the models alone. Its peak is compared with what NVML says that the GPU has in use beyond what it had before: contexts and modules
-are in both. The limit (--gpu-mem-limit) is of allocations. Writes gpu_plan.json and gpu_plan.md.
+BIN as for gpu_inference.py. Missing models are exported from torchvision (random weights). The plan only uses the measurements of
+single models. Its peak is compared with the growth of the GPU's used memory by NVML; both include contexts and modules. The limit
+(--gpu-mem-limit) applies to allocations. Writes gpu_plan.json and gpu_plan.md.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ DEVICE = "h200"
 
 
 def used_by_phase(folder, uuid):
-    """The least and the most that NVML says is in use on that GPU, by phase."""
+    """The smallest and largest used memory of that GPU by NVML, by phase."""
     least, most = {}, {}
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         try:
@@ -68,7 +68,7 @@ def peak_of(model):
 
 
 def measure_alone(arguments, search):
-    """Each model some times alone. The folder of the runs, and the peaks of each model's allocations."""
+    """Measures each model alone several times. Returns the folder of the runs, and the peaks of each model's allocations."""
     out = arguments.out / search / "alone"
     out.mkdir(parents=True, exist_ok=True)
     peaks = {model: [] for model in ALL}
@@ -98,7 +98,7 @@ def compare(arguments, search, models, footprints, peaks):
 
 
 def pool(arguments):
-    """With a budget of what the largest takes and a half of the others."""
+    """Runs a pool with a budget of the largest model plus half of the others."""
     search, out = arguments.conv_search[0], arguments.out / "pool"
     out.mkdir(parents=True, exist_ok=True)
     report, _ = bench(arguments, search, POOL_MODELS, out)
@@ -117,11 +117,11 @@ def lean(value):
 
 
 def table(results):
-    lines = ["# Plans of a GPU against reality", "",
-             f"{results['gpu']}, {results['machine']}. Command: `bench/gpu_plan.py`, which also writes this file. Each model was measured alone {results['alone']} times, which is all that the plan knows; then sets of them "
-             "all at once in one run of `headroom bench --device cuda:0 --parallel`. *Measured*: what NVML says is in use on the GPU, beyond what was in use before, the most of samples 20 ms apart. *Limited*: how the "
-             "models of the set came through once more under `--gpu-mem-limit` of the allocations that the plan has. MiB.", "",
-             "| convolution search | set | planned | measured | off | allocations, planned | allocations, joint | limited |", "|---|---|--:|--:|--:|--:|--:|---|"]
+    lines = ["# GPU plans compared with measurements", "",
+             f"{results['gpu']}, {results['machine']}. Command: `bench/gpu_plan.py`, which also writes this file. Each model was measured alone {results['alone']} times, and the plan uses only that. Then sets of models ran "
+             "all at once in one run of `headroom bench --device cuda:0 --parallel`. *Measured*: growth of the GPU's used memory by NVML over the memory used before, the largest of samples 20 ms apart. *Limited*: how the "
+             "models of the set ended in another run under a `--gpu-mem-limit` equal to the planned allocations. MiB.", "",
+             "| convolution search | set | planned | measured | error | allocations, planned | allocations, joint | limited |", "|---|---|--:|--:|--:|--:|--:|---|"]
     for row in results["plans"]:
         limited = "all ok" if set(row["status_limited"]) == {"ok"} else ", ".join(row["status_limited"])
         lines.append(f"| {row['search']} | {', '.join(row['models'])} | {row['planned_bytes'] / MIB:.0f} | {row['measured_bytes'] / MIB:.0f} | {100 * row['off']:+.1f} % | {row['limit_bytes'] / MIB:.0f} | "
@@ -132,8 +132,8 @@ def table(results):
     pool = results.get("pool", {}).get("pool") or {}
     if pool:
         lines += ["", "## `headroom bench --pool` on it", "",
-                  f"{', '.join(POOL_MODELS)} in {pool['budget_bytes'] / MIB:.0f} MiB of the GPU's memory, for which all need {pool.get('all_at_once_bytes', 0) / MIB:.0f} MiB by the pool's books: status {pool['status']}, {pool['samples_over']} of "
-                  f"{pool['samples']} samples over the budget, peak {pool.get('peak_bytes', 0) / MIB:.0f} MiB, {pool.get('fps', 0):.1f} frames through all models a second.", "",
+                  f"{', '.join(POOL_MODELS)} in {pool['budget_bytes'] / MIB:.0f} MiB of GPU memory, while all models together need {pool.get('all_at_once_bytes', 0) / MIB:.0f} MiB by the pool's account: status {pool['status']}, {pool['samples_over']} of "
+                  f"{pool['samples']} samples over the budget, peak {pool.get('peak_bytes', 0) / MIB:.0f} MiB, {pool.get('fps', 0):.1f} frames per second through all models.", "",
                   "| model | requests | found loaded | loads | takes | load P50 ms | run P50 ms |", "|---|--:|--:|--:|--:|--:|--:|"]
         for model in pool["models"]:
             lines.append(f"| {model['name']} | {model['requests']} | {model['hits']} | {model['loads']} | {model.get('charge_bytes', 0) / MIB:.1f} | {model.get('load_ns', {}).get('p50', 0) / 1e6:.0f} | {model.get('latency_ns', {}).get('p50', 0) / 1e6:.2f} |")
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--frames", type=int, default=60)
-    parser.add_argument("--alone", type=int, default=4, help="times that each model is measured alone")
+    parser.add_argument("--alone", type=int, default=4, help="how often each model is measured alone")
     parser.add_argument("--conv-search", default=["heuristic", "exhaustive"], nargs="+", choices=("exhaustive", "heuristic", "default"))
     parser.add_argument("--no-pool", action="store_true")
     arguments = parser.parse_args()

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What `headroom trace` adds to inference on a GPU, in its default mode and with `--only gpu`, with ONNX Runtime's CUDA provider
-(bench/bare_onnxruntime_loop.cpp) and with PyTorch (gpu_torch_guest.py inference).
+"""Measures what `headroom trace` adds to inference on a GPU, in default mode and with `--only gpu`: with ONNX Runtime's CUDA provider
+(bench/bare_onnxruntime_loop.cpp) and with PyTorch (gpu_torch_program.py inference).
 
     gpu_trace_cost.py --build BIN --models FOLDER --out FOLDER [--pairs 21] [--only onnxruntime,pytorch] [--model resnet50_b1 …]
-    gpu_trace_cost.py --pool FOLDER FOLDER… --out FOLDER    the pairs of several runs with the same settings together
+    gpu_trace_cost.py --pool FOLDER FOLDER… --out FOLDER    combines the pairs of several runs with the same settings
 
-Groups of processes: one alone and one of each mode. All are ready and idle at first; then they run in turns of --slice seconds,
-when they are told to (on_command.h), so none is stopped with work still on the GPU, and all run on the same processors. The ratio of
-a pair (a mode's process, and the one alone of its group) is the median over the turns of traced P50 / untraced P50; the median over
-the pairs has a distribution-free 95 % interval. The mode `none` traces nothing: what two equal processes differ by.
-Under `setarch -R` all processes have the same addresses: two untraced ones then differ by a few per mille, where they differ by 2 % else.
-Models that are absent are exported from torchvision as in gpu_inference.py. What lacks its inputs is skipped, and says so. The results
-are written after each batch of groups, beside those of other models that are in FOLDER already.
+A group of processes has one untraced process and one for each mode. All get ready and wait. Then they run in turns of --slice seconds,
+on command (on_command.h), so that none is stopped with work still on the GPU. All use the same processors. The ratio of a pair (a
+mode's process and the untraced process of its group) is the median over the turns of traced P50 / untraced P50. The median over the
+pairs has a distribution-free 95 % interval. The mode `none` traces nothing: it shows the difference between two equal processes.
+Under `setarch -R` all processes have the same addresses. Two untraced processes then differ by a few per mille; otherwise by 2 %.
+Missing models are exported from torchvision as in gpu_inference.py. A program whose inputs are missing is reported as skipped. The
+results are written after each batch of groups, next to existing results of other models in FOLDER.
 """
 import argparse
 import json
@@ -33,11 +33,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 PYTORCH = ("resnet50_b1", "resnet18_b1", "resnet50_b32", "vit_b_16_b8", "transformer_b4")
 ONNX = ("resnet50", "resnet18", "mobilenet_v2", "fcn_resnet50")
 MODES = {"default": [], "other": [], "gpu": ["--only", "gpu"], "none": None}
-MODE_NAMES = {"default": "default", "other": "default, of the other build", "gpu": "--only gpu", "none": "none, a second process alone"}
+MODE_NAMES = {"default": "default", "other": "default, of the other build", "gpu": "--only gpu", "none": "none, a second untraced process"}
 
 
 class Program:
-    """A process that runs when it is told to."""
+    """A process that runs on command."""
 
     def __init__(self, command, processors):
         self.errors = tempfile.TemporaryFile("w+")
@@ -72,7 +72,7 @@ class Program:
         return self.errors.read()[-3000:]
 
     def pin(self):
-        """Every thread to the same processors as its peer's: they differ in what the machine's other guests leave of them."""
+        """Pins every thread to the same processors as its peer's, because other virtual machines load the processors differently."""
         for pid in session_members(self.process.pid):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 try:
@@ -81,7 +81,7 @@ class Program:
                     pass
 
     def close(self):
-        """Its input; then it ends by itself, in a second or so."""
+        """Closes its input. The process then ends, within about a second."""
         try:
             self.process.stdin.close()
         except OSError:
@@ -110,7 +110,7 @@ def take_turns(group, name, options):
     turns = []
     for index in range(options.turns):
         order = sorted(group)
-        order = order[index % len(order):] + order[:index % len(order)]  # each is first, and each is last, equally often
+        order = order[index % len(order):] + order[:index % len(order)]  # each is first, and last, equally often
         turns.append({side: group[side].ask(f"{name} {passes}".strip())["p50_ns"] for side in order})
     return {"ratios": {mode: statistics.median(turn[mode] / turn["alone"] for turn in turns) for mode in group if mode != "alone"},
             "alone_ns": statistics.median(turn["alone"] for turn in turns), "passes": passes, "turns": turns}
@@ -125,8 +125,8 @@ def command_of(mode, command, recording, options):
 
 
 def measure(command, names, options, budget, note):
-    """Groups, some started at once, since starting takes longer than measuring; `note` is told of all after each batch. Returns why
-    it failed, if it did. Ends early when its time is over."""
+    """Measures groups, some started together, because starting takes longer than measuring. Calls `note` with all results after each
+    batch. Returns the reason of a failure, if any. Stops when its time budget is used."""
     until, groups = time.monotonic() + budget, {name or "": [] for name in names}
     sides = ["alone", *options.modes]
     processors = sorted(os.sched_getaffinity(0))[-options.processors:]
@@ -195,7 +195,7 @@ def pytorch(options, keep):
         keep({"skipped": f"{sys.executable} has no torch and torchvision"})
         return
     names = [name for name in PYTORCH if not options.model or name in options.model]
-    failed = measure([sys.executable, HERE / "gpu_torch_guest.py", "inference", *names], names, options, options.budget,
+    failed = measure([sys.executable, HERE / "gpu_torch_program.py", "inference", *names], names, options, options.budget,
                      lambda groups: keep({"models": summary(groups, options)}))
     if failed:
         keep({"failed": {", ".join(names): failed}})
@@ -205,7 +205,7 @@ def pooled(runs):
     result = runs[0]
     for run in runs[1:]:
         if any(run[key] != result[key] for key in ("turns", "slice", "processors")):
-            sys.exit("these runs have other turns, slices or processors than each other")
+            sys.exit("these runs differ in turns, slices or processors")
         for program in ("onnxruntime", "pytorch"):
             for model, one in run.get(program, {}).get("models", {}).items():
                 mine = result[program]["models"][model]
@@ -221,7 +221,7 @@ def markdown(result):
     place = result["machine"]
     out = ["# What tracing adds to inference on a GPU", "",
            f"{place['gpu']}, {place['cores']} cores, kernel {place['kernel']}, {place['date']}. Command: `bench/gpu_trace_cost.py`, which also "
-           f"writes this file. {result['turns']} turns of {result['slice']:g} s a pair; all processes of a group on the same "
+           f"writes this file. {result['turns']} turns of {result['slice']:g} s per pair; all processes of a group on the same "
            f"{result['processors']} processors.", "",
            "| program | model | mode | pairs | P50 alone, ms | traced / alone | 95 % of its median | min–max of the pairs |",
            "|---|---|---|--:|--:|--:|--:|--:|"]
@@ -232,7 +232,7 @@ def markdown(result):
         if "skipped" in found:
             out.append(f"| {program} | skipped: {found['skipped']} | | | | | | |")
         for model, one in found.get("models", {}).items():
-            # Earlier results have default mode alone.
+            # Earlier results only have the default mode.
             for mode, of_mode in one.get("modes", {"default": one}).items():
                 ratio = of_mode["ratio"]
                 out.append(f"| {program} | {model} | {MODE_NAMES[mode]} | {one['pairs']} | {one['alone_ms']:.3f} | {ratio['median']:.4f} | "
@@ -250,7 +250,7 @@ def main():
     parser.add_argument("--pool", type=pathlib.Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--pairs", type=int, default=21)
-    parser.add_argument("--at-once", type=int, default=7, help="groups that are started together")
+    parser.add_argument("--at-once", type=int, default=7, help="groups that start together")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--slice", type=float, default=0.12, help="seconds")
     parser.add_argument("--warmup", type=int, default=10, help="passes before the turns of a model")
@@ -258,15 +258,15 @@ def main():
     parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's models")
     parser.add_argument("--only", default="onnxruntime,pytorch")
     parser.add_argument("--modes", default="default,gpu", help="of default, other, gpu, none")
-    parser.add_argument("--flags", action="append", default=[], metavar="MODE=FLAGS", help="another mode: these flags of headroom trace; may be given several times")
-    parser.add_argument("--model", action="append", help="of all models only this; may be given several times")
+    parser.add_argument("--flags", action="append", default=[], metavar="MODE=FLAGS", help="another mode with these flags of headroom trace; may be repeated")
+    parser.add_argument("--model", action="append", help="only this model; may be repeated")
     options = parser.parse_args()
     for flags in options.flags:
         name, _, text = flags.partition("=")
         MODES[name], MODE_NAMES[name] = text.split(), text
     options.modes = options.modes.split(",")
     if unknown := set(options.modes) - set(MODES):
-        parser.error(f"no such mode: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown mode: {', '.join(sorted(unknown))}")
     options.out.mkdir(parents=True, exist_ok=True)
     if options.pool:
         result = pooled([json.loads((folder / "gpu_trace_cost.json").read_text()) for folder in options.pool])
@@ -280,7 +280,7 @@ def main():
     result = json.loads(file.read_text()) if file.exists() else {}
     settings = {"turns": options.turns, "slice": options.slice, "processors": options.processors}
     if any(result.get(key, value) != value for key, value in settings.items()):
-        parser.error(f"{file} holds results of other --turns, --slice or --processors: take another folder")
+        parser.error(f"{file} has results with other --turns, --slice or --processors: use another folder")
     result.update({"machine": machine(), **settings})
     for name in options.only.split(","):
         if options.model and not set(options.model) & set({"onnxruntime": ONNX, "pytorch": PYTORCH}[name]):

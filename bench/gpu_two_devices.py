@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two GPUs of one machine: is each byte charged to the device that it lives on, whichever device is current?
+"""Checks with two GPUs that each byte is charged to the device on which it is, whichever device is current.
 
     gpu_two_devices.py --headroom BIN/headroom --out FOLDER
 
-Runs itself under `headroom trace --gpu-mem-limit 0=2GiB,1=1GiB` and takes memory of the second device until it is refused, each
-time with the first one current: by cuMemCreate with the second's location, from a pool of the second, as memory nodes of a graph for
-it, and by cuMemAlloc in its own context while peers may read it. After each step it compares three accounts of both devices: the
-bytes that were granted, what cuMemGetInfo says is left of the limit, and by how much NVML's used memory grew. Writes
-two_devices.json and two_devices.md. Skips, saying so, where there is one GPU. Only the Python standard library is used.
+Runs itself under `headroom trace --gpu-mem-limit 0=2GiB,1=1GiB` and allocates on the second device until a request is refused, while
+the first device is current. It does this by cuMemCreate with the second device's location, from a pool of the second device, as memory
+nodes of a graph, and by cuMemAlloc in the second device's context with peer access. After each step it compares three figures for both
+devices: the granted bytes, the free memory reported by cuMemGetInfo, and the growth of NVML's used memory. Writes two_devices.json and
+two_devices.md. Skips with a message if there is only one GPU. Uses only the Python standard library.
 """
 import argparse
 import ctypes
@@ -20,7 +20,7 @@ import time
 
 GIB, MIB = 1 << 30, 1 << 20
 LIMITS = (2 * GIB, 1 * GIB)
-STEP = 38 * MIB  # a whole number of the granules in which drivers give memory
+STEP = 38 * MIB  # a multiple of the driver's granules
 OUT_OF_MEMORY = 2
 
 
@@ -47,7 +47,7 @@ class NvmlMemory(ctypes.Structure):
     _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
 
-class Guest:
+class CudaProgram:
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -62,7 +62,7 @@ class Guest:
         self.use(0)
 
     def nvml_handle(self, device):
-        """By the bus: CUDA and NVML count differently."""
+        """Finds the GPU by its bus id, because CUDA and NVML number devices differently."""
         bus = ctypes.create_string_buffer(64)
         self.check(self.cuda.cuDeviceGetPCIBusId(bus, 64, device), "bus")
         handle = ctypes.c_void_p()
@@ -77,14 +77,14 @@ class Guest:
     def use(self, device):
         self.check(self.cuda.cuCtxSetCurrent(self.contexts[device]), "set current")
 
-    def left(self):
-        """By device, with the first current again afterwards."""
+    def free_bytes(self):
+        """Free bytes by device. Makes the first device current again."""
         found = []
         for device in (1, 0):
             self.use(device)
-            free, total = ctypes.c_size_t(), ctypes.c_size_t()
-            self.check(self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)), "info")
-            found.insert(0, free.value)
+            available, total = ctypes.c_size_t(), ctypes.c_size_t()
+            self.check(self.cuda.cuMemGetInfo_v2(ctypes.byref(available), ctypes.byref(total)), "info")
+            found.insert(0, available.value)
         return found
 
     def used(self):
@@ -95,137 +95,137 @@ class Guest:
             found.append(memory.used)
         return found
 
-    def settle(self):
+    def synchronize(self):
         for device in (1, 0):
             self.use(device)
             self.check(self.cuda.cuCtxSynchronize(), "synchronize")
         time.sleep(0.2)
 
-    def fill(self, name, take, give_back):
-        """Takes the second device's memory until it is refused, looks at all accounts, and gives it back."""
-        self.settle()
-        left_before, used_before = self.left(), self.used()
+    def fill(self, name, take, free):
+        """Allocates on the second device until a request is refused, compares all figures, and frees everything."""
+        self.synchronize()
+        left_before, used_before = self.free_bytes(), self.used()
         held, code = [], 0
         while code == 0:
             code, made = take()
             if code == 0:
                 held.append(made)
-        self.settle()
-        left, used = self.left(), self.used()
-        give_back(held)
-        self.settle()
+        self.synchronize()
+        left, used = self.free_bytes(), self.used()
+        free(held)
+        self.synchronize()
         granted = len(held) * STEP
         charged = [before - after for before, after in zip(left_before, left)]
         grown = [after - before for before, after in zip(used_before, used)]
-        after = self.left()
+        after = self.free_bytes()
         return {"name": name, "granted": granted, "code": code, "charged": charged, "nvml_grown": grown, "left_after": after,
                 "sound": code == OUT_OF_MEMORY and granted <= LIMITS[1] < granted + STEP and charged == [0, granted] and
                 after == left_before and abs(grown[1] - granted) <= max(2 * MIB, granted // 100) and abs(grown[0]) <= 2 * MIB}
 
 
-def by_handle(guest):
+def by_handle(program):
     properties = AllocationProperties(1, 0, Location(1, 1))
 
     def take():
         handle = ctypes.c_uint64()
-        return guest.cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(STEP), ctypes.byref(properties), ctypes.c_ulonglong(0)), handle
+        return program.cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(STEP), ctypes.byref(properties), ctypes.c_ulonglong(0)), handle
 
-    return guest.fill("cuMemCreate for the second, the first current", take,
-                      lambda held: [guest.check(guest.cuda.cuMemRelease(handle), "release") for handle in held])
+    return program.fill("cuMemCreate for the second, the first current", take,
+                      lambda held: [program.check(program.cuda.cuMemRelease(handle), "release") for handle in held])
 
 
-def by_pool(guest):
+def by_pool(program):
     properties = PoolProperties(1, 0, Location(1, 1))
     pool = ctypes.c_void_p()
-    guest.check(guest.cuda.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(properties)), "pool")
+    program.check(program.cuda.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(properties)), "pool")
 
     def take():
         pointer = ctypes.c_uint64()
-        return guest.cuda.cuMemAllocFromPoolAsync(ctypes.byref(pointer), ctypes.c_size_t(STEP), pool, None), pointer
+        return program.cuda.cuMemAllocFromPoolAsync(ctypes.byref(pointer), ctypes.c_size_t(STEP), pool, None), pointer
 
-    def give_back(held):
+    def free(held):
         for pointer in held:
-            guest.check(guest.cuda.cuMemFreeAsync(pointer, None), "free")
-        guest.settle()
-        guest.check(guest.cuda.cuMemPoolDestroy(pool), "pool destroy")
+            program.check(program.cuda.cuMemFreeAsync(pointer, None), "free")
+        program.synchronize()
+        program.check(program.cuda.cuMemPoolDestroy(pool), "pool destroy")
 
-    return guest.fill("a pool of the second, the first current", take, give_back)
+    return program.fill("a pool of the second, the first current", take, free)
 
 
-def by_graph(guest):
+def by_graph(program):
     graph, last = ctypes.c_void_p(), ctypes.c_void_p()
-    guest.check(guest.cuda.cuGraphCreate(ctypes.byref(graph), 0), "graph")
+    program.check(program.cuda.cuGraphCreate(ctypes.byref(graph), 0), "graph")
 
     def take():
         nonlocal last
         node, made = AllocationNode(), ctypes.c_void_p()
         node.pool.type, node.pool.location, node.bytes = 1, Location(1, 1), STEP
-        code = guest.cuda.cuGraphAddMemAllocNode(ctypes.byref(made), graph, ctypes.byref(last) if last else None,
+        code = program.cuda.cuGraphAddMemAllocNode(ctypes.byref(made), graph, ctypes.byref(last) if last else None,
                                                  ctypes.c_size_t(1 if last else 0), ctypes.byref(node))
         if code == 0:
             last = made
         return code, made
 
-    found = guest.fill("memory nodes for the second", take, lambda _: guest.check(guest.cuda.cuGraphDestroy(graph), "destroy"))
-    # What a graph will need is charged when its nodes are added; the driver takes it at the launch.
+    found = program.fill("memory nodes for the second", take, lambda _: program.check(program.cuda.cuGraphDestroy(graph), "destroy"))
+    # A graph is charged when its nodes are added, but the driver allocates at launch.
     found["sound"] = (found["code"] == OUT_OF_MEMORY and found["charged"] == [0, found["granted"]] and
                       found["granted"] <= LIMITS[1] < found["granted"] + STEP)
     return found
 
 
-def by_peer(guest):
+def by_peer(program):
     can = ctypes.c_int()
-    guest.check(guest.cuda.cuDeviceCanAccessPeer(ctypes.byref(can), 0, 1), "can access")
+    program.check(program.cuda.cuDeviceCanAccessPeer(ctypes.byref(can), 0, 1), "can access")
     if not can.value:
         return {"name": "peer access", "skipped": "the first GPU cannot read the second's memory"}
-    guest.use(0)
-    code = guest.cuda.cuCtxEnablePeerAccess(guest.contexts[1], 0)
-    if code not in (0, 704):  # 704: it is enabled already
+    program.use(0)
+    code = program.cuda.cuCtxEnablePeerAccess(program.contexts[1], 0)
+    if code not in (0, 704):  # already enabled
         return {"name": "peer access", "skipped": f"cuCtxEnablePeerAccess gave {code}"}
 
     def take():
         pointer = ctypes.c_uint64()
-        guest.use(1)
-        code = guest.cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(STEP))
-        guest.use(0)
-        if code == 0:  # read from the first
+        program.use(1)
+        code = program.cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(STEP))
+        program.use(0)
+        if code == 0:  # read from the first device
             own = ctypes.c_uint64()
-            guest.check(guest.cuda.cuMemAlloc_v2(ctypes.byref(own), ctypes.c_size_t(MIB)), "own")
-            guest.check(guest.cuda.cuMemcpyPeer(own, guest.contexts[0], pointer, guest.contexts[1], ctypes.c_size_t(MIB)), "copy")
-            guest.check(guest.cuda.cuMemFree_v2(own), "free own")
+            program.check(program.cuda.cuMemAlloc_v2(ctypes.byref(own), ctypes.c_size_t(MIB)), "own")
+            program.check(program.cuda.cuMemcpyPeer(own, program.contexts[0], pointer, program.contexts[1], ctypes.c_size_t(MIB)), "copy")
+            program.check(program.cuda.cuMemFree_v2(own), "free own")
         return code, pointer
 
-    def give_back(held):
-        guest.use(1)
+    def free(held):
+        program.use(1)
         for pointer in held:
-            guest.check(guest.cuda.cuMemFree_v2(pointer), "free")
-        guest.use(0)
+            program.check(program.cuda.cuMemFree_v2(pointer), "free")
+        program.use(0)
 
-    return guest.fill("cuMemAlloc on the second, read by the first", take, give_back)
+    return program.fill("cuMemAlloc on the second, read by the first", take, free)
 
 
-def run_guest():
-    guest = Guest()
-    steps = [by_handle(guest), by_pool(guest), by_graph(guest), by_peer(guest)]
-    # The first device keeps its own limit beside all that.
-    guest.use(0)
+def run_program():
+    program = CudaProgram()
+    steps = [by_handle(program), by_pool(program), by_graph(program), by_peer(program)]
+    # The first device still has its own limit.
+    program.use(0)
     granted, held, code = 0, [], 0
     while code == 0:
         pointer = ctypes.c_uint64()
-        code = guest.cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(STEP))
+        code = program.cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(STEP))
         if code == 0:
             held.append(pointer)
             granted += STEP
-    left = guest.left()
+    left = program.free_bytes()
     steps.append({"name": "cuMemAlloc on the first", "granted": granted, "code": code, "charged": [LIMITS[0] - left[0], LIMITS[1] - left[1]],
                   "sound": code == OUT_OF_MEMORY and granted <= LIMITS[0] < granted + STEP and left[1] == LIMITS[1]})
     for pointer in held:
-        guest.check(guest.cuda.cuMemFree_v2(pointer), "free")
+        program.check(program.cuda.cuMemFree_v2(pointer), "free")
     print(json.dumps(steps), flush=True)
 
 
 def markdown(result):
-    out = ["# Two GPUs: each byte where it lives", "", f"{result['gpus']}, {result['date']}. Command: `bench/gpu_two_devices.py`, which also "
+    out = ["# Two GPUs: each byte is charged to its device", "", f"{result['gpus']}, {result['date']}. Command: `bench/gpu_two_devices.py`, which also "
            f"writes this file. Limits: {LIMITS[0] >> 20} MiB for the first device, {LIMITS[1] >> 20} MiB for the second; requests of "
            f"{STEP >> 20} MiB until one is refused.", "",
            "| route | granted | charged to first, second | NVML grew by | |", "|---|--:|--:|--:|---|"]
@@ -244,8 +244,8 @@ def markdown(result):
 
 
 def main():
-    if sys.argv[1:] == ["guest"]:
-        return run_guest()
+    if sys.argv[1:] == ["program"]:
+        return run_program()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--headroom", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -256,11 +256,11 @@ def main():
         gpus = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True)
         names = gpus.stdout.strip().splitlines() if gpus.returncode == 0 else []
     if len(names) < 2:
-        print(f"skipped: this needs two GPUs, and there {'is one' if names else 'is none'}")
+        print(f"skipped: needs two GPUs, found {len(names)}")
         return 0
     recording = options.out / "two_devices.hrec"
     done = subprocess.run([options.headroom, "trace", "--force", "--gpu-mem-limit", "0=2GiB,1=1GiB", "--out", recording, "--", sys.executable,
-                           __file__, "guest"], capture_output=True, text=True, timeout=300)
+                           __file__, "program"], capture_output=True, text=True, timeout=300)
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
     if done.returncode != 0 or not lines:
         print(done.stdout + done.stderr, file=sys.stderr)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A memory snapshot of PyTorch of any size, as torch 2.11 would dump it: of a loop that allocates and releases, and keeps a little.
+"""Makes a memory snapshot of PyTorch of any size, in the format of torch 2.11: of a loop that allocates and frees, and keeps a little.
 
     bench/make_pytorch_snapshot.py --mib 1024 --frames 12 snapshot.pickle
 
-The bytes are those of Python's own pickler (protocol 4: every list and dict is numbered, every text once), written as they come, so
-that a gigabyte takes no gigabytes to make. The allocations follow the caching allocator's rules: what is asked for is rounded up to
-512 bytes, and blocks are cut from the front of one large segment. Prints what a reader must find, as JSON.
+The bytes are those of Python's own pickler (protocol 4: every list and dict is numbered, every text is stored once). They are written
+directly, so that making a gigabyte does not need gigabytes of memory. Allocations follow the caching allocator's rules: sizes are
+rounded up to 512 bytes, and blocks are cut from the front of one large segment. Prints the expected figures as JSON.
 """
 import argparse
 import gzip
@@ -15,7 +15,7 @@ import struct
 
 SEGMENT, ADDRESS = 32 << 30, 0x7F0000000000
 LAYERS = 40
-KEEP_EVERY = 50  # iterations after which one block is kept: a leak
+KEEP_EVERY = 50  # iterations; after these, one block is kept: a leak
 
 
 class Pickler:
@@ -95,7 +95,7 @@ class Pickler:
 
 
 class Shared:
-    """A value that is written once and referred to from then on."""
+    """A value that is written once and then referenced."""
 
     def __init__(self, value):
         self.data, self.number = value, None
@@ -108,7 +108,7 @@ class Shared:
 
 
 class Loop:
-    """Forward passes: LAYERS blocks from the front of what is free, then all of them released, the last first."""
+    """Forward passes: allocates LAYERS blocks from the front of the free memory, then frees them in reverse order."""
 
     def __init__(self, frames, seed=1):
         self.random = random.Random(seed)
@@ -160,8 +160,8 @@ def segment_of(loop):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=float, default=64)
-    parser.add_argument("--frames", type=int, default=12, help="of each stack; 0: none were recorded")
-    parser.add_argument("file", help="a name that ends in .gz is compressed")
+    parser.add_argument("--frames", type=int, default=12, help="frames of each stack; 0: no stacks")
+    parser.add_argument("file", help="output file; compressed if its name ends in .gz")
     options = parser.parse_args()
     loop = Loop(options.frames)
     with (gzip.open(options.file, "wb", compresslevel=6) if options.file.endswith(".gz") else open(options.file, "wb")) as file:

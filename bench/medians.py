@@ -1,10 +1,10 @@
-"""What a median of paired values is worth."""
+"""Confidence interval of a median of paired values."""
 import math
 
 
 def confidence_of_median(values):
-    """Its distribution-free 95 % confidence interval (order statistics of a sign test); of fewer than six values the whole
-    range, which is worth less."""
+    """The distribution-free 95 % confidence interval of the median (order statistics of a sign test). For fewer than six values,
+    the whole range, which covers less than 95 %."""
     ordered, n = sorted(values), len(values)
     below, total = 0, 0.0
     while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What does headroom.MemoryTracer cost, and does it stay as it is? In one process and one thread, with the model in eager mode:
+"""Measures the cost of headroom.MemoryTracer, and whether it drifts. One process, one thread, the model in eager mode:
 
-- The cost: rounds of traced, plain, plain, traced passes of a model; plain is outside of any trace, where nothing is
-  replaced. A round's ratio is of the medians of its sides. resnet18 and a small one whose calls are short (100 Linear of 4 x 4),
+- Cost: rounds of traced, plain, plain, traced passes of a model. Plain passes run outside any trace, when nothing is replaced.
+  A round's ratio is that of the medians of both sides. Models: resnet18, and a small model with short calls (100 Linear of 4 x 4),
   each also with a recording.
-- The soak: --soak passes of a small model in traces of 1000, with max_events=10000, and as many without a trace, a thousand of each
-  by turns: what the process resides in, and whether a pass takes longer and longer. In 100 blocks the medians of both sides and
-  their ratio are tested for a trend (trend.py); the machine's own drift is in both sides and not in the ratio.
-- --before FOLDER: the same cost with another build's package, which FOLDER holds, each in processes of its own, by turns.
+- Soak: --soak passes of a small model in traces of 1000, with max_events=10000, alternating every thousand passes with as many
+  untraced ones. Checks resident memory, and whether passes get slower. In 100 blocks, the medians of both sides and their ratio
+  are tested for a trend (trend.py). Drift of the machine is in both sides, but not in the ratio.
+- --before FOLDER: the same cost with another build's package in FOLDER, in separate processes that alternate.
 
     PYTHONPATH=build/release/python bench/memory_tracer.py --rounds 40 --soak 1000000 --output bench/results/memory_tracer
 
-A ratio's median has a distribution-free 95 % confidence interval (medians.py). Run by the Python that has PyTorch
+A ratio's median has a distribution-free 95 % confidence interval (medians.py). Run it with a Python that has PyTorch
 (Debian's: /usr/bin/python3).
 """
 import argparse
@@ -39,11 +39,11 @@ def resident_kib():
 
 
 def cost(model, run, tracer, rounds, passes):
-    """Of each round: the medians of both sides."""
+    """The medians of both sides, for each round."""
 
     def traced():
         with tracer.trace(model):
-            run()  # Python's caches begin anew after a change of a class
+            run()  # Python's caches are reset when a class changes
             return nanoseconds(run, passes)
 
     def plain():
@@ -64,7 +64,7 @@ SOAK_BLOCKS = 100
 def soak(passes, device):
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval().to(device)
     x, tracer = torch.ones(1, 16, device=device), MemoryTracer(max_events=10_000, device=device)
-    # In arrays of their final size: a list that grows would be found in what the process resides in.
+    # Arrays of their final size: a growing list would increase the resident memory.
     count = passes // 1000
     columns = {name: array.array("q", bytes(8 * count)) for name in ("resident_kib", "live_bytes", "traced_ns", "plain_ns")}
 
@@ -77,7 +77,7 @@ def soak(passes, device):
     thousand()
     for index in range(count):
         with tracer.trace(model):
-            model(x)  # Python's caches begin anew after a change of a class
+            model(x)  # Python's caches are reset when a class changes
             columns["traced_ns"][index] = thousand()
         model(x)
         columns["plain_ns"][index] = thousand()
@@ -96,7 +96,7 @@ def soak(passes, device):
 
 
 def trend_over_soak(values):
-    """The slope as a share of the median, over the whole soak."""
+    """The slope over the whole soak, as a share of the median."""
     found, scale = trend(values), len(values) / statistics.median(values)
     return {"p": found["p"], "slope": found["slope"] * scale, "low": found["low"] * scale, "high": found["high"] * scale}
 
@@ -117,7 +117,7 @@ def soak_lines(found):
 
 
 def compare(options):
-    """This script with either package, by turns."""
+    """Runs this script with both packages alternately."""
     sides = {"before": options.before, "now": os.environ["PYTHONPATH"]}
     found = {side: {} for side in sides}
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def compare(options):
                 with open(output + ".json", encoding="utf-8") as file:
                     for name, rounds in json.load(file)["rounds"].items():
                         found[side].setdefault(name, []).append(statistics.median(r["traced_ns"] / r["plain_ns"] for r in rounds))
-    lines = [f"Of {options.turns} processes of {options.rounds} rounds each, by turns with the build before: the median of their medians, and the range of these.", "",
+    lines = [f"{options.turns} processes of {options.rounds} rounds each, alternating with the previous build: the median of their medians, and their range.", "",
              "| a pass of | traced before, of untraced | now |", "|---|--:|--:|"]
     for name in found["now"]:
         lines.append(f"| {name} | " + " | ".join(
@@ -141,15 +141,15 @@ def compare(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--passes", type=int, default=3, help="of resnet18, in a turn (default: 3)")
+    parser.add_argument("--passes", type=int, default=3, help="passes of resnet18 in a turn (default: 3)")
     parser.add_argument("--soak", type=int, default=1_000_000)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--before", metavar="FOLDER", help="what PYTHONPATH is for another build; compares it with this one, and nothing else")
+    parser.add_argument("--before", metavar="FOLDER", help="PYTHONPATH of another build; only compares it with this build")
     parser.add_argument("--turns", type=int, default=5, help="processes of each build, with --before (default: 5)")
     parser.add_argument("--output", default="build/bench/memory_tracer")
     options = parser.parse_args()
     if options.soak and options.soak < 1000 * SOAK_BLOCKS:
-        parser.error(f"--soak {options.soak}: it must be 0 or at least {1000 * SOAK_BLOCKS}, a thousand for each block")
+        parser.error(f"--soak {options.soak}: must be 0 or at least {1000 * SOAK_BLOCKS}, a thousand for each block")
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}"
     if options.before:

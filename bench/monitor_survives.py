@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does `headroom watch` survive what it watches? It runs in the same control group as a process that fills the group, lets it
-thrash for a minute and is killed at last: were samples late, did alerts come before the kill, is the log whole, is the victim named?
+"""Checks that `headroom watch` survives an out-of-memory situation. It runs in the same control group as a process that fills the group,
+lets it thrash for a minute and is then killed. Checks: delay of samples, alerts before the kill, a complete log, the name of the victim.
 
     bench/monitor_survives.py --build build/release [--limit-mib 192] [--interval-ms 100] [--minutes 1] [--markdown FILE]
 
-The monitor's own program lies in a file that is not in the page cache, so its pages are the group's to reclaim, too. As root only
-(control groups, /dev/kmsg). Swap is used where the machine has some; without it the group thrashes on pages of files.
+The monitor's program file is not in the page cache, so the group can reclaim its pages, too. Needs root (control groups, /dev/kmsg).
+Uses swap if the machine has any; without it, the group thrashes on file pages.
 """
 import argparse
 import json
@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import tempfile
 
-# Fills 5 MiB a second up to 50 MiB below the limit, then reads a file larger than what is left, page by page, in random order and from
-# four processes, and then fills on until the kernel kills it.
+# Fills 5 MiB per second up to 50 MiB below the limit. Then four processes read a file larger than
+# the rest, page by page in random order. Then it continues to fill until the kernel kills it.
 VICTIM = """
 import mmap, os, random, sys, time
 limit, seconds, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
@@ -78,23 +78,23 @@ def main():
         with open(log) as file:
             text = file.read()
     print(ended.stderr)
-    samples = [json.loads(line) for line in text.splitlines()]  # a line that is cut ends this here
+    samples = [json.loads(line) for line in text.splitlines()]  # an incomplete line raises an exception here
     gaps = [after["time_ns"] - before["time_ns"] for before, after in zip(samples, samples[1:])]
     latest = max(gaps) / 1e6 / options.interval_ms - 1
     late = sum(gap > 2e6 * options.interval_ms for gap in gaps)
     alerts = [(sample["time_ns"] / 1e9, alert["alert"]) for sample in samples for alert in sample.get("alerts", []) if alert["state"] == "fired"]
-    # The kernel's log is the whole machine's.
+    # The kernel log covers the whole machine.
     followed = {process["pid"] for sample in samples for process in sample.get("process_table", [])}
     kills = [(sample["time_ns"] / 1e9, event["process"]) for sample in samples for event in sample.get("kernel_events", [])
              if event["kind"] == "oom_kill" and event.get("pid") in followed]
     kill = kills[0][0] if kills else None
     before = [f"{name} at {time:.1f} s" for time, name in alerts if kill is not None and time < kill]
     rows = [
-        ("samples, all of them whole lines", f"{len(samples)} in {samples[-1]['time_ns'] / 1e9:.0f} s; the last line is {'whole' if text.endswith(chr(10)) else 'CUT'}"),
+        ("samples, all of them complete lines", f"{len(samples)} in {samples[-1]['time_ns'] / 1e9:.0f} s; the last line is {'whole' if text.endswith(chr(10)) else 'CUT'}"),
         ("latest sample", f"{latest:.2f} intervals late (of {options.interval_ms} ms); {late} of {len(gaps)} by more than one"),
         ("the kill", f"at {kill:.1f} s, of {', '.join(name for _, name in kills)}" if kill is not None else "NOT REPORTED"),
         ("alerts before it", ", ".join(before) or "NONE"),
-        ("pages that came back (refaults), of the machine", f"{sum(sample.get('refaults', 0) for sample in samples):,}"),
+        ("refaults of the machine", f"{sum(sample.get('refaults', 0) for sample in samples):,}"),
         ("longest stall of ten seconds (PSI some, of the machine)", f"{max(sample.get('psi_some_percent', 0) for sample in samples):.0f} %"),
         ("swap of the machine", f"{swap_mib()} MiB"),
         ("exit code of the watch (128 + SIGKILL of the victim is 137)", str(ended.returncode)),

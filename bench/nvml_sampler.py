@@ -1,5 +1,5 @@
-"""What NVML says of a process' memory on device 0, ten times a second, with the moments on CLOCK_MONOTONIC: what the ledger of a
-recording is held against (gpu_ledger_compare.py)."""
+"""Samples the memory of a process on device 0 with NVML, ten times a second, with CLOCK_MONOTONIC times. gpu_ledger_compare.py compares
+the ledger of a recording with these samples."""
 import ctypes
 import json
 import os
@@ -12,7 +12,7 @@ class NvmlProcess(ctypes.Structure):
 
 
 class Sampler(threading.Thread):
-    """Of this process, or of `pid`."""
+    """Samples this process, or `pid`."""
 
     def __init__(self, pid=None):
         super().__init__(daemon=True)
@@ -30,7 +30,8 @@ class Sampler(threading.Thread):
         code = self.nvml.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), processes)
         after = time.monotonic_ns()
         if code == 0:
-            # In a container it may have another number; then it is told only where there is no other process.
+            # In a container the process may have another number. Then its memory is known only if
+            # it is the only process.
             figures = [one.used for one in processes[:count.value] if one.pid == self.pid or count.value == 1]
             if figures and figures[0] < 2**62:
                 mine = figures[0]
@@ -42,9 +43,9 @@ class Sampler(threading.Thread):
             time.sleep(0.1)
 
     def rest(self, phase, driver_grows=False, seconds=0.6):
-        """The program is at rest. `driver_grows`: since the last phase it has made a context, loaded a module, used a stream or launched what it
-        never did before, so the driver may have taken memory for itself."""
-        time.sleep(1.1)  # what the driver takes for itself is asked for once a second
+        """Records that the program is at rest. `driver_grows`: since the last phase it has created a context, loaded a module, used a stream or
+        launched something new, so the driver may have allocated memory for itself."""
+        time.sleep(1.1)  # the driver's own memory is read once a second
         self.phases.append({"name": phase, "driver_grows": driver_grows})
         self.phase = phase
         time.sleep(seconds)

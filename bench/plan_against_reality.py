@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Plans against reality: ten sets of real ONNX models, each model measured alone, the joint peak planned, and measured all at once.
+"""Compares plans with measurements: ten sets of real ONNX models. Each model is measured alone, the joint peak is planned, and the
+models are measured all at once.
 
     bench/plan_against_reality.py [--build build/release] [--models FOLDER …] [--sets N] [--out bench/results/plan_against_reality]
 
-Models are those of `make demo` (.deps/models) and, where it is there, the shared test data. For each set:
-  1. `headroom plan` predicts the peak from the footprints of the models alone (one earlier run of `headroom bench`);
-  2. `headroom bench --parallel` measures it by the control group's account, and `headroom plan --verify` compares: what a group is charged;
-  3. once more without a control group, by the pages that the processes have in memory, each once: what the machine must have;
-  4. the set runs under a hard limit of what a group is charged by the plan and the 2 % that a plan may be under ("fits"), and under one of 90 % ("does not fit");
-     what the plan says of both is `headroom plan --mem-limit`.
-Only the Python standard library is used. Writes OUT.json and OUT.md; exits 1 where a bound is missed.
+Models are those of `make demo` (.deps/models) and the shared test data, if available. For each set:
+  1. `headroom plan` predicts the peak from footprints of the single models (an earlier run of `headroom bench`);
+  2. `headroom bench --parallel` measures the charge of the control group, and `headroom plan --verify` compares both;
+  3. without a control group, the resident pages of all processes are measured, each page once: the memory that the machine needs;
+  4. the set runs under a hard limit of the planned charge plus the 2 % by which a plan may be too low ("fits"), and under 90 %
+     of the charge ("does not fit"); `headroom plan --mem-limit` predicts both results.
+Uses only the Python standard library. Writes OUT.json and OUT.md; exits 1 if a bound is missed.
 """
 import argparse
 import datetime
@@ -24,8 +25,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIB = 1024 * 1024
-FRAMES = 1  # that each model holds
-TIMES = 3  # that each model is measured alone; the plan takes the median
+FRAMES = 1  # frames that each model holds
+TIMES = 3  # measurements of each model alone; the plan uses the median
 PICTURES = ["data/messi5.jpg", "text/scenetext01.jpg", "text/scenetext02.jpg", "data/building.jpg"]
 
 FILES = {
@@ -88,14 +89,14 @@ def plan(options, name, models, total, *flags, expected=(0, 1)):
     return json.loads(done.stdout)
 
 
-# Whether all models came through under a hard limit of so many bytes.
+# Whether all models finished under a hard limit of this many bytes.
 def runs_under(options, name, models, limit):
     done, run = bench(options, name, models, FRAMES * len(models), "--parallel", "--mem-limit", f"{limit}B", expected=(0, 1, 2))
     if run is None or not (run / "report.json").exists():
         return {"limit_bytes": limit, "came_through": False, "why": done.stderr.strip().splitlines()[-1:]}
     report = report_of(run)
     together = (report.get("parallel") or {}).get("together") or []
-    # A model that does not come through alone is not tried together.
+    # A model that fails alone is not tried together with others.
     ended = {model["name"]: model["status"] for model in report["models"] + together}
     all_ok = len(together) == len(models) and all(status == "ok" for status in ended.values())
     return {"limit_bytes": limit, "limit_type": report["limit"]["type"], "came_through": all_ok, "status": ended}
@@ -132,18 +133,18 @@ def measure_set(options, number, models):
 def words_for_limits(each):
     def words(side, is_good):
         limit = f"{side['limit_bytes'] / MIB:.1f}"
-        return f"{limit}: {'came through' if side['came_through'] else 'did not'}{'' if side['came_through'] == is_good else ' (!)'}"
+        return f"{limit}: {'finished' if side['came_through'] else 'failed'}{'' if side['came_through'] == is_good else ' (!)'}"
     return words(each["fits"], True), words(each["does_not_fit"], False)
 
 
 def markdown(result):
     lines = [
-        "# Plans against reality", "",
-        f"{result['machine']}, {result['date']}. Command: `bench/plan_against_reality.py`, which also writes this file. ONNX Runtime on the CPU, a thread for each model; each model was measured "
-        f"alone {TIMES} times, in processes of its own, and the plan takes the median; {FRAMES} frame held by each model; MiB. *Charged*: the peak that the kernel charged the models' common control group. "
-        "*Machine*: the pages that the models' processes have in memory, each once, the largest sum of all samples without a group. It leaves out the kernel's pages for them (page tables), and so does the plan "
-        "that it is compared with; the peak that `headroom plan` prints has them.", "",
-        "| set | planned, charged | measured | off | planned, machine | measured | off | printed peak | under what a group is charged, and 2 % | under 90 % of it |",
+        "# Plans compared with measurements", "",
+        f"{result['machine']}, {result['date']}. Command: `bench/plan_against_reality.py`, which also writes this file. ONNX Runtime on the CPU, one thread per model. Each model was measured "
+        f"alone {TIMES} times, in separate processes, and the plan uses the median; each model holds {FRAMES} frame; MiB. *Charged*: the peak that the kernel charged to the models' common control group. "
+        "*Machine*: resident pages of the models' processes, each page once: the largest sum of all samples, without a group. It does not include kernel pages (page tables), and neither does the plan "
+        "that it is compared with; the peak that `headroom plan` prints includes them.", "",
+        "| set | planned, charged | measured | error | planned, machine | measured | error | printed peak | limit: charge plus 2 % | limit: 90 % of the charge |",
         "|---|--:|--:|--:|--:|--:|--:|--:|---|---|",
     ]
     for each in result["sets"]:
@@ -153,9 +154,9 @@ def markdown(result):
             f"| {each['planned_machine_bytes'] / MIB:.1f} | {each['measured_machine_bytes'] / MIB:.1f} | {100 * each['machine_off']:+.1f} % "
             f"| {each['planned_peak_bytes'] / MIB:.1f} | {fits} | {fails} |")
     off, machine_off = [each["off"] for each in result["sets"]], [each["machine_off"] for each in result["sets"]]
-    lines += ["", f"The plans are off by {100 * min(off):+.1f} to {100 * max(off):+.1f} % of what a group is charged, and by {100 * min(machine_off):+.1f} to {100 * max(machine_off):+.1f} % of "
-              "what the machine must have; allowed are 2 % under and 5 % over. "
-              f"{sum(each['holds'] for each in result['sets'])} of {len(off)} sets hold; of {sum(each['limits_hold'] for each in result['sets'])} both limits did what the plan said.", ""]
+    lines += ["", f"The errors of the plans are {100 * min(off):+.1f} to {100 * max(off):+.1f} % of the group's charge, and {100 * min(machine_off):+.1f} to {100 * max(machine_off):+.1f} % of "
+              "the machine's need; the allowed error is -2 to +5 %. "
+              f"{sum(each['holds'] for each in result['sets'])} of {len(off)} sets are within it. For {sum(each['limits_hold'] for each in result['sets'])} sets, both limits had the planned result.", ""]
     return "\n".join(lines)
 
 
@@ -185,7 +186,7 @@ def main():
             options.files[name] = found[0]
     sets = [models for models in SETS if all(model in options.files for model in models)][: options.sets]
     if len(sets) < min(options.sets, len(SETS)):
-        print(f"plan_against_reality.py: {len(SETS) - len(sets)} sets are left out, as their models are not here", file=sys.stderr)
+        print(f"plan_against_reality.py: {len(SETS) - len(sets)} sets skipped: models not found", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
         wanted = sorted({model for models in sets for model in models})

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What scrapes cost `headroom serve`: its processor time and resident memory while it is scraped at a steady rate, and
+"""Measures the cost of scrapes for `headroom serve`: processor time and resident memory while it is scraped at a constant rate, and
 whether its samples stay on time.
 
     bench/serve_load.py --build build/release [--rates 0,1,100,1000] [--seconds 10] [--markdown FILE]
 
-Two clients keep a connection each. The server's own figures are the kernel's (schedstat of each thread, VmHWM).
+Two clients each keep a connection open. The server's figures are the kernel's (schedstat of each thread, VmHWM).
 """
 import argparse
 import http.client
@@ -41,7 +41,7 @@ def scrape(port, rate, seconds, answers):
             response = connection.getresponse()
             body = response.read()
             answers.append(response.status == 200 and b"headroom_memory_total_bytes" in body)
-        except (http.client.HTTPException, OSError):  # the server ends a connection after some requests
+        except (http.client.HTTPException, OSError):  # the server closes a connection after some requests
             connection = http.client.HTTPConnection("127.0.0.1", port)
 
 
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--markdown")
     options = parser.parse_args()
-    lines = ["| scrapes a second | answered a second | not answered | of a core | peak resident | longest pause between samples of 1 s |", "|---|---|---|---|---|---|"]
+    lines = ["| scrapes per second | answered per second | not answered | share of a core | peak resident | longest pause between samples of 1 s |", "|---|---|---|---|---|---|"]
     for rate in options.rates.split(","):
         row = measure(os.path.join(options.build, "bin/headroom"), int(rate), options.seconds)
         lines.append(f"| {row['wanted']} | {row['answered']:.0f} | {row['refused']} | {row['cpu']:.2f} % | {row['rss']:.1f} MiB | {row['pause']} ms |")
@@ -89,7 +89,7 @@ def main():
             model = next((line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")), platform.machine())
         load = os.getloadavg()[0]
         with open(options.markdown, "w") as page:
-            page.write(f"# What scrapes cost `headroom serve`\n\n`bench/serve_load.py --rates {options.rates} --seconds {options.seconds:g} --markdown …`, "
+            page.write(f"# Cost of scrapes for `headroom serve`\n\n`bench/serve_load.py --rates {options.rates} --seconds {options.seconds:g} --markdown …`, "
                        f"{model}, {os.cpu_count()} cores, Linux {platform.release()}; load average at the end {load:.1f}.\n\n{table}\n")
 
 

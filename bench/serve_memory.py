@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What memory `headroom serve` takes: at rest, with a long history, and while 64 clients ask for all of it and do not read the answer.
-The bounds of packaging/systemd/headroom-serve.service are made from this.
+"""Measures the memory of `headroom serve`: at rest, with a long history, and while 64 clients request all of it without reading the
+response. The limits in packaging/systemd/headroom-serve.service are based on this.
 
     bench/serve_memory.py --build build/release [--fill-minutes 1] [--markdown FILE]
 
-It runs in a control group of its own (`headroom run --limit 512MiB`), and its program lies in files that are not in the page cache, so that
-their pages are the group's, as after a boot. The group's figure has what the process's has not: sockets, page tables, the file cache.
+The server runs in its own control group (`headroom run --limit 512MiB`). Its program files are not in the page cache, so the group is
+charged for their pages, as after a boot. The group's figure includes memory that the process's figure does not: sockets, page tables,
+the file cache.
 """
 import argparse
 import os
@@ -35,7 +36,7 @@ def child_of(pid):
 
 
 def group_file(pid):
-    """The file with the memory that is charged to the process's group, and that with sockets apart (version 1)."""
+    """The files with the charge of the process's group, and of its sockets (separate in version 1)."""
     with open(f"/proc/{pid}/cgroup") as groups:
         for line in groups:
             _, controllers, path = line.strip().split(":", 2)
@@ -64,7 +65,7 @@ class Watched:
                 "threads": int(fields["Threads"]), "group": charged / 2**20}
 
     def most(self, seconds):
-        """Each figure's largest."""
+        """The largest value of each figure."""
         end, most = time.monotonic() + seconds, self.now()
         while time.monotonic() < end:
             time.sleep(0.02)
@@ -105,19 +106,19 @@ def main():
             points = min(36000, int(600 * options.fill_minutes))
             rows.append((f"with a history of {points:,} points", serve.now()))
             clients = ask_and_do_not_read(port)
-            rows.append((f"{CLIENTS} clients that ask for all of it and do not read", serve.most(4)))
+            rows.append((f"{CLIENTS} clients that request all of it and do not read", serve.most(4)))
             for client in clients:
                 client.close()
             time.sleep(40)
             subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/metrics"], check=True)
-            rows.append(("40 s after they have gone", serve.now()))
+            rows.append(("40 s after they disconnected", serve.now()))
         finally:
             run.terminate()
             run.wait()
     table = "\n".join(f"| {what} | {row['resident']:.1f} MiB | {row['anonymous']:.1f} MiB | {row['locked']:.0f} MiB | {row['group']:.1f} MiB | {row['threads']} |"
                       for what, row in rows)
     text = (f"`bench/serve_memory.py --fill-minutes {options.fill_minutes:g}`, {os.cpu_count()} cores, Linux {platform.release()}.\n\n"
-            f"| | resident | of it not of files | VmLck | of the group | threads |\n|---|---|---|---|---|---|\n{table}\n")
+            f"| | resident | not file-backed | VmLck | group | threads |\n|---|---|---|---|---|---|\n{table}\n")
     print(text)
     if options.markdown:
         with open(options.markdown, "a") as file:

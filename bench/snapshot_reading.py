@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long does `headroom report` take to open a large memory snapshot of PyTorch, and in how much memory? Beside it what Python's own
-pickle takes to load the same file, which is the first thing that torch.cuda._memory_viz does with one (it runs what a file names,
-so only of a file of one's own).
+"""Measures how long `headroom report` takes to open a large memory snapshot of PyTorch, and its memory. For comparison: Python's own
+pickle loading the same file, which is the first step of torch.cuda._memory_viz. (Python's pickle executes code from the file, so use
+only your own files.)
 
     bench/snapshot_reading.py --mib 1024 --rounds 5 --output bench/results/snapshot_reading
 
-The snapshot is made by make_pytorch_snapshot.py, which takes minutes; --snapshot names one that is there. Each round runs all ways in
-processes of their own, in another order each time; the file is in the page cache. Time and peak memory are the kernel's (wait4).
+make_pytorch_snapshot.py makes the snapshot, which takes minutes; --snapshot uses an existing one. Each round runs all commands in
+separate processes, in another order each time. The file is in the page cache. Time and peak memory are the kernel's (wait4).
 """
 import argparse
 import json
@@ -47,23 +47,23 @@ def main():
             subprocess.run([sys.executable, maker, "--mib", str(options.mib), "--frames", "12", snapshot], check=True, stdout=subprocess.DEVNULL)
         headroom = os.path.join(options.build, "bin", "headroom")
         page = os.path.join(folder, "page.html")
-        ways = {"headroom report": [headroom, "report", snapshot], "headroom report --json": [headroom, "report", snapshot, "--json"],
+        commands = {"headroom report": [headroom, "report", snapshot], "headroom report --json": [headroom, "report", snapshot, "--json"],
                 "headroom report --html": [headroom, "report", snapshot, "--html", page],
                 "Python's pickle.load, without its garbage collector": [sys.executable, "-c", LOADING, snapshot]}
-        found = {name: [] for name in ways}
-        names = list(ways)
-        run(ways[names[0]])  # into the page cache
+        found = {name: [] for name in commands}
+        names = list(commands)
+        run(commands[names[0]])  # reads the file into the page cache
         for index in range(options.rounds):
             for name in names[index % len(names):] + names[:index % len(names)]:
-                found[name].append(run(ways[name]))
+                found[name].append(run(commands[name]))
         page_bytes = os.path.getsize(page)
-        entries = json.loads(subprocess.run(ways["headroom report --json"], check=True, stdout=subprocess.PIPE).stdout)["devices"][0]["entries"]
+        entries = json.loads(subprocess.run(commands["headroom report --json"], check=True, stdout=subprocess.PIPE).stdout)["devices"][0]["entries"]
         size = os.path.getsize(snapshot)
     machine = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}"
-    lines = ["# What opening a large snapshot takes", "",
+    lines = ["# Opening a large snapshot", "",
              f"Command: `bench/snapshot_reading.py {f'--snapshot {os.path.basename(options.snapshot)}' if options.snapshot else f'--mib {options.mib}'} --rounds {options.rounds}`. Machine: {machine}. Python {platform.python_version()}. A snapshot of "
              f"{size / 2**20:,.0f} MiB with {entries:,} entries of twelve frames, in the page cache; the page is {page_bytes / 2**20:.1f} MiB.", "",
-             "| | seconds, median (lowest–highest) | of it the processor's | peak memory | rounds |", "|---|--:|--:|--:|--:|"]
+             "| | seconds, median (lowest–highest) | CPU seconds | peak memory | rounds |", "|---|--:|--:|--:|--:|"]
     for name, rounds in found.items():
         seconds = [r["seconds"] for r in rounds]
         lines.append(f"| {name} | {statistics.median(seconds):.1f} ({min(seconds):.1f}–{max(seconds):.1f}) | {statistics.median(r['cpu_seconds'] for r in rounds):.1f} | "

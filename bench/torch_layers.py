@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""What do the layers of PyTorch's modules cost? Three questions, on one thread of the CPU (or --device cuda):
+"""Measures the cost of recording the layers of PyTorch modules, on one CPU thread (or --device cuda):
 
-- A call: a Sequential of 100 Identity modules, and one of 100 Linear modules of 4 x 4 (each call allocates), in a traced
-  process, by turns with Headroom's stand-in for nn.Module.__call__ and with PyTorch's own function in its place again, 20
-  passes at a time.
+- A call: a Sequential of 100 Identity modules, and one of 100 Linear modules of 4 x 4 (each call allocates). In one traced process,
+  Headroom's replacement of nn.Module.__call__ alternates with PyTorch's own function, 20 passes at a time.
 - The layers of a model: resnet18, batch 1 of 224 x 224, in the same way, --passes-a-turn at a time.
-- Tracing in all: the same model in a process under `headroom trace` (default mode, layers on) and in one without, both
-  started at once and taking turns (turns.py).
+- Tracing in total: the same model in a process under `headroom trace` (default mode, layers on) and in one without it. Both start
+  together and alternate (turns.py).
 
     bench/torch_layers.py --build build/release --rounds 15 --output bench/results/torch_layers
 
-A ratio is of the two sides of one round; its median has a distribution-free 95 % confidence interval (order statistics
-of a sign test). Needs PyTorch in the Python that --python names, and nothing else.
+A ratio is that of the two sides of one round. Its median has a distribution-free 95 % confidence interval (order statistics of a
+sign test). Needs PyTorch in the Python named by --python, and nothing else.
 """
 import argparse
 import json
@@ -24,7 +23,7 @@ import tempfile
 import time
 
 
-# --- in the process that is measured
+# --- in the measured process
 
 def resnet18(torch):
     nn = torch.nn
@@ -81,7 +80,7 @@ def prepared(options):
 
 
 def nanoseconds(run, passes):
-    """Of each pass."""
+    """Nanoseconds of each pass."""
     found = []
     for _ in range(passes):
         start = time.perf_counter_ns()
@@ -90,47 +89,47 @@ def nanoseconds(run, passes):
     return found
 
 
-def guest_alone(options):
+def measure_alone(options):
     _, run = prepared(options)
     nanoseconds(run, 10)
     return {"p50_ns": statistics.median(nanoseconds(run, options.passes))}
 
 
-def guest_toggled(options):
-    """Both sides in one process: a round is stand-in, own, own, stand-in, and a side its median pass."""
+def measure_toggled(options):
+    """Both sides in one process. A round is replacement, own, own, replacement; a side's value is its median pass."""
     torch, run = prepared(options)
     module = torch.nn.Module
-    stand_in = module.__call__
-    own = getattr(module, stand_in.__name__)
-    if own is stand_in:
-        raise SystemExit("torch_layers: nothing stands in the place of nn.Module.__call__; is this run traced?")
+    replacement = module.__call__
+    own = getattr(module, replacement.__name__)
+    if own is replacement:
+        raise SystemExit("torch_layers: nn.Module.__call__ is not replaced; is this run traced?")
     identities = torch.nn.Sequential(*[torch.nn.Identity() for _ in range(100)])
     linears = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(100)])
     x = torch.zeros(1, 4)
 
     def turn(call, of, passes):
         module.__call__ = call
-        of()  # Python's caches begin anew after a change of a class
+        of()  # Python's caches are reset when a class changes
         return nanoseconds(of, passes)
 
     def rounds(of, passes, count):
-        for call in (stand_in, own):
+        for call in (replacement, own):
             turn(call, of, passes)
         found = []
         for _ in range(count):
-            sides = [turn(call, of, passes) for call in (stand_in, own, own, stand_in)]
+            sides = [turn(call, of, passes) for call in (replacement, own, own, replacement)]
             found.append({"layers_ns": statistics.median(sides[0] + sides[3]), "own_ns": statistics.median(sides[1] + sides[2])})
         return found
 
     result = {"calls": 101, "identities": rounds(lambda: identities(x), 20, options.passes),
               "linears": rounds(lambda: linears(x), 20, options.passes), "model": rounds(run, options.passes_a_turn, options.passes)}
-    module.__call__ = stand_in
+    module.__call__ = replacement
     return dict(result, torch=torch.__version__, python=platform.python_version())
 
 
-# --- around it
+# --- the measurement
 
-def run_guest(command):
+def run_measured(command):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"torch_layers: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
@@ -146,12 +145,12 @@ def interval(values):
 def measure(options, folder):
     from turns import run_in_turns, slice_for
 
-    def guest(name):
-        return [options.python, os.path.abspath(__file__), "--guest", name, "--passes", str(options.passes), "--device", options.device]
+    def measured(name):
+        return [options.python, os.path.abspath(__file__), "--measured", name, "--passes", str(options.passes), "--device", options.device]
 
     trace = [f"{options.build}/bin/headroom", "trace", "--force", "--out", f"{folder}/a.hrec", "--"]
-    toggled = run_guest(trace + guest("toggled"))
-    sides = {"alone": guest("alone"), "traced": trace + guest("alone")}
+    toggled = run_measured(trace + measured("toggled"))
+    sides = {"alone": measured("alone"), "traced": trace + measured("alone")}
     rounds = []
     for index in range(options.rounds):
         order = list(sides) if index % 2 == 0 else list(reversed(sides))
@@ -175,11 +174,11 @@ def table(options, found, load):
         call = statistics.median(r["own_ns"] for r in found[of]) / found["calls"]
         added = [(r["layers_ns"] - r["own_ns"]) / found["calls"] for r in found[of]]
         median, low, high = interval(added)
-        lines.append(f"| a call of a module ({words}, 100 in a Sequential) | {call:.0f} ns | {median:+.0f} ns | {low:+.0f} to {high:+.0f} ns | {len(added)} |")
+        lines.append(f"| one module call ({words}, 100 in a Sequential) | {call:.0f} ns | {median:+.0f} ns | {low:+.0f} to {high:+.0f} ns | {len(added)} |")
     median, low, high = interval(ratios)
-    lines.append(f"| resnet18 b1, traced, its layers off and on in one process | {model:.2f} ms | × {median:.4f} | {low:.4f}–{high:.4f} | {len(ratios)} |")
+    lines.append(f"| resnet18 b1, traced, layers off and on in one process | {model:.2f} ms | × {median:.4f} | {low:.4f}–{high:.4f} | {len(ratios)} |")
     median, low, high = interval(in_all)
-    lines.append(f"| resnet18 b1, `headroom trace` against none, two processes in turns | {alone:.2f} ms | × {median:.4f} | {low:.4f}–{high:.4f} | {len(in_all)} |")
+    lines.append(f"| resnet18 b1, `headroom trace` compared with untraced, two alternating processes | {alone:.2f} ms | × {median:.4f} | {low:.4f}–{high:.4f} | {len(in_all)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -187,15 +186,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--passes", type=int, default=100, help="of the model, by each side in a round (default: 100)")
-    parser.add_argument("--passes-a-turn", type=int, default=3, help="of the model, in one process (default: 3)")
+    parser.add_argument("--passes", type=int, default=100, help="passes of the model by each side in a round (default: 100)")
+    parser.add_argument("--passes-a-turn", type=int, default=3, help="passes of the model per turn, in one process (default: 3)")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--python", default="/usr/bin/python3", help="one that has PyTorch (default: /usr/bin/python3, Debian's)")
+    parser.add_argument("--python", default="/usr/bin/python3", help="a Python with PyTorch (default: /usr/bin/python3, Debian's)")
     parser.add_argument("--output", default="build/bench/torch_layers")
-    parser.add_argument("--guest", choices=["alone", "toggled"], help=argparse.SUPPRESS)
+    parser.add_argument("--measured", choices=["alone", "toggled"], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.guest:
-        print(json.dumps({"alone": guest_alone, "toggled": guest_toggled}[options.guest](options)))
+    if options.measured:
+        print(json.dumps({"alone": measure_alone, "toggled": measure_toggled}[options.measured](options)))
         return
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What does `headroom trace` in its default mode add to a build with g++? Compiles some of Headroom's own sources (each is
-a g++ driver, a cc1plus, an assembler: three recordings), file by file in turns without Headroom, traced in default mode, and
+"""Measures what `headroom trace` in default mode adds to a build with g++. Compiles some of Headroom's own sources (each is a g++
+driver, a cc1plus and an assembler: three recordings). For each file it alternates between untraced, traced in default mode, and
 traced without stacks.
 
     bench/trace_build_cost.py --build build/release --rounds 20 --output bench/results/trace_build_cost
 
-The ratio is of a file's compilation traced and untraced in the same round, as the shell that starts it sees it; its median over
-all files and rounds has a distribution-free 95 % confidence interval (order statistics of a sign test). A build's time moves
-by several per cent from one second to the next on a shared machine, so pairs are short and many. What `headroom trace` itself takes
-before and after the program is told apart: it is paid once a build. Only the Python standard library is used.
+The ratio is that of a file's compilation traced and untraced in the same round, measured by the shell that starts it. Its median over
+all files and rounds has a distribution-free 95 % confidence interval (order statistics of a sign test). On a shared machine, build
+times vary by several per cent within seconds, so pairs are short and many. The time of `headroom trace` itself before and after the
+program is reported separately: it is paid once per build. Uses only the Python standard library.
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ MODES = {"default": [], "default, no stacks": ["--stacks", "off"]}
 
 
 def build_scripts(folder, compiler):
-    """One a source: it compiles it and writes how many nanoseconds that took into `took`."""
+    """One script per source: compiles it and writes the nanoseconds into `took`."""
     scripts = []
     for number, source in enumerate(SOURCES):
         words = [compiler, "-std=c++20", "-O2", f"-I{ROOT}/src", "-c", os.path.join(ROOT, source), "-o",
@@ -77,14 +77,14 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--compiler", default=shutil.which("g++"))
-    parser.add_argument("--folder", help="where recordings and objects lie while they are made (default: the temporary folder)")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--folder", help="folder for recordings and objects during the run (default: the temporary folder)")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
     pairs, load_before = [], os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         scripts = build_scripts(folder, os.path.realpath(arguments.compiler))
-        for script in scripts:  # the sources and the compiler come into the page cache
+        for script in scripts:  # reads the sources and the compiler into the page cache
             run(["/bin/sh", script], folder)
         for number in range(arguments.rounds):
             for source, script in zip(SOURCES, scripts):
@@ -95,12 +95,12 @@ def main():
                     for mode in modes})
             print(f"trace_build_cost: round {number + 1} of {arguments.rounds}", file=sys.stderr)
     alone = [one["alone"] for one in pairs]
-    lines = ["# What tracing adds to a build with g++", "",
+    lines = ["# Overhead of tracing a build with g++", "",
              f"Command: `bench/trace_build_cost.py --rounds {arguments.rounds}`. Machine: {os.cpu_count()} processors, {platform.machine()}, "
              f"Linux {platform.release()}; load when it began {load_before:.1f}, when it ended {os.getloadavg()[0]:.1f}. {len(SOURCES)} files, -O2, "
-             f"{len(pairs)} pairs. Median (quartiles) over the pairs of a file traced and untraced in the same round.", "",
+             f"{len(pairs)} pairs. Median (quartiles) over all pairs of a traced and an untraced compilation in the same round.", "",
              f"Untraced, a file takes {spread([one['compile_s'] for one in alone])} s.", "",
-             "| mode | time added, % | 95 % of its median | `headroom trace` itself, ms | recordings a file | on disk a file, MiB |", "|---|---|---|---|---|---|"]
+             "| mode | time added, % | 95 % of its median | `headroom trace` itself, ms | recordings per file | MiB on disk per file |", "|---|---|---|---|---|---|"]
     for mode in MODES:
         added = [100 * (one[mode]["compile_s"] / one["alone"]["compile_s"] - 1) for one in pairs]
         itself = [1000 * (one[mode]["whole_s"] - one[mode]["compile_s"] - one["alone"]["whole_s"] + one["alone"]["compile_s"]) for one in pairs]

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What does default mode add to a pair of new and delete that finds nothing of what it needs in the first-level caches? Runs
-bench/cold_allocations.cpp by itself and under the preload library, in turns in one run, with more and more other code between two
-of them.
+"""Measures what default mode adds to a pair of new and delete when nothing that they need is in the first-level caches. Runs
+bench/cold_allocations.cpp alone and under the preload library, alternating in one run, with more and more other code between two
+pairs.
 
     bench/trace_cold_cost.py --build build/release --rounds 15 --output bench/results/trace_cold_cost [--other LIBRARY]
 
-"Added" is a mode's time in a round less the program's own in the same round; the median over the rounds has a distribution-free
-95 % interval. All processes run at the same addresses (setarch -R), where the machine has that. --other: another build's
-libheadroom_trace.so, beside. Only the Python standard library is used.
+"Added" is a mode's time in a round minus the program's time alone in the same round. The median over the rounds has a
+distribution-free 95 % interval. All processes run at the same addresses, if the machine has setarch -R. --other: another build's
+libheadroom_trace.so, for comparison. Uses only the Python standard library.
 """
 import argparse
 import json
@@ -57,11 +57,11 @@ def row(blocks, mode, rounds):
 
 
 def beside_other(blocks, rounds, other):
-    """The pair of this build beside the other's, round by round: what is added, and the whole."""
+    """Compares the pair of this build with the other build's, round by round: the added time, and the total."""
     added = [(one["default"]["pair_ns"] - one["alone"]["pair_ns"]) / (one[other]["pair_ns"] - one["alone"]["pair_ns"]) for one in rounds]
     whole = [one["default"]["pair_ns"] / one[other]["pair_ns"] for one in rounds]
     words = [f"{statistics.median(values):.2f} ({low:.2f} to {high:.2f})" for values in (added, whole) for low, high in [confidence_of_median(values)]]
-    return f"Of the other build's, with {blocks} functions between: {words[0]} of what it adds to the pair, {words[1]} of the whole pair."
+    return f"Relative to the other build, with {blocks} functions between: {words[0]} of the time added to the pair, {words[1]} of the whole pair."
 
 
 def main():
@@ -70,10 +70,10 @@ def main():
     parser.add_argument("--other", help="another build's libheadroom_trace.so")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--pairs", type=int, default=10000)
-    parser.add_argument("--blocks", type=int, nargs="+", default=[0, 10, 30, 100, 400], help="functions of some 500 bytes between two")
-    parser.add_argument("--bytes", type=int, default=64, help="of an allocation; those of 4096 and more are recorded, and not only counted")
-    parser.add_argument("--far", type=int, default=0, help="MiB that are read between two")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--blocks", type=int, nargs="+", default=[0, 10, 30, 100, 400], help="functions of about 500 bytes between two pairs")
+    parser.add_argument("--bytes", type=int, default=64, help="size of an allocation; sizes of 4096 and more are recorded instead of only counted")
+    parser.add_argument("--far", type=int, default=0, help="MiB that are read between two pairs")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
     libraries = {"alone": None, "default": os.path.abspath(os.path.join(arguments.build, "bin/libheadroom_trace.so"))}
     if arguments.other:
@@ -81,10 +81,10 @@ def main():
     load_before = os.getloadavg()[0]
     results = {blocks: measure(arguments, blocks, libraries) for blocks in arguments.blocks}
     page = "\n".join([
-        "# What default mode adds to an allocation among other code", "",
+        "# Overhead of default mode for an allocation between other code", "",
         f"Command: `bench/trace_cold_cost.py --rounds {arguments.rounds} --pairs {arguments.pairs}{'' if arguments.blocks == parser.get_default('blocks') else ' --blocks ' + ' '.join(map(str, arguments.blocks))}{f' --bytes {arguments.bytes} --far {arguments.far}' if arguments.bytes != 64 or arguments.far else ''}{' --other …' if arguments.other else ''}`. "
         f"Machine: {os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load_before:.1f}, when it "
-        f"ended {os.getloadavg()[0]:.1f}. Median of the rounds (95 % of it), in nanoseconds.", "",
+        f"ended {os.getloadavg()[0]:.1f}. Median over the rounds (95 % interval), in nanoseconds.", "",
         "| functions between | mode | added to new | added to delete | added to the pair |", "|--:|---|--:|--:|--:|",
         *[row(blocks, mode, rounds) for blocks, rounds in results.items() for mode in libraries if mode != "alone"], "",
         *[line for blocks, rounds in results.items() if arguments.other for line in (beside_other(blocks, rounds, "default, of the other build"), "")]])

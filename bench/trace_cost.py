@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What does recording add to an allocation? Runs a storm of small ones (bench/trace_storm.cpp: stacks 10 deep, 4096
+"""Measures what recording adds to an allocation. Runs a storm of small allocations (bench/trace_storm.cpp: stacks 10 deep, 4096
 live slots, 16 to 2063 bytes), alternating in one run between
 
   * the program alone;
-  * the preload library in full mode, without stacks, by frame pointers and by unwinding;
+  * the preload library in full mode: without stacks, with frame pointers, and with unwinding;
   * the preload library in default mode;
-  * the library of GPU memory alone (--only gpu), and the whole one where nothing is recorded, so that its hooks only forward;
-  * heaptrack, where it is installed, recording only (its interpreter runs later).
+  * the library for GPU memory only (--only gpu), and the full library with recording off, so that its hooks only forward;
+  * heaptrack, if installed, recording only (its interpreter runs later).
 
     bench/trace_cost.py --build build/release --rounds 9 --output bench/results/trace_cost
 
-An event is an allocation or a release. "Added" is a mode's time in a round less the program's own in the same round, per
-event of one thread; CPU time is the process' (and with two threads both are of two). Every single value is in
-OUTPUT.json, the table in OUTPUT.md. Only the Python standard library is used.
+An event is an allocation or a release. "Added" is a mode's time in a round minus the program's time alone in the same round, per event
+of one thread. CPU time is that of the process (with two threads, both figures are for two). Every single value is in OUTPUT.json, the
+table in OUTPUT.md. Uses only the Python standard library.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ MODES = {
 
 
 def run(command, environment):
-    """Nanoseconds an operation by the storm's own clock, CPU nanoseconds an operation, and what it did."""
+    """Nanoseconds per operation by the storm's own clock, CPU nanoseconds per operation, and its totals."""
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     output = process.stdout.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
@@ -115,10 +115,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--operations", type=int, default=8_000_000)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--folder", help="where the recordings lie while they are made (default: the temporary folder)")
+    parser.add_argument("--folder", help="folder for recordings during the run (default: the temporary folder)")
     parser.add_argument("--no-heaptrack", action="store_true")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), help="these alone")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -129,7 +129,7 @@ def main():
     load_before = os.getloadavg()[0]
     results = [measure(arguments, threads) for threads in arguments.threads]
     page = "\n".join([
-        "# What recording an allocation costs", "",
+        "# Cost of recording an allocation", "",
         f"Command: `bench/trace_cost.py --rounds {arguments.rounds} --operations {arguments.operations}`. Machine: {machine}; load when it began "
         f"{load_before:.1f}, when it ended {os.getloadavg()[0]:.1f}. Median (min–max) over the rounds; each round runs every mode once.", "",
         *[table(result) for result in results]])

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""What do the hooks of `headroom trace` in default mode add to inference with ONNX Runtime? In one traced process the calls of
-malloc, free, new and delete go to the hooks and past them, by turns (bench/allocator_binding.h): addresses, threads, the machine's other
-guests and the GPU are the same for both, so a fraction of a per mille can be told where two processes differ by per cents.
+"""Measures what the hooks of `headroom trace` in default mode add to inference with ONNX Runtime. In one traced process the calls of
+malloc, free, new and delete alternate between using the hooks and bypassing them (bench/allocator_binding.h). Addresses, threads, other
+virtual machines and the GPU are the same for both, so differences of a fraction of a per mille are visible. Two processes differ by
+per cents.
 
     bench/trace_hook_cost.py --build build/release/bin --model resnet50.onnx [--device cuda:0] [--processes 3] [--seconds 60]
 
     bench/trace_hook_cost.py --medians sample_neighbours sample_neighbours_restless known_walks
 
-tells the medians of the processes of several runs together, as bench/results/trace_hook_cost.json has them.
+prints the combined medians of several runs in bench/results/trace_hook_cost.json.
 
-For each process a second one, of other builds (--other NAME=FOLDER) if given, and one that nothing traces, whose turns differ in nothing:
-what the method itself tells. What recorded a block in one turn may not see its release in the next: that the hooks then find more in
-their tables is counted against them. A turn is --slice seconds of runs after two that are not counted; the ratio of a pair of turns is with hooks /
-past them, and its median has a distribution-free 95 % interval: of the pairs, so what differs from process to process is seen in the
-last column alone. What tracing adds besides its hooks of the heap is in
-gpu_trace_cost.py's mode `gpu` (nothing that was found). Only the Python standard library is used.
+Each process is accompanied by one of another build (with --other NAME=FOLDER), and by an untraced one, whose turns do not differ: it
+shows the error of the method. A block that was recorded in one turn may be freed in the next turn without the hooks, so the hooks'
+tables fill up more than usual; this counts against the hooks. A turn is --slice seconds of runs, after two uncounted runs. The ratio of
+a pair of turns is with hooks / without them. Its median has a distribution-free 95 % interval over the pairs, so differences between
+processes are visible only in the last column. gpu_trace_cost.py's mode `gpu` measures what tracing adds besides the heap hooks
+(nothing was found). Uses only the Python standard library.
 """
 import argparse
 import datetime
@@ -68,22 +69,22 @@ def pairs_of(loop, seconds, slice_seconds):
         past.append(found["past"])
         index += 1
     if places == 0:
-        raise SystemExit("trace_hook_cost: no library of this process calls malloc, free, new or delete by the loader's tables: nothing can be told")
+        raise SystemExit("trace_hook_cost: no library of this process calls malloc, free, new or delete through the loader's tables: nothing to measure")
     return {"ratios": [round(ratio, 5) for ratio in ratios], "past_ns": statistics.median(past), "runs": runs, "places": places}
 
 
 def named(words):
     name, sign, value = words.partition("=")
     if not (name and sign and value):
-        raise argparse.ArgumentTypeError(f"'{words}' has no name: write NAME={words}")
+        raise argparse.ArgumentTypeError(f"'{words}' has no name: use NAME={words}")
     return name, value
 
 
 def page(options, machine, found):
-    lines = ["# What the hooks of default mode add to inference, by turns in one process", "",
+    lines = ["# Overhead of the default mode's hooks for inference, alternating in one process", "",
              f"{machine}, {datetime.date.today()}. Command: `bench/trace_hook_cost.py --model {os.path.basename(options.model)} "
              f"--device {options.device} --processes {options.processes} --seconds {options.seconds:g}{' --other …' if options.other else ''}`.", "",
-             "| process | pairs of turns | P50 past the hooks, ms | with hooks / past them | 95 % of its median | of each process |",
+             "| process | pairs of turns | P50 without hooks, ms | with hooks / without | 95 % of its median | of each process |",
              "|---|--:|--:|--:|--:|---|"]
     for kind, processes in found.items():
         ratios = [ratio for one in processes for ratio in one["ratios"]]
@@ -97,7 +98,7 @@ def page(options, machine, found):
 def medians_of_runs(names):
     runs = json.loads((pathlib.Path(__file__).parent / "results/trace_hook_cost.json").read_text())
     if unknown := [name for name in names if name not in runs]:
-        raise SystemExit(f"trace_hook_cost: no run '{unknown[0]}' in trace_hook_cost.json; there are {', '.join(runs)}")
+        raise SystemExit(f"trace_hook_cost: unknown run '{unknown[0]}'; trace_hook_cost.json has {', '.join(runs)}")
     medians = {}
     for run in (runs[name] for name in names):
         for kind, processes in run["found"].items():
@@ -109,23 +110,23 @@ def medians_of_runs(names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="the folder of headroom's programs")
-    parser.add_argument("--other", action="append", default=[], type=named, metavar="NAME=FOLDER", help="another kind of process: of another build")
-    parser.add_argument("--flags", action="append", default=[], type=named, metavar="NAME=FLAGS", help="another kind of process: these flags of headroom trace")
-    parser.add_argument("--preload", action="append", default=[], type=named, metavar="NAME=LIBRARY", help="another: this library in the tracer's place")
-    parser.add_argument("--medians", nargs="+", metavar="RUN", help="measure nothing: the medians of the processes of these runs together")
-    parser.add_argument("--model", help="what is run; needed but for --medians")
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="folder of headroom's programs")
+    parser.add_argument("--other", action="append", default=[], type=named, metavar="NAME=FOLDER", help="another kind of process, from another build")
+    parser.add_argument("--flags", action="append", default=[], type=named, metavar="NAME=FLAGS", help="another kind of process, with these flags of headroom trace")
+    parser.add_argument("--preload", action="append", default=[], type=named, metavar="NAME=LIBRARY", help="another kind of process, with this library instead of the tracer")
+    parser.add_argument("--medians", nargs="+", metavar="RUN", help="measure nothing: combine the medians of these runs")
+    parser.add_argument("--model", help="model to run; required without --medians")
     parser.add_argument("--dims")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20, help="of each process' turns")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds of turns for each process")
     parser.add_argument("--slice", type=float, default=0.03, help="seconds of a turn")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     options = parser.parse_args()
     if options.medians:
         return medians_of_runs(options.medians)
     if not options.model:
-        parser.error("--model FILE is needed: the model that is run by turns")
+        parser.error("--model FILE is missing: the model to run")
     loop = [options.build / "bare_onnxruntime_loop", "--model", options.model, "--threads", "1", "--device", options.device, "--on-command", "on"]
     if options.dims:
         loop += ["--dims", options.dims]
@@ -153,7 +154,7 @@ def main():
                 ratios = found[kind][-1]["ratios"]
                 print(f"trace_hook_cost: {kind}, process {number + 1}: {statistics.median(ratios):.4f} of {len(ratios)} pairs", file=sys.stderr)
             text = page(options, machine, found)
-            if options.output:  # after each round: a run that is cut off has told what it found
+            if options.output:  # after each round, so that an interrupted run still has results
                 pathlib.Path(options.output + ".md").write_text(text, encoding="utf-8")
                 pathlib.Path(options.output + ".json").write_text(json.dumps({"machine": machine, "found": found}) + "\n", encoding="utf-8")
     print(text)

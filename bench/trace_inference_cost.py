@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What does `headroom trace` in its default mode add to inference? Runs a plain ONNX Runtime loop
-(bench/bare_onnxruntime_loop.cpp) with and without it, both started at once and taking turns of a quarter of a second or a
-dozen runs (turns.py), and compares the medians of their latencies. The warm-up covers the three runs that the tracer has the
-runtime profile.
+"""Measures what `headroom trace` in default mode adds to inference. Runs a plain ONNX Runtime loop (bench/bare_onnxruntime_loop.cpp)
+with and without tracing. Both start together and alternate every quarter of a second or dozen runs (turns.py); their median latencies
+are compared. The warm-up includes the three runs that the runtime profiles for the tracer.
 
     bench/trace_inference_cost.py --build build/release --rounds 15 --output bench/results/trace_inference_cost MODEL[:DIMS] …
 
-The ratio is of the two sides of one round; its median has a distribution-free 95 % confidence interval (order statistics
-of a sign test). Only the Python standard library is used.
+The ratio is that of the two sides of one round. Its median has a distribution-free 95 % confidence interval (order statistics of a
+sign test). Uses only the Python standard library.
 """
 import argparse
 import json
@@ -52,7 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=6, help="how long each side runs in a round (default: 6)")
+    parser.add_argument("--seconds", type=float, default=6, help="seconds that each side runs in a round (default: 6)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", default="build/bench/trace_inference_cost")
     parser.add_argument("models", nargs="+", metavar="MODEL[:DIMS]")
@@ -61,9 +60,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         results = [measure(options, model, folder) for model in options.models]
     names = " ".join(os.path.basename(model) for model in options.models)
-    lines = ["# What default mode adds to inference", "",
+    lines = ["# Overhead of default mode for inference", "",
              f"Command: `bench/trace_inference_cost.py --rounds {options.rounds} {names}`. Machine: {os.cpu_count()} processors, "
-             f"{platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}. {options.seconds:g} s of each side a round, in turns, "
+             f"{platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}. {options.seconds:g} s of each side per round, alternating, "
              f"{options.threads} thread(s).", "",
              "| model | P50 alone, ms | traced / alone | 95 % of its median | min–max of the rounds |", "|---|--:|--:|--:|--:|"]
     for result in results:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What is left of a recording when the program dies at a random moment? Traces bench/trace_victim.cpp and ends it, in turns,
+"""Checks what remains of a recording when the program dies at a random time. Traces bench/trace_victim.cpp and ends it, in turns,
 
   * by SIGKILL,
-  * by the kernel's out-of-memory killer, in a memory control group of its own (where none can be made: by a failing
-    allocation under RLIMIT_AS and the abort() that follows, and the result says so),
+  * by the kernel's out-of-memory killer, in a separate memory control group (if none can be created: by a failing allocation under
+    RLIMIT_AS and the abort() that follows; the result says so),
   * by its own abort().
 
     bench/trace_kills.py --build build/release --times 200 --seed 20261121 --output bench/results/trace_kills
 
-The victim counts each operation in a mapped file after it has done it. Each recording must open with `headroom report
---json`, must say `complete: false`, and must hold every operation that was counted and, of each thread, at most the one more
-that was under way. What it holds is counted by tests/golden/read_recording.py, which shares no code with Headroom. Exits
-with 1 if any of this fails. Full and default mode alternate. Only the Python standard library is used.
+The victim counts each operation in a mapped file after the operation. `headroom report --json` must open each recording and report
+`complete: false`. The recording must have every counted operation and, for each thread, at most the one that was in progress.
+tests/golden/read_recording.py counts its content and shares no code with Headroom. Exits with 1 if any check fails. Full and default
+mode alternate. Uses only the Python standard library.
 """
 import argparse
 import collections
@@ -43,7 +43,7 @@ def load_reader():
 
 
 class MemoryGroup:
-    """A control group below our own with a bound on memory, of version 2 or 1; path is None where none can be made."""
+    """A control group below our own with a memory limit, version 2 or 1. path is None if it cannot be created."""
 
     def __init__(self):
         self.path = None
@@ -99,8 +99,8 @@ def wait_until_it_works(tally, process):
         time.sleep(0.001)
 
 
-def let_die(arguments, way, group, folder, chance, full):
-    """Traces a victim to its end; (exit status of headroom, the recording, the tally)."""
+def kill_victim(arguments, way, group, folder, chance, full):
+    """Traces a victim until it dies. Returns (exit status of headroom, the recording, the tally)."""
     recording, tally = os.path.join(folder, "victim.hrec"), os.path.join(folder, "tally")
     victim = [os.path.join(arguments.build, "tests/trace_victim"), tally, str(THREADS)]
     before = None
@@ -125,7 +125,7 @@ def let_die(arguments, way, group, folder, chance, full):
 
 
 def own_events(reader, path):
-    """[(allocations, releases, bytes)] of the victim's blocks, per thread that has any, and what could not be read."""
+    """[(allocations, releases, bytes)] of the victim's blocks, for each thread that has any, and the reader's problems."""
     with open(path, "rb") as file:
         recording = reader.Recording(file.read())
     counts = collections.defaultdict(lambda: [0, 0, 0])
@@ -147,14 +147,14 @@ def own_events(reader, path):
 
 
 def judge(arguments, reader, recording, tally):
-    """What is wrong with a recording (nothing: an empty list), and how many operations it holds."""
+    """Problems of a recording (an empty list if none), and the number of its operations."""
     wrong = []
     report = subprocess.run([os.path.join(arguments.build, "bin/headroom"), "report", recording, "--json"], capture_output=True)
     if report.returncode != 0:
         return [f"headroom report ended with {report.returncode}: {report.stderr.decode()[:200]}"], 0, 0, 0
     parsed = json.loads(report.stdout)
     if parsed["complete"] is not False:
-        wrong.append("it says that it is complete")
+        wrong.append("it is reported as complete")
     recorded, problems = own_events(reader, recording)
     wrong += problems
     done = read_tally(tally)
@@ -165,17 +165,17 @@ def judge(arguments, reader, recording, tally):
     if lost or recorded_sum[2] < done_sum[2]:
         wrong.append(f"{lost} operations are lost: done {done_sum}, recorded {recorded_sum}")
     if held > operations + THREADS:
-        wrong.append(f"it holds {held} operations of {operations} and at most {THREADS} under way")
+        wrong.append(f"it has {held} operations; expected are {operations} and at most {THREADS} in progress")
     return wrong, operations, held - operations, lost
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--times", type=int, default=200, help="of which two fifths SIGKILL, a fifth OOM kill, two fifths abort")
+    parser.add_argument("--times", type=int, default=200, help="number of kills: two fifths SIGKILL, a fifth OOM kill, two fifths abort")
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--folder", help="where recordings lie while they are made (default: the temporary folder)")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--folder", help="folder for recordings during the run (default: the temporary folder)")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
     arguments.build = os.path.abspath(arguments.build)
     reader, chance, group = load_reader(), random.Random(arguments.seed), MemoryGroup()
@@ -187,7 +187,7 @@ def main():
         for number in range(arguments.times):
             way, full = order[number % len(order)], number // len(order) % 2 == 0
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-                status, recording, tally = let_die(arguments, way, group, folder, chance.random(), full)
+                status, recording, tally = kill_victim(arguments, way, group, folder, chance.random(), full)
                 wrong, operations, under_way, lost = judge(arguments, reader, recording, tally)
                 if status != expected[way]:
                     wrong.append(f"headroom trace ended with {status}, not {expected[way]}")
@@ -209,12 +209,12 @@ def main():
 
 
 def render(arguments, results, has_group, failed):
-    lines = ["# What a killed program leaves", "",
+    lines = ["# Recordings of killed programs", "",
              f"Command: `bench/trace_kills.py --times {arguments.times} --seed {arguments.seed}`. Machine: {os.cpu_count()} processors, "
              f"{platform.machine()}, Linux {platform.release()}. The victim has {THREADS} threads; full and default mode alternate. OOM kill: "
              + (f"by the kernel, in a control group of {LIMIT >> 20} MiB." if has_group else
-                "no control group could be made, so a failed allocation under RLIMIT_AS and abort() instead."), "",
-             "| death | times | opened, incomplete, nothing lost | operations done, median (min–max) | lost | recorded and under way at death, at most |",
+                "no control group could be created, so by a failed allocation under RLIMIT_AS and abort()."), "",
+             "| death | times | opened, incomplete, nothing lost | operations done, median (min–max) | lost | recorded in progress at death, at most |",
              "|---|---|---|---|---|---|"]
     for way in ("SIGKILL", "OOM kill", "abort"):
         ones = [one for one in results if one["way"] == way]
@@ -223,7 +223,7 @@ def render(arguments, results, has_group, failed):
         operations = sorted(one["operations"] for one in ones)
         lines.append(f"| {way} | {len(ones)} | {sum(1 for one in ones if not one['wrong'])} | {operations[len(operations) // 2]:,} "
                      f"({operations[0]:,}–{operations[-1]:,}) | {sum(one['lost'] for one in ones)} | {max(one['under_way'] for one in ones)} |")
-    return "\n".join(lines + ["", f"{len(results) - failed} of {len(results)} as they should be.", ""])
+    return "\n".join(lines + ["", f"{len(results) - failed} of {len(results)} correct.", ""])
 
 
 if __name__ == "__main__":

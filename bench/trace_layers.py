@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Do the layers hold what they are said to hold? Traces a plain ONNX Runtime program (bench/bare_onnxruntime_loop.cpp),
-every allocation, and holds what Headroom says of each node against ONNX Runtime's own profile of the same runs:
-what the heap gave while a node ran (blocks of 4 KiB and more), against how much the runtime's arena grew in that node
-(mem_arena_held_delta). Once with the arena as it is by default, which doubles and so grows in few nodes, and once with an
-arena that grows by what each tensor asks for. And how much of the heap's peak carries a name: a layer, the runtime, the program, or the profile that tracing adds.
+"""Checks the memory of layers. Traces a plain ONNX Runtime program (bench/bare_onnxruntime_loop.cpp), every allocation, and compares
+Headroom's figures for each node with ONNX Runtime's own profile of the same runs: heap allocations while a node ran (blocks of 4 KiB
+and more), and the growth of the runtime's arena in that node (mem_arena_held_delta). Once with the default arena, which doubles and so
+grows in few nodes, and once with an arena that grows by the size of each tensor. It also reports how much of the heap's peak has a
+name: a layer, the runtime, the program, or the profile that tracing adds.
 
-Then every node's tensors: the output bytes that Headroom tells of it, against the runtime's profile of each run
-(output_size), against the shapes and types of its outputs that the profile has besides (output_type_shape), and, with the
-arena off, when each tensor is a block of its own, against the blocks that were recorded in the node's layer.
+Then the tensors of every node: the output bytes that Headroom reports are compared with the runtime's profile of each run
+(output_size), and with the shapes and types of its outputs in the profile (output_type_shape). With the arena off, each tensor is a
+separate block; then they are also compared with the blocks that were recorded in the node's layer.
 
     bench/trace_layers.py --build build/release --output bench/results/trace_layers MODEL[:DIMS] …
 
-DIMS as 1,3,640,640, where the model leaves them open. Writes OUTPUT.json with every node's growth and the nodes whose tensors
-differ, and OUTPUT.md. Only the
-Python standard library is used.
+DIMS such as 1,3,640,640, if the model leaves them open. Writes OUTPUT.json with every node's growth and the nodes whose tensors
+differ, and OUTPUT.md. Uses only the Python standard library.
 """
 import argparse
 import glob
@@ -29,7 +28,7 @@ ELEMENT_BYTES = {"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "int8": 1
                  "uint32": 4, "int64": 8, "uint64": 8, "bool": 1}
 PAGE = 4096
 ALIGNMENT = 64  # of the runtime's buffers
-RUNS = 3  # as many as the tracer lets the runtime profile
+RUNS = 3  # the tracer lets the runtime profile this many
 
 
 def run(command):
@@ -44,7 +43,7 @@ def whole(arguments, key):
 
 
 def tensor_bytes(shape):
-    """{"float": [1, 32, 52, 52]} → 346112; of a type without a size, such as string, nothing."""
+    """{"float": [1, 32, 52, 52]} → 346112; None for a type without a size, such as string."""
     ((element, dims),) = shape.items()
     size = ELEMENT_BYTES.get(element)
     for dim in dims if size else ():
@@ -53,7 +52,7 @@ def tensor_bytes(shape):
 
 
 def profile_of(folder):
-    """By node, over all runs: growth of the arena, sizes of its outputs in all and one by one, by their shapes."""
+    """By node, over all runs: growth of the arena, and sizes of its outputs, in total and individually by shape."""
     nodes = {}
     (path,) = glob.glob(os.path.join(folder, "*.hrec.d", "onnxruntime-*.json"))
     with open(path, encoding="utf-8") as file:
@@ -81,7 +80,7 @@ def trace(options, model, dims, arena):
 
 
 def blocks_by_layer(binaries, recording):
-    """The sizes of all blocks that were allocated in each layer."""
+    """The sizes of all blocks allocated in each layer."""
     blocks = {}
     text = run([os.path.join(binaries, "headroom"), "export", recording, "--to", "timeline-json", "--out", "-"])
     for event in json.loads(text)["events"]:
@@ -91,7 +90,7 @@ def blocks_by_layer(binaries, recording):
 
 
 def compare_tensors(report, profile, blocks):
-    """Every node of the runtime's profile, with what Headroom tells of its outputs."""
+    """Every node of the runtime's profile, with Headroom's figures for its outputs."""
     (session,) = report["sessions"]
     told = {node["name"]: node.get("output_bytes") for node in session["nodes"]}
     rows = []
@@ -117,7 +116,7 @@ def summary_of_tensors(rows):
 
 
 def compare(report, profile):
-    """Nodes that the profile gives memory, with what the heap gave in their layers."""
+    """Nodes with memory in the profile, and the heap allocations in their layers."""
     (session,) = report["sessions"]
     prefix = session["name"] + "/run/"
     given = {layer["layer_name"][len(prefix):]: layer["total_allocated_bytes"] for layer in report["layers"]
@@ -126,7 +125,7 @@ def compare(report, profile):
 
 
 def summary(rows):
-    """Of the nodes to which both give memory worth a page: how far they are apart."""
+    """For nodes with at least a page in both: how much the two differ."""
     both = [row for row in rows if row["profile_bytes"] >= 4096 and row["heap_bytes"] >= 4096]
     ratios = sorted(row["heap_bytes"] / row["profile_bytes"] for row in both)
     return {"nodes": len(rows), "compared": len(both),
@@ -158,11 +157,11 @@ def measure(options, model, dims):
 
 
 def table(results, command):
-    lines = ["# What the layers hold, against ONNX Runtime's own profile", "",
+    lines = ["# Memory of layers, compared with ONNX Runtime's own profile", "",
              f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}", "", f"    {command}", "",
-             "Bytes that the heap gave in a node's layer (Headroom, full recording, all its allocations), over the growth of the arena that "
-             "the runtime's profile gives the same node. The heap gives more: the arena keeps an index of 8 bytes for every 256 that it holds "
-             "(3.1 %) and does not count it, and kernels have scratch memory of their own.", "",
+             "Heap bytes allocated in a node's layer (Headroom, full recording, all its allocations), divided by the arena growth of the same "
+             "node in the runtime's profile. The heap has more: the arena keeps an uncounted index of 8 bytes for every 256 that it holds "
+             "(3.1 %), and kernels allocate scratch memory.", "",
              "| model | arena | nodes | compared | heap | profile | ratio, least | median | largest | only the profile's | other nodes' heap | named at the peak |",
              "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for result in results:
@@ -179,10 +178,10 @@ def table_of_tensors(results):
     runs = [(result["model"], arena, row) for result in results for arena, row in result["tensors"].items()]
     nodes, exact = sum(row["nodes"] for _, _, row in runs), sum(row["exact"] for _, _, row in runs)
     lines = ["", "## Every node's tensors", "",
-             f"What Headroom tells of each node's outputs (`sessions[].nodes[].output_bytes`) agrees to the byte with the runtime's profile of each "
-             f"run, and with the shapes and types of the outputs that the profile has besides, at {exact:,} of {nodes:,} nodes "
-             f"({100 * exact / max(1, nodes):.2f} %). With the arena off each tensor is a block of its own, or lies where an earlier one was: of the "
-             "nodes with outputs of 4 KiB and more, *own blocks* are those in whose layer a block of each output's very size was recorded (rounded up to "
+             f"Headroom's figure for each node's outputs (`sessions[].nodes[].output_bytes`) equals, to the byte, the runtime's profile of each "
+             f"run, and the shapes and types of the outputs in the profile, at {exact:,} of {nodes:,} nodes "
+             f"({100 * exact / max(1, nodes):.2f} %). With the arena off, each tensor is a separate block, or reuses an earlier one. Of the "
+             "nodes with outputs of 4 KiB and more, *own blocks* are those whose layer has a recorded block of each output's exact size (rounded up to "
              "64 bytes, as the runtime does), and *reused* are the others.", "",
              "| model | arena | nodes | as the profile | as the shapes | exact | outputs, bytes | own blocks | reused |",
              "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
@@ -203,7 +202,7 @@ def main():
     for spec in options.models:
         model, _, dims = spec.partition(":")
         if not os.path.exists(model):
-            raise SystemExit(f"trace_layers: there is no model {model}")
+            raise SystemExit(f"trace_layers: model not found: {model}")
         results.append(measure(options, model, dims))
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     names = " ".join(os.path.basename(spec) for spec in options.models)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Does `headroom trace --full` count what others count? Runs real programs (bench/trace_programs.py) under Headroom,
-heaptrack and, where it is fast enough, valgrind's DHAT, in turns, and compares the allocations, their bytes, the peak and
-what was never released.
+"""Compares the counts of `headroom trace --full` with other tools. Runs real programs (bench/trace_programs.py) under Headroom,
+heaptrack and, for fast programs, valgrind's DHAT, in turns. Compares allocations, their bytes, the peak, and blocks that were never
+released.
 
     bench/trace_peers.py --build build/release --rounds 3 --output bench/results/trace_peers
 
-Headroom's figures are those of `headroom report --json`; heaptrack's are counted here from its raw file (its interpreter
-can die half-way and leave a short file); DHAT's are what it prints. Where Headroom and heaptrack differ, the two streams of
-events of the first round are laid side by side: every allocation that only one of them has is listed by its size and by the
-libraries that it was made through, so that no difference has to be guessed.
+Headroom's figures are those of `headroom report --json`. heaptrack's are counted here from its raw file, because its interpreter can
+die half-way and leave a short file. DHAT's are those that it prints. If Headroom and heaptrack differ, their event streams of the first
+round are compared: every allocation that only one of them has is listed by its size and by the libraries in its stack, so that every
+difference can be explained.
 
-heaptrack and valgrind are needed for this benchmark only: `apt-get install heaptrack valgrind zstd` on Debian or Ubuntu.
-Programs that are absent are left out and named. Only the Python standard library is used.
+Only this benchmark needs heaptrack and valgrind: `apt-get install heaptrack valgrind zstd` on Debian or Ubuntu. Missing programs are
+skipped and listed. Uses only the Python standard library.
 """
 import argparse
 import collections
@@ -62,7 +62,7 @@ def load_reader():
 
 
 def run(command, program, environment=None):
-    # Where things lie must not decide what is allocated (Python's arenas, node's hash tables of addresses).
+    # Addresses must not influence allocations (Python's arenas, node's hash tables of addresses).
     with open(program.stdin, "rb") as stdin:
         done = subprocess.run(["setarch", "-R", *command], stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True, env={**os.environ, **program.environment, **(environment or {})})
@@ -71,7 +71,7 @@ def run(command, program, environment=None):
     return done.stderr
 
 
-# ---- a stack as the libraries that it goes through, innermost first
+# ---- a stack as a list of its libraries, innermost first
 
 class Libraries:
     def __init__(self):
@@ -99,9 +99,9 @@ class Libraries:
 # ---- the tools
 
 def variables_of_headroom(build, folder):
-    """What `headroom trace` adds to a program's environment. Programs copy their environment, so heaptrack's get the same
-    variables, under another name for the one that it takes out again. Valgrind has four of its own, Headroom three: one more
-    makes them equal in number."""
+    """The variables that `headroom trace` adds to a program's environment. Programs copy their environment, so heaptrack's runs get the
+    same variables (under another name for the one that the tracer removes again). Valgrind adds four variables, Headroom three: one more
+    makes the numbers equal."""
     command = [os.path.join(build, "bin/headroom"), "trace", "--full", "--layers", "off", "--force", "--out",
                os.path.join(folder, "program.hrec"), "--", shutil.which("env")]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -113,7 +113,7 @@ def variables_of_headroom(build, folder):
 def under_headroom(build, program, folder, environment):
     path = os.path.join(folder, "program.hrec")
     headroom = os.path.join(build, "bin/headroom")
-    # Layers of ONNX Runtime would turn on its profile, for which it allocates itself.
+    # Layers of ONNX Runtime would enable its profiler, which allocates memory itself.
     run([headroom, "trace", "--full", "--layers", "off", "--force", "--out", path, "--", *program.command], program, environment)
     report = json.loads(subprocess.run([headroom, "report", path, "--json"], check=True, capture_output=True).stdout)
     if not report["complete"]:
@@ -122,7 +122,7 @@ def under_headroom(build, program, folder, environment):
 
 
 class Blocks:
-    """How often which size was allocated, and was live at the end, through which libraries."""
+    """Number of allocations, and of live blocks at the end, by size and by libraries of the stack."""
 
     def __init__(self, allocated, live, libraries):
         self.allocated, self.live = named(allocated, libraries), named(live, libraries)
@@ -213,7 +213,7 @@ def add_heaptrack_module(libraries, line, executable):
 
 
 def under_dhat(program, folder):
-    # What the C and C++ libraries would release for valgrind's sake at the end is not the program's doing.
+    # Memory that the C and C++ libraries would free for valgrind at exit is not the program's.
     text = run(["valgrind", "--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no",
                 "--dhat-out-file=" + os.path.join(folder, "dhat.json"), *program.command], program)
 
@@ -228,17 +228,17 @@ def under_dhat(program, folder):
             "leaked_blocks": leaked_blocks}
 
 
-# ---- what only one has
+# ---- allocations that only one tool has
 
 def only_in(ours, theirs):
-    """[(size, how often more, through)] for sizes that `ours` has more of, the most bytes first."""
+    """[(size, difference, libraries)] for sizes with more allocations in `ours`, largest bytes first."""
     rows = []
     for size, through in ours.items():
         more = sum(through.values()) - sum(theirs.get(size, {}).values())
         if more > 0:
-            # Of the ways that led to this size, those that the other lacks most.
-            ways = through - theirs.get(size, collections.Counter())
-            rows.append((size, more, ways.most_common(1)[0][0]))
+            # Of the stacks with this size, those with the largest difference.
+            stacks = through - theirs.get(size, collections.Counter())
+            rows.append((size, more, stacks.most_common(1)[0][0]))
     return sorted(rows, key=lambda row: -row[0] * row[1])
 
 
@@ -260,7 +260,7 @@ def measure(arguments, program):
                              "never released only in Headroom": only_in(ours.live, theirs.live),
                              "never released only in heaptrack": only_in(theirs.live, ours.live)}
         print(f"trace_peers: {program.name}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
-    # Paths are this machine's.
+    # Remove the paths of this machine.
     command = [os.path.basename(word) if word.startswith("/") else word for word in program.command]
     return {"program": program.name, "command": command, "what": program.what, "rounds": rounds,
             "first_round": explained}
@@ -299,16 +299,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", help="programs whose names begin with one of these")
-    parser.add_argument("--folder", help="where recordings lie while they are made (default: the temporary folder)")
+    parser.add_argument("--only", nargs="+", help="only programs whose names begin with one of these")
+    parser.add_argument("--folder", help="folder for recordings during the run (default: the temporary folder)")
     parser.add_argument("--no-dhat", dest="dhat", action="store_false")
-    parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
+    parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
     arguments.build = os.path.abspath(arguments.build)
     needed = ["heaptrack", "zstd"] + (["valgrind"] if arguments.dhat else [])
     missing = [tool for tool in needed if shutil.which(tool) is None]
     if missing:
-        raise SystemExit(f"trace_peers: {', '.join(missing)} not found: apt-get install heaptrack valgrind zstd (--no-dhat does without valgrind)")
+        raise SystemExit(f"trace_peers: {', '.join(missing)} not found: apt-get install heaptrack valgrind zstd (--no-dhat needs no valgrind)")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found, absent = trace_programs.find_programs(arguments.build, folder)
         if arguments.only:

@@ -1,5 +1,5 @@
-"""The real programs that bench/trace_peers.py compares Headroom's figures on, each set up so that it does the same work
-every time: fixed seeds, one thread, its own input files."""
+"""The real programs for bench/trace_peers.py, set up to do the same work every time: fixed seeds, one thread, own input
+files."""
 import os
 import shlex
 import shutil
@@ -69,7 +69,7 @@ def node_programs(path, folder):
 
 
 def git_programs(path, folder):
-    """300 commits over 40 text files, the same ones each time."""
+    """300 commits over 40 text files, the same each time."""
     repository = os.path.join(folder, "repository")
     environment = {"GIT_CONFIG_NOSYSTEM": "1", "HOME": folder}
     git = lambda *words, **more: subprocess.run([path, *words], check=True, env={**os.environ, **environment}, **more)
@@ -98,7 +98,7 @@ def sqlite_programs(path, folder):
 
 
 def compiler_programs(path, folder):
-    """The compiler proper, as g++ starts it: heaptrack does not follow into other programs."""
+    """The compiler proper, as g++ starts it, because heaptrack does not trace child processes."""
     preprocessed = os.path.join(folder, "recording.ii")
     subprocess.run([path, "-std=c++20", f"-I{ROOT}/src", "-E", os.path.join(ROOT, "src/recording/recording.cpp"), "-o",
                     preprocessed], check=True)
@@ -125,7 +125,7 @@ def inference_programs(build):
 
 
 def find_programs(build, folder):
-    """Those that this machine has, and the names of those that it has not."""
+    """The programs on this machine, and the names of missing ones."""
     found, absent = [], []
     for tool, make in ((sys.executable, python_programs), ("node", node_programs), ("git", git_programs),
                        ("sqlite3", sqlite_programs), ("g++", compiler_programs), ("xz", compressor_programs),

@@ -1,11 +1,11 @@
-"""Whether a series drifts: the test of Mann and Kendall, and the slope of Theil and Sen with its 95 % confidence interval."""
+"""Tests a series for drift: the Mann-Kendall test, and the Theil-Sen slope with its 95 % confidence interval."""
 import math
 import statistics
 
 
 def trend(values):
-    """Of values at equal distances: the two-sided p of Mann and Kendall (normal approximation, corrected for ties, for ten values
-    and more), and the slope a step with its interval (Sen's)."""
+    """For equidistant values: the two-sided p of Mann and Kendall (normal approximation, corrected for ties, for ten values and
+    more), and the slope per step with its interval (Sen's)."""
     n = len(values)
     slopes = sorted((values[j] - values[i]) / (j - i) for i in range(n) for j in range(i + 1, n))
     s = sum((slope > 0) - (slope < 0) for slope in slopes)

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Are Headroom's figures true, and what does it cost? Compares
+"""Checks Headroom's figures, and measures its overhead. Compares
 
-  * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs, both started at
-    once and taking turns of a quarter of a second or a dozen frames (turns.py), so that both meet the same moods of the machine;
-  * its run peak with independent observers: VmRSS polled every 2 ms, and the kernel's own control-group peak;
-  * what the processes of the group say of their own memory (anonymous and shared) with what the group was charged
-    for the same kinds, at one moment: the like-for-like half of the line above. The group's peak itself also holds
-    page cache, and lacks the library pages that were cached before the group existed;
-  * the worker's peak with the bare loop's VmHWM (the worker's cost, apart from the frames it holds);
+  * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs. Both start together
+    and alternate every quarter of a second or dozen frames (turns.py), so that both see the same states of the machine;
+  * its run peak with independent observers: VmRSS polled every 2 ms, and the kernel's control-group peak;
+  * the processes' own memory (anonymous and shared) with the group's charge for the same kinds, at one time. This is the exact
+    comparison: the group's peak also includes page cache, and does not include library pages that were cached before;
+  * the worker's peak with the bare loop's VmHWM (the worker's overhead, without the frames it holds);
   * the conductor's own VmHWM.
 
     bench/truth.py --build build/release --rounds 15 --output bench/results/truth.json MODEL:SOURCE[:IMGSZ] …
 
-Only the Python standard library is used. Prints a Markdown table; every single value is in the JSON file.
+Uses only the Python standard library. Prints a Markdown table; every single value is in the JSON file.
 """
 import argparse
 import glob
@@ -47,20 +46,20 @@ def status_bytes(pid, key):
 
 
 def measured_groups(name):
-    """Files of the groups that headroom's workers are in: those of the probe and of the scan are other processes'."""
+    """Files of the groups of headroom's workers; groups of the probe and of the scan are excluded."""
     found = glob.glob(f"/sys/fs/cgroup/memory/**/headroom-*/{name}", recursive=True) or \
         glob.glob(f"/sys/fs/cgroup/**/headroom-*/{name}", recursive=True)
     return [path for path in found if not re.search(r"-(probe|scan)", os.path.basename(os.path.dirname(path)))]
 
 
 class Observer(threading.Thread):
-    """Watches the conductor's own peak, the worker's resident bytes and the kernel's account of its group."""
+    """Observes the conductor's peak, the worker's resident bytes and the charge of its group."""
 
     def __init__(self, conductor):
         super().__init__(daemon=True)
         self.conductor, self.worker = conductor, None
         self.conductor_peak = self.worker_peak = self.group_peak = 0
-        self.own_of_group = self.own_of_processes = 0  # anonymous and shared bytes when the group had the most
+        self.own_of_group = self.own_of_processes = 0  # anonymous and shared bytes at the group's maximum
         self.stop = False
 
     def run(self):
@@ -86,8 +85,8 @@ class Observer(threading.Thread):
         anonymous, shared = 0, 0
         for pid in read(f"{group}/cgroup.procs").split():
             anonymous += status_bytes(pid, "RssAnon") or 0
-            shared = max(shared, status_bytes(pid, "RssShmem") or 0)  # one ring of frames, mapped by both
-        if anonymous and of_group > self.own_of_group:  # without processes it is a group that is being taken down
+            shared = max(shared, status_bytes(pid, "RssShmem") or 0)  # one ring of frames, mapped by both processes
+        if anonymous and of_group > self.own_of_group:  # a group without processes is being removed
             self.own_of_group, self.own_of_processes = of_group, anonymous + shared
 
 
@@ -130,7 +129,7 @@ def spread(values):
 
 
 def interval_of_median(values):
-    """The median of paired ratios with its 95 % confidence interval, beside the whole range."""
+    """The median of paired ratios with its 95 % confidence interval, and the whole range."""
     low, high = confidence_of_median(values)
     return {**spread(values), "ci95_low": low, "ci95_high": high}
 
@@ -139,15 +138,16 @@ def measure(arguments, specification, folder):
     model, source, *rest = specification.split(":")
     size = int(rest[0]) if rest else 640
     inputs = f"{folder}/inputs.raw"
-    # As many different inputs as fit into a small file; both sides go through them in a circle.
+    # As many different inputs as fit into a small file; both sides repeat them in a circle.
     subprocess.run([f"{arguments.build}/bin/make_inputs", model, source, str(arguments.frames), inputs, str(size)],
                    check=True, stdout=subprocess.DEVNULL)
     first, _ = headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, True)
     dims = first["input"].split("[")[1].rstrip("]")  # "float32[1,3,640,640]"
-    # Times are taken with nobody watching: polling /proc and the group every 2 ms costs the measured process a good
-    # part of its time on two cores. Memory is watched in rounds of its own.
+    # Times are measured without observers: polling /proc and the group every 2 ms takes a good
+    # part of the measured process's time on two cores. Memory is measured in separate rounds.
     times, memory = [], []
-    # The bench also decodes and pre-processes, so the bare loop gets as many more runs as make both end together.
+    # The bench also decodes and pre-processes, so the bare loop gets more runs, to make both end
+    # together.
     whole = first["stages_ns"]["end_to_end"]["mean"] / first["latency_ns"]["mean"]
     turn = slice_for(first["stages_ns"]["end_to_end"]["p50"] / 1e9)
     commands = {
@@ -213,7 +213,7 @@ def main():
         with open(arguments.output, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
             file.write("\n")
-    print(f"Machine: {results['machine']}; {arguments.rounds} rounds of {arguments.frames} frames in turns, "
+    print(f"Machine: {results['machine']}; {arguments.rounds} alternating rounds of {arguments.frames} frames, "
           f"{arguments.threads} thread(s), and {arguments.memory_rounds} rounds for memory. Median (min–max).\n")
     print("| model | P50 ms | P50 / bare loop | 95 % of its median | peak / polled VmRSS | peak / cgroup peak | own memory / cgroup's | worker over bare, MiB | conductor, MiB |")
     print("|---|---|---|---|---|---|---|---|---|")

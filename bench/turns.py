@@ -1,8 +1,8 @@
-"""Two programs that take turns: each runs for a slice of time while the other is stopped.
+"""Runs two programs alternately: each runs for a slice of time while the other is stopped.
 
-A machine that others use too is faster in one second than in the next, by far more than two programs of interest differ.
-Whole runs in turn meet different seconds; slices of a quarter of a second meet the same ones. What a program does in a
-slice, it does as if it were alone; a measurement that a stop falls into is one in a dozen or more, which a median hardly sees.
+The speed of a shared machine changes from one second to the next, by far more than the two programs differ. Whole runs one after
+another see different states; slices of a quarter of a second see the same ones. Within a slice a program runs as if it were alone.
+A stop falls into one measurement of a dozen or more, so the median hardly changes.
 """
 import os
 import signal
@@ -12,7 +12,7 @@ import time
 
 
 def session_members(leader):
-    """All processes of a session: the programs start children with process groups of their own."""
+    """All processes of a session, because the programs start children in other process groups."""
     members = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -34,12 +34,12 @@ def send(leader, number):
 
 
 def slice_for(seconds_of_one_measurement):
-    """Of a quarter of a second, or a dozen measurements."""
+    """A quarter of a second, or a dozen measurements."""
     return max(0.25, 12 * seconds_of_one_measurement)
 
 
 def run_in_turns(commands, slice_seconds):
-    """The standard outputs of the commands, in their order. When one has ended the other goes on alone."""
+    """Returns the standard outputs of the commands, in order. When one ends, the other continues alone."""
     files = [tempfile.TemporaryFile("w+") for _ in commands]
     errors = [tempfile.TemporaryFile("w+") for _ in commands]
     running = []

@@ -1,6 +1,6 @@
-"""An ONNX model that is nothing but weights: a chain of matrix products, written without any library. The weights are stored as PyTorch's
-Linear has them and transposed by a node each, which ONNX Runtime does once, while it loads the model: then both forms are
-in memory.
+"""Writes an ONNX model that consists only of weights: a chain of matrix products, written without any library. The weights are stored as
+in PyTorch's Linear, and a node transposes each. ONNX Runtime does that once, while it loads the model; then both forms are in
+memory.
 
     bench/weighty_onnx.py FILE [LAYERS] [SIDE]
 

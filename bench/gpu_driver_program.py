@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A plain CUDA program for bench/gpu_ledger.py: takes memory by each of the driver's ways, a phase each, and notes what NVML says meanwhile.
+"""A plain CUDA program for bench/gpu_ledger.py: allocates by each route of the driver, one phase each, and records NVML's figures.
 
-    gpu_driver_guest.py SAMPLES.json
+    gpu_driver_program.py SAMPLES.json
 
-Functions of libcuda by name, no toolkit. Sizes are odd on purpose: what the driver rounds up is the ledger's to know.
+Uses functions of libcuda by name, without a toolkit. Sizes are odd on purpose, to test how the ledger handles the driver's rounding.
 """
 import ctypes
 import mmap
@@ -72,7 +72,7 @@ def pitch():
 
 def managed():
     blocks = [made(Address, "cuMemAllocManaged", Size(100 * MIB), 1)]
-    for block in blocks:  # it lies on the device once it was written there
+    for block in blocks:  # managed memory moves to the device when it is written there
         call("cuMemsetD8_v2", block, 1, Size(100 * MIB))
     call("cuCtxSynchronize")
     return blocks
@@ -125,7 +125,7 @@ def registered():
 
 
 def by_graph():
-    """Two nodes that allocate and none that frees: the memory is there from the launch on, until somebody frees it."""
+    """Two allocating nodes and no free node: the memory exists from the launch until it is freed explicitly."""
     graph, addresses = made(Pointer, "cuGraphCreate", 0), []
     for size in (90 * MIB + 9, 33 * MIB):
         node = AllocationNode(PoolProperties(1, 0, GPU), None, 0, size, 0)
@@ -193,7 +193,7 @@ def free_by_graph(all_of_it):
 
 
 def export():
-    """The other process of imported(): holds 170 MiB that it says the handle of, until its input ends."""
+    """The other process of imported(): allocates 170 MiB, prints its handle, and keeps it until its input ends."""
     call("cuInit", 0)
     call("cuCtxSetCurrent", made(Pointer, "cuDevicePrimaryCtxRetain", 0))
     block = made(Address, "cuMemAlloc_v2", Size(170 * MIB))
@@ -219,7 +219,7 @@ def free_pinned(blocks):
         call("cuMemFreeHost", block)
 
 
-WAYS = [("cuMemAlloc", plain, free_plain), ("cuMemAllocPitch", pitch, free_plain), ("cuMemAllocManaged", managed, free_plain),
+ROUTES = [("cuMemAlloc", plain, free_plain), ("cuMemAllocPitch", pitch, free_plain), ("cuMemAllocManaged", managed, free_plain),
         ("cuArray3DCreate, flat", arrays, free_arrays), ("cuArray3DCreate, deep", arrays_3d, free_arrays),
         ("cuMipmappedArrayCreate", mipmaps, free_mipmaps), ("cuMemAllocAsync", in_order, free_in_order),
         ("cuMemAllocFromPoolAsync", in_own_pool, free_own_pool), ("cuMemCreate", by_handle, free_by_handle),
@@ -233,17 +233,17 @@ def main():
     call("cuInit", 0)
     context = made(Pointer, "cuDevicePrimaryCtxRetain", 0)
     call("cuCtxSetCurrent", context)
-    for _, take, free in WAYS:  # the driver's own first uses: kernels of memset, the stream of the pools
+    for _, take, free in ROUTES:  # triggers the driver's own first allocations: memset kernels, the stream of the pools
         free(take())
-    sampler.rest("context, each way once", driver_grows=True)
-    for name, take, free in WAYS:
+    sampler.rest("context, each route once", driver_grows=True)
+    for name, take, free in ROUTES:
         taken = take()
         sampler.rest(name)
         free(taken)
         sampler.rest(name + ", freed")
-    everything = [take() for _, take, _ in WAYS]
+    everything = [take() for _, take, _ in ROUTES]
     sampler.rest("all at once")
-    for (_, _, free), taken in zip(WAYS, everything):
+    for (_, _, free), taken in zip(ROUTES, everything):
         free(taken)
     sampler.rest("all freed")
     sampler.save(sys.argv[1], program="a plain program", device="", setting="")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A PyTorch program for bench/gpu_ledger.py: what a GPU's memory is used for, and what a limit does to it.
+"""A PyTorch program for bench/gpu_ledger.py: uses GPU memory in several ways, with and without a limit.
 
-    gpu_torch_guest.py ledger SAMPLES.json    runs models eagerly and as a CUDA graph; notes what NVML says meanwhile
-    gpu_torch_guest.py limit                  allocates until PyTorch's OutOfMemoryError, frees, and goes on
-    gpu_torch_guest.py inference MODEL…       for each line "MODEL N" of standard input runs N passes of it, for gpu_trace_cost.py
+    gpu_torch_program.py ledger SAMPLES.json    runs models eagerly and as a CUDA graph; records NVML's figures meanwhile
+    gpu_torch_program.py limit                  allocates until PyTorch's OutOfMemoryError, frees, and continues
+    gpu_torch_program.py inference MODEL…       for each line "MODEL N" of standard input runs N passes of it, for gpu_trace_cost.py
 """
 import json
 import os
@@ -22,7 +22,7 @@ def ledger(path):
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
     sampler.rest("context", driver_grows=True)
-    # Kernels and libraries are loaded at their first use: warm up before anything is compared.
+    # Kernels and libraries are loaded at first use: warm up before comparing.
     model = torchvision.models.resnet50().cuda().eval()
     data = torch.randn(32, 3, 224, 224, device="cuda")
     with torch.no_grad():
@@ -74,7 +74,7 @@ def limit():
     granted = len(blocks) * (100 << 20)
     reserved = torch.cuda.memory_reserved()
     del blocks[len(blocks) // 2:]
-    torch.cuda.empty_cache()  # cuBLAS asks the driver for its workspace
+    torch.cuda.empty_cache()  # cuBLAS allocates its workspace directly from the driver
     again = torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
     again.fill_(7)
     works = int(again[-1].item()) == 7 and float((torch.ones(512, 512, device="cuda") @ torch.ones(512, 512, device="cuda"))[0, 0]) == 512
@@ -83,7 +83,7 @@ def limit():
 
 
 def make_model(name):
-    """A model with random weights, and its input: times do not depend on the weights."""
+    """A model with random weights, and its input. Times do not depend on the weights."""
     import torch
     import torchvision
 
