@@ -166,7 +166,7 @@ Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file) {
     header.width = static_cast<int>(reader.number(26, 2).value_or(0) & 0x3fff);
     header.height = static_cast<int>(reader.number(28, 2).value_or(0) & 0x3fff);
   } else {
-    return input_error("damaged WebP: it contains no picture");
+    return input_error("damaged WebP: it contains no image");
   }
   return header;
 }

@@ -91,7 +91,7 @@ Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
     const std::uint8_t marker = file[at++];
     if (marker == 0 || stands_alone(marker)) continue;
     if (marker == kEndOfImage) {
-      if (!scan_seen) return input_error("damaged JPEG: it contains no picture");
+      if (!scan_seen) return input_error("damaged JPEG: it contains no image");
       return header;
     }
     const auto length = reader.number(at, 2);

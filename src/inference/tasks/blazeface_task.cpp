@@ -102,7 +102,7 @@ std::optional<GridOutputs> find_grid(const ModelDescription& model, const Grid& 
 
 TaskResult make_blazeface(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "a square picture of 128 or 256 pixels as input, and outputs [1,512,1], [1,384,1], [1,512,16], "
+      "a square image of 128 or 256 pixels as input, and outputs [1,512,1], [1,384,1], [1,512,16], "
       "[1,384,16]";
   auto image = find_image_input(model, 128, 128);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.width != image->spec.height ||

@@ -54,7 +54,7 @@ class Classification final : public TaskBase {
 }  // namespace
 
 TaskResult make_classification(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "one picture as input, and one output [1,classes] of float32";
+  constexpr std::string_view kNeeds = "one image as input, and one output [1,classes] of float32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1 ||
       !is_float(model.outputs[0]) || !fits(model.outputs[0].dims, {1, -1}))

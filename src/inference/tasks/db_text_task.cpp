@@ -72,7 +72,7 @@ bool looks_like_paddle(const ModelDescription& model) {
 
 TaskResult make_db_text(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "one picture as input, and one output [1,1,H,W] of float32 of the same size";
+      "one image as input, and one output [1,1,H,W] of float32 of the same size";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.layout != Layout::nchw ||
       image->spec.type != ElementType::float32 || model.inputs.size() != 1 || model.outputs.size() != 1)

@@ -58,7 +58,7 @@ class FastestDet final : public TaskBase {
 }  // namespace
 
 TaskResult make_fastestdet(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "a picture as input, and one output [1,5+classes,H/16,W/16] of float32";
+  constexpr std::string_view kNeeds = "an image as input, and one output [1,5+classes,H/16,W/16] of float32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || model.outputs.size() != 1)
     return does_not_fit("fastestdet", kNeeds);

@@ -68,7 +68,7 @@ class Mlsd final : public TaskBase {
 
 TaskResult make_mlsd(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "a picture of four channels as input, and outputs [1,h,w,1] (scores) and [1,h,w,4] (offsets)";
+      "an image of four channels as input, and outputs [1,h,w,1] (scores) and [1,h,w,4] (offsets)";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgba || image->spec.type != ElementType::float32 ||
       model.outputs.size() != 2)
@@ -82,7 +82,7 @@ TaskResult make_mlsd(const ModelDescription& model, const TaskOptions& options) 
   const int rows = image->spec.height / 2;
   const int columns = image->spec.width / 2;
   if (!fits(score_dims, {1, rows, columns, 1}) || !fits(offset_dims, {1, rows, columns, 4}))
-    return does_not_fit("mlsd", "maps with half the picture's sides");
+    return does_not_fit("mlsd", "maps with half the image's sides");
   image->spec.resize = Resize::stretch;
   image->spec.scale = {1, 1, 1};
   return std::make_unique<Mlsd>(options, *image, scores, 1 - scores, rows, columns);

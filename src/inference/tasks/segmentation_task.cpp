@@ -171,7 +171,7 @@ bool sides_fit(const TensorSpec& output, std::size_t rows, const InputSpec& inpu
 
 TaskResult make_segmentation(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "a picture as input, and one output [1,N,h,w] or [1,h,w,N] of float32 with at most 256 channels";
+      "an image as input, and one output [1,N,h,w] or [1,h,w,N] of float32 with at most 256 channels";
   auto image = find_image_input(model, options.image_size, 32);
   const auto output = find_map(model);
   if (!image || image->spec.channels != ChannelOrder::rgb || !output)

@@ -29,7 +29,7 @@ constexpr std::array kTasks{
     TaskKind{{"yolo_segmentation", "boxes and masks of YOLOv8-seg and YOLO11-seg"}, make_yolo_segmentation},
     TaskKind{{"mlsd", "line segments, M-LSD", Thresholds::confidence}, make_mlsd},
     TaskKind{{"fastestdet", "boxes of FastestDet, [1,5+classes,H/16,W/16]"}, make_fastestdet},
-    TaskKind{{"segmentation", "masks of the whole picture: people, or N classes", Thresholds::none},
+    TaskKind{{"segmentation", "masks of the whole image: people, or N classes", Thresholds::none},
              make_segmentation},
     TaskKind{{"classification", "the most likely class, [1,classes]", Thresholds::confidence},
              make_classification},

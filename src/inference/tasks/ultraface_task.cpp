@@ -43,7 +43,7 @@ class UltraFace final : public TaskBase {
 }  // namespace
 
 TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "a picture as input, and outputs [1,N,2] (scores) and [1,N,4] (boxes)";
+  constexpr std::string_view kNeeds = "an image as input, and outputs [1,N,2] (scores) and [1,N,4] (boxes)";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || model.outputs.size() != 2)
     return does_not_fit("ultraface", kNeeds);

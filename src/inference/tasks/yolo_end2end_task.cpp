@@ -43,7 +43,7 @@ class YoloEnd2End final : public TaskBase {
 }  // namespace
 
 TaskResult make_yolo_end2end(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "one picture as input, and one output [1,N,6] of float32";
+  constexpr std::string_view kNeeds = "one image as input, and one output [1,N,6] of float32";
   const auto image = find_yolo_input(model, options.image_size);
   if (!image || model.outputs.size() != 1) return does_not_fit("yolo_end2end", kNeeds);
   const TensorSpec& output = model.outputs[0];

@@ -103,7 +103,7 @@ class YoloSegmentation final : public TaskBase {
 
 TaskResult make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "one picture as input, and outputs [1,4+classes+n,N] and prototypes [1,n,h,w] of float32";
+      "one image as input, and outputs [1,4+classes+n,N] and prototypes [1,n,h,w] of float32";
   const auto image = find_yolo_input(model, options.image_size);
   if (!image || model.outputs.size() != 2) return does_not_fit("yolo_segmentation", kNeeds);
   const std::size_t rows = model.outputs[0].dims.size() == 3 ? 0 : 1;

@@ -52,7 +52,7 @@ class YoloV5 final : public TaskBase {
 }  // namespace
 
 TaskResult make_yolov5(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "one picture as input, and a first output [1,N,5+classes] of float32";
+  constexpr std::string_view kNeeds = "one image as input, and a first output [1,N,5+classes] of float32";
   const auto image = find_yolo_input(model, options.image_size);
   if (!image || model.outputs.empty()) return does_not_fit("yolov5", kNeeds);
   const TensorSpec& output = model.outputs[0];

@@ -29,7 +29,7 @@ class YoloV8 final : public TaskBase {
 }  // namespace
 
 TaskResult make_yolov8(const ModelDescription& model, const TaskOptions& options) {
-  constexpr std::string_view kNeeds = "one picture as input, and one output [1,4+classes,N] of float32";
+  constexpr std::string_view kNeeds = "one image as input, and one output [1,4+classes,N] of float32";
   const auto image = find_yolo_input(model, options.image_size);
   if (!image || model.outputs.size() != 1) return does_not_fit("yolov8", kNeeds);
   const TensorSpec& output = model.outputs[0];

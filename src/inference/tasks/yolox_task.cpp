@@ -53,7 +53,7 @@ class YoloX final : public TaskBase {
 
 TaskResult make_yolox(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "one picture as input, and one output [1,N,5+classes] of float32, with N equal to the number of cells "
+      "one image as input, and one output [1,N,5+classes] of float32, with N equal to the number of cells "
       "of strides 8, 16 and 32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1)

@@ -106,7 +106,7 @@ std::optional<std::size_t> find_output(const ModelDescription& model, std::strin
 
 TaskResult make_yunet(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds =
-      "a picture whose sides are multiples of 32 as input, and outputs cls_, obj_, bbox_ and kps_ of strides "
+      "an image whose sides are multiples of 32 as input, and outputs cls_, obj_, bbox_ and kps_ of strides "
       "8, 16 and 32";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.width % 32 != 0 ||

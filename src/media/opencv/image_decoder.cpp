@@ -46,12 +46,12 @@ std::string damage_in(const std::string& messages) {
 std::string reason_in(const std::string& messages) {
   const std::string line = messages.substr(0, messages.find('\n'));
   const bool is_opencv = line.find("OpenCV") != std::string::npos || line.find(".cpp") != std::string::npos;
-  return line.empty() || is_opencv ? "OpenCV cannot read this kind of picture" : line;
+  return line.empty() || is_opencv ? "OpenCV cannot read this kind of image" : line;
 }
 
 std::string reason_of(const cv::Exception& problem) {
   return problem.code == cv::Error::StsNoMem ? "there is not enough memory to decode it"
-                                             : "OpenCV cannot convert this kind of picture";
+                                             : "OpenCV cannot convert this kind of image";
 }
 
 // Decodes into `image`, in place if its memory fits. OpenCV reports failures in four ways: an exception, an
@@ -132,7 +132,7 @@ Result<ImageFile> read_image(const std::string& path, const std::optional<Bytes>
                        Bytes{std::int64_t{header->width} * header->height * extra_bytes_per_pixel};
   if (bound && needed > *bound)
     return too_large(path,
-                     fmt::format("a picture of {} x {} pixels of {} bits", header->width, header->height,
+                     fmt::format("an image of {} x {} pixels of {} bits", header->width, header->height,
                                  header->bits * header->channels),
                      needed, *bound);
   return ImageFile{std::move(*content), *header};

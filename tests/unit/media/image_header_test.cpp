@@ -42,7 +42,7 @@ TEST(ImageHeader, IgnoresTheEndMarkerOfAThumbnail) {
   EXPECT_EQ(reason(jpeg("\x12\x34", "")), "truncated JPEG: it ends before its end marker");
   EXPECT_EQ(reason(jpeg("\x12\x34", "\xFF")), "truncated JPEG: it ends before its end marker");
   EXPECT_EQ(reason(jpeg("").substr(0, 9)), "truncated JPEG: it ends inside a segment");
-  EXPECT_EQ(reason("\xFF\xD8\xFF\xD9"s), "damaged JPEG: it contains no picture");
+  EXPECT_EQ(reason("\xFF\xD8\xFF\xD9"s), "damaged JPEG: it contains no image");
   EXPECT_EQ(reason("\xFF\xD8\xFF\xE0\x00\x01"s),
             "damaged JPEG: a segment is shorter than its own length field");
   EXPECT_EQ(reason("\xFF\xD8\xFF\xDA\x00\x02\x11\xFF\xD9"s), "damaged JPEG: pixels come before the size");
