@@ -68,7 +68,7 @@ class Section {
       line(fmt::format("Graphs     reserved at most {} (driver's figure)",
                        bytes(*figures_.graph_reserved_peak_bytes)));
     if (figures_.context_bytes)
-      line(fmt::format("Contexts   {} besides the allocations, by difference",
+      line(fmt::format("Contexts   {} in addition to the allocations, by difference",
                        bytes(*figures_.context_bytes)));
     if (figures_.driver_growth_bytes)
       line(fmt::format(
@@ -79,7 +79,7 @@ class Section {
           "Granules   {} more at the peak: the driver rounds allocations over {} up to multiples of {}",
           bytes(figures_.rounding_at_peak_bytes), bytes(granule() / 2), bytes(granule())));
     if (figures_.overhead_bytes)
-      line(fmt::format("Modules    at most {} besides the allocations, by difference",
+      line(fmt::format("Modules    at most {} in addition to the allocations, by difference",
                        bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
       line(fmt::format("Refused    {}, {} in total", words_for_count({figures_.refused_count}, "request"),

@@ -75,7 +75,7 @@ std::unique_ptr<MetricSource> open_nvml_source(const std::string& library_file) 
   }
   const unsigned devices = count_devices(**library);
   if (devices == 0) {
-    log::debug("no GPU metrics: NVIDIA's driver {} has no device", (*library)->driver_version());
+    log::debug("no GPU metrics: NVIDIA's driver {} found no GPU", (*library)->driver_version());
     return nullptr;
   }
   return std::make_unique<NvmlSource>(std::move(*library), devices);

@@ -455,8 +455,9 @@ TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
   EXPECT_FALSE(device.contains("driver_growth_bytes")) << "the driver allocated nothing more";
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
-  EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB besides the allocations, by difference"));
-  EXPECT_THAT(text.out, HasSubstr("Modules    at most 6.0 MiB besides the allocations, by difference"));
+  EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB in addition to the allocations, by difference"));
+  EXPECT_THAT(text.out,
+              HasSubstr("Modules    at most 6.0 MiB in addition to the allocations, by difference"));
   EXPECT_FALSE(device_of("modules", HEADROOM_FAKE_CUDA).contains("context_bytes"))
       << "without NVML it is unknown";
 }

@@ -255,7 +255,7 @@ Finding explain_direct(const LogMessage& message, Finding finding) {
       held ? fmt::format(" held {}. They", format_bytes(*held)) : "");
   if (limit) finding.confidence = Confidence::certain;
   const bool is_netty = message.text("library") == "Netty";
-  finding.cures = {{"raise the limit, if that much is free besides the heap",
+  finding.cures = {{"raise the limit, if that much is free in addition to the heap",
                     fmt::format("java -XX:MaxDirectMemorySize={}", larger_direct_limit(message)),
                     {}},
                    {"check whether the program keeps buffers",

@@ -92,7 +92,7 @@ void explain_buffer(const LogMessage& message, Finding& finding) {
   finding.title = fmt::format("OpenCL could not allocate a buffer{} ({})",
                               requested ? " of " + format_bytes(*requested) : "", kObject);
   finding.cause =
-      "The device's memory was full, or the buffer exceeds the limit of one allocation "
+      "The device's memory was full. Or the buffer exceeds the limit of one allocation "
       "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of the memory).";
   Cure divide{"split the computation into smaller buffers", "", {}};
   const bool are_known = requested && largest && largest->count > 0;

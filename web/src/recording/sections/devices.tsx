@@ -51,10 +51,10 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
         {device.graph_reserved_peak_bytes !== undefined && ` Graphs reserved at most ${bytes(device.graph_reserved_peak_bytes)}.`}
         {device.rounding_at_peak_bytes !== undefined &&
           ` The driver rounds allocations over ${bytes(granule / 2)} up to multiples of ${bytes(granule)}: ${bytes(device.rounding_at_peak_bytes)} more.`}
-        {device.context_bytes !== undefined && ` Contexts use ${bytes(device.context_bytes)} besides the allocations, by difference.`}
+        {device.context_bytes !== undefined && ` Contexts use ${bytes(device.context_bytes)} in addition to the allocations, by difference.`}
         {device.driver_growth_bytes !== undefined &&
           ` The driver used at most ${bytes(device.driver_growth_bytes)} more later, by difference: kernels loaded at first launch, stacks, streams.`}
-        {device.overhead_bytes !== undefined && ` Modules use at most ${bytes(device.overhead_bytes)} besides the allocations, by difference.`}
+        {device.overhead_bytes !== undefined && ` Modules use at most ${bytes(device.overhead_bytes)} in addition to the allocations, by difference.`}
         {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')}, ${bytes(device.refused_bytes)} in total.`}
       </p>
       {curve.seconds.length > 0 && (
