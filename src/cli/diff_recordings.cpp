@@ -189,7 +189,7 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
     const bool is_above = gate && growth >= noise &&
                           growth > gate->allowed_growth(pair.before == nullptr ? 0 : pair.before->peak_bytes);
     if (is_above || found.has_breach())
-      return fmt::format("it checked only the command's main process; of the others, {}",
+      return fmt::format("it checked only the command's main process, but another process changed too: {}",
                          report::peak_words(pair));
   }
   return {};

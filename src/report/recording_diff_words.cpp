@@ -176,7 +176,8 @@ std::string process_sentence(const DiffReport& report) {
   if (size(*most) <= std::abs(report.diff.peak_bytes.change()) || size(*most) * kLeastPart < all ||
       static_cast<double>(size(*most)) < 2 * std::sqrt(variance))
     return "";
-  return fmt::format(" This is only the command's main process; of the others, {}.", peak_words(*most));
+  return fmt::format(" This is only the command's main process. Another process changed more: {}.",
+                     peak_words(*most));
 }
 
 }  // namespace

@@ -139,8 +139,7 @@ std::string words_for_room(const OomAutopsy& oom, const RoomMaker& way,
     case RoomBy::defragmenting: {
       const bool expands = settings.expandable_segments.value_or(false);
       return fmt::format(
-          "Only a large enough piece was missing: {} was free in {}, {} on the device, and {} was "
-          "requested{}",
+          "No free piece was large enough: {} was free in {}, {} on the device, and {} was requested{}",
           bytes, counted(way.blocks, "piece"), format_bytes({oom.device_free}), format_bytes({oom.requested}),
           expands ? "." : "; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps pieces together.");
     }
