@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# gpu_coexistence.sh BIN TOOLS OUT: does `headroom trace` get along with the other tools that stand in front of CUDA? Each is tried
-# where it is found: torch.profiler, compute-sanitizer and cuda-gdb around the traced program and around Headroom, ncu, and programs
-# that share the GPU by MPS. BIN has headroom; TOOLS is build/gpu/bin (traced_cuda lies in the folder tests beside it). Writes
-# OUT/coexistence.md, a line for each: the exit code, what the ledger saw, and how the output ended; whole outputs lie beside it.
+# gpu_coexistence.sh BIN TOOLS OUT: checks that `headroom trace` works together with other tools that hook CUDA. Each is tested if
+# installed: torch.profiler, compute-sanitizer and cuda-gdb around the traced program and around Headroom, ncu, and programs that share
+# the GPU with MPS. BIN has headroom; TOOLS is build/gpu/bin (traced_cuda is in the folder tests next to it). Writes
+# OUT/coexistence.md with a line for each: the exit code, the ledger's figures, and the last line of output. Complete logs are in OUT.
 set -uo pipefail
 bin=$(realpath "${1:?usage: gpu_coexistence.sh BIN TOOLS OUT}")
 tests=$(realpath "${2:?usage: gpu_coexistence.sh BIN TOOLS OUT}/../tests")
@@ -10,8 +10,8 @@ out=${3:?usage: gpu_coexistence.sh BIN TOOLS OUT}
 mkdir -p "$out"
 out=$(realpath "$out")
 limit=1073741824
-program=("$tests/traced_cuda" proc plain "$limit" 39845888)  # until it is refused
-calls=("$tests/../bin/gpu_call_cost" 1 20)                      # without a limit, too
+program=("$tests/traced_cuda" proc plain "$limit" 39845888)  # allocates until a request is refused
+calls=("$tests/../bin/gpu_call_cost" 1 20)  # also without a limit
 work=$(mktemp -d)
 mps=
 cleanup() {
@@ -40,7 +40,8 @@ passes()
 print("sound: PyTorch reserved", torch.cuda.memory_reserved(), "bytes")
 PY
 
-# tracing NAME COMMAND…: sets `command`, with Headroom in the place of the word TRACE, if there is one. The recording is $work/NAME.hrec.
+# tracing NAME COMMAND…: sets `command`; the word TRACE is replaced by Headroom's command line. The
+# recording is $work/NAME.hrec.
 tracing() {
   local name=$1 word
   shift
@@ -116,7 +117,7 @@ if command -v nvidia-cuda-mps-control >/dev/null; then
     mps=
     cp "$work"/mps/*.log "$out/" 2>/dev/null
   else
-    rows+=("| mps | – | the daemon does not start | – | $(tail -n 1 "$out/mps_start.log") |")
+    rows+=("| mps | – | cannot start the daemon | – | $(tail -n 1 "$out/mps_start.log") |")
   fi
   unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 fi
@@ -124,7 +125,7 @@ for tool in compute-sanitizer cuda-gdb ncu nvidia-cuda-mps-control; do
   command -v $tool >/dev/null || rows+=("| $tool | not found | | | |")
 done
 {
-  echo "# Beside other tools"
+  echo "# Together with other tools"
   echo
   echo "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1), $(date +%F). Command: \`bench/gpu_coexistence.sh\`, which also writes this file."
   echo

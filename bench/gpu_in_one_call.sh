@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# gpu_in_one_call.sh OUT PACKED: for a machine with a GPU that is lent for minutes: the tests labelled gpu, then the figures that are
-# still open, the most important first. PACKED is the folder that scripts/pack_for_gpu.sh filled. Each step has a time limit of its own
-# and none begins that could not end in time; OUT holds whatever is there after each step: the results in the form of bench/results/,
-# and results.tar.gz with the logs besides.
-#   TOTAL_SECONDS  when all is to be over (540)
-#   STEPS          which steps, in order: tests alternating torch onnxruntime small report bound (all)
+# gpu_in_one_call.sh OUT PACKED: for a machine with a GPU that is available for minutes only. Runs the tests labelled gpu, and then the
+# missing measurements, the most important first. PACKED is the folder filled by scripts/pack_for_gpu.sh. Each step has a time limit,
+# and no step starts that could not end in time. After each step, OUT has all results so far in the form of bench/results/, and
+# results.tar.gz with the logs.
+#   TOTAL_SECONDS  time for everything (540)
+#   STEPS          the steps, in order: tests alternating torch onnxruntime small report bound (all)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 out=${1:?usage: gpu_in_one_call.sh OUT PACKED}
@@ -13,30 +13,30 @@ total=${TOTAL_SECONDS:-540}
 steps=${STEPS:-tests alternating torch onnxruntime small report bound}
 here=$PWD/build/one_call
 models=$here/models
-least=20  # a step that would get fewer seconds is left out
+least=20  # a step that would get fewer seconds is skipped
 mkdir -p "$out" "$models" || exit 1
 out=$(realpath "$out")
 export PYTHONUNBUFFERED=1
 status=0
 
-tell() { echo "$*" | tee -a "$here/steps.txt"; }
-keep() {  # all at once, so that an end in its midst leaves the one before
+report() { echo "$*" | tee -a "$here/steps.txt"; }
+keep() {  # atomically: an interruption leaves the previous archive
   cp "$here"/gpu_*.json "$here"/gpu_*.md "$here"/only_gpu_report.txt "$here/steps.txt" "$out/" 2>/dev/null
   tar czf "$here.tar.gz" -C "$here" --exclude=models --exclude='*.hrec' . && mv "$here.tar.gz" "$out/results.tar.gz"
 }
-step() {  # NAME SECONDS COMMAND…: of at most so many seconds
+step() {  # NAME SECONDS COMMAND…: runs the command for at most this many seconds
   local name=$1 limit=$2 begin=$SECONDS left=$((total - SECONDS)) code=0
   shift 2
   if [ "$left" -lt "$least" ]; then
-    tell "$name: left out, $left s were left"
+    report "$name: skipped, only $left s remain"
     return
   fi
   [ "$limit" -le "$left" ] || limit=$left
   timeout --kill-after=5 "$limit" "$@" >"$here/$name.log" 2>&1 || code=$?
   if [ $code -eq 0 ]; then
-    tell "$name: done in $((SECONDS - begin)) s"
+    report "$name: done in $((SECONDS - begin)) s"
   else
-    tell "$name: ended with $code after $((SECONDS - begin)) s of $limit: $(grep . "$here/$name.log" | tail -n 1 | cut -c1-300)"
+    report "$name: ended with $code after $((SECONDS - begin)) s of $limit: $(grep . "$here/$name.log" | tail -n 1 | cut -c1-300)"
     status=1
   fi
   keep
@@ -44,24 +44,24 @@ step() {  # NAME SECONDS COMMAND…: of at most so many seconds
 
 rm -f "$here"/steps.txt
 if ! nvidia-smi -L; then
-  echo "there is no GPU of NVIDIA's here: nothing was measured"
+  echo "no NVIDIA GPU found: nothing was measured"
   exit 0
 fi
 
-# What is needed first, at once: the build begins when the header files are there.
+# Prepare in parallel: the build starts as soon as the header files are unpacked.
 python3 -c 'import pathlib, sys; sys.path.insert(0, "bench"); import gpu_inference
 gpu_inference.export(pathlib.Path(sys.argv[1]), gpu_inference.EXPORTED)' "$models" >"$here/export.log" 2>&1 &
 exporting=$!
 settings=$(scripts/unpack_for_gpu.sh "$packed" 2>"$here/unpack.log") || { tail -n 5 "$here/unpack.log"; exit 1; }
 eval "$settings"
 bin=$HEADROOM_BIN
-scripts/build_for_gpu.sh gpu_tests >"$here/build.log" 2>&1 || tell "build: failed: $(tail -n 1 "$here/build.log")"
-wait $exporting || tell "models: failed: $(tail -n 1 "$here/export.log")"
-tell "ready after $SECONDS s"
+scripts/build_for_gpu.sh gpu_tests >"$here/build.log" 2>&1 || report "build: failed: $(tail -n 1 "$here/build.log")"
+wait $exporting || report "models: failed: $(tail -n 1 "$here/export.log")"
+report "ready after $SECONDS s"
 keep
 
-# On one processor: two processes that run on different ones differ by more than what is looked for.
-trace_cost() {  # NAME SECONDS PROGRAM [FLAG…]: a process' start and end take some 30 s more than the measuring is given
+# On one processor: the difference between two processors would be larger than the measured effect.
+trace_cost() {  # NAME SECONDS PROGRAM [FLAG…]: starting and ending the processes takes about 30 s in addition to the measurement
   local name=$1 seconds=$2 program=$3 left=$((total - SECONDS))
   shift 3
   [ "$seconds" -le "$left" ] || seconds=$left
@@ -86,7 +86,7 @@ for name in $steps; do
     small) trace_cost small 70 onnxruntime --at-once 12 --model mobilenet_v2 ;;
     report) step report 40 bash -c only_gpu_report ;;
     bound) trace_cost bound 90 pytorch --at-once 6 --model resnet50_b32 --model vit_b_16_b8 --model transformer_b4 ;;
-    *) tell "gpu_in_one_call: $name is no step"; status=2 ;;
+    *) report "gpu_in_one_call: unknown step: $name"; status=2 ;;
   esac
 done
 cat "$here"/gpu_*.md "$here"/only_gpu_report.txt 2>/dev/null

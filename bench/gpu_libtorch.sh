@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu_libtorch.sh BIN OUT [FLAG…]: builds the LibTorch plug-in with the LibTorch of this python3 (it is of one version), and measures
-# headroom bench with it: bench/gpu_libtorch.py FLAG…. BIN holds headroom.
+# gpu_libtorch.sh BIN OUT [FLAG…]: builds the LibTorch plug-in with the LibTorch of this python3 (it works with one version only), and
+# measures headroom bench with it: bench/gpu_libtorch.py FLAG…. BIN has headroom.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:?usage: gpu_libtorch.sh BIN OUT [FLAG…]}

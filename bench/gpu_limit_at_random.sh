@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# gpu_limit_at_random.sh BUILD [RUNS]: does a GPU limit hold whatever three threads call? Needs no GPU: the fake driver of the tests, which
-# interrupts its callers and comes to some things later, ends at the first byte beyond and says with which stack. RUNS (100) of each kind, a seed each: memory by the byte and in
-# granules of 2 MiB, calls interrupted one time in 4 and in 16, with a recording and without. Two at a time. Prints what got past the limit, and the sums.
+# gpu_limit_at_random.sh BUILD [RUNS]: checks that a GPU limit holds for random calls of three threads. Needs no GPU: it uses the fake
+# driver of the tests, which interrupts its callers and delays some work. The driver stops at the first byte beyond the limit and prints the
+# stack. RUNS (100) of each kind, each with its own seed: memory by the byte and in granules of 2 MiB, 1 in 4 or 1 in 16 calls interrupted,
+# with and without a recording. Two runs at a time. Prints the runs that exceeded the limit, and the totals.
 set -uo pipefail
 build=$(realpath "${1:?usage: gpu_limit_at_random.sh BUILD [RUNS]}")
 runs=${2:-100}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-limit=1000341504  # of both kinds of granules a multiple
+limit=1000341504  # a multiple of both granules
 run() {  # KIND GRANULE ONE_IN RECORDS SEED
   local options="ledger=1,device=$limit" file=""
   if [ "$4" = yes ]; then

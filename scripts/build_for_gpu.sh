@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# build_for_gpu.sh TARGET…: builds the tests (gpu_tests) or benchmarks (gpu_benchmarks) that need a GPU, in build/gpu, and where
-# HEADROOM_LIBTORCH names a LibTorch's folder what links it (headroom_backend_libtorch, headroom_memory_tracer). Needs
-# g++ 12 or newer and cmake 3.25 or newer; the header files come from Debian's packages (scripts/install_dependencies.sh
-# test) or, where those cannot be installed, from the folder HEADROOM_CORE_HEADERS that scripts/pack_core_headers.sh filled
-# elsewhere.
+# build_for_gpu.sh TARGET…: builds the tests (gpu_tests) or benchmarks (gpu_benchmarks) for a machine with a GPU, in build/gpu. If
+# HEADROOM_LIBTORCH names the folder of a LibTorch, it can also build the targets that link it (headroom_backend_libtorch,
+# headroom_memory_tracer). Needs g++ 12 and cmake 3.25 or newer. The header files come from Debian's packages
+# (scripts/install_dependencies.sh test), or from the folder HEADROOM_CORE_HEADERS, which scripts/pack_core_headers.sh fills on
+# another machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 headers=${HEADROOM_CORE_HEADERS:-}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if a source is not as clang-format writes it; `make format` mends it.
+# Fails if clang-format would change a source; fix it with `make format`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror

@@ -4,7 +4,7 @@
     scripts/check_language.py [--program build/release/bin/headroom] [FILE.md …]
 
 Without files it also checks the subjects of the commits after BASE. It reports sentences of more than 32 words, phrases that
-the glossary replaces, and Markdown lines over 120 characters. Tables, code and links are left out. This is a floor: a text
+the glossary replaces, and Markdown lines over 120 characters. Tables, code and links are ignored. This is a minimum: a text
 that passes can still be hard to read. The last line gives the mean sentence.
 """
 import argparse
@@ -17,7 +17,7 @@ BASE = "9f3521f2"  # the last commit before these rules
 MOST_WORDS, MOST_COLUMNS, MOST_SUBJECT = 32, 120, 72
 FILES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 
-# Pattern of a phrase, and what to write. From the glossary of the project's language rules.
+# Pattern of a phrase, and the suggestion. From the glossary of the project's language rules.
 PHRASES = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), better) for pattern, better in [
     (r"g[ai]v(?:e|es|en) (?:it |them )?back|giv(?:e|es|ing) back", "free, release or return"),
     (r"hand(?:s|ed)? out", "allocate or return"),
@@ -44,7 +44,7 @@ PHRASES = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), better) for patter
 
 
 def sentences(block):
-    """The sentences of a paragraph, with the offset of each in it. A code span and a link count as what they show."""
+    """The sentences of a paragraph, with the offset of each in it. A code span counts as one word; a link counts as its text."""
     start = 0
     for end in re.finditer(r"[.!?][)\"'*_]*(?=\s|$)|$", block):
         if block[start:end.end()].strip():
@@ -57,7 +57,7 @@ def count_words(text):
 
 
 def markdown_blocks(text):
-    """(line number, text) of each paragraph, list item and heading; code blocks, tables and HTML are left out."""
+    """(line number, text) of each paragraph, list item and heading; code blocks, tables and HTML are ignored."""
     block, first, in_code = [], 0, False
     for number, line in enumerate(text.splitlines() + [""], 1):
         bare = re.sub(r"\]\([^)]*\)", "]", line)
@@ -132,7 +132,7 @@ def check_subjects():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", help="check the help of this program, too")
+    parser.add_argument("--program", help="also check the help of this program")
     parser.add_argument("files", nargs="*", help="Markdown files (default: README, CONTRIBUTING, CHANGELOG, docs/)")
     options = parser.parse_args()
     problems, lengths = [], []

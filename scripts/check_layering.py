@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the includes under src/ to the layers of docs/architecture.md.
+"""Checks the includes under src/ against the layers of docs/architecture.md.
 
-Fails on an include of a higher layer, on a cycle between modules of one layer, on a module that is not in the table
-below, and on relative includes ("../x.h"). Prints file:line, what is wrong and how to mend it.
+Fails on an include from a higher layer, on a cycle between modules of one layer, on a module that is missing in the table below,
+and on relative includes ("../x.h"). Prints file:line, the problem and the fix.
 
     scripts/check_layering.py [SOURCE_ROOT]
 """
@@ -21,9 +21,11 @@ LAYERS = {
     "tui": 6, "serve": 6,
     "cli": 7,
 }
-# The preload library runs inside other programs: it may use plain data, the writer of recordings and the ledger.
+# The preload library runs inside other programs. It may only use plain data, the recording writer
+# and the ledger.
 TRACER_MAY_SEE = {"model", "recording", "ledger", "tracer"}
-# The memory tracer's library runs there, too, and uses the preload library's recorder. No other module may.
+# The memory tracer's library also runs there and uses the preload library's recorder. No other
+# module may do so.
 MEMORY_TRACER_MAY_SEE = {"model", "recording", "tracer", "memory_tracer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
@@ -35,7 +37,7 @@ def find_problems(root):
             continue
         module = path.relative_to(root).parts[0]
         if module != "tracer" and module not in LAYERS:
-            problems.append(f"{path}: the module '{module}' is unknown; put the file into a module of docs/architecture.md or add the module there and to {sys.argv[0]}")
+            problems.append(f"{path}: the module '{module}' is unknown; move the file to a module of docs/architecture.md, or add the module there and to {sys.argv[0]}")
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = INCLUDE.match(line)
@@ -44,18 +46,18 @@ def find_problems(root):
             target = match.group(1)
             where = f"{path}:{number}"
             if target.startswith("."):
-                problems.append(f"{where}: the include \"{target}\" is relative; write it from src/, as \"{module}/…\"")
+                problems.append(f"{where}: the include \"{target}\" is relative; write it relative to src/: \"{module}/…\"")
                 continue
             other = target.split("/")[0]
             if "/" not in target or (other not in LAYERS and other != "tracer"):
-                continue  # a generated or foreign header
+                continue  # a generated or external header
             if module == "tracer":
                 if other not in TRACER_MAY_SEE:
-                    problems.append(f"{where}: tracer/ includes {other}/; it may see {', '.join(sorted(TRACER_MAY_SEE))} only")
+                    problems.append(f"{where}: tracer/ includes {other}/; it may only include {', '.join(sorted(TRACER_MAY_SEE))}")
                 continue
             if module == "memory_tracer":
                 if other not in MEMORY_TRACER_MAY_SEE:
-                    problems.append(f"{where}: memory_tracer/ includes {other}/; it may see {', '.join(sorted(MEMORY_TRACER_MAY_SEE))} only")
+                    problems.append(f"{where}: memory_tracer/ includes {other}/; it may only include {', '.join(sorted(MEMORY_TRACER_MAY_SEE))}")
                 continue
             if other == "tracer" or LAYERS[other] > LAYERS[module]:
                 problems.append(f"{where}: {module}/ (layer {LAYERS[module]}) includes {target}, which is above it; move the shared part down")
@@ -89,7 +91,7 @@ def main():
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print("every include points downward")
+        print("no include from a higher layer")
     return 1 if problems else 0
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares what scripts rely on between two builds: exit codes, JSON keys and CSV columns of 38 commands.
+"""Compares the outputs that scripts rely on between two builds: exit codes, JSON keys and CSV columns of 38 commands.
 
     scripts/compare_outputs.py BEFORE/bin/headroom AFTER/bin/headroom [DATA]
 
-DATA holds models/, models_bad/, pytorch_snapshots/, logs/, tegrastats/ (default: ../shared/data). Each program runs every
-command in a folder of its own. Prints a line for each command, and what differs. Exits with 1 on a difference.
+DATA has models/, models_bad/, pytorch_snapshots/, logs/, tegrastats/ (default: ../shared/data). Each program runs every command in
+its own folder. Prints a line for each command, and the differences. Exits with 1 if there are any.
 """
 import csv
 import json
@@ -24,7 +24,7 @@ load_peak = "900 MB"
 """
 NO_FRAMES = "bench --quiet --model vad=DATA/models/silero_vad.onnx --max-frames 3 --warmup 1"
 
-# Arguments, and the files whose keys and columns are compared besides standard output.
+# Arguments, and the files whose keys and columns are compared in addition to standard output.
 COMMANDS = [
     ("--version", []),
     ("no-such-verb", []),
@@ -76,7 +76,7 @@ def key_paths(value, path=""):
 
 
 def shape(text):
-    """The keys of JSON or JSON lines, or the columns of CSV; nothing of other text."""
+    """The keys of JSON or JSON lines, or the columns of CSV; nothing for other text."""
     try:
         return key_paths(json.loads(text))
     except ValueError:
@@ -124,7 +124,7 @@ def main():
                 problems += [f"{name}: {key} is new" for key in sorted(after[name] - keys)]
             keys = sum(len(found) for found in before.values())
             print(f"{'differs' if problems else 'same   '}  exit {code_before}, {keys:4} keys  headroom {command}")
-            print("".join(f"    {problem}\n" for problem in problems), end="")
+            print("".join(f"    {problem}\n" for problem in problems[:8]), end="")
             differences += bool(problems)
     print(f"{len(COMMANDS)} commands, {differences} differ")
     return 1 if differences else 0

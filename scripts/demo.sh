@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks detectors of text, faces and lines (models from npm) on photos and a video of Debian's opencv-doc, under an
-# enforced memory limit. Each benchmark prints where its report is.
+# enforced memory limit. Each benchmark prints the path of its report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

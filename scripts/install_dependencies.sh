@@ -1,43 +1,43 @@
 #!/usr/bin/env bash
-# Installs what Headroom needs on Debian 12: `build` for a build and the demo, `test` for tests and checks besides.
-# What is missing is installed in Debian 12's upstream versions (security updates change only what follows) and in no
-# other. What is there already stays as it is: another version is named in one line and used. Does nothing, in
-# under a second, when all is there.
+# Installs Headroom's dependencies on Debian 12: `build` for the build and the demo, `test` also for tests and checks.
+# Missing packages are installed in exactly Debian 12's upstream versions (security updates change only the Debian
+# revision). Installed packages are not changed: a different version is reported in one line and used. If everything
+# is installed, this takes less than a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-build}
 
-# package=upstream version; what it is for
+# package=upstream version; purpose
 build_packages=(
-  g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0   # tools
+  g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0    # tools
   python3=3.11                                                                                            # sorts sources into batches
-  libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                          # base
+  libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                         # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libncurses-dev=6.4                                                                                      # screen
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
-  libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
+  libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # symbol names
   libcpp-httplib-dev=0.11                                                                                 # headroom serve
   cyclonedds-dev=0.10 cyclonedds-tools=0.10                                                               # headroom serve --ros2
   libsqlite3-dev=3.40                                                                                     # headroom history
   zlib1g-dev=1:1.2                                                                                        # exports
-  opencv-doc=4.6                                                                                          # the demo's pictures
+  opencv-doc=4.6                                                                                          # the demo's images
 )
 test_packages=(
   libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3-jsonschema=4.10
   clang=1:14.0 clang-format=1:14.0 clang-tidy-22=1:22.1 libclang-rt-14-dev=1:14.0 lld=1:14.0  # lint and fuzzers
-  g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
-  chromium=                                                                      # the report page
-  libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
-  curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                  # what alerts are sent by
-  prometheus=2.42                                                                # scrapes headroom serve (promtool too)
-  postgresql=15 libpq5=15                                                        # a team's history
-  libfastrtps-dev=2.9                                                            # another reader of what --ros2 sends
-  libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
+  g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                                # Jetson's architecture
+  chromium=                                                                                   # tests of the report page
+  libtorch-dev=1.13 python3-torch=1.13                                                        # the LibTorch plug-in and its tests' modules
+  curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                               # senders of alerts
+  prometheus=2.42                                                                             # scrapes headroom serve (includes promtool)
+  postgresql=15 libpq5=15                                                                     # a team's run history
+  libfastrtps-dev=2.9                                                                         # another subscriber for --ros2
+  libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                               # allocators that the tracer can hook
 )
 
 wanted=("${build_packages[@]}")
 [ "$level" = test ] && wanted+=("${test_packages[@]}")
-# Any Node.js from 18 on will do, wherever it came from.
+# Any Node.js from version 18 on is accepted, whatever its source.
 if ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command -v npm >/dev/null; then
   wanted+=(nodejs=18. npm=9.2)
 fi
@@ -59,7 +59,7 @@ for package in "${wanted[@]}"; do
   fi
 done
 if [ ${#other[@]} -gt 0 ]; then
-  echo "install_dependencies: in other versions than Headroom is tested with: $(IFS=,; echo "${other[*]}")" >&2
+  echo "install_dependencies: versions that Headroom is not tested with: $(IFS=,; echo "${other[*]}")" >&2
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
@@ -74,7 +74,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "installing Debian packages: ${missing[*]}" >&2
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-  # The tests start these themselves; as packages they would begin to serve on this machine at once.
+  # The tests start these programs themselves. Without this, the packages would start system
+  # services.
   for service in mosquitto prometheus postgresql; do
     if [[ " ${missing[*]}" == *" $service="* ]] && command -v systemctl >/dev/null; then
       "${as_root[@]}" systemctl disable --now "$service" >/dev/null 2>&1 || true
@@ -84,7 +85,8 @@ fi
 scripts/fetch_npm_packages.sh
 scripts/opencv_examples.sh >/dev/null
 
-# The page's own tests drive a browser; the build needs only esbuild, preact and uplot, which it installs itself.
+# The page's tests need a browser driver. The build only needs esbuild, preact and uplot, and
+# installs them itself.
 if [ "$level" = test ] && ! cmp -s web/package-lock.json web/node_modules/.headroom-lock; then
   echo "installing the report page's test packages (npm ci, web/package-lock.json)" >&2
   (cd web && npm ci --ignore-scripts --silent)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# join_onnxruntime_cuda.sh PIECES FOLDER: puts the pieces of scripts/pack_onnxruntime_cuda.sh together and unpacks the CUDA
-# provider into FOLDER, beside the libonnxruntime.so.1 that is to use it.
+# join_onnxruntime_cuda.sh PIECES FOLDER: joins the pieces made by scripts/pack_onnxruntime_cuda.sh, and unpacks the CUDA
+# provider into FOLDER, next to the libonnxruntime.so.1 that will load it.
 set -euo pipefail
 pieces=${1:?usage: join_onnxruntime_cuda.sh PIECES FOLDER}
 folder=${2:?usage: join_onnxruntime_cuda.sh PIECES FOLDER}

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Puts the sources of src/ together for clang-tidy, which takes most of its time for the headers of what it reads.
+"""Combines the sources of src/ into batches for clang-tidy, which spends most of its time on headers.
 
     lint_batches.py BUILD FOLDER
 
-BUILD has the compile_commands.json of a build, in batches or not. Sources are put into batches across targets (unity_batches.py), larger
-ones than a build's: a batch has the include folders and definitions of all its targets, where no two of them define a name otherwise. FOLDER gets them, and a compile_commands.json of its own, whose files
-are printed. Files that the build leaves out (a plug-in without its runtime's headers here) cannot be read, nor can those with
-LibTorch's headers: clang 22 does not take them in C++20 with libstdc++ 12.
+BUILD has the compile_commands.json of a build, batched or not. Sources are combined across targets (unity_batches.py), into larger
+batches than a build's. A batch has the include folders and definitions of all its targets, as long as no two of them define a name
+differently. Writes the batches and their compile_commands.json to FOLDER, and prints their file names. Sources that the build leaves out
+(a plug-in whose runtime headers are missing) cannot be checked, and neither can those with LibTorch's headers: clang 22 rejects these in
+C++20 with libstdc++ 12.
 """
 import json
 import os
@@ -18,12 +19,13 @@ import sys
 import unity_batches
 
 UNREADABLE = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
-ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks|plugin)\.cpp$")  # what they include has names of ours; another one of a variable; one of each backend
+# These are never combined: their headers use names of ours, or another file's variable name, or each backend has one.
+ALONE = re.compile(r"/(demangle|terminal_screen|no_host_hooks|plugin)\.cpp$")
 MOST_FILES, MOST_LINES = 60, 6000
 
 
 def flags_of(entry):
-    """What the source means depends on: the compiler's arguments without the files."""
+    """The compiler's arguments that influence the meaning of the source, without file names."""
     words, kept = shlex.split(entry["command"]), []
     skip = {"-o": 1, "-c": 1, "-MF": 1, "-MT": 1, "-MD": 0}
     i = 1
@@ -31,8 +33,8 @@ def flags_of(entry):
         if words[i] in skip:
             i += 1 + skip[words[i]]
             continue
-        # Of a library its own name, whether it is for a shared one, how fast it is to be and how its compiler gets there change
-        # nothing that is looked for.
+        # Irrelevant for checks: the library's export macro, position independence, optimization
+        # level and compiler parameters.
         if not re.match(r"-D\w+_EXPORTS$|-O\d$|-fPI[CE]$|-fvisibility|--param=", words[i]):
             kept.append(words[i])
         i += 1
@@ -40,7 +42,7 @@ def flags_of(entry):
 
 
 def split(flags):
-    """Those that only add to what a source may include or ask for, and all others."""
+    """Splits the flags into include folders and definitions, and all others."""
     adding, others, i = [], [], 0
     while i < len(flags):
         count = 2 if flags[i] in ("-I", "-isystem", "-D") else 1
@@ -72,12 +74,12 @@ class Group:
 
 
 def includes_source(source):
-    """Whether it is another one's text once more: beside that one in a batch each name would be there twice."""
+    """Whether it includes another source: together in a batch, each name would be defined twice."""
     return re.search(r'^#include "[^"]+\.cpp"', pathlib.Path(source).read_text(), re.MULTILINE)
 
 
-def checks_beside(source):
-    """The .clang-tidy of the source's own folder, which its batch must have beside it, too."""
+def checks_of(source):
+    """The .clang-tidy in the source's folder, which its batch needs, too."""
     file = pathlib.Path(source).parent / ".clang-tidy"
     return file if file.is_file() else None
 
@@ -95,7 +97,7 @@ def main():
                 continue
             seen.add(source)
             adding, others = split(flags_of(entry))
-            defined, checks = definitions(adding), checks_beside(source)
+            defined, checks = definitions(adding), checks_of(source)
             group = next((one for one in groups if one.takes(others, checks, defined)), None)
             if group is None:
                 groups.append(group := Group(others, checks))
@@ -124,7 +126,7 @@ def main():
             unity_batches.write_if_new(file, batch.text())
             add(file, flags)
     (folder / "compile_commands.json").write_text(json.dumps(entries, indent=1))
-    # The largest first: with several processes the last is not waited for alone.
+    # Largest first, so that no process works alone at the end.
     entries.sort(key=lambda entry: -sum(len(open(name).read()) for name in re.findall(r'#include "(/[^"]+\.cpp)"', open(entry["file"]).read())))
     print(*(entry["file"] for entry in entries), sep="\n")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the folder with the photos and the video of Debian's opencv-doc that the demo, tests and benchmarks use.
-# Containers often have dpkg leave out /usr/share/doc (path-exclude): then the package is installed and its files are
-# absent. They are taken out of the package's archive into .deps/, once, for which nobody need be root.
+# Prints the folder with the photos and the video of Debian's opencv-doc, which the demo, tests and benchmarks use.
+# In containers, dpkg is often set up to omit /usr/share/doc (path-exclude): the package is then installed without its
+# files. In that case they are unpacked once from the package's archive into .deps/, which needs no root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +32,7 @@ if ! has_all "$unpacked"; then
   dpkg-deb --fsys-tarfile "$work"/opencv-doc_*.deb |
     tar -x -C "$unpacked" --strip-components=6 "${needed[@]/#/./$packaged/}"
   if ! has_all "$unpacked"; then
-    echo "opencv_examples: this release's opencv-doc has not all of ${needed[*]}" >&2
+    echo "opencv_examples: this release's opencv-doc lacks some of ${needed[*]}" >&2
     exit 1
   fi
 fi

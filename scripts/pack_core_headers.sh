@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# pack_core_headers.sh FOLDER: copies the header files and GoogleTest's sources that a core-only build needs (6 MB) to a
-# folder that can be carried to a machine where Debian's packages cannot be installed, as one with a GPU.
-# There: HEADROOM_CORE_HEADERS=FOLDER make test-gpu
+# pack_core_headers.sh FOLDER: copies the header files and GoogleTest's sources for a core-only build (6 MB) into a folder,
+# for machines on which Debian's packages cannot be installed, such as a rented machine with a GPU.
+# On that machine: HEADROOM_CORE_HEADERS=FOLDER make test-gpu
 set -euo pipefail
 folder=${1:?usage: pack_core_headers.sh FOLDER}
 mkdir -p "$folder/include"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# pack_for_gpu.sh FOLDER [ARCHITECTURE]: packs what the tests and benchmarks on a machine with a GPU take from a build, for one
-# that reaches no registry: headroom, its preload libraries and plug-in, bare_onnxruntime_loop and alternating_runs from build/release
-# with the libraries that they need, ONNX Runtime with its CUDA provider (for GPUs of ARCHITECTURE alone, 90 if none is given, so that
-# all of it is below 64 MiB), and header files. There scripts/unpack_for_gpu.sh FOLDER puts them in place.
+# pack_for_gpu.sh FOLDER [ARCHITECTURE]: packs the build's files for the tests and benchmarks on a machine with a GPU that has no access
+# to a registry: headroom, its preload libraries and plug-in, bare_onnxruntime_loop and alternating_runs from build/release with the
+# libraries that they need, ONNX Runtime with its CUDA provider (only for GPUs of ARCHITECTURE, default 90, so that the total is below
+# 64 MiB), and header files. On that machine, scripts/unpack_for_gpu.sh FOLDER unpacks them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?usage: pack_for_gpu.sh FOLDER [ARCHITECTURE]}
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin"
 cp "$build"/bin/{headroom,libheadroom_trace.so,libheadroom_trace_gpu.so,libheadroom_backend_onnxruntime.so,libonnxruntime.so.1,bare_onnxruntime_loop,alternating_runs} "$work/bin/"
 strip "$work"/bin/{headroom,alternating_runs}
-# The others that it needs are in every distribution.
+# The other libraries are part of every distribution.
 ldd "$work/bin/headroom" | awk '$1 ~ /^lib(fmt|spdlog|dw|elf)\.so/ {print $3}' | xargs cp -Lt "$work/bin/"
 scripts/pack_core_headers.sh "$work/headers" >/dev/null
 tar cf - -C "$work" bin headers | xz --x86 --lzma2=preset=6,dict=64MiB >"$folder/build.tar.xz"

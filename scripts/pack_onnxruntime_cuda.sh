@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB [ARCHITECTURE]]: fetches ONNX Runtime's CUDA provider for x86-64 (CUDA 13, cuDNN 9), the one
-# that fits the library of .deps/, and packs it into FOLDER as pieces of at most PIECE_MIB (55) that can be carried one by
-# one to a machine with a GPU that reaches no registry. There scripts/join_onnxruntime_cuda.sh puts them together.
-# With ARCHITECTURE (90: an H100 or H200) the code for other GPUs is left out, and it is one piece of 38 MiB instead of 160.
-# The package is checked against the pinned SHA-512; nothing is run from it.
+# pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB [ARCHITECTURE]]: fetches ONNX Runtime's CUDA provider for x86-64 (CUDA 13, cuDNN 9) in the
+# version of the library in .deps/, and packs it into FOLDER as pieces of at most PIECE_MIB (55). They can be copied one by one to a
+# machine with a GPU that has no access to a registry. scripts/join_onnxruntime_cuda.sh joins them there.
+# With ARCHITECTURE (90: an H100 or H200) the code for other GPUs is removed: one piece of 38 MiB instead of 160 MiB in total.
+# The package's pinned SHA-512 is verified; no code from it is run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?usage: pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB [ARCHITECTURE]]}

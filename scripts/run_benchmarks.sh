@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Benchmarks of Headroom itself: micro-benchmarks, then the truth and the cost of the bench against a bare runtime loop.
-# Results go to build/bench/; what is kept is copied to bench/results/ by hand, with the machine's name.
+# Benchmarks of Headroom itself: micro-benchmarks, then the accuracy and overhead of the bench compared with a bare runtime
+# loop. Results go to build/bench/; copy the final ones to bench/results/ by hand, with the machine's name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -16,7 +16,7 @@ python3 bench/truth.py --build "$build" --output build/bench/truth.json \
   ".deps/models/face_detection_back_256x256_barracuda.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/mlsd_320x320_tiny.onnx:video=$examples/data/vtest.avi"
-# A turn takes 36 runs, so each of these takes about a minute.
+# A turn has 36 runs, so each model takes about a minute.
 while read -r model turns; do
   echo "$model: $("$build/bin/alternating_runs" ".deps/models/$model" "video=$examples/data/vtest.avi" --turns "$turns" 2>/dev/null)"
 done <<'MODELS' | tee build/bench/alternating_runs.txt

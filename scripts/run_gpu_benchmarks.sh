@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run_gpu_benchmarks.sh OUT [STEP…]: the benchmarks on a machine with a GPU, each into OUT; what has no inputs is skipped, and the
-# last lines say so. Steps: metrics calls ledger trace alternating inference libtorch coexistence devices
-# (all, if none is named).
+# run_gpu_benchmarks.sh OUT [STEP…]: runs the benchmarks for a machine with a GPU and writes their results into OUT. Steps with missing
+# inputs are skipped; the last lines list them. Steps: metrics calls ledger trace alternating inference libtorch coexistence devices
+# (default: all).
 #   HEADROOM_BIN     folder with headroom, its preload libraries and plug-in, bare_onnxruntime_loop, alternating_runs and ONNX Runtime
-#                    with its CUDA provider (scripts/join_onnxruntime_cuda.sh); without it build/release/bin
-#   HEADROOM_MODELS  folder of models; those that PyTorch can export are put there. Without it build/bench/models
-#   STEP_SECONDS     a step that takes longer is ended (1800)
+#                    with its CUDA provider (scripts/join_onnxruntime_cuda.sh); default: build/release/bin
+#   HEADROOM_MODELS  folder of models; models that PyTorch can export are written there; default: build/bench/models
+#   STEP_SECONDS     time limit of a step (1800)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 out=${1:?usage: run_gpu_benchmarks.sh OUT [STEP…]}
@@ -15,23 +15,23 @@ bin=${HEADROOM_BIN:-build/release/bin}
 models=${HEADROOM_MODELS:-build/bench/models}
 limit=${STEP_SECONDS:-1800}
 mkdir -p "$out"
-told=() status=0
+results=() status=0
 
-skip() { told+=("$1: skipped, $2"); }
+skip() { results+=("$1: skipped, $2"); }
 step() {  # NAME COMMAND…
   local name=$1 begin=$SECONDS
   shift
   if timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1; then
-    told+=("$name: done in $((SECONDS - begin)) s")
+    results+=("$name: done in $((SECONDS - begin)) s")
   else
-    told+=("$name: failed with $? after $((SECONDS - begin)) s: $(tail -n 1 "$out/$name.log")")
+    results+=("$name: failed with $? after $((SECONDS - begin)) s: $(tail -n 1 "$out/$name.log")")
     status=1
   fi
 }
 has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
 if ! nvidia-smi -L >/dev/null 2>&1; then
-  echo "there is no GPU of NVIDIA's here: nothing was measured"
+  echo "no NVIDIA GPU found: nothing was measured"
   exit 0
 fi
 if ! scripts/build_for_gpu.sh gpu_benchmarks >"$out/build.log" 2>&1; then
@@ -94,8 +94,8 @@ for name in $steps; do
       else
         step devices bench/gpu_two_devices.py --headroom "$bin/headroom" --out "$out/devices"
       fi ;;
-    *) echo "run_gpu_benchmarks: $name is no step" >&2; exit 2 ;;
+    *) echo "run_gpu_benchmarks: unknown step: $name" >&2; exit 2 ;;
   esac
 done
-printf '%s\n' "${told[@]}" | tee "$out/steps.txt"
+printf '%s\n' "${results[@]}" | tee "$out/steps.txt"
 exit $status

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds what the tests labelled gpu need (scripts/build_for_gpu.sh), and runs them. Without a GPU every test skips.
+# Builds the tests labelled gpu (scripts/build_for_gpu.sh) and runs them. Without a GPU every test
+# is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/build_for_gpu.sh gpu_tests
@@ -7,7 +8,7 @@ log=$(mktemp)
 status=0
 scripts/run_tests.sh build/gpu -L gpu | tee "$log" || status=$?
 if grep -qE '^0 passed, 0 failed, [1-9][0-9]* skipped$' "$log"; then
-  echo "there is no GPU here: every test was skipped"
+  echo "no GPU found: every test was skipped"
   status=0
 fi
 rm -f "$log"

@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# run_tests.sh BUILD_DIR [ctest arguments]: runs CTest, ends with `N passed, N failed, N skipped` alone on a line and
-# fails if any test failed or none ran. A few tests that failed beside others are run once more, each alone: real
-# processes under real time-outs and limits meet a busy machine's moods. One that passes then counts as passed and is
-# named as unsteady, so that somebody looks at it.
+# run_tests.sh BUILD_DIR [ctest arguments]: runs CTest and ends with the line `N passed, N failed, N skipped`. Fails if any test
+# failed or none ran. If only a few tests failed, each is run once more, alone, because tests with real processes, time-outs and
+# limits can fail on a busy machine. A test that then passes counts as passed and is listed as unsteady, so that it gets checked.
 set -uo pipefail
 build=$1
 shift
 most_to_repeat=5
-sizes=(--test-output-size-passed 1000000 --test-output-size-failed 1000000)  # the counts stand at the end
+sizes=(--test-output-size-passed 1000000 --test-output-size-failed 1000000)  # the counts are at the end of the output
 junit=$(mktemp) again=$(mktemp)
 trap 'rm -f "$junit" "$again"' EXIT
 ctest --test-dir "$build" --output-on-failure --output-junit "$junit" "${sizes[@]}" -j "${TEST_JOBS:-2}" "$@" | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
 ctest_status=${PIPESTATUS[0]}
 failures=$(grep -c 'status="fail"' "$junit" || true)
 if [ "$failures" -gt 0 ] && [ "$failures" -le "$most_to_repeat" ]; then
-  echo "once more, alone:"
+  echo "running the failed tests once more, alone:"
   ctest --test-dir "$build" --output-on-failure --output-junit "$again" "${sizes[@]}" -j 1 --rerun-failed | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
 fi
 python3 - "$junit" "$again" "$ctest_status" <<'PY'
@@ -39,20 +38,20 @@ def was_not_built(case):
     return skip is not None and "Unable to find executable" in (skip.get("message") or "")
 
 
-# "NAME (3 of 8)" is a process with many tests, which says itself how many passed, failed and were skipped.
+# "NAME (3 of 8)" is a process with many tests; its output has the counts.
 OF_MANY = re.compile(r" \(\d+ of \d+\)$")
 
 
-def said(case, what):
+def count_of(case, what):
     counts = re.findall(rf"^\[ +{what} +\] (\d+) tests?", case.findtext("system-out") or "", re.MULTILINE)
     return int(counts[-1]) if counts else 0
 
 
 processes = [case for case in suite.iter("testcase") if OF_MANY.search(case.get("name")) and case.get("status") == "run"]
-in_processes = sum(said(case, "PASSED") for case in processes)
-skipped_in_processes = sum(said(case, "SKIPPED") for case in processes)
+in_processes = sum(count_of(case, "PASSED") for case in processes)
+skipped_in_processes = sum(count_of(case, "SKIPPED") for case in processes)
 failures = names(suite, lambda case: case.get("status") == "fail")
-failures += [case.get("name") + " ended without a word" for case in processes if "[  PASSED  ]" not in (case.findtext("system-out") or "")]
+failures += [case.get("name") + " ended without a result" for case in processes if "[  PASSED  ]" not in (case.findtext("system-out") or "")]
 passed_alone = names(again, lambda case: case.get("status") == "run")
 unsteady = [name for name in failures if name in passed_alone]
 absent = names(suite, was_not_built)
@@ -60,7 +59,7 @@ failures = [name for name in failures if name not in unsteady] + absent
 total = int(suite.get("tests"))
 skipped = len(names(suite, lambda case: case.get("status") in ("notrun", "disabled"))) - len(absent)
 for name in unsteady:
-    print(f"unsteady: {name} failed beside others and passed alone")
+    print(f"unsteady: {name} failed together with others and passed alone")
 for name in failures:
     print(f"failed: {name}")
 failed = len(failures)

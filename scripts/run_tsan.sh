@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The recorder under ThreadSanitizer: threads that record, name scopes, end and are replaced, all at once. The hooks of malloc
-# cannot run in a process whose malloc is the sanitizer's; everything behind them does. So do the hooks of a GPU's driver, before the
-# fake one, the ledger of GPU memory, the model pool and, where there is LibTorch, the memory tracer, which sees tensors that threads hand to each other.
+# Runs the recorder under ThreadSanitizer: threads that record, name scopes, end and are replaced, all at once. The malloc hooks cannot run
+# in a process whose malloc is the sanitizer's, but everything behind them does. Also runs the GPU driver hooks in front of the fake
+# driver, the ledger of GPU memory, the model pool, and the memory tracer if LibTorch is installed (threads pass tensors to each other).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset tsan ${CMAKE_LAUNCHER:-} -DHEADROOM_BENCHMARKS=OFF >/dev/null
 programs=(tracer_core_test device_hooks_test ledger_test pool_test)
 ! ninja -C build/tsan -t query memory_tracer_test >/dev/null 2>&1 || programs+=(memory_tracer_test)
 cmake --build build/tsan --target "${programs[@]}" --parallel "${JOBS:-$(nproc)}"
-# One process for all its tests, as the recorder has one recording in a process. A race ends it with 66.
+# One process for all tests, because the recorder has one recording per process. A race ends the
+# process with 66.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

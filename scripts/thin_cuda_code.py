@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Leaves in a library only the machine code for one kind of GPU, so that it packs to a fraction of its size.
+"""Keeps only the machine code for one kind of GPU in a library, so that it compresses to a fraction of its size.
 
     thin_cuda_code.py LIBRARY ARCHITECTURE
 
-ARCHITECTURE is the compute capability without its point: 90 for an H100 or H200. The code for others is overwritten with
-zeros; the library keeps its layout and the headers by which the driver chooses, so it runs as before on that GPU and on no
-other. The layout of the containers ("fat binaries") is not documented by NVIDIA: a library in which something else is found is
-left as it is.
+ARCHITECTURE is the compute capability without the point: 90 for an H100 or H200. Code for other GPUs is overwritten with zeros. The
+library keeps its layout and the headers from which the driver chooses, so it runs as before on that GPU and on no other. NVIDIA does
+not document the layout of the containers ("fat binaries"): a library with unknown content is not changed.
 """
 import struct
 import sys
 
-MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # of a container: version 1, header of 16 bytes, then the size of all its entries
+MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # start of a container: version 1, header of 16 bytes, then the total size of its entries
 
 
 def entries(data):
@@ -26,7 +25,7 @@ def entries(data):
             _, _, header, size = struct.unpack_from("<HHIQ", data, entry)
             (architecture,) = struct.unpack_from("<I", data, entry + 28)
             if not 32 <= header <= 4096 or entry + header + size > end or not 20 <= architecture < 1000:
-                raise ValueError(f"the entry at {entry} is none of those known")
+                raise ValueError(f"the entry at {entry} is of an unknown kind")
             yield entry + header, entry + header + size, architecture
             entry += header + size
         at = data.find(MAGIC, end)
@@ -39,7 +38,7 @@ def main():
     found = list(entries(data))
     kept = sum(end - begin for begin, end, architecture in found if architecture == wanted)
     if kept == 0:
-        sys.exit(f"thin_cuda_code: {path} has no code for {wanted}; it has some for {sorted({one[2] for one in found})}")
+        sys.exit(f"thin_cuda_code: {path} has no code for {wanted}, only for {sorted({one[2] for one in found})}")
     for begin, end, architecture in found:
         if architecture != wanted:
             data[begin:end] = bytes(end - begin)

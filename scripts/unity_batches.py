@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Which sources of a target can be compiled together: most of a file's time is its headers.
+"""Chooses sources of a target that can be compiled together, because headers take most of a file's compile time.
 
     unity_batches.py TARGETS FOLDER
 
-TARGETS has a line for each source, `target<TAB>path`. For each batch FOLDER gets a source that includes those of the batch, and
-FOLDER/batches a line `target<TAB>batch's source<TAB>path` for each of them; the rest are compiled alone.
+TARGETS has a line for each source, `target<TAB>path`. For each batch, FOLDER gets a source that includes the sources of the batch.
+FOLDER/batches gets a line `target<TAB>batch's source<TAB>path` for each of them. The other sources are compiled alone.
 
-Files share a batch if each means the same alone and beside the others: all are `using` the same namespaces, and no name that a
-file declares for itself (in an anonymous namespace, `static`) is one that another has anywhere. Where it is, the batch gives the
-name another one in its file by a macro: two files may both have their own `read`. It does not where the file says `.read`,
-`->read` or `::read`, which may be another's, or a header of its declares a `read`, too: then the files do not share a batch.
+Files share a batch if each has the same meaning alone and together: they are `using` the same namespaces, and no name that a file
+declares for itself (in an anonymous namespace, or `static`) occurs in another file. If it does occur, the batch renames it in its file
+with a macro, so two files may both have their own `read`. Renaming is impossible if the file contains `.read`, `->read` or `::read`,
+which may belong to another type, or if one of its headers declares `read`. Then the files do not share a batch.
 """
 import collections
 import functools
@@ -18,7 +18,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_FILES, MOST_LINES = 40, 6000  # two processors: the last batches must not be waited for
+MOST_FILES, MOST_LINES = 40, 6000  # for two processors: the last batches must not take long
 WORD = re.compile(r"(?<![\w.>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*")
 COMMENT = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"')
 DECLARED = [
@@ -40,8 +40,8 @@ def words_of(text):
 
 @functools.lru_cache(maxsize=None)
 def header_names(name, folder):
-    """Of a header of the project, as it is named in a file of that folder, and of those that it includes itself: all words, and what
-    is declared in a namespace, which is at the beginning of a line."""
+    """For a project header, as named in a file of that folder, and the headers that it includes: all words, and the names declared in
+    a namespace (which start at the beginning of a line)."""
     file = next((root / name for root in (folder, ROOT / "src", ROOT / "tests") if (root / name).is_file()), None)
     if file is None:
         return frozenset(), frozenset()
@@ -55,7 +55,7 @@ def header_names(name, folder):
 
 
 def declared_in(line):
-    """The names that a line of a namespace declares: not a function of a class that is declared elsewhere, nor an alias."""
+    """The names that a line of a namespace declares. Excludes aliases, and functions of a class declared elsewhere."""
     if not line or line[0] in " \t})/" or line.startswith(("using namespace ", "namespace ", "static_assert(")):
         return []
     line = ATTRIBUTE.sub("", line)
@@ -81,7 +81,7 @@ class Source:
             if line.startswith("namespace {"):
                 is_own = True
             elif line == "}  // namespace" or line == "}" and all_lines[number - 2].startswith("namespace {"):
-                is_own = False  # clang-format leaves out the comment where there is one line between
+                is_own = False  # clang-format omits the comment if there is only one line between
             elif is_own or line.startswith(("static ", "#define", "# define")):
                 names = declared_in(line)
                 self.own.update(names)
@@ -98,7 +98,7 @@ class Source:
         self.renamable = self.own - self.macros - declared - elsewhere
 
     def include(self, line):
-        """The same header from another folder."""
+        """The include of the same header from another folder."""
         found = INCLUDED.match(line)
         beside = self.path.parent / found.group(1) if found else None
         return f'#include "{beside}"' if beside and beside.is_file() else line
@@ -121,18 +121,18 @@ class Batch:
         self.lines += source.lines
 
     def renamed(self, source):
-        """The names of the source that another one of the batch has, too."""
+        """The names of the source that another source of the batch also has."""
         others = set().union(*(other.words for other in self.sources if other is not source))
         return sorted(source.own & others)
 
     def text(self):
-        """All headers first, for which no name is another one."""
+        """All headers first, because names must not be replaced in them."""
         lines = ["// Written by scripts/unity_batches.py."]
         if any(map(self.renamed, self.sources)):
             lines += dict.fromkeys(line for source in self.sources for line in source.includes)
         for number, source in enumerate(self.sources):
             names = self.renamed(source)
-            # As names of their kind are written, for who reads a batch with clang-tidy.
+            # Names in the usual style, for people who read clang-tidy's output of a batch.
             lines += [f"#define {name} {name}{'X' if name != name.lower() else '_'}{number}" for name in names]
             lines.append(f'#include "{source.path}"')
             lines += [f"#undef {name}" for name in names]
@@ -151,7 +151,7 @@ def batches_of(paths):
 
 
 def write_if_new(path, text):
-    """A file that stays as it is is not compiled anew."""
+    """Writes only changes, so that an unchanged file is not compiled again."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# unpack_for_gpu.sh PACKED: puts what scripts/pack_for_gpu.sh packed in place, on the machine with the GPU: build/packed/bin and
-# build/packed/headers. Prints the settings by which make test-gpu and make bench-gpu find them.
+# unpack_for_gpu.sh PACKED: on the machine with the GPU, unpacks the files of scripts/pack_for_gpu.sh into build/packed/bin and
+# build/packed/headers. Prints the environment variables with which make test-gpu and make bench-gpu find them.
 set -euo pipefail
 packed=$(realpath "${1:?usage: unpack_for_gpu.sh PACKED}")
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ mkdir -p "$target"
 tar xJf "$packed/build.tar.xz" -C "$target"
 scripts/join_onnxruntime_cuda.sh "$packed" "$target/bin" >&2
 echo "export HEADROOM_BIN=$target/bin HEADROOM_CORE_HEADERS=$target/headers"
-# The libraries that CUDA's come with: the toolkit's, and those of Python's packages.
+# Folders with CUDA's libraries: the toolkit's, and those of Python packages.
 libraries=$(python3 - <<'PY'
 import glob, os, sysconfig
 site = sysconfig.get_paths()["purelib"]
