@@ -4,10 +4,10 @@
 //   analysis_benchmark [EVENTS [STORM]]      default: 20 000 000 events, all storms (STORM: one of them, from
 //   1)
 //
-// The storm is described in bench/README.md: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames. Variants
-// have a million live slots (larger than the processor's caches), layers nested three deep, two threads, and
-// samples, whose peak needs a second pass. A real recording of samples has most events in counters. Here each
-// event is a sample, which is the slowest case.
+// The storm is that of bench/trace_storm.cpp: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames.
+// Variants have a million live slots (larger than the processor's caches), layers nested three deep, two
+// threads, and samples, whose peak needs a second pass. A real recording of samples has most events in
+// counters. Here each event is a sample, which is the slowest case.
 //
 // Each storm is generated in one process and analysed in another, whose memory peak is the analyser's.
 #include <fmt/format.h>

@@ -82,7 +82,7 @@ def row(way, runs):
           f"{statistics.stdev(rest) / 1024:.0f} KiB |", flush=True)
 
 
-def told(arguments, before, after):
+def is_changed(arguments, before, after):
     done = subprocess.run([str(arguments.build / "bin/headroom"), "diff", "--json", str(before), str(after)],
                           capture_output=True, text=True)
     document = json.loads(done.stdout)
@@ -118,9 +118,9 @@ def main():
                 row(way, runs[way])
             if arguments.diff:
                 pairs = list(itertools.combinations(runs["as they come"], 2))
-                alarms = sum(told(arguments, a, b) for a, b in pairs)
+                alarms = sum(is_changed(arguments, a, b) for a, b in pairs)
                 mixed = [(a, b) for x, y in itertools.combinations(CACHE_STATES, 2) for a, b in zip(runs[x], runs[y])]
-                of_mixed = sum(told(arguments, a, b) for a, b in mixed)
+                of_mixed = sum(is_changed(arguments, a, b) for a, b in mixed)
                 print(f"\nReported as changed memory with one run per side: {alarms} of {len(pairs)} pairs of runs as they come, "
                       f"{of_mixed} of {len(mixed)} pairs of two cache states.")
 

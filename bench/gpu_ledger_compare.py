@@ -53,27 +53,27 @@ def every_moment(samples, phases, curve, times):
     """Compares all samples, also between phases. `phases`: from main(), with the driver's own bytes."""
     last_of = {sample["phase"]: sample["before_ns"] for sample in samples["samples"] if sample["phase"] is not None}
     ends = [(last_of[known["name"]], known) for known in samples["phases"] if known["name"] in last_of and known["name"] in phases]
-    told = {"samples": 0, "while_the_driver_may_grow": 0, "during_an_event": 0, "beyond": 0, "beyond_before": {}, "worst_bytes": 0, "worst_share": 0.0}
+    result = {"samples": 0, "while_the_driver_may_grow": 0, "during_an_event": 0, "beyond": 0, "beyond_before": {}, "worst_bytes": 0, "worst_share": 0.0}
     for sample in samples["samples"]:
         following = next((known for end, known in ends if sample["before_ns"] <= end), None)
         if following is None or sample["process_bytes"] is None:
             continue
         at = bisect.bisect(times, sample["before_ns"])
         if following["driver_grows"] and sample["phase"] is None:
-            told["while_the_driver_may_grow"] += 1
+            result["while_the_driver_may_grow"] += 1
         elif at != bisect.bisect(times, sample["after_ns"]):
-            told["during_an_event"] += 1
+            result["during_an_event"] += 1
         else:
             ledger = curve[at - 1][1] if at else 0
             unexplained = abs(sample["process_bytes"] - ledger - phases[following["name"]]["driver_bytes"])
-            told["samples"] += 1
+            result["samples"] += 1
             if unexplained > max(sample["process_bytes"] / 100, 2 << 20):
-                told["beyond"] += 1
-                told["beyond_before"].setdefault(following["name"], []).append(
+                result["beyond"] += 1
+                result["beyond_before"].setdefault(following["name"], []).append(
                     {"at_rest": sample["phase"] is not None, "bytes": sample["process_bytes"] - ledger - phases[following["name"]]["driver_bytes"]})
-            if unexplained > told["worst_bytes"]:
-                told["worst_bytes"], told["worst_share"] = unexplained, round(unexplained / sample["process_bytes"], 5)
-    return told
+            if unexplained > result["worst_bytes"]:
+                result["worst_bytes"], result["worst_share"] = unexplained, round(unexplained / sample["process_bytes"], 5)
+    return result
 
 
 def main():

@@ -43,8 +43,8 @@ def main():
               " (fork, process: another process under the same limit, which ends or is killed while it holds half).", "",
               "## PyTorch under a limit of 4 GiB", "", "| allocator | granted | error | continues after freeing |", "|---|---|---|---|"]
     for name, run in results["torch"]["limit"].items():
-        told = json.loads(run["out"])
-        lines.append(f"| {name} | {told['granted_bytes'] / MIB:,.0f} MiB | {told['error'].split(':')[0]} | {told['goes_on']} |")
+        result = json.loads(run["out"])
+        lines.append(f"| {name} | {result['granted_bytes'] / MIB:,.0f} MiB | {result['error'].split(':')[0]} | {result['goes_on']} |")
     lines += ["", "## The ledger against NVML's figure for the process", "",
               "At rest in each phase, ten samples a second. The driver's own memory (contexts, modules, streams) is NVML's figure minus the recorded allocations, "
               "measured at the end of a phase in which the program created or loaded something of that kind (**bold**); after that it is assumed constant. Recorded allocations alone must explain any later "
@@ -61,9 +61,9 @@ def main():
               "and samples during which the recording has an event. \"Beyond\": the unexplained part exceeds 1 % of NVML's figure and a granule of 2 MiB.", "",
               "| program | samples | before the driver may have grown | during an event | beyond | worst, MiB | of NVML's figure |", "|---|--:|--:|--:|--:|--:|--:|"]
     for one in compared.values():
-        told = one["every_moment"]
-        lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {told['samples']} | {told['while_the_driver_may_grow']} | {told['during_an_event']} | "
-                     f"{told['beyond']} | {told['worst_bytes'] / MIB:.2f} | {100 * told['worst_share']:.2f} % |")
+        result = one["every_moment"]
+        lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {result['samples']} | {result['while_the_driver_may_grow']} | {result['during_an_event']} | "
+                     f"{result['beyond']} | {result['worst_bytes'] / MIB:.2f} | {100 * result['worst_share']:.2f} % |")
     for one in compared.values():
         for phase, list_of in one["every_moment"]["beyond_before"].items():
             where = "at rest" if any(each["at_rest"] for each in list_of) else "between two rests"

@@ -92,12 +92,12 @@ def blocks_by_layer(binaries, recording):
 def compare_tensors(report, profile, blocks):
     """Every node of the runtime's profile, with Headroom's figures for its outputs."""
     (session,) = report["sessions"]
-    told = {node["name"]: node.get("output_bytes") for node in session["nodes"]}
+    reported = {node["name"]: node.get("output_bytes") for node in session["nodes"]}
     rows = []
     for name, node in profile.items():
         in_layer = set(blocks.get(f"{session['name']}/run/{name}", ()))
         outputs = [size for size in node["outputs"][0] if size and size >= PAGE]
-        rows.append({"node": name, "told_bytes": told.get(name), "profile_bytes": sorted(set(node["output_bytes"])),
+        rows.append({"node": name, "told_bytes": reported.get(name), "profile_bytes": sorted(set(node["output_bytes"])),
                      "shape_bytes": sorted({sum(sizes) for sizes in node["outputs"] if None not in sizes}),
                      "outputs": outputs,
                      "missing": [size for size in outputs if in_layer.isdisjoint({size, -(-size // ALIGNMENT) * ALIGNMENT})]})

@@ -30,26 +30,26 @@ import trace_programs
 FIGURES = {"allocations": "allocations", "total_allocated_bytes": "bytes in all", "peak_bytes": "peak bytes",
            "leaked_bytes": "bytes never released", "leaked_blocks": "blocks never released"}
 MOST_LISTED = 12
-EXPLANATIONS = """Layers are off, so that ONNX Runtime does not write the profile that Headroom would join; the addresses are fixed (`setarch -R`)
-and the environments equally long. Every difference that is left, by the events that only one side has (listed under each table):
+EXPLANATIONS = """Layers are off, because ONNX Runtime would otherwise write the profile that Headroom joins. Addresses are fixed (`setarch -R`),
+and the environments have equal lengths. The remaining differences, found from the events that only one side has (listed under each table):
 
-- **heaptrack counts its own library's start.** libheaptrack_preload.so is linked with libstdc++, whose pool for exceptions is one
-  allocation of 72,704 bytes in programs that have no C++ (`libstdc++.so.6 < ld-linux`). DHAT does not have it. Programs that
-  bring libstdc++ themselves (node, ONNX Runtime) have it under every tool.
-- **heaptrack releases that pool at the end** (the last `-` of its raw file is the pool's address): so node and ONNX Runtime keep
-  72,704 bytes more under Headroom, which records what the program itself releases. DHAT is told not to (`--run-cxx-freeres=no`).
-- **heaptrack stops listening before the libraries' destructors run.** The 612 blocks of ONNX Runtime that only heaptrack calls
-  never released are libonnxruntime.so's static objects; Headroom's recording has their releases.
-- **heaptrack's libraries are in the process already.** Python's `_lzma` loads liblzma, which heaptrack's libunwind has loaded: the
-  dynamic linker's own records of it (1,237 + 384 + … bytes, `ld-linux < libc < ld-linux`) are missing there; DHAT has them.
-- **One more library with thread-local data** makes the table that the dynamic linker allocates for each thread 336 bytes instead
-  of 320 (`ld-linux < libc`, six threads of node, one of ONNX Runtime).
-- **cc1plus hashes addresses.** The libraries preloaded shift what it maps, so some of its tables have other sizes; each
-  tool's own figures are the same in all rounds. Without `setarch -R` Headroom's own vary by as much.
-- **ONNX Runtime** has one string of 180 or 188 bytes, and once an allocation of 15 kB more, from run to run of one tool.
-- **Not traced further:** one table that node asks for itself has 256 bytes instead of 128.
+- **heaptrack counts the start of its own library.** libheaptrack_preload.so is linked with libstdc++, whose pool for exceptions is one
+  allocation of 72,704 bytes in programs without C++ (`libstdc++.so.6 < ld-linux`). DHAT does not have it. Programs that load
+  libstdc++ themselves (node, ONNX Runtime) have it under every tool.
+- **heaptrack releases that pool at the end** (the last `-` of its raw file is the pool's address). So node and ONNX Runtime keep
+  72,704 bytes more under Headroom, which only records releases of the program. DHAT runs with `--run-cxx-freeres=no`.
+- **heaptrack stops recording before the libraries' destructors run.** The 612 blocks of ONNX Runtime that only heaptrack reports as
+  never released are static objects of libonnxruntime.so; Headroom's recording has their releases.
+- **heaptrack's libraries are already in the process.** Python's `_lzma` loads liblzma, which heaptrack's libunwind has already loaded.
+  So the dynamic linker's records of it (1,237 + 384 + … bytes, `ld-linux < libc < ld-linux`) are missing under heaptrack; DHAT has them.
+- **One more library with thread-local data** increases the table that the dynamic linker allocates for each thread from 320 to 336
+  bytes (`ld-linux < libc`, six threads of node, one of ONNX Runtime).
+- **cc1plus hashes addresses.** Preloaded libraries shift its mappings, so some of its tables have other sizes. Each tool's figures are
+  the same in all rounds. Without `setarch -R` Headroom's own figures vary by as much.
+- **ONNX Runtime** has one string of 180 or 188 bytes, and once an allocation of 15 kB more, between runs under the same tool.
+- **Not investigated:** one table that node itself allocates has 256 bytes instead of 128.
 
-In all programs that DHAT ran, its allocations, bytes, peak and blocks at the end are Headroom's to the byte.
+In all programs that DHAT ran, its allocations, bytes, peak and blocks at the end equal Headroom's to the byte.
 """
 
 

@@ -65,12 +65,12 @@ int display_width(std::string_view utf8) {
 
 std::string fit_to_width(std::string_view utf8, int width) {
   const bool cut = display_width(utf8) > width;
-  const int room = cut ? width - 1 : width;
+  const int available = cut ? width - 1 : width;
   std::string fitted;
   int used = 0;
   while (!utf8.empty()) {
     const Character character = take_character(utf8);
-    if (used + character.width > room) break;
+    if (used + character.width > available) break;
     used += character.width;
     if (character.printable)
       fitted += character.bytes;

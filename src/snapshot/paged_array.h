@@ -25,15 +25,15 @@ class PagedArray {
   const Item& operator[](std::size_t index) const { return pages_[index / kPageItems][index % kPageItems]; }
 
   void push_back(const Item& item) {
-    if (size_ == room()) add_page();
+    if (size_ == capacity()) add_page();
     (*this)[size_++] = item;
   }
 
   // Adds `count` adjacent items, at most one page. If they do not fit the current page, its rest stays
   // unused.
   std::span<Item> add_run(std::size_t count) {
-    if (count > room() - size_) {
-      size_ = room();
+    if (count > capacity() - size_) {
+      size_ = capacity();
       add_page();
     }
     const std::span<Item> run(&(*this)[size_], count);
@@ -46,7 +46,7 @@ class PagedArray {
   std::span<const Item> run(std::size_t first, std::size_t count) const { return {&(*this)[first], count}; }
 
  private:
-  std::size_t room() const { return pages_.size() * kPageItems; }
+  std::size_t capacity() const { return pages_.size() * kPageItems; }
   void add_page() { pages_.push_back(std::make_unique_for_overwrite<Item[]>(kPageItems)); }
 
   std::vector<std::unique_ptr<Item[]>> pages_;

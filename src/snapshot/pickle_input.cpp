@@ -97,13 +97,13 @@ bool PickleInput::refill(std::size_t bytes) {
   return ready() >= bytes;
 }
 
-std::size_t PickleInput::read_more(std::uint8_t* to, std::size_t room) {
-  return gzip_ ? inflate_more(to, room) : read_file(to, room);
+std::size_t PickleInput::read_more(std::uint8_t* to, std::size_t space) {
+  return gzip_ ? inflate_more(to, space) : read_file(to, space);
 }
 
-std::size_t PickleInput::read_file(std::uint8_t* to, std::size_t room) {
+std::size_t PickleInput::read_file(std::uint8_t* to, std::size_t space) {
   while (true) {
-    const ssize_t count = ::read(fd_.get(), to, room);
+    const ssize_t count = ::read(fd_.get(), to, space);
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno == EINTR) continue;
     give_up(errno_text(errno), "check its disk");
@@ -111,10 +111,10 @@ std::size_t PickleInput::read_file(std::uint8_t* to, std::size_t room) {
   }
 }
 
-std::size_t PickleInput::inflate_more(std::uint8_t* to, std::size_t room) {
+std::size_t PickleInput::inflate_more(std::uint8_t* to, std::size_t space) {
   z_stream& stream = gzip_->stream;
   stream.next_out = to;
-  stream.avail_out = static_cast<uInt>(std::min<std::size_t>(room, 1 << 30));
+  stream.avail_out = static_cast<uInt>(std::min<std::size_t>(space, 1 << 30));
   const uInt wanted = stream.avail_out;
   while (stream.avail_out == wanted) {
     if (stream.avail_in == 0) {

@@ -46,9 +46,9 @@ class PickleInput {
   const std::uint8_t* window_begin() const;
   bool refill(std::size_t bytes);
   // Appends bytes to the window. Returns 0 at the end or after a problem.
-  std::size_t read_more(std::uint8_t* to, std::size_t room);
-  std::size_t read_file(std::uint8_t* to, std::size_t room);
-  std::size_t inflate_more(std::uint8_t* to, std::size_t room);
+  std::size_t read_more(std::uint8_t* to, std::size_t space);
+  std::size_t read_file(std::uint8_t* to, std::size_t space);
+  std::size_t inflate_more(std::uint8_t* to, std::size_t space);
   void give_up(std::string why, std::string fix);
 
   std::string file_;

@@ -248,8 +248,8 @@ class PickleReader {
 
   // Whether there are `count` values above the last mark.
   bool has(std::size_t count) {
-    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    return stack_.size() - floor >= count || fail("an opcode needs more values than its stack has");
+    const std::size_t base = marks_.empty() ? 0 : marks_.back();
+    return stack_.size() - base >= count || fail("an opcode needs more values than its stack has");
   }
 
   // The index of the first value above the last mark.
@@ -401,8 +401,8 @@ class PickleReader {
   }
   // The value below these values; absent if there is none, or if a mark is in between.
   PickleValue under(std::size_t first) const {
-    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    return first > floor ? stack_[first - 1] : PickleValue(PickleKind::absent, 0);
+    const std::size_t base = marks_.empty() ? 0 : marks_.back();
+    return first > base ? stack_[first - 1] : PickleValue(PickleKind::absent, 0);
   }
 
   // --- errors ---

@@ -385,7 +385,7 @@ class Peak:
                 highest, begin = level, start
                 until = self.moments[i][0] if i < len(self.moments) else end + 1
         moment = begin + (until - begin) // 2
-        return [told for time, _, told in self.moments if time <= moment][-1], moment
+        return [live for time, _, live in self.moments if time <= moment][-1], moment
 
 
 class Device:

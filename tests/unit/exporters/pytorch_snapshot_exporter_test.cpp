@@ -23,13 +23,13 @@ Snapshot snapshot_of(ExportFixture& fixture) {
 }
 
 std::vector<std::string> entries_of(const Snapshot& snapshot, std::int64_t device) {
-  std::vector<std::string> told;
+  std::vector<std::string> entries;
   const auto* trace = snapshot.trace_of(device);
   for (std::size_t i = 0; trace != nullptr && i < trace->entry_count; ++i) {
     const snapshot::TraceEntry& entry = snapshot.entry(*trace, i);
-    told.push_back(fmt::format("{} {:x} {}", name_of(entry.action), entry.address, entry.size));
+    entries.push_back(fmt::format("{} {:x} {}", name_of(entry.action), entry.address, entry.size));
   }
-  return told;
+  return entries;
 }
 
 std::vector<std::string> frames_of(const Snapshot& snapshot, snapshot::StackIndex stack) {

@@ -36,11 +36,11 @@ TEST(TimelineJson, HasTheFieldsOfKnownTimelineFormats) {
 TEST(TimelineJson, WritesEventsInOrder) {
   ExportFixture fixture(fill_two_layers);
   const Json file = timeline_of(fixture);
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   for (const Json& event : file["events"])
-    told.push_back(event["event_type"].get<std::string>() + " " + to_line(event["layer_name"]) + " " +
+    lines.push_back(event["event_type"].get<std::string>() + " " + to_line(event["layer_name"]) + " " +
                    to_line(event["size_bytes"]) + " " + to_line(event["allocated_bytes"]));
-  EXPECT_EQ(told,
+  EXPECT_EQ(lines,
             (std::vector<std::string>{R"(layer_enter "model" 0 0)", R"(alloc "model" 1000 1000)",
                                       R"(layer_enter "model/conv" 0 1000)", R"(alloc "model/conv" 4000 5000)",
                                       R"(layer_exit "model/conv" 0 5000)", R"(free "model" 0 5000)",
@@ -52,7 +52,7 @@ TEST(TimelineJson, WritesEventsInOrder) {
   EXPECT_NEAR(alloc["fragmentation_ratio"].get<double>(), 24.0 / 5024, 1e-6);
   EXPECT_EQ(file["layer_stats"]["model"]["peak_allocated"], 5000);
   EXPECT_EQ(file["summary"]["peak_bytes"], 5000);
-  EXPECT_EQ(file["summary"]["complete"], false) << "a block was released whose allocation was not seen";
+  EXPECT_EQ(file["summary"]["complete"], false) << "the allocation of a released block is missing";
 }
 
 TEST(TimelineJson, AgreesWithTheAnalysisOnAnyRecording) {
@@ -104,7 +104,7 @@ TEST(TimelineJson, CountsOfSampledNodesAreNull) {
 TEST(TimelineJson, WritesMappedAndGpuMemory) {
   ExportFixture fixture(fill_devices);
   const Json file = timeline_of(fixture);
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   for (const Json& event : file["events"]) {
     EXPECT_EQ(event["allocated_bytes"], 0) << "none of it is the heap's";
     std::string text = event["event_type"].get<std::string>() + " " + to_line(event["size_bytes"]);
@@ -112,9 +112,9 @@ TEST(TimelineJson, WritesMappedAndGpuMemory) {
     if (event.contains("device"))
       text += " " + to_line(event["device"]) + " " + event["memory_kind"].get<std::string>() + " " +
               to_line(event["device_bytes"]);
-    told.push_back(text);
+    lines.push_back(text);
   }
-  EXPECT_EQ(told, (std::vector<std::string>{
+  EXPECT_EQ(lines, (std::vector<std::string>{
                       "layer_enter 0", "map 8192 mapped 8192", "device_alloc 4000 0 device 4000",
                       "device_alloc 700 1 device 700", "layer_exit 0", "device_alloc 1000 0 pool 5000",
                       "device_alloc 500 0 pinned_host 5000", "device_free 4000 0 device 1000",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Pickles of random plain data, made by Python's own pickle in protocols 0 to 5, and beside each what is in it.
+"""Writes pickles of random plain data with Python's own pickle, in protocols 0 to 5, each with a text of its content.
 
     python_pickles.py FOLDER COUNT
 
-N.pickle and N.text: the text is what tests/unit/snapshot/pickle_reader_test.cpp makes of the same data.
+Writes N.pickle and N.text: tests/unit/snapshot/pickle_reader_test.cpp must make the same text from the pickle.
 """
 import pathlib
 import pickle

@@ -128,7 +128,7 @@ TEST(SnapshotReader, ReadsTheListOfTorch1_13) {
   EXPECT_THAT(texts(*snapshot, blocks[0].stack), ElementsAre("net.py:7:forward", "run.py:3:main"));
   EXPECT_EQ(blocks[1].requested, 1024) << "nothing is known of it but its size";
   EXPECT_EQ(blocks[1].address, 8704U);
-  EXPECT_EQ(blocks[2].requested, 0) << "it is nobody's now";
+  EXPECT_EQ(blocks[2].requested, 0) << "the block is free now";
   EXPECT_THAT(snapshot->traces, IsEmpty());
   EXPECT_THAT(snapshot->devices(), ElementsAre(1));
 }
