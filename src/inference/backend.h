@@ -24,7 +24,8 @@ struct BackendFile {
 };
 
 // Finds all plug-ins. Searches, in this order: the folders of HEADROOM_BACKEND_PATH (colon-separated), the
-// folder of the executable, and ../lib/headroom relative to it. If a name occurs twice, the first one wins.
+// executable's folder, and ../lib/headroom relative to that folder. If a name occurs twice, the first one
+// wins.
 std::vector<BackendFile> find_backend_files();
 
 // The backends that can open files with this extension (".onnx"), best first: TensorRT > ONNX Runtime >
@@ -32,9 +33,12 @@ std::vector<BackendFile> find_backend_files();
 std::vector<std::string> backends_for_extension(std::string_view extension);
 
 // Chooses the plug-in that runs `model` on `device`: `forced` if it is not empty, else the best installed
-// one for the file's extension. TensorRT is chosen for an ONNX model only if the device is a GPU and an
-// engine built from the model lies next to it, or if no other plug-in is installed. The error names the
-// missing plug-ins, the searched folders and how to get a plug-in.
+// one for the file's extension.
+//
+// For an ONNX model, TensorRT needs a GPU and an engine next to the model (MODEL.engine for MODEL.onnx).
+// Without these, the next plug-in is chosen; if there is none, TensorRT is chosen anyway.
+//
+// The error names the missing plug-ins, the searched folders and how to get a plug-in.
 Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced,
                                    std::string_view device);
 
@@ -44,6 +48,7 @@ Result<BackendFile> choose_backend(const std::filesystem::path& model, std::stri
 Result<std::vector<BackendFile>> choose_backends(const std::filesystem::path& model, std::string_view forced,
                                                  std::string_view device);
 
+// Memory figures of the runtime's allocator. A figure that the runtime does not report is absent.
 struct MemoryStats {
   std::optional<Bytes> arena_in_use, arena_total, arena_peak;
   std::optional<std::int64_t> allocations, arena_extensions;
@@ -77,9 +82,10 @@ class Session {
   // False if the runtime reports the outputs only after the first run (TorchScript). Until then, the
   // description has no outputs.
   bool knows_outputs() const { return knows_outputs_; }
-  // Reads the outputs from the runtime. Call it after a run.
+  // Reads the description of the outputs from the runtime. Call it after the first run if knows_outputs() is
+  // false.
   Status learn_outputs() { return read_description(); }
-  // Sets outputs that another process learnt from a run of the same model.
+  // Sets the description of the outputs, which another process learnt from a run of the same model.
   void assume_outputs(std::vector<TensorSpec> outputs);
   // `data` must stay valid, at the same address, until the next bind_input() of this input. All dims must be
   // concrete.
@@ -96,7 +102,6 @@ class Session {
   std::optional<Nanoseconds> device_time() const;
   // Absent on the CPU, and if the runtime does not report it.
   std::optional<NodeCounts> placement();
-  // The runtime's own memory figures. A figure is absent if the runtime does not report it.
   MemoryStats memory_stats();
   // Releases cached memory to the system, as far as the runtime can. May run the model once on the bound
   // inputs, because ONNX Runtime shrinks its arena only at the end of a run.

@@ -75,8 +75,8 @@ typedef struct hr_settings {
   int32_t prepacking;
   int32_t graph_level; /* 0, 1, 2 or 99 */
   int32_t spinning;
-  /* Settings of GPUs. */
-  /* How to search for a convolution's algorithm: 0 exhaustive, 1 heuristic, 2 the runtime's default. */
+  /* For GPUs only: conv_search, conv_small_workspace and device_graph.
+   * How to search for a convolution's algorithm: 0 exhaustive, 1 heuristic, 2 the runtime's default. */
   int32_t conv_search;
   int32_t conv_small_workspace; /* 1: exclude algorithms that need a large workspace */
   int32_t device_graph;         /* 1: capture a run as one graph and replay it */

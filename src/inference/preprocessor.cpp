@@ -1,4 +1,5 @@
-// Algorithm. For each output row, the preprocessor takes the two source rows above and below it:
+// Converts a frame to an input tensor in one pass. For each output row, the preprocessor takes the two source
+// rows above and below it:
 //
 //   1. It interpolates both rows horizontally into 16-bit rows. It keeps them, because the next output row
 //      may use the same source rows.

@@ -36,8 +36,9 @@ std::int64_t spatial_size(int image_size) {
   return (wanted + kStride - 1) / kStride * kStride;
 }
 
-// The size that a dimension's symbolic name suggests; -1 if none. Decoders name the width of their
-// attention mask "past_sequence_length + sequence_length"; that is the sum of its terms.
+// The size that a dimension's symbolic name suggests; -1 if none. A name may be a sum: decoders name the
+// width of their attention mask "past_sequence_length + sequence_length". The size is then the sum of the
+// terms.
 std::int64_t size_by_name(std::string_view dim_name, std::int64_t image_size) {
   const std::string name = to_lower(trim(dim_name));
   if (const auto number = parse_number<std::int64_t>(name)) return *number;

@@ -41,7 +41,7 @@ struct InputSpec {
   Layout layout = Layout::nchw;
   ChannelOrder channels = ChannelOrder::rgb;
   Resize resize = Resize::letterbox;
-  std::uint8_t pad = 114;
+  std::uint8_t pad = 114;  // grey level of the padding, 0 to 255
   std::array<float, 3> mean{0, 0, 0};
   std::array<float, 3> scale{1.0F / 255, 1.0F / 255, 1.0F / 255};
   ElementType type = ElementType::float32;  // float32 or uint8
@@ -56,10 +56,10 @@ struct FrameTransform {
 };
 
 struct TaskOptions {
-  std::string forced;  // a task's name; empty: recognise the task from the model
-  int image_size = 640;
-  float confidence = 0.25F;
-  float iou = 0.45F;
+  std::string forced;        // a task's name; empty: recognise the task from the model
+  int image_size = 640;      // pixels; for sides that the model leaves dynamic
+  float confidence = 0.25F;  // minimum score, 0 to 1
+  float iou = 0.45F;         // overlap above which suppression drops a box, 0 to 1
 };
 
 // Decodes a model's outputs. Scratch memory is allocated at construction or in the first calls. After

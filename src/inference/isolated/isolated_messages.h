@@ -3,13 +3,16 @@
 //   {"do": "load", "path", "backend", "plugin", "settings": {…}}
 //     answer: {"description": {inputs[], outputs[], metadata{}}, "outputs_known"}
 //   {"do": "run", "inputs": [{type, dims, at, bytes}]}
-//     answer: {"outputs": [{type, dims, at, bytes}], "bytes"}, and "description" after the first run
+//     answer: {"outputs": [{type, dims, at, bytes}], "bytes"}
 //   {"do": "trim"}
 //     answer: {}
 //
-// A request contains `inputs` only if they have changed. `at` and `bytes` describe a place in the shared
-// memory of the inputs or outputs. A failed request is answered by {"why", "out_of_memory"};
-// "out_of_memory" means that an allocation was refused.
+// - A request contains "inputs" only if they have changed.
+// - "at" (offset in bytes) and "bytes" give a tensor's place in the shared memory of the inputs or outputs.
+// - "bytes" of a run's answer is the size of the outputs' shared memory.
+// - If "outputs_known" was false, the answer to the first run repeats "description" and "outputs_known".
+// - A failed request is answered by {"why", "out_of_memory"}. "out_of_memory" is true if an allocation was
+//   refused.
 #pragma once
 
 #include "base/json.h"
@@ -19,6 +22,7 @@
 
 namespace headroom::inference {
 
+// The descriptors that a model process inherits: its socket, and the shared memory of inputs and outputs.
 inline constexpr int kChannelFd = 3;
 inline constexpr int kInputsFd = 4;
 inline constexpr int kOutputsFd = 5;

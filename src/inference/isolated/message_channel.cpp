@@ -12,7 +12,8 @@
 namespace headroom::inference {
 namespace {
 
-// A description with thousands of class names has tens of kilobytes.
+// The largest accepted document, in bytes. Real documents are far smaller: a description with thousands of
+// class names has tens of kilobytes.
 constexpr std::uint32_t kLongest = 64 << 20;
 constexpr const char* kWhat = "cannot communicate with a model process";
 

@@ -1,4 +1,5 @@
-// Sends and receives JSON documents over a connected socket. Each document is preceded by its length.
+// Sends and receives JSON documents over a connected stream socket. Each document is preceded by its length
+// in bytes (32 bits, the machine's byte order).
 #pragma once
 
 #include <optional>

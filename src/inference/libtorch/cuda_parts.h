@@ -13,10 +13,10 @@ void require_cuda();
 // Converts a driver stream to a LibTorch stream.
 c10::Stream stream_of(void* stream, unsigned ordinal);
 
-// Figures of a device's caching allocator, which all modules of the process share. Bytes, and counts.
+// Figures of a device's caching allocator, which all modules of the process share.
 struct CachingFigures {
-  std::int64_t allocated = 0, reserved = 0, peak = 0;
-  std::int64_t allocations = 0, segments = 0;
+  std::int64_t allocated = 0, reserved = 0, peak = 0;  // bytes
+  std::int64_t allocations = 0, segments = 0;          // counts
 };
 CachingFigures caching_figures(unsigned ordinal);
 // Returns all unused blocks to the driver.

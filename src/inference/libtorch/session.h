@@ -37,8 +37,8 @@ struct hr_session {
 
   // The outputs are known only after a run, because a TorchScript file does not record them.
   void describe(hr_description& description);
-  // On the CPU, the module's input tensor uses this memory directly, so a module that changes its input in
-  // place changes it. On a device, the memory is copied into the tensor.
+  // On the CPU, the module reads this memory directly. A module that changes its input in place therefore
+  // changes the caller's memory. On a device, each run copies the memory into the input tensor.
   void bind_input(int32_t index, const hr_tensor& tensor);
   void run();
   // Has no data if the last run did not return this output, or if it is not a tensor of plain numbers.

@@ -4,15 +4,15 @@
 //     write into the same tensors, because with inputs of the same shape most models keep their output
 //     shapes.
 //   - If an output's shape does change (results of NMS, for example), ONNX Runtime rejects the bound
-//     tensor. Headroom then repeats the run, and from then on lets ONNX Runtime allocate the outputs in
-//     each run. Reading such outputs costs one array and one handle per output, the minimum that the C API
-//     allows.
+//     tensor. Headroom then repeats the run. From then on, ONNX Runtime allocates the outputs in each run,
+//     until inputs of another shape are bound. Reading such outputs costs one array and one handle per
+//     output, the minimum that the C API allows.
 //
 // So the tensors lie in the session's arena, in the order of the first run, as in a program without
 // Headroom. Two alternatives were measured and rejected:
 //
-//   - Output memory of Headroom adds to the arena, which grows by powers of two anyway: 11 MiB more for
-//     the outputs of YOLOX at 1280 × 1280.
+//   - Memory that Headroom allocates for the outputs adds to the arena, which grows by powers of two anyway:
+//     11 MiB more for the outputs of YOLOX at 1280 × 1280.
 //   - Allocating the outputs before the first run shifts everything else in the arena, which alone made
 //     models up to 2 % slower or faster.
 //

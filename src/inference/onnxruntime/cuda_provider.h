@@ -1,4 +1,4 @@
-// Adds ONNX Runtime's CUDA and TensorRT providers to a session, and reads which nodes they took.
+// Adds ONNX Runtime's CUDA and TensorRT providers to a session, and reads which nodes they run.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -11,7 +11,7 @@
 
 namespace headroom::onnxruntime {
 
-// 1.16 is the first version that accepts a stream from outside.
+// ONNX Runtime 1.16 is the first version that accepts the caller's CUDA stream.
 constexpr uint32_t kOldestApiForCuda = 16;
 
 // Adds the CUDA provider on this device. These settings map to provider options:

@@ -55,7 +55,7 @@ class DeviceIo {
   const Signature& signature_;
   BoundOutputs& outputs_bound_;
   Owned<OrtAllocator> allocator_;
-  std::vector<bool> input_on_device_;  // by input
+  std::vector<bool> input_on_device_;  // for each input: whether the model reads it on the device
   // True for old libraries, which do not report where inputs are read. Inputs are then bound before each
   // run, and ONNX Runtime moves them if necessary.
   bool rebinds_each_run_ = false;

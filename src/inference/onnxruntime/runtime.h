@@ -21,8 +21,8 @@ constexpr uint32_t kOldestApi = 9;
 
 class Runtime {
  public:
-  // Opens the library and creates the environment. Searches HEADROOM_ONNXRUNTIME, then libonnxruntime.so.1
-  // next to this plug-in, then the system's library. Throws Failure.
+  // Opens the library and creates the environment. If HEADROOM_ONNXRUNTIME is set, only that file is tried;
+  // else libonnxruntime.so.1 next to this plug-in, then the system's library. Throws Failure.
   Runtime();
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -41,8 +41,9 @@ class Runtime {
   // they set session.use_env_allocators; other sessions have their own arena. Throws if this library has
   // no such arena.
   void make_exact_arena() { make_arena(0); }
-  // Creates the environment's shared arena with this size at its first use. Later it grows by the
-  // requested size. A process has one such arena: if it exists already, it stays unchanged.
+  // Creates the environment's shared arena, which has this size (in bytes) from its first use on. Later it
+  // grows in steps of at most 1 MiB, or more for a larger request. A process has one such arena: if it
+  // exists already, it stays unchanged.
   void make_shared_arena(std::int64_t bytes) { make_arena(bytes); }
   // Like make_shared_arena(), and touches all pages. ONNX Runtime's first use only reserves addresses, not
   // memory.

@@ -35,10 +35,11 @@ struct hr_session {
   // Returns the arena's unused regions to the C library, and that library's free memory to the system.
   //
   // ONNX Runtime shrinks an arena only at the end of a run that requests it. So the model runs once more
-  // on the bound inputs, if it has run before. (OrtAllocator::Shrink exists since 1.25, but up to 1.30 it
-  // does nothing for a session's CPU allocator.) An arena that grows by powers of two keeps its first
-  // region. With a captured graph, trim() does nothing, because the graph holds addresses in the device's
-  // arena.
+  // on the bound inputs, if it has run before. OrtAllocator::Shrink exists since 1.25, but up to 1.30 it
+  // does nothing for a session's CPU allocator.
+  //
+  // An arena that grows by powers of two keeps its first region. With a captured graph, trim() does nothing,
+  // because the graph holds addresses in the device's arena.
   void trim();
 
   // Unknown (-1) for a session on the CPU.

@@ -20,8 +20,9 @@ inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, befo
 //   threads → intra-op threads (operators run one after another)
 //   arena, memory_pattern, prepacking, graph_level, spinning → the options of these names
 //   arena_same_as_requested → the environment's arena
-// All such sessions of the process share the environment's arena, because a session's own arena always grows
-// by powers of two.
+//
+// With arena_same_as_requested, all sessions of the process share the environment's arena. A session's own
+// arena always grows by powers of two.
 //
 // With a `device`, the arena settings apply to the device's arena and the CPU's arena keeps its default
 // (cuda_provider.h). Throws Failure.

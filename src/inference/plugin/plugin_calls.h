@@ -1,6 +1,6 @@
-// Common code of the plug-ins' function tables (backend_plugin.h): it converts exceptions to errors at the
-// C interface, starts the runtime once, and forwards most calls to a session's member function of the same
-// name. The templates take the plug-in's own hr_session and runtime.
+// Common code of the plug-ins' function tables (backend_plugin.h). It converts exceptions to errors at the C
+// interface and starts the runtime once. It forwards most calls to a session's member function of the same
+// name. The template parameters are the plug-in's own hr_session and runtime.
 #pragma once
 
 #include <cstdint>

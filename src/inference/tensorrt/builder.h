@@ -8,9 +8,9 @@
 
 namespace headroom::tensorrt {
 
-// Throws Failure. Without `force`, an existing engine is never replaced: the function does nothing if
-// the engine matches the request, and fails otherwise. The failure says whether the
-// engine is incompatible, stale, built with other settings, or of unknown origin.
+// Without `force`, an existing engine is never replaced. If it matches the request, the function does
+// nothing. Otherwise it throws a Failure, which says why the engine does not match: it is incompatible,
+// stale, built with other settings, or of unknown origin. All other errors are Failures, too.
 void build_engine(Library& library, const hr_engine_request& request, hr_engine_outcome& outcome);
 
 }  // namespace headroom::tensorrt

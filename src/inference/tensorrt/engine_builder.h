@@ -16,7 +16,7 @@ struct EngineRequest {
   std::filesystem::path model, engine;
   std::string device = "cuda:0";
   std::string creator, created_at;  // for the record: Headroom's version, and the time
-  int image_size = 640;
+  int image_size = 640;             // pixels, for dynamic sides of the inputs
   Precision precision = Precision::fp32;
   Bytes workspace;  // 0: TensorRT's default limit
   bool force = false;
@@ -25,8 +25,8 @@ struct EngineRequest {
 struct EngineOutcome {
   bool already_built = false;  // a matching engine existed, so nothing was built
   Bytes device_peak;           // largest amount of device memory allocated by the builder
-  std::int64_t refused = 0;
-  std::string note;
+  std::int64_t refused = 0;    // number of refused allocations
+  std::string note;            // a note for the user, or empty
 };
 
 // Errors of ErrorKind::input: the plug-in has no builder, or TensorRT or the driver is missing. Errors of

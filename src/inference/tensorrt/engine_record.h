@@ -1,7 +1,7 @@
 // The record next to a TensorRT engine: the machine, the versions, the settings and the model that it was
 // built with. An engine is machine code for one GPU model and one TensorRT version. The record lets
-// Headroom reject an engine from another machine, or one whose model has changed, with a clear reason.
-// Without it, such an engine would fail or give figures of another model.
+// Headroom reject an engine from another machine, or an engine whose model has changed, with a clear reason.
+// Without the record, such an engine would fail, or Headroom would report figures of an outdated model.
 #pragma once
 
 #include <filesystem>

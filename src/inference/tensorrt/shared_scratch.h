@@ -1,5 +1,5 @@
-// The scratch memory of execution contexts. All engines of the process on one device share one block, as
-// large as the largest engine needs, because a pipeline runs them one after another. A running session
+// The scratch memory of execution contexts. All engines of the process on one device share one block, because
+// a pipeline runs them one after another. The block has the size that the largest engine needs. A session
 // holds lock() during its run.
 #pragma once
 
