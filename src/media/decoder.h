@@ -14,8 +14,11 @@ inline constexpr const char* kDecoderAliveLine = "alive";
 
 // Serves DecoderRequests on `socket` until the peer closes it. Decodes frames of `source` directly into
 // `ring`, as many per window as requested and as fit. A frame that does not fit becomes the first of the
-// next window. A frame that cannot be decoded or is larger than the whole ring is skipped, logged and
-// counted. A sequence that cannot be opened is skipped, too; if it is the only one, the answer is not ok.
+// next window.
+//
+// The decoder skips, logs and counts a frame that it cannot decode or that is larger than the whole ring.
+// After kMostFailuresInARow such failures in a row it skips the rest of the sequence. A sequence that cannot
+// be opened is skipped, too; if it is the only one, the answer is not ok.
 Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRing& ring, int socket);
 
 // The worker's side: sends a request and waits for the answer. Fails if the decoder is gone or its answer

@@ -24,7 +24,7 @@ struct FrameSlot {
   // Time to read, decode and (for more than 8 bits) scale the frame, without waiting for a sensor.
   std::int64_t decode_ns = 0;
   std::uint64_t offset = 0;  // offset of the first pixel in the arena
-  char name[128] = {};       // file name, or "frame 17"; shortened if longer
+  char name[128] = {};       // file name, or "frame 17"; cut at 127 bytes
 };
 
 inline constexpr std::size_t kMaximumSlots = 4096;

@@ -1,5 +1,5 @@
-// Estimates the memory for decoding a picture from its header, so that a picture that does not fit is
-// skipped and reported instead of ending the process.
+// Estimates the memory for decoding a picture from its header. The caller can then skip and report a picture
+// that does not fit; decoding it would end the process.
 #pragma once
 
 #include "base/units.h"

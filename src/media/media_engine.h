@@ -30,9 +30,9 @@ struct Picture {
 };
 
 // Returns the memory for a picture of this size (8-bit BGR, rows packed), or null if there is not enough
-// space now. Called before a picture is decoded, as soon as its size is known, and again if the size turns
-// out to be different (a photo with an EXIF orientation). The last call counts. This way a frame is decoded
-// directly into shared memory, without a copy.
+// space now. The engine calls it as soon as the picture's size is known, before it decodes. It calls it again
+// if the size turns out to be different (a photo with an EXIF orientation); the last call counts. This way a
+// frame is decoded directly into shared memory, without a copy.
 using AllocateFrame = std::function<std::uint8_t*(PictureSize)>;
 
 enum class Decoded {
@@ -89,8 +89,8 @@ class MediaEngine {
 };
 
 // Loads the plug-in from the folders where backends are searched: those of HEADROOM_BACKEND_PATH, the
-// executable's folder, and ../lib/headroom next to it. The error names the missing file and the packages to
-// install.
+// executable's folder, and ../lib/headroom relative to that folder. The error names the missing file and the
+// packages to install.
 Result<std::unique_ptr<MediaEngine>> load_media_engine();
 
 // The function that the plug-in exports.

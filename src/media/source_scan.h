@@ -1,4 +1,4 @@
-// Finds frames: from the value of --source to a deterministic list. See docs/sources.md.
+// Turns the value of --source into a deterministic list of frames. See docs/sources.md.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ Result<SourceSpec> parse_source(std::string_view text);
 inline constexpr std::int64_t kMostFailuresInARow = 100;
 
 struct ScanLimits {
-  std::int64_t videos = 0, objects = 0, max_frames = 0;  // 0: no limit; objects and frames are per video
+  // 0: no limit. `objects` and `max_frames` are per sequence.
+  std::int64_t videos = 0, objects = 0, max_frames = 0;
 };
 
 // True for a name with an extension (any case) that Headroom decodes.
@@ -29,10 +30,13 @@ bool is_image_name(std::string_view name);
 bool is_video_name(std::string_view name);
 
 // Lists the sequences and images of a folder by names only; nothing is decoded. Images directly inside are
-// one sequence; each subfolder with images is another. A SA-V or DAVIS folder (JPEGImages*/VIDEO with
-// Annotations*/VIDEO[/OBJECT]) gives objects. Names are in natural order; hidden files and other types are
-// ignored. SA-V objects have their first mask, or none if the folder has none. DAVIS objects are one object
-// without id, whose mask contains all ids. Fails for an unreadable folder or one without images.
+// one sequence; each subfolder with images is another. Names are in natural order; hidden files and other
+// types are ignored. Fails for an unreadable folder or a folder without images.
+//
+// Folders of the datasets SA-V and DAVIS (JPEGImages*/[RESOLUTION/]VIDEO with
+// Annotations*/[RESOLUTION/]VIDEO/[OBJECT/]) also give objects:
+//   SA-V   one object per OBJECT folder, with its first mask; no mask if that folder is empty
+//   DAVIS  one object without id per video; its mask contains all ids
 Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder, const ScanLimits& limits);
 
 // The same for every kind of source, also a single image, a video, a folder of videos and a camera.
