@@ -30,8 +30,8 @@ std::uint64_t Account::limit(unsigned device) const {
 }
 
 void Account::lock() {
-  // If the lock's holder died, the page is still consistent: each charge is changed by one store, and a slot
-  // that is being claimed or cleared has no owner, so it does not count.
+  // If the lock's holder died, the page is still consistent. One store changes a charge. A slot that is being
+  // claimed or cleared has no owner, so it does not count.
   if (::pthread_mutex_lock(&page_->mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&page_->mutex);
 }
 
@@ -98,7 +98,7 @@ void Account::note_own_peaks(unsigned device) {
   page_->peaks[device] = std::max(page_->peaks[device], sum(device));
 }
 
-// Limits the checks for dead processes to one per millisecond: a check costs 1 to 2 us for each other
+// Limits the checks for dead processes to one per millisecond. A check costs 1 to 2 us for each other
 // process, and a starting program sets a new peak with every call.
 bool Account::is_dead_check_due() {
   constexpr std::int64_t kIntervalNs = 1'000'000;

@@ -104,24 +104,24 @@ class Account {
   bool ensure_joined();
   // Charges this process, if the total stays within the limit.
   bool charge(unsigned device, std::uint64_t bytes);
-  // Charges before the driver is asked, which may fail. The charge counts for the peak only after
-  // note_peaks().
+  // Charges for a driver call that may still fail. The charge counts for the peak only after note_peaks().
   bool reserve(unsigned device, std::uint64_t bytes);
   void note_peaks(unsigned device);
   // Charges whatever the limit is: for memory that is already allocated.
   void force_charge(unsigned device, std::uint64_t bytes);
-  // Reduces this process's charge, at most to 0.
+  // Reduces this process's charge, but not below 0.
   void discharge(unsigned device, std::uint64_t bytes);
   // The charge of all live processes, in this account alone (without the enclosing ones).
   std::uint64_t charged(unsigned device);
   std::uint64_t charged_to_this_process(unsigned device);
   // The number of live processes that joined.
   unsigned members();
-  // Members whose death cannot be noticed from here: in another PID namespace (a container), on a kernel
-  // without open-file-description locks.
+  // The number of members whose death this process cannot notice. They are in another PID namespace (a
+  // container), and no lock on their slot's byte was possible (an old kernel, or no free descriptor).
   unsigned uncheckable_members();
   // The highest charge since the last reset. peak() is that of all processes together. It may include the
-  // charge of a process that died less than 1 ms ago, but never next to that of a process that joined later.
+  // charge of a process that died less than 1 ms ago. Joining clears dead slots, so it never adds that charge
+  // to the charge of a process that joined later.
   std::uint64_t peak_of_this_process(unsigned device);
   void reset_peak_of_this_process(unsigned device);
   std::uint64_t peak(unsigned device);
@@ -140,7 +140,7 @@ class Account {
   void note_unhooked_driver();
   std::uint32_t unhooked_drivers();
 
-  // Gives up this process's slot and its charge.
+  // Clears this process's slot, and with it the charge.
   void leave();
   // For a child after fork: the child gets a slot of its own at its next charge. The parent's charge stays,
   // even if the parent dies, for as long as the child lives without exec.
@@ -168,7 +168,7 @@ class Account {
   std::span<Account* const> accounts() const { return {accounts_, account_count_}; }
   bool is_locked_before(const Account& other) const;
   bool is_same_file(const Account& other) const;
-  // Translates this process's device number into the account's.
+  // Translates this process's device number into the account's device number.
   unsigned account_device(unsigned device) const {
     return device ^ device_xor_[device].load(std::memory_order_relaxed);
   }
@@ -191,7 +191,7 @@ class Account {
   // Keeps a forked child's own description open. (The page itself stays mapped from the parent's
   // description.)
   void* keep_open_mapping_ = nullptr;
-  std::int64_t last_dead_check_ns_ = 0;  // before a new peak was set
+  std::int64_t last_dead_check_ns_ = 0;  // the last check for dead processes that a new peak caused
 };
 
 }  // namespace headroom::ledger

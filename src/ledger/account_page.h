@@ -1,5 +1,5 @@
-// The layout of an account's page: the memory that processes with a common limit share. Only account*.cpp
-// includes this file.
+// The layout of an account's page, which processes with a common limit share. Only account*.cpp includes this
+// file.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 namespace headroom::ledger {
 
-// A file with another size or magic number is from another version, and is rejected.
+// A file with another size or magic number comes from another version of Headroom; open_shared() rejects it.
 struct AccountPage {
   static constexpr std::uint64_t kMagic = 0x3454434341524448;  // "HDRACCT4"
   std::uint64_t magic;

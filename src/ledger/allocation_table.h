@@ -53,8 +53,8 @@ inline constexpr std::uint32_t kExported = std::uint32_t{1} << 31;
 //   blocks, used or not.
 // - graph_exec: `link` is its graph. `extra` of an update: the exec that was updated.
 // - graph_free_node, capture, pool_free_in_progress: `link` is the graph or pool.
-// - pool: `link` is the number of bytes that the driver last reported for it; once it is destroyed, the wait
-//   that completes its pending frees. `extra`: bytes whose stream-ordered free may be pending.
+// - pool: `link` is the number of bytes that the driver last reported for it. For a destroyed pool, `link` is
+//   the wait that completes its pending frees. `extra`: bytes whose stream-ordered free may be pending.
 // - destroyed_context: `link` is the context, if the driver failed to destroy it.
 // - pending_free: `link` is its granule, `extra` the wait that completes the free.
 // - pool_wait: `address` is the pool, `link` the wait, `extra` the bytes freed since the wait began.

@@ -6,8 +6,8 @@
 
 namespace headroom::ledger {
 
-// All values are bytes, except refused_count. Memory that counts against a limit: the device's own memory (on
-// an integrated GPU also pinned memory), including what pools and graphs keep, excluding contexts and
+// All values are bytes, except refused_count. The charge covers the device's own memory, including the memory
+// that pools and graphs keep. On an integrated GPU it also covers pinned memory. It excludes contexts and
 // modules.
 struct DeviceFigures {
   std::uint64_t charged = 0;                           // charged to this process now
@@ -18,7 +18,7 @@ struct DeviceFigures {
   std::uint64_t refused_count = 0, refused_bytes = 0;  // by this process, since its start
   std::uint64_t last_refused_bytes = 0;                // size of the last refused request
   std::uint64_t last_refused_charged = 0;              // charged to all processes at that moment
-  std::uint64_t last_refused_own = 0;                  // charged to this process then
+  std::uint64_t last_refused_own = 0;                  // charged to this process at that moment
 };
 
 inline constexpr const char* kDeviceFiguresSymbol = "headroom_device_figures";

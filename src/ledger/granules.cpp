@@ -2,9 +2,9 @@
 //
 // On an H100 and an H200 (driver 580) a granule has 2 MiB. An allocation of more than 1 MiB has whole
 // granules to itself: 1,023 allocations of 1 MiB and a byte took 2 GiB. Smaller ones, in multiples of 512
-// bytes, share a granule. The driver frees a granule only when the last allocation in it is freed: after 63
-// of every 64 of 2,048 allocations of 32 KiB were freed, all 64 MiB were still in use. So the ledger charges
-// each granule that holds an allocation. The address of an allocation determines its granule.
+// bytes, share a granule. The driver frees a granule only when the last allocation in it is freed. In a test
+// with 2,048 allocations of 32 KiB, 63 of every 64 were freed, and all 64 MiB were still in use. So the
+// ledger charges each granule that holds an allocation. The address of an allocation determines its granule.
 //
 // Contexts share no granules: of 20 small allocations made in two contexts in turn, each context's lay in a
 // granule of its own.

@@ -2,16 +2,16 @@
 // hooked, so an exec is charged when it is instantiated or updated to a graph. The first exec of a graph uses
 // the graph's own charge; each further one is charged in addition.
 //
-// When an exec is destroyed or updated, its charge becomes pending: a launch that still runs keeps the
+// When an exec is destroyed or updated, its charge becomes pending. A launch that still runs keeps the
 // memory, and the driver may keep it for the next exec. If the graph is then instantiated again, it is
 // charged anew, because the driver holds the memory of both until the first has ended. A graph without execs
 // is charged nothing meanwhile, except if a node's memory is freed by no node, and so may still be live.
 //
 // An exec pins its source graph until it is destroyed, even after an update. An update to the graph that an
-// exec already has costs nothing: on an H200 (driver 580), a running exec was updated three times to one
-// graph and launched in another stream each time, and used its memory once. (Three execs of a graph, each
-// made after its predecessor was destroyed while running, also used it once. The ledger does not rely on
-// that: the driver's figure corrects the charge soon.)
+// exec already has costs nothing. On an H200 (driver 580), a running exec was updated three times to one
+// graph and launched in another stream each time. It used its memory once. (Three execs of a graph, each made
+// after its predecessor was destroyed while running, also used it once. The ledger does not rely on that: the
+// driver's figure corrects the charge soon.)
 //
 // Fields of an exec's entry: `charged` is what it uses beyond the graph's own charge. `bytes`, until the
 // driver succeeded, is what it added to the graph's charge.
@@ -135,7 +135,8 @@ void Ledger::clear_same_graph_marks(std::uint64_t exec) {
 }
 
 // Ends an exec's use of a graph; its charge becomes pending. If it used the graph's own charge, the exec with
-// the largest charge takes that over, unless another exec uses it, too: one made when the graph needed less.
+// the largest charge takes that over. It does not if another exec, made when the graph needed less, uses that
+// charge, too.
 bool Ledger::drop_exec(Entry exec, Entry& freed) {
   PerDevice& of = devices_[exec.device];
   Entry* const whole = table_.find(EntryType::graph, exec.link);

@@ -1,20 +1,20 @@
 // Memory nodes of graphs. A graph is charged for the blocks that its nodes need, until the graph and its
 // execs are gone. An allocation that a launch made and no node frees outlives them (CUDA's programming guide,
-// "Graph memory nodes"): it becomes a graph orphan, an allocation of its own.
+// "Graph memory nodes"). It becomes a graph orphan, with a separate charge.
 //
-// A node reuses another's block only if the graph orders it after the node that frees the block ("allocations
-// whose graph ordered lifetimes do not overlap", the guide says). So each free node keeps its block under its
-// own number, and a new node lists the free nodes before it. It gets the smallest of their blocks that it
-// fits in, as a whole. On an H100 (driver 580) nodes of 33, 65, 97 and 129 MiB, each freed before the next,
-// used 320 MiB: the driver joins no blocks. Whether two nodes can share one block is not known, so the ledger
+// A node reuses another's block only if the graph orders it after the node that frees the block. The guide
+// says: "allocations whose graph ordered lifetimes do not overlap". So each free node keeps its block under
+// its own number, and a new node lists the free nodes before it. It gets the smallest of their blocks that it
+// fits in, as a whole. The driver joins no blocks: on an H100 (driver 580) nodes of 33, 65, 97 and 129 MiB,
+// each freed before the next, used 320 MiB. Whether two nodes can share one block is not known, so the ledger
 // assumes that they cannot.
 //
-// There, 31 graphs of 33 MiB used 64 MiB each, and one graph of 300 nodes of 64 KiB used 32 MiB: each running
-// graph uses whole steps. If the driver's figure exceeds all charges for graphs, the difference is charged as
-// unforeseen. It is reduced only when the figure falls. A new charge of another graph does not reduce it,
-// because that may be for a later launch.
+// Each running graph uses whole steps. On that H100, 31 graphs of 33 MiB used 64 MiB each, and one graph of
+// 300 nodes of 64 KiB used 32 MiB. If the driver's figure exceeds all charges for graphs, the difference is
+// charged as unforeseen. It is reduced only when the figure falls. A new charge of another graph does not
+// reduce it, because that may be for a later launch.
 //
-// When a graph is destroyed its charge becomes pending: a running exec keeps its memory until it has ended,
+// When a graph is destroyed, its charge becomes pending. A running exec keeps its memory until it has ended,
 // and the driver keeps memory for the next graph. The charge ends when the driver's figure falls.
 // graph_execs.cpp charges the memory of execs.
 #include "ledger/graph_keys.h"
@@ -219,11 +219,11 @@ bool Ledger::has_pending_graph_memory(unsigned device) {
          (devices_[device].pending_graph_charge > 0 || devices_[device].unforeseen_graph_charge > 0);
 }
 
-bool Ledger::next_graph_orphan(unsigned device, std::size_t& place, Entry& left) {
+bool Ledger::next_graph_orphan(unsigned device, std::size_t& place, Entry& orphan) {
   const Locked locked(*this);
   const Entry* const found = table_.find_from(
       place, [&](const Entry& entry) { return is_graph_orphan(entry) && entry.device == device; });
-  if (found != nullptr) left = *found;
+  if (found != nullptr) orphan = *found;
   return found != nullptr;
 }
 
@@ -235,14 +235,14 @@ bool Ledger::keep_graph_orphan(std::uint64_t address) {
   return true;
 }
 
-bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& left) {
+bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& orphan) {
   {
     const Locked locked(*this);
     const Entry* const entry = table_.find(EntryType::pointer, address);
     if (entry == nullptr || !is_graph_orphan(*entry)) return false;
-    table_.remove(EntryType::pointer, address, left);
+    table_.remove(EntryType::pointer, address, orphan);
   }
-  finish_orphan_release(left);
+  finish_orphan_release(orphan);
   return true;
 }
 

@@ -163,7 +163,7 @@ bool Ledger::add_reference_or_commit(const Entry& entry) {
   return false;
 }
 
-bool Ledger::is_last_reference(std::uint64_t pointer) {
+bool Ledger::is_last_else_drop_reference(std::uint64_t pointer) {
   const Locked locked(*this);
   Entry* const entry = table_.find(EntryType::pointer, pointer);
   if (entry == nullptr || (entry->references & ~kExported) <= 1) return true;

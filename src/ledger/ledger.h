@@ -75,7 +75,7 @@ class Ledger {
   // Returns false if the request is refused. The refusal is counted, and last_refusal_of_this_thread()
   // returns it.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  // The same without counting a refusal: for callers that can free memory and try again.
+  // Like reserve(), without counting a refusal: for callers that can free memory and try again.
   bool try_reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   // Counts a refusal. `needed` is what would have been charged, if that is more than `bytes`.
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed = 0);
@@ -88,7 +88,7 @@ class Ledger {
   // For small allocations that share granules. The address determines the granule, so the granule is known
   // only after the driver's call. `is_prepaid`: the caller has charged one granule in case a new one is
   // needed; if it is not needed, it is discharged. Returns false if the allocation lies in a new granule
-  // whose charge is refused (this refusal is not counted); the caller must then free the memory.
+  // whose charge is refused. The caller must then free the memory. This refusal is not counted.
   bool shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) const;
   bool commit_in_granule(Entry entry, bool is_prepaid);
   // Reserves unused bytes in one of the context's granules until cancel_in_granule(); the granule stays
@@ -110,10 +110,10 @@ class Ledger {
   // For memory that can be opened several times at one address (IPC). Returns true if it was open already;
   // otherwise it acts as commit().
   bool add_reference_or_commit(const Entry& entry);
-  // Returns true if only one reference is left: the caller must release the memory. Otherwise removes a
-  // reference.
-  bool is_last_reference(std::uint64_t pointer);
-  void add_reference(std::uint64_t pointer);  // undoes the removal if the driver failed
+  // If only one reference is left, changes nothing and returns true: the caller must release the memory.
+  // Otherwise drops one reference and returns false.
+  bool is_last_else_drop_reference(std::uint64_t pointer);
+  void add_reference(std::uint64_t pointer);  // undoes the drop if the driver failed
 
   // `is_exclusive`: no other thread can destroy a pool before finish_release().
   bool begin_release(EntryType type, std::uint64_t address, Entry& entry, bool is_exclusive = false);
@@ -198,8 +198,8 @@ class Ledger {
   // Cancels memory that the driver did allocate and now frees in the order of a stream of `stream_context`.
   void cancel_allocated_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context);
   // Adjusts a pool's charge to the bytes that the driver reports as reserved for it. Released memory is
-  // discharged. Unexpected growth is charged; with `within_limit`, only if it fits. `fits` tells whether it
-  // did.
+  // discharged. Unexpected growth is charged; with `within_limit`, only if it fits. `fits` is false if it did
+  // not.
   struct Settled {
     bool is_new = false;  // the figure differs from the last one
     bool fits = true;
@@ -209,20 +209,20 @@ class Ledger {
   // with its handle was destroyed unseen.
   void adopt_pool(std::uint64_t pool, unsigned device, bool is_new = false);
   // Call it after the driver destroyed the pool. The pool's memory stays charged until all of it is certainly
-  // freed: the driver frees in stream order, reports nothing about destroyed pools, and may reuse the handle.
+  // freed. The driver frees in stream order, reports nothing about destroyed pools, and may reuse the handle.
   void destroy_pool(std::uint64_t pool);
-  // Returns the next pool of the device that is charged for more than its used bytes, at or after position
-  // `place` (initially 0), and sets `place` to its position. Returns 0 after the last.
+  // Finds the next pool of the device that is charged for more than its used bytes. The search starts at
+  // position `place` (initially 0), and sets `place` to the pool's position. Returns 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
   bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: unknown pool
   bool is_pool(std::uint64_t pool);                           // a known pool that is not destroyed
   // The sum of the driver's last figures for the device's pools.
   std::uint64_t reserved_by_pools(unsigned device);
 
-  // --- Pending frees: destroyed pools, memory by pointer, and physical memory that was unmapped from an
-  // array, while the stream that frees them may not have reached that point. A wait for a context completes
-  // all frees issued in it before begin_wait(). Memory that went back to a live pool can then be allocated
-  // from it again.
+  // --- Pending frees: the stream that frees the memory may not have reached that point. This concerns
+  // destroyed pools, memory by pointer, and physical memory that was unmapped from an array. A wait for a
+  // context completes all frees issued in it before begin_wait(). Memory that went back to a live pool can
+  // then be allocated from it again.
   bool has_pending_frees() const { return pending_frees_.load(std::memory_order_relaxed) != 0; }
   // Includes pending unmaps of memory with other references, which a wait does not discharge.
   bool has_pending_frees_or_unmaps() const {
@@ -233,10 +233,10 @@ class Ledger {
   void finish_wait(std::uint64_t context, std::uint64_t wait);
   void cancel_wait(std::uint64_t wait);  // the synchronization failed
 
-  // --- Graphs. A graph is charged for the blocks that its memory nodes need, in whole steps of its own, as
-  // pools are. A node can reuse the block of a node that frees only if the graph orders it after that node
-  // and the block is large enough: the driver joins no blocks. Two parallel branches never share blocks. A
-  // graph with memory on several devices counts as one graph for each.
+  // --- Graphs. A graph is charged for the blocks that its memory nodes need, in whole steps that it shares
+  // with no other graph. A node can reuse a freed block only if the graph orders it after the free node. The
+  // block must be large enough, because the driver joins no blocks. Two parallel branches never share blocks.
+  // A graph with memory on several devices counts as one graph for each.
   //
   // `earlier_free_nodes`: free nodes that the graph orders before the new node.
   struct GraphGrowth {
@@ -264,10 +264,10 @@ class Ledger {
   bool has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes = 1);
   // The child became a part of the parent, and ends with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
-  // Execs (graph_execs.cpp). begin_exec() precedes the driver's instantiation, under a number that the caller
-  // chooses, or its update of an exec, with the exec's handle as the number. It charges the exec. Returns
-  // false if that is refused: `refused.charged` more bytes on `refused.device`. The refusal is not counted
-  // yet.
+  // Execs (graph_execs.cpp). Call begin_exec() before the driver instantiates a graph, with a number that the
+  // caller chooses. Call it, too, before the driver updates an exec, with the exec's handle as the number. It
+  // charges the exec. Returns false if that is refused: `refused.charged` more bytes on `refused.device`. The
+  // refusal is not counted yet.
   bool begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refused);
   void cancel_exec(std::uint64_t number);  // the driver failed
   void finish_instantiate(std::uint64_t number, std::uint64_t exec) { finish_exec(number, exec, false); }
@@ -289,12 +289,12 @@ class Ledger {
   void settle_graph_memory(unsigned device, std::uint64_t reserved_bytes);
   // Returns whether pending or unforeseen graph memory is charged.
   bool has_pending_graph_memory(unsigned device);
-  // Returns the next graph orphan at or after position `place` (initially 0), and sets `place` to its
-  // position. Its `references` are 0 until keep_graph_orphan() confirmed that it is live. Returns false after
+  // Finds the next graph orphan at or after position `place` (initially 0), and sets `place` to its position.
+  // The orphan's `references` are 0 until keep_graph_orphan() confirmed that it is live. Returns false after
   // the last.
-  bool next_graph_orphan(unsigned device, std::size_t& place, Entry& left);
-  bool keep_graph_orphan(std::uint64_t address);               // false: already released
-  bool drop_graph_orphan(std::uint64_t address, Entry& left);  // not live: its charge becomes pending
+  bool next_graph_orphan(unsigned device, std::size_t& place, Entry& orphan);
+  bool keep_graph_orphan(std::uint64_t address);                 // false: already released
+  bool drop_graph_orphan(std::uint64_t address, Entry& orphan);  // not live: its charge becomes pending
   // All charges for graphs, with orphans, pending and unforeseen memory. This can exceed what launches
   // allocated.
   std::uint64_t charged_for_graphs(unsigned device);
@@ -302,7 +302,7 @@ class Ledger {
   // A stream capture whose graph is `graph` (0: a graph that exists independently of the capture). `context`
   // is that of the stream; when it is destroyed, so is the capture.
   void begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context = 0);
-  // Returns its graph, or 0 if it has none or is unknown; `is_known` tells which.
+  // Returns its graph, or 0 if it has none or is unknown; `is_known` receives which of the two.
   std::uint64_t end_capture(std::uint64_t stream, bool* is_known = nullptr);
   // A synchronization would end a capture, so none may be made meanwhile.
   bool has_captures() const { return captures_.load(std::memory_order_relaxed) != 0; }
@@ -333,7 +333,7 @@ class Ledger {
   struct PerDevice {
     std::atomic<bool> is_integrated{false};
     std::atomic<std::uint64_t> granule{0};
-    std::uint64_t last_granule = 0;  // that the last small allocation lies in
+    std::uint64_t last_granule = 0;  // contains the last small allocation
     KindFigures kinds[kDeviceMemoryKinds];
     Refusal last_refusal;
     // Charges for existing graphs, for destroyed graphs whose memory the driver may keep, for graph orphans,
@@ -386,8 +386,8 @@ class Ledger {
   void end_retain(std::uint64_t number, Entry& freed);
   void put_handle(std::uint64_t handle, const Entry& physical, Entry& freed);
   Entry* end_release_handle(const HandleRelease& release);
-  // Finds the next matching entry at `pass.place`. Between two calls other threads may move an entry to a
-  // position before that, so a pass that found entries starts over until it finds none.
+  // Finds the next matching entry at `pass.place`. Between two calls other threads may move an entry to an
+  // earlier position. So a pass that found entries starts over until it finds none.
   template <class Test>
   bool find_next(Pass& pass, const Test& test) {
     bool is_there = table_.find_from(pass.place, test) != nullptr;
@@ -416,8 +416,8 @@ class Ledger {
   std::atomic<std::uint64_t> pool_step_{0};     // greatest common divisor of all growth that was seen
   std::atomic<std::uint64_t> graph_step_{0};    // assumed growth of graphs
   std::atomic<bool> has_graph_orphans_{false};  // set once, never cleared
-  std::atomic<bool> has_execs_{false};          // of graphs with memory; never cleared
-  std::atomic<bool> has_updates_{false};        // of such execs; never cleared
+  std::atomic<bool> has_execs_{false};          // graphs with memory have execs; never cleared
+  std::atomic<bool> has_updates_{false};        // such an exec was updated; never cleared
   std::atomic<bool> has_array_parts_{false};    // set once, never cleared
   std::atomic<unsigned> captures_{0}, pending_frees_{0};
   std::atomic<unsigned> pending_unmaps_{0};  // of physical memory with other references

@@ -16,7 +16,7 @@ class Ledger::Locked {
   pthread_mutex_t& mutex_;
 };
 
-// Memory of a node whose graph exists: it is charged with the graph.
+// Memory of a node whose graph exists: its charge is part of the graph's.
 inline bool is_node(const Entry& entry) {
   return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }

@@ -1,8 +1,8 @@
 // Pools. After each call a pool's charge is set to the figure that the driver reports. Before a call, a pool
 // is charged for the steps in which it was seen to grow.
 //
-// Under a limit, one call at a time reaches the driver's pools and graphs (tracer/device_hooks.h), so a
-// figure of the driver is current when it is used here.
+// Under a limit, the driver lock (tracer/device_hooks.h) admits one call at a time to the driver's pools and
+// graphs. So the driver's figure is current when it is used here.
 #include <numeric>
 
 #include "ledger/ledger.h"

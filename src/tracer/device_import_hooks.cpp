@@ -47,7 +47,7 @@ HEADROOM_HOOK Result cuIpcCloseMemHandle(Pointer pointer) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.should_track()) return call(pointer);
-  if (!device_ledger.is_last_reference(pointer)) {
+  if (!device_ledger.is_last_else_drop_reference(pointer)) {
     const Result result = call(pointer);
     if (result != kSuccess) device_ledger.add_reference(pointer);
     return result;
