@@ -1,4 +1,4 @@
-// The largest contiguous block of free pages. NvMap and other devices need contiguous blocks of MemFree.
+// The largest contiguous block of free pages. NvMap and other device drivers need contiguous free memory.
 #include <unistd.h>
 
 #include <algorithm>

@@ -20,8 +20,8 @@ class MetricSource {
   virtual ~MetricSource() = default;
   // A description such as "thermal: 3 zones", for the log.
   virtual std::string describe() const = 0;
-  // Fills its fields of the sample and leaves unreadable ones absent. Returns false if nothing could be
-  // read.
+  // Fills this source's fields of the sample and leaves unreadable ones absent. Returns false if nothing
+  // could be read.
   virtual bool read(SystemSample& sample) = 0;
 };
 

@@ -1,4 +1,5 @@
-// The parts of the nvidia-smi reader, one file each: words and figures, CSV, tables.
+// The parts of the nvidia-smi reader: figures and messages (nvidia_smi_reader.cpp), CSV (nvidia_smi_csv.cpp)
+// and tables (nvidia_smi_table.cpp).
 #pragma once
 
 #include <optional>
@@ -73,7 +74,7 @@ class TableReader {
   bool read_list(std::string_view line, SmiOutput& output);
   void read_gpu_row(const std::vector<std::string_view>& cells, SmiOutput& output);
 
-  int row_ = 0;  // number of the GPU's line that was read last; 0: outside a GPU
+  int row_ = 0;  // which of the GPU's three lines was read last (1 or 2); 0: outside a GPU
 };
 
 }  // namespace headroom::sources::smi

@@ -40,9 +40,11 @@ struct SmiOutput {
 
 // Reads any of the outputs, also several in sequence. `columns` are the names of the query for a CSV
 // without a header ("index", "memory.used"); a header in the text replaces them. "[N/A]", "Not Supported",
-// "ERR!" and similar texts are absent figures, and "[GPU is lost]" marks the GPU as lost. A CSV row is
-// rejected and counted in unparsed_lines if it has a wrong number of cells, a word instead of a number, or
-// a unit that does not fit its column ("97 %" of memory). Never fails: unusable text gives empty output.
+// "ERR!" and similar texts are absent figures, and "[GPU is lost]" marks the GPU as lost. Never fails:
+// unusable text gives empty output.
+//
+// A CSV row is rejected, and counted in unparsed_lines, in these cases: it has a wrong number of cells, a
+// text instead of a number, or a unit that does not fit its column ("97 %" of memory).
 SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>& columns = {});
 
 // True for a column name that nvidia-smi queries accept, used by Headroom or not.

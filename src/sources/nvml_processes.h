@@ -17,8 +17,8 @@
 
 namespace headroom::sources::nvml {
 
-// The size of an entry (16, 24 or 32 bytes) in a list of `count` entries, when the first `written` bytes of
-// a buffer for `capacity` entries were overwritten. Returns `declared` if no layout fits.
+// Returns the size of a list entry: 16, 24 or 32 bytes. The driver reported `count` entries and overwrote the
+// first `written` bytes of a buffer for `capacity` entries. Returns `declared` if no layout fits.
 std::size_t entry_size(std::size_t written, std::size_t count, std::size_t capacity, std::size_t declared);
 
 class ProcessReader {

@@ -1,4 +1,4 @@
-// The GPUs of this machine through NVML: as a metric source, and as facts for HostInfo.
+// Reads the GPUs of this machine through NVML: as a metric source, and as facts for HostInfo.
 #pragma once
 
 #include <memory>

@@ -14,10 +14,12 @@ namespace headroom::sources {
 
 // Which processes to put into a sample.
 struct ProcessChoice {
-  std::size_t largest = 0;   // number of largest processes; of all processes if none are followed
-  std::vector<pid_t> roots;  // these and their descendants, even after a parent has ended
-  std::string name;          // processes whose name contains this, and their descendants
-  bool with_pss = false;     // walks page tables: 1 ms per GiB
+  // At most this many processes, the largest by resident or GPU memory; 0: all. They are chosen among the
+  // followed processes, or among all processes if none are followed.
+  std::size_t largest = 0;
+  std::vector<pid_t> roots;  // follow these and their descendants, even after a parent has ended
+  std::string name;          // follow processes whose name contains this, and their descendants
+  bool with_pss = false;     // also proportional memory; reading it takes 1 ms per GiB
   bool follows() const { return !roots.empty() || !name.empty(); }
 };
 

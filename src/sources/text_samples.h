@@ -18,10 +18,10 @@ class TextReader {
  public:
   virtual ~TextReader() = default;
   // Reads a line without its newline. Calls `on_sample` for each complete sample, which is valid during the
-  // call. Unknown text goes into unknown_tokens of the sample among whose lines it was. Memory is bounded
-  // for any input: a sample of only garbage is passed on, too.
+  // call. Unknown text goes into unknown_tokens of the sample that contains the line. Memory is bounded for
+  // any input: a sample of only unknown text is passed on, too.
   virtual void read_line(std::string_view line, const OnSample& on_sample) = 0;
-  // Ends the text.
+  // Call it at the end of the text. Passes on the last, unfinished sample.
   virtual void finish(const OnSample& /*on_sample*/) {}
   // Why text could not be parsed so far: the first, most helpful reason.
   const ParseProblem& problem() const { return problem_; }

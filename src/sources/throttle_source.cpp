@@ -3,7 +3,7 @@
 namespace headroom::sources {
 namespace {
 
-// x86: how often cores were throttled because of heat, since boot.
+// x86: counts how often the cores were throttled because of heat. The kernel's counters start at boot.
 class ThrottleCountSource : public MetricSource {
  public:
   explicit ThrottleCountSource(std::vector<RereadFile> counts) : counts_(std::move(counts)) {}

@@ -1,4 +1,5 @@
-// Counters since boot. A sample holds the increase since the previous sample, so the first sample has none.
+// Counters of /proc/vmstat, which the kernel counts since boot. A sample contains the increase since the
+// previous sample, so the first sample has none.
 #include <array>
 
 #include "base/text.h"
