@@ -1,4 +1,5 @@
-// Detects, once per event, that the wall clock jumped or that the machine was suspended.
+// Detects that the wall clock jumped or that the machine was suspended, by more than one second. Reports each
+// event once.
 #pragma once
 
 #include <optional>
@@ -10,8 +11,9 @@ namespace headroom::watch {
 
 class ClockWatch {
  public:
-  // Returns a message, or an empty string. `time` stops while the machine is suspended, `unix_time`
-  // continues, and `suspended` is the total time of suspension so far.
+  // Call it with each sample. Returns a message about the time since the last call, or an empty string.
+  // `time` stops while the machine is suspended; `unix_time` continues. `suspended` is the total time of
+  // suspension so far.
   std::string check(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended);
 
  private:

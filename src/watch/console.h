@@ -1,4 +1,5 @@
-// Standard output and standard error of `headroom watch`. Their readers may block, sampling must not.
+// Standard output and standard error of `headroom watch`. A reader of them may stop reading; sampling must
+// continue.
 #pragma once
 
 #include <cstdio>
@@ -21,8 +22,8 @@ class Console {
 
   // Prints to standard output. Returns false if the text was dropped because the buffer is full.
   bool print(std::string_view text) { return output_.offer(text); }
-  // Like print(), but waits for buffer space until a signal comes, and `after_signal` longer. For callers
-  // that have nothing else to do meanwhile.
+  // Like print(), but waits for buffer space. After a signal, it waits at most `after_signal` longer. For
+  // callers that have nothing else to do meanwhile.
   bool print_or_wait(std::string_view text, bench::Interrupt& interrupt, Nanoseconds after_signal = {});
   // Prints to standard error.
   void print_error(std::string_view text) { errors_.offer(text); }

@@ -22,7 +22,7 @@
 namespace headroom::watch {
 namespace {
 
-// Between the first sample, which has no rates, and the first that is kept.
+// Time from the first sample, which has no rates and is dropped, to the next one.
 constexpr Nanoseconds kFirstInterval{100'000'000};
 // Reading PSS walks page tables: too slow for faster samples. PSS of 20 other processes took 6.6 ms.
 constexpr Nanoseconds kPssInterval{100'000'000}, kPssTableInterval{1'000'000'000};

@@ -27,10 +27,14 @@ struct LiveEnd {
 Status check_sysroot(const std::filesystem::path& root);
 
 // Takes a sample at each interval until `on_sample` returns false, the duration is over, a signal comes, or
-// the followed processes end. After the end of a command it takes one more sample. A late sample is taken
-// at once and missed ones are counted, so samples never bunch up. Times come from the steady clock since
-// the start, so the wall clock may jump. Fails for a tree without /proc and /sys, a missing process, or a
-// command that cannot start.
+// the followed processes end. A late sample is taken at once, and missed samples are counted, not made up.
+// Times count from the start by the steady clock, so the wall clock may jump.
+//
+// With a command, the function returns only after the command has ended, whatever `on_sample` returns. After
+// `duration` the command continues without samples. A signal is passed to the command. If the command ends
+// before `duration` is over, one more sample is taken.
+//
+// Fails for a tree without /proc and /sys, a missing process, or a command that cannot start.
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample);
 

@@ -12,10 +12,12 @@
 
 namespace headroom::watch {
 
-// The file contains only whole lines. If a write fails half-way (disk full), the partial line is removed, a
-// warning is logged once, and the write is repeated with every sample. A failed rotation is repeated, too.
-// Compressed samples are written as gzip members that cover at most five seconds, so a killed watch loses
-// no more than that.
+// The file contains only whole lines. If a write fails half-way (disk full), the partial line is removed and
+// a warning is logged once. The write is tried again with every sample. When 4 MiB of text wait for it, the
+// waiting samples are dropped and counted. A failed rotation is tried again, too.
+//
+// Compressed samples are written as gzip members that cover at most five seconds. A killed watch loses no
+// more than that.
 class LogFile {
  public:
   // Creates FILE.csv, FILE.jsonl or FILE.jsonl.gz. Fails for another suffix, for an existing file, or if it

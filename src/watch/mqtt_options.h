@@ -1,6 +1,6 @@
-// Hides the address of one mosquitto_pub run from other users: it may hold a password, and arguments are
-// visible to everybody. mosquitto_pub cannot read it from standard input, so it reads an options file. The
-// file lies in a private folder, which the destructor removes.
+// Hides the address of one mosquitto_pub run from other users. The address may contain a password, and all
+// users can see a process's arguments. mosquitto_pub cannot read the address from standard input, so it reads
+// an options file. The file lies in a private folder, which the destructor removes.
 #pragma once
 
 #include <filesystem>

@@ -25,8 +25,8 @@
 namespace headroom::watch {
 namespace {
 
-// Whether to skip console output while its reader is blocked. Not for a file as input, which can wait, and
-// not if standard output is the only output: late is better than missing.
+// Whether to skip console output while its reader is blocked. Not with a file as input, because the file can
+// wait. Not if standard output is the only output, because late samples are better than missing ones.
 bool may_skip_output(const WatchOptions& options) {
   struct stat status {};
   if (options.from && !options.from->file.empty() && ::stat(options.from->file.c_str(), &status) == 0 &&

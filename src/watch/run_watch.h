@@ -8,8 +8,8 @@
 
 namespace headroom::watch {
 
-// Runs until the text ends, the duration is over or a signal comes. Returns the exit code. If there is a
-// log or alerts, samples that a blocked console cannot take are skipped and counted.
+// Runs until the text ends, the duration is over or a signal comes. Returns the exit code. With a log or
+// alerts, a sample is not printed if the console is blocked; skipped samples are counted.
 Result<int> run_watch(const WatchOptions& options, Console& console);
 
 }  // namespace headroom::watch

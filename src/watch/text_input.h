@@ -18,11 +18,19 @@ struct LogCondition {
   bool is_cut = false;      // its end is missing: the watch was killed, or the copy is incomplete
 };
 
-// Reads the text to its end, or until `should_stop()`. A sample's time comes from its line (to the second,
-// in either date order); without one it is `interval` after the previous sample. Samples later than
-// `duration` after the first are dropped, and a pipe or tool is read no longer than that. Returns why text
-// could not be read, if known. Fails if the file cannot be opened or read, or the started tool ends with an
-// error.
+// Reads the text to its end, or until `should_stop()`. A readable `wake_fd` interrupts the wait for text.
+//
+// A sample's time depends on the input:
+//   - started tool: the time when the sample arrives
+//   - Headroom log: the time in the log
+//   - other text: the time in its line (to the second, in either date order); without one, `interval` after
+//     the previous sample
+//
+// Samples later than `duration` after the first are dropped. A pipe or tool is read no longer than
+// `duration`. If `condition` is given, damage of a log goes there instead of into a warning.
+//
+// Returns why text could not be parsed, if known. Fails if the file cannot be opened or read, or if the
+// started tool ends with an error.
 Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
                                               const sources::OnSample& on_sample,
                                               const std::function<bool()>& should_stop, int wake_fd,

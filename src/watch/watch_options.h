@@ -44,7 +44,7 @@ struct WatchOptions {
   std::optional<AlertSettings> alerts;
 
   bool baseline = false;
-  std::vector<std::filesystem::path> plots;  // FILE.svg, FILE.html
+  std::vector<std::filesystem::path> plots;  // files to write: FILE.svg, FILE.html
   bool color = false;
 
   bool follows() const { return !pids.empty() || !name.empty() || !command.empty(); }
