@@ -20,6 +20,7 @@
 #include "media/media_engine.h"
 #include "media/source_json.h"
 #include "media/source_scan.h"
+#include "report/words.h"
 #include "sources/process_memory.h"
 
 namespace headroom::bench {
@@ -169,8 +170,9 @@ Result<Json> set_up(const Json& job) {
     send_step("scanning " + options->source->describe());
     auto source = scan_in_child(*options, get_text(job, kMetadataKey), *interrupt);
     if (!source) return forward_error(source);
-    send_step(fmt::format("{} frames in {} sequences, {} skipped", source->total_frames,
-                          source->sequences.size(), source->skipped.size()));
+    send_step(fmt::format("{} in {}, {} skipped", report::counted(source->total_frames, "frame"),
+                          report::counted(static_cast<std::int64_t>(source->sequences.size()), "sequence"),
+                          source->skipped.size()));
     data.source = std::move(*source);
   } else {
     send_step("no source: models that take no frames run on inputs made from their signatures");

@@ -91,11 +91,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
 }
 
 std::string formats_paragraph() {
-  std::string text = "Converts a recording of headroom trace for other tools. Formats:";
+  std::string text = "Converts a recording of headroom trace for other tools.";
   for (const exporters::Exporter& exporter : exporters::exporter_list())
-    text += fmt::format("{} {} ({})", &exporter == &exporters::exporter_list().front() ? "" : ";",
-                        exporter.name, exporter.summary);
-  return text + ".";
+    text += fmt::format(" {}: {}.", exporter.name, exporter.summary);
+  return text;
 }
 
 }  // namespace
