@@ -68,7 +68,7 @@ class AddressSet {
       samples_.counters_[cell_of(cell << kCellBits)].store(kTop, std::memory_order_relaxed);
   }
 
-  // Prefetches the places that insert() will write. Between two recorded blocks they have left the caches.
+  // Prefetches the cache lines that insert() will write. They leave the caches between two recorded blocks.
   void fetch(std::uint64_t address) const {
     __builtin_prefetch(bucket_of(hash_of(address)), 1);
     __builtin_prefetch(filter_ + cell_of(address), 1);

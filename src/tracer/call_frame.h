@@ -59,8 +59,8 @@ struct StackTrace {
 
 // What a thread's last stack walk found, to speed up the next one.
 //
-// A walk by unwind rules is a chain of dependent loads: each return address must be loaded before its rule
-// can be looked up, about 5 ns a frame. But most frames of a thread are where they were in its last walk.
+// A walk by unwind rules is a chain of dependent loads, about 5 ns a frame. Each return address must be
+// loaded before its rule can be looked up. But most frames of a thread are where they were in its last walk.
 // Where the stack pointer and the rule are unchanged, the caller's address and frame pointer are saved in the
 // same places. So the walk reads those places for many frames ahead while the processor still checks the
 // rules.
@@ -85,7 +85,7 @@ struct WalkHistory {
   Step fresh[recording::kMaxFrames];  // steps of the walk in progress, innermost first
 };
 
-// Both follow the chain as long as it is plausible: stack pointers increase, are aligned and lie within the
+// Both functions follow the chain as long as its stack pointers increase, are aligned and lie within the
 // bounds.
 void walk_frame_pointers(const CallFrame& start, const StackBounds& bounds, StackTrace& trace);
 void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,

@@ -2,11 +2,11 @@
 //
 // The driver allocates the memory of contexts and modules itself, so it is measured as a difference before
 // and after the call. For contexts the figures come from NVML, because nothing else answers before the first
-// context exists. Other processes may allocate on the device meanwhile, so the results are figures of their
-// own and never part of the recorded allocations.
+// context exists. Other processes may allocate on the device meanwhile. So the results are separate figures,
+// and never part of the recorded allocations.
 //
-// The driver takes more memory at times that no call reports: for a module that the first launch of its
-// kernel loads, for stacks, for streams. Where NVML reports this process's memory, a thread samples that as a
+// The driver takes more memory at times that no call reports: for stacks, for streams, and for a module that
+// the first launch of its kernel loads. Where NVML reports this process's memory, a thread samples it as a
 // separate figure (device_watch.h). The contexts' figure changes only when a context is created or destroyed.
 // The first context of a device may be corrected once, soon after its creation.
 #include <algorithm>
@@ -290,9 +290,9 @@ bool measure_unexplained(DriverHook& hook, unsigned device, std::int64_t& bytes)
   return true;
 }
 
-// A context's size is the growth of this process's unexplained memory in NVML. If that cannot be read because
-// of another driver call, it is the growth of the device's used memory; for a device's first context the next
-// sample corrects it. `number()` is called after the context exists.
+// A context's size is the growth of this process's unexplained memory in NVML. If another driver call
+// prevents that, it is the growth of the device's used memory. The next sample corrects it for a device's
+// first context. `number()` is called after the context exists.
 template <class Call, class Number>
 Result create_context(Device ordinal, const Call& call, const Number& number) {
   DriverHook hook;

@@ -1,5 +1,5 @@
 // Memory nodes of CUDA graphs. The driver allocates their memory when the graph runs, and keeps it until the
-// graph and all its graph execs are destroyed. So launches need not be hooked: the graph is charged for the
+// graph and all its graph execs are destroyed. So launches need not be hooked. The graph is charged for the
 // blocks that its nodes need when the nodes are added.
 //
 // Memory that no node frees outlives the graph if the graph ran. A graph exec may be updated to another

@@ -1,6 +1,6 @@
-// Memory by handle and virtual addresses. cuMemCreate allocates physical memory, cuMemMap maps it at
-// addresses that cuMemAddressReserve reserved. Physical memory is charged to its device, and lives as long as
-// a handle or a mapping of it. Addresses are recorded, but never added to it.
+// Memory by handle and virtual addresses. cuMemCreate allocates physical memory, and cuMemMap maps it at
+// addresses that cuMemAddressReserve reserved. Physical memory is charged to its device until no handle and
+// no mapping of it is left. Reserved addresses are recorded, but not charged.
 #include "tracer/device_hooks.h"
 #include "tracer/memory.h"
 

@@ -379,8 +379,8 @@ void DriverHook::refuse_granule(const Entry& entry, const CallFrame& caller) {
   record_last_refusal(caller);
 }
 
-// Does what the driver itself does before it reports that a device is full: waits until pending frees
-// complete, and takes unused memory from the pools.
+// Waits until pending frees complete, and takes unused memory from the pools. The driver does the same before
+// it reports that a device is full.
 void DriverHook::reclaim_memory(unsigned device) {
   if (device_ledger.account().limit(device) == ledger::kNoLimit || !has_reclaimable_memory(device)) return;
   wait_for_pending_frees();

@@ -38,10 +38,10 @@ std::uint64_t context_that_owns(std::uint64_t context);
 // The legacy and the per-thread default stream have fixed numbers instead of handles. They belong to the
 // current context.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
-// Releases a primary context that the tracer retained for a moment. The context is forgotten if that was the
-// last reference.
+// Releases a primary context that the tracer retained for a moment. If that was the last reference, the
+// tracer forgets the context.
 void release_retained_primary(DriverHook& hook, Device device);
-// Drops the graph of a capture that never ends; 0: the capture had no graph of its own.
+// Drops the graph of a capture that never ends. `graph` is 0 if the graph existed before the capture.
 void drop_captured_graph(DriverHook& hook, std::uint64_t graph);
 // Whether the stream belongs to a green context. If so, `where` gets the device and its primary context.
 bool is_of_green_context(Opaque stream, CurrentDevice& where);
@@ -66,7 +66,7 @@ struct DriverCalls {
 extern constinit DriverCalls driver_calls;
 
 // Under a limit, serializes calls of the driver's pool and graph functions, and small allocations that share
-// a granule. The lock protects the time between reading one of the driver's figures and using it: with a
+// a granule. The lock protects the time between reading one of the driver's figures and using it. With a
 // figure from before another thread's call, the charge would be too low.
 //
 // Other calls by pointer, handle or array do not lock, because they are charged what they request. The lock
@@ -107,8 +107,8 @@ class DriverHook {
   DriverHook(const DriverHook&) = delete;
   DriverHook& operator=(const DriverHook&) = delete;
 
-  // False: forward the call and do nothing else. The driver called itself, the tracer made the call, or the
-  // process is not traced.
+  // False: the hook must only forward the call. Either the driver called itself, or the tracer made the call,
+  // or the process is not traced.
   bool should_track() {
     return thread_.driver_depth == 1 && !thread_.is_busy() && is_traced(thread_) && is_ready();
   }
@@ -123,8 +123,8 @@ class DriverHook {
   bool records() { return is_recording(thread_); }
   // Bytes in use on the device by this process, from NVML. False if unknown.
   bool used_by_this_process(unsigned device, std::uint64_t& bytes);
-  // Bytes of the device that the driver allocated for this process, as far as graphs, pools and granules
-  // show. Managed memory is left out: it migrates, and NVML's figure for a process does not include it.
+  // Bytes of the device that the driver allocated for this process, computed from its graphs, pools and
+  // granules. Managed memory is left out: it migrates, and NVML's figure for a process does not include it.
   std::int64_t allocated_bytes(unsigned device);
   // identify(), and describes the device to the ledger and the recording.
   void register_device(unsigned device);
@@ -200,9 +200,9 @@ driver::Result DriverHook::synchronize(driver::Opaque context, const Call& call)
 // The start of the allocation that contains this pointer; the pointer itself if the driver does not know it.
 driver::Pointer base_of(driver::Pointer pointer);
 
-// Memory of a pool or graph that the program exports. When the importer releases it is unknown, and the
-// pool's own figures do not show it. So it is charged a second time, until the process ends. Other memory
-// needs no such charge.
+// Charges memory of a pool or graph a second time when the program exports it, until the process ends. The
+// tracer does not learn when the importer releases it, and the pool's figures do not show it. Other memory
+// needs no second charge.
 class ExportCharge {
  public:
   ExportCharge(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller);

@@ -1,5 +1,5 @@
-// Memory by pointer: cuMemAlloc and its variants, managed and pinned memory; and the figures of free and
-// total memory.
+// Memory by pointer: cuMemAlloc and its variants, managed memory and pinned memory. Also cuMemGetInfo and
+// cuDeviceTotalMem, which report free and total memory.
 #include <algorithm>
 
 #include "tracer/device_hooks.h"

@@ -1,4 +1,4 @@
-// Answers the questions of a program that runs with a ledger (ledger/device_query.h).
+// The functions that report a program's GPU memory to that program (ledger/device_query.h).
 #include "ledger/device_query.h"
 
 #include <cstring>

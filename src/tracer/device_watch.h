@@ -1,9 +1,9 @@
-// A thread that samples GPU memory which no driver call reports: memory that the driver takes for itself
-// (loaded kernels, stacks, streams) and memory that graphs get at launch. It samples once a second, and graph
-// memory every 10 ms from the first graph with memory on. The recording gets the samples as figures.
+// A thread that samples GPU memory which no driver call reports. The driver takes memory for loaded kernels,
+// stacks and streams, and graphs get memory at launch. It samples once a second, and graph memory every 10 ms
+// from the first graph with memory on. The recording gets the samples as figures.
 //
-// With PyTorch on an H200 the driver takes 610 MiB at the first launch, 12 MiB more when a convolution
-// network has run, and 70 MiB for another stream. A graph's memory comes with its first launch
+// With PyTorch on an H200 the driver takes 610 MiB at the first launch. It takes 12 MiB more when a
+// convolution network has run, and 70 MiB for another stream. A graph's memory comes with its first launch
 // (bench/results/gpu_ledger.md). Launches are not hooked, so that they cost nothing; a hook there would not
 // see half of this memory anyway.
 #pragma once
@@ -20,8 +20,8 @@ void watch_graphs();
 void reset_watch_in_child();
 
 namespace driver {
-// Records as its own figure what NVML reports for this process beyond its allocations, its modules and its
-// contexts' size at creation.
+// Records the driver's growth as a separate figure: NVML's figure for this process, minus its allocations,
+// its modules and its contexts' size at creation.
 void update_driver_growth(DriverHook& hook, unsigned device);
 }  // namespace driver
 

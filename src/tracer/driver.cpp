@@ -38,8 +38,8 @@ const Call calls[] = {
 Lock lock;
 std::atomic<bool> is_found{false};
 
-// Distinguishes the driver from this library, which exports no cuInit; from libraries that wrap a few
-// functions; and from programs that store function pointers under these names (cuew).
+// Distinguishes the driver from this library, which exports no cuInit, and from libraries that wrap a few
+// functions. Also distinguishes it from programs that store function pointers under these names (cuew).
 bool is_driver(const dl_phdr_info& module) {
   return address_of_function(module, "cuInit") != 0 && address_of_function(module, "cuDriverGetVersion") != 0;
 }

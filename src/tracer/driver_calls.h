@@ -1,6 +1,6 @@
-// The table of CUDA driver functions that the tracer hooks, and of those that it calls. A name with its
-// version (cuMemAlloc_v2) keeps its signature for ever. A variant for the per-thread default stream (_ptsz)
-// is another function. The declarations, the pointers to the real functions and the substitution table are
+// The table of CUDA driver functions that the tracer hooks, and of those that it calls. NVIDIA never changes
+// the signature of a versioned name (cuMemAlloc_v2). A variant for the per-thread default stream (_ptsz) is a
+// separate function. The declarations, the pointers to the real functions and the substitution table are
 // generated from these two lists.
 //
 // Functions that run often are left out on purpose: launches of kernels and graphs, copies.
@@ -186,7 +186,7 @@ HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
 bool find_driver();
 // After fork, in the child.
 void reset_lock_in_child();
-// The hook for this function of the driver, or `function` itself if it has none.
+// Returns the hook for the driver's `function`, or `function` itself if it has no hook.
 void* substitute(const char* name, void* function);
 // Whether this address is one of the tracer's hooks.
 bool is_hook(const void* function);

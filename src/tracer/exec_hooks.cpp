@@ -1,10 +1,10 @@
-// exec ends the recording of this program, and these hooks close it in order. If the next program is traced,
-// it starts its own recording. But a static program, or one that is started without the environment, writes
-// nothing; without the hooks, this recording would look as if the program was killed.
+// exec ends this program, so these hooks close its recording. If the next program is traced, it starts its
+// own recording. A static program, or one without the tracer's environment, writes nothing. Without the
+// hooks, this recording would then look as if the program was killed.
 //
-// A program that sets another environment does so on purpose, so the trace follows only where the environment
-// does. But a GPU memory limit stays in force (limit_environment.h); posix_spawn is hooked for that
-// alone.
+// A program that sets another environment does so on purpose, so a program without the tracer's variables is
+// not traced. But a GPU memory limit stays in force (limit_environment.h). posix_spawn is hooked only for
+// that.
 //
 // exec may run in a child after fork and in a signal handler, so nothing here allocates.
 #include <spawn.h>

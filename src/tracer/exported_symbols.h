@@ -1,6 +1,6 @@
 // Finds a function or variable that a loaded library exports, without dlsym. A dlsym call that finds nothing
-// stores an error message in memory that the program frees later, and that the program may take for an error
-// of its own.
+// stores an error message. The program frees its memory later, and may mistake it for an error of the
+// program's calls.
 #pragma once
 
 #include <link.h>

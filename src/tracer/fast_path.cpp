@@ -41,8 +41,8 @@ const void* library_of(const void* address) {
   return address != nullptr && ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// Whether the word before each block holds its size, as in all versions of the C library's allocator so far,
-// and whether it can be read. Where pointers are tagged, that word has another tag than the block.
+// Whether the word before each block can be read and holds its size. All versions of glibc's allocator so far
+// keep it there. Where pointers are tagged, that word has another tag than the block.
 bool has_chunk_sizes(void* (*allocate)(std::size_t), void (*release)(void*)) {
   constexpr std::uint64_t kTag = std::uint64_t{0xff} << 56;
   for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{1} << 20}) {

@@ -27,16 +27,16 @@
 
 namespace headroom::tracer {
 
-// The distance of thread_local_state from the thread pointer, equal in all threads. 0, which is never a valid
-// distance, means that the fast path is closed.
+// The distance of thread_local_state from the thread pointer, equal in all threads, in bytes. The value 0
+// means that the fast path is closed; it is never a valid distance.
 using ThreadDistance = std::atomic<std::ptrdiff_t>;
 
 [[gnu::always_inline]] inline ThreadLocal& thread_at(std::ptrdiff_t distance) {
   return *reinterpret_cast<ThreadLocal*>(static_cast<char*>(__builtin_thread_pointer()) + distance);
 }
 
-// The size word that the C library's allocator keeps before each block: the block's bytes plus 8 to 32, with
-// flags in the lowest three bits. prepare_fast_path() checks that this holds. free() reads the same cache
+// Reads the size word that the C library's allocator keeps before each block. It is the block's bytes plus 8
+// to 32, with flags in the lowest three bits. prepare_fast_path() checks that. free() reads the same cache
 // line anyway.
 [[gnu::always_inline]] inline std::size_t chunk_size(const void* block) {
   return static_cast<const std::size_t*>(block)[-1];
@@ -50,7 +50,8 @@ class alignas(kCacheLine) FastPath {
 
   // Open for malloc and free: this process records in default mode.
   ThreadDistance for_malloc{0};
-  // Open for new and delete: they are also the standard library's and use this library's malloc and free.
+  // Open for new and delete: in addition, these are the standard library's, and they call this library's
+  // malloc and free.
   ThreadDistance for_operators{0};
 
   // What a hook needs of this struct, copied before it checks whether the fast path is open. A signal handler
@@ -70,7 +71,7 @@ class alignas(kCacheLine) FastPath {
     return copy(distance, free_);
   }
 
-  // Whether an allocation of this size only had to be counted, and was.
+  // Counts an allocation of this size if it needs no record. Returns whether it was counted.
   [[gnu::always_inline]] static bool counts_allocation(const Snapshot<Malloc>& snapshot, std::uint64_t size) {
     if (__builtin_expect(snapshot.distance == 0 || size >= snapshot.large_bytes, 0)) return false;
     ThreadLocal& thread = thread_at(snapshot.distance);
@@ -82,8 +83,8 @@ class alignas(kCacheLine) FastPath {
     recording::RecordWriter::add(counters->counted_bytes, size);
     return true;
   }
-  // Whether this release only had to be counted, and was. Large blocks, recognized by their size, and sampled
-  // ones are recorded instead.
+  // Counts this release if it needs no record. Returns whether it was counted. Releases of large blocks,
+  // recognized by their size, and of sampled blocks are recorded instead.
   [[gnu::always_inline]] static bool counts_release(const Snapshot<Free>& snapshot, const void* pointer) {
     if (__builtin_expect(snapshot.distance == 0 ||
                              snapshot.samples.may_hold(reinterpret_cast<std::uint64_t>(pointer)) ||
@@ -96,7 +97,7 @@ class alignas(kCacheLine) FastPath {
     recording::SegmentHeader* const counters = thread.counters;
     if (__builtin_expect(counters == nullptr, 0)) return false;
     const std::uint64_t count = counters->counted_releases.load(std::memory_order_relaxed) + 1;
-    if (__builtin_expect(is_time_to_look(count), 0)) return false;
+    if (__builtin_expect(is_clock_check_due(count), 0)) return false;
     counters->counted_releases.store(count, std::memory_order_relaxed);
     return true;
   }

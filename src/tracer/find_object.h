@@ -1,6 +1,5 @@
-// Finds the module of an address without a lock; needs glibc 2.35. So it can be used where waiting for the
-// loader's lock is not allowed: in a child after fork, because another thread of the parent may have held the
-// lock.
+// Finds the module of an address without a lock; needs glibc 2.35. So it also works in a child after fork.
+// There no code may wait for the loader's lock, because another thread of the parent may have held it.
 #pragma once
 
 #include <cstdint>

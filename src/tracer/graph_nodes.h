@@ -6,7 +6,7 @@
 
 namespace headroom::tracer::driver {
 
-// Which default stream a variant of a function means.
+// Which default stream a variant of a driver function uses for a null stream.
 enum class DefaultStream { legacy, per_thread };
 
 // The graph that a stream is captured to, and the nodes that the stream's next node depends on.

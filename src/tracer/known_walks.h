@@ -2,13 +2,13 @@
 //
 // A program that repeats its work, as a neural network's runtime does, reaches the same code with the same
 // callers at the same stack addresses. A walk depends only on its start and on the words that it reads from
-// the stack: return addresses, and those frame pointers that locate a frame. So if a kept walk has the same
-// start, and all words that it read are unchanged, its result is the same. These words are at known addresses
-// and can be loaded independently. A walk by rules, in contrast, is a chain of dependent loads from the stack
-// and from a table of rules that is no longer cached.
+// the stack. These are return addresses, and those frame pointers that locate a frame. So if a kept walk has
+// the same start, and all words that it read are unchanged, its result is the same. These words are at known
+// addresses and can be loaded independently. A walk by rules, in contrast, is a chain of dependent loads from
+// the stack and from an uncached table of rules.
 //
-// A walk is kept when a second one begins at the same start: in most programs, most walks never do. 128 walks
-// of at most 40 frames take 170 KiB per thread when all are in use.
+// A walk is kept only when a second walk begins at the same start, because in most programs most starts never
+// recur. The cache has 128 walks of at most 40 frames. It takes 170 KiB per thread when all are in use.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class KnownWalks {
   Walk* keep(const CallFrame& start, const StackBounds& bounds, const WalkHistory& history,
              const StackTrace& trace);
 
-  // From now on the stack belongs to another thread.
+  // Drops all walks, because another thread, with another stack, takes over this cache.
   void forget() { ++era_; }
 
  private:
@@ -79,7 +79,8 @@ class KnownWalks {
   static bool reads_the_same(const Walk& walk);
   static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
 
-  // A new era begins when a module is unloaded and when the stack belongs to another thread.
+  // A new era begins when a module is unloaded, and when another thread takes over this cache. Walks of
+  // earlier eras are invalid.
   std::uint64_t era_ = 0, epoch_ = 0;
   Walk walks_[kWalks];
 };

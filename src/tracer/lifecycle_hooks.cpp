@@ -1,7 +1,7 @@
 // Start and end of the process, and names of its threads.
 //
-// On purpose not hooked: fork (the child detects it, see Process) and pthread_create (a thread is known from
-// its first event on). exec and posix_spawn are in exec_hooks.cpp.
+// Two functions need no hook: a child detects fork (see process.cpp), and a thread registers at its first
+// event. exec and posix_spawn are in exec_hooks.cpp.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Keeps a GPU memory limit in force in programs that this process starts, even if they get an environment
-// without it (`env -i`, a launcher that builds its own). The missing variables are restored.
+// Keeps a GPU memory limit in force in programs that this process starts. A program may get an environment
+// without the limit's variables (`env -i`, a launcher that builds its own). The tracer restores them.
 //
 // This runs inside exec, in a child after fork and in signal handlers, so it never allocates.
 #pragma once

@@ -2,13 +2,14 @@
 // invalid.
 //
 // dlopen searches the places that its caller's file names (DT_RUNPATH), and finds the caller by its return
-// address. Where that matters, the hook must not appear in the call: it jumps to the real function, and the
-// library is noticed at the thread's next events. The compiler must turn the last call of both hooks into a
-// jump, which -foptimize-sibling-calls does; a test checks it.
+// address. Where that matters, the return address must stay the caller's. So the hook jumps to the real
+// function, and the tracer notices the library at the thread's next events. The compiler must turn the last
+// call of both hooks into a jump. The option -foptimize-sibling-calls does that, and a test checks it.
 //
-// Under a GPU memory limit, two ways to load a driver past the hooks are closed. RTLD_DEEPBIND is dropped,
-// because it would bind a library to its own dependencies first. dlmopen does not load the driver into its
-// own namespace; if another library brings the driver there, the recording notes it.
+// Under a GPU memory limit, the hooks close two routes by which a driver could be loaded without them. They
+// drop RTLD_DEEPBIND, because it binds a library to its own dependencies first. A dlmopen of the driver loads
+// it into the program's namespace. If another library brings the driver into a new namespace, the account and
+// the recording note an unhooked driver.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -61,9 +62,9 @@ NextFunction<Dlmopen> next_dlmopen("dlmopen");
   return handle;
 }
 
-// A library that is opened with RTLD_DEEPBIND resolves functions in its dependencies first, among them the C
-// library, so its malloc calls never reach the hooks. Without the flag it could get other functions than the
-// program intends, so the flag is dropped only for a limit. Returns the mode to open the library with.
+// A library that is opened with RTLD_DEEPBIND resolves functions in its dependencies first. Among them is the
+// C library, so its malloc calls never reach the hooks. Without the flag it could get other functions than
+// the program intends. So the flag is dropped only under a limit. Returns the mode to open the library with.
 [[gnu::noinline]] int note_deep_binding(int mode) {
   static std::atomic<bool> is_noted{false};
   const bool is_kept = !has_device_limit();

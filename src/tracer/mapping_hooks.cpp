@@ -1,6 +1,6 @@
-// The hooks of mmap, munmap, mremap, mprotect, brk and sbrk, as the program calls them. Mappings that an
-// allocator makes for its own use are not events: either the thread's guard is set then, or (in the C
-// library) the call bypasses the hooks.
+// The hooks of mmap, munmap, mremap, mprotect, brk and sbrk. They record only the program's own calls. An
+// allocator's calls are not events: the thread's guard is set then, or the call bypasses the hooks (in the C
+// library).
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

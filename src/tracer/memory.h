@@ -39,9 +39,9 @@ Value* reserve_array(std::size_t count) {
   return static_cast<Value*>(reserve_memory(count * sizeof(Value)));
 }
 
-// Wraps the tracer's own system calls. It restores the program's errno. It also disables cancellation: open,
-// pwritev and fallocate are cancellation points, but malloc is not, and a thread that is cancelled there
-// would never release the program's and the tracer's locks.
+// Wraps the tracer's own system calls. It restores the program's errno. It also disables cancellation,
+// because open, pwritev and fallocate are cancellation points, but malloc is not. A thread that is cancelled
+// there would never release the program's and the tracer's locks.
 class OwnSystemCalls {
  public:
   OwnSystemCalls() : errno_(errno) { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_); }

@@ -7,14 +7,14 @@
 
 namespace headroom::tracer {
 
-// Scans the loaded modules and writes which are new and which are gone. Call it with the thread's guard up. A
-// forked child sees only which are gone.
+// Scans the loaded modules, and records new and unloaded ones. Call it with the thread's guard set. A forked
+// child detects only unloaded ones.
 void refresh_modules();
 
 // Scans if this address from a stack belongs to no known module.
 void note_code_address(std::uint64_t pc);
 
-// Scans if libraries were loaded or unloaded. For a dlopen whose return is not seen.
+// Scans if libraries were loaded or unloaded. Needed after a dlopen that the hook did not see return.
 void check_loader();
 
 // Sets the handler for libraries that are, or contain, ONNX Runtime. It gets the address of OrtGetApiBase as

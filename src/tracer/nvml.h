@@ -11,11 +11,11 @@ namespace headroom::tracer::nvml {
 // Meant for the moments when a context is created.
 bool used_bytes(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
-// Bytes used by this process. Also false where NVML has no figures per process (a Jetson's GPU), or knows the
-// process by another number, as in a container with its own process numbers.
+// Bytes used by this process. Returns false, too, where NVML has no figures per process (a Jetson's GPU). The
+// same holds in a container with its own PIDs, where NVML knows the process by another PID.
 bool used_by_this_process(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
-// In the child after fork.
+// In the child after fork, where another thread of the parent may have been querying NVML.
 void reset_in_child();
 
 }  // namespace headroom::tracer::nvml

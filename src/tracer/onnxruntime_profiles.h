@@ -1,7 +1,7 @@
 // The runtime's own profiles of each session's first runs: enables them and ends each at the right moment.
 //
 // The runtime keeps a profile in memory and writes it when it is ended; until then its file is empty. A
-// profile that is never ended is lost: if a process is killed before a session's third run, its recording has
+// profile that is never ended is lost. If a process is killed before a session's third run, its recording has
 // no nodes of that session.
 #pragma once
 
@@ -47,8 +47,8 @@ ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::Ses
 // A session was loaded into the slot that was reserved for it.
 void begin_profile(OpenSession& slot, const void* session, int runtime, std::uint32_t scope, bool profiled);
 
-// Marks the beginning and the end of a session's run, which may be in different threads. begin_run() sets
-// `start_ns` for end_run(); if it returns false, end_run() must not be called. The profile ends after the
+// Marks the beginning and the end of a session's run. They may be in different threads. begin_run() sets
+// `start_ns` for end_run(). If it returns false, end_run() must not be called. The profile ends after the
 // first runs, and new runs may have to wait for that (profile_gate.h).
 bool begin_run(OpenSession& slot, std::uint64_t& start_ns);
 void end_run(OpenSession& slot, std::uint64_t start_ns);

@@ -14,11 +14,11 @@ enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
 
 struct Options {
   bool ledger = false;                   // no recording: only the account of GPU memory and its limits
-  bool host = true;                      // record host memory; depends on the library, not on the text
+  bool host = true;                      // record host memory; set from kHasHostHooks, not parsed
   bool full = false;                     // record every allocation, not only large ones and samples
   StackMode stacks = StackMode::unwind;  // how call stacks are taken
   bool layers = true;                    // record scopes of NVTX, ONNX Runtime and PyTorch
-  // overwrite the oldest segment instead of stopping at the limit
+  // overwrite the oldest segment instead of stopping at `segments`
   bool ring = false;
   std::uint64_t segments = ~std::uint64_t{0};  // maximum number of segments in the file
   std::uint64_t events = 0;                    // stop after this number of events; 0: no limit

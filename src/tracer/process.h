@@ -25,7 +25,7 @@ struct alignas(kCacheLine) Process {
   AddressSet recorded;  // default mode only
   Options options;
   RecordingFile file;
-  void* spare_account = nullptr;              // Account::kPageBytes, where there is a limit on GPU memory
+  void* spare_account = nullptr;              // Account::kPageBytes, mapped early under a GPU memory limit
   bool has_device_limit = false;              // from `options`
   char path[4096] = {};                       // the requested path; a child's environment may lack it
   std::atomic<std::uint64_t> events_left{0};  // of options.events
@@ -48,15 +48,15 @@ inline bool is_recording(ThreadLocal& thread) {
 bool recording_is_ours();
 // In a child after fork: opens the child's own recording.
 void start_recording_in_child(ThreadLocal& thread);
-// Whether this process is a forked child that records. Then no thread may wait for a lock that the loader
-// takes: a thread of the parent may have held it at the fork, and it is never released.
+// Whether this process is a forked child that records. Then no thread may wait for the loader's lock. A
+// thread of the parent may have held it at the fork, and then it is never released.
 bool is_forked_child();
 // Whether a recording or the ledger was requested, even if the recording could not be written: limits stay in
 // force.
 inline bool is_traced(ThreadLocal& thread) {
   return is_recording(thread) || process.path[0] != 0 || process.options.ledger || process.has_device_limit;
 }
-// Ends the recording, because the process ends in order. Later events are still recorded.
+// Writes the end of the recording, because the program ends in order. Later events are still recorded.
 void finish_recording();
 // The same from a hook. Does nothing while the tracer or an allocator runs; returns whether the recording was
 // ended.

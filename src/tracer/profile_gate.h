@@ -3,15 +3,15 @@
 //
 // ONNX Runtime must not end a profile during a run. Its executor checks whether profiling is on, and later
 // assumes that it still is (ORT_ENFORCE in Profiler::Start); ending it in between makes the run fail. Where
-// threads share a session, a moment without runs may never occur, and the profile grows in the traced
+// threads share a session, a moment without runs may never occur. Meanwhile the profile grows in the traced
 // program's heap by about 3 KiB per node and run. So after the third run the gate closes: new runs wait and
 // those in flight continue. The last of them ends the profile, and the gate stays open for good. From then on
 // a run reads one atomic.
 //
 // Two rules bound the wait. A thread that is already in a run (a custom operator that runs a session) never
-// waits, because its own run must end first. And a run may never end: its thread was terminated, or it waits
-// for a run that waits here. So the wait times out, and the profile ends at a later moment without runs, if
-// one occurs.
+// waits, because its own run must end first. And a run may never end, because its thread was terminated, or
+// because it waits for a run that waits here. So the wait times out, and the profile ends at a later moment
+// without runs, if one occurs.
 #pragma once
 
 #include <atomic>

@@ -113,8 +113,8 @@ struct Api {
   Object* (*PyObject_GenericGetDict)(Object*, void*);
   Object* (*PyDict_GetItemWithError)(Object*, Object*);
   ssize_t (*PyDict_Size)(Object*);
-  // _PyType_Lookup, which is not in Python's documented API, but all versions so far export it: the raw
-  // attribute of a class or one of its bases. May be null.
+  // _PyType_Lookup: the raw attribute of a class or one of its bases. It is not in Python's documented API,
+  // but all versions so far export it. May be null.
   Object* (*type_lookup)(Object*, Object*);
   Object* none;
   int minor_version;  // 11 for Python 3.11

@@ -119,7 +119,7 @@ void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
   if (state == nullptr || state->counters == nullptr) state = prepare_to_record(thread, time_now());
   if (state == nullptr) return;
-  if (is_time_to_look(state->writer.count_allocation(size))) look_at_clock(*state);
+  if (is_clock_check_due(state->writer.count_allocation(size))) check_clock(*state);
 }
 
 std::atomic<bool> noted_full_set{false};
@@ -242,7 +242,7 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
   done(thread);
 }
 
-[[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
+[[gnu::noinline, gnu::cold]] void check_clock(ThreadState& state) {
   write_counters_if_due(state, time_now());
 }
 

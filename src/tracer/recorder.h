@@ -34,26 +34,26 @@ void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKin
                            std::uint64_t time);
 void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
                            std::uint64_t charged, std::uint64_t limit, const CallFrame& caller);
-// Details that follow a refusal in the same thread.
+// A process that holds memory of the device. Call it after record_device_refusal(), in the same thread.
 void record_device_holder(ThreadLocal& thread, unsigned device, const ledger::Account::ProcessCharge& holder);
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-// The counters are written as a record ten times a second.
-void look_at_clock(ThreadState& state);
+// Write the counters as a record, at most once in 2^22 time units (67 to 168 ms).
+void check_clock(ThreadState& state);
 void write_counters_if_due(ThreadState& state, std::uint64_t now);
-// True once in 1024 counts since the counters were last written. It reuses the counters, so the fast path
-// needs no separate count. The fast path calls it at releases only; a sampled allocation also checks the
+// True at every 1024th count since the counters were last written. It reuses the counters, so the fast path
+// needs no separate count. The fast path calls it only at releases. A sampled allocation also checks the
 // clock.
-[[gnu::always_inline]] inline bool is_time_to_look(std::uint64_t counted) { return counted % 1024 == 0; }
+[[gnu::always_inline]] inline bool is_clock_check_due(std::uint64_t counted) { return counted % 1024 == 0; }
 
-// Whether an allocation of this size needs no record, because it is small and not sampled. If so, it was
-// counted.
+// Counts an allocation of this size if it needs no record, because it is small and not sampled. Returns
+// whether it was counted.
 [[gnu::always_inline]] inline bool is_only_counted(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* const state = thread.state;
   if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counters == nullptr ||
                            thread.sampler.chooses(size),
                        0))
     return false;
-  if (__builtin_expect(is_time_to_look(state->writer.count_allocation(size)), 0)) look_at_clock(*state);
+  if (__builtin_expect(is_clock_check_due(state->writer.count_allocation(size)), 0)) check_clock(*state);
   return true;
 }
 // Records an allocation for which is_only_counted() returned false.
@@ -94,7 +94,7 @@ void count_release_slowly(ThreadLocal& thread);
   ThreadState* const state = thread.state;
   if (__builtin_expect(state == nullptr || state->counters == nullptr, 0))
     return count_release_slowly(thread);
-  if (__builtin_expect(is_time_to_look(state->writer.count_release()), 0)) look_at_clock(*state);
+  if (__builtin_expect(is_clock_check_due(state->writer.count_release()), 0)) check_clock(*state);
 }
 // The release did not happen.
 inline void cancel_release(const Release& release) {

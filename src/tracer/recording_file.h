@@ -37,12 +37,13 @@ class RecordingFile {
   bool is_size_limited() const { return is_size_limited_.load(std::memory_order_relaxed); }
 
   // Returns false when the size limit is reached, all slots of the ring are in use, or memory cannot be
-  // mapped. For used slots of a ring, oldest first, calls `leave`; it returns true if it has freed that slot.
+  // mapped. In a ring, calls `leave` for used slots, oldest first, until one call returns true: then that
+  // slot is free.
   bool claim(Segment& segment, bool (*leave)(std::uint64_t slot));
   void release(Segment& segment);
   // Reserves disk space for the first `bytes` of a segment (a multiple of the step). Returns false when the
   // disk is full.
-  bool back(const Segment& segment, std::uint64_t bytes);
+  bool reserve_space(const Segment& segment, std::uint64_t bytes);
 
   // Writes a metadata record that consists of these pieces. If the area or the disk is full, drops the record
   // and returns false.
@@ -54,8 +55,8 @@ class RecordingFile {
   bool write_metadata(recording::MetadataKind kind, std::uint32_t id, Piece piece) {
     return write_metadata(kind, id, &piece, 1);
   }
-  // Writes the checksum of a segment whose thread may go on writing. Keeps some space for records that a
-  // reader needs more.
+  // Writes the checksum of a segment whose thread may go on writing. Leaves some metadata space free for
+  // records that a reader needs more.
   void write_seal(std::uint64_t slot, const recording::SegmentSeal& seal);
   // Writes the last record of a process that ends: the header's current values and the checksum of the
   // metadata. Returns false if there is no space.

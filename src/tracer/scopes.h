@@ -39,8 +39,8 @@ int pop_scope(Domain domain);
 // beyond the depth limit: then there is nothing to leave.
 bool enter_scope(std::uint32_t id, Domain domain);
 void leave_scope(Domain domain);
-// Ranges that may end in any order; `range` is not 0. end_range() ignores ranges of other threads, and those
-// that were started beyond the depth limit.
+// Ranges may end in any order; `range` is not 0. end_range() ignores ranges of other threads, and ranges that
+// were started beyond the depth limit.
 void start_range(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range);
 void end_range(std::uint32_t range);
 

@@ -1,6 +1,7 @@
-// The allocation slow path: everything that the fast path (fast_path.h) cannot handle. It looks up the
-// allocator, records allocations that are not only counted, and supports other allocators and operators. Call
-// these functions last in a hook (as a tail call), because they record their caller as the program's code.
+// The allocation slow path: everything that the fast path (fast_path.h) cannot handle. It looks up the real
+// allocator, records allocations that counting alone does not cover, and supports allocators and operators
+// other than glibc's. Call these functions last in a hook (as a tail call), because they record their return
+// address as the program's code.
 #pragma once
 
 #include <cstddef>

@@ -2,15 +2,15 @@
 // Programs that are linked with libcuda find the hooks by name, because this library comes first. The
 // driver's own lookup is in driver_lookup_hooks.cpp.
 //
-// dlsym(RTLD_NEXT, …), RTLD_DEFAULT and namespaces of dlmopen depend on the caller. So the hook jumps to the
-// real dlsym, which then sees the program's return address, for every name that cannot be the driver's and,
-// under RTLD_DEFAULT, for names without a hook. The compiler must turn that call into a jump, as in
-// loader_hooks.cpp. What RTLD_NEXT finds for a driver name is therefore determined beforehand: the first
+// The result of dlsym depends on its caller for RTLD_NEXT, RTLD_DEFAULT and the namespaces of dlmopen. So the
+// hook jumps to the real dlsym, which then sees the program's return address. It does so for every name that
+// cannot be the driver's and, under RTLD_DEFAULT, for names without a hook. The compiler must turn that call
+// into a jump, as in loader_hooks.cpp. For a driver name under RTLD_NEXT, the hook itself finds the first
 // definition in a library after the caller's.
 //
 // A program often looks a function up right after a dlopen whose return was not seen (loader_hooks.cpp).
-// Without malloc events, this lookup is the first sign of the new library, and early enough to be ready
-// before the first session of an ONNX Runtime.
+// Without malloc events, this lookup is the first sign of the new library. It comes before the first session
+// of an ONNX Runtime, so the tracer is ready in time.
 #include <dlfcn.h>
 #include <link.h>
 

@@ -20,8 +20,8 @@ inline constexpr std::size_t kThreadNameBytes = 16;  // the kernel's limit, with
 
 inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
 
-// Lies in memory that the kernel wipes in a forked child, so all zeros must mean "unusable": a child that
-// wrote into its parent's segments would corrupt them.
+// The kernel wipes this memory in a forked child, so all zeros must mean "unusable". A child that wrote into
+// its parent's segments would corrupt them.
 struct alignas(kCacheLine) ThreadState {
   // where small allocations are counted: the open segment's header
   recording::SegmentHeader* counters = nullptr;
@@ -88,7 +88,7 @@ struct alignas(32) ThreadLocal {
 // allocates.
 extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_model("initial-exec")));
 
-// Set while the tracer or an allocator works.
+// Exists while the tracer or an allocator runs.
 class Guard {
  public:
   explicit Guard(ThreadLocal& thread) : thread_(thread) {
@@ -107,9 +107,9 @@ class Guard {
   ThreadLocal& thread_;
 };
 
-// The same where the thread is known not to be busy, so it loads no value that was stored a moment ago. In a
-// pair of malloc and free, the four increments and decrements, each waiting for the one before, were most of
-// the cost.
+// Like Guard, where the thread is known not to be busy, so it loads no value that was stored a moment ago. In
+// a pair of malloc and free, each of four increments and decrements waited for the previous one. That was
+// most of the cost.
 class OuterGuard {
  public:
   explicit OuterGuard(ThreadLocal& thread) : thread_(thread) {
@@ -128,8 +128,8 @@ class OuterGuard {
   ThreadLocal& thread_;
 };
 
-// The slow side of recording: prepares the thread's state for a record of `time`. The state is attached, its
-// segment has space, and the limit on events is kept. Returns null when the event is dropped; the drop is
+// The slow part of recording. Prepares the thread's state for a record of `time`: attaches the state, makes
+// space in its segment, and keeps the limit on events. Returns null when the event is dropped; the drop is
 // counted.
 //
 // Its own records have the same `time`. A realloc's release is written when the block may already belong to
@@ -144,7 +144,8 @@ inline void attach_before_stamp(ThreadLocal& thread) {
   if (__builtin_expect(thread.state == nullptr, 0)) attach_first(thread);
 }
 
-// Needs space for a record. First writes what was counted in the previous scope.
+// Writes that the thread's next records belong to `scope`, after the counts of the previous scope. The
+// segment must have space for a record.
 void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope);
 
 // The thread has ended: its state becomes available to other threads.
@@ -158,7 +159,7 @@ void write_thread_name(ThreadLocal& thread);
 
 // In a forked child: marks all states as free, and unmaps the parent's segments.
 void reset_threads();
-// Makes all states unusable, where the kernel does not wipe them at fork.
+// Makes all states unusable. Needed where the kernel does not wipe them at fork.
 void wipe_threads();
 // A page that reads as 0 in a forked child.
 std::atomic<std::uint32_t>* create_fork_mark();

@@ -178,7 +178,7 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
     if (!claim_next(state)) return false;
   }
   // Otherwise a segment was claimed earlier, when the disk was full.
-  if (!process.file.back(state.segment, kBackingStep)) return false;
+  if (!process.file.reserve_space(state.segment, kBackingStep)) return false;
   state.backed_bytes = kBackingStep;
   state.writer.open(state.segment.memory, kBackingStep, state.segment.number, state.thread_index,
                     thread.scope, time);
@@ -191,7 +191,7 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
 
 bool make_space(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   const bool can_grow = state.writer.is_open() && state.backed_bytes < recording::kDefaultSegmentBytes;
-  if (can_grow && process.file.back(state.segment, state.backed_bytes + kBackingStep)) {
+  if (can_grow && process.file.reserve_space(state.segment, state.backed_bytes + kBackingStep)) {
     state.backed_bytes += kBackingStep;
     state.writer.extend(state.backed_bytes);
     return true;

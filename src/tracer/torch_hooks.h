@@ -5,8 +5,8 @@
 // with the GIL held. From then on, until the classes of interest exist, a stand-in replaces
 // builtins.__build_class__ and inspects each new class. In nn.Module, a stand-in replaces __call__: it enters
 // the module's layer, calls the original, and leaves the layer, however the call ends. A forward hook would
-// do the same, but it forces PyTorch onto its slow path for every call: 4 to 19 times the time of small
-// models on a GPU. And it is not called when forward raises.
+// do the same, but it forces PyTorch onto its slow path for every call. Small models on a GPU then take 4 to
+// 19 times as long. And PyTorch does not call it when forward raises.
 //
 // The stand-ins stay until the interpreter ends: they are ordinary Python objects, and the code behind them
 // is never unloaded.

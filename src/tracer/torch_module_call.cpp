@@ -12,8 +12,8 @@ namespace {
 
 using namespace python;
 
-// The dictionaries of hooks that _call_impl checks before it calls only `forward`: PyTorch 1.13 has the first
-// three of each kind, 2.0 and later all four. The keys of its other dictionaries (…_with_kwargs,
+// The dictionaries of hooks that _call_impl checks before it calls only `forward`. PyTorch 1.13 has the first
+// three of each kind; 2.0 and later have all four. The keys of its other dictionaries (…_with_kwargs,
 // …_always_called) are also in these.
 constexpr std::size_t kHookKinds = 4;
 constexpr const char* kHookKindNames[kHookKinds] = {"_backward_hooks", "_forward_hooks", "_forward_pre_hooks",

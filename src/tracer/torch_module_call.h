@@ -1,11 +1,11 @@
 // Calls a PyTorch module directly, without the two Python functions between the call and the module's own
 // code.
 //
-// nn.Module.__call__ is a Python function; in PyTorch 2 it calls a second one. If a module has no hooks, they
-// only call `forward` with the same arguments. The stand-in for __call__ checks this in C and then calls
-// `forward` itself. That saves about as much time as a layer costs, so a traced call takes no longer than an
-// untraced one (bench/results/gpu_memory_tracer.md). Unknown PyTorch versions are not assumed to behave the
-// same: if their functions use other names than those checked here, the original is called.
+// nn.Module.__call__ is a Python function; in PyTorch 2 it calls a second one. If a module has no hooks, both
+// functions only call `forward` with the same arguments. The stand-in for __call__ checks for hooks in C and
+// then calls `forward` itself. That saves about as much time as a layer costs, so a traced call takes no
+// longer than an untraced one (bench/results/gpu_memory_tracer.md). Unknown PyTorch versions are not assumed
+// to behave the same: if their functions use other names than those checked here, the original is called.
 #pragma once
 
 #include "tracer/python_function.h"

@@ -11,7 +11,7 @@ using python::api;
 using python::Object;
 
 // Open addressing by the module's address, at most half full. Dead modules are removed when the table is
-// full, so it never has more than eight times as many slots as modules were alive then: 200 modules take 64
+// full. So it never has more than eight times as many slots as modules were alive then. 200 modules take 64
 // KiB.
 struct Table {
   NamedModule* slots = nullptr;
