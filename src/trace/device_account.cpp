@@ -83,8 +83,9 @@ bool are_equal(const Limits& limits) {
                      [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
 }
 
-// A limit for a missing device has no effect: the number is too high, or was meant for a program to which
-// CUDA_VISIBLE_DEVICES shows other devices. `devices`: the number that the driver reports; 0: unknown.
+// A limit for a missing device has no effect, so it is an error. The number is too high, or was meant for a
+// program that sees other devices (CUDA_VISIBLE_DEVICES). `devices`: the number that the driver reports; 0:
+// unknown.
 Status check_devices(const Limits& limits, std::size_t devices) {
   if (devices == 0 || are_equal(limits)) return {};
   for (std::size_t device = devices; device < kMaxDevices; ++device)

@@ -22,12 +22,13 @@ class DeviceAccount {
   // empty `name` the account belongs to this command alone, perhaps without a limit. A process has one
   // account at a time: opening it again by the same name returns the same account and limits. Removes
   // accounts whose processes have all ended. If devices have different limits, or the machine has several
-  // GPUs, a child process asks the driver for them, so that the account uses this process's device numbers.
+  // GPUs, a child process asks the driver for the devices. So the account uses this process's device numbers.
   static Result<DeviceAccount> open(const ledger::Limits& limits, const std::string& name,
                                     const std::filesystem::path& folder = "/dev/shm");
   DeviceAccount(DeviceAccount&& other) noexcept;
   DeviceAccount& operator=(DeviceAccount&&) = delete;
-  // The last DeviceAccount of this process leaves the account; the last process removes the file.
+  // When the process's last DeviceAccount is destroyed, the process leaves the account. The last process
+  // removes the file.
   ~DeviceAccount();
 
   const std::filesystem::path& file() const { return file_; }

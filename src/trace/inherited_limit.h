@@ -14,7 +14,7 @@ struct InheritedLimit {
   std::vector<std::string> accounts;  // files, innermost first
 };
 
-// Reads HEADROOM_TRACE_OPTIONS.
+// Reads the limit from HEADROOM_TRACE_OPTIONS.
 InheritedLimit inherited_limit();
 
 // The smaller limit of each device.

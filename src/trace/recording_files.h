@@ -24,9 +24,9 @@ std::unique_ptr<recording::FileHeader> read_header(const std::filesystem::path& 
 // The disk space it uses; unlike the file size, this excludes holes.
 std::uint64_t disk_bytes_of(const std::filesystem::path& recording);
 
-// Releases disk space that a recording claimed and did not use: truncates the file after its last segment,
-// and turns the unwritten ends of the other segments into holes. Does not touch damaged recordings. Must not
-// be called while a process writes.
+// Releases disk space that a recording claimed and did not use. Truncates the file after its last segment,
+// and turns the unwritten ends of the other segments into holes. Does not touch damaged recordings. Do not
+// call it while a process writes to the recording.
 void compact_recording(const std::filesystem::path& recording);
 
 }  // namespace headroom::trace

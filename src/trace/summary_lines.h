@@ -1,4 +1,4 @@
-// Formats the two columns of a summary.
+// Formats the lines of a summary, which have two columns: label and text.
 #pragma once
 
 #include <fmt/format.h>

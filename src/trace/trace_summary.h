@@ -12,11 +12,12 @@
 
 namespace headroom::trace {
 
-// The facts that the summary reports.
+// The outcome that the summary reports.
 struct TraceOutcome {
   std::vector<std::string> command;
   CommandEnd end;
-  // the command's own, or that of the descendant with the largest peak or the most events
+  // The command's own recording, or that of a descendant (`of_descendant`). The descendant has the largest
+  // peak (`by_memory`) or else the most events.
   std::filesystem::path recording;
   bool of_descendant = false, by_memory = false;
   std::optional<recording::RecordingInfo> info;

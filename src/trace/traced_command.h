@@ -17,10 +17,9 @@ struct CommandEnd {
 };
 
 // Runs the command to its end, in this process's group, so that it receives signals from the terminal's keys.
-// A signal sent to this process (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) is forwarded to the
-// command, and this process continues in order to finish the recording. After the command has ended, such a
-// signal has no effect. If this process is killed, the command keeps running. `before_exec` runs in the
-// child, as in SpawnOptions.
+// This process forwards a signal (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) to the command, and
+// continues in order to finish the recording. After the command has ended, such a signal has no effect. If
+// this process is killed, the command keeps running. `before_exec` runs in the child, as in SpawnOptions.
 Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
                                const std::function<int()>& before_exec = {});
 

@@ -22,16 +22,16 @@ Bytes default_size_limit(const std::filesystem::path& recording);
 std::string tracer_settings(const TraceOptions& options, Bytes size_limit);
 
 // Variables to add to the command's environment. The GPU memory limit of this process itself
-// (trace/inherited_limit.h) also applies to the command. An existing LD_PRELOAD follows ours, without the
-// preload libraries of an enclosing trace. An existing NVTX_INJECTION64_PATH belongs to another tool and is
-// kept.
+// (trace/inherited_limit.h) also applies to the command. The libraries of an existing LD_PRELOAD follow
+// Headroom's, except the preload libraries of an enclosing trace. An existing NVTX_INJECTION64_PATH belongs
+// to another tool and is kept.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment tracer_environment(const TraceOptions& options, const std::filesystem::path& recording,
                                Bytes size_limit);
 
-// The same for a program that is not recorded: it gets the GPU memory ledger with these limits, and joins the
-// account in that file, if there is one. `library` is gpu_tracer_library(), which does not hook the program's
-// malloc.
+// The variables for a program that is not recorded. It gets the GPU memory ledger with these limits, and
+// joins the account in that file, if there is one. `library` is gpu_tracer_library(), which does not hook the
+// program's malloc.
 Environment ledger_environment(const std::filesystem::path& library, const ledger::Limits& limits,
                                const std::string& account);
 
