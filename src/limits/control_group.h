@@ -43,7 +43,7 @@ class ControlGroup {
   LimitMechanism version_;
   std::filesystem::path folder_;  // empty once moved from
   UniqueFd procs_;
-  UniqueFd peak_;  // stays open, because v2 resets the peak only for readers of one open file
+  UniqueFd peak_;  // stays open: v2 resets the peak only for readers of this open file
 };
 
 }  // namespace headroom::limits

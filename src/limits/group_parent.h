@@ -1,5 +1,5 @@
-// Finds the control group below which Headroom can create memory groups: its own group or, with cgroup v2,
-// the nearest group above it that can have children.
+// Finds the control group below which Headroom can create memory groups. It is Headroom's own group or, with
+// cgroup v2, the nearest group above that can have children.
 #pragma once
 
 #include <filesystem>
@@ -56,7 +56,7 @@ class GroupParent {
 };
 
 // Removes groups in `folder` that dead conductors left behind (headroom-PID-…, where no process PID exists),
-// and kills the processes in them.
+// and kills any processes in them.
 void remove_stale_groups(const std::filesystem::path& folder);
 
 // Kills the processes of a group and removes it. Waits up to a second until the kernel has removed the

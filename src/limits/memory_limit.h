@@ -21,9 +21,10 @@ class MemoryLimit {
  public:
   virtual ~MemoryLimit() = default;
   virtual LimitMechanism mechanism() const = 0;
-  virtual Bytes bytes() const = 0;  // 0: only an account, without a limit
-  // Runs in the child between fork and exec, so it is async-signal-safe. Returns 0 or an errno value. Valid
-  // as long as this object. Empty if there is nothing to enter.
+  virtual Bytes bytes() const = 0;  // 0: no limit, only the kernel's account
+  // Returns a function that moves the calling process into the limit. It runs in the child between fork and
+  // exec, so it is async-signal-safe. It returns 0 or an errno value, and is valid as long as this object.
+  // Empty if the mechanism needs no such step.
   virtual std::function<int()> entry() = 0;
   // The kernel's account; fields that the mechanism lacks are absent.
   virtual CgroupMemory account() const = 0;
@@ -31,26 +32,26 @@ class MemoryLimit {
   virtual bool reset_peak() = 0;
 };
 
-// Makes a limit of `bytes`, named after `label`, with the best mechanism that works here, or with the forced
-// one ("cgroup", "rlimit", "watchdog", "none"; "auto" or empty means none is forced). `note` receives notes
-// for the user: why a better mechanism was not used, or that the machine has less memory. Without `bytes`, a
-// control group without a limit is made if possible, for its account.
-// Errors: a limit too small for any process, an unknown mechanism, a forced mechanism that is not available.
+// Makes a limit of `bytes`, named after `label`, with the best mechanism that works here. `forced` selects a
+// mechanism: "cgroup", "rlimit", "watchdog" or "none". "auto" and an empty text force none. `note` receives
+// notes for the user: why a better mechanism was not used, or that the machine has less memory. Without
+// `bytes`, a control group without a limit is made if possible, for its account. Errors: a limit too small
+// for any process, an unknown mechanism, a forced mechanism that is not available.
 Result<std::unique_ptr<MemoryLimit>> make_memory_limit(std::string_view label, std::optional<Bytes> bytes,
                                                        std::string_view forced, std::string& note);
 
 // The routes by which a process can allocate memory on a CPU.
 std::vector<std::string> probe_routes();
 
-// The child side of the probe (hidden verb `_probe --route R --target BYTES`): allocates memory by `route`
-// until it is refused, killed, or has reached `target`. Prints JSON lines {"route", "taken_bytes"} meanwhile.
+// The child side of the probe (hidden verb `_probe --route R --target BYTES`). Allocates memory by `route`
+// until it is refused, is killed, or reaches `target`. Prints JSON lines {"route", "taken_bytes"} meanwhile.
 // The last line has "stopped_by" (an errno value) if the target was not reached. Returns the exit code.
 int run_limit_probe(std::string_view route, Bytes target);
 
-// Starts a probe child for each route, under the same mechanism with a small limit (at most 64 MiB), and
-// classifies the result: hard, soft or unavailable (model/limit.h). `child_command` starts such a child, with
-// `--route R --target BYTES` appended; empty means this executable's `_probe`. If a probe cannot run, the
-// limit is soft, not an error. Errors are those of make_memory_limit().
+// Starts a probe child for each route, under the same mechanism with a small limit (at most 64 MiB).
+// Classifies the result as hard, soft or unavailable (model/limit.h). `child_command` starts such a child,
+// with `--route R --target BYTES` appended; empty means this executable's `_probe`. If a probe cannot run,
+// the limit is soft, not an error. Errors are those of make_memory_limit().
 Result<Limit> probe_limit(Bytes limit, std::string_view forced, std::vector<std::string> child_command = {});
 
 // For a machine with an integrated GPU: adds the route "cuda", not tried, and calls a hard limit soft. The
