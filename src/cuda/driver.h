@@ -17,7 +17,7 @@ inline constexpr Code kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = void*;           // CUcontext, CUstream, CUevent, …
 
-// The driver's functions. Those after the blank line need a newer driver, and are null in an older one.
+// The driver's functions. Those after the blank line are optional: they are null if the driver lacks them.
 struct Functions {
   Code (*cuInit)(unsigned);
   Code (*cuDeviceGetCount)(int*);
@@ -55,7 +55,7 @@ struct Functions {
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"
   std::string uuid;  // "GPU-…", as NVML reports it; empty if unknown
-  Bytes total;       // if the preload library limits it: the limit
+  Bytes total;       // the device's memory; under a limit of the preload library, the limit
   bool is_integrated = false;
 };
 
@@ -67,8 +67,8 @@ class Driver {
 
   const Functions& call() const { return functions_; }
   int device_count() const { return devices_; }
-  // Fails if there is no such device. The error tells how many there are, and whether CUDA_VISIBLE_DEVICES is
-  // set.
+  // Fails if there is no such device. The error reports the number of devices, and whether
+  // CUDA_VISIBLE_DEVICES is set.
   Status check_ordinal(unsigned ordinal) const;
   DeviceFacts facts(unsigned ordinal) const;
   // "CUDA_ERROR_OUT_OF_MEMORY", or "error 2" if the driver knows no name.

@@ -1,4 +1,4 @@
-// The probe's routes: one function for each way to allocate that the driver offers.
+// The probe's routes: one function for each kind of allocation that the driver offers.
 #include "cuda/probe_routes.h"
 
 #include <dlfcn.h>

@@ -18,8 +18,8 @@ struct RouteOutcome {
   bool is_refused = false;   // stopped by an out-of-memory error
 };
 
-// Allocates up to `target` on the device by each route in turn, in steps of `step` (some routes have their
-// own), and frees it before the next. Errors: no driver, no such device, no context.
+// Tries each route in turn: allocates up to `target` bytes on the device, then frees them. Allocates in steps
+// of `step` bytes; some routes use a different step. Errors: no driver, no such device, no context.
 Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Bytes step);
 
 }  // namespace headroom::cuda
