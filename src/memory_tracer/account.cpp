@@ -224,8 +224,8 @@ void Account::note_total(DeviceAccount& account, Device device) {
   account.peak_reserved = std::max(account.peak_reserved, account.reserved);
   if (account.allocated > account.peak) {
     account.peak = account.allocated;
-    ++account.peaks;
-    account.peak_number = account.allocations;
+    ++account.latest_peak;
+    account.allocations_at_peak = account.allocations;
     account.by_use_at_peak = account.by_use;
   }
   for (const ThreadId thread : open_threads_)
@@ -236,7 +236,7 @@ void Account::move(DeviceAccount& account, Block& block, Use use) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
   account.by_use[index_of(block.use)] -= bytes;
   account.by_use[index_of(use)] += bytes;
-  if (block.number <= account.peak_number) {  // it is still live, so it was live at the peak
+  if (block.number <= account.allocations_at_peak) {  // it is still live, so it was live at the peak
     account.by_use_at_peak[index_of(block.use)] -= bytes;
     account.by_use_at_peak[index_of(use)] += bytes;
   }
@@ -245,14 +245,14 @@ void Account::move(DeviceAccount& account, Block& block, Use use) {
 
 void Account::add(DeviceAccount& account, const Block& block) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
-  account.of(block.layer).change(bytes, account.peaks);
+  account.of(block.layer).change(bytes, account.latest_peak);
   account.allocated += bytes;
   account.by_use[index_of(block.use)] += bytes;
 }
 
 void Account::remove(DeviceAccount& account, const Block& block) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
-  account.of(block.layer).change(-bytes, account.peaks);
+  account.of(block.layer).change(-bytes, account.latest_peak);
   account.allocated -= bytes;
   account.by_use[index_of(block.use)] -= bytes;
   if (!account.has_own_reserve) account.reserved = account.allocated;

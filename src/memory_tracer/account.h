@@ -1,5 +1,5 @@
-// The accounting of one MemoryTracer: layers, what each device holds and held, and the newest events. It does
-// not depend on PyTorch. The caller must hold the lock of session.h.
+// The accounting of one MemoryTracer: its layers, each device's live and peak memory, and the newest events.
+// It does not depend on PyTorch. The caller must hold the lock of session.h.
 //
 // All figures are updated as events arrive, so none depends on how many events are stored. Each allocation
 // can make a new peak, and copying every layer's bytes each time would be quadratic. So a layer saves its
@@ -43,7 +43,7 @@ struct Block {
   std::uint64_t number;  // sequence number of the allocation
   LayerId layer;
   Use use;
-  bool is_before;  // existed before the trace: a weight whose allocation was not seen
+  bool is_before;  // a weight that existed before the trace; its allocation was not seen
 };
 
 // The kind determines the use of memory that outlives a call of the layer.
@@ -81,8 +81,8 @@ struct DeviceAccount {
   AddressMap<Block> blocks;
   std::vector<LayerFigures> layers;
   std::int64_t allocated = 0, reserved = 0, peak = 0, peak_reserved = 0;
-  std::uint64_t peaks = 1;  // the number of the latest peak
-  std::uint64_t allocations = 0, peak_number = 0;
+  std::uint64_t latest_peak = 1;  // the number of the latest peak
+  std::uint64_t allocations = 0, allocations_at_peak = 0;
   BytesByUse by_use{}, by_use_at_peak{};
   bool has_own_reserve = false;  // the allocator reports reserved bytes; otherwise reserved equals allocated
   // What each layer still held at the end of each of the last traces, oldest first.
@@ -123,7 +123,7 @@ class Account {
   LayerId add_layer(std::string_view name, LayerId parent, LayerKind kind);
   // Adds a whole model; names of modules inside it begin with `inside`.
   LayerId add_root(std::string_view name, std::string_view inside);
-  // The layers of a place in TorchScript's interpreter that runs in this thread, outermost first.
+  // The layers of the current place in TorchScript's interpreter, which runs in this thread. Outermost first.
   std::vector<LayerId> script_layers(ThreadId thread, const std::string& root,
                                      const std::vector<std::string>& names);
   // The open layers of the thread that were entered as script layers, outermost first.
@@ -184,8 +184,8 @@ class Account {
   std::vector<Growth> growth(Device device) const;
 
  private:
-  // Peaks of unused devices are not initialized: doing so at every call would cost more than everything else
-  // here.
+  // Peaks of unused devices stay uninitialized. Initializing them at every call would cost more than
+  // everything else here.
   struct Peak {
     std::int64_t allocated, reserved;
     void rise_to(const Peak& other) {

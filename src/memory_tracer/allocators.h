@@ -19,7 +19,8 @@ struct DeviceTotals {
   Device device;
   std::int64_t reserved, allocated;
 };
-// The caching allocator's tracker cannot be removed: it stays and does nothing while no trace is open.
+// PyTorch cannot remove the caching allocator's tracker. So the tracker stays, and does nothing while no
+// trace is open.
 void watch_cuda_allocator();
 std::vector<DeviceTotals> device_totals();
 // Whether this library was built for CUDA and a device exists.

@@ -1,8 +1,8 @@
 // Maps forward operators to layers by their autograd sequence number.
 //
 // Within a thread, operators that need gradients have increasing numbers. So a layer corresponds to a range
-// of numbers: from where it was entered to where another one was. In inference the numbers do not change, so
-// the list does not grow.
+// of numbers, from its entry to the entry of the next layer. In inference the numbers do not change, so the
+// list does not grow.
 #pragma once
 
 #include <algorithm>

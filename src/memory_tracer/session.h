@@ -43,7 +43,8 @@ class SessionLock {
 // traces.
 void open_trace(Session& session, const std::vector<WeightBlock>& weights);
 void close_trace(Session& session);
-// In this process: a forked child has no open trace, and all its events are ignored.
+// Whether a session of this process has an open trace. A forked child has none, and all its events are
+// ignored.
 bool any_trace_is_open();
 
 // Events of the calling thread.
@@ -54,8 +55,8 @@ void on_reserve_changed(Device device, std::int64_t bytes);
 void enter_layer(Session& session, std::string_view name);
 void leave_layer(Session& session);
 
-// Each of these enters a layer in every session with an open trace that knows it. It returns one bit per such
-// session, for leave_entered(). A call of a Python module:
+// Each of these three functions enters a layer in every session that has an open trace and knows the layer.
+// It returns one bit per such session, for leave_entered(). A call of a Python module:
 std::uint32_t enter_module(const void* module);
 // A phase of training:
 std::uint32_t enter_phase(const char* name, LayerKind kind);

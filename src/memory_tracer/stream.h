@@ -1,5 +1,5 @@
-// The recording (.hrec) that a tracer writes as it runs, using the recorder of `headroom trace`: one per
-// process, without hooks. Layers are entered and left under the lock of session.h.
+// The recording (.hrec) that a MemoryTracer writes as it runs, with the recorder of `headroom trace`. There
+// is one per process, and it needs no hooks. Layers are entered and left under the lock of session.h.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ void stream_allocation(Device device, const void* address, std::uint64_t bytes);
 void stream_release(Device device, const void* address);
 void stream_enter(Account& account, LayerId layer);
 void stream_leave();
-// Completes what was recorded so far, and writes its checksums.
+// Completes the recording so far, and writes its checksums.
 void seal_stream();
 
 }  // namespace headroom::memory_tracer

@@ -174,7 +174,7 @@ std::map<std::string, LayerMemoryStats> layer_stats(const Session& session, Devi
                    account.calls_of(layer),
                    figures.allocated_bytes,
                    figures.live,
-                   of_device == nullptr ? 0 : figures.at(of_device->peaks)};
+                   of_device == nullptr ? 0 : figures.at(of_device->latest_peak)};
   }
   return stats;
 }
@@ -203,7 +203,7 @@ std::map<std::string, std::int64_t> memory_at_peak(const Session& session, Devic
   const DeviceAccount* const account = session.account.find(device);
   if (account == nullptr) return bytes;
   for (LayerId layer = 0; layer < account->layers.size(); ++layer)
-    if (const std::int64_t bytes_then = account->layers[layer].at(account->peaks); bytes_then != 0)
+    if (const std::int64_t bytes_then = account->layers[layer].at(account->latest_peak); bytes_then != 0)
       bytes[session.account.layers()[layer].name] = bytes_then;
   return bytes;
 }
@@ -244,7 +244,7 @@ void write_flame_graph(const Session& session, std::ostream& out) {
   write_sampled(
       account, "live at the peak",
       [&](LayerId layer) {
-        return of_device == nullptr ? 0 : figures_of(of_device, layer).at(of_device->peaks);
+        return of_device == nullptr ? 0 : figures_of(of_device, layer).at(of_device->latest_peak);
       },
       out);
   out << ",\n";

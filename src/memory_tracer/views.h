@@ -21,7 +21,7 @@ Totals totals_of(const Session& session, Device device);
 
 void write_flame_graph(const Session& session, std::ostream& out);
 void write_timeline(const Session& session, std::ostream& out);
-std::string stats_json(const Session& session, Device device);  // everything above except the events
+std::string stats_json(const Session& session, Device device);  // all figures above, without the events
 std::string events_json(const Session& session);
 std::string summary_of(const Session& session);
 
