@@ -10,7 +10,8 @@
 
 namespace headroom::pool {
 
-// Never blocks on a slow reader: if a pipe is full, the line is lost and counted. Any thread may write.
+// Never blocks on a slow reader: if a pipe is full or has no reader, the line is lost and counted. Any thread
+// may write.
 class EventFile {
  public:
   static Result<EventFile> open(const std::string& path);

@@ -1,19 +1,20 @@
-// Chooses which models to evict when memory is needed. It has no threads, no clock and no I/O: the same
+// Chooses the models to evict when memory is needed. The policy has no threads, no clock and no I/O: the same
 // sequence of calls gives the same choice. The pool and the simulation in bench/pool_simulation share it.
 //
 // A model's worth is the expected cost of evicting it: its load time × the probability of a request for it
 // within the next kHorizon requests. More requests in that span don't raise the cost, because the model is
 // loaded only once.
 //
-// GreedyDual-Size-Frequency uses frequency × load time instead. That keeps a model that is in every second
-// request but loads in no time, and evicts two that load slowly. Where the smallest models were requested
-// most, its loads took a fifth longer. Of the horizons 4, 8 and 16, 8 was best on the sets and traces of
-// bench/results/model_pool.md.
+// Differences to the known policy GreedyDual-Size-Frequency (GDSF):
 //
-// GreedyDual ages entries with a rising minimum priority. Here a use loses half its weight every kHalfLife
-// requests of any model. The rising minimum makes every other model as old as the last evicted one. On
-// models that are requested in turn, that is LRU's worst case: in simulations of 20,000 requests for 12
-// models its loads took up to 40 % longer.
+//   Worth   GDSF uses frequency × load time. It keeps a model that gets every second request but loads in no
+//           time, and evicts two models that load slowly. If the smallest models were requested most, the
+//           loads took a fifth longer with GDSF. Of the horizons 4, 8 and 16, 8 was best on the sets and
+//           traces of bench/results/model_pool.md.
+//   Ageing  Here a use loses half its weight every kHalfLife requests of any model. GDSF raises a minimum
+//           priority instead, which makes every other model as old as the last evicted one. If models are
+//           requested in turn, that is LRU's worst case: in simulations of 20,000 requests for 12 models,
+//           the loads took up to 40 % longer with GDSF.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // How much of the budget is in use, in bytes: the charges of models, and measured memory beyond them. Plain
 // data.
 //
-//   baseline     memory of the process before the pool: runtimes and the program itself. Lowered when a
-//                reading shows less while nothing is loaded
+//   baseline     memory of the process before the pool: runtimes and the program itself. The pool lowers it
+//                when a reading shows less while nothing is loaded
 //   charged      charges of loaded models: the memory that each needs when it runs
-//   loading      reserved for the load in progress: its peak, not what stays
+//   loading      reserved for the load in progress: the load's peak, which may exceed the memory that stays
 //   leaving      charges of models that are being freed, until the returned memory is measured
 //   stuck        reserved by loads and frees that hang: their real memory is unknown
 //   margin       stays free: sessions briefly use a little memory that no reading shows

@@ -13,8 +13,8 @@ namespace headroom::pool {
 struct MemoryMeter {
   // Absent: it cannot be measured now.
   std::function<std::optional<Bytes>()> read;
-  // Starts to watch. The returned function reports how far the memory has risen above the start. Null:
-  // unknown.
+  // Starts to watch. The returned function returns the peak since then, in bytes above the memory at the
+  // start. A null function (here or as the result): the peak cannot be measured.
   std::function<std::function<Bytes()>()> watch_peak;
   bool is_empty() const { return !read; }
 };
@@ -24,11 +24,12 @@ struct MemoryMeter {
 MemoryMeter process_meter();
 
 // The memory of GPU "cuda:N".
-// - Under the preload library of `headroom run`: the ledger's charges for this process, exact to the
-//   byte, and the ledger's peak. If the GPU shares the machine's memory, plus what process_meter() reads.
+// - With the preload library of `headroom run`: the ledger's charges for this process, exact to the byte,
+//   and the ledger's peak. If the GPU shares the machine's memory, the memory of this process (own_bytes())
+//   is added.
 // - Without the library: all used memory that the driver reports, of any process; no peak.
-// Fails without such a device. Also fails without the library if the memory is shared, because the driver
-// cannot attribute shared memory to a process.
+// Fails if there is no such device. Without the library, also fails if the GPU shares the machine's memory,
+// because the driver cannot attribute that memory to a process.
 Result<MemoryMeter> device_meter(const std::string& device);
 
 }  // namespace headroom::pool

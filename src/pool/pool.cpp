@@ -21,7 +21,7 @@ using Lock = std::unique_lock<std::mutex>;
 constexpr Nanoseconds kThreadRetryDelay{100'000'000};  // when starting the pool's thread failed
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Both clocks have the same start on Linux.
+// Converts a monotonic time. On Linux, steady_clock and monotonic_now() read the same clock.
 TimePoint time_point(Nanoseconds time) { return TimePoint(std::chrono::nanoseconds(time.count)); }
 
 // Passes the recorded events to the observer, without the lock; locks it again afterwards.

@@ -1,5 +1,6 @@
 // A pool of models that share one memory budget. The pool loads a model's session on request. When the
-// budget is full, it evicts the sessions that are cheapest to load again. See docs/model-pool.md.
+// budget is full, it evicts the sessions with the lowest expected cost of loading them again
+// (eviction_policy.h). See docs/model-pool.md.
 //
 // One pool thread does all loads and frees, one at a time, so that the memory of each can be measured. The
 // thread holds no lock during a load or free, so requests for loaded models are served meanwhile. If a load
@@ -114,12 +115,12 @@ class Pool {
   // Waits for a session of the model. A thread that already holds a lease should set a deadline: the pool
   // may need the memory of the first session to load the second.
   Lease acquire(std::string_view model, const Request& request = {});
-  // Loads a session without leasing it. The eviction policy counts this as one use; the metrics don't count
-  // a request.
+  // Loads a session without leasing it. Does nothing if the model has a session. The eviction policy counts
+  // a load as one use; the metrics don't count a request.
   Status preload(std::string_view model, const Request& request = {});
   // A pinned model is never evicted once it is loaded. Returns false if the model is unknown.
   bool pin(std::string_view model, bool pinned = true);
-  // Frees the model's idle sessions soon. Returns false if the model is unknown.
+  // Frees the model's idle sessions, on the pool's thread. Returns false if the model is unknown.
   bool unload(std::string_view model);
   Metrics metrics() const;
   // Calls `grow` on this thread while nothing is loaded or freed, and adds the memory that it takes (a

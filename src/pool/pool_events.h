@@ -15,7 +15,7 @@ enum class Refusal {
   none,
   unknown_model,
   too_large,    // its load peak exceeds the budget minus the baseline and the margin
-  no_room,      // pinned models, or memory that did not come back, leave too little
+  no_room,      // pinned models, hanging loads or memory that did not come back leave too little
   deadline,     // no session was ready in time
   load_failed,  // also until the next retry: docs/model-pool.md
   load_hangs,
@@ -27,7 +27,7 @@ struct Metrics {
   std::int64_t requests = 0, hits = 0;  // a hit gets a loaded session at once
   std::int64_t waits = 0;               // for a load, or for a session that another thread uses
   std::int64_t loads = 0, load_failures = 0, hangs = 0;
-  std::int64_t evictions = 0;  // models unloaded to free memory for others
+  std::int64_t evictions = 0;  // models unloaded for others, or because the process exceeded the budget
   std::int64_t unloads = 0;    // all freed sessions: evicted, idle, discarded, or unloaded by request
   std::int64_t refusals = 0;
   Nanoseconds load_time;    // of all loads
@@ -35,7 +35,7 @@ struct Metrics {
   Nanoseconds wait_time;
   Bytes budget, used, peak_used;  // from the account (memory_account.h)
   Bytes resident, loading, unaccounted, stuck;
-  Bytes measured;                  // the last reading of the process's memory
+  Bytes measured;                  // the meter's last reading
   Bytes promised, returned;        // totals of all unloads
   std::int64_t short_returns = 0;  // unloads that freed less than nine tenths of what they promised
 };

@@ -1,5 +1,6 @@
-// The state of a pool, and the decision what to do next. Every function here is called with the pool's lock
-// held and gets the time as a value. None of them waits, loads or frees: pool.cpp has the threads for that.
+// The state of a pool, and the decision about its next step. Every function here is called with the pool's
+// lock held and gets the time as a value. None of them waits, loads or frees: the threads in pool.cpp do
+// that.
 #pragma once
 
 #include <condition_variable>
@@ -90,12 +91,13 @@ struct PoolState {
   std::optional<std::size_t> find(std::string_view name) const;
   // Leases an idle session unless a waiting request has precedence. Null: none.
   LoadedSession* take_ready(std::size_t model, Nanoseconds now);
-  // Returns why a request for it must be refused at once, with `message`. `none`: it need not be.
+  // Returns why a request for the model must be refused at once, and sets `message`. `none`: the request may
+  // wait.
   Refusal refuse_at_once(ModelEntry& entry, Nanoseconds now, std::string& message);
   void answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now);
   void note_refusal(std::string name, Refusal refusal, std::string message, Nanoseconds took);
   void release(LoadedSession& session, Nanoseconds now);
-  // Removes a waiter that stopped waiting; its claims become free for others.
+  // Removes a waiter whose thread stopped waiting. The models that it claimed become free for others.
   void forget(const Waiter& waiter);
 
   // Decides the next step, and moves sessions that it will free out of their models.
@@ -103,8 +105,8 @@ struct PoolState {
   // Charges what the step will take, until it is finished or abandoned.
   void begin(const Step& step, Nanoseconds now);
   bool has_waiting_loads() const;
-  // When to read the process's memory again even without a waiter: the pool may have to evict. Absent:
-  // nothing is loaded.
+  // When to read the process's memory again, even without a waiter: the process may exceed the budget, so
+  // that the pool must evict. Absent: nothing is loaded.
   std::optional<Nanoseconds> reading_due() const;
   // `growth`: how much the process grew during the load; absent if it could not be read, then nothing is
   // learnt. `peak`: peak of that growth; absent if it was not watched.
@@ -114,9 +116,10 @@ struct PoolState {
   // Moves idle sessions out of their models and removes their charges.
   void unload_idle(std::size_t model);
   std::list<LoadedSession> take_all_idle();
-  // The step in progress takes too long: leaves it to its thread, and lets another thread continue.
+  // Call it if the step in progress takes too long: leaves the step to its thread and counts its memory as
+  // stuck. Another thread continues with the next step.
   void abandon_step(Nanoseconds now);
-  // An abandoned step has ended after all.
+  // Call it if an abandoned step has ended after all. `held`: the bytes that it reserved.
   void finish_abandoned(const Step& step, Bytes held);
 
   // Takes a reading of the process's memory, made while nothing is loaded or freed.

@@ -16,7 +16,8 @@ namespace headroom::pool {
 // (before Linux 4.5).
 std::optional<Bytes> own_bytes(const std::filesystem::path& status = "/proc/self/status");
 
-// Bytes of another process without its shared memory, which this process has too.
+// Bytes of another process, without shared memory: the tensors that it shares with this process are in this
+// process's figure.
 std::optional<Bytes> unshared_bytes(pid_t pid);
 
 }  // namespace headroom::pool

@@ -19,9 +19,8 @@ struct ReadySession {
   Status bind_own_inputs();
 };
 
-// Binds synthetic inputs and runs twice. In the first run ONNX Runtime learns how much memory a run needs;
-// in the second it allocates that as one block. `image_size` replaces dimensions that the model leaves
-// open.
+// Binds synthetic inputs and runs twice. In the first run ONNX Runtime learns how much memory a run needs; in
+// the second it allocates that as one block. `image_size` (pixels) replaces dynamic dimensions.
 Result<std::shared_ptr<ReadySession>> make_ready(Result<inference::Session> session, int image_size);
 
 }  // namespace headroom::pool
