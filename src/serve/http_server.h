@@ -47,12 +47,14 @@ class HttpServer {
   virtual ~HttpServer() = default;
   // Binds the address and serves in its own threads. Returns the port.
   //
-  // Limits: 64 connections at once, more wait. At most 16 connections for each remote address; the server
-  // closes further ones. A request's head may have 16 KiB and take 5 s. A response may take 5 s plus its size
-  // at 64 KiB/s. Request bodies are not read.
+  // Limits:
+  //   - 64 connections at once; further ones wait in the kernel
+  //   - 16 connections for each remote address; the server closes further ones
+  //   - 16 KiB and 5 s for a request's head; request bodies are not read
+  //   - 5 s for a response, plus the time for its size at 64 KiB/s
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;
-  // Returns false if some connections did not end in time. Their threads are still running, so the process
-  // must exit without destroying anything.
+  // Stops serving and waits up to `patience` for the connections to end. Returns false if some did not end.
+  // Their threads are then still running, so the process must exit without destroying anything.
   virtual bool stop(Nanoseconds patience) = 0;
 };
 

@@ -40,8 +40,9 @@ class LiveState {
   std::shared_ptr<const std::string> sample_json();
   // The active alerts and the last hundred events.
   std::string alerts_json();
-  // Points after `since` (milliseconds since 1970), one column for each figure; absent figures are null. If
-  // there are more than 3,600 points, only every n-th is returned, always with the newest.
+  // Points after `since` (milliseconds since 1970), one column for each figure; absent figures are null. All
+  // points if `since` is in the future. If there are more than 3,600 points, only every n-th is returned,
+  // always with the newest.
   std::string history_json(std::int64_t since);
   // Seconds since the last sample; absent before the first.
   std::optional<double> age_seconds();

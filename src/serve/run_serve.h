@@ -15,8 +15,8 @@ namespace headroom::serve {
 struct ServeOptions {
   HttpAddress address;
   std::string token;
-  watch::WatchOptions watch;  // interval, sysroot, alerts, number of processes
-  Nanoseconds history{3600'000'000'000};
+  watch::WatchOptions watch;                   // interval, sysroot, alerts, number of processes
+  Nanoseconds history{3600'000'000'000};       // how long the server keeps points for the page's charts
   std::optional<ros2::PublisherOptions> ros2;  // also publish diagnostics for ROS 2
   std::string ros2_publisher = "auto";         // name of the plug-in
 };

@@ -50,7 +50,7 @@ bool Connection::wait(short wanted, Nanoseconds deadline) {
   }
 }
 
-// Returns 0 if the TLS operation failed.
+// Returns the poll event (POLLIN or POLLOUT) that the TLS operation waits for; 0 if the operation failed.
 short Connection::wanted_by_tls(int result) const {
   switch (SSL_get_error(tls_.get(), result)) {
     case SSL_ERROR_WANT_READ:

@@ -1,9 +1,10 @@
 // A connection that is safe against clients that send too much, nothing, or one byte now and then.
 //
 // cpp-httplib 0.11 reads a whole line before it checks the length, accepts any number of headers, and
-// restarts its timeout at every byte. All of that happens before the token is checked. Therefore its requests
-// are read from this stream instead of the library's own. It limits the size and total time of a request's
-// head, requires a minimum speed for the response, and ends every wait when the server shuts down.
+// restarts its timeout at every byte. All of that happens before the token is checked. Therefore the library
+// reads its requests from this stream instead of its own. This stream limits the size and total time of a
+// request's head and requires a minimum speed for the response. It ends every wait when the server shuts
+// down.
 #pragma once
 
 #define CPPHTTPLIB_OPENSSL_SUPPORT

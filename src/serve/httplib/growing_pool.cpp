@@ -74,7 +74,8 @@ void GrowingPool::work() {
   }
 }
 
-// The idle time of a single thread is no measure: one request per second wakes each thread in turn.
+// True if the pool had an idle thread for longer than `idle`. The idle time of a single thread cannot show
+// this, because one request per second wakes each thread in turn.
 bool GrowingPool::has_surplus_thread() const {
   return !stopping_ && jobs_.empty() && threads_.size() > bounds_.min_threads &&
          monotonic_now() - all_needed_ > bounds_.idle;
