@@ -15,7 +15,7 @@ namespace headroom::tui {
 struct TopOptions {
   bool once = false, json = false;
   int width = 0;       // for --once; 0: the terminal's width
-  int processes = 20;  // for --once
+  int processes = 20;  // rows of the process table, for --once
   std::filesystem::path sysroot = "/", replay;
   Nanoseconds interval{1'000'000'000};
   std::optional<watch::AlertSettings> alerts;

@@ -12,9 +12,13 @@ namespace headroom::tui {
 enum class Curve { memory, gpu, gpu_memory, cpu, stalls, swap };
 inline constexpr int kCurves = 6;
 
-// memory: used percent of MemTotal. gpu: load. gpu_memory: used percent of the fullest discrete GPU. cpu:
-// load. stalls: percent of time in which a task waited for memory. swap: used percent. Absent if the sample
-// has no such figure.
+// The value of a curve in percent; absent if the sample has no such figure.
+//   memory      used part of MemTotal
+//   gpu         GPU load
+//   gpu_memory  used memory of the fullest discrete GPU
+//   cpu         CPU load
+//   stalls      time in which a task waited for memory (PSI "some", average of 10 s)
+//   swap        used part of swap
 std::optional<double> percent_of(Curve curve, const SystemSample& sample);
 
 // The last kMost samples: 24 bytes each, 98 KiB in total.

@@ -36,7 +36,7 @@ enum class TopAction : std::uint8_t {
   quit,
   interval_longer,
   interval_shorter,
-  send_signal,  // sends TopStep::signal to choice.to_signal
+  send_signal,  // the main loop sends TopStep::signal to choice.to_signal, then clears to_signal
   toggle_pss,
   step_back,
   step_forward,

@@ -31,8 +31,8 @@ class TopSession {
   bool has_sample() const { return has_sample_; }
   // Without the texts of the title row.
   TopPicture picture() const;
-  // While held, sample() and picture() return the current state and do not change. Sampling, alerts and
-  // actions continue, because each sample's counts exist only once.
+  // With `held`, sample() and picture() keep returning the state of this moment. Sampling, alerts and actions
+  // continue, because a sample's counts (since the previous sample) would otherwise be lost.
   void hold_picture(bool held);
   // Forgets all samples.
   void restart();
