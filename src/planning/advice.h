@@ -21,8 +21,8 @@ struct Advice {
 };
 std::string_view name_of(Advice::Kind kind);
 
-// The changes that lower the peak. Sorted by the verdict they reach, then by their cost for the user (a new
-// start order costs nothing, dropping a component costs most), then by bytes.
+// The changes that lower the peak. The order: the verdict that a change reaches, then its cost for the user,
+// then the saved bytes. A new start order costs nothing; dropping a component costs most.
 std::vector<Advice> advice_for(const MemoryPlan& plan);
 
 }  // namespace headroom::planning

@@ -1,10 +1,12 @@
 // Finds the most valuable set of components that fits.
 //
 // The search is exact (branch and bound). The peak of a set never falls when the set grows, so no superset of
-// a set that is too large fits. The upper bound for the remaining components is Dantzig's: take them by value
-// per byte, the last one in part, until the capacity is full. The capacity is reduced by the smallest load
-// spike (load peak minus run), because one component must start last. Members of a group count with zero
-// bytes, because they may add nothing to the peak.
+// a set that is too large fits.
+//
+// The upper bound for the remaining components is Dantzig's: take them by value per byte, the last one in
+// part, until the capacity is full. If components start one after another, the capacity is first reduced by
+// the smallest load spike (load peak minus run), because one component must start last. Members of a group
+// count with zero bytes, because they may add nothing to the peak.
 #pragma once
 
 #include <cstdint>

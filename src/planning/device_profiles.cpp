@@ -5,7 +5,7 @@
 // - Boards, system: 544 MiB after the start of a headless Orin Nano (`free -h` in
 //   dusty-nv/jetson-containers issue 342).
 // - Boards, desktop: 800 MB more (jetson-ai-lab.com, "RAM Optimization"). Both together are within the
-//   guide's "typical baseline 800 MB to 1.5 GB".
+//   memory guide's "typical baseline 800 MB to 1.5 GB".
 // - GPUs, system: nothing (1 MiB of an idle RTX 3060, in the issue below).
 // - GPUs, desktop: 500 MB, an estimate. GPUs of servers have no display.
 #include "planning/device_profiles.h"

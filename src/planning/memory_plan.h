@@ -56,9 +56,9 @@ struct MemoryPlan {
 // Adds rows for the device's system and desktop, unless the budget has its own system rows.
 Budget with_device_rows(Budget budget);
 
-// Usage error: no device, or nothing to plan. Footprints must be resolved before (footprints.h).
-// `peak_alone` computes only the peak and the verdict. It skips the best order, the best set and the figures
-// for other limits and starts, which take longer than all the rest.
+// Usage error: no device, or no components. Footprints must be resolved before (footprints.h). `peak_alone`
+// computes only the peak and the verdict. It skips the best order, the best set and the figures for other
+// limits and starts, which take longer than all the rest.
 enum class PlanDetail { all, peak_alone };
 Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail = PlanDetail::all);
 

@@ -14,7 +14,8 @@ namespace headroom::planning {
 struct VerifiedFigure {
   std::string name;
   Bytes planned, measured;
-  double off() const {  // above 0: the plan is higher than the measurement
+  // The difference as a share of the measurement; above 0: the plan is higher.
+  double off() const {
     return measured.count == 0
                ? 0
                : static_cast<double>((planned - measured).count) / static_cast<double>(measured.count);
@@ -31,6 +32,7 @@ struct Verification {
   bool holds = false;
 };
 
+// A plan holds if its joint peak is at most this share of the measurement below or above the measurement.
 inline constexpr double kMaxUnder = 0.02, kMaxOver = 0.05;
 
 // Verifies the components that are in the run (by name or model), started all at once as the bench does. All

@@ -3,8 +3,9 @@
 //   COMPONENT.FIELD=VALUE  memory, load_peak, run_mean, run_peak, transient (sizes), frames (a resolution),
 //                          frame_count, value, group, pipeline, model, footprint; precision, backend, input,
 //                          batch select the component's variant with that setting
-//   drop=COMPONENT         removes the component and all that need it
-//   lazy=COMPONENT         loads it on demand; only one lazy component is loaded at a time
+//   drop=COMPONENT         removes the component and all components that need it
+//   lazy=COMPONENT         loads the component on demand; of the lazy components without a group, only one is
+//                          loaded at a time
 #pragma once
 
 #include <string>
