@@ -7,8 +7,8 @@
 namespace headroom::ros2 {
 namespace {
 
-// The rate of the guide's monitor node. Tools for /diagnostics expect such a rate: diagnostic_aggregator
-// treats a status as stale after five seconds.
+// One message per second, as usual on /diagnostics: diagnostic_aggregator treats a status as stale after five
+// seconds.
 constexpr Nanoseconds kPeriod{1'000'000'000};
 
 }  // namespace

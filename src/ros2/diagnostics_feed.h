@@ -1,4 +1,5 @@
 // Decides which samples are published: one per second, and each sample with which an alert begins or ends.
+// With a sampling interval above one second, every sample is published.
 #pragma once
 
 #include <memory>
