@@ -17,8 +17,9 @@ using Rows = std::vector<std::vector<Cell>>;
 class Database {
  public:
   virtual ~Database() = default;
-  // Runs one statement. $1, $2, … are placeholders for the values, numbered in the order of their first use.
-  // Errors contain the name of the database and its message.
+  // Runs one statement. The placeholders $1, $2, … stand for the values. Their first uses in the statement
+  // must be in this order, because SQLite numbers them so. Errors contain the name of the database and its
+  // message.
   virtual Result<Rows> query(const std::string& sql, const std::vector<Cell>& values = {}) = 0;
   // Starts a transaction and waits until no other program writes. No other program can write until COMMIT or
   // ROLLBACK.

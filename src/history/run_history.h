@@ -1,5 +1,5 @@
-// The history of runs, with commit, time and all figures. The schema has a version. Databases with another
-// version, or of another program, are rejected.
+// The history of runs, with commit, time and all figures. The schema has a version: a database with another
+// version, or of another program, is rejected.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct KeptRun {
 
 // A selection of runs. Unset fields select all.
 struct RunChoice {
-  std::optional<std::int64_t> last;  // only the newest
+  std::optional<std::int64_t> last;  // only this many, the newest by start time
   std::vector<std::string> commits;  // one of these, as forms_of_commit() returns them
   std::optional<std::string> label, host;
   std::set<std::string> models;  // runs with a figure of one of these, and runs without figures (failed)
@@ -59,9 +59,10 @@ class RunHistory {
 
   // Adds all runs or, on an error, none. Returns the number of runs that are new.
   Result<std::size_t> add(const std::vector<KeptRun>& runs);
-  // The last `count` runs (default: all), oldest first, without reports and figures.
+  // The last `count` runs that were added (default: all), in the order of adding, without reports and
+  // figures.
   Result<std::vector<KeptRun>> list(std::optional<std::int64_t> count = std::nullopt);
-  // The selected runs with reports and figures, oldest first.
+  // The selected runs with reports and figures, sorted by start time, oldest first.
   Result<std::vector<KeptRun>> load(const RunChoice& choice);
   // Changes commit and label (each if given). If some of `ids` do not exist, changes nothing and returns
   // those.
@@ -70,8 +71,8 @@ class RunHistory {
                                             const std::optional<std::string>& label);
   // Removes all runs. If some do not exist, removes none and returns those.
   Result<std::vector<std::int64_t>> remove(const std::vector<std::int64_t>& ids);
-  // One metric of one model (empty: all models), for the runs of a label and a host, oldest first. Each
-  // returned run contains only that figure.
+  // One metric of one model (empty: all models), for the runs of a label and a host (absent: all). Sorted by
+  // start time, oldest first. Each returned run contains only that figure.
   Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {},
                                        const std::optional<std::string>& label = {},
                                        const std::optional<std::string>& host = {});
@@ -82,7 +83,7 @@ class RunHistory {
   Status make_tables();
   Result<bool> insert(const KeptRun& run);
   Status insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures);
-  // The selected runs without reports and figures, oldest first.
+  // The selected runs without reports and figures, sorted by start time; ignores RunChoice::last.
   Result<std::vector<KeptRun>> choose(const RunChoice& choice);
   // Adds reports and figures to runs. Drops runs that another program removed in the meantime.
   Status fill(std::vector<KeptRun>& runs);
