@@ -1,6 +1,6 @@
-// Traces the memory of a PyTorch model by layer, from inside the program. It reports how much each
-// module's tensors hold, how much the device held while a layer ran, and how that splits into weights,
-// activations, gradients and scratch memory.
+// Traces the memory of a PyTorch model by layer, from inside the program. It reports the memory of each
+// module's tensors and the device's peak while a layer ran. It divides the total peak into weights, activations,
+// gradients, optimizer state and scratch memory.
 //
 //   headroom::MemoryTracer tracer;
 //   {
@@ -39,11 +39,11 @@ struct MemoryTracerOptions {
 
 struct LayerMemoryStats {
   std::string layer_name;
-  std::int64_t peak_allocated = 0;       // largest total allocated on the device while the layer ran
-  std::int64_t peak_reserved = 0;        // largest total reserved by the allocator while the layer ran
+  std::int64_t peak_allocated = 0;       // bytes: largest total allocated on the device while the layer ran
+  std::int64_t peak_reserved = 0;        // bytes: largest total reserved by the allocator meanwhile
   std::int64_t total_allocations = 0;    // in the layer itself, without its inner layers
   std::int64_t total_deallocations = 0;  // in the layer itself, without its inner layers
-  double avg_fragmentation = 0;          // 0 to 1, over the layer's own events
+  double avg_fragmentation = 0;          // 0 to 1; mean over the layer's own events
   double duration_ms = 0;                // host time of all calls, including inner layers
   // Further fields, which older memory tracers do not have:
   std::int64_t calls = 0;

@@ -1,6 +1,6 @@
 // Runs many models in one memory budget. The pool loads a session when the program asks for it. If the
-// budget is full, it first evicts idle sessions, chosen by the cost of loading them again. The process
-// never exceeds the budget.
+// budget is full, it first evicts idle sessions, chosen by the cost of loading them again. It starts a load
+// only if the load's peak fits into the budget; the peak of a first load is an estimate unless it is given.
 //
 //   headroom::ModelPool pool({.budget_bytes = 256 << 20});
 //   pool.add({.name = "face", .path = "face.onnx"});
@@ -41,9 +41,9 @@ struct ModelPoolOptions {
   std::optional<std::chrono::nanoseconds> unload_after_idle{};  // default: evict only when the budget is full
   // A waiting request's priority rises by one each time this time passes. At least one millisecond.
   std::chrono::nanoseconds patience = std::chrono::milliseconds(250);
-  // How long a load that needs evictions may wait while sessions are in use. Waiting lets the loads of
-  // several threads come together: fewer loads, but later answers (docs/model-pool.md). Requests with a
-  // deadline do not wait.
+  // How long a load that needs evictions waits while sessions are in use. Meanwhile the requests of several
+  // threads can share one load: fewer loads, but later answers (docs/model-pool.md). Requests with a deadline
+  // do not wait.
   std::chrono::nanoseconds load_delay{0};
   std::chrono::nanoseconds load_timeout =
       std::chrono::seconds(60);  // a load or free that takes longer counts as hung
@@ -70,7 +70,7 @@ struct PoolModel {
   std::string device = "cpu";  // must be the pool's device
   int threads = 1;             // threads of one run; 0: the runtime's choice
   bool arena = true, prepacking = true, memory_pattern = true;  // values that headroom bench --tune finds
-  int image_size = 640;  // for the model's dynamic dimensions, in warm-up runs
+  int image_size = 640;  // pixels; for the model's dynamic dimensions, in warm-up runs
   // Runs the model in a separate process. A crash, even by a signal, makes run() throw. A load that hangs
   // is killed. Unloading returns all memory. Costs: 9 to 14 MiB for the process (ONNX Runtime), and one
   // copy of inputs and outputs per run. CPU only; inputs and outputs of strings are not supported.
@@ -136,14 +136,15 @@ struct PoolMetrics {
   // a session or without. A request that was refused at once is neither. Refusals include those of
   // preload().
   std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
+  // Evictions are models unloaded for others, or because the process exceeded the budget.
   std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
   double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
   std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
   std::int64_t resident_bytes = 0, loading_bytes = 0;
   // Measured memory beyond the pool's account: unreturned memory, and the program's own.
   std::int64_t unaccounted_bytes = 0;
-  std::int64_t stuck_bytes = 0;                         // held by loads and frees that hang
-  std::int64_t measured_bytes = 0;                      // measured size of the process at the last reading
+  std::int64_t stuck_bytes = 0;     // held by loads and frees that hang
+  std::int64_t measured_bytes = 0;  // the last reading of the memory that the budget limits
   std::int64_t promised_bytes = 0, returned_bytes = 0;  // sum over all unloads
   std::int64_t short_returns = 0;  // unloads that returned less than nine tenths of what they promised
   std::int64_t lost_events = 0;    // lines of events_to lost because its pipe was full or had no reader
@@ -191,8 +192,8 @@ class __attribute__((visibility("default"))) PoolSession {
 
 class __attribute__((visibility("default"))) ModelPool {
  public:
-  // Throws std::invalid_argument for invalid sizes and times, and std::runtime_error if it cannot create
-  // the frame memory, the event file or a thread, or cannot read /proc.
+  // Throws std::invalid_argument for invalid sizes and times, an invalid name or an unusable device. Throws
+  // std::runtime_error if it cannot create the frame memory, a file or a thread, or cannot read /proc.
   explicit ModelPool(const ModelPoolOptions& options);
   // Refuses all waiting requests, waits for a load in progress, then frees all idle sessions. Each step
   // takes at most load_timeout; after that, the pool abandons the thread of that step.
@@ -207,8 +208,8 @@ class __attribute__((visibility("default"))) ModelPool {
   // Waits for a session. A thread that already holds a session should set a deadline: the second session
   // may need the memory of the first.
   PoolSession acquire(std::string_view model, const PoolRequest& request = {});
-  // Loads a model without using it. For evictions, this counts as one use. Returns false if it was
-  // refused, and sets `why` if given.
+  // Loads a model without using it. Does nothing if the model is loaded. For evictions, a load counts as one
+  // use. Returns false if the load was refused, and sets `why` if given.
   bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr);
   // The pool does not evict a pinned model once it is loaded. Returns false if the model is unknown.
   bool pin(std::string_view model, bool pinned = true);
