@@ -19,31 +19,32 @@ namespace {
 
 constexpr Nanoseconds kSignInterval{200'000'000};  // builders report hundreds of steps a second
 
-Json to_json(const tensorrt::EngineRequest& order, const fs::path& plugin) {
+Json to_json(const tensorrt::EngineRequest& request, const fs::path& plugin) {
   Json job;
   job["plugin"] = plugin.string();
-  job["model"] = order.model.string();
-  job["engine"] = order.engine.string();
-  job["device"] = order.device;
-  job["image_size"] = order.image_size;
-  job["precision"] = tensorrt::name_of(order.precision);
-  job["workspace_bytes"] = order.workspace.count;
-  job["force"] = order.force;
+  job["model"] = request.model.string();
+  job["engine"] = request.engine.string();
+  job["device"] = request.device;
+  job["image_size"] = request.image_size;
+  job["precision"] = tensorrt::name_of(request.precision);
+  job["workspace_bytes"] = request.workspace.count;
+  job["force"] = request.force;
   return job;
 }
 
 tensorrt::EngineRequest order_from_json(const Json& job) {
-  tensorrt::EngineRequest order;
-  order.model = get_text(job, "model");
-  order.engine = get_text(job, "engine");
-  order.device = get_text(job, "device");
-  order.creator = HEADROOM_VERSION;
-  order.created_at = timestamp_now();
-  order.image_size = static_cast<int>(get_integer(job, "image_size").value_or(0));
-  order.precision = tensorrt::parse_precision(get_text(job, "precision")).value_or(tensorrt::Precision::fp32);
-  order.workspace = get_bytes(job, "workspace_bytes").value_or(Bytes{});
-  order.force = get_bool(job, "force").value_or(false);
-  return order;
+  tensorrt::EngineRequest request;
+  request.model = get_text(job, "model");
+  request.engine = get_text(job, "engine");
+  request.device = get_text(job, "device");
+  request.creator = HEADROOM_VERSION;
+  request.created_at = timestamp_now();
+  request.image_size = static_cast<int>(get_integer(job, "image_size").value_or(0));
+  request.precision =
+      tensorrt::parse_precision(get_text(job, "precision")).value_or(tensorrt::Precision::fp32);
+  request.workspace = get_bytes(job, "workspace_bytes").value_or(Bytes{});
+  request.force = get_bool(job, "force").value_or(false);
+  return request;
 }
 
 Result<Json> build(const Json& job) {
@@ -68,14 +69,14 @@ Result<Json> build(const Json& job) {
 }
 
 // Checks before the build, which takes minutes.
-Status check_paths(const tensorrt::EngineRequest& order) {
+Status check_paths(const tensorrt::EngineRequest& request) {
   std::error_code code;
-  if (!fs::is_regular_file(order.model, code))
-    return input_error(fmt::format("cannot open model {}", order.model.string()),
+  if (!fs::is_regular_file(request.model, code))
+    return input_error(fmt::format("cannot open model {}", request.model.string()),
                        code ? code.message() : "not a file", "check the path");
-  const fs::path folder = fs::absolute(order.engine, code).parent_path();
-  if (fs::is_directory(order.engine, code))
-    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "",
+  const fs::path folder = fs::absolute(request.engine, code).parent_path();
+  if (fs::is_directory(request.engine, code))
+    return usage_error(fmt::format("--out {} is a folder", request.engine.string()), "",
                        "give the name of a file in it, as --out DIR/model.engine");
   if (::access(folder.c_str(), W_OK) != 0)
     return usage_error(fmt::format("cannot write into {}", folder.string()), errno_text(errno),
@@ -87,14 +88,14 @@ Status check_paths(const tensorrt::EngineRequest& order) {
 
 Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                                  const std::function<void(const std::string&)>& progress) {
-  if (auto valid = check_paths(options.order); !valid) return forward_error(valid);
-  const auto plugin = inference::choose_backend(options.order.model, "tensorrt", options.order.device);
+  if (auto valid = check_paths(options.request); !valid) return forward_error(valid);
+  const auto plugin = inference::choose_backend(options.request.model, "tensorrt", options.request.device);
   if (!plugin) return tl::unexpected<Error>(plugin.error());
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   HelperPlan plan;
   plan.verb = "_build_engine";
-  plan.purpose = "building an engine from " + options.order.model.string();
+  plan.purpose = "building an engine from " + options.request.model.string();
   plan.timeout = options.timeout;
   std::string current_step;
   plan.current_step = [&] { return current_step; };
@@ -118,7 +119,7 @@ Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
   }
   const Nanoseconds started = monotonic_now();
   BuiltEngine built;
-  const auto done = run_helper(plan, to_json(options.order, plugin->path), *interrupt);
+  const auto done = run_helper(plan, to_json(options.request, plugin->path), *interrupt);
   built.interrupted = !done && was_interrupted(done.error());
   if (built.interrupted) return built;
   if (!done) return tl::unexpected<Error>(done.error());
@@ -126,7 +127,7 @@ Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
   built.outcome = {get_bool(*done, "was_there").value_or(false),
                    get_bytes(*done, "device_peak_bytes").value_or(Bytes{}),
                    get_integer(*done, "refused").value_or(0), get_text(*done, "note")};
-  auto record = tensorrt::read_record(options.order.engine);
+  auto record = tensorrt::read_record(options.request.engine);
   if (!record) return forward_error(record);
   if (!*record) return internal_error("the engine has no record", "another process removed it");
   built.record = std::move(**record);

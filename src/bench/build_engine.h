@@ -14,9 +14,9 @@
 namespace headroom::bench {
 
 struct BuildEngineOptions {
-  tensorrt::EngineRequest order;   // build_engine() sets creator and time
-  std::optional<Bytes> limit;      // host memory of the child
-  std::string mechanism = "auto";  // as --limit-mechanism of bench
+  tensorrt::EngineRequest request;  // without creator and time, which the child sets
+  std::optional<Bytes> limit;       // host memory of the child
+  std::string mechanism = "auto";   // as --limit-mechanism of bench
   ledger::Limits gpu_limits;
   Nanoseconds timeout{600'000'000'000};  // longest time without an event from the child
 };
@@ -28,7 +28,7 @@ struct BuiltEngine {
   bool interrupted = false;  // if true, no other field is set
 };
 
-// Errors: input (the model cannot be read; no plug-in, TensorRT or GPU found) or failed (the builder's
+// Errors: input (cannot read the model, or found no plug-in, TensorRT or GPU), or failed (the builder's
 // error). Calls `progress` with each step of the build.
 Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
                                  const std::function<void(const std::string&)>& progress);

@@ -11,19 +11,19 @@
 namespace headroom::bench {
 
 // At a common limit the kernel kills the largest process, even if another one grew. The run of each model
-// alone, under the same limit, tells which model was too large. This adds that finding to the errors in
-// `together`. A killed model that fits alone is marked neither as over the limit nor as within it.
+// alone, under the same limit, shows which model was too large. This function adds that finding to the errors
+// in `together`. A killed model that fits alone is marked neither as over the limit nor as within it.
 void explain_kills_at_common_limit(std::vector<ModelResult>& together, const std::vector<ModelResult>& alone);
 
 // Sum of the proportional shares (PSS) of all workers at their last sample; workers that have ended add
 // nothing. Absent if one share could not be read, because a partial sum would look like the total.
 std::optional<Bytes> joint_pss(const std::vector<WorkerRun*>& runs);
 
-// Resident memory of all workers together, each shared page counted once. The sum of PSS alone is too low: it
-// leaves out the part of common pages (the runtime's code) that falls to the bench's own processes. All pages
-// of one process are certainly resident. So of file pages and of shared memory, the larger of two figures
-// counts: the largest process, or the sum of the shares. Absent before Linux 5.3, which does not split PSS by
-// kind.
+// Resident memory of all workers together, each shared page counted once. The sum of PSS is too low: it
+// leaves out the part of common pages (the runtime's code) that the kernel assigns to Headroom's other
+// processes. All pages of one process are certainly resident. So file pages and shared memory each count as
+// the larger of two figures: the largest process, or the sum of the shares. Absent before Linux 5.3, which
+// does not split PSS by kind.
 std::optional<Bytes> joint_resident(const std::vector<WorkerRun*>& runs);
 std::optional<Bytes> resident_without_duplicates(const std::vector<ProcessMemory>& samples);
 

@@ -1,5 +1,5 @@
-// GPU memory as the worker sees it: the ledger of the preload library that it was started with, and the
-// driver's figure for the process. Each source is optional.
+// A worker's GPU memory, read by the worker itself. It has two sources: the ledger of the preload library,
+// and the driver's figure for the process. Each source is optional.
 #pragma once
 
 #include <memory>

@@ -8,8 +8,8 @@
 // - Each sends one byte: whether it moved to the common processor.
 // - Then one byte, the turn, goes back and forth.
 //
-// A worker that ends closes its end, and the other continues alone. The other also continues alone if a turn
-// takes longer than the timeout.
+// When a worker ends, its socket closes, and the other worker continues alone. It also continues alone if its
+// partner's turn takes longer than the timeout.
 #pragma once
 
 #include <sched.h>
@@ -25,7 +25,8 @@ namespace headroom::bench {
 
 class FrameTurns {
  public:
-  // `first`: this worker has the first turn. `waits` is called four times a second during the partner's turn.
+  // `first`: this worker has the first turn. FrameTurns calls `waits` four times a second during the
+  // partner's turn.
   FrameTurns(UniqueFd fd, bool first, Nanoseconds timeout, std::function<void()> waits)
       : fd_(std::move(fd)), first_(first), timeout_(timeout), waits_(std::move(waits)) {}
   ~FrameTurns() { leave(); }
@@ -39,8 +40,8 @@ class FrameTurns {
   void begin(bool computes_in_one_thread);
   // Passes the turn to the partner and waits until it comes back. Returns at once if the partner is gone.
   void next();
-  // Called after the last frame: passes the turn for good. The first worker waits for the partner's last
-  // frame, so that both end at the same time.
+  // Call it after the last frame: it passes the turn for good. The worker that had the first turn waits for
+  // its partner's last frame, so that both end at the same time.
   void end();
 
   // Number of frames measured in turns, before the partner left.

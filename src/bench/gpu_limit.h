@@ -22,9 +22,10 @@ std::vector<unsigned> cuda_devices(const BenchOptions& options);
 // GPU. Errors: there is a limit but no preload library, or /dev/shm cannot be used.
 Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptions& options);
 
-// Proves the limit: for each limited device, a child under the same mechanism with a small limit tries every
-// route to allocate memory. Hard: every route was refused. A device that cannot be probed proves nothing: the
-// limit is then soft, or unavailable if it is the only device, and the note says why. Never an error.
+// Proves the limit. For each limited device, a child under the same mechanism with a small limit tries every
+// route to allocate memory. Hard: no route escaped, and each device refused at least one route. Soft: a route
+// escaped, or a device refused none or could not be probed. Unavailable: no route was refused on any device.
+// The note gives the reason for a device that could not be probed. Never fails.
 Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices,
                       Interrupt& interrupt);
 
@@ -44,7 +45,7 @@ std::string describe_use(const trace::DeviceAccount& account);
 // The limit type after the command has run. A hard limit becomes soft if it was exceeded, or if a driver was
 // loaded where the preload library cannot intercept it.
 LimitType type_after(const Limit& proved, const trace::DeviceAccount& account);
-// The reason for that, after a semicolon; may be empty.
+// The reason for a limit type that type_after() lowered, after a semicolon. Empty if there is none.
 std::string describe_escapes(const trace::DeviceAccount& account);
 
 // The child (hidden verb _gpu_probe); returns the exit code.

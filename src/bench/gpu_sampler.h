@@ -1,4 +1,4 @@
-// GPU metrics of a run. A child (hidden verb `_gpu_metrics`) loads NVIDIA's driver library: in the conductor
+// GPU metrics of a run. A child (hidden verb `_gpu_metrics`) loads NVIDIA's driver library. In the conductor
 // the library would cost 19 MiB, and a crash in it would end the run.
 //
 // The first line that the child writes to descriptor 3 describes the host's GPUs. After that, each byte on
@@ -21,8 +21,8 @@
 namespace headroom::bench {
 
 struct GpuSamplerOptions {
-  // Whether the child is protected from the OOM killer, as the monitor that it works for (base/survive.h).
-  // The child of a bench run is not: protecting it would put more load on the measured model.
+  // Whether the child is protected from the OOM killer, like its parent, a monitor (base/survive.h). The
+  // child of a bench run is not, because its protection would disadvantage the measured model.
   bool is_spared = false;
   // Time after which a dead child is restarted, or the driver is looked for again. Absent: never.
   std::optional<Nanoseconds> restart_after;

@@ -48,7 +48,8 @@ struct MeasuredModel {
 };
 
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model);
-// If the run is interrupted, these two return the results so far; the models are marked as cut short.
+// If the run is interrupted, the next two functions return the results so far, with the models marked as cut
+// short.
 Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone);
 Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector<std::string>& warnings);
 

@@ -1,6 +1,7 @@
 // The times of every frame of the running model. Percentiles need every value, and a run may have millions of
-// frames. Frames beyond 2,048 go to an unnamed file in the run folder, 56 bytes a frame. The kernel removes
-// the file when it is closed. So the conductor's memory does not grow.
+// frames. At most 2,048 frames are kept in memory. When there are more, the frames move to an unnamed file in
+// the run folder, 56 bytes a frame. So the conductor's memory does not grow. The kernel removes the file when
+// it is closed.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,8 @@ namespace headroom::bench {
 Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedModel& model,
                                  const std::filesystem::path& run_folder);
 
-// Whether the preload library exists; checked before a run begins, so that the user does not wait for
-// nothing.
+// Checks that the preload library exists. Called before a run begins, so that the run does not fail at its
+// end.
 Status check_layer_tracing();
 
 // The child that reads the recording (hidden verb `_layers`). The analysis needs more memory than the

@@ -1,4 +1,4 @@
-// The worker's measured run: loads the models, warms them up, and runs them over every frame of the source,
+// The worker's measured run. Loads the models, warms them up, and runs them over every frame of the source,
 // or over inputs made from their signatures.
 #pragma once
 

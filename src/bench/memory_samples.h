@@ -1,6 +1,6 @@
-// A worker's memory, sampled from outside 20 times a second. It gives the memory curve, the mean, the peak of
-// a worker that died before it could report its own, and the samples over a limit that the kernel does not
-// enforce.
+// A worker's memory, sampled from outside 20 times a second. The samples give the memory curve and the mean.
+// They also give the peak of a worker that died before it reported one, and the violations of a limit that
+// the kernel does not enforce.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct MemorySamples {
   std::int64_t violations = 0;
   std::vector<MemoryPoint> series;
 
-  // Starts a new phase; `data` is the figure that the worker read itself.
+  // Starts a new phase. `data` is the worker's own reading of ProcessMemory::data.
   void begin_phase(std::optional<Bytes> data);
   // Updates the peaks with a new sample. Called before the worker's next event is read, which may end this
   // phase.
   void add_peaks(Bytes resident, std::optional<Bytes> data, std::optional<Bytes> file_backed = {});
-  // Adds the same sample, taken `time` after the worker's start; it has resident bytes. `is_of_run`: between
-  // the first and the last measured frame. Counts a violation if the sample is over the limit in the figure
-  // that the limit's mechanism uses (limit_peak()).
+  // Adds the same sample, taken `time` after the worker's start; its resident bytes must be known.
+  // `is_of_run`: between the first and the last measured frame. Counts a violation if the sample is over the
+  // limit in the figure that the limit's mechanism uses (limit_peak()).
   void add(Nanoseconds time, const ProcessMemory& sample, bool is_of_run, const limits::MemoryLimit* limit);
   void add_share(Bytes pss, bool is_of_run);
   // Mean over the measured frames; absent if no sample was taken during them.

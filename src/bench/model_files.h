@@ -1,5 +1,5 @@
-// The files of a model: its own file, and the files next to it that hold its weights (ONNX external data;
-// every model above 2 GiB has them).
+// The files of a model: its main file, and the files next to it that contain its weights (ONNX external
+// data). Every ONNX model above 2 GiB has such files.
 #pragma once
 
 #include <filesystem>

@@ -7,8 +7,8 @@
 
 namespace headroom::bench {
 
-// Adds a result for each requested model; with --skip-inference, that of the setup. A model that fails is a
-// result, too. An interrupt sets run.interrupted.
+// Adds a result for each requested model; with --skip-inference, the result of the setup phase. A model that
+// fails has a result, too. An interrupt sets run.interrupted.
 Status measure_models(Run& run, const BenchContext& context);
 
 // Saves the partial result of the current model, marked as cut short.

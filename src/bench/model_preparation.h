@@ -1,5 +1,5 @@
-// The setup phase of one model: chooses the backend, warms up in a child under the limit, computes the
-// fingerprint of its files and, with --tune, searches the best settings.
+// The setup phase of one model. Chooses the backend, warms the model up in a child under the limit, and
+// computes the fingerprint of its files. With --tune, it also searches the best settings.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct PreparationContext {
   std::function<void(const PreparedModel& model)> report;
 };
 
-// Returns an error only if the whole setup must end. A model that fails is a result.
+// Returns an error only if the whole setup must end. A model that fails is a result, not an error.
 Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationContext& context);
 
 }  // namespace headroom::bench

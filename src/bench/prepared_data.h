@@ -1,9 +1,8 @@
 // The data that the setup phase prepares for the inference phase: a folder with two files.
 // - metadata.json: the source with the name of every image, for the decoder; absent without a source.
 // - setup.json: each model with its task and settings, and a summary of the source. The conductor never holds
-//   the names of 200,000 images.
-// Data that was prepared for something else, or that is older than its source or models, is rejected with the
-// reason.
+//   the names of 200,000 images. Headroom rejects data that was prepared for other options, or that is older
+//   than its source or models, and reports the reason.
 #pragma once
 
 #include <filesystem>
@@ -58,7 +57,7 @@ struct PreparedData {
   ConvSearch conv_search = ConvSearch::exhaustive;  // as requested
   bool capture_graph = false;
   std::string limit_mechanism;  // as requested
-  Nanoseconds timeout;          // a model without events for this long counted as hung
+  Nanoseconds timeout;          // during the setup, a model without events for this long counted as hung
   std::vector<PreparedModel> models;
 };
 
@@ -68,11 +67,11 @@ std::filesystem::path setup_path(const std::filesystem::path& folder);
 Status write_prepared_data(const std::filesystem::path& folder, const PreparedData& data);
 Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
 
-// The requested precision of a model: its own, or that of the run.
+// The requested precision of a model, or the run's precision if the model has none.
 Precision precision_of(const ModelSpec& model, const BenchOptions& options);
 
-// Why this data does not fit these options, or nothing. Reasons: another source, a changed source or model
-// file, another machine, other limits or settings, a model that was not prepared, or a model that ran out of
+// Returns the reason why this data does not fit these options, or nothing if it fits. The source, a model
+// file, the machine, the limits or the settings may differ. A model may not be prepared, or it ran out of
 // memory under another limit. `fingerprint_of` reads the model's files as they are now.
 using ModelFingerprint = std::function<Result<std::string>(const PreparedModel& model)>;
 std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options,

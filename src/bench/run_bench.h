@@ -11,7 +11,7 @@ namespace headroom::bench {
 
 // Runs the whole bench and writes the run folder. Returns the exit code: 0; 1 when a model failed or, with
 // --strict, the limit was exceeded; 130 after Ctrl-C. An error means that nothing could be measured.
-// `command`: the command line, for the report. `warnings`: changes to the options, for the report.
+// `command`: the command line, for the report. `warnings`: warnings about changed options, for the report.
 Result<int> run_bench(const BenchOptions& options, const std::string& command,
                       const std::vector<std::string>& warnings);
 

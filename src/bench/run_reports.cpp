@@ -95,8 +95,8 @@ Status write_page(const fs::path& folder) {
 
 }  // namespace
 
-// The figures have priority. If the disk is full: first remove the views, then the frame times, then write
-// without indentation (half the size), and at last overwrite the earlier report in place.
+// The figures have priority. On a full disk, first removes the views, then the frame times. Then it writes
+// without indentation (half the size). At last it overwrites the earlier report in place.
 Status write_report_json(const BenchResult& result, const fs::path& folder) {
   const fs::path path = folder / "report.json";
   const std::string text = report::report_text(result);

@@ -12,11 +12,11 @@
 namespace headroom::bench {
 
 // Writes report.json only. It is written after every model, so that the results remain if the conductor is
-// killed. If the disk is too full for a complete report, the file is removed, because the earlier one lacks
-// figures.
+// killed. On a full disk, it first removes other files of the run and then writes a shorter text. If that
+// fails for the finished run, it removes the earlier report, because that lacks figures.
 Status write_report_json(const BenchResult& result, const std::filesystem::path& folder);
-// Writes report.json, report.md, summary.csv and report.html. Tries all of them; the error names the first
-// one that failed.
+// Writes report.json, report.md and summary.csv, and report.html if these three succeeded. The error names
+// the first file that failed.
 Status write_all_reports(const BenchResult& result, const std::filesystem::path& folder);
 // Writes frames/NAME.csv with the times of every frame, for headroom diff. Nothing without frames.
 Status write_frame_times(const std::string& model, const KeptFrames& frames,

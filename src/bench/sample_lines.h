@@ -1,7 +1,7 @@
 // The findings of a model on a frame to be drawn, as JSON lines of at most 4 KiB. The worker sends them among
 // its events, the conductor writes them to a file unread, and the drawing child reads that file. None of the
-// three holds a whole mask as JSON: 4096 × 4096 pixels as a tree of JSON numbers are 256 MiB. In the worker
-// that would distort the measured memory.
+// three keeps a whole mask as JSON, because 4096 × 4096 pixels as a tree of JSON numbers take 256 MiB. In the
+// worker that would distort the measured memory.
 //
 // A sample is a line of part "begin", lines of "detections", "quads", "lines", "mask" and "runs", and a line
 // of part "end". The pixels of a mask are run-length encoded: value, length, value, length, …, row by row. A

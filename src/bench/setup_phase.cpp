@@ -70,7 +70,7 @@ void report_frames(std::int64_t frames, const std::string& sequence) {
   send_helper_event(event);
 }
 
-// Sent before each image and video, so that the error can name the one that ended the scan.
+// Sent before each image and video, so that the error can name the file that ended the scan.
 void report_item(const std::string& name) {
   Json event;
   event["event"] = "reading";
@@ -78,8 +78,8 @@ void report_item(const std::string& name) {
   send_helper_event(event);
 }
 
-// The memory that one image may use: the workspace minus the current memory of the process, minus a reserve
-// for the kernel's accounting and small pages.
+// The memory that one image may use. It is the workspace minus the current memory of the process, minus a
+// reserve for the kernel's accounting and small pages.
 Bytes memory_for_one_image(Bytes workspace) {
   constexpr Bytes kReserve = mebibytes(8);
   const ProcessMemory now = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);

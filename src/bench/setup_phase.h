@@ -23,9 +23,9 @@ struct SetupProgress {
   std::function<void(const PreparedModel& model)> model;
 };
 
-// The conductor's side: runs the setup process and returns the data from its answer, because another run may
-// prepare the same folder at the same time. The source's description is written to `metadata` and to the
-// prepared folder.
+// The conductor's side. Runs the setup process and returns the data from its answer. It does not read the
+// folder, because another run may prepare the same folder at the same time. The source's description is
+// written to `metadata` and to the prepared folder.
 Result<PreparedData> run_setup_phase(const BenchOptions& options, const std::filesystem::path& metadata,
                                      Interrupt& interrupt, const SetupProgress& progress);
 

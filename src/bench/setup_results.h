@@ -1,4 +1,5 @@
-// Report entries of models that were prepared but not measured: not yet, no longer, or not at all.
+// Report entries of models without measurements. A model may fail in the setup phase, or the run may end
+// before it measures the model.
 #pragma once
 
 #include <vector>

@@ -242,8 +242,8 @@ std::optional<UniqueFd> StepPartner::begin_model(const std::string& model, Inter
     if (!PairMessage(static_cast<Place>(*place)).send(fd_.get(), theirs.get())) return std::nullopt;
     return own;
   }
-  // If one side cannot start a model, the other side skips it, too: a pair for an earlier model is dropped, a
-  // pair for a later model is kept.
+  // If one side cannot start a model, the other side skips it, too. So a pair for an earlier model is
+  // dropped, and a pair for a later model is kept.
   while (!next_ || next_->first < *place) {
     next_.reset();
     if (await(fd_.get(), interrupt, {}) != WaitResult::ready) return std::nullopt;

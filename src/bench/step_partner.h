@@ -1,7 +1,7 @@
-// A conductor's side of `headroom bench --in-step NAME`: finds the other run with the same name, agrees with
-// it on the models that both have, and gives the two workers of each model a pair of connected sockets
-// (frame_turns.h). The two conductors meet at an abstract Unix socket named after the user and NAME. An
-// abstract socket leaves no file behind when a process dies.
+// A conductor's side of `headroom bench --in-step NAME`. Finds the other run with the same name, and agrees
+// with it on the models that both have. For each of these models, it gives the two workers a pair of
+// connected sockets (frame_turns.h). The two conductors meet at an abstract Unix socket named after the user
+// and NAME. An abstract socket leaves no file behind when a process dies.
 #pragma once
 
 #include <optional>

@@ -11,11 +11,12 @@
 
 namespace headroom::bench {
 
-// Called about every `interval` during the runs; for metrics and progress.
+// supervise() calls it about every `interval`, for metrics and progress.
 using Tick = std::function<void(const std::vector<WorkerRun*>&)>;
 
-// Reads the PSS of all workers together: when any of them starts a phase, at each tick and, with
-// `on_a_clock`, every 50 ms in between.
+// Reads the PSS of all workers together: when any of them starts a phase, and at each tick. With
+// `on_a_clock`, also every 50 ms. A reading that takes longer than 0.5 ms is followed by a pause of 100 times
+// its duration.
 struct ShareWatch {
   bool on_a_clock = false;
   Tick each;  // called after each reading; may be empty

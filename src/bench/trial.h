@@ -26,7 +26,7 @@ struct TrialOutcome {
   std::vector<TensorSpec> outputs;
 };
 
-// Returns an error only if the trial could not be made or was interrupted. A failing model is in the outcome.
+// Returns an error only if the trial could not start or was interrupted. The outcome reports a failing model.
 // `reserved` is subtracted from the limit, for memory that only the measured run needs.
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
                                Interrupt& interrupt, const trace::DeviceAccount* device_account,

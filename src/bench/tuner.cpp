@@ -80,7 +80,7 @@ std::vector<Change> changes_on_a_gpu() {
   };
 }
 
-// Settings that save memory; the one that costs the least time comes first.
+// Settings that save memory; the setting that costs the least time comes first.
 std::vector<Change> savings(bool on_gpu) {
   if (on_gpu)
     return {

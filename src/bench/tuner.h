@@ -1,6 +1,6 @@
 // --tune: finds the fastest runtime settings for one model within the limit, and the smallest among those
-// that are nearly as fast. Each combination is tried in a separate child, so that one that runs out of memory
-// is only a row in the table.
+// that are nearly as fast. Each combination is tried in a separate child. So a combination that runs out of
+// memory is only a row in the table.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Devices whose GPU shares the machine's memory (Jetson, Thor, GB10), and what a memory limit is worth there.
+// Devices whose GPU shares the machine's memory (Jetson, Thor, GB10), and how far a memory limit is proved
+// there.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +19,8 @@ bool is_tegra(const std::filesystem::path& root = "/");
 // known by its device tree. Elsewhere the CUDA driver is asked, in a child process.
 bool has_unified_memory(const std::vector<unsigned>& ordinals = {});
 
-// limits::probe_limit(), and on unified memory the note that CUDA memory is not proved to be charged.
+// Calls limits::probe_limit(). On unified memory, adds a note that the probe does not prove that CUDA memory
+// is charged.
 Result<Limit> prove_memory_limit(Bytes bytes, std::string_view forced_mechanism);
 
 }  // namespace headroom::bench

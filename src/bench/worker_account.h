@@ -67,7 +67,8 @@ struct WorkerAccount {
   std::vector<std::string> warnings;
   std::string runtime_version;
   std::optional<Nanoseconds> runtime_load_time, warmup_time;
-  std::optional<bool> fixed_addresses, telemetry;  // of the process; of its runtime, if that has any
+  std::optional<bool> fixed_addresses,
+      telemetry;  // fixed addresses of the process; telemetry of its runtime, if it has any
   std::optional<Nanoseconds> measuring_since, cpu_time_then;
   std::int64_t frames_held = 0, skipped_frames = 0;
   std::optional<InStep> in_step;  // without the id, which the conductor knows

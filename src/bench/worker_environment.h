@@ -28,8 +28,8 @@ class FixedAddresses {
 bool has_fixed_addresses();
 
 // Environment variables for processes that load models: they stop runtimes from collecting usage data. ONNX
-// Runtime's telemetry costs 3 MiB and a thread, keeps a database in the user's cache and leaves a log in /tmp
-// at each start (bench/results/onnxruntime_telemetry.md). Empty if the user has set the variable, to any
+// Runtime's telemetry costs 3 MiB and a thread (bench/results/onnxruntime_telemetry.md). It keeps a database
+// in the user's cache and leaves a log in /tmp at each start. Empty if the user has set the variable, to any
 // value.
 std::vector<std::pair<std::string, std::string>> variables_without_telemetry();
 // Whether ONNX Runtime's telemetry is left on in this process.

@@ -1,5 +1,5 @@
-// The conductor's side of a worker: starts it (and its decoder) under a limit, reads its events, samples its
-// memory from outside, detects when it dies or hangs, and returns its results.
+// The conductor's side of a worker. Starts the worker (and its decoder) under a limit, reads its events, and
+// samples its memory from outside. Detects when it dies or hangs, and returns its results.
 #pragma once
 
 #include <cstdint>

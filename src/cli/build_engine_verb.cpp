@@ -84,7 +84,7 @@ Result<tensorrt::Precision> precision_from(const FlagValues& values) {
 
 std::string summary(const bench::BuildEngineOptions& options, const bench::BuiltEngine& built) {
   const tensorrt::EngineRecord& record = built.record;
-  const std::string engine = options.order.engine.string();
+  const std::string engine = options.request.engine.string();
   std::string text = built.outcome.already_built
                          ? fmt::format("{} already exists, built {} from this model for this machine\n",
                                        engine, record.created_at)
@@ -104,7 +104,7 @@ std::string summary(const bench::BuildEngineOptions& options, const bench::Built
   }
   if (!built.outcome.note.empty()) text += fmt::format("  {}\n", built.outcome.note);
   return text + fmt::format("\nNext: headroom bench --device {} --model {} --source …\n",
-                            options.order.device, shell_word(engine));
+                            options.request.device, shell_word(engine));
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {
@@ -153,25 +153,26 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   if (values->positionals().size() != 1)
     return usage_error("headroom build-engine needs one model", "", "use headroom build-engine model.onnx");
   bench::BuildEngineOptions options;
-  options.order.model = values->positionals().front();
-  if (to_lower(options.order.model.extension().string()) != ".onnx")
+  options.request.model = values->positionals().front();
+  if (to_lower(options.request.model.extension().string()) != ".onnx")
     return usage_error(
-        fmt::format("cannot build an engine from {}: not an ONNX model", options.order.model.string()), "",
+        fmt::format("cannot build an engine from {}: not an ONNX model", options.request.model.string()), "",
         "export the model to .onnx first");
-  options.order.engine =
-      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.order.model);
+  options.request.engine =
+      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.request.model);
   const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
   if (!device || !device->is_cuda)
     return usage_error(fmt::format("cannot build an engine on '{}'", values->text("device")),
                        "an engine is built on the NVIDIA GPU that runs it",
                        fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
-  options.order.device = device->text();
+  options.request.device = device->text();
   auto precision = precision_from(*values);
   if (!precision) return forward_error(precision);
-  options.order.precision = *precision;
-  options.order.image_size = static_cast<int>(values->integer("imgsz").value_or(options.order.image_size));
-  if (values->has("workspace")) options.order.workspace = *parse_size(values->text("workspace"));
-  options.order.force = values->toggle("force");
+  options.request.precision = *precision;
+  options.request.image_size =
+      static_cast<int>(values->integer("imgsz").value_or(options.request.image_size));
+  if (values->has("workspace")) options.request.workspace = *parse_size(values->text("workspace"));
+  options.request.force = values->toggle("force");
   if (values->has("mem-limit")) options.limit = *parse_size(values->text("mem-limit"));
   if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
   if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
@@ -181,7 +182,7 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
     options.gpu_limits = *limits;
     if (limits->bytes[device->ordinal] == ledger::kNoLimit)
       return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
-                         fmt::format("the engine is built on {}", options.order.device),
+                         fmt::format("the engine is built on {}", options.request.device),
                          "set the limit of that device");
   }
   return options;
