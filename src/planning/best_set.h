@@ -4,9 +4,11 @@
 // a set that is too large fits.
 //
 // The upper bound for the remaining components is Dantzig's: take them by value per byte, the last one in
-// part, until the capacity is full. If components start one after another, the capacity is first reduced by
-// the smallest load spike (load peak minus run), because one component must start last. Members of a group
-// count with zero bytes, because they may add nothing to the peak.
+// part, until the capacity is full. Two details:
+//   - If components start one after another and none is lazy, one of them must start last, while all others
+//   run.
+//     So the capacity is first reduced by the smallest load spike (load peak minus run).
+//   - Members of a group count with zero bytes, because they may add nothing to the peak.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +27,9 @@ struct BestSet {
   bool required_fit = true;
 };
 
-// The set always contains the required components. `most_work` limits the work: the number of components
-// added up in sums (the default takes about a second). At the limit, the best set so far is filled with
-// components that still fit, and `is_proven` is false.
+// The set always contains the required components. `most_work` limits the number of additions (one component
+// in one sum); the default takes about a second. At the limit, `is_proven` is false. At the end, components
+// that still fit are added: those without value, and others if the search was stopped.
 BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
                     std::int64_t most_work = 100'000'000);
 

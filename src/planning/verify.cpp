@@ -77,7 +77,8 @@ Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, c
   const Bytes measured = by_group ? *run.parallel->joint_peak
                                   : run.parallel->joint_resident_peak.value_or(*run.parallel->joint_peak);
   result.joint = {"joint", planned, measured};
-  result.holds = result.joint.off() >= -kMaxUnder && result.joint.off() <= kMaxOver;
+  result.holds =
+      result.joint.relative_difference() >= -kMaxUnder && result.joint.relative_difference() <= kMaxOver;
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Compares a plan with the measurements of a parallel bench of the same components.
+// Compares a plan with the measurements of a parallel run of `headroom bench` with the same components.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct VerifiedFigure {
   std::string name;
   Bytes planned, measured;
   // The difference as a share of the measurement; above 0: the plan is higher.
-  double off() const {
+  double relative_difference() const {
     return measured.count == 0
                ? 0
                : static_cast<double>((planned - measured).count) / static_cast<double>(measured.count);

@@ -93,7 +93,7 @@ Json to_json(const VerifiedFigure& figure) {
   return {{"name", figure.name},
           {"planned_bytes", figure.planned.count},
           {"measured_bytes", figure.measured.count},
-          {"off", figure.off()}};
+          {"off", figure.relative_difference()}};
 }
 
 }  // namespace

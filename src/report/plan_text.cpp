@@ -258,7 +258,7 @@ std::string verification_to_terminal(const Verification& verification, bool colo
     columns[0].cells.push_back(figure.name);
     columns[1].cells.push_back(format_bytes(figure.planned));
     columns[2].cells.push_back(format_bytes(figure.measured));
-    columns[3].cells.push_back(fmt::format("{:+.1f} %", 100 * figure.off()));
+    columns[3].cells.push_back(fmt::format("{:+.1f} %", 100 * figure.relative_difference()));
     for (Column& column : columns) column.paints.push_back(is_sum ? kBold : std::string_view());
   };
   for (const VerifiedFigure& figure : verification.components) add(figure, false);
@@ -270,7 +270,7 @@ std::string verification_to_terminal(const Verification& verification, bool colo
                                  verification.is_lower_bound ? ", a lower bound" : "");
   text += table_of(columns, color) + "\n";
   for (const std::string& name : verification.left_out) text += fmt::format("not in the run: {}\n", name);
-  const double off = 100 * verification.joint.off();
+  const double off = 100 * verification.joint.relative_difference();
   text +=
       verification.holds
           ? painted(fmt::format("The plan holds: {:+.1f} %.", off), kGreen, color)
