@@ -1,5 +1,5 @@
 // Reads single samples of a log of `headroom watch --output FILE.jsonl`, also a compressed one. Memory holds
-// only the position of one line for each 4 KiB of the file: 6 MB for a gigabyte, whatever the line lengths.
+// only the position of one line for each 4 KiB of the file: 6 MB for a gigabyte, for any line length.
 #pragma once
 
 #include <cstdint>

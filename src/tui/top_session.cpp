@@ -10,7 +10,7 @@ constexpr std::size_t kKernelEvents = 3;
 std::optional<analysis::Alerts> alerts_from(const SessionOptions& options) {
   if (!options.alerts) return std::nullopt;
   std::vector<AlertRule> rules = options.alerts->rules;
-  if (options.at_once)
+  if (options.ignores_hold_times)
     for (AlertRule& rule : rules) rule.hold = {};
   return analysis::Alerts(std::move(rules));
 }
@@ -19,7 +19,7 @@ std::optional<analysis::Alerts> alerts_from(const SessionOptions& options) {
 
 TopSession::TopSession(SessionOptions options)
     : options_(std::move(options)), risk_(options_.interval), alerts_(alerts_from(options_)) {
-  if (options_.alerts && options_.acts) actions_.emplace(options_.alerts->actions);
+  if (options_.alerts && options_.runs_actions) actions_.emplace(options_.alerts->actions);
 }
 
 void TopSession::take(SystemSample& sample) {

@@ -17,8 +17,8 @@ namespace headroom::tui {
 struct SessionOptions {
   Nanoseconds interval{1'000'000'000};
   std::optional<watch::AlertSettings> alerts;
-  bool acts = false;     // also run the actions of the alert rules
-  bool at_once = false;  // ignore the rules' hold times, because there is only one sample
+  bool runs_actions = false;        // also run the actions of the alert rules
+  bool ignores_hold_times = false;  // ignore the rules' hold times, because there is only one sample
 };
 
 class TopSession {
