@@ -1,6 +1,6 @@
 // Traces the memory of a PyTorch model by layer, from inside the program. It reports the memory of each
-// module's tensors and the device's peak while a layer ran. It divides the total peak into weights, activations,
-// gradients, optimizer state and scratch memory.
+// module's tensors and the device's peak while a layer ran. It divides the total peak into weights,
+// activations, gradients, optimizer state and scratch memory.
 //
 //   headroom::MemoryTracer tracer;
 //   {

@@ -20,8 +20,8 @@ struct Placement {
 Placement place_frame(const InputSpec& spec, int frame_width, int frame_height);
 
 // Resizes (bilinear; same results as OpenCV's INTER_LINEAR on 8 bits), pads, normalises and converts the
-// layout in one pass over the frame. Create one object per input size. run() never allocates, whatever the
-// frame's size.
+// layout in one pass over the frame. Create one object per input size. run() never allocates, for any frame
+// size.
 class Preprocessor {
  public:
   // Uses the fastest kernels of this machine, unless `kernels` is given (preprocessor_kernels.h).

@@ -17,7 +17,7 @@ constexpr std::string_view kForms =
     "use image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a folder, video or image";
 constexpr std::string_view kCameraDevice = "/dev/video";
 
-// Makes a path absolute, so that a run can be repeated from another folder, and removes "." and trailing
+// Makes a path absolute, so that a run can be repeated from another folder. Also removes "." and trailing
 // slashes, so that equal places have equal paths. A ".." after a symbolic link must not be removed
 // textually: it leads elsewhere.
 std::string normalized_path(const fs::path& path) {

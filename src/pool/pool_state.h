@@ -127,8 +127,8 @@ struct PoolState {
   void note_use() { metrics.peak_used = std::max(metrics.peak_used, account.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
-  // No step begins while the program grows its baseline or is about to (Pool::grow_baseline()). A growth
-  // that takes longer than load_timeout is no longer waited for.
+  // No step begins while the program grows its baseline or is about to (Pool::grow_baseline()). After
+  // load_timeout, the pool no longer waits for a growth.
   bool is_growing(Nanoseconds now);
   void end_growth();
 
@@ -174,8 +174,8 @@ struct PoolState {
   bool ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const;
   void grant(ModelEntry& entry, std::size_t model, Nanoseconds now);
   void answer_all(std::size_t model, Refusal refusal, const std::string& message, Nanoseconds now);
-  // Whether the model gets no new leases. Not during a step: nothing else could be loaded meanwhile, and
-  // the next round renews the claims.
+  // Whether the model gets no new leases. During a step it gets some: no other load can begin then, and the
+  // next round renews the claims.
   bool is_withheld(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
   bool any_lease() const;
   bool is_idle(const LoadedSession& session) const { return !session.is_leased; }

@@ -17,8 +17,8 @@ class BuddyinfoSource : public MetricSource {
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "buddyinfo"; }
 
-  // "Node 0, zone   Normal   4   2 …": numbers of free blocks of one page, two pages, four pages, … Reports
-  // the largest block of all zones and the number of blocks of that size.
+  // Parses "Node 0, zone   Normal   4   2 …": the numbers of free blocks of one page, two pages, four pages
+  // and so on. Reports the largest block of all zones and the number of blocks of that size.
   bool read(SystemSample& sample) override {
     std::string_view text = file_.read();
     int largest = -1;
@@ -54,8 +54,8 @@ class BuddyinfoSource : public MetricSource {
   }
 
  private:
-  // The page size. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64), so take the
-  // size with which the free blocks come nearest to MemFree.
+  // The page size in bytes. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64). Then
+  // take the size for which the sum of the free blocks is nearest to MemFree.
   std::int64_t page_size(const SystemSample& sample, double pages) const {
     if (is_this_machine_ || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
     const double bytes = static_cast<double>(sample.ram_free->count) / pages;

@@ -23,7 +23,7 @@ class Console {
   // Prints to standard output. Returns false if the text was dropped because the buffer is full.
   bool print(std::string_view text) { return output_.offer(text); }
   // Like print(), but waits for buffer space. After a signal, it waits at most `after_signal` longer. For
-  // callers that have nothing else to do meanwhile.
+  // callers that have no other work.
   bool print_or_wait(std::string_view text, bench::Interrupt& interrupt, Nanoseconds after_signal = {});
   // Prints to standard error.
   void print_error(std::string_view text) { errors_.offer(text); }

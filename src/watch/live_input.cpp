@@ -85,9 +85,9 @@ class Sampler {
   }
 
  private:
-  // Reading PSS of large processes, or under memory pressure, can make samples late. If a reading takes
-  // more than a quarter of the interval, PSS gets at most a tenth of the time, and the samples between lack
-  // it.
+  // Reading PSS of large processes, or under memory pressure, can make samples late. After a reading that
+  // takes more than a quarter of the interval, the next samples have no PSS. The pause is nine times the
+  // reading's duration, so reading PSS takes at most a tenth of the time.
   void read_processes(SystemSample& sample) {
     const Nanoseconds begin = monotonic_now();
     choice_.with_pss = wants_pss_ && begin >= pss_again_;

@@ -67,9 +67,9 @@ Owned<OrtIoBinding> create_binding(const Runtime& runtime, OrtSession& session) 
 }
 
 // ONNX Runtime waits at the end of a run on a device, although Headroom waits again after copying the
-// outputs. The option disable_synchronize_execution_providers would avoid the first wait. But with it,
-// ONNX Runtime 1.29 leaks the pinned memory of operators such as Concat (0.6 MB per run of densenet121)
-// and aborts the process when the session ends.
+// outputs. The option disable_synchronize_execution_providers would avoid the first wait. But with it, ONNX
+// Runtime 1.29 has two bugs: it leaks the pinned memory of operators such as Concat (0.6 MB per run of
+// densenet121), and it aborts the process when the session ends.
 Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
   OrtRunOptions* made = nullptr;
   runtime.check(runtime.api().CreateRunOptions(&made));

@@ -1,8 +1,8 @@
 // Counts the connections of each remote address, so that one machine cannot occupy all connections.
 //
-// Loopback connections are not counted: a local proxy serves many clients, and a local process can do more
-// harm in other ways. For IPv6, the whole address counts. One machine may have many addresses, but all
-// machines of a local network share the first 64 bits.
+// Loopback connections are not counted: a local proxy serves many clients, and a limit would not stop a
+// hostile local process from doing harm. For IPv6, the whole address counts. One machine may have many
+// addresses, but all machines of a local network share the first 64 bits.
 #pragma once
 
 #include <array>
