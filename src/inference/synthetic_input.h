@@ -19,8 +19,9 @@ namespace headroom::inference {
 //
 // Values are plausible, and the same for the same seed:
 //   - floats in [0,1); recurrent states and caches 0 (their start value)
-//   - integers 0…9 (token ids that every vocabulary has); masks 1; positions ascending
-//   - lengths: the sequence's length; image sizes: image_size; sampling rates: 16000
+//   - integers 0…9 (token ids that every vocabulary has); bytes (uint8) 0…255
+//   - integer masks, booleans and scale factors 1; token types 0; positions ascending
+//   - lengths 16, as the time dimension; image sizes: image_size; sampling rates: 16000 Hz
 //
 // Models that accept only one shape are recognised by their input names (silero: input [1,512], state
 // [2,1,128], sr scalar).

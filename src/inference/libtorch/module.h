@@ -15,8 +15,8 @@ struct LoadedModule {
   Signature signature;
 };
 
-// With `best_effort`, a module that cannot be frozen or optimized runs unchanged, and a line on standard
-// error reports it. Otherwise that is a Failure. Throws plugin::Failure.
+// With `best_effort`, a module that cannot be frozen or optimized runs without that step, and a line on
+// standard error reports it. Otherwise that is a Failure. Throws plugin::Failure.
 LoadedModule load_module(const std::string& path, c10::Device device, GraphOptimization optimization,
                          bool best_effort);
 

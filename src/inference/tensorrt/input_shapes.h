@@ -9,9 +9,9 @@
 
 namespace headroom::tensorrt {
 
-// Returns `dims` with every -1 resolved. The first dimension is a batch of one. Up to two dynamic sides of
-// a picture (three or four dimensions) become `image_size`. Fails for any other dynamic dimension (the
-// length of a text, for example).
+// Returns `dims` with every -1 resolved. A dynamic first dimension becomes a batch of 1. Up to two other
+// dynamic dimensions of a picture (three or four dimensions) become `image_size`, in pixels. Fails for any
+// other dynamic dimension (the length of a text, for example).
 Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
                                                 const std::vector<std::int64_t>& dims, int image_size);
 

@@ -21,9 +21,10 @@ class SharedScratch {
   SharedScratch(const SharedScratch&) = delete;
   SharedScratch& operator=(const SharedScratch&) = delete;
 
-  // Grows the block to at least this size. The address and generation() may change. The old block is freed
-  // first, so that two blocks never exist at once. Throws Failure, HR_ERROR_OUT_OF_MEMORY if the memory is
-  // refused; the old block is then gone, and the next call tries again.
+  // Grows the block to at least this size, in bytes. The caller holds lock(). The address and generation()
+  // may change. The old block is freed first, so that two blocks never exist at once. Throws Failure,
+  // HR_ERROR_OUT_OF_MEMORY if the memory is refused; the old block is then gone, and the next call tries
+  // again.
   void need(std::uint64_t bytes);
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   // The block and its size. The caller holds lock().
