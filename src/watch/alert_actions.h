@@ -24,11 +24,13 @@ class AlertActions {
   AlertActions(const AlertActions&) = delete;
   AlertActions& operator=(const AlertActions&) = delete;
 
-  // Starts or queues the actions for an event. A failed action is reported once as a warning.
+  // Starts or queues the actions for an event. At most kMostRunning processes run at once and kMostWaiting
+  // actions wait; further ones are skipped. Logs a warning for the first failure of each action, and for the
+  // first skipped action.
   void act_on(const AlertEvent& event);
   // Reaps finished processes and starts queued actions; to be called with every sample.
   void poll();
-  // Waits up to `timeout` for running actions.
+  // Waits up to `timeout` for running and queued actions.
   void finish(Nanoseconds timeout);
 
  private:

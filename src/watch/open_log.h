@@ -22,9 +22,11 @@ inline constexpr const char* kFixOwnLog = "pass a log written by headroom watch 
 // thousands of times its size, and the temporary folder may be in memory (a tmpfs).
 inline constexpr Bytes kMostUnpacked = gibibytes(4);
 
-// Opens FILE.jsonl, or FILE.jsonl.gz with concatenated gzip members. Drops an incomplete end, which a
-// killed watch leaves, and keeps everything before damage. A file that cannot seek is not unpacked. Fails
-// if the file cannot be opened (with `fix` as the hint) or the temporary folder has too little space.
+// Opens FILE.jsonl, or FILE.jsonl.gz with concatenated gzip members. Drops an incomplete end, which a killed
+// watch leaves, and keeps everything before damage. A file that cannot seek is not unpacked.
+//
+// Fails if the file cannot be opened (with `fix` as the hint). Fails if the unpacked content exceeds
+// `most_unpacked`, or half of the free space of the temporary folder.
 Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string& fix,
                            Bytes most_unpacked = kMostUnpacked);
 

@@ -26,8 +26,8 @@ class CsvRows {
   bool has_warned_ = false;
 };
 
-// "12.0 s  RAM 6.8/7.4 GiB (92 %)  swap 2.6 GiB  CPU 94 %  GPU 84 %  65.6 °C": the figures that the sample
-// has.
+// The sample's main figures as one line, with a newline:
+// "   12.0 s  RAM 6.80 GiB of 7.40 GiB (92 %)  swap 2.60 GiB  CPU 94 %  GPU 84 %  tj 66 °C".
 std::string line_for_person(const SystemSample& sample);
 
 }  // namespace headroom::watch
