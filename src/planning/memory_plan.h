@@ -17,7 +17,8 @@ std::string_view name_of(Verdict verdict);    // "healthy", "tight", …: for JS
 std::string_view words_for(Verdict verdict);  // "tight but viable"
 
 struct PlanMoment {
-  enum class Kind { starting, all_starting, running, loading };  // loading: on demand, while all others run
+  // loading: a lazy component, or a member of a group, is loaded while the components outside its group run
+  enum class Kind { starting, all_starting, running, loading };
   Kind kind = Kind::running;
   std::optional<std::size_t> loading;  // the component
   std::vector<Occupancy::Share> shares;
