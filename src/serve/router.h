@@ -24,7 +24,8 @@ bool is_loopback_name(const std::string& host);
 // Compares in constant time, so that the duration does not reveal matching characters.
 bool is_same_secret(const std::string& a, const std::string& b);
 
-// `interval`: the sampling interval. If no sample arrived for ten intervals, /healthz returns 503.
+// `interval`: the sampling interval. If no sample arrived for ten intervals (at least 5 s), /healthz returns
+// 503.
 HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access,
                      Nanoseconds interval);
 

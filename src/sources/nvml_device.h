@@ -12,8 +12,8 @@
 namespace headroom::sources::nvml {
 
 // Sets throttled, throttle_reasons and clock_limits from NVML's bit set of reasons. Heat, power and sync
-// boost with another GPU throttle; idle clocks and configured clocks do not. An unknown reason becomes
-// "reason 0x200".
+// boost with another GPU throttle; idle clocks and configured clocks do not. An unknown reason counts
+// as a clock limit, as the text "reason 0x200".
 void set_clock_reasons(GpuSample& sample, std::uint64_t reasons);
 
 class DeviceReader {

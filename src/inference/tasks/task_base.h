@@ -53,7 +53,8 @@ std::optional<ImageInput> find_image_input(const ModelDescription& model, int im
 void normalise(InputSpec& input, std::array<float, 3> mean, std::array<float, 3> scale);
 
 // Class names from the metadata "names" of an ultralytics export ({0: 'person', 1: …}), else COCO's if
-// there are 80 classes, else none. The result has `count` names or 0.
+// there are 80 classes, else none. The result has `count` names or 0. A negative `count`
+// accepts any number of names from the metadata.
 std::vector<std::string> class_names_of(const ModelDescription& model, std::int64_t count);
 // Parses a Python dict or list of names: "{0: 'person', 1: \"driver's seat\"}". Returns nothing if it is
 // neither.
