@@ -11,13 +11,14 @@
 
 namespace headroom {
 
-// A separate thread writes, because not every output can be made non-blocking: only pipes, terminals and
-// sockets that no other process uses. A text is accepted whole or rejected whole.
+// A separate thread writes, because O_NONBLOCK is not always possible: it needs a pipe, terminal or socket,
+// and every other process that shares the output would get it too. A text is accepted whole or rejected
+// whole.
 class BackgroundWriter {
  public:
   using Write = std::function<void(std::string_view text)>;
-  static constexpr std::size_t kCapacity =
-      256 << 10;  // bytes that may wait; a longer text is accepted if the queue is empty
+  // The bytes that may wait. A longer text is accepted if the queue is empty.
+  static constexpr std::size_t kCapacity = 256 << 10;
 
   // `write` may block, even until the process ends.
   explicit BackgroundWriter(Write write);

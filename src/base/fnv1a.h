@@ -1,5 +1,6 @@
-// 64-bit FNV-1a (Fowler, Noll and Vo): a fingerprint for input that nobody forges. The chance of a collision
-// among a million inputs is one in 37 million (n² / 2 of 2⁶⁴).
+// 64-bit FNV-1a (Fowler, Noll and Vo): a fingerprint, not a cryptographic hash. Use it only where an attacker
+// gains nothing from a collision. Among a million inputs, one collides by chance with probability 1 in
+// 37 million (n² / 2 / 2⁶⁴).
 #pragma once
 
 #include <cstdint>

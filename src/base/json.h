@@ -1,5 +1,5 @@
-// Reads and writes JSON with nlohmann::json, keeping the order of keys. Readers never throw: they return the
-// value, or an error that names the key. Headers that only pass JSON on include <nlohmann/json_fwd.hpp>.
+// Reads and writes JSON with nlohmann::json, keeping the order of keys. No function here throws. Headers that
+// only pass JSON on include <nlohmann/json_fwd.hpp>.
 #pragma once
 
 #include <cmath>

@@ -17,8 +17,7 @@ enum class Level { debug, info, warning, error };
 
 // Which levels reach stderr (run.log always gets all of them).
 void set_console_level(Level level);
-// Prints messages to this file instead of stderr, with the file's own colour setting; nullptr restores
-// stderr.
+// Prints messages to this file instead of stderr, in colour if stderr is in colour. nullptr restores stderr.
 void set_console_file(std::FILE* file);
 // Starts run.log; earlier messages went to stderr only. If the log cannot be opened, that is an error here.
 // Later write errors are ignored, because a full disk must not end a measurement.

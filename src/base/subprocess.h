@@ -29,7 +29,7 @@ struct ExitStatus {
 
 struct SpawnOptions {
   std::vector<std::string> command;  // command[0] is the path of the executable, or a name looked up in PATH
-  std::vector<std::pair<std::string, std::string>> environment;  // added to the parent's
+  std::vector<std::pair<std::string, std::string>> environment;  // {name, value}; overrides the parent's
   int stdin_fd = -1;                                             // -1: /dev/null
   int stdout_fd = -1;                                            // -1: /dev/null
   int stderr_fd = -1;                                            // -1: the parent's stderr
@@ -39,7 +39,7 @@ struct SpawnOptions {
   // becomes the error of spawn().
   std::function<int()> before_exec;
   bool new_process_group = true;  // Ctrl-C then reaches only the parent, which decides what to do
-  bool die_with_parent = true;    // PR_SET_PDEATHSIG SIGKILL: no child survives a killed conductor
+  bool die_with_parent = true;    // PR_SET_PDEATHSIG SIGKILL: the child does not survive a killed parent
 };
 
 // A running child. The destructor kills its process group if the child still runs, and reaps it.
@@ -52,6 +52,7 @@ class Subprocess {
   Subprocess& operator=(const Subprocess&) = delete;
   ~Subprocess();
 
+  // Returns after exec. Errors: fork, the hook or exec failed (such as a command that was not found).
   static Result<Subprocess> spawn(const SpawnOptions& options);
 
   pid_t pid() const { return pid_; }
@@ -59,7 +60,7 @@ class Subprocess {
   // Reaps the child if it has ended. Returns nothing while it runs.
   std::optional<ExitStatus> poll();
   ExitStatus wait();
-  // Waits for the end, at most this long.
+  // Waits for the end, at most this long. Returns nothing if the child still runs then.
   std::optional<ExitStatus> wait_for(Nanoseconds timeout);
   // Sends a signal to the child's process group, or only to the child if it has no group.
   void signal(int number);

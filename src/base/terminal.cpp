@@ -20,8 +20,9 @@ std::atomic<int> output_error = 0;
 
 constexpr char kEscape = '\033', kBell = '\a';
 
-// The index after the escape sequence that begins at `start`: CSI (ESC [ … letter), OSC (ESC ] … BEL or ESC
-// \), or ESC, intermediate characters and a final one. An incomplete sequence ends with the text.
+// The index after the escape sequence that begins at `start`. An incomplete sequence ends with the text. The
+// forms are CSI (ESC [ … letter), OSC (ESC ] … BEL, or ESC ] … ESC \ at the end), and the short form: ESC,
+// intermediate characters and a final character.
 std::size_t end_of_escape(std::string_view text, std::size_t start) {
   const auto is_between = [&](std::size_t i, char first, char last) {
     return i < text.size() && text[i] >= first && text[i] <= last;

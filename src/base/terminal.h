@@ -11,8 +11,8 @@ namespace headroom {
 
 enum class ColorMode { automatic, always, never };
 
-// Prints to standard output; all output goes through here. A failure stops nothing: output_status() reports
-// it.
+// Prints to standard output; all output goes through here. After a failure the program continues, and
+// output_status() returns the error.
 void print_output(std::string_view text);
 // The first failure of print_output(). A closed pipe (`headroom … | head`) is not an error.
 Status output_status();
@@ -37,7 +37,7 @@ class ProgressLine {
   // Redraws at most 10 times a second. `fraction` in [0, 1], or negative when the total is unknown.
   void update(std::string_view label, double fraction, std::string_view detail);
   void clear();
-  // Clears the current progress line of any object, so that a message does not start after it.
+  // Clears the line on screen, whichever object drew it. Call this before printing a message.
   static void clear_drawn();
 
  private:

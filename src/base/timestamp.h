@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-// The current time in milliseconds: "2026-11-21T10:30:00.250+01:00".
+// The current time, with milliseconds: "2026-11-21T10:30:00.250+01:00".
 std::string timestamp_now();
 
 // Milliseconds since 1970 in UTC, so that times of different zones can be compared. Nothing if the text is

@@ -20,7 +20,7 @@ namespace headroom {
 // Returns usage errors with file and line. Read keys and texts of the table with without_stand_ins().
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
-// Makes errors such as "rules.toml:12: what; fix".
+// Makes usage errors that name the file and the line: "rules.toml:12: what; fix".
 class TomlErrors {
  public:
   explicit TomlErrors(std::string name) : name_(std::move(name)) {}

@@ -1,7 +1,9 @@
-// Works around undefined behaviour in toml++ 3.3. Its search for Unicode white space runs off the end of a
-// switch for characters such as 'ö', wherever white space is allowed: outside strings, and after a backslash
-// at the end of a line in a string. So the parser never sees such a character. Each is replaced by a stand-in
-// 0x100000 above it, in Unicode's last private-use plane, and restored afterwards.
+// Works around undefined behaviour in toml++ 3.3. For characters such as 'ö', its search for Unicode white
+// space runs off the end of a switch. It searches wherever white space is allowed: outside strings, and after
+// a backslash at the end of a line in a string.
+//
+// So parse_toml() hides these characters from the parser: it replaces each by a stand-in 0x100000 above it,
+// in Unicode's last private-use plane. The code that reads the table restores them.
 #pragma once
 
 #include <string>

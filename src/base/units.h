@@ -44,12 +44,12 @@ constexpr Bytes gibibytes(std::int64_t n) { return {n * 1024 * 1024 * 1024}; }
 // The current CLOCK_MONOTONIC time.
 Nanoseconds monotonic_now();
 
-// Parses `4096B`, `512KiB`, `8GB` (decimal), `8GiB`, `1.5G` (K, M, G and T alone are binary: 1.5 × 2^30). A
-// number without a unit is an error; so are negative, overflowing and non-finite sizes.
+// Parses `4096B`, `512KiB`, `8GB` (decimal), `8GiB`, `1.5G` (K, M, G and T alone are binary: 1.5 × 2^30).
+// Usage errors: a number without a unit, and negative, non-finite or overflowing sizes.
 Result<Bytes> parse_size(std::string_view text);
 
 // Parses `250ms`, `2s`, `1.5min`, `1h`, `100us`, `5ns`; a number without a unit is in seconds
-// (--metrics-interval 0.5).
+// (--metrics-interval 0.5). Usage errors: as for sizes, and an unknown unit.
 Result<Nanoseconds> parse_duration(std::string_view text);
 
 // "0 B", "812 B", "1.5 KiB", "23.4 MiB", "-3.0 MiB", "1.21 GiB".
