@@ -29,10 +29,10 @@ constexpr std::string_view name_of(AlertSeverity severity) {
 // back beyond `clear`, or unknown, for `clear_hold`. Two thresholds are needed so that a figure that
 // oscillates around one threshold raises one alert.
 struct AlertRule {
-  std::string name;         // "total_memory"
-  std::string figure;       // a name of analysis::RiskFigure
-  bool fires_above = true;  // false: fires below the threshold
-  double threshold = 0, clear = 0;
+  std::string name;                 // "total_memory"
+  std::string figure;               // a name of analysis::RiskFigure
+  bool fires_above = true;          // false: fires below the threshold
+  double threshold = 0, clear = 0;  // in the figure's unit
   Nanoseconds hold, clear_hold;
   AlertSeverity severity = AlertSeverity::warning;
   friend bool operator==(const AlertRule&, const AlertRule&) = default;
@@ -42,10 +42,10 @@ struct AlertRule {
 struct AlertEvent {
   std::string rule, figure;
   AlertSeverity severity = AlertSeverity::warning;
-  bool fired = true;  // false: the alert ended
-  Nanoseconds time;   // of the sample
-  Nanoseconds since;  // when the figure passed the threshold
-  std::optional<double> value;
+  bool fired = true;            // false: the alert ended
+  Nanoseconds time;             // of the sample
+  Nanoseconds since;            // when the figure passed the threshold
+  std::optional<double> value;  // of the figure at `time`; absent if unknown
   double threshold = 0;
   bool fires_above = true;
   std::string detail;  // the sensor, GPU or memory

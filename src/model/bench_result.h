@@ -21,8 +21,8 @@ enum class ModelStatus { ok, oom, crashed, timeout, failed, skipped };
 std::string_view name_of(ModelStatus status);
 std::optional<ModelStatus> parse_model_status(std::string_view name);
 
-// Phases of a worker, in order. A worker marks a phase when it reaches it: a model whose last mark is
-// runtime_loaded died while it was loaded.
+// Phases of a worker, in order. A worker marks a phase when the phase is complete, `running` after the last
+// frame. So a model whose last mark is runtime_loaded failed while it was loaded.
 enum class Phase { start, runtime_loaded, model_loaded, warm, running, unloaded };
 std::string_view name_of(Phase phase);
 std::optional<Phase> parse_phase(std::string_view name);
@@ -48,8 +48,8 @@ struct CountSummary {
   friend bool operator==(const CountSummary&, const CountSummary&) = default;
 };
 
-// Memory by phase. Peaks are the kernel's high-water marks (VmHWM), reset at each phase. The other figures
-// are resident bytes at the end of the phase.
+// Memory by phase. Peaks are the kernel's high-water marks (VmHWM), reset at each phase. run_mean is the mean
+// of the samples while running. The other figures are resident bytes at the end of the phase.
 struct ModelMemory {
   std::optional<Bytes> start, runtime, loaded, load_peak, run_mean, run_peak;
   std::optional<Bytes> residual;      // resident after the model and the frames are freed
@@ -72,8 +72,8 @@ struct ModelMemory {
 };
 
 // The peak of the figure that the limit applies to. That is the control group's peak, VmData under
-// RLIMIT_DATA, or else the larger of load peak and run peak (resident). Absent without a limit, and if the
-// kernel records no peak for the group, because another figure says nothing about that limit.
+// RLIMIT_DATA, or else the larger of load peak and run peak (resident). Absent without a limit. Also absent
+// if the kernel records no peak for the group: no other figure can be compared with that limit.
 std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit);
 
 // Memory that remains after the state was cleaned between objects and videos.
@@ -94,8 +94,8 @@ struct MemoryPoint {
 struct PhaseMark {
   Phase phase;
   Nanoseconds time;  // since the worker's start
-  std::optional<Bytes> file_backed =
-      std::nullopt;  // resident file pages at the end of the phase; not in the report
+  // Resident file pages at the end of the phase; not in the report.
+  std::optional<Bytes> file_backed = std::nullopt;
   friend bool operator==(const PhaseMark&, const PhaseMark&) = default;
 };
 
@@ -116,8 +116,8 @@ struct TuneTrial {
 // Frames of this model alternated with frames of another run (--in-step).
 struct InStep {
   std::string id;  // identifies the pair: the same in both runs, and in no other
-  std::int64_t frames =
-      0;  // how many frames alternated, from the first; the other run may have had fewer frames
+  // The number of frames that alternated, from the first. The other run may have had fewer frames.
+  std::int64_t frames = 0;
   bool one_processor = false;
   friend bool operator==(const InStep&, const InStep&) = default;
 };
@@ -134,8 +134,8 @@ struct ModelResult {
   // Inference time by the device's clock; absent on the CPU.
   std::optional<LatencySummary> device_time;
   std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
-  std::optional<bool> runtime_telemetry =
-      {};  // whether the runtime was allowed to collect usage data, if it has such a setting
+  // Whether the runtime was allowed to collect usage data; absent if it has no such setting.
+  std::optional<bool> runtime_telemetry = {};
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
   std::int64_t skipped_frames = 0;  // decoded in the setup scan, but not in this run
@@ -243,12 +243,12 @@ struct PoolResult {
   friend bool operator==(const PoolResult&, const PoolResult&) = default;
 };
 
-// A GPU of the host. `uuid` and `pci_bus_id` identify it.
 struct HostMigInstance {
   std::string name, uuid;
   std::optional<Bytes> memory_total;
   friend bool operator==(const HostMigInstance&, const HostMigInstance&) = default;
 };
+// A GPU of the host. `uuid` and `pci_bus_id` identify it.
 struct HostGpu {
   std::int64_t index = 0;  // in the driver's order (nvidia-smi), not CUDA's
   std::string name, uuid, pci_bus_id;

@@ -43,8 +43,8 @@ struct MemoryNeed {
   // Charged to the bench's control group beyond the process's pages: page tables and other kernel memory.
   // Included in load_peak, run_mean and run_peak.
   Bytes kernel;
-  // GPU memory that a bench measured and that the figures above do not contain: they are host memory, or the
-  // GPU is integrated and they contain only a part.
+  // Measured GPU memory that the figures above do not contain. They are host memory, or the GPU is integrated
+  // and they contain only a part of it.
   Bytes gpu_apart;
   std::string model, footprint;
   FigureOrigin origin;
@@ -87,7 +87,7 @@ struct BudgetComponent {
   std::vector<BudgetVariant> variants;
   bool is_system = false;  // part of the operating system: replaces the device's default figures
   bool is_required = false;
-  bool is_lazy = false;            // loaded on demand and freed; only one lazy component is loaded at a time
+  bool is_lazy = false;            // loaded on demand and freed; those without a group never run together
   double value = 1;                // importance when not all components fit
   std::string group;               // members never run at the same time
   std::string pipeline;            // its components run one after another: one transient at a time
@@ -111,7 +111,7 @@ struct DeviceProfile {
 };
 
 struct BudgetRules {
-  double most_used = 0.85;      // share of the total
+  double most_used = 0.85;      // the largest share of the total that may be used, 0 to 1
   Bytes buffer{2'000'000'000};  // must stay free
   double healthy_used = 0.75;   // below this share there is space for growth
   friend bool operator==(const BudgetRules&, const BudgetRules&) = default;

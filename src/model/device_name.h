@@ -14,8 +14,7 @@ inline constexpr unsigned kMostCudaDevices = 64;
 
 struct DeviceName {
   bool is_cuda = false;
-  unsigned ordinal =
-      0;  // CUDA device number among those that CUDA_VISIBLE_DEVICES leaves, in the driver's order
+  unsigned ordinal = 0;  // CUDA device number, as the process sees it (CUDA_VISIBLE_DEVICES)
   friend bool operator==(const DeviceName&, const DeviceName&) = default;
   std::string text() const;  // "cpu", "cuda:1"
 };

@@ -63,7 +63,7 @@ enum class CureVerdict {
 struct TriedFigure {
   std::string name;  // with unit: "run_peak_bytes", "latency_ns"
   double before = 0, after = 0;
-  double low = 1, high = 1;  // interval of after / before
+  double low = 1, high = 1;  // 95 % interval of after / before
   bool differs = false;      // differs by more than identical runs do
   bool is_judged = true;     // false: too little data to judge (latency of fewer than ten frames)
 };
@@ -77,7 +77,7 @@ struct TriedCure {
   // Reduction of the larger of load peak and run peak; negative if the cure needs more. Absent if one of the
   // runs failed.
   std::optional<Bytes> saved;
-  std::optional<double> latency_change;  // after / before - 1
+  std::optional<double> latency_change;  // after / before − 1: -0.1 is 10 % faster
 };
 
 struct Cure {
@@ -94,7 +94,7 @@ struct Finding {
   std::string title;  // what happened, with figures
   std::string cause;  // the likely cause
   Confidence confidence = Confidence::certain;
-  std::int64_t times = 1;
+  std::int64_t times = 1;  // number of occurrences
   std::vector<Evidence> evidence;
   std::vector<Figure> figures;
   std::vector<Cure> cures;  // largest saving first

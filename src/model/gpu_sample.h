@@ -41,8 +41,8 @@ struct GpuSample {
   // before R510), this includes the reserved memory.
   std::optional<Bytes> memory_used;
   std::optional<Bytes> memory_free, memory_reserved;
-  // Share of the driver's last sampling period (1/6 to 1 s) in which a kernel ran, device memory was
-  // accessed, or the video encoder or decoder was busy.
+  // Percent of the driver's last sampling period (1/6 to 1 s) with activity: a kernel runs, device memory is
+  // accessed, the video encoder is busy, the video decoder is busy.
   std::optional<double> gpu_percent, memory_percent, encoder_percent, decoder_percent;
   std::optional<double> graphics_clock_hz, sm_clock_hz, memory_clock_hz;
   std::optional<double> power_watts, power_limit_watts;  // of the whole board; the enforced limit

@@ -1,5 +1,5 @@
-// The contents of a model's heap, by kind and by graph node: the result of `headroom bench --layers`, and
-// part of the `headroom report` of a recording. docs/trace-report.md defines the kinds.
+// The contents of a model's heap, by kind and by graph node. `headroom bench --layers` measures them, and
+// `headroom report` finds them in a recording. docs/trace-report.md defines the kinds.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,9 @@ struct LimitRoute {
   friend bool operator==(const LimitRoute&, const LimitRoute&) = default;
 };
 
-// The probe runs under the limit, but never allocates more than this: large enough for a process with its
-// libraries, small enough to be quick (at most 32,768 pages per route).
+// The probe sets the user's limit, but at most this one, and each route tries to allocate twice as much. This
+// is large enough for a process with its libraries. It is small enough to be quick: at most 32,768 pages per
+// route.
 inline constexpr Bytes kLargestProbe = mebibytes(64);
 
 struct Limit {

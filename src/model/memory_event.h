@@ -41,20 +41,21 @@ enum class MemoryEventKind : std::uint8_t {
   // GPU events: `device` is the ordinal and `device_kind` the kind of memory.
   device_allocate = 10,  // the driver allocated `size` bytes; `address` is the driver's name for them
   device_release = 11,   // frees `address`
-  device_refused =
-      12,              // `size` bytes were refused; `count` bytes were charged, and the limit is in `address`
-  device_figure = 13,  // new value, in `size`, of a figure that is not an allocation
-  reserve = 14,        // mmap of `size` bytes of addresses without access: uses no memory
+  // `size` bytes were refused; `count` bytes were charged, and the limit is in `address`.
+  device_refused = 12,
+  device_figure = 13,    // new value, in `size`, of a figure that is not an allocation
+  reserve = 14,          // mmap of `size` bytes of addresses without access: uses no memory
   make_accessible = 15,  // mprotect of `size` bytes: the reserved part of them becomes memory
-  weight = 16,           // the allocation at `address` is a weight of scope `count`; created by the reader
+  // The allocation at `address` is a weight of scope `count`. Recording handles it and does not pass it on.
+  weight = 16,
   // Follows a device_refused of the same thread: process `count` (0: this process) was charged `size` bytes
   // of the limit. A non-zero `address` means that the number is from another PID namespace.
   device_holder = 17,
 };
 
 // Samples are split at random into two halves; each half is a complete sample. Half A chooses the time of a
-// peak, and half B shows what was live then. Allocations that were recorded individually are in both halves,
-// and so are some samples.
+// peak, and half B shows the memory that was live then. Allocations that were recorded individually are in
+// both halves, and so are some samples.
 enum class SampleHalf : std::uint8_t { both = 0, a = 1, b = 2 };
 
 constexpr bool is_of_device(MemoryEventKind kind) {

@@ -16,7 +16,8 @@ struct PoolSample {
   std::string name;
   std::int64_t pid = 0;
   std::string device;  // the device whose memory the budget limits: "cpu", "cuda:0"
-  // The pool's own counts; `measured` is the last measured memory of the process.
+  // The account of the pool (pool/memory_account.h): `resident` and `loading` are the charges of loaded
+  // models and of the load in progress; `measured` is the last measured memory of the process.
   Bytes budget, used, resident, loading, unaccounted, stuck, measured;
   // Totals since the pool was created.
   std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0, loads = 0, load_failures = 0, evictions = 0;

@@ -35,8 +35,8 @@ struct RuntimeSettings {
   int graph_level = 99;  // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
   bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
-  Precision precision =
-      Precision::automatic;  // for a finished run: the precision that was used, if the runtime reports it
+  // For a finished run: the precision that was used, if the runtime reports it.
+  Precision precision = Precision::automatic;
   // Above 0: all models of the process share one arena of this size for their runs, allocated at first use
   // (model-pool.md).
   Bytes shared_arena{};

@@ -97,13 +97,14 @@ struct SystemSample {
   std::optional<Bytes> largest_free_block;
   std::optional<std::int64_t> largest_free_blocks;
   std::optional<Bytes> swap_total, swap_used, swap_cached;
-  std::optional<Bytes> zram_original, zram_compressed,
-      zram_used;                       // bytes swapped into zram, and the memory that they use there
+  // zram: swapped bytes, their compressed size, and the memory that zram uses.
+  std::optional<Bytes> zram_original, zram_compressed, zram_used;
   std::optional<CgroupMemory> cgroup;  // the sampler's control group
 
   std::optional<double> psi_some_avg10, psi_full_avg10;  // memory pressure, percent
-  // Changes since the previous sample: time in which some or all tasks waited for memory; pages swapped;
-  // working-set refaults; direct reclaims; compaction runs and failed ones; faults that read from disk.
+  // Changes since the previous sample. psi_*_stalled: time in which some or all tasks waited for memory.
+  // allocation_stalls: allocations that had to reclaim memory first. compaction_stalls and _failures: runs of
+  // compaction, and those without success. major_faults: page faults that read from disk.
   std::optional<Nanoseconds> psi_some_stalled, psi_full_stalled;
   std::optional<std::int64_t> pages_swapped_in, pages_swapped_out;
   std::optional<std::int64_t> refaults, oom_kills;
