@@ -55,10 +55,9 @@ struct FileHeader {
   std::atomic<std::uint64_t> segments_claimed;  // in a ring this counts beyond segments_limit
   std::atomic<std::uint64_t> metadata_used;     // bytes claimed in the metadata area
   std::atomic<std::uint64_t> threads_seen;
-  std::atomic<std::uint64_t>
-      events_dropped;             // of threads without a segment, which could not write a gap record
-  std::uint32_t exec_generation;  // number of execve calls of this process before
-  std::uint32_t checksum;         // of the constant fields (checksum.h); 0: written by an earlier version
+  std::atomic<std::uint64_t> events_dropped;  // of threads without a segment for a gap record
+  std::uint32_t exec_generation;              // number of earlier execve calls of this process
+  std::uint32_t checksum;  // of the constant fields (checksum.h); 0: written by an earlier version
   // The file once had this length; a shorter file was truncated. A slot may be claimed before the file
   // reaches it.
   std::atomic<std::uint64_t> file_bytes;
@@ -115,7 +114,7 @@ enum class ScopeSource : std::uint32_t {
   phase = 7,    // a training phase: backward, optimizer.step
   weights = 8,  // weights of the enclosing PyTorch module; no thread ever enters it
 };
-// The name of such a scope.
+// The name of a scope with ScopeSource::weights.
 inline constexpr char kWeightsScope[] = "(weights)";
 
 // The scope of the tracer's own work in the program, such as ending a runtime's profile. Its parent is the
@@ -206,12 +205,12 @@ enum RecordTag : std::uint8_t {
   kTagMap = 3,       // zigzag Δaddress/8 · size · stack
   kTagUnmap = 4,     // zigzag Δaddress/8 · size
   kTagScope = 5,     // scope id
-  kTagStack =
-      6,  // defines the segment's next stack (1, 2, …): frames · shared · zigzag Δ of the other frames
+  // Defines the segment's next stack (1, 2, …): frames · shared · zigzag Δ of the other frames.
+  kTagStack = 6,
   kTagSample = 7,  // same fields as kTagAllocate
-  kTagCounters =
-      8,  // scope id · allocations · bytes · releases, since the thread's last counters record for the scope
-  kTagGap = 9,         // events not written
+  // scope id · allocations · bytes · releases, since the thread's last counters record for the scope.
+  kTagCounters = 8,
+  kTagGap = 9,         // number of events that were not written
   kTagThread = 10,     // thread index: the following records are another thread's; its scope starts at 0
   kTagExtension = 15,  // ExtensionKind · bytes · payload: older readers skip unknown kinds
 };
@@ -225,8 +224,8 @@ enum class ExtensionKind : std::uint8_t {
   reserve = 5,          // address/8 · size · stack: addresses without access (PROT_NONE)
   make_accessible = 6,  // address/8 · size · stack: the reserved part of this becomes memory
   weight = 7,           // address/8 · scope id: this block has belonged to this scope since its allocation
-  // device · process · bytes · is elsewhere: follows a device_refused of the same thread and records how much
-  // of the limit a process held then. Process 0 is the recorded process. If "is elsewhere" is set, the number
+  // device · process · bytes · is elsewhere. Follows a device_refused of the same thread: `process` had so
+  // many bytes of the limit then. Process 0 is the recorded process. If "is elsewhere" is set, the number
   // belongs to another PID namespace.
   device_holder = 8,
 };

@@ -32,8 +32,8 @@ void ModulePlaces::relocate(std::vector<Module>& modules) {
   }
 }
 
-// Relocates modules whose address ranges overlap. The module that stayed longest keeps the place. Each other
-// module gets one new place, however often it was loaded and unloaded.
+// Relocates modules whose address ranges overlap. The module that was never unloaded keeps its place. Each
+// other module gets one new place, however often it was loaded and unloaded.
 void ModulePlaces::relocate_overlapping(std::vector<Module*>& overlapping) {
   struct Identity {
     bool stayed = false;

@@ -1,10 +1,10 @@
 // Finds the module of an address when a library was unloaded and another library reused its addresses. The
 // time then decides.
 //
-// The rest of the code identifies a module by address alone. So a module whose addresses were reused is moved
-// to an artificial place where no process has memory, and so are the frames of events from before it was
-// unloaded. A file that is loaded again at the same place is the same module. A recording without overlapping
-// modules needs none of this and costs nothing.
+// The rest of the code identifies a module by address alone. So ModulePlaces moves a module whose addresses
+// were reused to an artificial place, where no process has memory. It also moves the frames of events from
+// before the module was unloaded. A file that is loaded again at the same place is the same module. A
+// recording without overlapping modules needs none of this and costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace headroom::recording {
 
 class ModulePlaces {
  public:
-  // Moves the modules whose addresses other modules reused.
+  // Moves the modules whose addresses other modules reused. Call this once.
   void relocate(std::vector<Module>& modules);
   bool empty() const { return contested_.empty(); }
 

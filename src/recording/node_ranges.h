@@ -1,11 +1,10 @@
 // Turns the nodes of a graph into scopes of a recording. While a thread is in a session's run, the runtime's
-// profile says which node it executes. This class rewrites the event stream as if the program had entered and
-// left each node itself.
+// profile shows which node it executes. This class rewrites the event stream as if the program had entered
+// and left each node itself.
 //
 // The profile has a resolution of 1 µs, so an allocation within 1 µs of a node's edge may be assigned to its
 // neighbour. Threads of the runtime's pool are not in the scope of a run and keep their scope. Small
 // allocations that were only counted stay with the run.
-// counted stay with the run.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +37,7 @@ class NodeRanges {
   void add_run_scope(std::uint32_t session, ScopeId run, std::vector<ScopeId> nodes) {
     nodes_[key(session, run)] = std::move(nodes);
   }
+  // Call this before each pass over the events.
   void rewind() {
     for (auto& [thread, walk] : edges_) walk.next = 0, walk.scope = {}, walk.real = {}, walk.session = 0;
   }
@@ -68,7 +68,7 @@ class NodeRanges {
   struct Walk {
     std::vector<NodeEdge> edges;
     std::size_t next = 0;
-    ScopeId scope, real{};      // the node's scope, or else the program's; the program's scope
+    ScopeId scope, real{};      // scope: the node's, or else the program's; real: the program's
     std::uint32_t session = 0;  // session of the current node
   };
   static std::uint64_t key(std::uint32_t session, ScopeId run) {

@@ -388,9 +388,11 @@ void Recording::find_segments() {
         open_problems_.push_back(fmt::format("segment {} is damaged: it was left out", i));
       continue;
     }
-    const std::uint64_t available = std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
+    const std::uint64_t available =
+        std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
     SegmentSpan span;
-    span.grew = committed > available && committed <= header.segment_bytes - sizeof segment && may_have_grown();
+    span.grew =
+        committed > available && committed <= header.segment_bytes - sizeof segment && may_have_grown();
     if (committed > available && !span.grew)
       open_problems_.push_back(
           fmt::format("segment {} has {} of its {} bytes: the file was cut off", i, available, committed));
@@ -421,9 +423,9 @@ void Recording::find_segments() {
   info_.duration = time_of_ticks(end_.last_ticks);
 }
 
-// Drops the mapped pages, so that the process's memory grows with the number of recording threads, not with
-// the file, which may be larger than the machine's memory. The pages stay in the page cache; the next pass
-// maps them again.
+// Drops the mapped pages. The file may be larger than the machine's memory, but so the process needs only the
+// segments that are being read: about one per recorded thread. The pages stay in the page cache; the next
+// pass maps them again.
 void Recording::drop_pages(const std::uint8_t* begin, const std::uint8_t* end) const {
   const auto page = static_cast<std::ptrdiff_t>(::sysconf(_SC_PAGESIZE));
   begin = bytes_ + (begin - bytes_) / page * page;

@@ -1,7 +1,8 @@
-// Reads a recording: the process, and its events ordered by time across threads. The file is mapped and
-// decoded while it is walked, so memory use grows with the number of distinct stacks and scopes, not with the
-// number of events. A truncated or damaged file is read as far as it is intact; problems() lists what is
-// missing.
+// Reads a recording: the process, and its events ordered by time across threads.
+//
+// The file is mapped, and each pass decodes it anew. So memory use grows with the number of distinct stacks
+// and scopes, not with the number of events. A truncated or damaged file is read as far as it is intact;
+// problems() lists the missing parts.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +71,7 @@ struct RecordingInfo {
   std::string executable, folder, host_system, host_release, host_machine;
   std::int64_t pid = 0, parent_pid = 0;
   int exec_generation = 0;
-  Nanoseconds duration;                  // from the first to the last event
+  Nanoseconds duration;  // up to the last time in the header; a killed process may have events after it
   std::int64_t started_realtime_ns = 0;  // since 1970
   bool full = false, ring = false, closed = false;
   bool host_recorded = true;  // false: GPU memory only, no heap and mapping events
@@ -97,6 +98,7 @@ bool has_unknown_blocks(const RecordingInfo& info);
 
 class Recording {
  public:
+  // Errors: missing, unreadable, not a regular file, not a recording, or of a version that is not supported.
   static Result<Recording> open(const std::filesystem::path& path);
   Recording(Recording&&) noexcept;
   Recording& operator=(Recording&&) noexcept;
@@ -114,7 +116,7 @@ class Recording {
   // The stacks that for_each_event() has seen so far: return addresses in info().modules, innermost frame
   // first.
   const StackTable& stacks() const { return stacks_; }
-  // What could not be read, one sentence each. Complete only after for_each_event().
+  // Parts that could not be read, one sentence each. Complete only after for_each_event().
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:

@@ -21,8 +21,8 @@ constexpr std::string_view kNodeSuffix = "_kernel_time";
 // events.
 constexpr Bytes kLargestProfile = gibibytes(1);
 
-// The path comes from a recording, which may be hostile: a FIFO or a device would block for ever. Reads only
-// as much as the file has at the start, so a growing file cannot go on for ever.
+// The path comes from a recording, which may be hostile: opening a FIFO or a device could block for ever.
+// Reads only as much as the file has at the start, so reading ends even if the file grows.
 Result<std::string> read_regular_file(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

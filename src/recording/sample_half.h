@@ -1,13 +1,14 @@
 // Splits the samples into two halves (docs/recording-format.md). The largest of many estimates is biased
 // upwards: chance helped it to be the largest. So a peak that the same samples both choose and measure comes
-// out too high. Here half A chooses the time of the peak, and half B, which is independent of that choice,
-// measures what was live.
+// out too high. Here half A chooses the time of the peak. Half B is independent of that choice, and measures
+// the memory that was live then.
 //
-// A coin toss assigns each sampled byte to a half. So each half is a sample with twice the period, and the
-// halves are independent: an allocation of s bytes is in a half with probability 1 − e^(−s/2P), and its
-// weight there is the inverse. A large allocation may be in both halves. The coin is a hash of the
-// recording's start time and the record's position. So every reader gets the same result, two runs of a
-// program get different ones, and neither size nor address influences it.
+// A coin toss assigns each sampled byte to a half. So each half is a sample with twice the period P of the
+// recording, and the halves are independent. An allocation of s bytes is in a half with probability
+// 1 − e^(−s/2P), and its weight there is the inverse. A large allocation may be in both halves.
+//
+// The coin is a hash of the recording's start time and the record's position. So every reader gets the same
+// result, two runs of a program get different ones, and neither size nor address influences it.
 #pragma once
 
 #include <cmath>
@@ -31,8 +32,8 @@ inline double coin_of_record(std::uint64_t key, std::uint64_t segment_number, st
   return static_cast<double>(mixed(key + (segment_number << 32) + offset) >> 11) * 0x1p-53;
 }
 
-// For a sample with probability `chance` = 1 − e^(−s/P). With r = e^(−s/2P), the sample is only in half A
-// with probability r/(1 + r), only in half B with the same probability, and otherwise in both.
+// The probability that a sample is only in half A: r/(1 + r) with r = e^(−s/2P). It is only in half B with
+// the same probability, and otherwise in both. `chance`: the probability of the sample, 1 − e^(−s/P).
 inline double chance_alone(double chance) {
   const double missed = std::sqrt(1 - chance);
   return missed / (1 + missed);

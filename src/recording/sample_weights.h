@@ -39,8 +39,8 @@ class SampleWeights {
     return {size, 1 / chance, chance_alone(chance)};
   }
 
-  static constexpr std::size_t kCachedSizes =
-      4096;  // one for each small size, unless --large raises that limit; 96 KiB
+  // One entry for each small size, unless --large raises that limit; 96 KiB in total.
+  static constexpr std::size_t kCachedSizes = 4096;
   double period_;
   std::vector<Weight> known_;
 };

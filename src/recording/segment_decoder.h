@@ -79,7 +79,7 @@ class SegmentDecoder {
   const std::uint8_t* begin() const { return begin_; }
   const std::uint8_t* end() const { return end_; }
   std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
-  // It ends within a record whose end was written after the file was opened.
+  // The segment ends within a record whose end was written after the file was opened.
   bool is_cut_short() const { return grew_ && bytes_left() < kMaxStackBytes; }
 
  private:
@@ -104,7 +104,7 @@ class SegmentDecoder {
   const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
   const char* read_weight(const std::uint8_t* at, const std::uint8_t* end);
   const char* read_holder(const std::uint8_t* at, const std::uint8_t* end, bool& is_event);
-  // Returns null, or what is wrong. A record of a later version is skipped (is_event = false).
+  // Returns null, or the kind of damage. A record of a later version is skipped (is_event = false).
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool read_header_counts();
   void weigh_sample();

@@ -1,7 +1,7 @@
 // Finds the allocations that are weights. A program allocates weights before it calls any module, so their
-// layer is known only later: the tracer records their addresses (ExtensionKind::weight) when it first sees
-// the module. A first pass over the events finds these allocations. All later passes give them the layer's
-// scope from the start, as if the program had allocated them in that scope.
+// layer is known only later. When the tracer first sees the module, it records the addresses of its weights
+// (ExtensionKind::weight). A first pass over the events finds these allocations. All later passes give them
+// the layer's scope from the start, as if the program had allocated them in that scope.
 #pragma once
 
 #include <cstdint>
