@@ -22,7 +22,8 @@ struct CarriedSymbols {
 };
 
 // Copies each module and its debug files to `folder`/.build-id/xx/yyyy and …/yyyy.debug, the layout that
-// distributions use. Existing files stay. Copies are atomic.
+// distributions use. Existing files stay. Copies are atomic. Errors: the folder cannot be created or written;
+// a module without a file is only a problem.
 Result<CarriedSymbols> carry_symbols(const std::vector<recording::Module>& modules,
                                      const SymbolizerOptions& options, const std::filesystem::path& folder);
 

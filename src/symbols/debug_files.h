@@ -15,9 +15,9 @@ namespace headroom::symbols {
 
 struct ModuleFiles {
   std::filesystem::path code;  // the module itself; empty if not found
-  std::filesystem::path
-      debug;            // separate debug information; empty if `code` contains it, or if there is none
-  std::string problem;  // one sentence: why there is no file, or no file of the recorded build; else empty
+  // Separate debug information; empty if `code` contains it, or if no file has it.
+  std::filesystem::path debug;
+  std::string problem;  // one sentence: why no file of the recorded build was found; else empty
 
   bool found() const { return !code.empty() || !debug.empty(); }
 };

@@ -16,8 +16,8 @@ namespace headroom::symbols {
 
 struct SourcePlace {
   std::string function;  // empty if unknown
-  bool has_linkage_name =
-      false;         // `function` is a linkage name and must be demangled; otherwise it is the source name
+  // `function` is a linkage name and must be demangled; otherwise it is the source name.
+  bool has_linkage_name = false;
   std::string file;  // empty if unknown
   int line = 0;
   bool inlined = false;
@@ -30,6 +30,7 @@ class DebugInfo {
 
   // Innermost inlined function first; last the function that contains them all. Empty if nothing is known.
   std::vector<SourcePlace> find(std::uint64_t address);
+  // An estimate of the memory for this object's indexes and libdw's line tables.
   std::size_t bytes() const { return bytes_; }
 
  private:

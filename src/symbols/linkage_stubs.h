@@ -14,9 +14,9 @@ struct LinkageStub {
   std::uint64_t start, size;
 };
 
-// For x86-64 and AArch64 files: each stub with its target. The slot that a stub's instructions load
-// identifies the target, because linkers differ in the table's order and headers. For other machines: each
-// table as a whole, without names.
+// For x86-64 and AArch64 files: each stub with its target. A stub's instructions load a slot, and the slot
+// identifies the target. (The stub's position does not: linkers differ in the table's order and headers.) For
+// other machines: each table as a whole, without names.
 std::vector<LinkageStub> linkage_stubs(Elf* elf);
 
 }  // namespace headroom::symbols
