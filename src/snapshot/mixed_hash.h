@@ -1,5 +1,5 @@
-// Hash functions for untrusted data. A hostile file must not be able to create long hash chains, so hashes
-// use a random seed, and at most kMostOfAHash entries of a chain are searched.
+// Hash functions for untrusted data. A hostile file must not be able to create long hash chains. So hashes
+// use a random seed, and a search stops after kMostOfAHash entries of a chain.
 #pragma once
 
 #include <cstddef>

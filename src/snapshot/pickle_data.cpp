@@ -88,7 +88,8 @@ bool PickleData::set_items(PickleValue dict, std::span<const PickleValue> pairs)
 
 void PickleData::set_kept(PickleValue value, std::uint32_t number) {
   Object& object = objects_[value.index()];
-  // Remove what was added last. An object that is kept right after it was filled then needs no memory.
+  // Remove the object's chunk if it was added last. So an object that is converted right after it was filled
+  // needs no memory.
   if (object.first != kNoCell && object.first == object.last) {
     const Header header = header_at(object.first);
     const std::size_t count =

@@ -105,6 +105,7 @@ class PickleData {
   // The items of the first batch: all items of a short list or tuple. Empty for other values.
   std::span<const PickleValue> first_items(PickleValue object) const;
 
+  // Whether the dict has at most so many keys. Stops counting beyond them.
   bool has_at_most(PickleValue dict, std::size_t keys) const;
   // The last value that was set for a key; absent if there is none, or if `dict` is not a dict.
   PickleValue find(PickleValue dict, StringId key) const;
@@ -193,7 +194,7 @@ class PickleColumns {
     found.fill(PickleValue(PickleKind::absent, 0));
     const auto row = data_.row(dict);
     if (!row) {
-      // A dict with many keys is never one that is read here. Searching it once per reference could take time
+      // The dicts that are read here have few keys. Searching a large dict once per reference could take time
       // proportional to the square of the file size.
       constexpr std::size_t kMostKeys = 256;
       if (!data_.has_at_most(dict, kMostKeys)) return found;

@@ -1,5 +1,5 @@
-// A memory snapshot of PyTorch's caching allocator: the memory that it holds on each device (segments), how
-// it is divided (blocks), and recent events (one trace per device).
+// A memory snapshot of PyTorch's caching allocator. Segments are the memory that the allocator has reserved
+// on each device. Blocks are the parts of a segment. A trace has the recent events of a device.
 //
 // Versions of torch record different data. A field that is absent here was not recorded:
 //   1.13        a list of segments and no traces; blocks have a history
@@ -98,8 +98,10 @@ struct Annotation {  // for example a step of the profiler
   std::string text;
 };
 
-// PyTorch's settings; absent if the snapshot does not have them.
+// The setting with which Headroom marks its own snapshots (AllocatorSettings::has_exact_sizes).
 inline constexpr std::string_view kExactSizesSetting = "headroom_exact_sizes";
+
+// PyTorch's settings. A setting that the snapshot does not have is absent.
 struct AllocatorSettings {
   std::string text;  // value of PYTORCH_CUDA_ALLOC_CONF
   std::optional<bool> expandable_segments;
