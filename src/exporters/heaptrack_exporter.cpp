@@ -1,6 +1,7 @@
-// heaptrack's text format, version 3, as heaptrack_interpret writes it. Strings, instruction pointers, traces
-// and allocation infos (a size at a trace) are each defined by a line before their first use, and numbered in
-// that order. "+" and "-" refer to an allocation info. All numbers are hexadecimal. heaptrack has no layers.
+// heaptrack's text format, version 3, as heaptrack_interpret writes it. A line defines each string,
+// instruction pointer, trace and allocation info (a size at a trace) before its first use. Each kind is
+// numbered in that order. "+" and "-" refer to an allocation info. All numbers are hexadecimal. heaptrack has
+// no layers.
 #include <algorithm>
 #include <unordered_map>
 

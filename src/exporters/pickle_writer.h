@@ -26,14 +26,15 @@ class PickleWriter {
   void begin_dict();  // followed by keys and values in turn
   void end_dict();
   void begin_list();
-  void
-  end_item();  // call this after each list item: lists may be long, and some readers buffer a whole batch
+  // Call this after each list item: lists may be long, and some readers buffer a whole batch.
+  void end_item();
   void text(std::string_view text);
   void integer(std::int64_t value);
   void boolean(bool value);
 
   // Stores the last written value under a number.
   std::uint32_t keep();
+  // Writes a reference to the value with this number.
   void kept(std::uint32_t number);
 
   // Ends the pickle; the last value is its content.

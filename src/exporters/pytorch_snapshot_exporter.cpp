@@ -99,7 +99,7 @@ class SnapshotWriter {
     pickle_.text("allocator_settings");
     pickle_.begin_dict();
     pickle_.text(
-        snapshot::kExactSizesSetting);  // tells headroom report not to apply PyTorch's rounding rules
+        snapshot::kExactSizesSetting);  // `headroom report` then does not apply PyTorch's rounding rules
     pickle_.boolean(true);
     pickle_.end_dict();
     pickle_.text("external_annotations");

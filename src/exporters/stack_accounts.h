@@ -1,5 +1,5 @@
-// What each call stack allocated in each layer: the data of all formats that show stacks. The analysis has
-// figures by stack and by layer. Here they are by both, so that layers can be shown above their stacks.
+// The allocations of each call stack in each layer: the data of all formats that show stacks. The analysis
+// has figures by stack and by layer. Here they are by both, so that layers can be shown above their stacks.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Every event with the allocated and reserved bytes after it (heap, mapped memory and GPUs), the layers'
-// figures, and a summary: a JSON object of `events`, `layer_stats` and `summary`. Written event by event, so
-// memory does not grow with the recording.
+// A JSON object of `events`, `layer_stats` (the layers' figures) and `summary`. Each event has the allocated
+// and reserved bytes after it, for the heap, mapped memory and GPUs. The exporter writes event by event, so
+// its memory does not grow with the recording.
 #include <fmt/format.h>
 
 #include <cstdlib>
