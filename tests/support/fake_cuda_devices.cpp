@@ -33,8 +33,8 @@ EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]
 // Bytes that launches made the driver load into the context.
 static std::atomic<std::uint64_t> loaded_at_launch{0};
 EXPORTED void fake_cuda_load_at_launch(std::uint64_t bytes) { loaded_at_launch += bytes; }
-// As NVML reports a process: allocations larger than half a granule in whole granules, managed memory not at
-// all.
+// The memory of the process as NVML reports it: allocations larger than half a granule count as whole
+// granules, and managed memory does not count.
 EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
   const std::lock_guard lock(mutex);
   const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
@@ -48,7 +48,7 @@ EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
     if (static_cast<Context*>(context)->device == device) used += of_context;
   return used + (primary[device].users > 0 ? of_context + loaded_at_launch : 0);
 }
-// Called while a module is loaded: what the program does meanwhile.
+// A test's function that runs while a module is loaded, as other work of the program at that time.
 static void (*while_loading)() = nullptr;
 EXPORTED void fake_cuda_while_loading(void (*work)()) { while_loading = work; }
 EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
@@ -221,7 +221,7 @@ EXPORTED Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
   *context = green_contexts[green];
   return kSuccess;
 }
-// Its memory lives on in the primary context.
+// The green context's memory then belongs to the primary context.
 EXPORTED Result cuGreenCtxDestroy(Opaque green) {
   const std::lock_guard lock(mutex);
   Context* const part = green_contexts[green];

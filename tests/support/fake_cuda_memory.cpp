@@ -139,7 +139,7 @@ void unmap_tile(std::uint64_t array, unsigned column, const Order& order) {
 
 }  // namespace
 
-// Error code of all requests for memory by pointer, as after a device fault; 0: they succeed.
+// The error code that all requests for memory by pointer return, as after a device fault; 0: they succeed.
 namespace {
 std::atomic<Result> failing{kSuccess};
 }

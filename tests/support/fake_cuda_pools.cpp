@@ -132,7 +132,7 @@ void drop_graph(Opaque graph) {
   graphs.erase(found);
 }
 
-// Its memory becomes unused, except for live allocations.
+// Destroys the exec. Its memory becomes unused, except for live allocations.
 void drop_exec(Opaque exec) {
   const GraphExec gone = execs[exec];
   execs.erase(exec);

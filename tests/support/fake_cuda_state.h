@@ -1,31 +1,31 @@
 // A fake CUDA driver: a libcuda.so.1 with the names, versions and rules of the real one, but without a GPU.
-// Its memory is numbers from a counter. It keeps its own account of what it allocated: fake_cuda_peak() is
-// the truth that tests compare a limit with.
+// Its addresses are numbers from a counter. It counts its own allocations: tests compare a limit with
+// fake_cuda_peak().
 //
-// Environment:
-// - FAKE_CUDA_TOTAL: bytes of each device (default 64 GiB)
+// Environment (default in parentheses):
+// - FAKE_CUDA_TOTAL: bytes of each device (64 GiB)
 // - FAKE_CUDA_DEVICES: number of devices (2)
 // - FAKE_CUDA_INTEGRATED: the devices are integrated
-// - FAKE_CUDA_GRANULE: unit of memory by pointer and arrays, which smaller allocations share (0: single
-// bytes)
+// - FAKE_CUDA_GRANULE: bytes of a granule for memory by pointer and arrays; smaller allocations share one
+//   (0: no granules)
 // - FAKE_CUDA_CONTEXT: bytes of each context (0); fake_cuda_peak() does not include them
 // - FAKE_CUDA_MANAGED: error code that answers requests for managed memory
 // - CUDA_VISIBLE_DEVICES: which devices are visible, in which order; numbers of one digit
-// - FAKE_CUDA_PREEMPT: one call in so many sleeps some microseconds before or after its work, so that threads
-// meet in
-//   every order
-// - FAKE_CUDA_GRAPH_STEP: unit of memory of each running graph (32 MiB)
-// - FAKE_CUDA_MOST: if a device exceeds so many bytes, the program prints the stack and exits at once with
-// code 77
-// - FAKE_CUDA_LEDGER_SLACK: the same if the ledger is charged less than the driver allocated, by more than so
-// many bytes
+// - FAKE_CUDA_PREEMPT: one call in so many sleeps up to 63 µs before or after its work, so that calls of
+//   threads overlap in every order
+// - FAKE_CUDA_GRAPH_STEP: bytes of the unit in which a running graph gets memory (32 MiB)
+// - FAKE_CUDA_MOST: if a device exceeds so many bytes, the program prints the stack and exits with code 77
+// - FAKE_CUDA_LEDGER_SLACK: the same if the driver has allocated more than the ledger has charged, by more
+//   than so many bytes
 //
 // Between fake_cuda_busy(1) and a synchronization, stream-ordered frees and destroyed graph execs stay
 // pending, as on a busy device.
 //
-// This header holds the state that the parts share: the devices' memory, and its owners.
-// fake_cuda_devices.cpp has devices, contexts and streams; fake_cuda_memory.cpp memory by pointer, handle and
-// array; fake_cuda_pools.cpp pools and graphs; fake_cuda_lookup.cpp the functions that look up others.
+// This header has the state that the files share: the devices' memory, and its owners.
+// - fake_cuda_devices.cpp: devices, contexts and streams
+// - fake_cuda_memory.cpp: memory by pointer, handle and array
+// - fake_cuda_pools.cpp: pools and graphs
+// - fake_cuda_lookup.cpp: functions that look up other functions
 #pragma once
 
 #include <dlfcn.h>
@@ -62,17 +62,17 @@ constexpr unsigned kMaxDevices = 8;
 struct Block {
   unsigned device = 0;
   std::uint64_t bytes = 0;
-  Opaque pool = nullptr;  // that it belongs to
-  Opaque graph = nullptr;
+  Opaque pool = nullptr;   // the pool that it is from, if any
+  Opaque graph = nullptr;  // the graph that it is from, if any
   Opaque context = nullptr;
   bool is_live = true;  // for a graph: allocated by a launch and not freed since
   bool is_managed = false;
-  std::uint64_t device_bytes = 0;  // bytes used on the device, if not `bytes`
-  std::uint64_t granule = 0;       // address of the granule that it shares
+  std::uint64_t device_bytes = 0;  // bytes used on the device; 0: `bytes`
+  std::uint64_t granule = 0;       // address of its granule; 0: none
   bool is_shared = false;          // exported to another process
 };
 struct Granule {
-  Opaque context = nullptr;  // the only one that allocates in it
+  Opaque context = nullptr;  // the only context that allocates in it
   unsigned device = 0;
   std::uint64_t used = 0, live = 0;
 };
@@ -82,12 +82,12 @@ struct Physical {
   std::uint64_t bytes = 0;
   int handles = 1, mappings = 0;
   bool is_shared = false;  // exported as a descriptor, which is never closed
-  // The value can be reused after its release. False for handles that threads may keep using: no ledger could
-  // tell what such a value stands for.
+  // The value can be reused after its release. False for handles that threads may keep using: a ledger could
+  // not know which memory such a value means.
   bool reuses_value = false;
 };
-// Allocates from its device in steps. Keeps the memory until it is trimmed, or is destroyed and has no
-// allocations left.
+// A pool allocates from its device in steps. It keeps the memory until a trim, or until it is destroyed and
+// has no allocations left.
 struct Pool {
   unsigned device = 0;
   std::uint64_t used = 0, reserved = 0;
@@ -95,13 +95,13 @@ struct Pool {
   bool is_destroyed = false;
 };
 constexpr std::uint64_t kPoolStep = 32 << 20;  // as on an H200
-// Nodes have addresses from the start, and memory from the first launch on. The graph keeps that memory, in
-// whole steps. Memory that is live when the graph is destroyed stays until it is freed. A new graph reuses
-// the handle of a destroyed one, even while an exec still has its memory.
 struct Node {
   std::vector<Opaque> dependencies;
   Opaque graph = nullptr;
 };
+// A graph's nodes have addresses from the start, and memory from the first launch on. The graph keeps that
+// memory, in whole steps. Memory that is live when the graph is destroyed stays until it is freed. A new
+// graph reuses the handle of a destroyed one, even while an exec still has its memory.
 struct Graph {
   struct Allocation {
     unsigned device = 0;
@@ -109,12 +109,12 @@ struct Graph {
     Opaque made_by = nullptr, freed_by = nullptr;
     std::uint64_t number = 0;  // order in which the nodes were added
   };
-  std::map<std::uint64_t, Allocation> allocations;  // by address, with those that a node frees
+  std::map<std::uint64_t, Allocation> allocations;  // by address, including those that a node frees
   int users = 1;
   bool has_run = false;
   std::uint64_t need[kMaxDevices] = {};  // set by the first launch
-  unsigned running = 0;                  // execs that have memory, each its own
-  std::vector<std::uint64_t> frees;      // allocations of other graphs
+  unsigned running = 0;                  // number of execs with memory; each has its own
+  std::vector<std::uint64_t> frees;      // allocations of other graphs that this graph frees
 };
 struct GraphExec {
   Opaque graph = nullptr;
@@ -182,7 +182,7 @@ inline int machine_ordinal(int device) {
              : device;
 }
 
-// A possible interruption at the begin and the end of a call.
+// May sleep at the start and at the end of a call (FAKE_CUDA_PREEMPT).
 struct Preemption {
   static void run() {
     static const std::uint64_t kOneIn = setting("FAKE_CUDA_PREEMPT", 0);
@@ -224,6 +224,7 @@ inline void run_in_stream(Opaque stream, std::function<void()> run) {
   else
     run();
 }
+// Runs the function now, or at the next synchronization of any context if the device is busy.
 inline void run_at_wait(std::function<void()> run) {
   if (is_busy)
     pending.push_back({nullptr, std::move(run)});
@@ -245,9 +246,9 @@ inline bool is_ordered_after(Opaque later, Opaque earlier) {
   return false;
 }
 
-// The least memory that a graph's allocations need, in whole steps. An allocation can use the block of an
-// earlier one of at least its size, if the graph's order separates it from all users of that block. Tries all
-// combinations for up to 8 allocations; for more it uses their sum.
+// The least memory that a graph's allocations need, in whole steps. An allocation can reuse the block of an
+// earlier one if the block is large enough, and if the graph's order separates it from all users of the
+// block. Tries all combinations for up to 8 allocations; for more it uses their sum.
 class Need {
  public:
   Need(const Graph& graph, unsigned device) {
@@ -344,7 +345,8 @@ inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
   _exit(77);
 }
 
-// All allocated memory must be charged at any moment, not only at the limit.
+// Stops the program if the ledger has charged too little: it must be right at any moment, not only at the
+// limit.
 inline void check_against_ledger(unsigned device) {
   static const std::uint64_t slack = setting("FAKE_CUDA_LEDGER_SLACK", ~0ull);
   if (slack == ~0ull) return;
@@ -368,7 +370,7 @@ inline bool grow(unsigned device, std::uint64_t bytes) {
 }
 inline unsigned current_device() { return static_cast<Context*>(current)->device; }
 
-// Except for exported memory.
+// Returns the pool's bytes to the device, except for exported memory.
 inline void release_from_pool(Pool& pool, std::uint64_t bytes) {
   const std::uint64_t kept = std::min(bytes, pool.shared);
   pool.shared -= kept;

@@ -1,9 +1,12 @@
-// A model of the fake TensorRT: a text of lines, and the log of calls.
+// A model of the fake TensorRT: a text of lines, and the log of calls. FAKE_TENSORRT_LOG is the log's path.
 //
-// Lines: `input NAME DIM …`, `output NAME DIM …` (float32; a -1 in an output becomes 1 at run time), `scratch
-// BYTES`, `weights BYTES`, `trial BYTES` (allocated by the builder), `quantized`, `bad TEXT` (an error of the
-// parser), `plugin NAME` (the engine has a layer of this plug-in). Environment: FAKE_TENSORRT_LOG, the file
-// for the log of calls.
+// Lines:
+// - input NAME DIM …, output NAME DIM …: float32; a -1 in an output becomes 1 at run time
+// - scratch BYTES, weights BYTES
+// - trial BYTES: allocated by the builder
+// - quantized
+// - bad TEXT: an error of the parser
+// - plugin NAME: the engine has a layer of this plug-in
 #pragma once
 
 #include <NvInfer.h>

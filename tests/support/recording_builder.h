@@ -32,8 +32,8 @@ struct RecordingOptions {
   bool checksums = true;  // false: as older versions wrote it
   std::uint32_t segment_bytes = 64 << 10;
   std::uint32_t metadata_bytes = 64 << 10;
-  std::uint64_t segments_limit =
-      256;  // later events count as dropped (in a ring, the oldest are overwritten)
+  // Events beyond this many segments count as dropped. In a ring, they overwrite the oldest segment.
+  std::uint64_t segments_limit = 256;
   std::uint64_t large_bytes = 4096;
   std::uint64_t sample_period_bytes = 512 << 10;
   std::uint32_t time_shift = 0;
@@ -57,8 +57,8 @@ class RecordingBuilder {
   void module(const std::string& path, const std::string& build_id_bytes, std::uint64_t start,
               std::uint64_t end, std::uint64_t load_bias, std::uint64_t ticks = 0);
   void module_gone(std::uint64_t load_bias, std::uint64_t ticks);
-  // A profile of ONNX Runtime, which starts `start` nanoseconds after the recording. Without a number, as in
-  // recordings of older versions.
+  // A profile of ONNX Runtime, which starts `start` nanoseconds after the recording. `number` 0: as in
+  // recordings of older versions, which did not number profiles.
   void profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope,
                std::uint32_t number = 0);
   void open_profile(std::uint32_t number, std::uint32_t session_scope);
@@ -82,7 +82,7 @@ class RecordingBuilder {
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
                 std::uint64_t bytes, std::uint64_t releases);
-  // Later counts of the thread, in its segment's header, as a killed process leaves them.
+  // Adds counts to the header of the thread's segment, as a killed process leaves them.
   void count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations, std::uint64_t bytes,
              std::uint64_t releases);
   // Events of GPUs.
@@ -94,7 +94,7 @@ class RecordingBuilder {
   void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                       std::uint64_t size, std::uint64_t charged, std::uint64_t limit,
                       const Frames& stack = {});
-  // Follows a refusal.
+  // Call this after device_refused() of the same thread.
   void device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device, std::uint32_t process,
                      std::uint64_t bytes, bool is_elsewhere = false);
   void process_name(std::uint32_t process, const std::string& name);
@@ -121,8 +121,9 @@ class RecordingBuilder {
     std::map<Frames, std::uint32_t> stacks;  // stacks that the segment defines
   };
 
+  // Closes the writer's segment, with a checksum if the options want one.
   void leave(recording::RecordWriter& writer) const;
-  // Closes the open segments and the metadata, as an exiting process does.
+  // Writes the seals of the open segments and the end record, as an exiting process does.
   void write_end(recording::FileHeader& header);
   std::uint32_t stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames);
 

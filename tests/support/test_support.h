@@ -24,9 +24,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Returns a file of the shared test data outside the project ("models/mnist.onnx"), or nothing if that folder
-// is missing; tests then skip with GTEST_SKIP() << absent_message(...). HEADROOM_SHARED_DATA sets another
-// folder.
+// The path of a file of the shared test data outside the project ("models/mnist.onnx"). HEADROOM_SHARED_DATA
+// sets another folder. Returns nothing if the file is missing; the test then skips with GTEST_SKIP() <<
+// absent_message(...).
 std::optional<std::filesystem::path> shared_data(const std::string& relative_path);
 // A file of an npm package that scripts/install_dependencies.sh installed:
 // "models/ch_PP-OCRv4_det_infer.onnx".
@@ -42,10 +42,10 @@ inline constexpr bool kIsSlowBuild = true;
 #else
 inline constexpr bool kIsSlowBuild = false;
 #endif
-// For tests of a rate over thousands of trials, or of a search that takes minutes. Their result does not
-// depend on the build, and other tests run the same code in slow builds.
+// Why a slow build skips tests of a rate over thousands of trials, or of a search that takes minutes. Other
+// tests run the same code in slow builds.
 inline constexpr const char* kOnlyInPlainBuilds =
-    "of arithmetic, the same in every build: a plain one has it";
+    "skipped in slow builds: the result is the same in every build";
 // How many of `times` independent repetitions a build runs.
 constexpr int repetitions(int times) { return kIsSlowBuild ? (times + 9) / 10 : times; }
 
