@@ -6,8 +6,8 @@ export interface MemoryPart {
   bytes: number;
 }
 
-// runtime: resident once the runtime is loaded. model: loaded − runtime. frames: decoded frames that the bench holds
-// while running (not part of the model). working set: run peak − loaded − frames. If the ends of a part were not
+// runtime: resident once the runtime is loaded. model: loaded − runtime. frames: decoded frames that the bench keeps in
+// memory while running (not part of the model). working set: run peak − loaded − frames. If a figure of a part was not
 // measured, the part is not estimated: the known memory of the process is then one part.
 export function memory_parts(memory: Memory): MemoryPart[] {
   const {runtime_bytes: runtime, loaded_bytes: loaded, run_peak_bytes: run_peak, load_peak_bytes: load_peak} = memory;

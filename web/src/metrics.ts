@@ -1,5 +1,5 @@
-// Turns metrics.jsonl into time series. The page does not know the keys in advance: it flattens each line, treats every
-// number as a series, and groups the series into charts by the unit at the end of the key.
+// Turns metrics.jsonl into time series. The page does not know the keys in advance. It flattens each line and treats
+// every number as a series. The unit at the end of the key decides to which chart the series belongs.
 
 export interface Series {
   key: string;    // "temperature_celsius.cpu-thermal"
@@ -53,8 +53,8 @@ const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
 ];
 const WORKERS = 'processes.';
 const MOST_SERIES = 8;  // the number of colours in the palette
-// Not drawn: totals, because they never change and are in the header; the parts of a worker's resident memory, because
-// resident memory and PSS are drawn; a GPU's free and reserved memory, because they follow from its used memory.
+// Series that are not drawn. Totals never change and are in the header. Of a worker's memory, only resident memory and
+// PSS are drawn, without the parts. A GPU's free and reserved memory follow from its used memory.
 const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|^gpus\..*(index|_instance|(total|free|reserved)_bytes|limit_watts)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
 
 export function unit_of(key: string): Unit {
@@ -115,8 +115,8 @@ function worker_of(key: string): string | undefined {
   return key.startsWith(WORKERS) ? key.slice(WORKERS.length, key.lastIndexOf('.')) : undefined;
 }
 
-// A model that is measured alone and again with all others runs in a new process each time, and there is no memory to
-// draw between the two. If the process changes from one line to the next, this inserts a line without either process.
+// A model that is measured alone and again with all others runs in a new process each time. Between the two there is
+// nothing to draw. If the process changes from one line to the next, this inserts a line without either process.
 function with_changes_of_process(lines: Line[]): Line[] {
   return lines.flatMap((line, i) => {
     const before = lines[i - 1];

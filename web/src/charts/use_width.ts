@@ -1,5 +1,5 @@
-// The current width of an element. Charts contain text, so they cannot be scaled like pictures: they are laid out again
-// when the width of the window or of the paper changes.
+// The current width of an element. Charts contain text, so they cannot be scaled like pictures. The page lays them out
+// again when the width of the window or of the paper changes.
 import {type RefObject} from 'preact';
 import {useLayoutEffect, useState} from 'preact/hooks';
 

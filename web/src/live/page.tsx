@@ -142,7 +142,8 @@ function OverTime({history}: {history: History}) {
   );
 }
 
-// If total memory is far above the curve, the line would flatten it; the bar above shows the total instead.
+// Whether the chart can show the line of total memory. If the total is more than three times the curve's highest point,
+// the line would flatten the curve; then only the bar above shows the total.
 function is_near(history: History, total: number | undefined): boolean {
   return total !== undefined && history.used_bytes.some((value) => value !== null && value !== undefined && 3 * value > total);
 }

@@ -1,5 +1,5 @@
-// Map of the heap: each extent is a grid of cells, darker where more is live. The blocks at the end of the largest hole
-// are marked.
+// Map of the heap: each extent is a grid of cells, darker where more is live. The blocks at one end of the largest
+// hole are marked.
 import {useEffect, useRef} from 'preact/hooks';
 import {Legend} from '../charts/stacked_bar';
 import {use_width} from '../charts/use_width';

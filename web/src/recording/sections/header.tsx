@@ -1,4 +1,4 @@
-// The traced command, the main figures, and what is missing from the recording.
+// The traced command, the main figures, and the missing parts of the recording.
 import {bytes, duration, estimated_number, number, percent} from '../../format';
 import type {GpuRecording, Recording, RecordingBase} from '../data';
 
