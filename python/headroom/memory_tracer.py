@@ -29,7 +29,7 @@ LIBRARY = "libheadroom_memory_tracer.so"
 class LayerMemoryStats:
     layer_name: str
     peak_allocated: int  # most bytes allocated on the whole device while the layer ran
-    peak_reserved: int
+    peak_reserved: int  # most bytes reserved by the allocator on the whole device while the layer ran
     total_allocations: int  # in the layer itself, without inner layers
     total_deallocations: int
     avg_fragmentation: float  # 0 to 1
@@ -204,7 +204,7 @@ class MemoryTracer:
         """max_events: number of newest events to store; figures count all events. device: the default device of the figures;
         all devices are traced. record_to: writes a recording (.hrec) for `headroom report`, which survives a crash."""
         self._handle = None
-        # An event has 48 bytes, and ctypes would truncate larger numbers.
+        # ctypes would truncate numbers above 64 bits. 2^40 events of 48 bytes are more than any machine can store.
         if isinstance(max_events, bool) or not isinstance(max_events, Integral) or not 0 <= max_events < 1 << 40:
             raise ValueError(f"invalid max_events {max_events!r}: it must be a whole number of at least 0")
         self._handle = _call(
@@ -230,7 +230,7 @@ class MemoryTracer:
         if not isinstance(model, torch.nn.Module):
             raise ValueError(f"cannot trace a {type(model).__name__}: pass a torch.nn.Module")
         if self.device != "cpu" and not torch.cuda.is_initialized():
-            torch.cuda.init()  # before that there is no allocator to watch
+            torch.cuda.init()  # the CUDA allocator does not exist before this
         weights = _weights_of(model)
         numbers = (ctypes.c_int64 * len(weights))(*weights)
         if _call("begin", self._handle, numbers, len(weights) // 3) != 0:
