@@ -63,9 +63,11 @@ enum class CureVerdict {
 struct TriedFigure {
   std::string name;  // with unit: "run_peak_bytes", "latency_ns"
   double before = 0, after = 0;
-  double low = 1, high = 1;  // 95 % interval of after / before
-  bool differs = false;      // differs by more than identical runs do
-  bool is_judged = true;     // false: too little data to judge (latency of fewer than ten frames)
+  // Interval of after / before. Its confidence grows with the number of comparisons
+  // (analysis::compare_runs()).
+  double low = 1, high = 1;
+  bool differs = false;   // differs by more than identical runs do
+  bool is_judged = true;  // false: too little data to judge (latency of fewer than ten frames)
 };
 
 struct TriedCure {
