@@ -41,7 +41,8 @@ bool has_unproved_cuda(const Limit& limit) {
 
 std::string type_with_reason(const Limit& limit) {
   std::string text(name_of(limit.type));
-  if (limit.type == LimitType::soft && has_unproved_cuda(limit)) text += " (" + std::string(kCudaNotProved) + ")";
+  if (limit.type == LimitType::soft && has_unproved_cuda(limit))
+    text += " (" + std::string(kCudaNotProved) + ")";
   return text;
 }
 

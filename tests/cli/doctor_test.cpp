@@ -353,10 +353,9 @@ TEST_F(Doctor, ExplainsHowToDecompressALog) {
   write_text(folder_ / "logs/\x1b[31mred.log", "RuntimeError: CUDA error: out of memory\n");
   const CommandResult folder = run({"logs"});
   EXPECT_EQ(folder.exit_code, 1) << folder.err;
-  EXPECT_THAT(
-      folder.out,
-      AllOf(HasSubstr("examined logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
-            HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(folder.out,
+              AllOf(HasSubstr("examined logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
+                    HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
 }
 
 // The program is a child of a wrapper.

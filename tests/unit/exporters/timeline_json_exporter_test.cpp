@@ -39,7 +39,7 @@ TEST(TimelineJson, WritesEventsInOrder) {
   std::vector<std::string> lines;
   for (const Json& event : file["events"])
     lines.push_back(event["event_type"].get<std::string>() + " " + to_line(event["layer_name"]) + " " +
-                   to_line(event["size_bytes"]) + " " + to_line(event["allocated_bytes"]));
+                    to_line(event["size_bytes"]) + " " + to_line(event["allocated_bytes"]));
   EXPECT_EQ(lines,
             (std::vector<std::string>{R"(layer_enter "model" 0 0)", R"(alloc "model" 1000 1000)",
                                       R"(layer_enter "model/conv" 0 1000)", R"(alloc "model/conv" 4000 5000)",
@@ -115,10 +115,10 @@ TEST(TimelineJson, WritesMappedAndGpuMemory) {
     lines.push_back(text);
   }
   EXPECT_EQ(lines, (std::vector<std::string>{
-                      "layer_enter 0", "map 8192 mapped 8192", "device_alloc 4000 0 device 4000",
-                      "device_alloc 700 1 device 700", "layer_exit 0", "device_alloc 1000 0 pool 5000",
-                      "device_alloc 500 0 pinned_host 5000", "device_free 4000 0 device 1000",
-                      "device_refused 9000 0 device 1000", "unmap 4096 mapped 4096"}));
+                       "layer_enter 0", "map 8192 mapped 8192", "device_alloc 4000 0 device 4000",
+                       "device_alloc 700 1 device 700", "layer_exit 0", "device_alloc 1000 0 pool 5000",
+                       "device_alloc 500 0 pinned_host 5000", "device_free 4000 0 device 1000",
+                       "device_refused 9000 0 device 1000", "unmap 4096 mapped 4096"}));
   const Json& summary = file["summary"];
   EXPECT_EQ(summary["mapped_peak_bytes"], 8192);
   EXPECT_EQ(summary["mapped_end_bytes"], 4096);

@@ -74,9 +74,10 @@ Look look_at(const fs::path& path) {
   recording->for_each_event([&](const MemoryEvent& event) {
     gaps += event.kind == MemoryEventKind::gap ? 1 : 0;
     const auto frames = recording->stacks().frames(event.stack);
-    seen.figures.events.emplace_back(static_cast<int>(event.kind), event.time.count, event.address, event.size,
-                                  event.count, event.thread.index, recording->path_of(event.scope),
-                                  std::vector<std::uint64_t>(frames.begin(), frames.end()));
+    seen.figures.events.emplace_back(static_cast<int>(event.kind), event.time.count, event.address,
+                                     event.size, event.count, event.thread.index,
+                                     recording->path_of(event.scope),
+                                     std::vector<std::uint64_t>(frames.begin(), frames.end()));
   });
   const RecordingInfo& info = recording->info();
   for (const Thread& thread : info.threads) seen.figures.threads.push_back(thread.name);

@@ -65,7 +65,8 @@ TEST(PickleData, FindsItemsSetInSeveralSteps) {
   EXPECT_EQ(data.integer(data.find(dict, data.strings().intern("a"))), 3);
   EXPECT_EQ(data.integer(data.find(dict, data.strings().intern("b"))), 2);
   EXPECT_EQ(data.find(dict, data.strings().intern("c")).kind(), PickleKind::absent);
-  EXPECT_EQ(data.find(one[1], data.strings().intern("a")).kind(), PickleKind::absent) << "the value is not a dict";
+  EXPECT_EQ(data.find(one[1], data.strings().intern("a")).kind(), PickleKind::absent)
+      << "the value is not a dict";
 }
 
 TEST(PickleColumns, ReadsTheSameKeysOfDictsOfAllShapes) {
