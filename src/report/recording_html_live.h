@@ -11,7 +11,7 @@ namespace headroom::report {
 // {"frames": [name], "stacks": {"frame": [], "parent": []}, "layers": {"name": [], "parent": []},
 //  "moments": [{"time_ns", "until_ns", "bytes", "blocks", "stack": [], "stack_bytes": [], "other_bytes",
 //               "layer": [], "layer_bytes": [], "other_layers_bytes"}], "shares": live_shares_json()}
-// Node 0 of `stacks` and of `layers` is the root. docs/trace-report.md has the meaning.
+// Node 0 of `stacks` and of `layers` is the root. web/src/recording/data.ts describes the keys.
 Json live_moments_json(const RecordingReport& report, const std::vector<analysis::LiveMoment>& moments);
 
 // [{"time_ns", …, "cell_bytes", "extents": [{"address", "bytes", "cells"}], "blocker"}]: a letter a cell, of

@@ -1,5 +1,7 @@
 // Reads a recording's data from the inert script elements that src/report/recording_html.cpp writes into the page.
-// Keys are those of `headroom report FILE.hrec --json` (docs/trace-report.md).
+// `recording` has the keys of `headroom report FILE.hrec --json` (docs/trace-report.md). Names are cut to 240 bytes, and at most
+// 4000 layers are kept. `live` has what was live at up to 64 moments, `heap` has maps of the heap at some of them.
+// Other programs read these elements, too.
 
 import type {MemoryShare} from '../memory_kinds';
 import type {NodeMemory} from '../report';
@@ -294,8 +296,8 @@ export interface Recording extends RecordingBase {
 
 // Call stacks as a tree, stored in columns: node 0 is the root, and a parent comes before its children.
 export interface CallTree {
-  frames: string[];
-  stacks: {frame: number[]; parent: number[]};
+  frames: string[];  // names of functions
+  stacks: {frame: number[]; parent: number[]};  // frame[i] is an index of frames, parent[i] a node
 }
 
 export interface LiveMoments extends CallTree {
@@ -331,6 +333,7 @@ export interface LiveMoment extends HeldByStack {
 
 export interface HeapMap extends FragmentationMoment {
   cell_bytes: number;
+  // Of the cells, one letter of base64's alphabet each, from A (free) to / (live throughout).
   extents: {address: string; bytes: number; cells: string}[];
   blocker?: Blocker;
 }
@@ -344,7 +347,7 @@ export interface Blocker {
   freed_if_gone_bytes: number;  // size of the largest hole without these blocks
   age_ns: number;
   places: {bytes: number; blocks: number; frames: string[]}[];  // the places with most bytes
-  extent?: number;
+  extent?: number;  // index of the extent in which it lies, at offset_bytes
   offset_bytes?: number;
 }
 
