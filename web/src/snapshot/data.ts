@@ -1,5 +1,7 @@
 // Reads a memory snapshot's data from the inert script elements that src/report/snapshot_html.cpp writes into the page.
-// Keys are those of `headroom report X.pickle --json` (docs/pytorch-snapshots.md), except places, which are nodes of a tree.
+// `snapshot` has the keys of `headroom report X.pickle --json` (docs/pytorch-snapshots.md). Instead of `frames` and `request_bytes`
+// it has `place`, a node of the tree in `calls`. Only the page has `live`, the `cells` of segments, and `words`, the screen's
+// sentences. Other programs read these elements, too.
 import type {CallTree, HeldByStack} from '../recording/data';
 
 // A node of `calls.stacks`; absent if the page was full or no stack was recorded.
