@@ -87,8 +87,9 @@ std::string metadata_section(const BenchResult& result) {
     add_line(text, "Inference phase", format_duration(result.inference_time));
   if (result.image_size > 0)
     add_line(text, "Settings",
-             fmt::format("image size {}, confidence {}, IoU {}{}", result.image_size, result.confidence,
-                         result.iou, has_own_thresholds(result) ? "; some models use their own" : ""));
+             fmt::format("image size {} (for models without a fixed size), confidence {}, IoU {}{}",
+                         result.image_size, result.confidence, result.iou,
+                         has_own_thresholds(result) ? "; some models use their own" : ""));
   if (result.options) add_line(text, "Options", words_for_options(*result.options));
   return text + "\n";
 }
@@ -193,7 +194,7 @@ std::string left_out_section(const BenchResult& result) {
 constexpr std::string_view kDefinitions =
     "---\n\nPercentiles are nearest rank: measured values, never interpolated. “P99 at most” is the upper "
     "bound of P99 at 99 % confidence (LoadGen early stopping). It needs 662 frames; the bound of P90 needs "
-    "64. Warm-up frames are excluded. Peaks are the kernel's high-water marks. 1 MiB is 1,048,576 bytes. “–” "
+    "64. Warm-up runs are excluded. Peaks are the kernel's high-water marks. 1 MiB is 1,048,576 bytes. “–” "
     "means not measured; it does not mean zero.\n";
 
 }  // namespace

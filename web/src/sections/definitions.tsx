@@ -6,7 +6,7 @@ export function Definitions() {
         <summary>Definitions of the figures</summary>
         <dl class="definitions">
           <dt>Percentiles</dt>
-          <dd>Nearest rank: P50, P90 and P99 are measured values, <code>sorted[ceil(p · n) − 1]</code>, never interpolated. Warm-up frames are excluded.</dd>
+          <dd>Nearest rank: P50, P90 and P99 are measured values, <code>sorted[ceil(p · n) − 1]</code>, never interpolated. Warm-up runs are excluded.</dd>
           <dt>P90 and P99 at most</dt>
           <dd>Upper bound of the percentile at 99 % confidence (early stopping as in MLPerf LoadGen). It needs 64 frames for P90 and 662 for P99. With fewer, the page shows “too few frames” or marks the percentile with an asterisk.</dd>
           <dt>sd, CV</dt>
