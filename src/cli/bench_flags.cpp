@@ -146,7 +146,7 @@ std::vector<Flag> limit_flags() {
                  "GPU memory limit, shared by all models (or 0=4GiB,1=8GiB)", group),
            {"gpu-limit"}),
       ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
-                   "compatibility alias: limit in GiB, at most 8 (docs/limits.md)", group),
+                   "compatibility alias: limit in GiB, at most 8 (docs/gpu-limits.md)", group),
              0.01),
       chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"},
              "mechanism that enforces --mem-limit", group, "auto"),
@@ -236,7 +236,8 @@ Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<s
   if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
     if (*gigabytes > kLargestGigabytes)
       warnings.push_back(fmt::format(
-          "--gpu-mem-limit-gb {} is above the maximum of 8, so 8 GiB is used; --mem-limit has no maximum",
+          "--gpu-mem-limit-gb {} is above the maximum of 8, so 8 GiB is used; for a larger limit, use "
+          "--mem-limit (host memory) or --gpu-mem-limit (GPU memory)",
           *gigabytes));
     set_reference_limit(from_gib(std::min(*gigabytes, kLargestGigabytes)), options);
   }
