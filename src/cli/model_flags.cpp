@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "base/run_folder.h"
 #include "base/text.h"
@@ -25,78 +26,88 @@ bool exists(std::string_view path) {
   return fs::exists(path, code);
 }
 
-Status read_threshold(std::string_view key, std::string_view word, std::optional<double>& target) {
-  target = parse_number<double>(word);
-  if (target && *target >= 0 && *target <= 1) return {};
-  return usage_error(fmt::format("invalid {} '{}' of a model: not a number from 0 to 1", key, word));
-}
-
 bool is_setting(std::string_view key) {
   const auto names = setting_names();
   return std::find(names.begin(), names.end(), key) != names.end();
 }
 
-Status read_precision(std::string_view word, Precision& target) {
+bool is_key(std::string_view key) {
+  constexpr std::array<std::string_view, 8> kKeys{"backend", "task",      "device", "conf",
+                                                  "iou",     "precision", "every",  "isolated"};
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() || is_setting(key);
+}
+
+// The values that a key accepts, for error messages.
+std::string_view values_of(std::string_view key) {
+  if (key == "conf" || key == "iou") return "a number from 0 to 1";
+  if (key == "precision") return "fp32, fp16 or bf16";
+  if (key == "every")
+    return "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool";
+  if (key == "isolated") return "on or off; isolated=on runs the model in a separate process in --pool";
+  return values_of_setting(key);
+}
+
+bool read_threshold(std::string_view word, std::optional<double>& target) {
+  target = parse_number<double>(word);
+  return target && *target >= 0 && *target <= 1;
+}
+
+bool read_precision(std::string_view word, Precision& target) {
   const auto precision = parse_precision(word);
-  if (!precision || *precision == Precision::automatic)
-    return usage_error(fmt::format("unknown precision '{}' of a model", word), "",
-                       "use one of fp32, fp16, bf16");
+  if (!precision || *precision == Precision::automatic) return false;
   target = *precision;
-  return {};
+  return true;
 }
 
-Status read_every(std::string_view word, std::int64_t& target) {
+bool read_every(std::string_view word, std::int64_t& target) {
   const auto every = parse_number<std::int64_t>(word);
-  if (!every || *every < 1)
-    return usage_error(fmt::format("invalid every '{}' of a model: not a whole number of at least 1", word),
-                       "", "every=5 runs the model on every fifth frame of --pool");
+  if (!every || *every < 1) return false;
   target = *every;
-  return {};
+  return true;
 }
 
-Status read_isolated(std::string_view word, bool& target) {
-  if (word != "on" && word != "off")
-    return usage_error(fmt::format("invalid isolated '{}' of a model: not on or off", word), "",
-                       "isolated=on runs the model in a separate process in --pool");
+bool read_isolated(std::string_view word, bool& target) {
   target = word == "on";
-  return {};
+  return word == "on" || word == "off";
 }
 
-// What was written behind the path.
-Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec) {
-  if (key == "conf") return read_threshold(key, word, spec.confidence);
-  if (key == "iou") return read_threshold(key, word, spec.iou);
+// "conf=0.6" after the path of a model.
+struct Pair {
+  std::string_view key, word;
+};
+
+// Returns false if the value is invalid. Names of backends, tasks and devices are checked later.
+bool read_pair(const Pair& pair, ModelSpec& spec) {
+  const auto [key, word] = pair;
+  if (key == "conf") return read_threshold(word, spec.confidence);
+  if (key == "iou") return read_threshold(word, spec.iou);
   if (key == "precision") return read_precision(word, spec.precision);
   if (key == "every") return read_every(word, spec.every);
   if (key == "isolated") return read_isolated(word, spec.isolated);
   if (is_setting(key)) {
     RuntimeSettings checked;
-    if (!set_setting(checked, key, word))
-      return usage_error(fmt::format("invalid runtime setting {}={} of a model", key, word), "",
-                         "docs/bench.md lists the settings and their values");
-    // Taken from the end of the text: the first stands first again.
+    if (!set_setting(checked, key, word)) return false;
+    // The pairs are read from the last to the first; this restores their order.
     spec.settings = fmt::format("{}={}{}{}", key, word, spec.settings.empty() ? "" : ",", spec.settings);
-    return {};
+    return true;
   }
   (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
-  return {};
+  return true;
 }
 
-// Takes the last ",KEY=WORD" off `text`; false if it ends with none.
-Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
+// Removes the last ",KEY=WORD" from `text` and returns it. Returns nothing if `text` does not end with a
+// known key.
+std::optional<Pair> take_pair(std::string_view& text) {
   const std::size_t comma = text.rfind(',');
-  if (comma == std::string_view::npos) return false;
+  if (comma == std::string_view::npos) return std::nullopt;
   const std::string_view setting = text.substr(comma + 1);
   const std::size_t equals = setting.find('=');
-  if (equals == std::string_view::npos) return false;
-  const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
-  constexpr std::array<std::string_view, 8> kKeys{"backend", "task",      "device", "conf",
-                                                  "iou",     "precision", "every",  "isolated"};
-  if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end() && !is_setting(key)) return false;
-  if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
-  if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
+  if (equals == std::string_view::npos) return std::nullopt;
+  const Pair pair{setting.substr(0, equals), setting.substr(equals + 1)};
+  if (!is_key(pair.key)) return std::nullopt;
+  if (pair.word.find_first_of("/=") != std::string_view::npos) return std::nullopt;  // part of a path
   text = text.substr(0, comma);
-  return true;
+  return pair;
 }
 
 Status check_names(const std::vector<ModelSpec>& models) {
@@ -115,6 +126,16 @@ Status check_names(const std::vector<ModelSpec>& models) {
   return {};
 }
 
+// The key that made "m.onnx,foo=1" a path: "foo". Nothing if the text before the first comma is no file.
+std::optional<std::string_view> unknown_key(std::string_view path) {
+  const std::size_t first = path.find(','), last = path.rfind(',');
+  std::error_code code;
+  if (first == std::string_view::npos || exists(path) || !fs::is_regular_file(path.substr(0, first), code))
+    return std::nullopt;
+  const std::string_view setting = path.substr(last + 1), key = setting.substr(0, setting.find('='));
+  return is_key(key) ? std::nullopt : std::optional(key);
+}
+
 Status check_paths(const std::vector<ModelSpec>& models) {
   std::vector<std::string> unreadable;
   for (const ModelSpec& model : models) {
@@ -126,6 +147,10 @@ Status check_paths(const std::vector<ModelSpec>& models) {
       unreadable.push_back(fmt::format("{} ({}) is a folder", model.path, model.name));
   }
   if (unreadable.size() < models.size()) return {};
+  for (const ModelSpec& model : models)
+    if (const auto key = unknown_key(model.path))
+      return usage_error(fmt::format("unknown setting '{}' of model {}", *key, model.name), "",
+                         "docs/bench.md lists the settings");
   return usage_error(models.size() == 1 ? "the model cannot be read" : "none of the models can be read",
                      fmt::format("{}", fmt::join(unreadable, ", ")), "check the paths");
 }
@@ -149,11 +174,8 @@ std::string model_name_of(std::string_view path) {
 
 Result<ModelSpec> parse_model(std::string_view text) {
   ModelSpec spec;
-  for (bool more = true; more;) {
-    auto taken = take_setting(text, spec);
-    if (!taken) return forward_error(taken);
-    more = *taken;
-  }
+  std::vector<Pair> pairs;  // from the last to the first
+  for (auto pair = take_pair(text); pair; pair = take_pair(text)) pairs.push_back(*pair);
   const std::size_t equals = text.find('=');
   const std::string_view head = text.substr(0, equals);
   const std::string_view tail = equals == std::string_view::npos ? "" : text.substr(equals + 1);
@@ -166,6 +188,10 @@ Result<ModelSpec> parse_model(std::string_view text) {
   spec.name = is_path ? model_name_of(text) : std::string(head);
   if (spec.path.empty())
     return usage_error(fmt::format("the model '{}' has no path", spec.name), "", "write --model NAME=PATH");
+  for (const Pair& pair : pairs)
+    if (!read_pair(pair, spec))
+      return usage_error(fmt::format("invalid setting {}={} of model {}", pair.key, pair.word, spec.name), "",
+                         fmt::format("use {}", values_of(pair.key)));
   return spec;
 }
 

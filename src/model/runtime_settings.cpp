@@ -83,21 +83,22 @@ std::optional<bool> switch_of(std::string_view word) {
 
 std::string_view word_of(bool on) { return on ? "on" : "off"; }
 
-// One entry per setting: name, parser, formatter.
+// One entry per setting: name, accepted values, parser, formatter.
 struct Setting {
-  std::string_view name;
+  std::string_view name, values;
   bool (*set)(RuntimeSettings&, std::string_view);
   std::string (*get)(const RuntimeSettings&);
 };
 
 template <bool RuntimeSettings::*field>
 constexpr Setting switched(std::string_view name) {
-  return {name, [](RuntimeSettings& s, std::string_view word) { return take(switch_of(word), s.*field); },
+  return {name, "on or off",
+          [](RuntimeSettings& s, std::string_view word) { return take(switch_of(word), s.*field); },
           [](const RuntimeSettings& s) { return std::string(word_of(s.*field)); }};
 }
 
 constexpr std::array kSettings{
-    Setting{"threads",
+    Setting{"threads", "0 to 1024, or auto",
             [](RuntimeSettings& s, std::string_view word) {
               constexpr int kMost = 1024;
               const auto number = word == "auto" ? std::optional(0) : parse_number<int>(word);
@@ -106,7 +107,7 @@ constexpr std::array kSettings{
             [](const RuntimeSettings& s) { return s.threads == 0 ? "auto" : std::to_string(s.threads); }},
     switched<&RuntimeSettings::arena>("arena"),
     Setting{
-        "extend",
+        "extend", "next_power_of_two or same_as_requested",
         [](RuntimeSettings& s, std::string_view word) {
           for (const ArenaExtend extend : {ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested})
             if (word == name_of(extend)) return take(std::optional(extend), s.arena_extend);
@@ -116,7 +117,7 @@ constexpr std::array kSettings{
     switched<&RuntimeSettings::memory_pattern>("pattern"),
     switched<&RuntimeSettings::prepacking>("prepack"),
     Setting{
-        "graph",
+        "graph", "0, 1, 2 or all",
         [](RuntimeSettings& s, std::string_view word) {
           const auto level = word == "all" ? std::optional(99) : parse_number<int>(word);
           return level && ((*level >= 0 && *level <= 2) || *level == 99) && take(level, s.graph_level);
@@ -124,12 +125,12 @@ constexpr std::array kSettings{
         [](const RuntimeSettings& s) { return s.graph_level == 99 ? "all" : std::to_string(s.graph_level); }},
     switched<&RuntimeSettings::spinning>("spinning"),
     switched<&RuntimeSettings::mapped>("mapped"),
-    Setting{"convolutions",
+    Setting{"convolutions", "exhaustive, heuristic or default",
             [](RuntimeSettings& s, std::string_view word) {
               return take(parse_conv_search(word), s.conv_search);
             },
             [](const RuntimeSettings& s) { return std::string(name_of(s.conv_search)); }},
-    Setting{"workspace",
+    Setting{"workspace", "small or large",
             [](RuntimeSettings& s, std::string_view word) {
               if (word != "small" && word != "large") return false;
               s.conv_small_workspace = word == "small";
@@ -148,6 +149,12 @@ constexpr auto kNames = [] {
 }  // namespace
 
 std::span<const std::string_view> setting_names() { return kNames; }
+
+std::string_view values_of_setting(std::string_view name) {
+  for (const Setting& setting : kSettings)
+    if (setting.name == name) return setting.values;
+  return {};
+}
 
 bool set_setting(RuntimeSettings& settings, std::string_view name, std::string_view word) {
   for (const Setting& setting : kSettings)

@@ -54,6 +54,8 @@ struct RuntimeSettings {
 
 // The settings in describe() that can be set by name: "arena", "prepack", …
 std::span<const std::string_view> setting_names();
+// The values that a setting accepts, for error messages: "on or off". Empty if the name is unknown.
+std::string_view values_of_setting(std::string_view name);
 // Sets one: "arena", "off". Returns false if the name or the value is unknown.
 bool set_setting(RuntimeSettings& settings, std::string_view name, std::string_view word);
 // Sets several: "arena=off,prepack=off". Returns false at the first unknown one.

@@ -200,8 +200,9 @@ TEST_F(BenchPool, ReportsWrongUseInOneSentence) {
     return result.err;
   };
   EXPECT_THAT(error_of(run({"load allocate 1"}, {"--device", "cpu", "--pool", "1KiB"})), HasSubstr("--pool"));
-  EXPECT_THAT(error_of(run({"load allocate 1|,every=0"})), HasSubstr("every '0' of a model"));
-  EXPECT_THAT(error_of(run({"load allocate 1|,isolated=1"})), HasSubstr("isolated '1' of a model"));
+  EXPECT_THAT(error_of(run({"load allocate 1|,every=0"})), HasSubstr("invalid setting every=0 of model"));
+  EXPECT_THAT(error_of(run({"load allocate 1|,isolated=1"})),
+              HasSubstr("invalid setting isolated=1 of model"));
   EXPECT_THAT(error_of(run({"load allocate 1|,isolated=on,device=cuda:0"})),
               HasSubstr("a cannot be isolated"));
   EXPECT_THAT(error_of(run({"load allocate 1"}, {"--pool-threads", "0"})), HasSubstr("--pool-threads"));

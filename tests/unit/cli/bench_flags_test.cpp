@@ -99,6 +99,9 @@ TEST_F(BenchFlags, ReadsLimitsInBothSpellings) {
   EXPECT_EQ(options({"--model", path("a.onnx"), "--mem-limit", "12GiB"})->memory_limit, gibibytes(12));
   EXPECT_EQ(options({"--model", path("a.onnx"), "--gpu-mem-limit-gb", "12"})->memory_limit, gibibytes(8));
   ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0],
+            "--gpu-mem-limit-gb 12 is above the maximum of 8, so 8 GiB is used; for a larger limit, use "
+            "--mem-limit (host memory) or --gpu-mem-limit (GPU memory)");
   EXPECT_EQ(options({"--model", path("a.onnx"), "--gpu_mem_limit_gb", "2.5"})->memory_limit, mebibytes(2560));
   EXPECT_TRUE(warnings_.empty());
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
@@ -158,6 +161,14 @@ TEST_F(BenchFlags, RejectsRunsWithoutAReadableModel) {
       error_of({"--model", "x=/nowhere.onnx", "--model0", "/gone.engine"}),
       "none of the models can be read: /nowhere.onnx (x) was not found, /gone.engine (yolo11n_rgb) was not "
       "found; check the paths");
+}
+
+TEST_F(BenchFlags, NamesAnUnknownSettingOfAModel) {
+  const std::string sentence = "unknown setting 'foo' of model m; docs/bench.md lists the settings";
+  EXPECT_EQ(error_of({"--model", "m=" + path("a.onnx") + ",foo=1"}), sentence);
+  EXPECT_EQ(error_of({"--model", "m=" + path("a.onnx") + ",conf=0.5,foo"}), sentence);
+  EXPECT_EQ(error_of({"--model", "m=" + path("gone.onnx") + ",foo=1"}),
+            "the model cannot be read: " + path("gone.onnx") + ",foo=1 (m) was not found; check the paths");
 }
 
 TEST_F(BenchFlags, AcceptsAMissingSourceUntilModelsAreLoaded) {

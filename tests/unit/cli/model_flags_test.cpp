@@ -57,14 +57,17 @@ TEST_F(ModelFlags, ReadsSettingsAfterThePath) {
   EXPECT_FALSE(parse_model("m=a.onnx")->isolated);
   EXPECT_FALSE(parse_model("m=a.onnx,isolated=off")->isolated);
   EXPECT_EQ(words_of(*parse_model("m=a.onnx,isolated=on")), "m=a.onnx,isolated=on");
-  EXPECT_EQ(error_of("m=a.onnx,isolated=yes"),
-            "invalid isolated 'yes' of a model: not on or off; isolated=on runs the model in a separate "
-            "process in --pool");
+  EXPECT_EQ(
+      error_of("m=a.onnx,isolated=yes"),
+      "invalid setting isolated=yes of model m; use on or off; isolated=on runs the model in a separate "
+      "process in --pool");
   EXPECT_EQ(error_of("m=a.onnx,every=0"),
-            "invalid every '0' of a model: not a whole number of at least 1; every=5 runs the model on every "
-            "fifth frame of --pool");
-  EXPECT_EQ(error_of("m=a.onnx,conf=high"), "invalid conf 'high' of a model: not a number from 0 to 1");
-  EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "invalid iou '1.5' of a model: not a number from 0 to 1");
+            "invalid setting every=0 of model m; use a whole number of at least 1; every=5 runs the model on "
+            "every fifth frame of --pool");
+  EXPECT_EQ(error_of("m=a.onnx,conf=high"), "invalid setting conf=high of model m; use a number from 0 to 1");
+  EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "invalid setting iou=1.5 of model m; use a number from 0 to 1");
+  EXPECT_EQ(error_of("a.onnx,precision=int8"),
+            "invalid setting precision=int8 of model a; use fp32, fp16 or bf16");
 }
 
 TEST_F(ModelFlags, ReadsRuntimeSettingsAfterThePath) {
@@ -73,7 +76,15 @@ TEST_F(ModelFlags, ReadsRuntimeSettingsAfterThePath) {
   EXPECT_EQ(model->path, "a.onnx");
   EXPECT_EQ(model->settings, "arena=off,prepack=off,threads=2");
   EXPECT_EQ(words_of(*model), "m=a.onnx,conf=0.6,arena=off,prepack=off,threads=2");
-  EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("invalid runtime setting arena=maybe"));
+}
+
+TEST_F(ModelFlags, NamesTheValuesOfAnInvalidSetting) {
+  EXPECT_EQ(error_of("m=a.onnx,arena=maybe,conf=0.5"),
+            "invalid setting arena=maybe of model m; use on or off");
+  EXPECT_EQ(error_of("/x/a.onnx,threads=9999"),
+            "invalid setting threads=9999 of model a; use 0 to 1024, or auto");
+  EXPECT_EQ(error_of("m=a.onnx,graph=3"), "invalid setting graph=3 of model m; use 0, 1, 2 or all");
+  for (const std::string_view name : setting_names()) EXPECT_FALSE(values_of_setting(name).empty()) << name;
 }
 
 TEST_F(ModelFlags, RejectsInvalidNames) {
