@@ -215,8 +215,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
     model = std::move(*tuned);
   }
   if (lacks_its_source(model, options))
-    return failed_model(std::move(model),
-                        {ErrorKind::usage, "this model takes frames: add --source", "", ""});
+    return failed_model(std::move(model), {ErrorKind::usage, kNeedsSource, "", ""});
   return model;
 }
 

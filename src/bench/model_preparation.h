@@ -23,6 +23,9 @@ struct PreparationContext {
   std::function<void(const PreparedModel& model)> report;
 };
 
+// The error of a model that takes frames in a run without a source.
+inline constexpr const char* kNeedsSource = "this model takes frames: add --source";
+
 // Returns an error only if the whole setup must end. A model that fails is a result, not an error.
 Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationContext& context);
 

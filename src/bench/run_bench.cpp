@@ -36,13 +36,16 @@ namespace {
 
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
-// The next command for the user: after a setup alone, the measurement.
+// The next command for the user: after a setup alone, the measurement; after a failure, its diagnosis.
 std::string next_command(const Run& run) {
   constexpr std::string_view kSetupOnly = "--skip-inference";
   std::string command = run.result.command;
   const std::size_t at = command.find(kSetupOnly);
-  if (!run.options.skip_inference || at == std::string::npos)
-    return fmt::format("headroom report {}", shell_word(run.folder.path.string()));
+  if (!run.options.skip_inference || at == std::string::npos) {
+    const bool has_failed = any_model_failed(run.result) || run.extra_failed;
+    return fmt::format("headroom {} {}", has_failed ? "doctor" : "report",
+                       shell_word(run.folder.path.string()));
+  }
   return command.replace(at, kSetupOnly.size(), "--skip-setup");
 }
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -184,21 +187,31 @@ Result<Json> set_up(const Json& job) {
   const PreparationContext context{*options,   frames_held,
                                    *interrupt, *device_account ? &**device_account : nullptr,
                                    send_step,  report_model};
+  // Sent after the last model: if every model lacks a source, the answer is one error for all of them.
+  std::vector<std::string> without_source;
   for (const ModelSpec& spec : options->models) {
     send_step(fmt::format("trying {}", spec.name));
     auto model = prepare_model(spec, context);
     if (!model) return forward_error(model);
-    if (model->status == ModelStatus::ok)
+    if (model->status == ModelStatus::ok) {
       send_step(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
                             model->backend_version, model->input));
-    else
-      send_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
+      if (data.source && !model->takes_frames)
+        send_step(fmt::format("{}: takes no frames; runs on inputs made from its signature", model->name));
+    } else {
+      std::string line = fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error);
+      if (model->error == kNeedsSource)
+        without_source.push_back(std::move(line));
+      else
+        send_failure(line);
+    }
     report_model(*model);
     data.models.push_back(std::move(*model));
   }
   const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
   if (!data.source && std::all_of(data.models.begin(), data.models.end(), lacks_frames))
     return usage_error("--source is missing", "all models take frames", kNameASource);
+  for (const std::string& line : without_source) send_failure(line);
   data.headroom_version = HEADROOM_VERSION;
   data.created_at = timestamp_now();
   data.host = this_host();

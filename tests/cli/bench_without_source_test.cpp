@@ -50,6 +50,8 @@ TEST(BenchWithoutSource, ReportsWhyAModelThatTakesFramesFails) {
   EXPECT_EQ(get_text(model_of(report, "face"), "status"), "failed");
   EXPECT_EQ(get_text(model_of(report, "face"), "error"), "this model takes frames: add --source");
   EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
+  EXPECT_THAT(result.err, HasSubstr("face: failed: this model takes frames: add --source"));
+  EXPECT_THAT(result.out, HasSubstr("\nNext: headroom doctor "));
 }
 
 TEST(BenchWithoutSource, RequiresASourceIfAllModelsTakeFrames) {
@@ -58,7 +60,8 @@ TEST(BenchWithoutSource, RequiresASourceIfAllModelsTakeFrames) {
   Bench bench;
   const CommandResult result = bench.run({"--model", "face=" + face->string()});
   EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("add --source"));
+  EXPECT_THAT(result.err, HasSubstr("error: --source is missing: all models take frames; add --source"));
+  EXPECT_THAT(result.err, Not(HasSubstr("this model takes frames"))) << "one error for one mistake";
   EXPECT_THAT(result.out, testing::IsEmpty());
 }
 
@@ -82,7 +85,9 @@ TEST(BenchWithoutSource, RejectsASourceForDataPreparedWithoutOne) {
     return bench.run(more);
   };
   // Nothing of an earlier preparation with a source remains.
-  EXPECT_EQ(with({"--source", bench.pictures(), "--skip-inference"}).exit_code, 0);
+  const CommandResult prepared = with({"--source", bench.pictures(), "--skip-inference"});
+  EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
+  EXPECT_THAT(prepared.err, HasSubstr("m: takes no frames; runs on inputs made from its signature"));
   EXPECT_EQ(with({"--skip-inference"}).exit_code, 0);
   EXPECT_FALSE(fs::exists(bench.path() / "prepared/metadata.json"));
   const CommandResult again = with({"--skip-setup"});
