@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -173,6 +175,14 @@ class SignalMask {
   sigset_t before_{};
 };
 
+// Replaces advice that only `headroom bench` can follow.
+std::string advice_for_commands(std::string note) {
+  constexpr std::string_view kRemoveLimit = "remove --gpu-limit";
+  for (std::size_t at = 0; (at = note.find(cuda::kUseCpu, at)) != note.npos; at += kRemoveLimit.size())
+    note.replace(at, cuda::kUseCpu.size(), kRemoveLimit);
+  return note;
+}
+
 }  // namespace
 
 Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
@@ -183,6 +193,7 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
   for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
     if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
   ProvedGpuLimit proved{probe_gpu_limit(limits, devices, *interrupt)};
+  proved.limit.note = advice_for_commands(std::move(proved.limit.note));
   if (interrupt->requested()) proved.interrupted_by = interrupt->signal_number();
   return proved;
 }

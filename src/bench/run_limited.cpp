@@ -18,14 +18,16 @@
 namespace headroom::bench {
 namespace {
 
-// "peak 120.0 MiB of 512.0 MiB (hard: control group v1)".
+// "peak 120.0 MiB of 512.0 MiB (hard: control group v1)". Without a control group, the peak is resident
+// memory, but RLIMIT_DATA counts reserved memory.
 std::string describe_memory(const Limit& proved, const limits::MemoryLimit& limit, const ExitStatus& status,
                             std::int64_t kills) {
   const auto peak = limit.account().peak;
   std::string text =
       fmt::format("peak {} of {} ({}: {})", format_bytes(peak.value_or(status.peak_rss)),
                   format_bytes(proved.bytes), type_with_reason(proved), report::words_for(proved.mechanism));
-  if (!peak) text += " (resident size of the largest process)";
+  if (!peak) text += ", resident in the largest process";
+  if (!peak && proved.mechanism == LimitMechanism::rlimit_data) text += "; the limit counts reserved memory";
   if (kills > 0) text += fmt::format(", {} killed at it", report::counted(kills, "process"));
   return text;
 }

@@ -13,8 +13,7 @@
 namespace headroom::cuda {
 namespace {
 
-constexpr const char* kInstallOrUseCpu =
-    "install or load NVIDIA's driver, or run on the CPU (headroom bench: --device cpu)";
+std::string install_or_use_cpu() { return fmt::format("install or load NVIDIA's driver, or {}", kUseCpu); }
 constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 template <class Function>
@@ -73,21 +72,25 @@ Result<const Driver*> Driver::open() {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return input_error("CUDA driver not found", reason == nullptr ? "libcuda.so.1 cannot be loaded" : reason,
-                       kInstallOrUseCpu);
+    const std::string_view why = reason == nullptr ? "" : reason;
+    // The usual reason only repeats the message. Others do not: a library that libcuda.so.1 needs is missing.
+    const bool is_missing = why.starts_with("libcuda.so.1:") && why.ends_with("No such file or directory");
+    return input_error("CUDA driver not found (libcuda.so.1)", is_missing ? "" : std::string(why),
+                       install_or_use_cpu());
   }
   if (const char* missing = load_functions(library, driver.functions_))
     return input_error("the CUDA driver is too old", fmt::format("it has no function {}", missing),
-                       "install a newer driver, or run on the CPU (headroom bench: --device cpu)");
+                       fmt::format("install a newer driver, or {}", kUseCpu));
   const Code code = driver.functions_.cuInit(0);
   if (code == kNoDevice)
     return input_error("the CUDA driver found no GPU", driver.name_of(code),
-                       std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
-                           ? "check CUDA_VISIBLE_DEVICES, which may hide it, or run on the CPU (headroom "
-                             "bench: --device cpu)"
-                           : "check nvidia-smi, or run on the CPU (headroom bench: --device cpu)");
+                       fmt::format("{}, or {}",
+                                   std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
+                                       ? "check CUDA_VISIBLE_DEVICES, which may hide it"
+                                       : "check nvidia-smi",
+                                   kUseCpu));
   if (code != kSuccess || driver.functions_.cuDeviceGetCount(&driver.devices_) != kSuccess)
-    return input_error("cannot initialise the CUDA driver", driver.name_of(code), kInstallOrUseCpu);
+    return input_error("cannot initialise the CUDA driver", driver.name_of(code), install_or_use_cpu());
   is_open = true;
   return &driver;
 }
@@ -103,8 +106,7 @@ Status Driver::check_ordinal(unsigned ordinal) const {
       fmt::format("device cuda:{} not found", ordinal),
       fmt::format("the driver reports {}{}", shown,
                   visible == nullptr ? "" : fmt::format(" with CUDA_VISIBLE_DEVICES='{}'", visible)),
-      devices_ > 0 ? "use one of these"
-                   : "check nvidia-smi, or run on the CPU (headroom bench: --device cpu)");
+      devices_ > 0 ? "use one of these" : fmt::format("check nvidia-smi, or {}", kUseCpu));
 }
 
 DeviceFacts Driver::facts(unsigned ordinal) const {

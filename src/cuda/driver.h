@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -50,6 +51,9 @@ struct Functions {
   Code (*cuDeviceGetUuid_v2)(void*, int);  // cuDeviceGetUuid if the driver lacks it
   Code (*cuMemGetInfo_v2)(std::size_t*, std::size_t*);
 };
+
+// The advice of errors without a usable GPU. `headroom run` and `trace` have no --device and replace it.
+inline constexpr std::string_view kUseCpu = "run on the CPU (headroom bench: --device cpu)";
 
 // Constant properties of a device.
 struct DeviceFacts {

@@ -42,7 +42,15 @@ TEST_F(Run, KeepsExitCodeAndOutputOfTheCommand) {
   EXPECT_EQ(result.out, "out\n");
   EXPECT_THAT(result.err, HasSubstr("err\n"));
   EXPECT_THAT(result.err, HasSubstr("headroom run: peak "));
-  EXPECT_THAT(result.err, HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
+  EXPECT_THAT(result.err, HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA), resident in the largest process; the "
+                                    "limit counts reserved memory"));
+}
+
+TEST_F(Run, DescribesMechanismsThatOnlyMeasure) {
+  EXPECT_THAT(run({"--limit", "1GiB", "--limit-mechanism", "none", "--", "true"}).err,
+              HasSubstr("(unavailable: no limit; memory is only measured)"));
+  EXPECT_THAT(run({"--limit", "1GiB", "--limit-mechanism", "watchdog", "--", "true"}).err,
+              HasSubstr("(soft: a watchdog, which measures memory but stops nothing)"));
 }
 
 TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
@@ -151,6 +159,15 @@ TEST_F(Run, ReportsThatNoGpuWasUsed) {
   const CommandResult result = run({"--gpu-limit", "1GiB", "--", "true"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU was used (hard: "));
+}
+
+TEST_F(Run, AdvisesToRemoveTheGpuLimitWithoutADriver) {
+  const CommandResult result = run_headroom({"run", "--gpu-limit", "1GiB", "--", "true"});
+  if (result.err.find("CUDA driver not found") == std::string::npos)
+    GTEST_SKIP() << "a CUDA driver is present";
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("install or load NVIDIA's driver, or remove --gpu-limit"));
+  EXPECT_THAT(result.err, Not(HasSubstr("--device cpu")));
 }
 
 TEST_F(Run, EnforcesBothLimitsAtOnce) {
