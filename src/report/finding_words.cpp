@@ -39,7 +39,7 @@ std::string count_in_words(const std::vector<Finding>& findings) {
   add(Severity::severe, "severe finding", "severe findings");
   add(Severity::warning, "warning", "warnings");
   add(Severity::note, "note", "notes");
-  add(Severity::benign, "harmless finding", "harmless findings");
+  add(Severity::benign, "benign finding", "benign findings");
   return words.empty() ? "nothing found" : words;
 }
 

@@ -207,9 +207,9 @@ TEST_F(Doctor, DetectsRunsRecordingsAndWatchLogsByContent) {
   EXPECT_EQ(run_folder.exit_code, 1);
   EXPECT_THAT(
       run_folder.out,
-      AllOf(
-          HasSubstr("huge ran out of memory while it ran, under a limit of 128.0 MiB [model-out-of-memory]"),
-          HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
+      AllOf(HasSubstr(
+                "huge ran out of memory while warming up, under a limit of 128.0 MiB [model-out-of-memory]"),
+            HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
   EXPECT_EQ(run({(golden / "report.json").string()}).exit_code, 1);
 
   std::string log;

@@ -45,6 +45,7 @@ void LogMessage::set(Figure figure) {
 void LogMessage::add_absent(const LogMessage& other) {
   for (const Figure& figure : other.figures)
     if (find(figures, figure.name) == nullptr) figures.push_back(figure);
+  if (!unaccounted_with_zram) unaccounted_with_zram = other.unaccounted_with_zram;
 }
 
 std::string words_for(const std::optional<Bytes>& bytes, std::string_view otherwise) {

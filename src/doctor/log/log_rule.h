@@ -35,11 +35,14 @@ struct LogMessage {
   // that has none of the like yet; alone it is a message of its own.
   std::int64_t lines_to_whole = 0, lines_from_whole = 0;
   std::string victim_group{};  // the path of the control group that a killed process was in
-  bool is_echo = false;        // of a kill that another line tells with more; only alone it is a message
-  bool answers = false;        // the program did without what the rule LogRule::answers told that it lacked
-  bool is_final = false;       // whatever follows, it failed
-  bool ends_program = false;   // and so did all that the program asked for before
-  bool goes_on = false;        // the line itself says that the program goes on without
+  // RAM that belongs to no process, cache or kernel object, zram included. unaccounted_bytes is this less the
+  // used swap, which may be in zram.
+  std::optional<Bytes> unaccounted_with_zram{};
+  bool is_echo = false;       // of a kill that another line tells with more; only alone it is a message
+  bool answers = false;       // the program did without what the rule LogRule::answers told that it lacked
+  bool is_final = false;      // whatever follows, it failed
+  bool ends_program = false;  // and so did all that the program asked for before
+  bool goes_on = false;       // the line itself says that the program goes on without
   bool asks_for_less =
       false;  // refused, the program asks again for less: such a message soon after answers it
   // Its requested_bytes is a figure of a few digits, "345.72 MiB": another line of the event may be exact.

@@ -289,7 +289,8 @@ void add_machine_cures(const LogMessage& message, Finding& finding) {
       {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml", {}});
   const auto room = is_largest ? room_for_largest(message) : std::nullopt;
   finding.cures.push_back(
-      {room ? fmt::format("set a limit for {}, so that only it fails: this size keeps a reserve of 15 %",
+      {room ? fmt::format("set a limit for {}, so that only it fails: with this size, 15 % of RAM stays free "
+                          "for other programs",
                           largest)
             : "set a limit for the program, so that only it fails",
        fmt::format("headroom run --limit {} -- COMMAND",

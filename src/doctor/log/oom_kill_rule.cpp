@@ -129,6 +129,18 @@ std::optional<Bytes> much_in_swap(const LogMessage& message) {
   return swapped && is_much_in_swap(*swapped, message.bytes("anonymous_bytes")) ? swapped : std::nullopt;
 }
 
+// Much memory that belongs to no process, if all used swap is on a disk. The report does not say how much of
+// the swap is in zram, so unaccounted_bytes leaves it out.
+void add_unaccounted_with_zram(const LogMessage& message, Finding& finding) {
+  const auto& most = message.unaccounted_with_zram;
+  const auto total = message.bytes("ram_bytes");
+  if (!most || !total || is_much_unaccounted(message) || most->count <= total->count / 10) return;
+  finding.cause += fmt::format(
+      " Up to {} of {} belong to no process: devices such as the GPU hold it, or zram, which keeps swap in "
+      "RAM.",
+      format_bytes(*most), format_bytes(*total));
+}
+
 void add_swap_and_unit(const LogMessage& message, Finding& finding) {
   const std::string unit = message.text("unit");
   if (const auto peak = message.bytes("memory_peak_bytes"); peak && !unit.empty())
@@ -233,6 +245,7 @@ Finding explain(const LogMessage& message) {
         "process, which is not always the one that grew.";
     finding.confidence = Confidence::possible;
   }
+  add_unaccounted_with_zram(message, finding);
   add_swap_and_unit(message, finding);
   if (message.text("told_by") == kKubernetes)
     add_node_cures(message, finding);

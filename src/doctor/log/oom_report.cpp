@@ -344,6 +344,7 @@ std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
   if (huge_pages_ > kMostBytes || swap_total_.value_or(Bytes{}).count > kMostBytes) return row;
   nobody = nobody - Bytes{huge_pages_};
   if (huge_pages_ > 0) message.add("huge_pages_bytes", Bytes{huge_pages_});
+  if (nobody.count >= 0) message.unaccounted_with_zram = nobody;
   if (swap_total_ && swap_free_ && *swap_free_ < *swap_total_) nobody = nobody - (*swap_total_ - *swap_free_);
   if (nobody.count >= 0) message.add("unaccounted_bytes", nobody);
   return row;

@@ -42,7 +42,7 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
 }
 
 Cure smaller_input() {
-  return {"use a smaller input, if the model does not fix its input size (--imgsz 320)", "", {}};
+  return {"use a smaller input: --imgsz 320 (models with a fixed input size ignore it)", "", {}};
 }
 
 }  // namespace headroom::doctor

@@ -4,6 +4,7 @@
 #include "doctor/new_finding.h"
 #include "doctor/run/model_cures.h"
 #include "doctor/run/run_finding.h"
+#include "report/words.h"
 
 namespace headroom::doctor {
 
@@ -38,8 +39,8 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
       run.limit && model.settings.device == "cpu" ? std::optional(run.limit->bytes) : std::nullopt;
   Finding finding =
       new_finding("model-out-of-memory", Severity::severe,
-                  fmt::format("{} ran out of memory {}{}", model.name,
-                              while_loading ? "while it was loaded" : "while it ran",
+                  fmt::format("{} ran out of memory{}{}", model.name,
+                              model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "",
                               limit ? fmt::format(", under a limit of {}", format_bytes(*limit)) : ""),
                   cause_of(model, while_loading), Confidence::likely);
   finding.evidence = {{"", 0, model.error}};

@@ -310,6 +310,10 @@ TEST(LogEvents, LimitForLargestProcessLeavesRoomForOthers) {
   ASSERT_EQ(findings.size(), 1U);
   // Of 850,000 pages, the other processes hold 30,000, and 800,000 have no owner.
   EXPECT_THAT(commands_of(findings[0]), testing::Contains("headroom run --limit 78MiB -- COMMAND"));
+  EXPECT_THAT(findings[0].cures, testing::Contains(testing::Field(
+                                     &Cure::what,
+                                     "set a limit for python3, so that only it fails: with this size, "
+                                     "15 % of RAM stays free for other programs")));
   EXPECT_EQ(findings[0].cures.at(0).saves, Bytes{800'000LL * 4096});
 }
 

@@ -179,6 +179,23 @@ TEST(LogFindings, HugePagesAndZramAreNotUnaccounted) {
   EXPECT_EQ(unaccounted("Total swap = 0kB", "Total swap = 1048576kB"), *all - (std::int64_t{1} << 30));
 }
 
+// The report does not say how much of the used swap is in zram.
+TEST(LogFindings, GivesUpperBoundOfUnaccountedMemoryWithUsedSwap) {
+  std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  const std::string swap = "Total swap = 0kB";
+  text.replace(text.find(swap), swap.size(), "Total swap = 8388608kB");
+  LogFindings logs;
+  std::int64_t number = 0;
+  for (const std::string_view line : split(text, '\n')) logs.read_line("log", ++number, line);
+  const auto findings = logs.findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
+  EXPECT_THAT(findings[0].cause,
+              testing::AllOf(HasSubstr("All processes together needed more memory than the machine has. "),
+                             HasSubstr("Up to 5.72 GiB of 7.63 GiB belong to no process: devices such as the "
+                                       "GPU hold it, or zram, which keeps swap in RAM.")));
+}
+
 // From a mail of the kernel developers.
 TEST(LogFindings, ReadsLimitFromControlGroupReport) {
   const auto findings = findings_of_golden("oom_group.log");

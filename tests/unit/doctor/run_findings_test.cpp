@@ -270,7 +270,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].title, "a ran out of memory while it was loaded");
+  EXPECT_EQ(findings[0].title, "a ran out of memory while loading the model");
   EXPECT_EQ(findings[0].evidence[0].text, "the kernel killed it");
   // With a small file, the weights are not the cause.
   EXPECT_THAT(findings[0].cause, HasSubstr("the weights and their re-packed copies"));
@@ -281,12 +281,19 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   result.models[0].memory.runtime = mebibytes(21);
   result.models[0].memory.load_peak = mebibytes(32);
   const Finding small = doctor::run_findings(result, "").at(0);
-  EXPECT_EQ(small.title, "a ran out of memory while it was loaded, under a limit of 12.0 MiB");
+  EXPECT_EQ(small.title, "a ran out of memory while loading the model, under a limit of 12.0 MiB");
   EXPECT_EQ(small.cause,
             "The runtime and its structures for the model need most of the memory: the model file has 310.0 "
             "KiB, but 32.0 MiB were resident, 21.0 MiB of them before loading.");
   EXPECT_EQ(small.cures[0].what, "measure how much memory it needs without a limit");
+  EXPECT_THAT(
+      small.cures,
+      testing::Contains(testing::Field(
+          &Cure::what, "use a smaller input: --imgsz 320 (models with a fixed input size ignore it)")));
   EXPECT_THAT(small.figures, testing::Contains(testing::Field(&Figure::name, "limit_bytes")));
+  result.models[0].died_in = Phase::model_loaded;
+  EXPECT_EQ(doctor::run_findings(result, "").at(0).title,
+            "a ran out of memory while warming up, under a limit of 12.0 MiB");
 }
 
 TEST(RunFindings, LeakNamesItsLevel) {

@@ -54,7 +54,7 @@ TEST(FindingViews, TerminalShowsCauseEvidenceAndCures) {
             "  seen: a.log:1\n"
             "  At its start.\n"
             "\n"
-            "1 severe finding, 1 harmless finding\n");
+            "1 severe finding, 1 benign finding\n");
   EXPECT_THAT(report::findings_to_terminal(sample(), true), HasSubstr("\033["));
   EXPECT_EQ(report::findings_to_terminal({}, false), "nothing found\n");
 }
