@@ -45,17 +45,91 @@ const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
   {title: 'Proportional share of the workers (PSS)', unit: 'bytes', pattern: /^(process.*\.)?pss_bytes$/},
   {title: 'Memory of the control group', unit: 'bytes', pattern: /cgroup.*bytes$/},
   {title: 'Swap', unit: 'bytes', pattern: /^swap.*bytes$/},
-  {title: 'Memory pressure (PSI)', unit: 'percent', pattern: /psi_/},
+  {title: 'Memory pressure (PSI)', unit: 'percent', pattern: /^psi_.*_percent$/},
   {title: 'Paging and OOM kills, events per sample', unit: 'plain', pattern: /^(pages_swapped|refaults|oom_kills)/},
   {title: 'Temperatures', unit: 'celsius', pattern: /celsius/},
   {title: 'Power', unit: 'watts', pattern: /watts/},
   {title: 'Clocks', unit: 'hz', pattern: /(^|_)hz(\.|$)/},
 ];
+// Titles of figures, by key without the sensor. The first part is the table in src/report/words.cpp, so that the page
+// and report.md use the same words. The second part is only in metrics.jsonl.
+export const TITLES: Record<string, string> = {
+  cpu_percent: 'CPU, all cores',
+  gpu_percent: 'GPU',
+  gpu_load_percent: 'GPU load',
+  gpu_memory_used_bytes: 'GPU memory used',
+  gpu_memory_free_bytes: 'GPU memory free',
+  gpu_memory_load_percent: 'GPU memory, share of time in use',
+  gpu_encoder_percent: 'GPU video encoders',
+  gpu_decoder_percent: 'GPU video decoders',
+  ram_used_bytes: 'RAM used',
+  ram_available_bytes: 'RAM available',
+  ram_free_bytes: 'RAM free',
+  ram_cached_bytes: 'RAM cached',
+  ram_shared_bytes: 'RAM shared',
+  nvmap_used_bytes: 'NvMap (inside RAM used)',
+  swap_used_bytes: 'Swap used',
+  ram_anonymous_bytes: 'RAM of processes, anonymous',
+  slab_unreclaimable_bytes: 'Kernel slab, unreclaimable',
+  largest_free_block_bytes: 'Largest free block',
+  cma_free_bytes: 'CMA free',
+  zram_used_bytes: 'zram, memory used',
+  cgroup_current_bytes: 'Control group',
+  followed_processes: 'Followed processes',
+  followed_rss_bytes: 'Followed: resident (sum of RSS)',
+  followed_pss_bytes: 'Followed: proportional share (PSS)',
+  followed_swapped_bytes: 'Followed: swapped',
+  followed_gpu_bytes: 'Followed: GPU memory',
+  allocation_stalls: 'Allocation stalls (reclaim)',
+  compaction_failures: 'Failed memory compactions',
+  major_faults: 'Major page faults',
+  emc_percent: 'Memory controller',
+  engine_percent: 'Engine',
+  fan_rpm: 'Fan, rpm',
+  psi_some_percent: 'Memory pressure, some tasks waiting',
+  psi_full_percent: 'Memory pressure, all tasks waiting',
+  pages_swapped_in: 'Pages swapped in',
+  pages_swapped_out: 'Pages swapped out',
+  refaults: 'Page refaults',
+  oom_kills: 'OOM kills',
+  throttled: 'Clock throttled, share of samples',
+  temperature_celsius: 'Temperature',
+  power_watts: 'Power',
+  clock_hz: 'Clock',
+
+  ram_buffers_bytes: 'RAM of buffers',
+  ram_mapped_bytes: 'RAM of mapped files',
+  ram_dirty_bytes: 'RAM not yet written to disk',
+  slab_reclaimable_bytes: 'Kernel slab, reclaimable',
+  kernel_stacks_bytes: 'Kernel stacks',
+  page_tables_bytes: 'Page tables',
+  cma_total_bytes: 'CMA total',
+  huge_pages_total_bytes: 'Huge pages, reserved',
+  huge_pages_free_bytes: 'Huge pages, free',
+  swap_cached_bytes: 'Swap, also in RAM',
+  nvmap_free_bytes: 'NvMap, cached',
+  largest_free_blocks: 'Blocks of the largest free size',
+  zram_original_bytes: 'zram, swapped bytes',
+  zram_compressed_bytes: 'zram, compressed size',
+  'cgroup.current_bytes': 'Control group',
+  'cgroup.peak_bytes': 'Control group, peak',
+  'cgroup.limit_bytes': 'Control group, limit',
+  'cgroup.high_bytes': 'Control group, memory.high',
+  'cgroup.anonymous_bytes': 'Control group, anonymous',
+  'cgroup.file_backed_bytes': 'Control group, file-backed',
+  'cgroup.swapped_bytes': 'Control group, swapped',
+  'cgroup.oom_kills': 'Control group, OOM kills',
+  compaction_stalls: 'Runs of memory compaction',
+  pool_used_bytes: 'Pool, used',
+  pool_budget_bytes: 'Pool, budget',
+};
+const EVENTS = /^(cgroup\.oom_kills|allocation_stalls|compaction_(stalls|failures)|major_faults)$/;
 const WORKERS = 'processes.';
 const MOST_SERIES = 8;  // the number of colours in the palette
 // Series that are not drawn. Totals never change and are in the header. Of a worker's memory, only resident memory and
-// PSS are drawn, without the parts. A GPU's free and reserved memory follow from its used memory.
-const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|^gpus\..*(index|_instance|(total|free|reserved)_bytes|limit_watts)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
+// PSS are drawn, without the parts. A GPU's free and reserved memory follow from its used memory. Of the pressure, only
+// the percentages are drawn: the stalled time contains the same information in another unit.
+const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|^psi_.*_stalled_ns$|^gpus\..*(index|_instance|(total|free|reserved)_bytes|limit_watts)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
 
 export function unit_of(key: string): Unit {
   const family = FAMILIES.find(({pattern}) => pattern.test(key));
@@ -82,7 +156,7 @@ export function parse_metrics(text: string): Metrics {
       metrics.constant.push({key, value: first, unit: unit_of(key)});
       continue;
     }
-    const title = FAMILIES.find(({pattern}) => pattern.test(key))?.title ?? key;
+    const title = FAMILIES.find(({pattern}) => pattern.test(key))?.title ?? title_of(key) + (EVENTS.test(key) ? ', events per sample' : '');
     const family = families.get(title) ?? {unit: unit_of(key), keys: []};
     family.keys.push(key);
     families.set(title, family);
@@ -150,6 +224,15 @@ export function alone_in(values: Value[]): number[] {
   const measured = values.flatMap((value, i) => (value === undefined ? [] : [i]));
   const is_number = (at: number | undefined) => at !== undefined && values[at] !== null;
   return measured.filter((at, i) => is_number(at) && !is_number(measured[i - 1]) && !is_number(measured[i + 1]));
+}
+
+// "temperature_celsius.cpu-thermal" → "Temperature cpu-thermal"; "cgroup.oom_kills" → "Control group, OOM kills".
+export function title_of(key: string): string {
+  const whole = TITLES[key];
+  if (whole !== undefined) return whole;
+  const dot = key.indexOf('.');
+  const family = dot > 0 ? TITLES[key.slice(0, dot)] : undefined;
+  return family === undefined ? label_of(key) : `${family} ${key.slice(dot + 1)}`;
 }
 
 // "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used"; "gpus.GPU 0.sm_clock_hz" → "GPU 0 sm clock".

@@ -1,7 +1,7 @@
 // The machine during the run: one chart per kind of figure, with a common cursor, and a summary table.
 import {TimeChart} from '../charts/time_chart';
 import {bytes, number} from '../format';
-import {label_of, largest_of, type Metrics, type Unit, unit_of} from '../metrics';
+import {largest_of, type Metrics, title_of, type Unit, unit_of} from '../metrics';
 import type {Report} from '../report';
 import {SERIES_COLORS} from '../theme';
 
@@ -46,11 +46,11 @@ export function SystemMetrics({metrics, every, summaries}: Props) {
         </div>
       )}
       {constant.length > 0 && (
-        <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${label_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
+        <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${title_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
       )}
       {every > 1 && <p class="quiet">Every {every}th sample is drawn; metrics.jsonl in the run folder has all.</p>}
       {events.length > 0 && (
-        <p class="quiet">Over the whole run: {events.map((event) => `${label_of(event.name)} ${number(event.total)}`).join(', ')}.</p>
+        <p class="quiet">Over the whole run, on the whole machine: {events.map((event) => `${title_of(event.name)} ${number(event.total)}`).join(', ')}.</p>
       )}
       {figures.length > 0 && (
         <details>
@@ -63,7 +63,7 @@ export function SystemMetrics({metrics, every, summaries}: Props) {
                   const format = FORMATS[unit_of(summary.name)];
                   return (
                     <tr>
-                      <th class="text" scope="row">{summary.name}</th>
+                      <th class="text" scope="row">{title_of(summary.name)}</th>
                       <td>{number(summary.n)}</td><td>{format(summary.min)}</td><td>{format(summary.mean)}</td><td>{format(summary.max)}</td>
                     </tr>
                   );
