@@ -42,6 +42,10 @@ std::string peak_against(const ModelResult& model, const std::optional<Limit>& l
   return text;
 }
 
+bool was_stopped_at_limit(const ModelResult& model, const Limit& limit) {
+  return model.status == ModelStatus::oom && exceeded_limit(model) && counts_by_group(limit);
+}
+
 bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit) {
   if (!limit || (!counts_by_group(*limit) && !counts_by_reservation(*limit))) return false;
   const auto resident = peak_of(model);
@@ -66,9 +70,13 @@ std::string meaning_of(const Limit& limit) {
           "limit continues and is marked",
           size_of_probe(limit));
     case LimitType::unavailable:
-      return "nothing on this machine enforces the limit; memory was only monitored";
+      return "nothing on this machine enforces the limit; memory was only measured";
   }
   return {};
+}
+
+bool refuses_memory(const Limit& limit) {
+  return limit.mechanism != LimitMechanism::none && limit.mechanism != LimitMechanism::watchdog;
 }
 
 bool is_above_memory(const Limit& limit, const HostInfo& host) {

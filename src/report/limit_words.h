@@ -19,6 +19,9 @@ std::string share_of(Bytes peak, const Limit& limit);
 // "147.2 MiB, 92.0 % of the limit"; the resident peak beside it where the account is another one:
 // "147.2 MiB charged to the limit, 92.0 % of it (resident 175.4 MiB)". Empty where nothing was measured.
 std::string peak_against(const ModelResult& model, const std::optional<Limit>& limit);
+// True if the model ran out of memory in a control group: the kernel kills at the limit, so the group's peak
+// cannot show an excess.
+bool was_stopped_at_limit(const ModelResult& model, const Limit& limit);
 // True if the resident peak is above the limit while the account that the limit enforces is not.
 bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit);
 
@@ -26,6 +29,8 @@ bool resident_is_above(const ModelResult& model, const std::optional<Limit>& lim
 std::string meaning_of(const Limit& limit);
 // The limit's own note, and that it is larger than the machine's memory; empty if there is nothing to say.
 std::string notes_on(const Limit& limit, const HostInfo& host);
+// False for a watchdog, and without a mechanism: memory is only measured, and the probe tries no route.
+bool refuses_memory(const Limit& limit);
 // True if memory runs out before the limit does.
 bool is_above_memory(const Limit& limit, const HostInfo& host);
 

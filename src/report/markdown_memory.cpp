@@ -44,6 +44,10 @@ std::string_view words_for_route(std::string_view outcome) {
 }
 
 std::string probe_table(const Limit& limit) {
+  const bool tried = std::any_of(limit.routes.begin(), limit.routes.end(),
+                                 [](const LimitRoute& route) { return route.outcome != "not_tried"; });
+  if (!limit.routes.empty() && !tried && !refuses_memory(limit))
+    return "No route was tried: this mechanism does not refuse memory.\n\n";
   MarkdownTable table(kAllColumns, {"Route", "Result", "Detail"});
   for (const LimitRoute& route : limit.routes)
     table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});

@@ -127,10 +127,19 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
 
   std::string text = outcome_of(model) == Outcome::prepared ? "**Memory of the warm-up**" : "**Memory**";
   if (limit) {
-    text += fmt::format(" {} of {}", exceeded_limit(model) ? "❌ over the limit" : "✅ within the limit",
+    const bool stopped = was_stopped_at_limit(model, *limit);
+    text += fmt::format(" {} of {}",
+                        stopped                 ? "❌ stopped at the limit"
+                        : exceeded_limit(model) ? "❌ over the limit"
+                                                : "✅ within the limit",
                         format_bytes(limit->bytes));
     if (memory.violations > 0) text += fmt::format(", {}", counted(memory.violations, "violation"));
-    if (limit_peak(memory, limit)) text += ": " + peak_against(model, limit);
+    if (stopped) {
+      if (const auto resident = peak_of(model))
+        text += fmt::format(" (resident {})", format_bytes(*resident));
+    } else if (limit_peak(memory, limit)) {
+      text += ": " + peak_against(model, limit);
+    }
   }
   text += "\n\n" + table.text();
   std::vector<std::string> notes;
@@ -144,11 +153,12 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
         fmt::format("control group's peak, page cache included: {}", format_bytes(*memory.cgroup_peak)));
   if (!notes.empty()) text += fmt::format("Also {}.\n\n", fmt::join(notes, "; "));
   if (resident_is_above(model, limit))
-    text += counts_by_reservation(*limit)
-                ? "Resident memory is above the limit, but reserved private memory is not: RLIMIT_DATA does "
-                  "not count pages of files and libraries, or shared memory.\n\n"
-                : "Resident memory is above the limit, but the charged memory is not: the kernel charges a "
-                  "page to the group that touches it first, for example a page of a shared library.\n\n";
+    text +=
+        counts_by_reservation(*limit)
+            ? "Resident memory is larger than reserved private memory: RLIMIT_DATA does not count pages of "
+              "files and libraries, or shared memory.\n\n"
+            : "Resident memory is larger than charged memory: pages of shared libraries that were already "
+              "in memory are not charged.\n\n";
   return text;
 }
 

@@ -39,8 +39,9 @@ std::string words_for_noise(const BenchResult& result) {
                          words_for_share(noisy[i]->inference->cv));
   if (noisy.size() > kMostNoisyNamed) names += fmt::format(" and {} more", noisy.size() - kMostNoisyNamed);
   const std::int64_t judged = models_judged_for_noise(result.models);
-  if (judged == 1) return "Latency is noisy (over 2.5 %): " + names;
-  return fmt::format("Latency is noisy (over 2.5 %) for {} of {} models: {}", noisy.size(), judged, names);
+  constexpr std::string_view kNoisy = "Latency is noisy (standard deviation over 2.5 % of the mean)";
+  if (judged == 1) return fmt::format("{}: {}", kNoisy, names);
+  return fmt::format("{} for {} of {} models: {}", kNoisy, noisy.size(), judged, names);
 }
 
 // In the account of the limit, where there is one.

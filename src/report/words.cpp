@@ -139,7 +139,7 @@ std::string_view words_for(ModelStatus status) {
 std::string_view words_for(LimitMechanism mechanism) {
   switch (mechanism) {
     case LimitMechanism::none:
-      return "nothing; memory is only monitored";
+      return "no limit; memory is only measured";
     case LimitMechanism::cgroup_v2:
       return "control group v2 (memory.max)";
     case LimitMechanism::cgroup_v1:
@@ -147,7 +147,7 @@ std::string_view words_for(LimitMechanism mechanism) {
     case LimitMechanism::rlimit_data:
       return "RLIMIT_DATA";
     case LimitMechanism::watchdog:
-      return "a watchdog that samples memory and marks violations";
+      return "a watchdog, which measures memory but stops nothing";
     case LimitMechanism::device_ledger:
       return "the GPU ledger, which refuses requests over the limit";
   }

@@ -37,7 +37,7 @@ std::optional<std::int64_t> total_of(const MetricSummary& metric);
 // A percentile that n is too small to bound is marked: "14.20 ms" → "14.20 ms*".
 inline constexpr std::string_view kUnboundedMark = "*";
 inline constexpr std::string_view kUnboundedFootnote =
-    "Too few frames for a 99 % confidence bound: docs/figures.md";
+    "Too few frames for a 99 % confidence bound (P90 needs 64 frames, P99 662): docs/figures.md";
 // 5.375 → "5.4", 0.5 → "0.5", 0.04 → "0.04".
 std::string words_for_average(double count);
 

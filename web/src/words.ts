@@ -27,7 +27,7 @@ export const MECHANISM_WORDS: Record<string, string> = {
   cgroup_v1: 'control group v1 (memory.limit_in_bytes)',
   rlimit_data: 'RLIMIT_DATA',
   device_ledger: 'the GPU ledger, which refuses requests over the limit',
-  watchdog: 'a watchdog that samples memory and marks violations',
+  watchdog: 'a watchdog, which measures memory but stops nothing',
 };
 
 export const ROUTE_WORDS: Record<string, string> = {
@@ -67,6 +67,11 @@ export function counts_by_group(limit: Limit): boolean {
   return limit.mechanism === 'cgroup_v1' || limit.mechanism === 'cgroup_v2';
 }
 
+// A watchdog only measures; no mechanism at all does the same.
+export function refuses_memory(limit: Limit): boolean {
+  return limit.mechanism !== 'none' && limit.mechanism !== 'watchdog';
+}
+
 export function resident_is_above(model: Model, limit: Limit | undefined): boolean {
   const charged = model.memory?.limit_peak_bytes;
   if (!limit || (!counts_by_group(limit) && limit.mechanism !== 'rlimit_data') || charged === undefined) return false;
@@ -81,7 +86,7 @@ export function warnings_of(model: Model): string[] {
 
 // Mark for a percentile without a 99 % bound, because there are too few frames; the footnote explains it.
 export const UNBOUNDED_MARK = '*';
-export const UNBOUNDED_FOOTNOTE = '* Too few frames for a 99 % confidence bound.';
+export const UNBOUNDED_FOOTNOTE = '* Too few frames for a 99 % confidence bound (P90 needs 64 frames, P99 662).';
 
 export function is_unbounded(latency: Latency, key: 'p90' | 'p99'): boolean {
   return (key === 'p90' ? latency.p90_bound : latency.p99_bound) === undefined;

@@ -109,7 +109,8 @@ TEST(Markdown, OmitsBoundsThatNeedMoreFrames) {
 TEST(Markdown, MarksPercentilesWithoutABound) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text, HasSubstr("105.08 ms\\*"));
-  EXPECT_THAT(text, HasSubstr("\\* n is too small to bound it"));
+  EXPECT_THAT(text,
+              HasSubstr("\\* Too few frames for a 99 % confidence bound (P90 needs 64 frames, P99 662)"));
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("\\*")));
 }
 
@@ -117,8 +118,31 @@ TEST(Markdown, ComparesChargedMemoryWithTheLimitAndShowsResident) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text,
               HasSubstr("1. **text**: 76.2 MiB charged to the limit, 79.3 % of it (resident 104.5 MiB)"));
-  EXPECT_THAT(text, HasSubstr("Resident is above the limit and the group's account is not"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident is above the limit")));
+  EXPECT_THAT(text, HasSubstr("Resident memory is larger than charged memory: pages of shared libraries"));
+  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident memory is larger")));
+}
+
+// The kernel kills at the limit, so the group's peak is the limit itself and not an excess.
+TEST(Markdown, ReportsAModelThatWasStoppedAtTheLimit) {
+  BenchResult run = test::charged_run();
+  run.models[1].status = ModelStatus::oom;
+  run.models[1].memory.within_limit = false;
+  run.models[1].memory.cgroup_peak = mebibytes(96);
+  const std::string text = to_markdown(run);
+  EXPECT_THAT(text, HasSubstr("**Memory** ❌ stopped at the limit of 96.0 MiB (resident 104.5 MiB)\n"));
+  EXPECT_THAT(text, Not(HasSubstr("over the limit of")));
+}
+
+TEST(Markdown, ReportsThatNoRouteWasTriedWithoutEnforcement) {
+  BenchResult run = test::charged_run();
+  for (LimitRoute& route : run.limit->routes) route.outcome = "not_tried";
+  EXPECT_THAT(to_markdown(run), HasSubstr("**Routes that the probe tried**")) << "the table has the reasons";
+  for (const LimitMechanism mechanism : {LimitMechanism::watchdog, LimitMechanism::none}) {
+    run.limit->mechanism = mechanism;
+    const std::string text = to_markdown(run);
+    EXPECT_THAT(text, HasSubstr("No route was tried: this mechanism does not refuse memory.\n"));
+    EXPECT_THAT(text, Not(HasSubstr("**Routes that the probe tried**")));
+  }
 }
 
 TEST(Markdown, ShowsThresholdsOfModelsAndOptionsOfTheRun) {

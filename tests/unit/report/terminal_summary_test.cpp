@@ -95,7 +95,7 @@ TEST(TerminalSummary, MarksPercentilesWithoutABound) {
   const std::string few = to_terminal(test::charged_run(), false, 100);
   EXPECT_THAT(few, HasSubstr("N"));
   EXPECT_THAT(few, HasSubstr("105.1*"));
-  EXPECT_THAT(few, HasSubstr("* Too few frames for a 99 % confidence bound: docs/figures.md"));
+  EXPECT_THAT(few, HasSubstr("* Too few frames for a 99 % confidence bound (P90 needs 64 frames, P99 662):"));
   EXPECT_THAT(to_terminal(test::typical_run(), false, 100), Not(HasSubstr("*")));
 }
 
@@ -117,7 +117,9 @@ TEST(TerminalSummary, ShowsDetectionsAndEveryPhaseAtEightyColumns) {
 TEST(TerminalSummary, ListsAllNoisyModelsInOneLine) {
   const std::string text = to_terminal(test::charged_run(), false, 200);
   // One of the two models has 8 frames, which are too few for this warning.
-  EXPECT_THAT(text, HasSubstr("! Latency is noisy (over 2.5 %): blazeface (3.1 %).\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("! Latency is noisy (standard deviation over 2.5 % of the mean): blazeface (3.1 %).\n"));
   EXPECT_THAT(text, Not(HasSubstr("inference latency varies")));
   BenchResult run = test::typical_run();
   run.models[0].inference->cv = 0.04;

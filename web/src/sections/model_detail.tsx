@@ -62,8 +62,8 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
             format={bytes} bands={phase_bands(model)} limit={limit?.bytes} height={236}
             limit_note={resident_is_above(model, limit)
               ? limit && counts_by_group(limit)
-                ? 'Resident memory is above the limit, but the charged memory is not: the kernel charges a page to the group that touches it first, for example a page of a shared library.'
-                : 'Resident memory is above the limit, but reserved private memory is not: RLIMIT_DATA does not count pages of files and libraries, or shared memory.'
+                ? 'Resident memory is larger than charged memory: pages of shared libraries that were already in memory are not charged.'
+                : 'Resident memory is larger than reserved private memory: RLIMIT_DATA does not count pages of files and libraries, or shared memory.'
               : undefined}
             bands_note={phase_bands(model).filter((band) => band.to > band.from).map((band) => `${band.label} ${duration((band.to - band.from) * 1e9)}`).join(' · ')} />
         )}

@@ -1,7 +1,7 @@
 // The routes that the probe tried before the run, and the results: the evidence for "hard" or "soft".
 import type {LimitWords} from '../data';
 import type {Limit} from '../report';
-import {MECHANISM_WORDS, ROUTE_WORDS} from '../words';
+import {MECHANISM_WORDS, refuses_memory, ROUTE_WORDS} from '../words';
 
 export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | undefined}) {
   const routes = limit.routes ?? [];
@@ -12,7 +12,9 @@ export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | u
         The limit is enforced by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
         is <b>{words?.type ?? limit.type}</b>{words ? `: ${words.meaning}` : ''}.
       </p>
-      <RoutesTable routes={routes} label="Routes that the probe tried" />
+      {refuses_memory(limit) || routes.some((route) => route.outcome !== 'not_tried')
+        ? <RoutesTable routes={routes} label="Routes that the probe tried" />
+        : <p class="quiet">No route was tried: this mechanism does not refuse memory.</p>}
     </section>
   );
 }
