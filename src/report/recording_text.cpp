@@ -319,7 +319,9 @@ class Screen {
   // The places with most bytes live at the end.
   void still_live() {
     const auto at_end = [](const StackFigures& stack) { return stack.live.end_bytes; };
-    for (const std::size_t i : ranked(analysis_.stacks, at_end, kRowsOfAHint))
+    const auto stacks = ranked(analysis_.stacks, at_end, kRowsOfAHint);
+    if (!stacks.empty()) line("  Live at the end (not judged):");
+    for (const std::size_t i : stacks)
       place(fmt::format("  {:>9}{} live  ", format_bytes({analysis_.stacks[i].live.end_bytes}),
                         error_column(analysis_.stacks[i].live.end_standard_error())),
             analysis_.stacks[i].stack);
@@ -327,14 +329,15 @@ class Screen {
 
   void churn() {
     if (analysis_.reuse.empty()) return;
-    heading("Allocated repeatedly: a reused buffer or a pool would save");
+    heading("Allocated repeatedly");
+    line("  " + wrap("A reused buffer or a pool would avoid these calls. Bytes are totals over time.",
+                     width_ - 2, 2));
     for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
       const ReuseCandidate& candidate = analysis_.reuse[i];
-      const std::string pool = candidate.pool_bytes
-                                   ? fmt::format(" with a pool of {}", format_bytes({*candidate.pool_bytes}))
-                                   : "";
-      place(fmt::format("  {:>9} in {} calls{}  ", format_bytes({candidate.bytes_not_churned}),
-                        grouped(candidate.calls_saved), pool),
+      const std::string pool =
+          candidate.pool_bytes ? fmt::format(", pool of {}", format_bytes({*candidate.pool_bytes})) : "";
+      place(fmt::format("  {:>9} calls, {}{}  ", grouped(candidate.calls_saved),
+                        format_bytes({candidate.bytes_not_churned}), pool),
             candidate.stack);
     }
   }

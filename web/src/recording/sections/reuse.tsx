@@ -9,10 +9,10 @@ export function ReuseCandidates({reuse}: {reuse: Reuse[]}) {
   return (
     <section id="reuse" aria-labelledby="reuse-title">
       <h2 id="reuse-title">Repeated allocations</h2>
-      <p class="quiet">A reused buffer, or a pool of the given size, would save these calls.</p>
+      <p class="quiet">A reused buffer, or a pool of the given size, would avoid these calls.</p>
       <SortableTable label="Reuse candidates" rows={reuse} most={8} key_of={(row) => reuse.indexOf(row)} sorted={{column: 'Bytes saved', direction: 'descending'}}
         columns={[
-          {name: 'Bytes saved', help: 'Bytes that would not be allocated again', sort: (row) => row.not_churned_bytes, cell: (row) => bytes(row.not_churned_bytes)},
+          {name: 'Bytes saved', help: 'Bytes that would not be allocated again: a total over time, not less memory', sort: (row) => row.not_churned_bytes, cell: (row) => bytes(row.not_churned_bytes)},
           {name: 'Calls saved', sort: (row) => row.calls_saved, cell: (row) => number(row.calls_saved)},
           {name: 'Per second', help: 'Calls saved per second', sort: (row) => row.calls_saved_per_second, cell: (row) => number(row.calls_saved_per_second)},
           {name: 'Pool', help: 'Size of the pool', sort: (row) => row.pool_bytes, cell: (row) => bytes(row.pool_bytes)},
