@@ -279,7 +279,11 @@ class BudgetReader {
 
 Result<Budget> parse_budget(std::string_view text, const std::string& name) {
   auto document = parse_toml(text, name);
-  if (!document) return forward_error(document);
+  if (!document) {
+    if (document.error().fix.empty())
+      document.error().fix = "write tables of KEY = VALUE, as docs/plan.md shows";
+    return forward_error(document);
+  }
   return BudgetReader(name).read(*document);
 }
 

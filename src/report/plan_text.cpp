@@ -22,10 +22,11 @@ struct Row {
   bool is_sum = false;
 };
 
-std::string note_of_available(Verdict verdict) {
-  switch (verdict) {
+std::string note_of_available(const MemoryPlan& plan) {
+  switch (plan.verdict) {
     case Verdict::healthy:
-      return "Safe buffer";
+      return fmt::format("Buffer of {} stays free",
+                         words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
     case Verdict::tight:
       return "Tight but viable";
     case Verdict::risky:
@@ -61,8 +62,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
     rows.push_back({"With code", words_for_sum(plan.machine_peak, decimal), "with shared pages", true});
   else if (has_shared_pages(plan.worst()))
     rows.push_back({"Charged", words_for_sum(plan.charged_peak, decimal), "to a control group", true});
-  rows.push_back(
-      {"Available", words_for_sum(plan.available, decimal), note_of_available(plan.verdict), true});
+  rows.push_back({"Available", words_for_sum(plan.available, decimal), note_of_available(plan), true});
   return rows;
 }
 

@@ -125,7 +125,9 @@ TEST(BudgetReader, ReportsErrorsWithTheirLine) {
   EXPECT_THAT(sentence_of("start = \"later\"\n"), StartsWith("b.toml:1: invalid start 'later'"));
   EXPECT_THAT(sentence_of("title = \"x\"\n"), StartsWith("b.toml:1: no [[component]] in the budget"));
   EXPECT_THAT(sentence_of("component = 3\n"), StartsWith("b.toml:1: 'component' must be a list of tables"));
-  EXPECT_THAT(sentence_of("[[component]\n"), StartsWith("b.toml:1: this is not valid TOML"));
+  const std::string no_toml = sentence_of("[[component]\n");
+  EXPECT_THAT(no_toml, StartsWith("b.toml:1: this is not valid TOML: "));
+  EXPECT_THAT(no_toml, testing::EndsWith("; write tables of KEY = VALUE, as docs/plan.md shows"));
 }
 
 TEST(BudgetReader, ReportsACycleWithItsLine) {
