@@ -415,7 +415,8 @@ void Recording::find_segments() {
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
   }
   if (lost > 0)
-    open_problems_.push_back(fmt::format("{} of {} segments are missing: the file was cut off", lost, slots));
+    open_problems_.push_back(fmt::format("{} of {} segment{} missing: the file was cut off", lost, slots,
+                                         slots == 1 ? " is" : "s are"));
   std::sort(segments_.begin(), segments_.end(), [](const SegmentSpan& a, const SegmentSpan& b) {
     return a.base_time != b.base_time ? a.base_time < b.base_time : a.number < b.number;
   });

@@ -31,7 +31,7 @@ void Recording::check_header() {
   // Earlier versions wrote no checksums.
   if (header.checksum != 0 && header.checksum != checksum_of(header))
     add_problem(
-        "the file's header does not match its checksum: at least one bit of it was changed, "
+        "the file's header does not match its checksum: it was changed or cut off, "
         "and times, sizes, estimates and which segments there are may be wrong");
 }
 
@@ -73,7 +73,7 @@ void Recording::find_end() {
   if (!is_found) {
     if ((flags & kFlagSealed) != 0 || end.checksum != 0)
       add_problem(
-          "the area of names and modules does not match its checksum: at least one bit of it was changed, "
+          "the area of names and modules does not match its checksum: it was changed or cut off, "
           "and names of layers, threads and modules may be wrong or missing");
     return;
   }
@@ -81,7 +81,7 @@ void Recording::find_end() {
   if (end_.segments_claimed < end.segments_claimed)
     add_problem(
         fmt::format("the file's header counts {} segments, but the recording ended with {}: "
-                    "at least one bit of it was changed",
+                    "it was changed or cut off",
                     end_.segments_claimed, end.segments_claimed));
   // Only the header has counts from after the end.
   end.segments_claimed = std::max(end.segments_claimed, end_.segments_claimed);
@@ -130,7 +130,7 @@ void Recording::use_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
     span.is_checked = true;
     add_problem(
         fmt::format("the header of segment {} differs from its sealed copy: "
-                    "at least one bit of it was changed, and its events may be wrong or missing",
+                    "it was changed or cut off, and its events may be wrong or missing",
                     span.slot));
   } else if (info_.closed && committed == seal.committed) {
     span.counted_allocations = seal.counted_allocations;
@@ -165,7 +165,7 @@ void Recording::check_segment(const SegmentSpan& span) {
       span.thread < info_.threads.size() ? info_.threads[span.thread].name : std::string();
   add_problem(
       fmt::format("segment {} of thread {}{} does not match its checksum: "
-                  "at least one bit of it was changed{}, and its {} events may be wrong",
+                  "it was changed or cut off{}, and its {} events may be wrong",
                   span.number, span.thread, name.empty() ? "" : " (" + name + ")", copy_hint(), events));
   if (problems_.size() < kMostProblems) problems_.push_back(open_problems_.back());
 }

@@ -182,7 +182,9 @@ TEST(Checksum, NamesTheDamagedPart) {
     bytes[at] = static_cast<char>(bytes[at] ^ 4);
     return problems_of(folder / "b.hrec", bytes);
   };
-  EXPECT_THAT(flipped(offsetof(FileHeader, pid)), ElementsAre(HasSubstr("the file's header")));
+  EXPECT_THAT(
+      flipped(offsetof(FileHeader, pid)),
+      ElementsAre(HasSubstr("the file's header does not match its checksum: it was changed or cut off")));
   EXPECT_THAT(flipped(offsetof(FileHeader, segment_bytes) + 3), Contains(HasSubstr("the file's header")));
   EXPECT_THAT(flipped(good.find("/lib/x.so")), ElementsAre(HasSubstr("names and modules")));
   EXPECT_THAT(flipped(kFirstSegment + offsetof(SegmentHeader, counted_bytes)),
