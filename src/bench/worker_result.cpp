@@ -80,9 +80,10 @@ void add_warnings(ModelResult& result, const WorkerOutcome& outcome) {
   const bool read_its_peak = account.find(Phase::running) != nullptr || account.peak_at_error ||
                              (account.find(Phase::start) == nullptr && !outcome.samples.peak);
   if (outcome.has_ended && account.status != ModelStatus::ok && !read_its_peak)
-    result.warnings.emplace_back(
-        "it ended before it could report its peak; the last peak comes from samples every 50 ms and is a "
-        "lower bound");
+    result.warnings.push_back(
+        fmt::format("it ended before it could report its peak; its {} peak comes from samples every 50 ms "
+                    "and is a lower bound",
+                    account.find(Phase::model_loaded) == nullptr ? "load" : "run"));
   result.warnings.insert(result.warnings.end(), account.warnings.begin(), account.warnings.end());
   if (!account.peak_reset_works && !account.phases.empty())
     result.warnings.emplace_back(

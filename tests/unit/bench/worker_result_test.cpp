@@ -97,7 +97,7 @@ TEST_F(WorkerResult, HasSampledPeaksOfAWorkerThatDiedLoading) {
   EXPECT_FALSE(figures.memory.run_peak);
   EXPECT_FALSE(figures.inference);
   ASSERT_EQ(figures.warnings.size(), 1U);
-  EXPECT_THAT(figures.warnings[0], HasSubstr("samples every 50 ms"));
+  EXPECT_THAT(figures.warnings[0], HasSubstr("its load peak comes from samples every 50 ms"));
 }
 
 TEST_F(WorkerResult, MentionsFramesWhenOutOfMemory) {
