@@ -8,6 +8,7 @@
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
+#include "serve/router.h"
 #include "serve/run_serve.h"
 
 namespace headroom::cli {
@@ -15,13 +16,20 @@ namespace {
 
 constexpr std::size_t kShortestToken = 16;
 
+tl::unexpected<Error> invalid_address(const std::string& text, std::string why) {
+  return usage_error(fmt::format("invalid --listen address {}", text), std::move(why),
+                     "use HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477");
+}
+
+// True for "foo", false for "foo:9477" and "0.0.0.0".
+bool is_name_without_port(const std::string& text) {
+  return text.find_first_of(":[") == text.npos && text.find_first_not_of("0123456789.") != text.npos;
+}
+
 // "HOST:PORT", "[ADDRESS]:PORT", "HOST", ":PORT"
 Result<serve::HttpAddress> address_from(const std::string& text) {
   serve::HttpAddress address;
-  const auto wrong = [&] {
-    return usage_error(fmt::format("invalid --listen address {}", text), "",
-                       "use HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477");
-  };
+  const auto wrong = [&](std::string why = {}) { return invalid_address(text, std::move(why)); };
   std::string host = text, port;
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
@@ -36,6 +44,8 @@ Result<serve::HttpAddress> address_from(const std::string& text) {
   }
   if (!host.empty()) address.host = host;
   if (port.empty()) return address;
+  if (port.find_first_not_of("0123456789") == port.npos && parse_number<int>(port).value_or(65536) > 65535)
+    return wrong("the port is above 65535");
   const auto number = parse_number<int>(port);
   if (!number || *number < 0 || *number > 65535) return wrong();
   address.port = *number;
@@ -87,6 +97,12 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
     if (!token) return forward_error(token);
     options.token = std::move(*token);
   }
+  // Without protection, a remote address is refused. For a name without a port, the likely mistake is the
+  // form.
+  const std::string listen = values.text("listen");
+  if (is_name_without_port(listen) && !serve::is_loopback_name(listen) && options.token.empty() &&
+      !options.address.tls)
+    return invalid_address(listen, "no port");
   auto alerts = alert_settings_from(values, "default");
   if (!alerts) return forward_error(alerts);
   options.watch.alerts = std::move(*alerts);

@@ -518,7 +518,11 @@ TEST(Serve, ReportsWrongUsage) {
   } cases[] = {
       {{"--listen", "localhost:http"}, "invalid --listen address localhost:http; use HOST:PORT"},
       {{"--listen", "[::1"}, "invalid --listen address"},
-      {{"--listen", "a:99999"}, "invalid --listen address"},
+      {{"--listen", "foo"},
+       "invalid --listen address foo: no port; use HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477"},
+      {{"--listen", "0.0.0.0"}, "makes this machine's data public"},
+      {{"--listen", "a:99999"}, "invalid --listen address a:99999: the port is above 65535; use HOST:PORT"},
+      {{"--listen", "a:99999999999"}, "the port is above 65535"},
       {{"--token-file", (folder / "short").string()}, "has no valid token"},
       {{"--token-file", "/no/such/file"}, "cannot open /no/such/file"},
       {{"--tls-cert", "a.pem"}, "--tls-cert and --tls-key need each other"},
