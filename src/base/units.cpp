@@ -85,7 +85,8 @@ Result<Bytes> parse_size(std::string_view text) {
   }
   if (quantity->unit.empty())
     return usage_error(fmt::format("size '{}' has no unit", text), "a bare number is ambiguous",
-                       fmt::format("write {0}MiB, {0}GB or {0}B", trim(text)));
+                       quantity->value > 0 ? fmt::format("write {0}MiB, {0}GB or {0}B", trim(text))
+                                           : "write a size such as 512MiB, 8GB or 1.5G");
   const Unit* unit = find_unit(kSizeUnits, quantity->unit);
   if (unit == nullptr)
     return usage_error(fmt::format("size '{}' has the unknown unit '{}'", text, quantity->unit), "",

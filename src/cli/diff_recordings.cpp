@@ -47,9 +47,13 @@ Result<std::optional<Gate>> gate_of(const FlagValues& values) {
     return gate;
   }
   const auto size = parse_size(gate.text);
+  const auto number = parse_number<double>(trim(gate.text));
+  if (!size && number && std::isfinite(*number) && *number >= 0)
+    return usage_error(fmt::format("--fail-above {} has no unit", gate.text), "",
+                       fmt::format("write {0}MiB or {0}%", trim(gate.text)));
   if (!size)
-    return usage_error(fmt::format("invalid --fail-above {}: not a size or a percentage", gate.text),
-                       size.error().sentence(), "use a size such as 10MiB, or a percentage such as 5%");
+    return usage_error(fmt::format("invalid --fail-above {}: not a size or a percentage", gate.text), "",
+                       "use a size such as 10MiB, or a percentage such as 5%");
   gate.bytes = *size;
   return gate;
 }

@@ -59,7 +59,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (values->positionals().size() != 1 || !values->has("to"))
     return usage_error("headroom export needs one recording and a format",
                        fmt::format("--to {}", fmt::join(format_names(), "|")),
-                       "headroom export run.hrec --to speedscope");
+                       "write headroom export run.hrec --to speedscope");
   const fs::path file = values->positionals().front();
   const exporters::Exporter& exporter = *exporters::find_exporter(values->text("to"));
   const fs::path out =

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/exit_code.h"
@@ -29,6 +31,14 @@ Verb simple_verb(std::string name, std::string summary, std::string usage, std::
   return verb;
 }
 
+int report_unknown_flag(const std::string& flag) {
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  const std::string closest = closest_match(name, {"help", "version"});
+  return exit_code_of(
+      Error{ErrorKind::usage, fmt::format("unknown flag {}", flag), "",
+            closest.empty() ? "headroom -h lists all verbs" : fmt::format("did you mean --{}?", closest)});
+}
+
 }  // namespace
 
 const Verb& help_verb() {
@@ -50,6 +60,7 @@ int run_help_verb(const std::vector<std::string>& arguments) {
     }
     names.push_back(verb->name);
   }
+  if (arguments.front().starts_with('-')) return report_unknown_flag(arguments.front());
   const std::string closest = closest_match(arguments.front(), names);
   return exit_code_of(
       Error{ErrorKind::usage, fmt::format("unknown verb '{}'", arguments.front()), "",

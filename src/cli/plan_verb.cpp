@@ -150,7 +150,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   }
   if (values->positionals().size() != 1)
     return usage_error("headroom plan needs one budget file",
-                       fmt::format("{} given", values->positionals().size()), "headroom plan BUDGET.toml");
+                       fmt::format("{} given", values->positionals().size()),
+                       "write headroom plan BUDGET.toml");
   if (values->toggle("json") && values->toggle("markdown"))
     return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
   const fs::path file = values->positionals().front();

@@ -39,10 +39,8 @@ Result<Nanoseconds> moment_of(const std::string& text, const analysis::Recording
     return analysis.host_recorded ? analysis.peak_time : analysis::peak_time_of(analysis.devices);
   if (text == "end") return analysis.duration;
   auto time = parse_duration(text);
-  if (!time) {
-    time.error().fix = "use a time since the start, such as 1.5s or 250ms, or peak or end";
-    return forward_error(time);
-  }
+  if (!time)
+    return usage_error(fmt::format("--at '{}' is not a time", text), "", "use 1.5s, 250ms, peak or end");
   if (*time > analysis.duration)
     return usage_error(fmt::format("--at {} is after the end of the recording", text),
                        fmt::format("it lasts {}", format_duration(analysis.duration)),

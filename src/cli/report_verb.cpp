@@ -53,6 +53,14 @@ Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   return given / "report.json";
 }
 
+// A file whose first character begins no JSON object was not written by headroom bench. A damaged report.json
+// is different: its JSON error says where.
+bool may_be_a_report(const fs::path& file, std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return file.extension() == ".json" || trim(text).starts_with('{');
+}
+
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(report_verb(), arguments);
   if (!values) return forward_error(values);
@@ -69,6 +77,9 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (auto sound = check_output(values->text("html"), *file, "--html"); !sound) return forward_error(sound);
   auto text = read_file(*file, kLargestReport);
   if (!text) return forward_error(text);
+  if (!may_be_a_report(*file, *text))
+    return input_error(fmt::format("{} is neither a recording, a snapshot nor a run", file->string()), "",
+                       "name a run's folder, its report.json, a .hrec file or a .pickle file");
   auto result = report::read_report(*text, file->string());
   if (!result) return forward_error(result);
   const fs::path folder = file->parent_path();

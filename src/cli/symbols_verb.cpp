@@ -34,7 +34,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1 || !values->has("out"))
     return usage_error("headroom symbols needs one recording and --out DIR", "",
-                       "headroom symbols run.hrec --out symbols");
+                       "write headroom symbols run.hrec --out symbols");
   const fs::path root = values->positionals().front();
   std::vector<recording::Module> modules;
   for (const fs::path& file : recordings_of(root)) {

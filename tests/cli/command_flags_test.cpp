@@ -40,8 +40,18 @@ std::string finished_run(Bench& bench) {
 TEST(Report, RejectsAFileThatIsNotAReport) {
   const CommandResult result = run_headroom({"report", "/etc/passwd"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, testing::HasSubstr("/etc/passwd is not valid JSON"));
-  EXPECT_THAT(result.err, testing::HasSubstr("name a run's folder"));
+  EXPECT_THAT(result.err, testing::HasSubstr("/etc/passwd is neither a recording, a snapshot nor a run; "
+                                             "name a run's folder, its report.json, a .hrec file or a "
+                                             ".pickle file"));
+}
+
+TEST(Flags, SuggestsTheClosestFlagForAnUnknownOneBeforeTheVerb) {
+  const CommandResult close = run_headroom({"--helpp"});
+  EXPECT_EQ(close.exit_code, 2);
+  EXPECT_THAT(close.err, testing::HasSubstr("unknown flag --helpp; did you mean --help?"));
+  const CommandResult far = run_headroom({"--frobnicate"});
+  EXPECT_EQ(far.exit_code, 2);
+  EXPECT_THAT(far.err, testing::HasSubstr("unknown flag --frobnicate; headroom -h lists all verbs"));
 }
 
 TEST(Output, AClosedPipeCausesNoError) {
@@ -146,6 +156,11 @@ TEST(CommandFlags, ErrorsShowTheSyntaxOfTheFlag) {
       {{"diff", "a", "b", "--fail-on", ""}, "--fail-on is empty; write --fail-on RULES"},
       {{"history", "add", "a", "--commit", ""}, "--commit is empty; write --commit SHA"},
       {{"diff", "a", "b", "--top", "x"}, "--top 'x' is not a whole number; write --top N"},
+      {{"plan"}, "headroom plan needs one budget file: 0 given; write headroom plan BUDGET.toml"},
+      {{"symbols", "a.hrec"},
+       "headroom symbols needs one recording and --out DIR; write headroom symbols run.hrec --out symbols"},
+      {{"trace", "--large", "0", "--", "true"},
+       "--large: size '0' has no unit: a bare number is ambiguous; write a size such as 512MiB, 8GB or 1.5G"},
       {{"doctor", ""}, "headroom doctor: an argument is empty; check for an unset shell variable"}};
   for (const auto& [arguments, sentence] : cases) {
     const CommandResult result = run_headroom(arguments);

@@ -57,6 +57,7 @@ TEST_F(Export, WrongUseIsOneSentenceAndExitCodeTwo) {
   const std::vector<std::pair<Words, std::string>> cases{
       {{"a.hrec"}, "--to speedscope|collapsed|"},
       {{"--to", "csv"}, "needs one recording"},
+      {{"a.hrec", "a.hrec", "--to", "csv"}, "; write headroom export run.hrec --to speedscope"},
       {{"a.hrec", "--to", "cvs"}, "csv"},
       {{"a.hrec", "--to", "csv", "--metric", "peak"}, "--metric"},
       {{"a.hrec", "--to", "csv", "--out", "a.hrec"}, "would replace the recording itself"},

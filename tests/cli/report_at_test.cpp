@@ -108,7 +108,7 @@ TEST_F(ReportAt, RejectsMomentsThatCannotBeShown) {
                               HasSubstr("it lasts 3.000 s"), HasSubstr("use an earlier time, or end")));
   const CommandResult no_time = run({"--at", "noon"});
   EXPECT_EQ(no_time.exit_code, 2);
-  EXPECT_THAT(no_time.err, HasSubstr("peak or end"));
+  EXPECT_THAT(no_time.err, HasSubstr("--at 'noon' is not a time; use 1.5s, 250ms, peak or end"));
   EXPECT_EQ(run({"--at", "-1s"}).exit_code, 2);
   const CommandResult page = run({"--at", "1s", "--html", (folder_ / "a.html").string()});
   EXPECT_EQ(page.exit_code, 2);
