@@ -106,7 +106,8 @@ std::string line_for_person(const SystemSample& sample) {
                        [](const Reading& a, const Reading& b) { return a.value < b.value; });
   if (hottest != sample.temperatures_celsius.end())
     add(fmt::format("{} {:.0f} °C", hottest->name, hottest->value));
-  if (!sample.unknown_tokens.empty()) add(fmt::format("{} unknown tokens", sample.unknown_tokens.size()));
+  if (const std::size_t unknown = sample.unknown_tokens.size(); unknown > 0)
+    add(fmt::format("{} unknown token{}", unknown, unknown == 1 ? "" : "s"));
   return without_terminal_control(line) + "\n";  // sensor names in a log may contain anything
 }
 

@@ -59,6 +59,14 @@ TEST(SampleWriter, JsonLineEqualsTheDocument) {
   }
 }
 
+TEST(SampleWriter, CountsUnknownTokensForAPerson) {
+  SystemSample sample;
+  sample.unknown_tokens = {"NEW"};
+  EXPECT_THAT(line_for_person(sample), testing::EndsWith("  1 unknown token\n"));
+  sample.unknown_tokens = {"NEW", "NEWER"};
+  EXPECT_THAT(line_for_person(sample), testing::EndsWith("  2 unknown tokens\n"));
+}
+
 TEST(SampleWriter, WritesAlertsIntoTheirLine) {
   AlertEvent event;
   event.rule = "hot";
