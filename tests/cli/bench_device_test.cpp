@@ -249,7 +249,8 @@ TEST_F(BenchDevice, ReportsAMissingDriver) {
   const CommandResult result =
       run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("CUDA driver not found"));
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
+              HasSubstr("CUDA driver not found (libcuda.so.1); install"));
 }
 
 // The packed ONNX Runtime can load a CUDA provider, but none is installed next to it.
