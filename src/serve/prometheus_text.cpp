@@ -87,10 +87,10 @@ void add_memory(Families& families, const SystemSample& sample) {
                  sample.largest_free_block);
   families.gauge("memory_cma_total_bytes", "Size of the contiguous memory area (CMA).", sample.cma_total);
   families.gauge("memory_cma_free_bytes", "Free memory in the contiguous memory area.", sample.cma_free);
-  families.gauge("memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of memory_used_bytes.",
+  families.gauge("memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of headroom_memory_used_bytes.",
                  sample.nvmap_used);
   if (const auto stack = analysis::memory_stack_of(sample)) {
-    families.begin("memory_part_bytes", "gauge", "Parts that add up to memory_total_bytes.");
+    families.begin("memory_part_bytes", "gauge", "Parts that add up to headroom_memory_total_bytes.");
     families.value(static_cast<double>(stack->system.count), label("part", "system"));
     families.value(static_cast<double>(stack->processes.count), label("part", "processes"));
     families.value(static_cast<double>(stack->gpu.count), label("part", "gpu"));

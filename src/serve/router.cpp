@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "report/live_html.h"
+#include "report/page_data.h"
 
 namespace headroom::serve {
 namespace {
@@ -43,7 +44,14 @@ HttpResponse health(LiveState& state, Nanoseconds interval) {
   return answer(200, "ok");
 }
 
-HttpResponse find_content(const HttpRequest& request, LiveState& state) {
+HttpResponse live_page_of(const std::string& host_name) {
+  constexpr const char* kHtml = "text/html; charset=utf-8";
+  const auto page = report::page_with_data(
+      report::live_page(), host_name.empty() ? "" : report::data_element("host", to_line(Json(host_name))));
+  return content(kHtml, page ? *page : std::string(report::live_page()));
+}
+
+HttpResponse find_content(const HttpRequest& request, LiveState& state, const std::string& host_name) {
   if (request.path == "/metrics")
     return content("text/plain; version=0.0.4; charset=utf-8", *state.metrics());
   if (request.path == "/api/v1/sample") return content(kJson, *state.sample_json());
@@ -55,7 +63,7 @@ HttpResponse find_content(const HttpRequest& request, LiveState& state) {
     if (!time) return answer(400, "since must be milliseconds since 1970");
     return content(kJson, state.history_json(*time));
   }
-  if (request.path == "/") return content("text/html; charset=utf-8", std::string(report::live_page()));
+  if (request.path == "/") return live_page_of(host_name);
   return answer(
       404,
       "unknown path; valid paths: /, /metrics, /api/v1/sample, /api/v1/history, /api/v1/alerts, /healthz");
@@ -83,8 +91,8 @@ bool is_same_secret(const std::string& a, const std::string& b) {
   return different == 0;
 }
 
-HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access,
-                     Nanoseconds interval) {
+HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access, Nanoseconds interval,
+                     const std::string& host_name) {
   HttpResponse response;
   if (request.method != "GET" && request.method != "HEAD") {
     response = answer(405, "method not allowed; use GET or HEAD");
@@ -97,7 +105,7 @@ HttpResponse respond(const HttpRequest& request, LiveState& state, const Access&
     response = answer(401, "missing or wrong token; send Authorization: Bearer TOKEN");
     response.headers.emplace_back("WWW-Authenticate", "Bearer");
   } else {
-    response = find_content(request, state);
+    response = find_content(request, state, host_name);
   }
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.headers.emplace_back("Cache-Control", "no-store");

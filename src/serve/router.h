@@ -25,8 +25,8 @@ bool is_loopback_name(const std::string& host);
 bool is_same_secret(const std::string& a, const std::string& b);
 
 // `interval`: the sampling interval. If no sample arrived for ten intervals (at least 5 s), /healthz returns
-// 503.
-HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access,
-                     Nanoseconds interval);
+// 503. `host_name`: the title of the live page; if empty, the page shows the host of its address.
+HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access, Nanoseconds interval,
+                     const std::string& host_name = {});
 
 }  // namespace headroom::serve

@@ -57,13 +57,14 @@ Result<int> run_serve(const ServeOptions& options) {
   LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
   watch::AlertWatch alerts(std::move(settings), options.watch.interval);
   const Access access{options.token, is_local};
+  const std::string host_name = sources::read_host_info(options.watch.sysroot).hostname;
   auto diagnostics = start_ros2(options);
   if (!diagnostics) return forward_error(diagnostics);
   // Declared after the objects that its threads use, so that it is destroyed first.
   auto server = load_http_server();
   if (!server) return forward_error(server);
   auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
-    return respond(request, state, access, options.watch.interval);
+    return respond(request, state, access, options.watch.interval, host_name);
   });
   if (!port) return forward_error(port);
   log::info("serving {}", url_of(options.address, *port));

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
 import {writeFileSync} from 'node:fs';
+import {hostname} from 'node:os';
 import {join} from 'node:path';
 import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, screenshots, SIZES, with_address, writer as headroom} from './browser.mjs';
 
@@ -20,6 +21,8 @@ const address = await new Promise((resolve, reject) => {
 
 async function check_content(page) {
   await page.waitForSelector('canvas', {timeout: 20_000});
+  assert.equal(await page.textContent('h1'), hostname());
+  assert.equal(await page.title(), `${hostname()} – Headroom live`);
   assert.match(await page.textContent('.verdict'), /alert.*total_memory: .* of memory is used/);
   assert.match(await page.textContent('main'), /Memory now.*used.*available.*Over time.*Largest processes.*PID.*resident.*Past alerts/);
   assert.ok(await page.locator('.bar .part').count() >= 3, 'the bar has parts');

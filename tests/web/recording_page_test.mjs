@@ -119,7 +119,7 @@ async function check_keyboard(page) {
   const before = await live_title(page);
   await page.locator('.brushable').focus();
   await page.keyboard.press('Home');
-  assert.match(await page.locator('.readout').first().textContent(), /^0\.00\d s/);
+  assert.match(await page.locator('.readout').first().textContent(), /^\d+(\.\d+)? (ns|µs|ms|s)/);
   await page.keyboard.press('Enter');
   assert.notEqual(await live_title(page), before, 'Enter selects the moment under the cursor');
   await page.keyboard.press('Shift+PageDown');

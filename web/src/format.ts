@@ -28,6 +28,15 @@ export function duration(ns: number | undefined): string {
   return `${Math.trunc(seconds / 60)} min ${String(Math.abs(seconds % 60)).padStart(2, '0')} s`;
 }
 
+// Labels of a time axis, all in one unit: ["0 ms", "0.5 ms", "1 ms"]. Different times have different labels.
+export function time_ticks(seconds: readonly number[]): string[] {
+  const largest = seconds.reduce((most, time) => Math.max(most, Math.abs(time)), 0);
+  const [unit, scale] = largest < 1e-3 ? ['µs', 1e6] : largest < 1 ? ['ms', 1e3] : ['s', 1];
+  const step = seconds.length > 1 ? Math.abs(seconds[1]! - seconds[0]!) * scale : 0;
+  const digits = step > 0 ? Math.min(9, Math.max(0, 1 - Math.floor(Math.log10(step)))) : 4;
+  return seconds.map((time) => `${Number((time * scale).toFixed(digits))} ${unit}`);
+}
+
 // At least three significant digits, never an exponent: "0.042", "3.14", "217", "12 345".
 export function number(value: number | undefined): string {
   if (value === undefined) return ABSENT;

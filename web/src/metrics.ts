@@ -238,6 +238,7 @@ export function title_of(key: string): string {
 // "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used"; "gpus.GPU 0.sm_clock_hz" → "GPU 0 sm clock".
 export function label_of(key: string): string {
   if (key.startsWith('gpus.')) return key.slice(5).replace(/\.mig_instances\./, ' ').replace(/_(bytes|percent|celsius|watts|hz)$/, '').replace(/[._]/g, ' ');
+  if (key.startsWith('cgroup.')) return key.slice(7).replace(/_bytes$/, '').replace(/_/g, ' ');
   const dot = key.indexOf('.');
   if (dot > 0) return key.slice(dot + 1).replace(/\.[a-z_]+_bytes$/, '');
   const words = key.replace(/_(bytes|percent|celsius|watts|hz)$/, '').replace(/_/g, ' ');

@@ -1,5 +1,6 @@
 // Tests the data of charts and tables: formatted figures, distributions, memory parts, series and sorting.
 import assert from 'node:assert/strict';
+import {readFileSync} from 'node:fs';
 import {test} from 'node:test';
 import {load} from './load.mjs';
 
@@ -25,6 +26,15 @@ test('formats sizes and times as the command line does', () => {
   assert.equal(format.duration(1_234_000_000), '1.234 s');
   assert.equal(format.duration(125_000_000_000), '2 min 05 s');
   assert.equal(format.duration(undefined), '–');
+});
+
+test('ticks of a time axis differ, also in a short recording', () => {
+  assert.deepEqual(format.time_ticks([0, 0.00005, 0.0001]), ['0 µs', '50 µs', '100 µs']);
+  assert.deepEqual(format.time_ticks([0, 0.0005, 0.001]), ['0 ms', '0.5 ms', '1 ms']);
+  assert.deepEqual(format.time_ticks([0, 0.25, 0.5]), ['0 ms', '250 ms', '500 ms']);
+  assert.deepEqual(format.time_ticks([0, 2.5, 5]), ['0 s', '2.5 s', '5 s']);
+  assert.deepEqual(format.time_ticks([12, 12.00002, 12.00004]), ['12 s', '12.00002 s', '12.00004 s']);
+  assert.deepEqual(format.time_ticks([]), []);
 });
 
 test('formats numbers with about three digits and no exponent', () => {
@@ -128,6 +138,28 @@ test('finds series by key in any form of line', () => {
   assert.deepEqual(found.constant, [{key: 'swap_used_bytes', value: 0, unit: 'bytes'}]);
 });
 
+test('draws only the percentages of memory pressure', () => {
+  const line = (ns) => JSON.stringify({time_ns: ns, psi_some_percent: 1 + ns, psi_some_stalled_ns: 10_000_000 * ns, psi_full_stalled_ns: 0});
+  const found = metrics.parse_metrics([line(0), line(1)].join('\n'));
+  assert.deepEqual(found.charts.map((chart) => [chart.title, chart.unit, chart.series.map((series) => series.key)]),
+    [['Memory pressure (PSI)', 'percent', ['psi_some_percent']]]);
+  assert.deepEqual(found.constant, []);
+});
+
+test('titles of figures are those of report.md', () => {
+  const words = readFileSync(new URL('../../src/report/words.cpp', import.meta.url), 'utf8');
+  const titles = [...words.matchAll(/MetricWords\{"([a-z_]+)",\s*"([^"]+)"/g)];
+  assert.ok(titles.length > 30);
+  for (const [, name, title] of titles) assert.equal(metrics.TITLES[name], title);
+  assert.equal(metrics.title_of('slab_unreclaimable_bytes'), 'Kernel slab, unreclaimable');
+  assert.equal(metrics.title_of('temperature_celsius.cpu'), 'Temperature cpu');
+  assert.equal(metrics.title_of('oom_kills'), 'OOM kills');
+  assert.equal(metrics.title_of('cgroup.oom_kills'), 'Control group, OOM kills');
+  const line = (ns) => JSON.stringify({time_ns: ns, slab_unreclaimable_bytes: ns, major_faults: ns});
+  assert.deepEqual(metrics.parse_metrics([line(0), line(1)].join('\n')).charts.map((chart) => chart.title),
+    ['Kernel slab, unreclaimable', 'Major page faults, events per sample']);
+});
+
 test('creates one series per worker for resident memory and PSS', () => {
   const line = (ns, rss) => JSON.stringify({since_start_ns: ns, phase: 'parallel', processes: [
     {label: 'yolo', pid: 7, phase: 'warm', rss_bytes: rss, anonymous_bytes: rss - 1}, {label: 'text', pid: 8, rss_bytes: 5 - ns}]});
@@ -148,6 +180,7 @@ test('separates GPUs of the same name, and shows the load of a single GPU once',
     ['gpus.GPU 0.temperature_celsius'], ['gpus.GPU 0.sm_clock_hz']]);
   assert.deepEqual(keys_of({time_ns: 0, gpus: [gpu(0, 2), gpu(1, 4)]}, {time_ns: 1e9, gpus: [gpu(0, 3), gpu(1, 5)]})[0],
     ['gpus.GPU 0.gpu_percent', 'gpus.GPU 1.gpu_percent']);
+  assert.equal(metrics.label_of('cgroup.file_backed_bytes'), 'file backed');
   assert.equal(metrics.label_of('gpus.GPU 0.sm_clock_hz'), 'GPU 0 sm clock');
   assert.equal(metrics.label_of('gpus.GPU 0.mig_instances.MIG 3.memory_used_bytes'), 'GPU 0 MIG 3 memory used');
 });

@@ -57,6 +57,16 @@ TEST_F(Router, AnswersEveryPathBeforeTheFirstSample) {
   EXPECT_EQ(get("/etc/passwd").status, 404);
 }
 
+TEST_F(Router, PutsTheHostNameIntoTheLivePage) {
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/";
+  request.host = "localhost";
+  const std::string page = respond(request, state_, access_, kSecond, "board</script>7").body;
+  EXPECT_THAT(page, HasSubstr("id=\"host\">\"board\\u003c/script>7\""));
+  EXPECT_THAT(get("/").body, testing::Not(HasSubstr("id=\"host\"")));
+}
+
 TEST_F(Router, ServesTheLastSampleAndItsMetrics) {
   feed(0);
   const auto sample = parse_json(get("/api/v1/sample").body);

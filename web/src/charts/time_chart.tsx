@@ -2,7 +2,7 @@
 // have the keyboard focus: the arrow keys move the cursor, and the values at the cursor are text below the title.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
-import {bytes} from '../format';
+import {bytes, time_ticks} from '../format';
 import {alone_in, type Band, largest_of, type Value} from '../metrics';
 import {css_color} from '../theme';
 import {use_width} from './use_width';
@@ -151,7 +151,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
       },
     },
     axes: [
-      {...axis(), values: (_plot, splits) => splits.map((seconds) => props.x_words ? props.x_words(seconds, false) : `${Number(seconds.toFixed(digits_of(splits)))} s`), space: 70, size: 26},
+      {...axis(), values: (_plot, splits) => props.x_words ? splits.map((x) => props.x_words!(x, false)) : time_ticks(splits), space: 70, size: 26},
       {
         ...axis(),
         size: 76,

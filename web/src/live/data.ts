@@ -69,6 +69,12 @@ export function empty_history(): History {
   return history;
 }
 
+// The name of the machine that serves the page; without it, the host of the page's address.
+export function host_name(page: Document): string {
+  const text = page.getElementById('host')?.textContent;
+  return text ? (JSON.parse(text) as string) : location.hostname;
+}
+
 // Appends the new points and drops the oldest ones beyond MOST_POINTS.
 export function joined(history: History, more: History): History {
   if (more.unix_ms.length === 0) return history;

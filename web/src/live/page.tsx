@@ -3,7 +3,7 @@ import {useEffect, useState} from 'preact/hooks';
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {type Line, TimeChart} from '../charts/time_chart';
 import {ABSENT, bytes} from '../format';
-import {type Alerts, type Column, empty_history, get, type History, joined, type Process, readings, type Sample} from './data';
+import {type Alerts, type Column, empty_history, get, type History, host_name, joined, type Process, readings, type Sample} from './data';
 
 const INTERVAL_MS = 1000;
 
@@ -46,7 +46,7 @@ export function Page() {
     <>
       <header>
         <p class="wordmark">Headroom <span>live</span></p>
-        <h1>{location.hostname}</h1>
+        <h1>{host_name(document)}</h1>
         {problem !== undefined && <p class="banner" role="status">No new data: {problem}. The figures below are old; retrying.</p>}
         <AlertList alerts={alerts} has_sample={sample !== undefined} />
       </header>
@@ -132,7 +132,7 @@ function OverTime({history}: {history: History}) {
   return (
     <section>
       <h2>Over time</h2>
-      <TimeChart key={`memory${memory.length}`} title="Memory" summary={`${bytes(history.used_bytes.at(-1) ?? undefined)} used now.`} seconds={seconds} x_words={clock}
+      <TimeChart key={`memory${memory.length}`} title="Memory used" summary={`${bytes(history.used_bytes.at(-1) ?? undefined)} used now.`} seconds={seconds} x_words={clock}
         lines={memory} format={bytes} byte_axis limit={is_near(history, total) ? total : undefined} limit_words="total" sync="live" />
       {load.length > 0 && <TimeChart key={`load${load.length}`} title={load.length === 1 ? `${load[0]!.label} load` : 'Load'} summary="CPU and GPU, percent." seconds={seconds} x_words={clock} lines={load}
         format={(value) => `${value.toFixed(0)} %`} height={150} sync="live" />}

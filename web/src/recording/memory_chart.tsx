@@ -4,7 +4,7 @@
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
 import {use_width} from '../charts/use_width';
-import {bytes, duration} from '../format';
+import {bytes, duration, time_ticks} from '../format';
 import {css_color} from '../theme';
 import type {Timeline} from './data';
 import {layer_color, points_in_columns, stack_points, type StackedPoints} from './stacked_points';
@@ -127,7 +127,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
   return (
     <figure class="chart">
       <div class="readout" aria-live="off">
-        {cursor === null ? `Each point is the maximum of its period. Quiet periods show the memory that stayed.${estimated ? ' All values are estimates from samples and can be above the peak by chance.' : ''}` : <>{cursor.seconds.toFixed(3)} s <b>{bytes(points.totals[cursor.point])}</b></>}
+        {cursor === null ? `Each point is the maximum of its period. Quiet periods show the memory that stayed.${estimated ? ' All values are estimates from samples and can be above the peak by chance.' : ''}` : <>{end_ns < 1e9 ? duration(cursor.seconds * 1e9) : `${cursor.seconds.toFixed(3)} s`} <b>{bytes(points.totals[cursor.point])}</b></>}
       </div>
       <div class="plot brushable" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{minHeight: `${HEIGHT}px`}}
         aria-label={`Memory over time, stacked by layer; at the peak ${bytes(peak_bytes)} at ${duration(peak_ns)}. ` +
@@ -169,7 +169,7 @@ function options(points: StackedPoints, width: number, set_cursor: (cursor: Curs
       y: {range: (_plot, _low, high) => [0, high > 0 ? high * 1.06 : 1]},
     },
     axes: [
-      {...axis(), values: (_plot, splits) => splits.map((seconds) => `${Number(seconds.toFixed(4))} s`), space: 80, size: 26},
+      {...axis(), values: (_plot, splits) => time_ticks(splits), space: 80, size: 26},
       {...axis(), size: 76, values: (_plot, splits) => splits.map(bytes), splits: (_plot, _axis, low, high) => byte_splits(low, high)},
     ],
     drawOrder: ['series', 'axes'] as uPlot.DrawOrderKey[],  // the areas are opaque, so the grid is drawn on top

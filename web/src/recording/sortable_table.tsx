@@ -35,11 +35,11 @@ export function SortableTable<Row>({label, rows, columns, sorted, most = 20, key
   return (
     <>
       <div class="scroll" role="region" tabIndex={0} aria-label={label}>
-        <table class="sortable">
-          <thead>
-            <tr>
+        <table class={`sortable${columns.slice(1).some((column) => column.place) ? ' with-place' : ''}`} role="table">
+          <thead role="rowgroup">
+            <tr role="row">
               {columns.map((column) => (
-                <th scope="col" class={column.text || column.place ? 'text' : ''} aria-sort={order.column === column.name ? order.direction : 'none'}>
+                <th role="columnheader" scope="col" class={column.text || column.place ? 'text' : ''} aria-sort={order.column === column.name ? order.direction : 'none'}>
                   <button type="button" title={column.help} onClick={() => sort(column)}>
                     {column.name}
                     <span class="arrow" aria-hidden="true">{order.column === column.name ? (order.direction === 'ascending' ? '▲' : '▼') : ''}</span>
@@ -48,12 +48,12 @@ export function SortableTable<Row>({label, rows, columns, sorted, most = 20, key
               ))}
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {shown.map((row) => (
-              <tr key={key_of(row)}>
+              <tr role="row" key={key_of(row)}>
                 {columns.map((column, i) => i === 0
-                  ? <th scope="row" class={style(column)}>{column.cell(row)}</th>
-                  : <td class={style(column)}>{column.cell(row)}</td>)}
+                  ? <th role="rowheader" scope="row" class={style(column)} data-name={column.name}>{column.cell(row)}</th>
+                  : <td role="cell" class={style(column)} data-name={column.name}>{column.cell(row)}</td>)}
               </tr>
             ))}
           </tbody>

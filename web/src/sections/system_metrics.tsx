@@ -46,11 +46,11 @@ export function SystemMetrics({metrics, every, summaries}: Props) {
         </div>
       )}
       {constant.length > 0 && (
-        <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${title_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
+        <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${title_of(key)} ${FORMATS[unit](value)}`).join('; ')}.</p>
       )}
       {every > 1 && <p class="quiet">Every {every}th sample is drawn; metrics.jsonl in the run folder has all.</p>}
       {events.length > 0 && (
-        <p class="quiet">Over the whole run, on the whole machine: {events.map((event) => `${title_of(event.name)} ${number(event.total)}`).join(', ')}.</p>
+        <p class="quiet">Over the whole run, on the whole machine: {events.map((event) => `${title_of(event.name)} ${number(event.total)}`).join('; ')}.</p>
       )}
       {figures.length > 0 && (
         <details>

@@ -1,7 +1,7 @@
 // Holes between the live blocks: over time, and as a map of the heap at one moment.
 import {useMemo, useState} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
-import {bytes, counted, duration, number, percent} from '../../format';
+import {bytes, counted, duration, percent} from '../../format';
 import type {HeapMap, Recording} from '../data';
 import {HeapCells} from '../heap_cells';
 import {Place} from '../place';
@@ -63,7 +63,7 @@ export function Fragmentation({fragmentation, heap, full, absent}: Props) {
             </p>
           )}
           <p class="quiet">
-            {bytes(map.free_bytes)} in {number(map.holes)} holes, the largest {bytes(map.largest_free_bytes)}; {percent(map.external_ratio)} of {bytes(map.extent_bytes)}.
+            {bytes(map.free_bytes)} in {counted(map.holes, 'hole')}, the largest {bytes(map.largest_free_bytes)}; {percent(map.external_ratio)} of {bytes(map.extent_bytes)}.
             A cell is {bytes(map.cell_bytes)}. Addresses increase from left to right, then down.
           </p>
           <HeapCells map={map} />

@@ -49,7 +49,7 @@ function Layers<Row extends LayerTime>({layers, left_out, columns, sorted, enter
   return (
     <section id="layers" aria-labelledby="layers-title">
       <h2 id="layers-title">Layers</h2>
-      {!entered && <p class="quiet">The program entered no layer. Layers are NVTX ranges, headroom_scope_push(), and sessions and nodes of ONNX Runtime.</p>}
+      {!entered && <p class="quiet">The program entered no layer. Layers are PyTorch modules, NVTX ranges, headroom_scope_push(), and sessions and nodes of ONNX Runtime.</p>}
       {layers.length > 10 && (
         <p class="filter">
           <label>Filter <input type="search" value={words} placeholder="layer" onInput={(event) => set_words(event.currentTarget.value)} /></label>
