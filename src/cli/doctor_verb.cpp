@@ -159,9 +159,10 @@ const Verb& doctor_verb() {
         "journal, plain or gzip (- is standard input). Also reads recordings of headroom trace, run folders "
         "of headroom bench and logs of headroom watch. Other inputs are memory snapshots of PyTorch, output "
         "of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live examines this "
-        "machine. Each finding says what happened, where, the likely cause and what helps, with the largest "
-        "gain first. Exits with 1 if a finding is severe. --try repeats the bench of a run with each cure "
-        "that is a bench setting, under the run's limit. It then tries all cures that helped together.";
+        "machine. Each finding says what happened, where, the likely cause and what helps. The cure of a "
+        "known cause comes first, then those that save most. Exits with 1 if a finding is severe. --try "
+        "repeats the bench of a run with each cure that is a bench setting, under the run's limit. It then "
+        "tries all cures that helped together, and lists the cures that helped first.";
     verb.examples = {"headroom doctor run.log",
                      "dmesg | headroom doctor -",
                      "headroom doctor --live",
