@@ -206,7 +206,7 @@ std::vector<Flag> output_flags() {
       common(toggle("json", "print report.json on standard output", group)),
       toggle("quiet", "print only errors and the result", group),
       verbose,
-      chosen("color", {"auto", "always", "never"}, "colour terminal output", group, "auto"),
+      chosen("color", {"auto", "always", "never"}, "color terminal output", group, "auto"),
       value("config", FlagKind::text, "FILE", "read flags from a TOML file (docs/configuration.md)", group),
       toggle("dump-config", "print the merged configuration and exit", group),
   };

@@ -24,7 +24,7 @@ Flag make_flag(const char* name, FlagKind kind, const char* value_name, const ch
 }
 
 Flag color_flag() {
-  Flag flag = make_flag("color", FlagKind::choice, "WORD", "colour terminal output");
+  Flag flag = make_flag("color", FlagKind::choice, "WORD", "color terminal output");
   flag.choices = {"auto", "always", "never"};
   flag.default_text = "auto";
   return flag;
