@@ -21,7 +21,7 @@ std::int64_t sum(const BytesByUse& use) { return std::accumulate(use.begin(), us
 
 std::vector<std::int64_t> at_peak(const DeviceAccount& account) {
   std::vector<std::int64_t> bytes;
-  for (const LayerFigures& layer : account.layers) bytes.push_back(layer.at(account.peaks));
+  for (const LayerFigures& layer : account.layers) bytes.push_back(layer.at(account.latest_peak));
   return bytes;
 }
 
