@@ -144,14 +144,13 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
   text += "\n\n" + table.text();
   std::vector<std::string> notes;
   if (memory.frames)
-    notes.push_back(
-        fmt::format("decoded frames included in these figures: {}", format_bytes(*memory.frames)));
+    notes.push_back(fmt::format("These figures include {} of decoded frames.", format_bytes(*memory.frames)));
   if (memory.pss_run_peak)
-    notes.push_back(fmt::format("largest proportional share (PSS): {}", format_bytes(*memory.pss_run_peak)));
+    notes.push_back(fmt::format("Largest proportional share (PSS): {}.", format_bytes(*memory.pss_run_peak)));
   if (memory.cgroup_peak)
     notes.push_back(
-        fmt::format("control group's peak, page cache included: {}", format_bytes(*memory.cgroup_peak)));
-  if (!notes.empty()) text += fmt::format("Also {}.\n\n", fmt::join(notes, "; "));
+        fmt::format("Peak of the control group, with page cache: {}.", format_bytes(*memory.cgroup_peak)));
+  if (!notes.empty()) text += fmt::format("{}\n\n", fmt::join(notes, " "));
   if (resident_is_above(model, limit))
     text +=
         counts_by_reservation(*limit)
@@ -165,8 +164,9 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
 std::string cleanup_table(const ModelResult& model) {
   MarkdownTable table(1, {"After cleanup", "Resident"});
   for (const CleanupPoint& point : model.cleanups)
-    table.add(
-        {fmt::format("{} {}", escaped(point.level), escaped(point.name)), format_bytes(point.resident)});
+    table.add({fmt::format("{} {}", point.level == "video" ? "sequence" : escaped(point.level),
+                           escaped(point.name)),
+               format_bytes(point.resident)});
   return table.empty() ? "" : table.text();
 }
 

@@ -169,7 +169,7 @@ function Cleanups({model}: {model: Model}) {
         <table>
           <thead><tr><th class="text" scope="col">After</th><th class="text" scope="col">Name</th><th scope="col">Resident</th></tr></thead>
           <tbody>
-            {points.map((point) => <tr><td class="text">{point.level}</td><td class="text">{point.name}</td><td>{bytes(point.resident_bytes)}</td></tr>)}
+            {points.map((point) => <tr><td class="text">{point.level === 'video' ? 'sequence' : point.level}</td><td class="text">{point.name}</td><td>{bytes(point.resident_bytes)}</td></tr>)}
           </tbody>
         </table>
       </div>
