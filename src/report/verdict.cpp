@@ -90,7 +90,12 @@ std::string sentence_when_some_did_not(const Tally& tally, const std::optional<L
 std::string sentence_of_measured(const Tally& tally, const BenchResult& result) {
   if (tally.fine() < tally.measured) return sentence_when_some_did_not(tally, result.limit);
   std::string subject = all_models(tally.measured, tally);
-  // Together they may not fit, so what is said here is said of each by itself.
+  const auto& limit = result.limit;
+  if (result.parallel && result.parallel->within_limit == false && tally.measured > 1 && limit &&
+      limit->type != LimitType::unavailable)
+    return fmt::format("All at once, the models did not fit into the {} limit of {}. Alone, each fits. {}",
+                       name_of(limit->type), format_bytes(limit->bytes), largest_peak(tally, limit));
+  // The sentence describes the models alone: all at once, one of them may have failed for another reason.
   if (result.parallel && tally.measured > 1) {
     subject.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(subject.front())));
     subject = "Alone, " + subject;

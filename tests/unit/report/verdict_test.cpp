@@ -77,7 +77,9 @@ TEST(Verdict, HasOneSentencePerFailedModel) {
 TEST(Verdict, ReportsModelsThatFitOnlyAlone) {
   const Verdict verdict = verdict_of(test::parallel_run());
   EXPECT_EQ(verdict.tone, Tone::bad);
-  EXPECT_THAT(verdict.sentence, StartsWith("Alone, both models stayed inside"));
+  EXPECT_THAT(verdict.sentence,
+              StartsWith("All at once, the models did not fit into the hard limit of 128.0 MiB. "
+                         "Alone, each fits. Largest peak: text, 106.8 MiB"));
   EXPECT_THAT(verdict.details, ElementsAre("all at once: the models did not stay inside the limit",
                                            StartsWith("all at once: text: out of memory")));
 }
