@@ -171,7 +171,7 @@ std::string cells_of(const snapshot::Snapshot& snapshot, const snapshot::Segment
 // What the page shows beyond --json: sentences, what was live by place, and the segments' cells.
 void add_to_device(Json& json, const SnapshotReport& report, const DeviceAnalysis& device, Json live) {
   const snapshot::Snapshot& snapshot = report.snapshot;
-  json["leaks"]["words"] = words_for_leaks(device.leaks);
+  json["leaks"]["words"] = words_for_leaks(device.leaks, duration_of_trace(device));
   std::vector<AllocationPlace> guilty;
   for (const PlaceGrowth& growth : device.leaks.places)
     if (growth.growth == device.leaks.growth) guilty.push_back(device.places[growth.place]);

@@ -179,7 +179,7 @@ class Screen {
              is_leak                                                                ? kRed
              : leaks.growth == Growth::grew_late || leaks.growth == Growth::unknown ? kYellow
                                                                                     : kGreen,
-             words_for_leaks(leaks));
+             words_for_leaks(leaks, duration_of_trace(device)));
     if (leaks.growth < Growth::grew_late) return;
     std::vector<AllocationPlace> guilty;
     std::size_t shown = 0;

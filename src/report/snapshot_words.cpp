@@ -107,7 +107,16 @@ std::string common_frame(const Snapshot& snapshot, const std::vector<AllocationP
   return {};
 }
 
-std::string words_for_leaks(const SnapshotLeaks& leaks) {
+Nanoseconds duration_of_trace(const DeviceAnalysis& device) {
+  constexpr std::int64_t kNanosecondsPerMicrosecond = 1000, kMostMicroseconds = std::int64_t{1} << 52;
+  if (device.first_time_us == 0) return {};
+  const std::int64_t us =
+      std::clamp<std::int64_t>(device.last_time_us - device.first_time_us, 0, kMostMicroseconds);
+  return {us * kNanosecondsPerMicrosecond};
+}
+
+std::string words_for_leaks(const SnapshotLeaks& leaks, Nanoseconds trace) {
+  constexpr Nanoseconds kShortTrace{1'000'000'000};
   const auto late = format_bytes({leaks.late_bytes});
   switch (leaks.growth) {
     case Growth::unknown:
@@ -124,8 +133,13 @@ std::string words_for_leaks(const SnapshotLeaks& leaks) {
           late);
     case Growth::leak:
       return fmt::format(
-          "Leak: the minimum of live memory grows by {} with every {} entries, up to the end of the trace.",
-          words_for_slow_growth(leaks.bytes_per_window), grouped(leaks.entries_per_window));
+          "Leak: the minimum of live memory grows by {} in each of {} equal parts of the trace ({} "
+          "entries).{}",
+          words_for_slow_growth(leaks.bytes_per_window), leaks.windows, grouped(leaks.entries_per_window),
+          trace.count > 0 && trace < kShortTrace
+              ? fmt::format(" The trace is only {} long; record more steps to be sure.",
+                            format_duration(trace))
+              : "");
   }
   return {};
 }

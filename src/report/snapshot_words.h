@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/snapshot_analysis.h"
+#include "base/units.h"
 #include "snapshot/snapshot.h"
 
 namespace headroom::report {
@@ -30,8 +31,10 @@ std::string one_line_place(const snapshot::Snapshot& snapshot, const analysis::A
 std::string common_frame(const snapshot::Snapshot& snapshot,
                          const std::vector<analysis::AllocationPlace>& places);
 
-// The verdict, a sentence or two.
-std::string words_for_leaks(const analysis::SnapshotLeaks& leaks);
+// The verdict, a sentence or two. `trace`: the duration of the trace, 0 if unknown. A leak in a trace of less
+// than a second gets a warning.
+std::string words_for_leaks(const analysis::SnapshotLeaks& leaks, Nanoseconds trace = {});
+Nanoseconds duration_of_trace(const analysis::DeviceAnalysis& device);
 
 // What would have made room, a sentence.
 std::string words_for_room(const analysis::OomAutopsy& oom, const analysis::RoomMaker& way,

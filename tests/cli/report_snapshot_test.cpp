@@ -79,8 +79,8 @@ TEST_F(ReportSnapshot, NamesTheLeakOfARealSnapshot) {
   const auto file = shared_data("pytorch_snapshots/leak_graph.pickle.gz");
   if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots");
   const CommandResult result = run_headroom({"report", file->string()});
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("Leak: "), HasSubstr("all called from leak (make_snapshots.py:37)")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("Leak: "), HasSubstr("32 equal parts"), HasSubstr("58.81 ms"),
+                                HasSubstr("all called from leak (make_snapshots.py:37)")));
   const auto inference =
       run_headroom({"report", shared_data("pytorch_snapshots/infer_resnet18_noctx.pickle.gz")->string()});
   EXPECT_THAT(inference.out, AllOf(Not(HasSubstr("Leak: ")), HasSubstr("grew, and then stayed")));
