@@ -175,6 +175,25 @@ class RulesReader {
     return keep(table, std::move(rule), is_enabled, has_threshold, has_clear);
   }
 
+  Status clears_too_early(const toml::table& table, const AlertRule& rule) const {
+    const std::string key = rule.fires_above ? "above" : "below";
+    const toml::node* clear = table.get("clear");
+    const toml::node* threshold = table.get(key);
+    // As the file says it; a value of the default rule in Headroom's own format.
+    const auto words = [&](const toml::node* node, double value) {
+      if (node != nullptr && node->is_string()) return without_stand_ins(node->as_string()->get());
+      if (node == nullptr && rule.figure.find("_bytes") != rule.figure.npos)
+        return format_bytes({static_cast<std::int64_t>(value)});
+      return fmt::format("{:g}", value);
+    };
+    const toml::node& wrong = clear != nullptr ? *clear : threshold != nullptr ? *threshold : table;
+    return errors_.wrong(wrong, fmt::format("the rule '{}' would clear before it fires", rule.name),
+                         fmt::format("'clear' ({}) must be at {} {} ({})", words(clear, rule.clear),
+                                     rule.fires_above ? "most" : "least",
+                                     threshold != nullptr ? "'" + key + "'" : "the threshold",
+                                     words(threshold, rule.threshold)));
+  }
+
   Status keep(const toml::table& table, AlertRule rule, bool is_enabled, bool has_threshold, bool has_clear) {
     if (table.contains("above") && table.contains("below"))
       return errors_.wrong(table, fmt::format("the rule '{}' has both above and below", rule.name),
@@ -184,9 +203,7 @@ class RulesReader {
                            "write above = … or below = …");
     if (!has_clear && (table.contains("above") || table.contains("below"))) rule.clear = rule.threshold;
     if (rule.fires_above ? rule.clear > rule.threshold : rule.clear < rule.threshold)
-      return errors_.wrong(table, fmt::format("the rule '{}' would clear before it fires", rule.name),
-                           rule.fires_above ? "'clear' must not be above the threshold"
-                                            : "'clear' must not be below the threshold");
+      return clears_too_early(table, rule);
     AlertRule* known = find_rule(rule.name);
     if (!is_enabled) {
       std::erase_if(settings_.rules, [&](const AlertRule& each) { return each.name == rule.name; });

@@ -117,7 +117,13 @@ TEST(AlertRulesFile, ReportsErrorsWithTheirLine) {
       {"[[rule]]\nname = \"a\"\nfigure = \"swap_used_bytes\"\nabove = \"2\"\n",
        "must be a number or a size such as"},
       {"[[rule]]\nname = \"a\"\nfigure = \"swap_used_bytes\"\nabove = nan\n", "must be a number"},
-      {"[[rule]]\nname = \"total_memory\"\nabove = 80\nclear = 90\n", "would clear before it fires"},
+      {"[[rule]]\nname = \"total_memory\"\nabove = 80\nclear = 90\n",
+       "rules.toml:4: the rule 'total_memory' would clear before it fires; 'clear' (90) must be at most "
+       "'above' "
+       "(80)"},
+      {"[[rule]]\nname = \"a\"\nfigure = \"swap_used_bytes\"\nbelow = \"60 GB\"\nclear = \"2 GB\"\n",
+       "rules.toml:5: the rule 'a' would clear before it fires; 'clear' (2 GB) must be at least 'below' (60 "
+       "GB)"},
       {"[[rule]]\nname = \"total_memory\"\nabov = 80\n",
        "rules.toml:3: there is no setting 'abov'; did you mean"},
       {"[[rule]]\nname = \"total_memory\"\nfor = \"soon\"\n", "'for' is not a valid time"},
