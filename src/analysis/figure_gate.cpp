@@ -65,7 +65,7 @@ std::string figures_to_name(const std::string& name, const std::vector<GatedFigu
   std::vector<std::string> names, shown;
   for (const GatedFigure& figure : figures) names.push_back(figure.name);
   if (const std::string near = close_figure(name, names); !near.empty())
-    return fmt::format("did you mean {}? headroom diff --json lists all of them", near);
+    return fmt::format("did you mean '{}'? headroom diff --json lists all of them", near);
   for (const std::string& one : names)
     if (shown.size() < kShown && !one.starts_with("max:")) shown.push_back(one);
   if (shown.empty()) return "headroom diff --json lists the figures of each input";

@@ -57,7 +57,7 @@ Result<GateRule> rule_of(GateLimit limit) {
     return no_gate_rule(
         limit.text, near.empty()
                         ? fmt::format("unknown metric '{}'; `headroom diff --help` lists all metrics", name)
-                        : fmt::format("unknown metric '{}'; did you mean {}?", name, near));
+                        : fmt::format("unknown metric '{}'; did you mean '{}'?", name, near));
   }
   auto amount = amount_of(*rule.metric, limit);
   if (!amount) return forward_error(amount);

@@ -204,7 +204,7 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
     const std::string near = closest_match(names.front(), analysis::run_metric_names());
     return usage_error(fmt::format("unknown metric '{}'", names.front()), "",
                        near.empty() ? fmt::format("name one of {}", run_metric_list())
-                                    : fmt::format("did you mean {}?", near));
+                                    : fmt::format("did you mean '{}'?", near));
   }
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);

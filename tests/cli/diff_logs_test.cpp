@@ -50,7 +50,7 @@ TEST(DiffLogs, ReportsWhichFiguresDiffer) {
   const CommandResult misspelt =
       run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free>1GiB"}, options);
   EXPECT_EQ(misspelt.exit_code, 2);
-  EXPECT_THAT(misspelt.err, HasSubstr("no common figure 'ram_free'; did you mean ram_free_bytes?"));
+  EXPECT_THAT(misspelt.err, HasSubstr("no common figure 'ram_free'; did you mean 'ram_free_bytes'?"));
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free_bytes>5"}, options).err,
               HasSubstr("use FIGURE>+5%, or a limit in the figure's unit such as FIGURE>+20MiB; example: "
                         "'ram_free_bytes>+5%'"));

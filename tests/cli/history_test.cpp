@@ -50,7 +50,7 @@ TEST_P(History, PlotsAMetricOverCommits) {
   EXPECT_THAT(html, AllOf(HasSubstr("<svg"), HasSubstr(">bbbb2222</text>"), HasSubstr("<th>change</th>"),
                           HasSubstr("prefers-color-scheme:dark")));
   EXPECT_EQ(run({"show", "p50", "--model", "other"}).exit_code, 2);
-  EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("did you mean"));
+  EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("unknown metric 'p5'; did you mean 'p50'?"));
 }
 
 TEST_P(History, EveryKeyOfJsonIsDocumentedAndLabelsAreNotMixed) {

@@ -216,7 +216,7 @@ TEST(FigureGate, JudgesFiguresByName) {
   ASSERT_EQ(noise.findings.size(), 1);
   EXPECT_FALSE(noise.has_breach());
   EXPECT_TRUE(check("cpu_percent>+2,cpu_percent<20").findings.empty());
-  EXPECT_THAT(check("peak_byte>+5").not_judged->sentence(), HasSubstr("did you mean peak_bytes?"));
+  EXPECT_THAT(check("peak_byte>+5").not_judged->sentence(), HasSubstr("did you mean 'peak_bytes'?"));
   EXPECT_FALSE(check("peak_byte>+5").has_breach());
   const auto both = check("peak_byte>+5,peak_bytes>+5%");
   EXPECT_TRUE(both.not_judged.has_value());
@@ -233,8 +233,8 @@ TEST(FigureGate, JudgesFiguresByName) {
   // The unit cannot be checked without a figure of that name.
   EXPECT_THAT(
       check("peak>1GiB").not_judged->sentence(),
-      AllOf(HasSubstr("no common figure 'peak'; did you mean peak_bytes?"), Not(HasSubstr("run_peak"))));
-  EXPECT_THAT(check("percent>x,cpu>1").not_judged->sentence(), HasSubstr("did you mean cpu_percent?"));
+      AllOf(HasSubstr("no common figure 'peak'; did you mean 'peak_bytes'?"), Not(HasSubstr("run_peak"))));
+  EXPECT_THAT(check("percent>x,cpu>1").not_judged->sentence(), HasSubstr("did you mean 'cpu_percent'?"));
   EXPECT_THAT(check("nonsense>1GiB").not_judged->sentence(),
               HasSubstr("; available figures: peak_bytes, cpu_percent, leaked_bytes"));
 }
@@ -243,9 +243,9 @@ TEST(ParseGate, ReportsErrorInOneSentence) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"", "empty"},
       {"run_peak", "no > or <"},
-      {"runpeak>+5%", "did you mean run_peak?"},
+      {"runpeak>+5%", "did you mean 'run_peak'?"},
       {"nonsense>+5%", "unknown metric 'nonsense'"},
-      {"peak>+5%", "did you mean run_peak?"},
+      {"peak>+5%", "did you mean 'run_peak'?"},
       {"p99>=+10%", ">= is not supported; use >"},
       {"run_peak>5%", "needs a sign"},
       {"run_peak>+5", "'5' is not a percentage or a size"},
