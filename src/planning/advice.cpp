@@ -109,14 +109,20 @@ class Advisor {
                            [](const BudgetComponent& each) { return each.is_required; });
     };
     if (required(changed) != required(plan_.budget)) return;
-    const std::size_t with_it = plan_.budget.components.size() - changed.components.size() - 1;
+    std::vector<std::string> with_it;  // components that need the dropped one
+    for (const BudgetComponent& each : plan_.budget.components)
+      if (each.name != component.name &&
+          std::none_of(changed.components.begin(), changed.components.end(),
+                       [&](const BudgetComponent& left) { return left.name == each.name; }))
+        with_it.push_back(each.name);
     Advice advice;
     advice.kind = Advice::Kind::drop;
     advice.component = component.name;
     advice.what_ifs = {fmt::format("drop={}", component.name)};
-    advice.words = with_it == 0 ? fmt::format("without {}", component.name)
-                                : fmt::format("without {} and {} that need{} it", component.name, with_it,
-                                              with_it == 1 ? "s" : "");
+    advice.words = fmt::format("without {}", component.name);
+    if (!with_it.empty())
+      advice.words +=
+          fmt::format(" and {}, which need{} it", fmt::join(with_it, ", "), with_it.size() == 1 ? "s" : "");
     advice.own = component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes();
     advice.origin = component.need.origin;
     add(std::move(advice), changed);

@@ -33,9 +33,8 @@ std::vector<std::string> reasons_of(const MemoryPlan& plan) {
                                   percent(plan.used), words_for(plan.worst(), plan.budget)));
   const Bytes by_share{std::llround(static_cast<double>(plan.total.count) * rules.most_used)};
   if (peak > by_share)
-    reasons.push_back(
-        fmt::format("that exceeds the limit of {} ({}), above which a machine runs out of memory",
-                    percent(rules.most_used), sum(by_share)));
+    reasons.push_back(fmt::format("that exceeds the limit of {} ({}), above which the plan is risky",
+                                  percent(rules.most_used), sum(by_share)));
   else if (plan.verdict == Verdict::tight)
     reasons.push_back(fmt::format("below the limit of {}, but only by {}: no reserve for growth",
                                   percent(rules.most_used), sum(by_share - peak)));
@@ -245,6 +244,13 @@ std::string words_for(const PlanMoment& moment, const Budget& budget) {
   for (const Occupancy::Share& share : moment.shares)
     others += share.component && share.component != moment.loading ? 1 : 0;
   const std::string& name = budget.components[*moment.loading].name;
+  const bool only_system =
+      std::all_of(moment.shares.begin(), moment.shares.end(), [&](const Occupancy::Share& share) {
+        return !share.component || budget.components[*share.component].is_system;
+      });
+  if (only_system && budget.components[*moment.loading].is_system)
+    return others == 0 ? "before the first component"
+                       : fmt::format("before the first component, with {}", name);
   if (others == 0) return fmt::format("while {} is loaded", name);
   return fmt::format("while {} is loaded {}and {} other{}", name,
                      moment.kind == PlanMoment::Kind::loading ? "on demand " : "", others,

@@ -123,7 +123,7 @@ std::vector<std::string> lines_of(const PlanReport& report) {
     lines.push_back("No component fits the rules, not even alone.");
   } else if (plan.fitting && plan.fitting->required_fit) {
     lines.push_back(
-        fmt::format("The most valuable set that fits the rules ({} of {}{}): {}.",
+        fmt::format("The most valuable set that fits the rules ({} of the allowed {}{}): {}.",
                     words_for_sum(plan.fitting->peak, decimal), words_for_sum(plan.allowed, decimal),
                     plan.fitting->is_proven ? "" : "; the search stopped early, so a better set may exist",
                     names_in_set(plan, true)));
@@ -131,9 +131,10 @@ std::vector<std::string> lines_of(const PlanReport& report) {
     lines.push_back(left_out.empty() ? "These are all components, in the start order with the lowest peak."
                                      : fmt::format("Left out: {}.", left_out));
   } else if (plan.fitting) {
-    lines.push_back(fmt::format("The required components alone ({}) do not fit the rules: {} of {}.",
-                                names_in_set(plan, true), words_for_sum(plan.fitting->peak, decimal),
-                                words_for_sum(plan.allowed, decimal)));
+    lines.push_back(fmt::format(
+        "The required components alone ({}) do not fit the rules: they need {}, and {} is allowed.",
+        names_in_set(plan, true), words_for_sum(plan.fitting->peak, decimal),
+        words_for_sum(plan.allowed, decimal)));
   }
   return lines;
 }
@@ -141,7 +142,7 @@ std::vector<std::string> lines_of(const PlanReport& report) {
 std::string origin_words(const Advice& advice) {
   switch (advice.origin.kind) {
     case FigureOrigin::Kind::measured:
-      return "measured: " + advice.origin.source;
+      return advice.origin.source;  // contains the word "measured" and the date
     case FigureOrigin::Kind::estimate:
       return "estimate: " + advice.origin.source;
     case FigureOrigin::Kind::stated:

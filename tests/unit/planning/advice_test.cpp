@@ -12,6 +12,24 @@ namespace {
 
 using test::component;
 
+TEST(Advice, NamesTheComponentsThatADropTakesAlong) {
+  Budget budget;
+  budget.name = "b.toml";
+  budget.rules.buffer = {};
+  budget.device.total = {100};
+  budget.components = {component("camera", 60, 60), component("yolo", 30, 30), component("tracker", 30, 30),
+                       component("map", 10, 10)};
+  budget.components[1].needs = {"camera"};
+  const auto words = [&] {
+    for (const Advice& each : advice_for(*make_plan(budget)))
+      if (each.kind == Advice::Kind::drop && each.component == "camera") return each.words;
+    return std::string();
+  };
+  EXPECT_EQ(words(), "without camera and yolo, which needs it");
+  budget.components[2].needs = {"yolo"};
+  EXPECT_EQ(words(), "without camera and yolo, tracker, which need it");
+}
+
 TEST(Advice, SortsByVerdictThenByLeastLoss) {
   Budget budget;
   budget.name = "b.toml";

@@ -73,6 +73,14 @@ TEST(MemoryPlan, LoadPeakOfTheLastComponentIsTheWorstMoment) {
   EXPECT_THAT(plan.reasons, Contains(HasSubstr("another start order would need 40 B less")));
 }
 
+TEST(MemoryPlan, NamesTheMomentBeforeTheFirstComponent) {
+  BudgetComponent system = component("System", 40, 40);
+  system.is_system = true;
+  const MemoryPlan plan = plan_of(budget_of({system, component("a", 20, 20)}, 90));
+  EXPECT_EQ(words_for(plan.moments.front(), plan.budget), "before the first component");
+  EXPECT_EQ(words_for(plan.moments[1], plan.budget), "while a is loaded and 1 other runs");
+}
+
 TEST(MemoryPlan, AGroupCountsItsLargestMemberWhileOthersRun) {
   BudgetComponent a = component("a", 10, 10), b = component("b", 50, 30), c = component("c", 20, 20);
   a.group = b.group = "detectors";

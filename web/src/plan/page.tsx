@@ -2,7 +2,7 @@
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {bytes, percent} from '../format';
 import {SERIES_COLORS} from '../theme';
-import type {Advice, Component, Moment, Part, Plan} from './data';
+import type {Advice, Component, Moment, Origin, Part, Plan} from './data';
 
 const VERDICTS = {healthy: 'Healthy', tight: 'Tight but viable', risky: 'Risky', does_not_fit: 'Does not fit'};
 const WORDS: Record<string, string> = {healthy: 'healthy', tight: 'tight but viable', risky: 'risky', does_not_fit: 'does not fit'};
@@ -91,6 +91,11 @@ function Bar({moment, scale, plan, color_of, size, is_worst}: {moment: Moment; s
   );
 }
 
+// A measured source contains the word "measured" and the date.
+function origin_words({kind, source}: Origin): string {
+  return kind === 'estimate' ? `estimate: ${source ?? ''}` : source ?? kind;
+}
+
 function notes_of(component: Component, size: Size): string {
   const notes = [component.notes ?? ''];
   if (component.frames_bytes > 0) notes.push(`frames ${size(component.frames_bytes)}`);
@@ -99,7 +104,7 @@ function notes_of(component: Component, size: Size): string {
   if (component.gpu_apart_bytes) notes.push(`GPU memory ${size(component.gpu_apart_bytes)} not counted`);
   if (component.group) notes.push(`one at a time: ${component.group}`);
   if (component.is_lazy) notes.push('on demand');
-  if (component.origin.kind !== 'stated') notes.push(`${component.origin.kind}: ${component.origin.source ?? ''}`);
+  if (component.origin.kind !== 'stated') notes.push(origin_words(component.origin));
   return notes.filter((note) => note !== '').join('; ');
 }
 
@@ -135,7 +140,7 @@ function Changes({advice, size}: {advice: Advice[]; size: Size}) {
           <tbody>{advice.map((each) => (
             <tr>
               <th scope="row" class="text wrap">{each.words}</th><td>{size(each.saved_bytes)}</td><td class="text">{WORDS[each.verdict]}</td>
-              <td class="text note">{each.origin.kind === 'stated' ? each.origin.source : `${each.origin.kind}: ${each.origin.source ?? ''}`}</td>
+              <td class="text note">{origin_words(each.origin)}</td>
             </tr>
           ))}</tbody>
         </table>
