@@ -122,13 +122,15 @@ std::string words_of_those_that_show(const MetricChange& of) {
                      of.was_in_step ? "pairs of runs in step" : "runs per side");
 }
 
-// "One run a side shows only changes beyond ±1.7 % of run_peak, and none of latency, p50 or p99."
+// "One run per side shows only changes beyond ±1.7 % of run_peak. It cannot show changes of p50 or p99."
 std::string reach_words(const Reach& reach) {
   if (reach.of == nullptr) return "";
   const std::string who = words_of_those_that_show(*reach.of), unseen = enumerated(reach.unseen, "or");
-  if (reach.seen.empty()) return fmt::format("{} no change in {}.", who, unseen);
-  return fmt::format("{} only changes beyond {}{}.", who, enumerated(reach.seen),
-                     unseen.empty() ? "" : ", and none in " + unseen);
+  if (reach.seen.empty()) return fmt::format("{} no change of {}.", who, unseen);
+  const std::string blind = unseen.empty() ? ""
+                                           : fmt::format(" {} cannot show changes of {}.",
+                                                         who.ends_with("s") ? "It" : "They", unseen);
+  return fmt::format("{} only changes beyond {}.{}", who, enumerated(reach.seen), blind);
 }
 
 // What to do about it; empty where the runs themselves tell what they differ by.

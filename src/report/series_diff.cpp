@@ -128,7 +128,7 @@ std::string doubt_words(const SeriesChange& change) {
     case analysis::SeriesDoubt::none:
       break;
   }
-  return fmt::format("{} changes too slowly, or in one step (mean {} to {})", title,
+  return fmt::format("{} moved in one step or drifts (mean {} to {}), so longer logs are needed", title,
                      words_for_metric(change.name, change.mean_before),
                      words_for_metric(change.name, change.mean_after));
 }
