@@ -129,11 +129,12 @@ Result<int> run(const std::vector<std::string>& arguments) {
   else if (!first_error || !report.findings.empty()) {
     // Only here: it reads the run once more.
     report.can_try = !tries && files.size() == 1 && !live && can_try_cures(files.front(), report.findings);
+    const std::string next = doctor::next_command(report);
     print_output(findings_to_terminal(report, wants_color(*values),
                                       is_terminal(STDOUT_FILENO)
                                           ? std::optional(terminal_width(STDOUT_FILENO))
                                           : std::nullopt) +
-                 fmt::format("\nNext: {}\n", doctor::next_command(report)));
+                 (next.empty() ? "" : fmt::format("\nNext: {}\n", next)));
   }
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {

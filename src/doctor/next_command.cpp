@@ -84,6 +84,22 @@ bool all_failed(const report::DoctorReport& report) {
 
 bool is_search(std::string_view command) { return command.ends_with(" --tune"); }
 
+// Whether headroom report reads the only input. It reads no log. Nor does it read a run that ended before it
+// wrote its report: of such a run, doctor examined a file in its folder.
+bool has_report(const report::DoctorReport& report) {
+  if (report.inputs.size() != 1) return false;
+  const std::string& input = report.inputs.front();
+  const std::string folder = input.ends_with('/') ? input : input + "/";
+  const auto& examined = report.examined;
+  return std::any_of(examined.begin(), examined.end(),
+                     [&](const report::ExaminedInput& one) {
+                       return one.input == input &&
+                              (one.kind == "recording" || one.kind == "snapshot" || one.kind == "run");
+                     }) &&
+         std::none_of(examined.begin(), examined.end(),
+                      [&](const report::ExaminedInput& one) { return one.input.starts_with(folder); });
+}
+
 }  // namespace
 
 std::string next_command(const report::DoctorReport& report) {
@@ -100,8 +116,10 @@ std::string next_command(const report::DoctorReport& report) {
           !(is_in_vain && is_search(cure.command)) && (!is_note || cure.command.starts_with("headroom ")))
         return cure.command;
   }
-  const bool is_live = std::find(report.inputs.begin(), report.inputs.end(), "--live") != report.inputs.end();
-  return is_live ? "headroom watch --output watch.jsonl" : "headroom doctor --live";
+  if (std::find(report.inputs.begin(), report.inputs.end(), "--live") != report.inputs.end())
+    return "headroom watch --output watch.jsonl";
+  // Not --live: this machine may not be the one that wrote the log.
+  return has_report(report) ? fmt::format("headroom report {}", shell_word(report.inputs.front())) : "";
 }
 
 }  // namespace headroom::doctor

@@ -7,8 +7,8 @@
 
 namespace headroom::doctor {
 
-// It can be run as it stands. Of what was found the worst first; where nothing was, what would tell more.
-// What was tried in vain is no next step.
+// A command that can be run as printed: a cure of the worst finding, never one that a trial showed to be
+// useless. Without such a cure: the report of the one recording, snapshot or run. Empty for a log.
 std::string next_command(const report::DoctorReport& report);
 
 }  // namespace headroom::doctor

@@ -30,7 +30,9 @@ std::string findings_to_markdown(const DoctorReport& report) {
     int number = 0;
     for (const Cure& cure : finding.cures) {
       text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what),
-                          cure.saves ? fmt::format(" (could save {})", format_bytes(*cure.saves)) : "",
+                          cure.saves && cure.saves->count > 0
+                              ? fmt::format(" (could save {})", format_bytes(*cure.saves))
+                              : "",
                           cure.command.empty() ? "" : ": " + code(cure.command));
       if (!cure.tried) continue;
       text += fmt::format("   - tried: {}\n", escaped(cure.tried->sentence));

@@ -94,9 +94,10 @@ class Paragraphs {
 void add_cures(const Finding& finding, Paragraphs& paragraphs) {
   int number = 0;
   for (const Cure& cure : finding.cures) {
-    paragraphs.sentence(
-        fmt::format("{}. {}{}", ++number, cure.what,
-                    cure.saves ? fmt::format(" (could save {})", format_bytes(*cure.saves)) : ""));
+    paragraphs.sentence(fmt::format("{}. {}{}", ++number, cure.what,
+                                    cure.saves && cure.saves->count > 0
+                                        ? fmt::format(" (could save {})", format_bytes(*cure.saves))
+                                        : ""));
     if (!cure.command.empty()) paragraphs.whole("       " + cure.command);
     if (!cure.tried) continue;
     paragraphs.painted_sentence("tried: ", cure.tried->sentence, paint_of(*cure.tried), 5);

@@ -442,8 +442,11 @@ class Screen {
     if (!analysis_.full && !report_.info.command.empty()) {
       std::string command;
       for (const std::string& word : report_.info.command) command += " " + shell_word(word);
-      line(fmt::format("  headroom trace {}{}--{}", analysis_.host_recorded ? "--full " : "--only gpu ",
-                       flag_of_device_limits(report_.info), command));
+      // A program that requested no GPU memory: its host memory is the next thing to record.
+      const std::string_view mode = analysis_.host_recorded     ? "--full "
+                                    : analysis_.devices.empty() ? ""
+                                                                : "--only gpu ";
+      line(fmt::format("  headroom trace {}{}--{}", mode, flag_of_device_limits(report_.info), command));
     }
   }
 

@@ -49,11 +49,9 @@ TEST_F(Doctor, ExitCodeIsZeroWithoutSevereFindings) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
   write_text(folder_ / "empty.log", "");
-  EXPECT_EQ(run({"empty.log"}).out,
-            "nothing found\n  examined empty.log: it is empty\n\nNext: headroom doctor --live\n");
+  EXPECT_EQ(run({"empty.log"}).out, "nothing found\n  examined empty.log: it is empty\n");
   write_text(folder_ / "calm.log", "start\nend");
-  EXPECT_EQ(run({"calm.log"}).out,
-            "nothing found\n  examined calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
+  EXPECT_EQ(run({"calm.log"}).out, "nothing found\n  examined calm.log: a log of 2 lines\n");
 }
 
 // This is not a lack of memory, so it is not severe.

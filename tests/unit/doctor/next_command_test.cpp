@@ -29,7 +29,7 @@ TEST(NextCommand, IsACompleteCure) {
     EXPECT_EQ(next_of(command), command);
   EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::warning),
             "docker update --memory=1g 8f3ab1c2d4e5");
-  EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::note), "headroom doctor --live");
+  EXPECT_EQ(next_of("docker update --memory=1g 8f3ab1c2d4e5", Severity::note), "");
   EXPECT_EQ(next_of("headroom report a.hrec", Severity::note), "headroom report a.hrec") << "it only looks";
 }
 
@@ -42,7 +42,7 @@ TEST(NextCommand, IsNotACureWithPlaceholders) {
         "kubectl set resources deployment NAME --limits=memory=2Gi", "headroom run --limit 78MiB -- COMMAND",
         "headroom bench --model NAME=model.onnx", "headroom bench --tune",
         "sudo headroom bench --mem-limit 128MiB", "model.half()", "--max-model-len 16384"})
-    EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
+    EXPECT_EQ(next_of(command), "") << command;
 }
 
 TEST(NextCommand, IsNotADestructiveCure) {
@@ -51,7 +51,7 @@ TEST(NextCommand, IsNotADestructiveCure) {
         "docker stop 8f3ab1c2d4e5", "kubectl delete pod detector-0", "headroom run -- rm -rf outputs",
         "echo 1 | sudo tee '/sys/fs/cgroup/a; rm -rf ~;#/b/memory.max'",
         "sudo fallocate -l 4G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile"})
-    EXPECT_EQ(next_of(command), "headroom doctor --live") << command;
+    EXPECT_EQ(next_of(command), "") << command;
 }
 
 TEST(NextCommand, IsOfWorstFindingWithACommand) {
@@ -67,6 +67,20 @@ TEST(NextCommand, IsOfWorstFindingWithACommand) {
   EXPECT_EQ(doctor::next_command(report), "dmesg | headroom doctor -");
   report.findings[0].cures.pop_back();
   EXPECT_EQ(doctor::next_command(report), "headroom top");
+}
+
+TEST(NextCommand, IsTheReportOfTheOnlyInputWithoutACure) {
+  report::DoctorReport report;
+  report.inputs = {"a b.hrec"};
+  report.examined = {{"a b.hrec", "recording", "a recording"}};
+  EXPECT_EQ(doctor::next_command(report), "headroom report 'a b.hrec'");
+  report.examined.front().kind = "log";
+  EXPECT_EQ(doctor::next_command(report), "");
+  report.inputs = {"run/"};
+  report.examined = {{"run/", "run", "a run that ended early"}, {"run/run.log", "log", "a log"}};
+  EXPECT_EQ(doctor::next_command(report), "");
+  report.inputs = {"--live"};
+  EXPECT_EQ(doctor::next_command(report), "headroom watch --output watch.jsonl");
 }
 
 TEST(NextCommand, IsTheCureThatATrialConfirmed) {
@@ -90,7 +104,7 @@ TEST(NextCommand, IsTheCureThatATrialConfirmed) {
   cures[1].tried = TriedCure{};
   for (const CureVerdict in_vain : {CureVerdict::failed, CureVerdict::worse, CureVerdict::no_difference}) {
     cures[1].tried->verdict = in_vain;
-    EXPECT_EQ(doctor::next_command(report), "headroom doctor --live");
+    EXPECT_EQ(doctor::next_command(report), "");
   }
   // If no single cure was enough, a search among them is not, either.
   cures.push_back({"search", "headroom bench --model m=m.onnx --tune", {}});
