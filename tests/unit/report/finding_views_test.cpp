@@ -38,6 +38,13 @@ report::DoctorReport sample() {
   return {{"a.log"}, {}, {severe, benign}};
 }
 
+TEST(FindingViews, OmitsASavingOfZero) {
+  report::DoctorReport report = sample();
+  report.findings[0].cures = {{"do this", "", Bytes{}}};
+  EXPECT_THAT(report::findings_to_terminal(report, false), HasSubstr("\n  1. do this\n"));
+  EXPECT_THAT(report::findings_to_markdown(report), HasSubstr("1. do this\n"));
+}
+
 TEST(FindingViews, TerminalShowsCauseEvidenceAndCures) {
   const std::string text = report::findings_to_terminal(sample(), false);
   EXPECT_EQ(text,

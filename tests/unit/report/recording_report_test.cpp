@@ -66,6 +66,13 @@ TEST(OneLineStack, StartsAfterAllocatorFunctionsAndEndsAtMain) {
   EXPECT_EQ(one_line_stack(report, StackId{0}, 80), "(no stack was taken)");
 }
 
+TEST(RecordingText, SuggestsHostMemoryIfNoGpuMemoryWasRequested) {
+  const Fixture fixture = Fixture::of([](auto&) {}, {.full = false, .host = false});
+  const std::string text = recording_to_terminal(fixture.report(numbered({""})), false, 80);
+  EXPECT_THAT(text, testing::HasSubstr("headroom trace -- /usr/bin/program --flag"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("--only gpu --")));
+}
+
 TEST(OneLineStack, ShowsAllocatorsIfThereIsNothingElse) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1, 2}); });
   const RecordingReport report = fixture.report(numbered({"", "xmalloc", "xcalloc"}));
