@@ -295,7 +295,9 @@ class Screen {
       sentence("✗", kRed, words_for_leaks(leaks));
     else if (leaks.growth >= Growth::grew_then_released)
       sentence("!", kYellow, words_for_leaks(leaks));
-    else if (leaks.growth == Growth::unknown || is_blind)
+    else if (leaks.growth == Growth::unknown)
+      sentence("·", kYellow, words_for_leaks(leaks) + (live_at_end().empty() ? "" : " Not judged:"));
+    else if (is_blind)
       sentence("·", kYellow, words_for_leaks(leaks));
     else
       sentence("✓", kGreen, words_for_leaks(leaks));
@@ -317,11 +319,13 @@ class Screen {
   }
 
   // The places with most bytes live at the end.
+  std::vector<std::size_t> live_at_end() const {
+    return ranked(
+        analysis_.stacks, [](const StackFigures& stack) { return stack.live.end_bytes; }, kRowsOfAHint);
+  }
+
   void still_live() {
-    const auto at_end = [](const StackFigures& stack) { return stack.live.end_bytes; };
-    const auto stacks = ranked(analysis_.stacks, at_end, kRowsOfAHint);
-    if (!stacks.empty()) line("  Live at the end (not judged):");
-    for (const std::size_t i : stacks)
+    for (const std::size_t i : live_at_end())
       place(fmt::format("  {:>9}{} live  ", format_bytes({analysis_.stacks[i].live.end_bytes}),
                         error_column(analysis_.stacks[i].live.end_standard_error())),
             analysis_.stacks[i].stack);
@@ -329,9 +333,7 @@ class Screen {
 
   void churn() {
     if (analysis_.reuse.empty()) return;
-    heading("Allocated repeatedly");
-    line("  " + wrap("A reused buffer or a pool would avoid these calls. Bytes are totals over time.",
-                     width_ - 2, 2));
+    heading("Allocated repeatedly: a pool would avoid these calls; sizes are totals");
     for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
       const ReuseCandidate& candidate = analysis_.reuse[i];
       const std::string pool =

@@ -221,7 +221,7 @@ class Screen {
     const SnapshotBlocker& blocker = *worst.blocker;
     const std::string what =
         blocker.empties_segment
-            ? fmt::format("  {} prevents the release of a segment of {}: ",
+            ? fmt::format("  {} keeps a segment of {}: ",
                           format_bytes({blocker.block.size}), format_bytes({blocker.segment_bytes}))
             : fmt::format("  {} splits a free range of {}: ", format_bytes({blocker.block.size}),
                           format_bytes({blocker.freed_if_gone}));

@@ -50,7 +50,7 @@ std::string trace_summary(const TraceOutcome& outcome) {
                                          outcome.tree.string()));
   if (outcome.still_running > 0)
     text +=
-        line("running", fmt::format("{} of its processes are still running; their recordings keep growing",
+        line("running", fmt::format("{} of its processes; their recordings keep growing",
                                     outcome.still_running));
   if (!outcome.problems.empty()) {
     const std::size_t more = outcome.problems.size() - 1;

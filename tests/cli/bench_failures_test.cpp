@@ -275,7 +275,7 @@ TEST(BenchFailures, SkipsAndCountsAnImageLargerThanTheWorkspace) {
   EXPECT_EQ(get_text(skipped[0], "name"), "big.png");
   EXPECT_THAT(
       get_text(skipped[0], "reason"),
-      testing::AllOf(HasSubstr("11000 x 9000 pixels of 24 bits takes 283.2 MiB"), HasSubstr("--workspace")));
+      testing::AllOf(HasSubstr("11000 x 9000 pixels of 24 bits needs 283.2 MiB"), HasSubstr("--workspace")));
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("big.png"));
 }
 

@@ -98,7 +98,7 @@ TEST_F(BenchPool, ServesSeveralThreads) {
         requests)
         << "a request may also wait for the memory of a leased model";
   }
-  EXPECT_THAT(result.out, HasSubstr("Pool of 96.0 MiB for 3 models by 3 threads"));
+  EXPECT_THAT(result.out, HasSubstr("Pool of 96.0 MiB for 3 models and 3 threads"));
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("3 threads"));
 }
 

@@ -82,7 +82,7 @@ TEST_F(BenchVerdictsUnderRlimit, JudgesReservedMemory) {
   EXPECT_LT(bytes_of(memory, "limit_peak_bytes"), mebibytes(64).count);
   EXPECT_EQ(get_bool(memory, "within_limit"), true);
   EXPECT_EQ(get_integer(memory, "violations"), 0);
-  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA counts neither"));
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA does not count"));
 }
 
 TEST(BenchVerdicts, LogsAnExceededSoftLimitDuringTheRunAndAtItsEnd) {
@@ -144,7 +144,7 @@ TEST(BenchVerdicts, ReportsWarmUpMemoryOfASetupAlone) {
   EXPECT_GT(bytes_of(memory, "run_peak_bytes"), bytes_of(memory, "loaded_bytes"));
   EXPECT_FALSE(memory.contains("run_mean_bytes"));
   EXPECT_THAT(result.out, HasSubstr("prepared"));
-  EXPECT_THAT(result.out, HasSubstr("of the warm-up in the setup phase"));
+  EXPECT_THAT(result.out, HasSubstr("during the warm-up of the setup phase"));
 }
 
 TEST(BenchVerdicts, ReportsTheOwnPeakOfAModelThatFails) {

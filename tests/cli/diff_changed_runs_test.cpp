@@ -282,7 +282,7 @@ TEST_F(ChangedRuns, ReportsUnreadableAndSkippedRuns) {
 
 TEST_F(ChangedRuns, NamesAnUnusableReport) {
   change("wrong", [](Json& report) { report["run_name"] = 7; });
-  EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("cannot use wrong/report.json"));
+  EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("wrong/report.json is not usable"));
 }
 
 TEST_F(ChangedRuns, DetectsACsvLog) {

@@ -44,7 +44,7 @@ TEST_P(History, WarnsAboutSeveralCommitsPerSide) {
   }
   EXPECT_THAT(json({"diff", "--json"})["caveats"].dump(),
               AllOf(HasSubstr("the runs of A are from several commits"),
-                    HasSubstr("--commit 3333333abcdef compares")));
+                    HasSubstr("use --commit 3333333abcdef to compare")));
   const std::string one = run({"diff", "--commit", "1111111"}).out;
   EXPECT_THAT(one, AllOf(HasSubstr("A  4 runs of 1111111\n"), testing::Not(HasSubstr("several commits"))));
   for (int i = 8; i <= 10; ++i)

@@ -78,7 +78,7 @@ TEST_F(Run, ASignalSetsTheShellsExitCode) {
   const CommandResult result =
       run({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "kill -TERM $$"});
   EXPECT_EQ(result.exit_code, 128 + 15);
-  EXPECT_THAT(result.err, HasSubstr("it ended with SIGTERM"));
+  EXPECT_THAT(result.err, HasSubstr("the command ended with SIGTERM"));
 }
 
 // On an integrated GPU the kernel may not charge CUDA memory to the control group.

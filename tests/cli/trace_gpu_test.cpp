@@ -519,7 +519,7 @@ TEST_F(TraceGpu, FindsMemoryOfLaunchesLater) {
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "driver_growth_bytes"), 12 << 20);
   EXPECT_THAT(run_headroom({"report", recording().string()}).out,
-              HasSubstr("Driver     12.0 MiB more at most after that, by difference"));
+              HasSubstr("Driver     at most 12.0 MiB more later, by difference"));
   EXPECT_EQ(get_integer(device, "graph_reserved_peak_bytes"), 32 << 20);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 96 << 20);
 }

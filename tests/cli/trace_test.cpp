@@ -190,7 +190,7 @@ TEST_F(Trace, CountsProcessesThatOutliveTheCommand) {
   int growing = 0;
   for (const Json& entry : get_member(*index, "recordings")) growing += get_bool(entry, "growing") == true;
   EXPECT_EQ(growing, 1);
-  EXPECT_THAT(result.err, HasSubstr("1 of its processes still run"));
+  EXPECT_THAT(result.err, HasSubstr("1 of its processes; their recordings keep growing"));
   ::kill(survivor, SIGKILL);
 }
 
@@ -289,7 +289,7 @@ TEST_F(Trace, RejectsUntraceableCommandsBeforeTheyRun) {
   refused({plain.string()}, {}, "not executable");
   refused({}, {}, "needs a command");
   refused({"/bin/true"}, {"--ring", "1MiB"}, "too small");
-  refused({"/bin/true"}, {"--ring", "64MiB", "--max-events", "5"}, "together");
+  refused({"/bin/true"}, {"--ring", "64MiB", "--max-events", "5"}, "cannot be combined");
   refused({"/bin/true"}, {"--large", "0B"}, "zero");
   refused({"/bin/true"}, {"--max-size", "64"}, "--max-size");
   const auto before = run_headroom({"trace", "/bin/true", "--", "x"});
@@ -350,7 +350,7 @@ TEST_F(Trace, FileSizeLimitEndsTheRecordingNotTheProgram) {
   const auto result = trace(program, {"--full"}, options);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "at its end\n");
-  EXPECT_THAT(result.err, AllOf(HasSubstr("file size limit of 6.0 MiB (ulimit -f)"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ulimit -f limits each recording to 6.0 MiB"),
                                 HasSubstr("events: raise the limit on file sizes (ulimit -f)")));
   EXPECT_LE(fs::file_size(recording()), options.most_file_bytes);
   const Read recorded = read(recording());

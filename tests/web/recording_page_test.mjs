@@ -41,7 +41,7 @@ async function check_brushing(page) {
   await page.mouse.up();
   assert.equal((await page.locator('.brushable .u-over').boundingBox()).y, plot.y, 'the chart moved under the hand');
   assert.notEqual(await live_title(page), before);
-  const [, from, to] = /Brushed: ([\d.]+) ms to ([\d.]+) ms/.exec(await page.textContent('.chart-tools'));
+  const [, from, to] = /Selected: ([\d.]+) ms to ([\d.]+) ms/.exec(await page.textContent('.chart-tools'));
   const [, shown] = /Live at ([\d.]+) ms/.exec(await live_title(page));
   assert.ok(Number(from) <= Number(shown) && Number(shown) <= Number(to), `${shown} ms is not from ${from} to ${to}`);
   assert.ok((await page.locator('.brushable .u-select').boundingBox()).width > 0.09 * plot.width, 'the range is not marked');

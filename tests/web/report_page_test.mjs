@@ -48,7 +48,7 @@ async function check_words(page) {
   assert.match(await page.textContent('table.models tbody tr'), /54\.0 MiB, 21 %/, 'the share is of what the group was charged');
   assert.match(await page.textContent('.left-out'), /yolov8n_thermal.*skipped.*no path was given/);
   assert.match(await page.textContent('table.models + p, .models-frame + p'), /Too few frames/);
-  assert.match(await page.textContent('#probe-title + p'), /with 64\.0 MiB instead of 256\.0 MiB/);
+  assert.match(await page.textContent('#probe-title + p'), /with a limit of 64\.0 MiB instead of 256\.0 MiB/);
   assert.match(await page.textContent('[aria-labelledby=pipeline-title]'), /the increments depend on it/);
   assert.match(await page.textContent('[aria-labelledby=options-title]'), /max-frames1000.*mem-limit256\.0 MiB/);
   assert.match(await page.textContent('.model .settings'), /confidence0\.6IoU0\.45/, 'the thresholds that the task used');

@@ -157,7 +157,7 @@ TEST_F(Gate, GrowthFromZeroExceedsAnyPercentage) {
   const auto found = check("run_peak>+500%");
   ASSERT_EQ(found.size(), 1);
   EXPECT_TRUE(found[0].is_breach);
-  EXPECT_THAT(found[0].sentence, HasSubstr("went from 0 B to 120.0 MiB, and"));
+  EXPECT_THAT(found[0].sentence, HasSubstr("went from 0 B to 120.0 MiB;"));
   EXPECT_TRUE(check("run_peak<-5%").empty());
 }
 

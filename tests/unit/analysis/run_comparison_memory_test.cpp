@@ -70,7 +70,7 @@ TEST(CompareRuns, FilePagesAreNotGrowth) {
   const RunComparison mapped = compare_runs(a.side, b.side);
   EXPECT_FALSE(mapped.models[0].find("run_peak")->differs);
   EXPECT_TRUE(mapped.models[0].find("run_peak")->is_of_file_pages);
-  EXPECT_THAT(mapped.caveats, testing::ElementsAre(HasSubstr("depends on the page cache")));
+  EXPECT_THAT(mapped.caveats, testing::ElementsAre(HasSubstr("the page cache decides")));
   b.results[0].models[0].memory.file_backed_peak = Bytes{30 << 20};
   const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);

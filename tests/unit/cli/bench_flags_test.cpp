@@ -84,7 +84,7 @@ TEST_F(BenchFlags, PrecisionAppliesToAllOrOneModel) {
   EXPECT_EQ(read->models[1].precision, Precision::automatic);
   const auto unknown = options({"--model", "a=" + path("a.onnx") + ",precision=int4"});
   ASSERT_FALSE(unknown);
-  EXPECT_THAT(unknown.error().sentence(), testing::HasSubstr("use one of fp32, fp16, bf16"));
+  EXPECT_THAT(unknown.error().sentence(), testing::HasSubstr("use fp32, fp16 or bf16"));
 }
 
 TEST_F(BenchFlags, FillsTheFourSlots) {

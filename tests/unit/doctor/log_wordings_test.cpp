@@ -215,7 +215,7 @@ TEST(LogWordings, ReportsOwnerAndLimitOnMac) {
   };
   const auto finding = of("MPS allocated: 6.50 GB, other allocations: 2.40 GB, max allowed: 9.07 GB");
   EXPECT_EQ(finding.cause,
-            "PyTorch held 6.50 GiB, and Metal 2.40 GiB for it besides, of 9.07 GiB that it allows itself on "
+            "PyTorch held 6.50 GiB and Metal another 2.40 GiB, of 9.07 GiB that it allows itself on "
             "this Mac.");
   EXPECT_THAT(commands_of(finding),
               testing::IsSupersetOf({"PYTORCH_MPS_HIGH_WATERMARK_RATIO=1.77", "torch.mps.empty_cache()",

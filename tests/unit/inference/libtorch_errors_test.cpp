@@ -58,7 +58,7 @@ TEST_F(TorchScriptErrors, NamesGuessedShapeWhenRunFails) {
   const Status ran = session->run();
   ASSERT_FALSE(ran);
   EXPECT_THAT(ran.error().why, AllOf(HasSubstr("mat1 and mat2 shapes cannot be multiplied"),
-                                     HasSubstr("float32[1,3,64,64] was tried"), HasSubstr("--imgsz"),
+                                     HasSubstr("Headroom tried float32[1,3,64,64]"), HasSubstr("--imgsz"),
                                      Not(HasSubstr("Traceback")), Not(HasSubstr("\n"))));
   EXPECT_FALSE(is_out_of_memory(ran.error()));
   std::vector<float> fitting = test::filled({1, 3, 32, 32});

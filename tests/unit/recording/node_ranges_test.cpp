@@ -179,7 +179,7 @@ TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
   EXPECT_EQ(recording->info().profiles[0].data.nodes.size(), 2U);
   EXPECT_EQ(recording->info().profiles[1].data.nodes.size(), 0U);
   EXPECT_EQ(recording->info().profiles[2].data.nodes.size(), 0U);
-  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 of the profiles")));
+  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 session profiles are listed more than once")));
 }
 
 // The runtime keeps a profile in memory until profiling ends; the process may die before.
@@ -216,7 +216,7 @@ TEST_F(NodeRangesTest, LimitsTheNumberOfProfiles) {
   ASSERT_TRUE(recording);
   EXPECT_EQ(recording->info().profiles.size(), 1000U);
   EXPECT_EQ(recording->info().notes.size(), 1000U);
-  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the first 1000 of 1001 profiles")));
+  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the first 1000 of 1001 session profiles")));
 }
 
 TEST_F(NodeRangesTest, ReadsArenaFiguresFromAProfile) {

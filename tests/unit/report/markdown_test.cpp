@@ -176,7 +176,7 @@ TEST(Markdown, ShowsEventsAsTotals) {
 
 TEST(Markdown, NamesTheSizeOfTheProbe) {
   BenchResult run = test::typical_run();
-  EXPECT_THAT(to_markdown(run), HasSubstr("with 64.0 MiB instead of 512.0 MiB"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("with a limit of 64.0 MiB instead of 512.0 MiB"));
   run.limit->bytes = mebibytes(32);
   EXPECT_THAT(to_markdown(run), HasSubstr("with this limit"));
 }

@@ -500,7 +500,7 @@ TEST(RecordingViews, OmitHolesOfAForkedChild) {
       },
       {.forked = true});
   const RecordingReport report = fixture.report(numbered({"", "main"}));
-  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("blocks of its parent"));
+  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("its parent's blocks"));
   EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
 }
 

@@ -244,7 +244,7 @@ TEST(SettingsJson, ReadsBackSettings) {
   EXPECT_EQ(*settings_from_json(to_json(settings)), settings);
   EXPECT_EQ(*settings_from_json(Json::object()), RuntimeSettings{});
   EXPECT_FALSE(settings_from_json(Json()));
-  EXPECT_THAT(settings_from_json(Json{{"threads", "two"}}).error().why, HasSubstr("/threads is a text"));
+  EXPECT_THAT(settings_from_json(Json{{"threads", "two"}}).error().why, HasSubstr("/threads is a string"));
 }
 
 TEST(FootprintJson, ReadsBackAFootprint) {

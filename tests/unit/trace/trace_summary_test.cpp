@@ -119,7 +119,7 @@ TEST(Summary, StaysShortWithAllLines) {
   outcome.still_running = 2;
   outcome.problems = {"first", "second"};
   const std::string text = trace_summary(outcome);
-  EXPECT_THAT(text, AllOf(HasSubstr("14"), HasSubstr("2 of its processes still run"),
+  EXPECT_THAT(text, AllOf(HasSubstr("14"), HasSubstr("2 of its processes; their recordings keep growing"),
                           HasSubstr("first (and 1 more)"), HasSubstr("/usr/bin/program 4242")));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
 }
