@@ -221,8 +221,8 @@ class Screen {
     const SnapshotBlocker& blocker = *worst.blocker;
     const std::string what =
         blocker.empties_segment
-            ? fmt::format("  {} keeps a segment of {}: ",
-                          format_bytes({blocker.block.size}), format_bytes({blocker.segment_bytes}))
+            ? fmt::format("  {} keeps a segment of {}: ", format_bytes({blocker.block.size}),
+                          format_bytes({blocker.segment_bytes}))
             : fmt::format("  {} splits a free range of {}: ", format_bytes({blocker.block.size}),
                           format_bytes({blocker.freed_if_gone}));
     const AllocationPlace where{blocker.block.stack, blocker.block.stack.index != 0

@@ -49,9 +49,8 @@ std::string trace_summary(const TraceOutcome& outcome) {
                                          format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
                                          outcome.tree.string()));
   if (outcome.still_running > 0)
-    text +=
-        line("running", fmt::format("{} of its processes; their recordings keep growing",
-                                    outcome.still_running));
+    text += line("running",
+                 fmt::format("{} of its processes; their recordings keep growing", outcome.still_running));
   if (!outcome.problems.empty()) {
     const std::size_t more = outcome.problems.size() - 1;
     text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));

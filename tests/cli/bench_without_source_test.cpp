@@ -34,7 +34,8 @@ TEST(BenchWithoutSource, RunsModelsOnMadeUpInputs) {
   for (const Json& model : get_member(pipeline, "models"))
     EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 7) << get_text(model, "name");
   EXPECT_FALSE(fs::exists(bench.run_folder() / "metadata.json"));
-  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("inputs generated from their signatures"));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"),
+              HasSubstr("inputs generated from their signatures"));
   const CommandResult shown = run_headroom({"report", bench.run_folder().string()});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
 }

@@ -208,8 +208,9 @@ TEST_F(Diff, AnIncompleteRecordingIsReportedAndFailsTheGate) {
       const CommandResult gate = run(words);
       EXPECT_EQ(gate.exit_code, 2);
       EXPECT_THAT(gate.out, HasSubstr("(killed.hrec) is incomplete"));
-      EXPECT_THAT(gate.err, AllOf(HasSubstr("cannot check the gate"),
-                                  HasSubstr("(killed.hrec) is incomplete: the process did not close its recording")));
+      EXPECT_THAT(gate.err,
+                  AllOf(HasSubstr("cannot check the gate"),
+                        HasSubstr("(killed.hrec) is incomplete: the process did not close its recording")));
     }
   killed.pid = 7;
   record("killed_late.hrec", 3 << 20, killed);

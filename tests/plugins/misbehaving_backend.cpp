@@ -85,7 +85,8 @@ using Free = int (*)(std::uint64_t);
 
 int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) {
   const auto initialize = driver<int (*)(unsigned)>("cuInit");
-  if (initialize == nullptr) return fail(error, HR_ERROR_UNAVAILABLE, "CUDA driver not found (libcuda.so.1); install NVIDIA's driver");
+  if (initialize == nullptr)
+    return fail(error, HR_ERROR_UNAVAILABLE, "CUDA driver not found (libcuda.so.1); install NVIDIA's driver");
   const int ordinal = std::atoi(device + std::strlen("cuda:"));
   int count = 0, number = 0;
   void* context = nullptr;

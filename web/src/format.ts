@@ -37,14 +37,14 @@ export function time_ticks(seconds: readonly number[]): string[] {
   return seconds.map((time) => `${Number((time * scale).toFixed(digits))} ${unit}`);
 }
 
-// At least three significant digits, never an exponent: "0.042", "3.14", "217", "12 345".
+// At least three significant digits, never an exponent: "0.042", "3.14", "217", "12,345".
 export function number(value: number | undefined): string {
   if (value === undefined) return ABSENT;
   if (value === 0) return '0';
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 10_000) return String(value);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
-  return value.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, '\u202f');
+  return value.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
 }
 
 // "≈ 12" if the count has a standard error.
